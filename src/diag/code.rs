@@ -1,0 +1,108 @@
+//! The stable names of all kinds of messages.
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// The kind of a message. `as_str` is stable: it is never reused for another meaning.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+        #[non_exhaustive]
+        pub enum Code { $($(#[$doc])* $name,)* }
+
+        impl Code {
+            /// The stable name, lower case with dashes.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $text,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// An option that does not exist, or lacks its value, or has a value that it does not take.
+    BadOption = "bad-option",
+    /// An option that is accepted and has no effect here.
+    IgnoredOption = "ignored-option",
+    /// A `-z` word that is not known.
+    UnknownZ = "unknown-z",
+    /// No input file at all.
+    NoInput = "no-input",
+    /// A file that cannot be opened or read.
+    CannotOpen = "cannot-open",
+    /// A library that no search directory holds.
+    LibraryNotFound = "library-not-found",
+    /// A file for another machine.
+    WrongMachine = "wrong-machine",
+    /// A file that is no ELF file, archive or script.
+    UnknownFileType = "unknown-file-type",
+    /// An object, archive or shared library whose structure is broken.
+    MalformedInput = "malformed-input",
+    /// A section group whose structure is broken.
+    MalformedGroup = "malformed-group",
+    /// A section group flag word or section type that is not known.
+    UnsupportedInput = "unsupported-input",
+    /// An object that holds only an LTO compiler's intermediate code.
+    LtoInput = "lto-input",
+    /// A linker script that does not parse.
+    ScriptSyntax = "script-syntax",
+    /// A linker script that parses but cannot be carried out.
+    ScriptError = "script-error",
+    /// An `ASSERT` that does not hold.
+    AssertionFailed = "assertion-failed",
+    /// A version script or dynamic list that does not parse or names nothing.
+    VersionScript = "version-script",
+    /// A symbol that is referenced and nowhere defined.
+    UndefinedSymbol = "undefined-symbol",
+    /// A symbol that two files define.
+    DuplicateSymbol = "duplicate-symbol",
+    /// Uses of one symbol that do not fit (TLS against not TLS, hidden against shared).
+    SymbolMismatch = "symbol-mismatch",
+    /// A symbol version that nothing defines.
+    UndefinedVersion = "undefined-version",
+    /// A reference to a symbol in a discarded section.
+    DiscardedReference = "discarded-reference",
+    /// `SHF_LINK_ORDER` to a section that is discarded, missing or in a cycle.
+    LinkOrder = "link-order",
+    /// A relocation type that is not known.
+    UnknownRelocation = "unknown-relocation",
+    /// A relocation whose value does not fit its field.
+    RelocationOverflow = "relocation-overflow",
+    /// A relocation that the kind of output cannot hold.
+    RelocationNotAllowed = "relocation-not-allowed",
+    /// A dynamic relocation in a section that is not writable.
+    TextRelocation = "text-relocation",
+    /// Sections that do not fit together or into their place.
+    LayoutError = "layout-error",
+    /// A layout that does not come to rest.
+    LayoutDiverges = "layout-diverges",
+    /// The entry symbol is missing.
+    NoEntry = "no-entry",
+    /// Executable stack, writable and executable segments.
+    ExecutableStack = "executable-stack",
+    /// GNU properties that are missing.
+    MissingProperty = "missing-property",
+    /// A section that `--gc-sections` removed (information).
+    RemovedSection = "removed-section",
+    /// A file that is read (information, `--trace`).
+    TracedFile = "traced-file",
+    /// A symbol that is traced (information, `--trace-symbol`).
+    TracedSymbol = "traced-symbol",
+    /// An `.sframe` section whose version is not known.
+    SFrameVersion = "sframe-version",
+    /// An `.sframe` section whose structure is broken.
+    SFrameCorrupt = "sframe-corrupt",
+    /// SFrame rows whose function is gone.
+    SFrameDeadRows = "sframe-dead-rows",
+    /// SFrame output that is not as one would expect (information).
+    SFrameNote = "sframe-note",
+    /// The output file cannot be written.
+    CannotWrite = "cannot-write",
+    /// An error of sframe-ld itself.
+    Internal = "internal",
+    /// A warning that an input asks for (`.gnu.warning.SYMBOL`).
+    InputWarning = "input-warning",
+    /// An orphan section, with `--orphan-handling`.
+    OrphanSection = "orphan-section",
+    /// Compressed section data that cannot be unpacked.
+    Compression = "compression",
+    /// An `.eh_frame` section whose structure is broken.
+    EhFrame = "eh-frame",
+}

@@ -1,0 +1,119 @@
+//! Diagnostics as the command prints them.
+//!
+//! The shape is the one that people know from other linkers, first line first:
+//! ```text
+//! sframe-ld: error: undefined symbol: area(shape const&)
+//! >>> referenced by main.o:(.text.main+0x1c)
+//! >>> help: add the library that defines it
+//! ```
+
+use super::{Diagnostic, Location, Severity};
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use std::fmt::Write;
+
+/// How to print.
+#[derive(Clone, Debug)]
+pub struct RenderOptions {
+    /// Name of the program, printed first.
+    pub program: String,
+    /// Whether to use terminal colours.
+    pub color: bool,
+}
+
+/// The text of a diagnostic, one or more lines, each ended by a newline.
+pub fn render(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
+    if let Location::Script { .. } = diagnostic.location {
+        return render_script(diagnostic, options);
+    }
+    let mut out = String::new();
+    let (word, paint) = match diagnostic.severity {
+        Severity::Error => ("error: ", "\x1b[1;31m"),
+        Severity::Warning => ("warning: ", "\x1b[1;35m"),
+        Severity::Note => ("", ""),
+    };
+    if diagnostic.severity == Severity::Note {
+        out.push_str(&diagnostic.message);
+    } else {
+        let reset = if options.color { "\x1b[0m" } else { "" };
+        let paint = if options.color { paint } else { "" };
+        let place = place(&diagnostic.location);
+        let _ = write!(out, "{}: {paint}{word}{reset}{place}{}", options.program, diagnostic.message);
+    }
+    out.push('\n');
+    append_details(&mut out, diagnostic);
+    out
+}
+
+fn append_details(out: &mut String, diagnostic: &Diagnostic) {
+    for note in &diagnostic.notes {
+        let _ = writeln!(out, ">>> {note}");
+    }
+    for help in &diagnostic.help {
+        let _ = writeln!(out, ">>> help: {help}");
+    }
+}
+
+fn place(location: &Location) -> String {
+    match location {
+        Location::Link | Location::Script { .. } => String::new(),
+        Location::Argument(text) | Location::File(text) => format!("{text}: "),
+        Location::Section { file, section, offset } => format!("{file}:({section}+{offset:#x}): "),
+    }
+}
+
+fn render_script(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
+    let Location::Script { file, line, column, length, text } = &diagnostic.location else {
+        return String::new();
+    };
+    let start = (*column as usize).saturating_sub(1).min(text.len());
+    let end = (start + (*length).max(1) as usize).min(text.len()).max(start);
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+        Severity::Note => Level::NOTE,
+    };
+    let snippet = Snippet::source(text.as_str())
+        .line_start(*line as usize)
+        .path(file.as_str())
+        .annotation(AnnotationKind::Primary.span(start..end));
+    let group = level.primary_title(diagnostic.message.as_str()).element(snippet);
+    let renderer = if options.color { Renderer::styled() } else { Renderer::plain() };
+    let mut out = format!("{}: {}\n", options.program, renderer.render(&[group]));
+    append_details(&mut out, diagnostic);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::Code;
+
+    fn plain() -> RenderOptions {
+        RenderOptions { program: "sframe-ld".into(), color: false }
+    }
+
+    #[test]
+    fn place_notes_and_help() {
+        let diagnostic = Diagnostic::error(Code::RelocationOverflow, "value 7 does not fit")
+            .at(Location::Section { file: "a.o".into(), section: ".text".into(), offset: 16 })
+            .note("references foo")
+            .help("move it nearer");
+        assert_eq!(
+            render(&diagnostic, &plain()),
+            "sframe-ld: error: a.o:(.text+0x10): value 7 does not fit\n>>> references foo\n>>> help: move it nearer\n"
+        );
+    }
+
+    #[test]
+    fn script_errors_show_the_line() {
+        let diagnostic = Diagnostic::error(Code::ScriptSyntax, "expected `;`").at(Location::Script {
+            file: "x.ld".into(),
+            line: 3,
+            column: 5,
+            length: 1,
+            text: "a = }".into(),
+        });
+        let text = render(&diagnostic, &plain());
+        assert!(text.contains("x.ld:3:5") && text.contains("a = }") && text.contains('^'), "{text}");
+    }
+}

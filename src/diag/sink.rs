@@ -1,0 +1,124 @@
+//! Where passes put their diagnostics.
+
+use super::{Diagnostic, Severity};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+/// What the command line says about the gravity of diagnostics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Policy {
+    /// `--fatal-warnings`: a warning stops the link like an error.
+    pub fatal_warnings: bool,
+    /// `-w`: warnings are not kept.
+    pub no_warnings: bool,
+    /// `--noinhibit-exec`: an error is a warning wherever an output can still be made.
+    pub noinhibit_exec: bool,
+}
+
+/// The link stops here: the sink holds at least one error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Aborted;
+
+/// Collects diagnostics from all threads and gives them back in a fixed order.
+///
+/// Reporting takes a lock: it is for what is rare. A pass that may find very many of a kind
+/// collects small records of its own and reports what will be shown.
+#[derive(Debug, Default)]
+pub struct Sink {
+    policy: Policy,
+    phase: AtomicU32,
+    errors: AtomicUsize,
+    reported: Mutex<Vec<(u32, Diagnostic)>>,
+}
+
+impl Sink {
+    /// An empty sink.
+    pub fn new(policy: Policy) -> Self {
+        Sink { policy, ..Sink::default() }
+    }
+
+    /// Takes one diagnostic. Its severity is adjusted by the policy here and nowhere else.
+    pub fn report(&self, mut diagnostic: Diagnostic) {
+        if diagnostic.severity == Severity::Warning {
+            if self.policy.no_warnings && !self.policy.fatal_warnings {
+                return;
+            }
+            if self.policy.fatal_warnings {
+                diagnostic.severity = Severity::Error;
+            }
+        }
+        if diagnostic.severity == Severity::Error {
+            self.errors.fetch_add(1, Ordering::Relaxed);
+        }
+        let phase = self.phase.load(Ordering::Relaxed);
+        self.lock().push((phase, diagnostic));
+    }
+
+    /// Takes an error of a kind that `--noinhibit-exec` turns into a warning: one after which an
+    /// output can still be made.
+    pub fn report_recoverable(&self, mut diagnostic: Diagnostic) {
+        if self.policy.noinhibit_exec && diagnostic.severity == Severity::Error {
+            diagnostic.severity = Severity::Warning;
+        }
+        self.report(diagnostic);
+    }
+
+    /// Whether an error was reported.
+    pub fn has_errors(&self) -> bool {
+        self.errors.load(Ordering::Relaxed) > 0
+    }
+
+    /// Ends a phase: what was reported before it sorts before what is reported after it.
+    ///
+    /// # Errors
+    /// [`Aborted`] if any error was reported so far.
+    pub fn checkpoint(&self) -> Result<(), Aborted> {
+        self.phase.fetch_add(1, Ordering::Relaxed);
+        if self.has_errors() { Err(Aborted) } else { Ok(()) }
+    }
+
+    /// All diagnostics, by phase, then by place, then by text; exact repetitions once.
+    pub fn into_sorted(self) -> Vec<Diagnostic> {
+        let mut reported = self.reported.into_inner().unwrap_or_else(|p| p.into_inner());
+        reported.sort_by(|(phase_a, a), (phase_b, b)| {
+            (phase_a, a.order, &a.message, &a.notes).cmp(&(phase_b, b.order, &b.message, &b.notes))
+        });
+        reported.dedup();
+        reported.into_iter().map(|(_, diagnostic)| diagnostic).collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u32, Diagnostic)>> {
+        self.reported.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diag::Code;
+
+    #[test]
+    fn order_is_by_phase_then_place_and_not_by_arrival() {
+        let sink = Sink::default();
+        sink.report(Diagnostic::warning(Code::Internal, "late file").ordered(7, 0, 0));
+        sink.report(Diagnostic::warning(Code::Internal, "early file").ordered(2, 0, 0));
+        assert_eq!(sink.checkpoint(), Ok(()));
+        sink.report(Diagnostic::error(Code::Internal, "second phase").ordered(1, 0, 0));
+        assert_eq!(sink.checkpoint(), Err(Aborted));
+        let texts: Vec<_> = sink.into_sorted().into_iter().map(|d| d.message).collect();
+        assert_eq!(texts, ["early file", "late file", "second phase"]);
+    }
+
+    #[test]
+    fn policy_is_applied_once() {
+        let fatal = Sink::new(Policy { fatal_warnings: true, ..Policy::default() });
+        fatal.report(Diagnostic::warning(Code::Internal, "w"));
+        assert!(fatal.has_errors());
+        let lenient = Sink::new(Policy { noinhibit_exec: true, ..Policy::default() });
+        lenient.report_recoverable(Diagnostic::error(Code::Internal, "e"));
+        assert!(!lenient.has_errors());
+        let silent = Sink::new(Policy { no_warnings: true, ..Policy::default() });
+        silent.report(Diagnostic::warning(Code::Internal, "w"));
+        assert!(silent.into_sorted().is_empty());
+    }
+}

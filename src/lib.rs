@@ -1,0 +1,2 @@
+//! sframe-ld: an ELF linker as a library.
+pub mod diag;
