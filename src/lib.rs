@@ -1,2 +1,4 @@
 //! sframe-ld: an ELF linker as a library.
 pub mod diag;
+pub mod elf;
+pub mod ids;

@@ -1,0 +1,70 @@
+//! Dense 32-bit ids.
+//!
+//! Everything that there are millions of is a row in parallel vectors, named by a `u32`. A newtype
+//! for each kind keeps a file from being taken for a section. Counts are checked where ids are
+//! made (`load_inputs`), so the narrowing happens in one place.
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(transparent)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// "There is none."
+            pub const NONE: $name = $name(u32::MAX);
+
+            /// The row of this id.
+            #[inline]
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+
+            /// Whether this names a row at all.
+            #[inline]
+            pub fn is_some(self) -> bool {
+                self.0 != u32::MAX
+            }
+
+            /// The id of row `index`.
+            ///
+            /// # Panics
+            /// If there are more than 2^32 - 2 rows. Loaders reject such inputs before.
+            #[inline]
+            pub fn from_index(index: usize) -> $name {
+                assert!(index < u32::MAX as usize, "too many rows for 32-bit ids");
+                $name(index as u32)
+            }
+        }
+    };
+}
+
+id! {
+    /// An object file that takes part in the link, in link order (command line, archive members
+    /// at their extraction). Row of [`crate::link::Link::objects`].
+    FileId
+}
+id! {
+    /// A shared library. Row of [`crate::link::Link::shared`].
+    SharedId
+}
+id! {
+    /// A section of an object, or one that the linker makes. Row of
+    /// [`crate::link::SectionTable`]: `object.first_section + section header index`; the
+    /// linker's own follow those of all objects.
+    SectionId
+}
+id! {
+    /// A symbol. The globals (one row for each different name) come first, then the local symbols
+    /// of each object. Row of [`crate::symbols::SymbolTable`].
+    SymbolId
+}
+id! {
+    /// A section group that takes part in the link.
+    GroupId
+}
+id! {
+    /// An output section. Row of [`crate::layout::Layout::chunks`].
+    ChunkId
+}
