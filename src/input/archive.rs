@@ -1,0 +1,45 @@
+//! Members of archives, ordinary and thin.
+
+use super::store::{InputSource, InputStore};
+use object::read::archive::ArchiveFile;
+use std::path::Path;
+
+/// One member of an archive.
+pub struct Member<'a> {
+    /// Its name as the archive says it.
+    pub name: &'a str,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+}
+
+/// Lists the members of an archive in their order. The members of a thin archive are read from
+/// the files that it names, relative to the archive's folder.
+///
+/// # Errors
+/// A text that says what is wrong with the archive or which file of a thin one cannot be read.
+pub fn members<'a>(
+    path: &Path,
+    bytes: &'a [u8],
+    source: &dyn InputSource,
+    store: &'a InputStore,
+) -> Result<Vec<Member<'a>>, String> {
+    let archive = ArchiveFile::parse(bytes).map_err(|error| format!("malformed archive: {error}"))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut members = Vec::new();
+    for member in archive.members() {
+        let member = member.map_err(|error| format!("malformed archive: {error}"))?;
+        let name = std::str::from_utf8(member.name())
+            .unwrap_or_else(|_| store.keep_str(&String::from_utf8_lossy(member.name())));
+        let contents = if member.is_thin() {
+            let file = folder.join(name);
+            let read = source.read(&file);
+            store.keep_file(
+                read.map_err(|error| format!("cannot read thin archive member {}: {error}", file.display()))?,
+            )
+        } else {
+            member.data(bytes).map_err(|error| format!("malformed archive member {name}: {error}"))?
+        };
+        members.push(Member { name, bytes: contents });
+    }
+    Ok(members)
+}

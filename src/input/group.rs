@@ -1,0 +1,112 @@
+//! Section groups (gABI, "Section Groups").
+//!
+//! A group is its signature and its members. For COMDAT groups, the first group of a signature
+//! prevails and all members of the others are discarded; members of a kept group live and die
+//! together.
+
+use super::object::ObjectFile;
+use crate::elf::consts as elf;
+use crate::elf::whole_table;
+use zerocopy::byteorder::{ByteOrder, U32};
+
+/// `GRP_COMDAT`.
+pub const GRP_COMDAT: u32 = 1;
+const GRP_MASKOS: u32 = 0x0ff0_0000;
+const GRP_MASKPROC: u32 = 0xf000_0000;
+
+/// One `SHT_GROUP` section of an object.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// Section header index of the group itself.
+    pub section: u32,
+    /// Index of the signature symbol.
+    pub signature_symbol: u32,
+    /// Name of the signature.
+    pub signature: &'a [u8],
+    /// Flag word.
+    pub flags: u32,
+    /// Section header indices of the members, checked to exist and not to repeat.
+    pub members: Vec<u32>,
+}
+
+impl Group<'_> {
+    /// Whether only one group of this signature is kept.
+    pub fn is_comdat(&self) -> bool {
+        self.flags & GRP_COMDAT != 0
+    }
+}
+
+/// Reads all groups of an object. Every broken group is one finding; the groups that are returned
+/// are sound.
+pub fn groups<'a, E: ByteOrder>(object: &ObjectFile<'a, E>) -> (Vec<Group<'a>>, Vec<String>) {
+    let mut found = Vec::new();
+    let mut findings = Vec::new();
+    let mut owner: Vec<u32> = Vec::new();
+    for (index, header) in object.headers.iter().enumerate() {
+        if header.sh_type.get() != elf::SHT_GROUP {
+            continue;
+        }
+        if owner.is_empty() {
+            owner = vec![0; object.headers.len()];
+        }
+        match group(object, index as u32, &mut owner) {
+            Ok(group) => found.push(group),
+            Err(what) => findings.push(format!("section group [{index}]: {what}")),
+        }
+    }
+    (found, findings)
+}
+
+fn group<'a, E: ByteOrder>(
+    object: &ObjectFile<'a, E>,
+    section: u32,
+    owner: &mut [u32],
+) -> Result<Group<'a>, String> {
+    let header = &object.headers[section as usize];
+    let bytes = object.section_bytes(section as usize).map_err(|malformed| malformed.what)?;
+    if bytes.len() % 4 != 0 || bytes.is_empty() {
+        return Err(format!("it has {} bytes, expected a flag word and a word for each member", bytes.len()));
+    }
+    let words: &[U32<E>] = whole_table(bytes);
+    let flags = words[0].get();
+    let unknown = flags & !(GRP_COMDAT | GRP_MASKOS | GRP_MASKPROC);
+    if unknown != 0 {
+        return Err(format!("flag word {flags:#x} has unknown bits {unknown:#x}, expected GRP_COMDAT (1) or 0"));
+    }
+    let signature_symbol = header.sh_info.get();
+    if header.sh_link.get() != object.symtab_index || signature_symbol as usize >= object.symbols.len() {
+        return Err(format!("its signature symbol {signature_symbol} does not exist"));
+    }
+    let mut members = Vec::with_capacity(words.len() - 1);
+    for word in &words[1..] {
+        let member = word.get();
+        let Some(owner) = owner.get_mut(member as usize).filter(|_| member != 0) else {
+            return Err(format!("member {member} does not exist, the file has {} sections", object.headers.len()));
+        };
+        if object.headers[member as usize].sh_type.get() == elf::SHT_GROUP {
+            return Err(format!("member {member} is itself a section group"));
+        }
+        if *owner != 0 {
+            return Err(format!(
+                "member {member} ({}) is already a member of group [{owner}]",
+                object.section_name_lossy(member as usize)
+            ));
+        }
+        *owner = section;
+        members.push(member);
+    }
+    let signature = signature_name(object, signature_symbol);
+    Ok(Group { section, signature_symbol, signature, flags, members })
+}
+
+/// The signature is a symbol's name; old assemblers used the unnamed symbol of a section, whose
+/// name then stands for it.
+fn signature_name<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, symbol: u32) -> &'a [u8] {
+    let name = object.symbol_name(symbol as usize);
+    let sym = &object.symbols[symbol as usize];
+    if name.is_empty() && sym.kind() == elf::STT_SECTION {
+        return object.section_name(sym.st_shndx.get().into());
+    }
+    name
+}
+

@@ -1,0 +1,12 @@
+//! Input files as the linker sees them: bytes that stay where they are, and views into them.
+
+pub mod archive;
+pub mod group;
+pub mod object;
+pub mod shared;
+pub mod sniff;
+pub mod store;
+
+pub use object::ObjectFile;
+pub use shared::SharedFile;
+pub use store::{FileBytes, InputSource, InputStore, SystemSource};

@@ -1,0 +1,404 @@
+//! An object file: views of its tables, and the ids that its symbols and sections have.
+//!
+//! Parsing checks only what every later pass relies on: headers inside the file, one symbol table,
+//! string tables that end. Section contents are looked at when a pass needs them. Archive members
+//! that are never extracted are parsed this far and no further.
+
+use crate::elf::consts as elf;
+use crate::elf::{Ehdr, Rela, Shdr, Sym, string_at, table, whole_table};
+use crate::ids::{FileId, SectionId, SymbolId};
+use std::fmt;
+use zerocopy::FromBytes;
+use zerocopy::byteorder::{ByteOrder, U32};
+
+/// How a file is called in messages: `path` or `archive(member)`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileName<'a> {
+    /// Path as it was found.
+    pub path: &'a str,
+    /// Name of the archive member, if the path is an archive's.
+    pub member: Option<&'a str>,
+}
+
+impl fmt::Display for FileName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.member {
+            Some(member) => write!(f, "{}({member})", self.path),
+            None => f.write_str(self.path),
+        }
+    }
+}
+
+/// What is wrong with a file's structure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Malformed {
+    /// What was found and what was expected.
+    pub what: String,
+    /// Byte offset in the file.
+    pub offset: u64,
+}
+
+impl Malformed {
+    /// A finding at a file offset.
+    pub fn at(offset: u64, what: impl Into<String>) -> Self {
+        Malformed { what: what.into(), offset }
+    }
+}
+
+/// Where the symbol of an object is defined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SymbolPlace {
+    /// Not here.
+    Undefined,
+    /// In the section with this header index.
+    Section(u32),
+    /// A number, in no section.
+    Absolute,
+    /// A common block.
+    Common,
+}
+
+/// One relocatable object. The tables are views of the file.
+#[derive(Clone)]
+pub struct ObjectFile<'a, E: ByteOrder> {
+    /// Name for messages.
+    pub name: FileName<'a>,
+    /// The whole file (or member).
+    pub bytes: &'a [u8],
+    /// `e_flags`.
+    pub flags: u32,
+    /// Section headers; row 0 is the null section.
+    pub headers: &'a [Shdr<E>],
+    /// Section name table.
+    pub section_names: &'a [u8],
+    /// Symbols; row 0 is the null symbol.
+    pub symbols: &'a [Sym<E>],
+    /// Symbol name table.
+    pub symbol_names: &'a [u8],
+    /// Section header index of the symbol table, 0 if there is none.
+    pub symtab_index: u32,
+    /// `SHT_SYMTAB_SHNDX`: section indices of symbols that say `SHN_XINDEX`.
+    pub extended: &'a [U32<E>],
+    /// Index of the first symbol that is not local.
+    pub first_global: u32,
+    /// For each section header: the index of the `SHT_RELA` section that applies to it, 0 if none.
+    pub relocation_sections: Vec<u32>,
+    /// Place in the link; [`FileId::NONE`] until the file is known to take part.
+    pub id: FileId,
+    /// [`SectionId`] of section header 0.
+    pub first_section: u32,
+    /// [`SymbolId`] of symbol 0 (the local symbols).
+    pub first_local: u32,
+    /// For each symbol from `first_global` on: the global of its name.
+    pub globals: Vec<SymbolId>,
+    /// Names and definitions count only if something refers to them (`--just-symbols`: contents
+    /// are not linked, symbols are absolute).
+    pub just_symbols: bool,
+    /// `--exclude-libs` applies: definitions are not exported.
+    pub hide_symbols: bool,
+}
+
+impl<'a, E: ByteOrder> ObjectFile<'a, E> {
+    /// Parses the headers and the symbol table.
+    ///
+    /// # Errors
+    /// What is wrong with the structure.
+    pub fn parse(name: FileName<'a>, bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let (ehdr, headers) = section_headers::<E>(bytes)?;
+        let mut object = ObjectFile {
+            name,
+            bytes,
+            flags: ehdr.e_flags.get(),
+            headers,
+            section_names: section_name_table(bytes, ehdr, headers)?,
+            symbols: &[],
+            symbol_names: &[],
+            symtab_index: 0,
+            extended: &[],
+            first_global: 0,
+            relocation_sections: Vec::new(),
+            id: FileId::NONE,
+            first_section: 0,
+            first_local: 0,
+            globals: Vec::new(),
+            just_symbols: false,
+            hide_symbols: false,
+        };
+        object.read_symbol_table()?;
+        Ok(object)
+    }
+
+    fn read_symbol_table(&mut self) -> Result<(), Malformed> {
+        for (index, header) in self.headers.iter().enumerate().skip(1) {
+            match header.sh_type.get() {
+                elf::SHT_SYMTAB if self.symtab_index != 0 => {
+                    return Err(Malformed::at(
+                        header.sh_offset.get(),
+                        format!("sections {} and {index} are both symbol tables", self.symtab_index),
+                    ));
+                }
+                elf::SHT_SYMTAB => self.symtab_index = index as u32,
+                elf::SHT_SYMTAB_SHNDX => self.extended = whole_table(self.section_bytes(index)?),
+                _ => {}
+            }
+        }
+        if self.symtab_index == 0 {
+            return Ok(());
+        }
+        let header = &self.headers[self.symtab_index as usize];
+        self.symbols = whole_table(self.section_bytes(self.symtab_index as usize)?);
+        let names = header.sh_link.get() as usize;
+        if names == 0 || names >= self.headers.len() {
+            return Err(Malformed::at(
+                header.sh_offset.get(),
+                format!("the symbol table's string table is section {names}, which does not exist"),
+            ));
+        }
+        self.symbol_names = self.section_bytes(names)?;
+        self.first_global = header.sh_info.get();
+        if self.first_global as usize > self.symbols.len() {
+            return Err(Malformed::at(
+                header.sh_offset.get(),
+                format!(
+                    "the symbol table has {} symbols and says that the first global is number {}",
+                    self.symbols.len(),
+                    self.first_global
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Finds for each section the relocation section that applies to it. Done only for objects
+    /// that take part in the link.
+    ///
+    /// # Errors
+    /// Two relocation sections for one section, `SHT_REL` and `SHT_CREL` (the three
+    /// architectures use `SHT_RELA`), and relocations for a section that does not exist.
+    pub fn index_relocation_sections(&mut self) -> Result<(), Malformed> {
+        self.relocation_sections = vec![0; self.headers.len()];
+        for (index, header) in self.headers.iter().enumerate().skip(1) {
+            let offset = header.sh_offset.get();
+            let kind = header.sh_type.get();
+            let name = match kind {
+                elf::SHT_RELA => "",
+                elf::SHT_REL => "SHT_REL (relocations without addends)",
+                elf::SHT_RELR => "SHT_RELR (relative relocations)",
+                SHT_CREL => "SHT_CREL (compact relocations)",
+                _ => continue,
+            };
+            if !name.is_empty() {
+                return Err(Malformed::at(
+                    offset,
+                    format!(
+                        "section {} is of type {name}, which objects of this machine do not use; expected SHT_RELA",
+                        self.section_name_lossy(index)
+                    ),
+                ));
+            }
+            let target = header.sh_info.get() as usize;
+            if target == 0 && header.sh_flags.get() & u64::from(elf::SHF_ALLOC) != 0 {
+                continue;
+            }
+            match self.relocation_sections.get_mut(target) {
+                Some(slot) if *slot == 0 => *slot = index as u32,
+                Some(&mut first) => {
+                    return Err(Malformed::at(
+                        offset,
+                        format!(
+                            "sections {first} and {index} both hold relocations for {}",
+                            self.section_name_lossy(target)
+                        ),
+                    ));
+                }
+                None => {
+                    return Err(Malformed::at(
+                        offset,
+                        format!("relocations for section {target}, but there are only {}", self.headers.len()),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a section in the file; empty for `SHT_NOBITS`.
+    ///
+    /// # Errors
+    /// The section reaches past the end of the file.
+    pub fn section_bytes(&self, index: usize) -> Result<&'a [u8], Malformed> {
+        let header = self
+            .headers
+            .get(index)
+            .ok_or_else(|| Malformed::at(0, format!("there is no section {index}")))?;
+        section_range(self.bytes, header).ok_or_else(|| {
+            Malformed::at(
+                header.sh_offset.get(),
+                format!(
+                    "section {} lies at {:#x} with size {:#x}, past the end of the file ({:#x})",
+                    self.section_name_lossy(index),
+                    header.sh_offset.get(),
+                    header.sh_size.get(),
+                    self.bytes.len()
+                ),
+            )
+        })
+    }
+
+    /// Name of a section; empty if the name table is broken there.
+    #[inline]
+    pub fn section_name(&self, index: usize) -> &'a [u8] {
+        self.headers
+            .get(index)
+            .and_then(|header| string_at(self.section_names, header.sh_name.get() as usize))
+            .unwrap_or(b"")
+    }
+
+    /// Name of a section as text for messages.
+    pub fn section_name_lossy(&self, index: usize) -> String {
+        match self.section_name(index) {
+            b"" => format!("<section {index}>"),
+            name => String::from_utf8_lossy(name).into_owned(),
+        }
+    }
+
+    /// The relocations of a section; empty if it has none or they do not lie in the file.
+    #[inline]
+    pub fn relocations(&self, index: usize) -> &'a [Rela<E>] {
+        match self.relocation_sections.get(index) {
+            Some(&rela) if rela != 0 => {
+                section_range(self.bytes, &self.headers[rela as usize]).map_or(&[], whole_table)
+            }
+            _ => &[],
+        }
+    }
+
+    /// Name of a symbol; empty if it has none.
+    #[inline]
+    pub fn symbol_name(&self, index: usize) -> &'a [u8] {
+        self.symbols
+            .get(index)
+            .and_then(|symbol| string_at(self.symbol_names, symbol.st_name.get() as usize))
+            .unwrap_or(b"")
+    }
+
+    /// Where a symbol is defined. A section index that does not exist counts as undefined; the
+    /// resolver reports it.
+    #[inline]
+    pub fn symbol_place(&self, index: usize) -> SymbolPlace {
+        let Some(symbol) = self.symbols.get(index) else { return SymbolPlace::Undefined };
+        match symbol.st_shndx.get() {
+            elf::SHN_UNDEF => SymbolPlace::Undefined,
+            elf::SHN_ABS => SymbolPlace::Absolute,
+            elf::SHN_COMMON => SymbolPlace::Common,
+            SHN_X86_64_LCOMMON => SymbolPlace::Common,
+            elf::SHN_XINDEX => match self.extended.get(index) {
+                Some(section) => self.checked_section(section.get()),
+                None => SymbolPlace::Undefined,
+            },
+            section if section < elf::SHN_LORESERVE => self.checked_section(section.into()),
+            _ => SymbolPlace::Undefined,
+        }
+    }
+
+    #[inline]
+    fn checked_section(&self, section: u32) -> SymbolPlace {
+        if section != 0 && (section as usize) < self.headers.len() {
+            SymbolPlace::Section(section)
+        } else {
+            SymbolPlace::Undefined
+        }
+    }
+
+    /// The id of a symbol of this file. Indices out of range give the null symbol's.
+    #[inline]
+    pub fn symbol_id(&self, index: u32) -> SymbolId {
+        if index >= self.first_global
+            && let Some(&id) = self.globals.get((index - self.first_global) as usize)
+        {
+            return id;
+        }
+        let local = if index < self.first_global { index } else { 0 };
+        SymbolId(self.first_local + local)
+    }
+
+    /// The id of a section of this file.
+    #[inline]
+    pub fn section_id(&self, index: u32) -> SectionId {
+        SectionId(self.first_section + index)
+    }
+
+    /// The ids of all sections.
+    pub fn section_ids(&self) -> impl Iterator<Item = SectionId> + use<E> {
+        (self.first_section..self.first_section + self.headers.len() as u32).map(SectionId)
+    }
+}
+
+/// `SHT_CREL`, the compact relocation format proposed for the gABI; not in the constants' source.
+pub const SHT_CREL: u32 = 0x4000_0014;
+/// x86-64 psABI 4.2: common symbols of the large model.
+pub const SHN_X86_64_LCOMMON: u16 = 0xff02;
+
+/// The bytes that a header names, if they are inside the file.
+#[inline]
+pub fn section_range<'a, E: ByteOrder>(bytes: &'a [u8], header: &Shdr<E>) -> Option<&'a [u8]> {
+    if header.sh_type.get() == elf::SHT_NOBITS {
+        return Some(&[]);
+    }
+    let start = usize::try_from(header.sh_offset.get()).ok()?;
+    let end = start.checked_add(usize::try_from(header.sh_size.get()).ok()?)?;
+    bytes.get(start..end)
+}
+
+/// The file header and all section headers (with the gABI's extension for very many sections).
+///
+/// # Errors
+/// Headers outside the file or of another size.
+pub fn section_headers<E: ByteOrder>(bytes: &[u8]) -> Result<(&Ehdr<E>, &[Shdr<E>]), Malformed> {
+    let (ehdr, _) = Ehdr::<E>::ref_from_prefix(bytes)
+        .map_err(|_| Malformed::at(0, format!("{} bytes are too few for an ELF header", bytes.len())))?;
+    let offset = ehdr.e_shoff.get();
+    if offset == 0 {
+        return Ok((ehdr, &[]));
+    }
+    if usize::from(ehdr.e_shentsize.get()) != size_of::<Shdr<E>>() {
+        return Err(Malformed::at(
+            58,
+            format!("section headers have {} bytes, expected {}", ehdr.e_shentsize.get(), size_of::<Shdr<E>>()),
+        ));
+    }
+    let outside = |count: u64| {
+        Malformed::at(
+            40,
+            format!("{count} section headers at {offset:#x} do not lie in the file of {:#x} bytes", bytes.len()),
+        )
+    };
+    let rest = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).ok_or_else(|| outside(1))?;
+    let count = match ehdr.e_shnum.get() {
+        0 => {
+            let first = table::<Shdr<E>>(rest, 1).ok_or_else(|| outside(1))?;
+            first[0].sh_size.get()
+        }
+        count => count.into(),
+    };
+    let headers = usize::try_from(count).ok().and_then(|count| table(rest, count)).ok_or_else(|| outside(count))?;
+    if headers.len() >= u32::MAX as usize {
+        return Err(outside(count));
+    }
+    Ok((ehdr, headers))
+}
+
+fn section_name_table<'a, E: ByteOrder>(
+    bytes: &'a [u8],
+    ehdr: &Ehdr<E>,
+    headers: &[Shdr<E>],
+) -> Result<&'a [u8], Malformed> {
+    let index = match ehdr.e_shstrndx.get() {
+        elf::SHN_UNDEF => return Ok(&[]),
+        elf::SHN_XINDEX => headers.first().map_or(0, |first| first.sh_link.get() as usize),
+        index => index.into(),
+    };
+    headers.get(index).and_then(|header| section_range(bytes, header)).ok_or_else(|| {
+        Malformed::at(62, format!("the section name table (section {index}) does not lie in the file"))
+    })
+}

@@ -1,0 +1,223 @@
+//! A shared library: its dynamic symbols, their versions, and what it needs.
+
+use super::object::{FileName, Malformed, section_headers, section_range};
+use crate::elf::consts as elf;
+use crate::elf::{Dyn, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
+use crate::ids::{SharedId, SymbolId};
+use std::sync::atomic::AtomicBool;
+use zerocopy::FromBytes;
+use zerocopy::byteorder::{ByteOrder, U16};
+
+/// One shared library. The tables are views of the file.
+pub struct SharedFile<'a, E: ByteOrder> {
+    /// Name for messages.
+    pub name: FileName<'a>,
+    /// The whole file.
+    pub bytes: &'a [u8],
+    /// Section headers (for the alignment of copied data).
+    pub headers: &'a [Shdr<E>],
+    /// `DT_SONAME`, or the name the library was found by.
+    pub soname: &'a [u8],
+    /// `DT_NEEDED` entries.
+    pub needed: Vec<&'a [u8]>,
+    /// Dynamic symbols; row 0 is the null symbol.
+    pub symbols: &'a [Sym<E>],
+    /// Their names.
+    pub symbol_names: &'a [u8],
+    /// `.gnu.version`, one for each symbol, or empty.
+    pub versions: &'a [U16<E>],
+    /// Names of the versions that the library defines or needs, by version index; empty if none.
+    pub version_names: Vec<&'a [u8]>,
+    /// Place in the link.
+    pub id: SharedId,
+    /// For each symbol: its global, [`SymbolId::NONE`] if nothing can refer to it.
+    pub globals: Vec<SymbolId>,
+    /// `--as-needed`: gets a `DT_NEEDED` only if it is used.
+    pub as_needed: bool,
+    /// Something in the output refers to one of its symbols.
+    pub used: AtomicBool,
+}
+
+/// Version of a dynamic symbol (gABI extension, "Symbol Versioning").
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SymbolVersion {
+    /// Version index: 0 local, 1 global without version, more: [`SharedFile::version_names`].
+    pub index: u16,
+    /// Only references that name the version bind to it.
+    pub hidden: bool,
+}
+
+impl<'a, E: ByteOrder> SharedFile<'a, E> {
+    /// Parses the dynamic symbol table and what belongs to it.
+    ///
+    /// # Errors
+    /// What is wrong with the structure.
+    pub fn parse(name: FileName<'a>, bytes: &'a [u8], found_as: &'a [u8]) -> Result<Self, Malformed> {
+        let (_, headers) = section_headers::<E>(bytes)?;
+        let mut shared = SharedFile {
+            name,
+            bytes,
+            headers,
+            soname: found_as,
+            needed: Vec::new(),
+            symbols: &[],
+            symbol_names: &[],
+            versions: &[],
+            version_names: Vec::new(),
+            id: SharedId::NONE,
+            globals: Vec::new(),
+            as_needed: false,
+            used: AtomicBool::new(false),
+        };
+        for header in headers {
+            match header.sh_type.get() {
+                elf::SHT_DYNSYM => {
+                    shared.symbols = whole_table(shared.contents(header)?);
+                    shared.symbol_names = shared.linked(header)?;
+                }
+                elf::SHT_GNU_VERSYM => shared.versions = whole_table(shared.contents(header)?),
+                elf::SHT_GNU_VERDEF => shared.read_version_definitions(header)?,
+                elf::SHT_GNU_VERNEED => shared.read_needed_versions(header)?,
+                elf::SHT_DYNAMIC => shared.read_dynamic(header)?,
+                _ => {}
+            }
+        }
+        Ok(shared)
+    }
+
+    fn contents(&self, header: &Shdr<E>) -> Result<&'a [u8], Malformed> {
+        section_range(self.bytes, header).ok_or_else(|| {
+            Malformed::at(
+                header.sh_offset.get(),
+                format!("a section of type {:#x} reaches past the end of the file", header.sh_type.get()),
+            )
+        })
+    }
+
+    fn linked(&self, header: &Shdr<E>) -> Result<&'a [u8], Malformed> {
+        let link = header.sh_link.get() as usize;
+        match self.headers.get(link) {
+            Some(strings) => self.contents(strings),
+            None => Err(Malformed::at(header.sh_offset.get(), format!("string table {link} does not exist"))),
+        }
+    }
+
+    fn read_dynamic(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
+        let strings = self.linked(header)?;
+        for entry in whole_table::<Dyn<E>>(self.contents(header)?) {
+            let text = || string_at(strings, entry.d_val.get() as usize);
+            match entry.d_tag.get() {
+                DT_NULL => break,
+                DT_SONAME => self.soname = text().unwrap_or(self.soname),
+                DT_NEEDED => self.needed.extend(text()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn set_version_name(&mut self, index: u16, name: &'a [u8]) {
+        let index = usize::from(index & VERSION_INDEX);
+        if self.version_names.len() <= index {
+            self.version_names.resize(index + 1, b"");
+        }
+        self.version_names[index] = name;
+    }
+
+    fn read_version_definitions(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
+        let (bytes, strings) = (self.contents(header)?, self.linked(header)?);
+        let mut at = 0usize;
+        while let Some((definition, _)) =
+            bytes.get(at..).and_then(|rest| Verdef::<E>::ref_from_prefix(rest).ok())
+        {
+            let name = at
+                .checked_add(definition.vd_aux.get() as usize)
+                .and_then(|offset| bytes.get(offset..))
+                .and_then(|rest| Verdaux::<E>::ref_from_prefix(rest).ok())
+                .and_then(|(aux, _)| string_at(strings, aux.vda_name.get() as usize));
+            if let Some(name) = name {
+                self.set_version_name(definition.vd_ndx.get(), name);
+            }
+            match definition.vd_next.get() as usize {
+                0 => break,
+                next => at = at.saturating_add(next),
+            }
+        }
+        Ok(())
+    }
+
+    fn read_needed_versions(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
+        let (bytes, strings) = (self.contents(header)?, self.linked(header)?);
+        let mut at = 0usize;
+        while let Some((library, _)) =
+            bytes.get(at..).and_then(|rest| Verneed::<E>::ref_from_prefix(rest).ok())
+        {
+            let mut inner = at.saturating_add(library.vn_aux.get() as usize);
+            for _ in 0..library.vn_cnt.get() {
+                let version = bytes.get(inner..).and_then(|rest| Vernaux::<E>::ref_from_prefix(rest).ok());
+                let Some((version, _)) = version else { break };
+                if let Some(name) = string_at(strings, version.vna_name.get() as usize) {
+                    self.set_version_name(version.vna_other.get(), name);
+                }
+                inner = inner.saturating_add(version.vna_next.get() as usize);
+            }
+            match library.vn_next.get() as usize {
+                0 => break,
+                next => at = at.saturating_add(next),
+            }
+        }
+        Ok(())
+    }
+
+    /// Name of a symbol; empty if it has none.
+    #[inline]
+    pub fn symbol_name(&self, index: usize) -> &'a [u8] {
+        self.symbols
+            .get(index)
+            .and_then(|symbol| string_at(self.symbol_names, symbol.st_name.get() as usize))
+            .unwrap_or(b"")
+    }
+
+    /// Version of a symbol; global and unversioned if the library has no versions.
+    #[inline]
+    pub fn symbol_version(&self, index: usize) -> SymbolVersion {
+        match self.versions.get(index) {
+            Some(word) => {
+                SymbolVersion { index: word.get() & VERSION_INDEX, hidden: word.get() & VERSION_HIDDEN != 0 }
+            }
+            None => SymbolVersion { index: elf::VER_NDX_GLOBAL, hidden: false },
+        }
+    }
+
+    /// Name of a version index, empty for the unversioned ones.
+    pub fn version_name(&self, index: u16) -> &'a [u8] {
+        self.version_names.get(usize::from(index)).copied().unwrap_or(b"")
+    }
+
+    /// Alignment that a copy of this symbol's data needs: what its section and its address allow,
+    /// in bytes.
+    pub fn data_alignment(&self, symbol: &Sym<E>) -> u64 {
+        let section = self.headers.get(usize::from(symbol.st_shndx.get()));
+        let section = section.map_or(1, |header| header.sh_addralign.get().max(1));
+        let section = if section.is_power_of_two() { section } else { 1 };
+        match symbol.st_value.get() {
+            0 => section,
+            value => section.min(1 << value.trailing_zeros()),
+        }
+    }
+
+    /// Whether the symbol's data cannot be written at run time, so that a copy belongs to RELRO.
+    pub fn is_read_only(&self, symbol: &Sym<E>) -> bool {
+        self.headers
+            .get(usize::from(symbol.st_shndx.get()))
+            .is_some_and(|header| header.sh_flags.get() & u64::from(elf::SHF_WRITE) == 0)
+    }
+}
+
+/// Low bits of a version word: the index.
+pub const VERSION_INDEX: u16 = 0x7fff;
+/// High bit of a version word: hidden.
+pub const VERSION_HIDDEN: u16 = 0x8000;
+const DT_NULL: u64 = 0;
+const DT_NEEDED: u64 = 1;
+const DT_SONAME: u64 = 14;

@@ -1,0 +1,95 @@
+//! Where the bytes of inputs live.
+//!
+//! A link reads files through [`InputSource`], so that the harness, the fuzzers and a
+//! `--reproduce` archive can stand in for the file system. Whatever was read is kept by the
+//! [`InputStore`] until the link ends: names, tables and section contents are slices of it and
+//! nothing is copied. Bytes that a link makes up (decompressed sections, joined names) are kept
+//! there too.
+
+use elsa::sync::FrozenVec;
+use std::io;
+use std::path::Path;
+
+/// The bytes of one file.
+pub enum FileBytes {
+    /// A mapping of the file.
+    Mapped(memmap2::Mmap),
+    /// Bytes in memory.
+    Owned(Vec<u8>),
+}
+
+impl std::ops::Deref for FileBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            FileBytes::Mapped(map) => map,
+            FileBytes::Owned(bytes) => bytes,
+        }
+    }
+}
+
+/// Gives the bytes of files by path.
+pub trait InputSource: Sync {
+    /// The bytes of the file at `path`.
+    ///
+    /// # Errors
+    /// Whatever the system says; `NotFound` lets a search go on.
+    fn read(&self, path: &Path) -> io::Result<FileBytes>;
+
+    /// Whether a file is there; used by `-l` searches.
+    fn exists(&self, path: &Path) -> bool;
+}
+
+/// The file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemSource;
+
+impl InputSource for SystemSource {
+    fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        let file = std::fs::File::open(path)?;
+        let metadata = file.metadata()?;
+        if metadata.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
+        }
+        // Pipes and devices cannot be mapped, and an empty mapping is an error.
+        if !metadata.is_file() || metadata.len() == 0 {
+            let mut bytes = Vec::new();
+            io::Read::read_to_end(&mut &file, &mut bytes)?;
+            return Ok(FileBytes::Owned(bytes));
+        }
+        // SAFETY: the mapping is private and read-only. A file that another process truncates
+        // during the link makes any linker that maps its inputs fail; that is the accepted price
+        // of not copying gigabytes.
+        let map = unsafe { memmap2::Mmap::map(&file)? };
+        Ok(FileBytes::Mapped(map))
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir())
+    }
+}
+
+/// Keeps everything that was read or made up until the end of the link.
+#[derive(Default)]
+pub struct InputStore {
+    files: FrozenVec<Box<FileBytes>>,
+    made: FrozenVec<Box<[u8]>>,
+}
+
+impl InputStore {
+    /// Keeps a file's bytes.
+    pub fn keep_file(&self, bytes: FileBytes) -> &[u8] {
+        self.files.push_get(Box::new(bytes))
+    }
+
+    /// Keeps bytes that the link made.
+    pub fn keep(&self, bytes: impl Into<Box<[u8]>>) -> &[u8] {
+        self.made.push_get(bytes.into())
+    }
+
+    /// Keeps a text that the link made.
+    pub fn keep_str(&self, text: &str) -> &str {
+        std::str::from_utf8(self.keep(text.as_bytes())).unwrap_or("")
+    }
+}
