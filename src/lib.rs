@@ -1,6 +1,11 @@
 //! sframe-ld: an ELF linker as a library.
 pub mod arch;
+pub mod cli;
 pub mod diag;
 pub mod elf;
 pub mod ids;
 pub mod input;
+pub mod layout;
+pub mod link;
+pub mod symbols;
+pub mod synth;

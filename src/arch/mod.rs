@@ -6,3 +6,4 @@
 
 pub mod target;
 
+pub use target::Target;

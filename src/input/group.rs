@@ -71,7 +71,9 @@ fn group<'a, E: ByteOrder>(
     let flags = words[0].get();
     let unknown = flags & !(GRP_COMDAT | GRP_MASKOS | GRP_MASKPROC);
     if unknown != 0 {
-        return Err(format!("flag word {flags:#x} has unknown bits {unknown:#x}, expected GRP_COMDAT (1) or 0"));
+        return Err(format!(
+            "flag word {flags:#x} has unknown bits {unknown:#x}, expected GRP_COMDAT (1) or 0"
+        ));
     }
     let signature_symbol = header.sh_info.get();
     if header.sh_link.get() != object.symtab_index || signature_symbol as usize >= object.symbols.len() {
@@ -81,7 +83,10 @@ fn group<'a, E: ByteOrder>(
     for word in &words[1..] {
         let member = word.get();
         let Some(owner) = owner.get_mut(member as usize).filter(|_| member != 0) else {
-            return Err(format!("member {member} does not exist, the file has {} sections", object.headers.len()));
+            return Err(format!(
+                "member {member} does not exist, the file has {} sections",
+                object.headers.len()
+            ));
         };
         if object.headers[member as usize].sh_type.get() == elf::SHT_GROUP {
             return Err(format!("member {member} is itself a section group"));
@@ -109,4 +114,3 @@ fn signature_name<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, symbol: u32) -> 
     }
     name
 }
-

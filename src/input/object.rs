@@ -214,7 +214,10 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                 None => {
                     return Err(Malformed::at(
                         offset,
-                        format!("relocations for section {target}, but there are only {}", self.headers.len()),
+                        format!(
+                            "relocations for section {target}, but there are only {}",
+                            self.headers.len()
+                        ),
                     ));
                 }
             }
@@ -364,13 +367,20 @@ pub fn section_headers<E: ByteOrder>(bytes: &[u8]) -> Result<(&Ehdr<E>, &[Shdr<E
     if usize::from(ehdr.e_shentsize.get()) != size_of::<Shdr<E>>() {
         return Err(Malformed::at(
             58,
-            format!("section headers have {} bytes, expected {}", ehdr.e_shentsize.get(), size_of::<Shdr<E>>()),
+            format!(
+                "section headers have {} bytes, expected {}",
+                ehdr.e_shentsize.get(),
+                size_of::<Shdr<E>>()
+            ),
         ));
     }
     let outside = |count: u64| {
         Malformed::at(
             40,
-            format!("{count} section headers at {offset:#x} do not lie in the file of {:#x} bytes", bytes.len()),
+            format!(
+                "{count} section headers at {offset:#x} do not lie in the file of {:#x} bytes",
+                bytes.len()
+            ),
         )
     };
     let rest = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)).ok_or_else(|| outside(1))?;
@@ -381,7 +391,8 @@ pub fn section_headers<E: ByteOrder>(bytes: &[u8]) -> Result<(&Ehdr<E>, &[Shdr<E
         }
         count => count.into(),
     };
-    let headers = usize::try_from(count).ok().and_then(|count| table(rest, count)).ok_or_else(|| outside(count))?;
+    let headers =
+        usize::try_from(count).ok().and_then(|count| table(rest, count)).ok_or_else(|| outside(count))?;
     if headers.len() >= u32::MAX as usize {
         return Err(outside(count));
     }

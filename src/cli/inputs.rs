@@ -1,0 +1,60 @@
+//! The inputs of a link in command-line order.
+//!
+//! Where a place on the command line matters (`--as-needed`, `-Bstatic`, `--whole-archive`,
+//! `--start-lib`, `--start-group`, `-b`), its state is copied into every input that follows: no
+//! later pass needs to know how options switch each other.
+
+use std::path::PathBuf;
+
+/// One input of the link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputSpec {
+    /// What is named.
+    pub source: InputSource,
+    /// The positional options in force at its place.
+    pub state: InputState,
+    /// The argument as written (`-lm`, `foo.o`), for messages.
+    pub argument: String,
+}
+
+/// How an input is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputSource {
+    /// A path as given. Object, archive, shared library or script: its bytes say.
+    File(PathBuf),
+    /// `-lNAME`: `libNAME.so` or `libNAME.a` in the search directories.
+    Library(Vec<u8>),
+    /// `-l:NAME`: the file `NAME` in the search directories.
+    ExactLibrary(Vec<u8>),
+}
+
+/// The positional options in force for one input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct InputState {
+    /// `--as-needed`: a shared library gets `DT_NEEDED` only if it is used.
+    pub as_needed: bool,
+    /// `-Bstatic`, `-static`: `-l` does not look at shared libraries.
+    pub static_only: bool,
+    /// `--whole-archive`: every member of an archive is taken.
+    pub whole_archive: bool,
+    /// Between `--start-lib` and `--end-lib`: an object is taken only if it is needed, like a
+    /// member of an archive. Inputs of one such pair share a number, counted from 0.
+    pub lib: Option<u32>,
+    /// Between `--start-group` and `--end-group`: archives are searched again until nothing new
+    /// is found. Inputs of one group share a number, counted from 0; they follow each other.
+    pub group: Option<u32>,
+    /// `-b`.
+    pub format: InputFormat,
+    /// `--just-symbols`: only the addresses of its symbols are taken.
+    pub just_symbols: bool,
+}
+
+/// `-b`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum InputFormat {
+    /// ELF, archive or script.
+    #[default]
+    Elf,
+    /// Any bytes: they become `.data` with `_binary_NAME_start`, `_end` and `_size`.
+    Binary,
+}

@@ -1,0 +1,302 @@
+//! The state of a link, as it grows from pass to pass.
+//!
+//! [`Link`] is what passes read and fill. Each field says which pass fills it; after that pass it
+//! is only read (`pipeline.rs` lists the points at which things freeze).
+
+use crate::arch::Target;
+use crate::cli::Config;
+use crate::diag::Sink;
+use crate::elf::Shdr;
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
+use crate::input::object::SymbolPlace;
+use crate::input::{InputStore, ObjectFile, SharedFile};
+use crate::layout::Layout;
+use crate::symbols::{Definition, SymbolTable};
+use crate::synth::Synthetics;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Bits of [`SectionTable::state`].
+pub mod state {
+    /// In the output. Set for every section when sections are indexed, cleared for what is
+    /// discarded or collected.
+    pub const ALIVE: u8 = 1 << 0;
+    /// A script's `KEEP`, or another reason to be a root of garbage collection.
+    pub const KEEP: u8 = 1 << 1;
+    /// Member of a group that lost to another of the same signature.
+    pub const DISCARDED_BY_GROUP: u8 = 1 << 2;
+    /// Matched by `/DISCARD/`.
+    pub const DISCARDED_BY_SCRIPT: u8 = 1 << 3;
+    /// Removed by `--gc-sections`.
+    pub const COLLECTED: u8 = 1 << 4;
+    /// Its contents were taken apart and live on in a section that the linker makes (`.eh_frame`
+    /// records, mergeable pieces, properties): it is not laid out itself.
+    pub const ABSORBED: u8 = 1 << 5;
+    /// Its contents are no part of the program: symbol tables, relocations, groups.
+    pub const NOT_CONTENT: u8 = 1 << 6;
+}
+
+/// Facts about sections, in parallel vectors indexed by [`SectionId`].
+#[derive(Default)]
+pub struct SectionTable {
+    /// The object that each section belongs to; [`FileId::NONE`] for the linker's own.
+    pub file: Vec<FileId>,
+    /// Bits of [`state`].
+    pub state: Vec<AtomicU8>,
+    /// The rule of the layout plan that takes it; set by `match_script`.
+    pub rule: Vec<u32>,
+    /// Output section; set when items are listed.
+    pub chunk: Vec<ChunkId>,
+    /// Offset in the output section, in bytes; set by layout.
+    pub offset: Vec<u64>,
+    /// Row of the first section that the linker makes.
+    pub first_internal: u32,
+}
+
+impl SectionTable {
+    /// Whether all of `bits` are set.
+    #[inline]
+    pub fn is(&self, id: SectionId, bits: u8) -> bool {
+        self.state[id.index()].load(Ordering::Relaxed) & bits == bits
+    }
+
+    /// Sets bits and gives back what was set before.
+    #[inline]
+    pub fn set(&self, id: SectionId, bits: u8) -> u8 {
+        let state = &self.state[id.index()];
+        let before = state.load(Ordering::Relaxed);
+        if before & bits == bits {
+            return before;
+        }
+        state.fetch_or(bits, Ordering::Relaxed)
+    }
+
+    /// Clears bits.
+    #[inline]
+    pub fn clear(&self, id: SectionId, bits: u8) {
+        self.state[id.index()].fetch_and(!bits, Ordering::Relaxed);
+    }
+
+    /// Whether the section is in the output.
+    #[inline]
+    pub fn is_alive(&self, id: SectionId) -> bool {
+        self.is(id, state::ALIVE)
+    }
+
+    /// Number of sections, the linker's own included.
+    pub fn len(&self) -> usize {
+        self.file.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.file.is_empty()
+    }
+
+    /// Adds a row.
+    pub fn push(&mut self, file: FileId, state: u8) -> SectionId {
+        let id = SectionId::from_index(self.file.len());
+        self.file.push(file);
+        self.state.push(AtomicU8::new(state));
+        self.rule.push(u32::MAX);
+        self.chunk.push(ChunkId::NONE);
+        self.offset.push(0);
+        id
+    }
+}
+
+/// What a section's header says, wherever it comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct SectionInfo<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Size in memory, in bytes.
+    pub size: u64,
+    /// Alignment, in bytes: at least 1, a power of two.
+    pub align: u64,
+    /// Size of an entry, in bytes; 0 if entries have none.
+    pub entsize: u64,
+}
+
+/// A symbol that the linker itself defines.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkerSymbol {
+    /// Its global.
+    pub symbol: SymbolId,
+    /// Where its value comes from.
+    pub origin: LinkerSymbolOrigin,
+    /// Section-relative symbols move with their output section and have its index in the symbol
+    /// table; [`ChunkId::NONE`] for absolute ones. Set by layout.
+    pub chunk: ChunkId,
+    /// Its address or number. Set by layout.
+    pub value: u64,
+    /// `STV_HIDDEN` definitions are not exported.
+    pub hidden: bool,
+}
+
+/// Where a linker-defined symbol's value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkerSymbolOrigin {
+    /// An assignment in the script or a `--defsym`; the layout plan knows which.
+    Assignment,
+    /// The start of the first chunk that has this name, or of a header: known names such as
+    /// `_DYNAMIC`, `_GLOBAL_OFFSET_TABLE_`, `__ehdr_start`.
+    Reserved(Reserved),
+    /// `__start_NAME`: the start of output section NAME.
+    Start,
+    /// `__stop_NAME`: its end.
+    Stop,
+}
+
+/// Reserved names that are not written in the scripts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reserved {
+    /// `_DYNAMIC`: start of `.dynamic`.
+    Dynamic,
+    /// `_GLOBAL_OFFSET_TABLE_`.
+    GlobalOffsetTable,
+    /// `__ehdr_start`: the ELF header, if it is loaded.
+    EhdrStart,
+    /// `__GNU_EH_FRAME_HDR`.
+    EhFrameHdr,
+    /// `_TLS_MODULE_BASE_`: start of the TLS segment.
+    TlsModuleBase,
+    /// `_PROCEDURE_LINKAGE_TABLE_`: start of `.plt`.
+    ProcedureLinkageTable,
+}
+
+/// Everything that is known of a link.
+pub struct Link<'a, T: Target> {
+    /// The command line.
+    pub config: &'a Config,
+    /// Where diagnostics go.
+    pub sink: &'a Sink,
+    /// Keeps bytes until the end.
+    pub store: &'a InputStore,
+    /// Objects that take part, in link order. Filled by `load_inputs` (all candidates), frozen by
+    /// `extract_members`.
+    pub objects: Vec<ObjectFile<'a, T::E>>,
+    /// Shared libraries, in order of first appearance.
+    pub shared: Vec<SharedFile<'a, T::E>>,
+    /// Symbols.
+    pub symbols: SymbolTable<'a>,
+    /// Sections.
+    pub sections: SectionTable,
+    /// Symbols that the linker defines.
+    pub linker_symbols: Vec<LinkerSymbol>,
+    /// Sections that the linker makes, and what they are made of.
+    pub synthetics: Synthetics<'a>,
+    /// Output sections, segments, addresses.
+    pub layout: Layout<'a>,
+    /// The machine.
+    pub target: T,
+}
+
+impl<'a, T: Target> Link<'a, T> {
+    /// The object and header index of a section; `None` for the linker's own.
+    #[inline]
+    pub fn locate(&self, id: SectionId) -> Option<(&ObjectFile<'a, T::E>, u32)> {
+        let file = self.sections.file[id.index()];
+        if !file.is_some() {
+            return None;
+        }
+        let object = &self.objects[file.index()];
+        Some((object, id.0 - object.first_section))
+    }
+
+    /// What the header of a section says.
+    pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
+        match self.locate(id) {
+            Some((object, index)) => info_of(object, index as usize),
+            None => self.synthetics.section(id.0 - self.sections.first_internal).info(),
+        }
+    }
+
+    /// `file:(section+offset)` for messages.
+    pub fn describe_place(&self, id: SectionId, offset: u64) -> String {
+        match self.locate(id) {
+            Some((object, index)) => {
+                format!("{}:({}+{offset:#x})", object.name, object.section_name_lossy(index as usize))
+            }
+            None => {
+                format!("<internal>:({}+{offset:#x})", String::from_utf8_lossy(self.section_info(id).name))
+            }
+        }
+    }
+
+    /// Address of a section in the output; 0 if it is not in it.
+    #[inline]
+    pub fn section_address(&self, id: SectionId) -> u64 {
+        let chunk = self.sections.chunk[id.index()];
+        if !chunk.is_some() {
+            return 0;
+        }
+        self.layout.chunks[chunk.index()].address.wrapping_add(self.sections.offset[id.index()])
+    }
+
+    /// The section that holds a symbol's definition, and the symbol's offset in it; `None` if it is
+    /// not defined in a section of an object.
+    pub fn symbol_section(&self, id: SymbolId) -> Option<(SectionId, u64)> {
+        let (file, symbol) = self.symbol_entry(id)?;
+        let object = &self.objects[file.index()];
+        match object.symbol_place(symbol as usize) {
+            SymbolPlace::Section(section) => {
+                Some((object.section_id(section), object.symbols[symbol as usize].st_value.get()))
+            }
+            _ => None,
+        }
+    }
+
+    /// The object and symbol index that define a symbol (global or local).
+    pub fn symbol_entry(&self, id: SymbolId) -> Option<(FileId, u32)> {
+        if self.symbols.is_global(id) {
+            return match self.symbols.definition(id) {
+                Definition::Object { file, symbol } => Some((file, symbol)),
+                _ => None,
+            };
+        }
+        let file = self.objects.partition_point(|object| object.first_local <= id.0).checked_sub(1)?;
+        Some((FileId::from_index(file), id.0 - self.objects[file].first_local))
+    }
+
+    /// Name of any symbol for messages, demangled; a section symbol has its section's name.
+    pub fn symbol_text(&self, id: SymbolId) -> String {
+        if self.symbols.is_global(id) {
+            return self.symbols.demangled(id);
+        }
+        let Some((file, symbol)) = self.symbol_entry(id) else { return String::new() };
+        let object = &self.objects[file.index()];
+        match (object.symbol_name(symbol as usize), object.symbol_place(symbol as usize)) {
+            (b"", SymbolPlace::Section(section)) => object.section_name_lossy(section as usize),
+            (name, _) => crate::diag::demangle::demangle(name),
+        }
+    }
+}
+
+/// What a section header of an object says. Alignments that are no power of two count as 1;
+/// `index_sections` has reported them.
+pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'a, E>,
+    index: usize,
+) -> SectionInfo<'a> {
+    let header: &Shdr<E> = &object.headers[index];
+    let align = header.sh_addralign.get();
+    SectionInfo {
+        name: object.section_name(index),
+        sh_type: header.sh_type.get(),
+        flags: header.sh_flags.get(),
+        size: header.sh_size.get(),
+        align: if align.is_power_of_two() { align } else { 1 },
+        entsize: header.sh_entsize.get(),
+    }
+}
+
+/// Whether a section takes room in the program's memory.
+#[inline]
+pub fn is_alloc(flags: u64) -> bool {
+    flags & u64::from(elf::SHF_ALLOC) != 0
+}

@@ -1,0 +1,165 @@
+//! The symbol table of a link, as parallel vectors.
+//!
+//! Rows `0..global_count` are the globals, in an order that depends only on the inputs; after them
+//! come the local symbols of each object (`object.first_local + index`). Passes that run in
+//! parallel only set bits in [`SymbolTable::flags`]; everything else is written by one pass, in
+//! one place, and read afterwards.
+
+use super::Interner;
+use crate::ids::{FileId, SharedId, SymbolId};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where a global is defined. Frozen when `select_definitions` ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Definition {
+    /// Nowhere.
+    #[default]
+    Undefined,
+    /// By symbol number `symbol` of an object. Commons too: their symbol says so.
+    Object {
+        /// The object.
+        file: FileId,
+        /// Index in its symbol table.
+        symbol: u32,
+    },
+    /// By a shared library.
+    Shared {
+        /// The library.
+        library: SharedId,
+        /// Index in its dynamic symbol table.
+        symbol: u32,
+    },
+    /// By the linker: an assignment of the script, `--defsym`, a name such as `_DYNAMIC`. The
+    /// number is a row of [`crate::link::Link::linker_symbols`].
+    Linker(u32),
+}
+
+/// Bits of [`SymbolTable::flags`].
+pub mod flag {
+    /// An object that takes part refers to it or defines it.
+    pub const IN_OBJECT: u32 = 1 << 0;
+    /// Some reference from an object is not weak.
+    pub const STRONG_REFERENCE: u32 = 1 << 1;
+    /// A shared library refers to it or defines it too.
+    pub const IN_SHARED: u32 = 1 << 2;
+    /// The dynamic linker decides what it is: defined by a library, or a definition of ours that
+    /// another module may take over. Everything else is bound at link time.
+    pub const IMPORTED: u32 = 1 << 3;
+    /// In `.dynsym` as a definition of this output.
+    pub const EXPORTED: u32 = 1 << 4;
+    /// A number, in no section (also an undefined weak symbol, which is 0).
+    pub const ABSOLUTE: u32 = 1 << 5;
+    /// Undefined, and weak everywhere: its value is 0 unless it is [`IMPORTED`].
+    pub const UNDEFINED_WEAK: u32 = 1 << 6;
+    /// `STT_FUNC` or `STT_GNU_IFUNC`.
+    pub const FUNCTION: u32 = 1 << 7;
+    /// `STT_GNU_IFUNC`, defined in this output.
+    pub const IFUNC: u32 = 1 << 8;
+    /// `STT_TLS`.
+    pub const TLS: u32 = 1 << 9;
+    /// Defined in a section that is discarded (COMDAT loser, `/DISCARD/`) or collected.
+    pub const DISCARDED: u32 = 1 << 10;
+    /// Referred to by something that is kept, or a root (`--gc-sections`).
+    pub const LIVE: u32 = 1 << 11;
+    /// Local definition with `STV_PROTECTED`.
+    pub const PROTECTED: u32 = 1 << 12;
+    /// An address that `.got` must hold.
+    pub const NEEDS_GOT: u32 = 1 << 16;
+    /// A call goes through the PLT.
+    pub const NEEDS_PLT: u32 = 1 << 17;
+    /// The PLT entry is the symbol's address in this program.
+    pub const NEEDS_CANONICAL_PLT: u32 = 1 << 18;
+    /// The library's data is copied into this program.
+    pub const NEEDS_COPY: u32 = 1 << 19;
+    /// A GOT slot with the offset from the thread pointer.
+    pub const NEEDS_GOT_TP: u32 = 1 << 20;
+    /// A GOT pair for `__tls_get_addr`.
+    pub const NEEDS_TLS_GD: u32 = 1 << 21;
+    /// A TLS descriptor.
+    pub const NEEDS_TLS_DESC: u32 = 1 << 22;
+    /// A dynamic relocation names it.
+    pub const NEEDS_DYNSYM: u32 = 1 << 23;
+    /// All bits for which `build_synthetics` makes a [`crate::synth::DynamicRow`].
+    pub const NEEDS: u32 = 0xff << 16;
+}
+
+/// All symbols of a link.
+#[derive(Default)]
+pub struct SymbolTable<'a> {
+    /// Finds globals by name.
+    pub interner: Interner<'a>,
+    /// Name of each global. A reference or definition with a version that is not the default one
+    /// has a name of its own, `name@VERSION`.
+    pub names: Vec<&'a [u8]>,
+    /// Definition of each global.
+    pub definitions: Vec<Definition>,
+    /// Most constraining visibility (`STV_*`) of each global over all objects.
+    pub visibility: Vec<u8>,
+    /// Version word of each global for `.gnu.version`: 0 local (hidden by a version script), 1
+    /// global, 2 and more: a version of this output (exported) or, for imported ones, filled by
+    /// `build_synthetics`. [`crate::input::shared::VERSION_HIDDEN`] marks `name@VERSION`.
+    pub versions: Vec<u16>,
+    /// Bits of [`flag`], for globals and locals.
+    pub flags: Vec<AtomicU32>,
+    /// Addresses (TLS symbols too: the address in the initialisation image), for globals and
+    /// locals; filled after layout. Imported symbols without a copy or canonical PLT entry are 0.
+    pub values: Vec<u64>,
+    /// For each symbol: its row among [`crate::synth::DynamicRow`]s, `u32::MAX` if it has none.
+    pub rows: Vec<u32>,
+}
+
+impl<'a> SymbolTable<'a> {
+    /// Number of globals.
+    #[inline]
+    pub fn global_count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The global of this name.
+    pub fn lookup(&self, name: &[u8]) -> Option<SymbolId> {
+        self.interner.get(name)
+    }
+
+    /// Whether the id is a global's.
+    #[inline]
+    pub fn is_global(&self, id: SymbolId) -> bool {
+        id.index() < self.names.len()
+    }
+
+    /// Definition of a global; [`Definition::Undefined`] for local symbols.
+    #[inline]
+    pub fn definition(&self, id: SymbolId) -> Definition {
+        self.definitions.get(id.index()).copied().unwrap_or_default()
+    }
+
+    /// The flags of a symbol.
+    #[inline]
+    pub fn flags(&self, id: SymbolId) -> u32 {
+        self.flags[id.index()].load(Ordering::Relaxed)
+    }
+
+    /// Sets flags. Tests first: most of the time they are set, and a cache line that is only
+    /// read stays shared between processors.
+    #[inline]
+    pub fn set(&self, id: SymbolId, bits: u32) {
+        let flags = &self.flags[id.index()];
+        if flags.load(Ordering::Relaxed) & bits != bits {
+            flags.fetch_or(bits, Ordering::Relaxed);
+        }
+    }
+
+    /// Clears flags.
+    pub fn clear(&self, id: SymbolId, bits: u32) {
+        self.flags[id.index()].fetch_and(!bits, Ordering::Relaxed);
+    }
+
+    /// Name of a global for messages, demangled.
+    pub fn demangled(&self, id: SymbolId) -> String {
+        crate::diag::demangle::demangle(self.names.get(id.index()).copied().unwrap_or(b""))
+    }
+
+    /// All globals.
+    pub fn globals(&self) -> impl Iterator<Item = SymbolId> + use<> {
+        (0..self.names.len() as u32).map(SymbolId)
+    }
+}

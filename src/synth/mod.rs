@@ -1,0 +1,191 @@
+//! Sections that the linker makes.
+//!
+//! A synthetic section is a section like any other: it has a [`SectionId`], a name, type and
+//! flags, it is matched by the script (as a section of the file `<internal>`) and laid out. It
+//! exists from `create_synthetics` on, if it may be needed; its size is settled by
+//! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
+
+use crate::ids::{FileId, SectionId, SymbolId};
+use crate::link::SectionInfo;
+
+/// What a synthetic section is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// `.interp`.
+    Interp,
+    /// `.note.gnu.property`.
+    PropertyNote,
+    /// `.note.gnu.build-id`.
+    BuildIdNote,
+    /// `.note.package`.
+    PackageNote,
+    /// `.hash`.
+    Hash,
+    /// `.gnu.hash`.
+    GnuHash,
+    /// `.dynsym`.
+    DynSym,
+    /// `.dynstr`.
+    DynStr,
+    /// `.gnu.version`.
+    VerSym,
+    /// `.gnu.version_d`.
+    VerDef,
+    /// `.gnu.version_r`.
+    VerNeed,
+    /// `.rela.dyn`.
+    RelaDyn,
+    /// `.relr.dyn`.
+    RelrDyn,
+    /// `.rela.plt`.
+    RelaPlt,
+    /// `.plt`.
+    Plt,
+    /// `.plt.got`.
+    PltGot,
+    /// `.plt.sec`.
+    PltSec,
+    /// `.eh_frame_hdr`.
+    EhFrameHdr,
+    /// `.eh_frame`, all records of all inputs.
+    EhFrame,
+    /// `.dynamic`.
+    Dynamic,
+    /// `.got`.
+    Got,
+    /// `.got.plt`.
+    GotPlt,
+    /// `.dynbss`: copies of libraries' data.
+    CopyData,
+    /// `.data.rel.ro`: copies of libraries' read-only data.
+    CopyRelro,
+    /// `COMMON`: the common blocks of one object.
+    Common,
+    /// Mergeable pieces; the number is the row in the merge pass's tables.
+    Merged(u32),
+    /// `.comment`-like bytes, thunks and whatever has fixed contents.
+    Bytes,
+    /// `.sframe_idx` or a merged `.sframe`.
+    SFrame,
+}
+
+/// One synthetic section.
+#[derive(Clone, Debug)]
+pub struct SyntheticSection<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Name, as scripts match it.
+    pub name: &'a [u8],
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    /// Size of an entry in bytes.
+    pub entsize: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// The object it stands for, when a script's file pattern should see one.
+    pub file: FileId,
+    /// Fixed contents, if it has them.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> SyntheticSection<'a> {
+    /// An empty section without entries.
+    pub fn new(kind: Kind, name: &'a [u8], sh_type: u32, flags: u64, align: u64) -> Self {
+        SyntheticSection {
+            kind,
+            name,
+            sh_type,
+            flags,
+            align,
+            entsize: 0,
+            size: 0,
+            file: FileId::NONE,
+            bytes: &[],
+        }
+    }
+
+    /// As a header.
+    pub fn info(&self) -> SectionInfo<'a> {
+        SectionInfo {
+            name: self.name,
+            sh_type: self.sh_type,
+            flags: self.flags,
+            size: self.size,
+            align: self.align,
+            entsize: self.entsize,
+        }
+    }
+}
+
+/// What one symbol has in the tables for the dynamic linker. Slot numbers count from 0 in their
+/// own table; `u32::MAX`: none.
+#[derive(Clone, Copy, Debug)]
+pub struct DynamicRow {
+    /// The symbol.
+    pub symbol: SymbolId,
+    /// First word in `.got` with its address.
+    pub got: u32,
+    /// Word in `.got` with its offset from the thread pointer.
+    pub got_tp: u32,
+    /// First of two words in `.got` for `__tls_get_addr`.
+    pub tls_gd: u32,
+    /// First of two words in `.got` of the TLS descriptor.
+    pub tls_desc: u32,
+    /// Entry of `.plt` (and word of `.got.plt` after the reserved ones).
+    pub plt: u32,
+    /// Entry of `.plt.got`.
+    pub plt_got: u32,
+    /// Row in `.dynsym`.
+    pub dynsym: u32,
+    /// Address or offset of the copied data in its section; meaningful with `NEEDS_COPY`.
+    pub copy: u64,
+}
+
+impl DynamicRow {
+    /// A row with nothing in it.
+    pub fn new(symbol: SymbolId) -> Self {
+        let none = u32::MAX;
+        DynamicRow {
+            symbol,
+            got: none,
+            got_tp: none,
+            tls_gd: none,
+            tls_desc: none,
+            plt: none,
+            plt_got: none,
+            dynsym: none,
+            copy: 0,
+        }
+    }
+}
+
+/// All synthetic sections, and the tables that their contents come from.
+#[derive(Default)]
+pub struct Synthetics<'a> {
+    /// Rows; section `first_internal + n` is row `n`.
+    pub sections: Vec<SyntheticSection<'a>>,
+    /// Symbols with GOT, PLT or dynamic symbol entries.
+    pub rows: Vec<DynamicRow>,
+}
+
+impl<'a> Synthetics<'a> {
+    /// Row `index`.
+    #[inline]
+    pub fn section(&self, index: u32) -> &SyntheticSection<'a> {
+        &self.sections[index as usize]
+    }
+
+    /// The first section of a kind, as a row.
+    pub fn find(&self, kind: Kind) -> Option<u32> {
+        self.sections.iter().position(|section| section.kind == kind).map(|row| row as u32)
+    }
+}
+
+/// [`SectionId`] of a synthetic row.
+pub fn section_id(first_internal: u32, row: u32) -> SectionId {
+    SectionId(first_internal + row)
+}
