@@ -1,2 +1,3 @@
 //! sframe-ld: an ELF linker as a library.
 pub mod diag;
+pub mod script;
