@@ -1,2 +1,41 @@
-//! SFrame stack-trace sections: versions 1 to 3, both byte orders.
+//! SFrame stack-trace sections: versions 1 to 3, both byte orders, three architectures.
+//!
+//! An SFrame *section* holds one or more *blobs*. A blob is a header with its body: an array of function
+//! descriptor entries (*FDEs*) and a sub-section of frame row entries (*FREs*). Assemblers and merging linkers
+//! write one blob to a section; plain concatenation gives several, each with its own version and base address.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`header`], [`blob`], [`fde`] | the structures of a section, read in place |
+//! | [`patch`] | what a linker rewrites in place: function starts, dead functions, flags |
+//!
+//! All offsets and sizes are in bytes. No function panics on any input bytes, and reading allocates nothing.
 #![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod abi;
+pub mod blob;
+pub mod endian;
+pub mod error;
+pub mod fde;
+pub mod header;
+pub mod patch;
+
+pub use abi::Abi;
+pub use blob::{Blob, Gap, Piece, Section};
+pub use endian::Endian;
+pub use error::{Error, ErrorKind};
+pub use fde::Fde;
+pub use header::{Flags, Header, Version};
+pub use patch::BlobMut;
+
+/// Section type of SFrame sections, `SHT_GNU_SFRAME`. GNU as before 2.45 wrote `SHT_PROGBITS` instead.
+pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
+/// Type of the program header that covers the SFrame section, `PT_GNU_SFRAME`.
+pub const PT_GNU_SFRAME: u32 = 0x6474_e554;
