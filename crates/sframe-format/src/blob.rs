@@ -202,6 +202,11 @@ impl<'data> Blob<'data> {
         self.fres
     }
 
+    /// Offset of the FRE sub-section from the start of the section.
+    pub(crate) fn fre_area_offset(&self) -> usize {
+        self.offset + self.header.fre_area().start
+    }
+
     /// The FDEs in the order of the array.
     pub fn fdes(&self) -> Fdes<'data> {
         Fdes::new(*self)

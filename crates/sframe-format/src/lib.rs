@@ -7,6 +7,8 @@
 //! | module | what |
 //! |---|---|
 //! | [`header`], [`blob`], [`fde`] | the structures of a section, read in place |
+//! | [`fre`], [`rules`] | rows, as bytes and as rules |
+//! | [`lookup`], `index` | from a program counter to its row |
 //! | [`patch`] | what a linker rewrites in place: function starts, dead functions, flags |
 //!
 //! All offsets and sizes are in bytes. No function panics on any input bytes, and reading allocates nothing.
@@ -24,16 +26,26 @@ pub mod blob;
 pub mod endian;
 pub mod error;
 pub mod fde;
+pub mod fre;
 pub mod header;
+#[cfg(feature = "alloc")]
+pub mod index;
+pub mod lookup;
 pub mod patch;
+pub mod rules;
 
 pub use abi::Abi;
 pub use blob::{Blob, Gap, Piece, Section};
 pub use endian::Endian;
 pub use error::{Error, ErrorKind};
 pub use fde::Fde;
+pub use fre::{Attributes, FdeType, Fre, PauthKey, PcType};
 pub use header::{Flags, Header, Version};
+#[cfg(feature = "alloc")]
+pub use index::SectionIndex;
+pub use lookup::Match;
 pub use patch::BlobMut;
+pub use rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
 
 /// Section type of SFrame sections, `SHT_GNU_SFRAME`. GNU as before 2.45 wrote `SHT_PROGBITS` instead.
 pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
