@@ -9,6 +9,7 @@
 //! | [`header`], [`blob`], [`fde`] | the structures of a section, read in place |
 //! | [`fre`], [`rules`] | rows, as bytes and as rules |
 //! | [`lookup`], `index` | from a program counter to its row |
+//! | [`unwind`], `unwinder` | from a frame to its caller, and whole stacks |
 //! | [`patch`] | what a linker rewrites in place: function starts, dead functions, flags |
 //!
 //! All offsets and sizes are in bytes. No function panics on any input bytes, and reading allocates nothing.
@@ -33,6 +34,9 @@ pub mod index;
 pub mod lookup;
 pub mod patch;
 pub mod rules;
+pub mod unwind;
+#[cfg(feature = "alloc")]
+pub mod unwinder;
 
 pub use abi::Abi;
 pub use blob::{Blob, Gap, Piece, Section};
@@ -46,6 +50,9 @@ pub use index::SectionIndex;
 pub use lookup::Match;
 pub use patch::BlobMut;
 pub use rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
+pub use unwind::{FrameAddress, Registers, UnwindError};
+#[cfg(feature = "alloc")]
+pub use unwinder::{Module, ModuleId, RuleCache, Unwinder};
 
 /// Section type of SFrame sections, `SHT_GNU_SFRAME`. GNU as before 2.45 wrote `SHT_PROGBITS` instead.
 pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;

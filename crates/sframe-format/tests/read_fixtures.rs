@@ -73,8 +73,8 @@ fn lookup_finds_the_row_of_every_byte() {
     for fixture in common::all() {
         let data = if fixture.relocatable { relocated(&fixture) } else { fixture.data.clone() };
         let section = Section::new(&data, fixture.address);
-        let index = SectionIndex::new(&section);
-        for blob in index.blobs() {
+        let index = SectionIndex::new(&*data, fixture.address);
+        for blob in section.blobs() {
             for fde in blob.fdes() {
                 let attributes = blob.attributes(&fde).unwrap();
                 let rows: Vec<_> = blob.rows(&attributes).map(Result::unwrap).collect();
