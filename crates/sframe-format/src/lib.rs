@@ -10,6 +10,7 @@
 //! | [`fre`], [`rules`] | rows, as bytes and as rules |
 //! | [`lookup`], `index` | from a program counter to its row |
 //! | [`unwind`], `unwinder` | from a frame to its caller, and whole stacks |
+//! | `write` | blobs of version 2 and 3 from rows |
 //! | [`patch`] | what a linker rewrites in place: function starts, dead functions, flags |
 //!
 //! All offsets and sizes are in bytes. No function panics on any input bytes, and reading allocates nothing.
@@ -37,6 +38,8 @@ pub mod rules;
 pub mod unwind;
 #[cfg(feature = "alloc")]
 pub mod unwinder;
+#[cfg(feature = "alloc")]
+pub mod write;
 
 pub use abi::Abi;
 pub use blob::{Blob, Gap, Piece, Section};
