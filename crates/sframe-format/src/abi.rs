@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::endian::Endian;
+use crate::header::Version;
 
 /// A DWARF register number.
 pub type Register = u32;
@@ -87,6 +88,19 @@ impl Abi {
         match self {
             Self::S390x => 160,
             _ => 0,
+        }
+    }
+
+    /// Type number of the PC-relative relocation that assemblers put on each function start field of the version
+    /// (x86-64 psABI, AArch64 ELF ABI, s390x ELF ABI): 32 bits in V1 and V2, 64 in V3.
+    pub const fn start_relocation(self, version: Version) -> u32 {
+        match (self, version) {
+            (Self::Amd64, Version::V3) => 24,
+            (Self::Amd64, _) => 2,
+            (Self::S390x, Version::V3) => 23,
+            (Self::S390x, _) => 5,
+            (_, Version::V3) => 260,
+            _ => 261,
         }
     }
 

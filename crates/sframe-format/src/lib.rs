@@ -10,6 +10,7 @@
 //! | [`fre`], [`rules`] | rows, as bytes and as rules |
 //! | [`lookup`], `index` | from a program counter to its row |
 //! | [`unwind`], `unwinder` | from a frame to its caller, and whole stacks |
+//! | `verify` | everything the format demands, as typed findings |
 //! | `write` | blobs of version 2 and 3 from rows |
 //! | [`patch`] | what a linker rewrites in place: function starts, dead functions, flags |
 //!
@@ -38,6 +39,8 @@ pub mod rules;
 pub mod unwind;
 #[cfg(feature = "alloc")]
 pub mod unwinder;
+#[cfg(feature = "alloc")]
+pub mod verify;
 #[cfg(feature = "alloc")]
 pub mod write;
 

@@ -14,6 +14,7 @@ pub struct Fixture {
     pub relocatable: bool,
     /// Relocations of the section: offset and addend.
     pub relocations: Vec<(u64, i64)>,
+    pub relocation_types: Vec<u32>,
     pub text: Option<String>,
 }
 
@@ -59,6 +60,13 @@ fn load(path: &Path) -> Vec<Fixture> {
             address: section.address(),
             relocatable: file.kind() == object::ObjectKind::Relocatable,
             relocations: section.relocations().map(|(at, found)| (at, found.addend())).collect(),
+            relocation_types: section
+                .relocations()
+                .map(|(_, found)| match found.flags() {
+                    object::RelocationFlags::Elf { r_type } => r_type.0,
+                    _ => 0,
+                })
+                .collect(),
             text: texts.next().map(str::to_owned),
         })
         .collect()
