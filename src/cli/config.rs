@@ -96,6 +96,17 @@ pub enum Machine {
     S390x,
 }
 
+impl Machine {
+    /// The name for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Machine::X86_64 => "x86-64",
+            Machine::AArch64 => "AArch64",
+            Machine::S390x => "s390x",
+        }
+    }
+}
+
 /// The kind of output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OutputMode {
