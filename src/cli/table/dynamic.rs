@@ -125,7 +125,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.pending.report_in_objects = Some(true);
         },
     ),
-    value(&["z"], "WORD", "One of the words below", |state, text| z::apply(state, text)),
+    value(&["z"], "WORD", "One of the words below", z::apply),
 ];
 
 fn build_id(state: &mut State<'_>, style: Option<&[u8]>) -> Outcome {

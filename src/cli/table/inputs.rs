@@ -119,12 +119,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "Format of the inputs that follow: elf, binary or default",
         input_format,
     ),
-    value(
-        &["remap-inputs"],
-        "PATTERN=FILE",
-        "Read FILE where an input's name matches PATTERN",
-        |state, text| add_remap(state, text),
-    ),
+    value(&["remap-inputs"], "PATTERN=FILE", "Read FILE where an input's name matches PATTERN", add_remap),
     value(
         &["remap-inputs-file"],
         "FILE",

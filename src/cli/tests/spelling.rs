@@ -152,32 +152,34 @@ fn no_name_stands_twice() {
 
 #[test]
 fn every_option_that_must_exist_exists() {
-    let must = "o r relocatable i shared Bshareable pie pic-executable no-pie static Bstatic dn non_shared
-        Bdynamic dy call_shared m EL EB e entry T script dT default-script oformat l library L library-path
-        sysroot start-group ( end-group ) whole-archive no-whole-archive as-needed no-as-needed push-state
-        pop-state start-lib end-lib nostdlib just-symbols R b format u undefined require-defined defsym wrap E
+    let must =
+        "o r relocatable i shared Bshareable pie pic-executable no-pie static Bstatic dn non_shared Bdynamic
+        dy call_shared m EL EB e entry T script dT default-script oformat l library L library-path sysroot
+        start-group ( end-group ) whole-archive no-whole-archive as-needed no-as-needed push-state pop-state
+        start-lib end-lib nostdlib just-symbols R b format u undefined require-defined defsym wrap E
         export-dynamic no-export-dynamic version-script dynamic-list export-dynamic-symbol
-        export-dynamic-symbol-list exclude-libs retain-symbols-file Bsymbolic Bsymbolic-functions Bno-symbolic
-        init fini allow-multiple-definition no-undefined unresolved-symbols allow-shlib-undefined
-        no-allow-shlib-undefined undefined-version no-undefined-version warn-unresolved-symbols
-        error-unresolved-symbols noinhibit-exec soname h rpath rpath-link dynamic-linker I no-dynamic-linker
-        hash-style enable-new-dtags disable-new-dtags eh-frame-hdr no-eh-frame-hdr build-id pack-dyn-relocs
-        gc-sections no-gc-sections print-gc-sections z N omagic n nmagic no-omagic Ttext Tdata Tbss section-start
-        image-base Ttext-segment orphan-handling sort-section unique d dc dp force-group-allocation emit-relocs q
-        rosegment no-rosegment compress-debug-sections s strip-all S strip-debug x discard-all X discard-locals
-        discard-none threads no-threads v V version help t trace M print-map Map cref verbose y trace-symbol
+        export-dynamic-symbol-list exclude-libs retain-symbols-file Bsymbolic Bsymbolic-functions
+        Bno-symbolic init fini allow-multiple-definition no-undefined unresolved-symbols
+        allow-shlib-undefined no-allow-shlib-undefined undefined-version no-undefined-version
+        warn-unresolved-symbols error-unresolved-symbols noinhibit-exec soname h rpath rpath-link
+        dynamic-linker I no-dynamic-linker hash-style enable-new-dtags disable-new-dtags eh-frame-hdr
+        no-eh-frame-hdr build-id pack-dyn-relocs gc-sections no-gc-sections print-gc-sections z N omagic n
+        nmagic no-omagic Ttext Tdata Tbss section-start image-base Ttext-segment orphan-handling
+        sort-section unique d dc dp force-group-allocation emit-relocs q rosegment no-rosegment
+        compress-debug-sections s strip-all S strip-debug x discard-all X discard-locals discard-none
+        threads no-threads v V version help t trace M print-map Map cref verbose y trace-symbol
         fatal-warnings no-fatal-warnings w no-warnings demangle no-demangle dependency-file stats
         color-diagnostics error-limit reproduce fix-cortex-a53-843419 fix-cortex-a53-835769
-        no-apply-dynamic-relocs apply-dynamic-relocs pic-veneer relax no-relax sframe-index discard-sframe icf
-        gdb-index package-metadata section-ordering-file symbol-ordering-file call-graph-profile-sort
-        print-icf-sections remap-inputs print-memory-usage warn-backrefs why-extract warn-common no-warn-mismatch
-        f auxiliary F filter audit spare-dynamic-tags plugin plugin-opt O g G Qy qmagic flto fno-lto
-        no-keep-memory reduce-memory-overheads copy-dt-needed-entries no-copy-dt-needed-entries add-needed
-        no-add-needed sort-common no-ld-generated-unwind-info warn-rwx-segments no-warn-rwx-segments
-        warn-execstack no-warn-execstack warn-once warn-section-align warn-alternate-em no-ctf-variables
-        ctf-variables traditional-format Ur mmap-output-file no-mmap-output-file no-map-whole-files mllvm sframe
-        sframe-from-eh-frame sframe-split sframe-version no-sframe-share sframe-plt no-sframe-plt print-sframe
-        time-report identity";
+        no-apply-dynamic-relocs apply-dynamic-relocs pic-veneer relax no-relax sframe-index discard-sframe
+        icf gdb-index package-metadata section-ordering-file symbol-ordering-file call-graph-profile-sort
+        print-icf-sections remap-inputs print-memory-usage warn-backrefs why-extract warn-common
+        no-warn-mismatch f auxiliary F filter audit spare-dynamic-tags plugin plugin-opt O g G Qy qmagic
+        flto fno-lto no-keep-memory reduce-memory-overheads copy-dt-needed-entries no-copy-dt-needed-entries
+        add-needed no-add-needed sort-common no-ld-generated-unwind-info warn-rwx-segments
+        no-warn-rwx-segments warn-execstack no-warn-execstack warn-once warn-section-align warn-alternate-em
+        no-ctf-variables ctf-variables traditional-format Ur mmap-output-file no-mmap-output-file
+        no-map-whole-files mllvm sframe sframe-from-eh-frame sframe-split sframe-version no-sframe-share
+        sframe-plt no-sframe-plt print-sframe time-report identity";
     for name in must.split_whitespace() {
         assert!(spec::find(name.as_bytes()).is_some(), "{name}");
     }
