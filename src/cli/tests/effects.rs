@@ -152,7 +152,10 @@ fn undefined_symbols() {
 #[test]
 fn directories_and_sysroot() {
     let search = config(&["-L/a", "-L=/b", "--sysroot=/target", "-L$SYSROOT/c", "-L=d", "-nostdlib"]).search;
-    assert_eq!(search.directories, ["/a", "/target/b", "/target/c", "/target/d"].map(std::path::PathBuf::from));
+    assert_eq!(
+        search.directories,
+        ["/a", "/target/b", "/target/c", "/target/d"].map(std::path::PathBuf::from)
+    );
     assert!(search.no_default_directories);
     let search = config(&["-L=/b", "--sysroot=/"]).search;
     assert_eq!((search.directories[0].to_str(), search.sysroot), (Some("/b"), None));
