@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 /// Raised whenever a recipe changes, so that folders prepared by an older one are made anew.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Case {

@@ -12,6 +12,7 @@ use clap::ValueEnum;
 
 mod case;
 mod generated;
+mod generated_object;
 mod generated_program;
 mod linkers;
 pub mod measure;
