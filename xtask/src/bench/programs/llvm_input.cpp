@@ -3,6 +3,7 @@ struct Shape {
   virtual int area() { return add(1, 2); }
   virtual ~Shape() {}
 };
+Shape unit;
 int measure(Shape *shape) {
   try {
     return shape->area();
