@@ -188,3 +188,28 @@ impl Code {
             .extend(other.places.into_iter().map(|place| Place { offset: start + place.offset, ..place }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn generated_objects_link_and_print_the_sum() {
+        let folder = tempfile::tempdir().unwrap();
+        let case = prepare(folder.path(), 5).unwrap();
+        case.save(folder.path()).unwrap();
+        let link = ["@link.args", "-o", "output"];
+        let status = Command::new("ld").args(link).current_dir(folder.path()).status().unwrap();
+        assert!(status.success());
+        assert_eq!(case.check(folder.path(), &folder.path().join("output")), Ok(()));
+    }
+
+    #[test]
+    fn an_object_is_the_same_every_time() {
+        let program = Program { objects: 7 };
+        assert_eq!(ObjectWriter::new(program, 3).write(), ObjectWriter::new(program, 3).write());
+        assert_ne!(ObjectWriter::new(program, 3).write(), ObjectWriter::new(program, 4).write());
+    }
+}

@@ -100,3 +100,22 @@ fn candidates(peers: &Path) -> Result<Vec<(String, Vec<String>)>> {
     }
     Ok(result)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_told_by_the_version_line() {
+        let families = [
+            ("GNU ld (GNU Binutils for Debian) 2.40", Some(Family::Gnu)),
+            ("GNU gold (GNU Binutils for Debian 2.44) 1.16", Some(Family::Gold)),
+            ("Debian LLD 22.1.8 (compatible with GNU linkers)", Some(Family::Lld)),
+            ("mold 3.0.0 (compatible with GNU ld)", Some(Family::Mold)),
+            ("Wild 0.10.0 (compatible with GNU linkers)", Some(Family::Wild)),
+            ("sframe-ld 0.1.0 (compatible with GNU ld)", Some(Family::SframeLd)),
+            ("cc 12", None),
+        ];
+        families.into_iter().for_each(|(line, expected)| assert_eq!(family(line), expected, "{line}"));
+    }
+}

@@ -114,7 +114,7 @@ const LLVM_DEPENDENCIES: [&str; 13] = [
 
 /// A whole C++ compiler from Debian's static archives: every archive of libclang, LLVM and Polly is named.
 ///
-/// The packages are unpacked into the case's folder; nothing is installed.
+/// The packages are unpacked into the case's folder; nothing is installed. The program wants LLVM 22 or newer.
 pub fn prepare_llvm(folder: &Path) -> Result<Case> {
     let folder = &folder.canonicalize()?;
     let version = newest_libclang(folder)?;
@@ -131,12 +131,17 @@ pub fn prepare_llvm(folder: &Path) -> Result<Case> {
     Ok(Case::new(link, &run, &["_Z7measureP5Shape:", "_ZN5Shape4areaEv:", "br\t%r14"]))
 }
 
+/// The greatest N for which the package client knows `libclang-N-dev`; its lists are fetched if they hold none.
 fn newest_libclang(folder: &Path) -> Result<String> {
-    let text = must_run(folder, "apt-cache", &strings(&["pkgnames", "libclang-"]))?;
-    let numbers =
-        text.lines().filter_map(|line| line.strip_prefix("libclang-")?.strip_suffix("-dev")?.parse().ok());
-    let newest: Option<u32> = numbers.max();
-    Ok(newest.context("no package libclang-N-dev is known; run `apt-get update` first")?.to_string())
+    let known = || -> Result<Option<u32>> {
+        let text = must_run(folder, "apt-cache", &strings(&["pkgnames", "libclang-"]))?;
+        let number = |line: &str| line.strip_prefix("libclang-")?.strip_suffix("-dev")?.parse().ok();
+        Ok(text.lines().filter_map(number).max())
+    };
+    if known()?.is_none() {
+        must_run(folder, "apt-get", &strings(&["update"]))?;
+    }
+    Ok(known()?.context("the package client knows no libclang-N-dev")?.to_string())
 }
 
 fn unpack_packages(folder: &Path, version: &str) -> Result<()> {

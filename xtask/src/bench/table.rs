@@ -159,3 +159,49 @@ fn machine() -> String {
     let system = field(&read("/etc/os-release"), "PRETTY_NAME").unwrap_or("Linux".into());
     format!("{count} × {model}, {} GiB of memory, {system}", memory.div_ceil(1024 * 1024))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(name: &str, walls: &[f64]) -> LinkerResult {
+        let cost = |&wall| Cost { wall, cpu: 2.0 * wall, peak_memory: 1 << 20, success: true };
+        LinkerResult {
+            name: name.into(),
+            output_size: 1 << 20,
+            outcome: Ok(walls.iter().map(cost).collect()),
+        }
+    }
+
+    fn linker(name: &str, family: Family) -> Linker {
+        Linker { name: name.into(), family, version: name.into(), command: vec![] }
+    }
+
+    #[test]
+    fn ratios_refer_to_the_median_of_mold() {
+        let linkers = [linker("ours", Family::SframeLd), linker("mold", Family::Mold)];
+        let results = vec![result("ours", &[0.3, 0.1, 0.2]), result("mold", &[0.1, 0.1, 0.9])];
+        let case = CaseResult { name: "x".into(), description: "y", objects: None, linkers: results };
+        let mut text = String::new();
+        render_case(&mut text, &case, &linkers).unwrap();
+        let row = text.lines().find(|line| line.starts_with("| ours")).unwrap();
+        assert!(
+            row.starts_with("| ours | 200.0 (100.0 to 300.0) | 2.00× | 400.0 (200.0 to 600.0) | 2.00× |"),
+            "{row}"
+        );
+    }
+
+    #[test]
+    fn growth_is_cpu_per_object_of_largest_to_smallest() {
+        let linkers = [linker("ours", Family::SframeLd)];
+        let case = |objects, wall| CaseResult {
+            name: "x".into(),
+            description: "y",
+            objects: Some(objects),
+            linkers: vec![result("ours", &[wall])],
+        };
+        let mut text = String::new();
+        render_growth(&mut text, &[case(500, 0.5), case(8000, 12.0)], &linkers).unwrap();
+        assert!(text.ends_with("| ours | 2000.0 | 3000.0 | 1.50× |\n"), "{text}");
+    }
+}
