@@ -7,5 +7,7 @@ pub mod ids;
 pub mod input;
 pub mod layout;
 pub mod link;
+pub mod passes;
+pub mod script;
 pub mod symbols;
 pub mod synth;
