@@ -9,5 +9,6 @@ pub mod layout;
 pub mod link;
 pub mod passes;
 pub mod script;
+pub mod sframe;
 pub mod symbols;
 pub mod synth;

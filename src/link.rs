@@ -34,6 +34,8 @@ pub mod state {
     pub const ABSORBED: u8 = 1 << 5;
     /// Its contents are no part of the program: symbol tables, relocations, groups.
     pub const NOT_CONTENT: u8 = 1 << 6;
+    /// Reached by garbage collection.
+    pub const MARKED: u8 = 1 << 7;
 }
 
 /// Facts about sections, in parallel vectors indexed by [`SectionId`].
