@@ -129,7 +129,10 @@ fn mark_and_sweep<T: Target>(link: &Link<'_, T>, dependents: &Dependents) {
     }
     link.objects.par_iter().for_each(|object| {
         for id in object.section_ids() {
-            if link.sections.is_alive(id) && !link.sections.is(id, state::MARKED) && !link.is_sframe_section(id) {
+            if link.sections.is_alive(id)
+                && !link.sections.is(id, state::MARKED)
+                && !link.is_sframe_section(id)
+            {
                 link.sections.clear(id, state::ALIVE);
                 link.sections.set(id, state::COLLECTED);
             }
@@ -173,7 +176,7 @@ impl<T: Target> Marker<'_, '_, T> {
         let link = self.link;
         let symbols = &link.config.symbols;
         let listed = symbols.undefined.iter().chain(&symbols.require_defined).map(Vec::as_slice);
-        [link.entry_name(), &symbols.init[..], &symbols.fini[..]]
+        [&link.entry[..], &symbols.init[..], &symbols.fini[..]]
             .into_iter()
             .chain(listed)
             .chain(link.script_references.iter().copied())
@@ -314,11 +317,7 @@ pub fn removed_sections<T: Target>(link: &Link<'_, T>) -> Vec<String> {
         .flat_map(|object| {
             object.section_ids().enumerate().filter_map(move |(index, id)| {
                 link.sections.is(id, state::COLLECTED).then(|| {
-                    format!(
-                        "removing unused section {}:({})",
-                        object.name,
-                        object.section_name_lossy(index)
-                    )
+                    format!("removing unused section {}:({})", object.name, object.section_name_lossy(index))
                 })
             })
         })

@@ -5,9 +5,10 @@
 //! them and no object defines them. Values come with the layout.
 
 use crate::arch::Target;
-use crate::ids::{ChunkId, SymbolId};
+use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::link::{Link, LinkerSymbol, LinkerSymbolOrigin, Reserved};
 use crate::symbols::{Definition, flag};
+use rayon::prelude::*;
 
 /// A symbol that a script or `--defsym` assigns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +29,36 @@ const RESERVED: &[(&[u8], Reserved)] = &[
     (b"_TLS_MODULE_BASE_", Reserved::TlsModuleBase),
     (b"_PROCEDURE_LINKAGE_TABLE_", Reserved::ProcedureLinkageTable),
 ];
+
+/// Finds the sections that `__start_NAME` and `__stop_NAME` symbols speak of.
+pub fn find_identifier_sections<T: Target>(link: &mut Link<'_, T>) {
+    for id in link.symbols.globals() {
+        if let Some((section, _)) = start_stop(link.symbols.names[id.index()]) {
+            link.identifier_sections.entry(section).or_default();
+        }
+    }
+    if link.identifier_sections.is_empty() {
+        return;
+    }
+    let wanted = &link.identifier_sections;
+    let found: Vec<(&[u8], SectionId)> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            object.section_ids().enumerate().filter_map(|(index, id)| {
+                let name = object.section_name(index);
+                let identifier = name.first().is_some_and(|first| *first != b'.');
+                (identifier && link.sections.is_alive(id) && wanted.contains_key(name)).then_some((name, id))
+            })
+        })
+        .collect();
+    for (name, id) in found {
+        if let Some(sections) = link.identifier_sections.get_mut(name) {
+            sections.push(id);
+        }
+    }
+    link.identifier_sections.retain(|_, sections| !sections.is_empty());
+}
 
 /// Defines them.
 pub fn run<T: Target>(link: &mut Link<'_, T>, assigned: &[Assigned]) {
@@ -59,10 +90,7 @@ fn is_made<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> bool {
 /// An object refers to it, and no object defines it.
 fn is_wanted<T: Target>(link: &Link<'_, T>, symbol: SymbolId) -> bool {
     link.symbols.flags(symbol) & flag::IN_OBJECT != 0
-        && matches!(
-            link.symbols.definition(symbol),
-            Definition::Undefined | Definition::Shared { .. }
-        )
+        && matches!(link.symbols.definition(symbol), Definition::Undefined | Definition::Shared { .. })
 }
 
 fn define<T: Target>(link: &mut Link<'_, T>, symbol: SymbolId, origin: LinkerSymbolOrigin, hidden: bool) {
@@ -78,10 +106,8 @@ fn define<T: Target>(link: &mut Link<'_, T>, symbol: SymbolId, origin: LinkerSym
 /// `__start_NAME` and `__stop_NAME` of sections whose names are C identifiers.
 fn define_start_stop<T: Target>(link: &mut Link<'_, T>) {
     use crate::cli::Visibility;
-    let hidden = matches!(
-        link.config.symbols.start_stop_visibility,
-        Visibility::Hidden | Visibility::Internal
-    );
+    let hidden =
+        matches!(link.config.symbols.start_stop_visibility, Visibility::Hidden | Visibility::Internal);
     let wanted: Vec<(SymbolId, LinkerSymbolOrigin)> = link
         .symbols
         .globals()

@@ -102,8 +102,7 @@ fn index_object<E: zerocopy::byteorder::ByteOrder>(
                 let what = format!("section {name} has alignment {align:#x}, expected a power of two");
                 report(sink, object, header.sh_offset.get(), what);
             }
-            if flags & u64::from(elf::SHF_EXECINSTR) != 0
-                && object.section_name(index) == b".note.GNU-stack"
+            if flags & u64::from(elf::SHF_EXECINSTR) != 0 && object.section_name(index) == b".note.GNU-stack"
             {
                 executable_stack = true;
             }
@@ -118,6 +117,8 @@ fn index_object<E: zerocopy::byteorder::ByteOrder>(
     (states, executable_stack)
 }
 
+/// `SHT_LLVM_ADDRSIG`: symbols whose address matters, for identical code folding.
+const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
 const ALLOC: u64 = elf::SHF_ALLOC as u64;
 
 /// Whether a section holds something of the program, as opposed to the object's own tables.
@@ -129,14 +130,19 @@ fn is_content(kind: u32, flags: u64) -> bool {
         | elf::SHT_RELA
         | elf::SHT_REL
         | elf::SHT_GROUP
-        | elf::SHT_LLVM_ADDRSIG => false,
+        | SHT_LLVM_ADDRSIG => false,
         // String tables of the object itself are not allocated; anything else of that type is data.
         elf::SHT_STRTAB => flags & ALLOC != 0,
         _ => true,
     }
 }
 
-fn report<E: zerocopy::byteorder::ByteOrder>(sink: &Sink, object: &ObjectFile<'_, E>, offset: u64, what: String) {
+fn report<E: zerocopy::byteorder::ByteOrder>(
+    sink: &Sink,
+    object: &ObjectFile<'_, E>,
+    offset: u64,
+    what: String,
+) {
     sink.report(
         Diagnostic::error(Code::MalformedInput, what)
             .at(Location::File(object.name.to_string()))

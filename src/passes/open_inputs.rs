@@ -11,7 +11,7 @@ use crate::input::sniff::{FileKind, file_kind, machine};
 use crate::input::store::{FileBytes, InputSource, InputStore};
 use crate::input::{archive, binary};
 use crate::script::ast::{Command, InputFile, Script};
-use crate::script::source::SourceMap;
+use crate::script::{Sources, parse_script};
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::io;
@@ -66,7 +66,7 @@ pub fn run<'a>(
     inputs: &[InputSpec],
     source: &dyn InputSource,
     store: &'a InputStore,
-    sources: &mut SourceMap,
+    sources: &mut Sources,
     sink: &Sink,
 ) -> Opened<'a> {
     let early = open_named(config, inputs, source);
@@ -111,7 +111,7 @@ struct Walk<'w, 'a> {
     config: &'w Config,
     source: &'w dyn InputSource,
     store: &'a InputStore,
-    sources: &'w mut SourceMap,
+    sources: &'w mut Sources,
     sink: &'w Sink,
     opened: Opened<'a>,
     early: Vec<Option<io::Result<FileBytes>>>,
@@ -188,7 +188,7 @@ impl<'a> Walk<'_, 'a> {
     fn remapped(&self, path: &Path) -> Option<PathBuf> {
         let name = path.as_os_str().as_encoded_bytes();
         for (pattern, replacement) in &self.config.search.remap {
-            if crate::script::glob::matches(pattern, name) {
+            if pattern == name {
                 return replacement.clone();
             }
         }
@@ -257,7 +257,7 @@ impl<'a> Walk<'_, 'a> {
         if !self.config.search.no_default_directories
             && let Some(machine) = self.opened.machine
         {
-            directories.extend(crate::arch::dispatch::library_directories(
+            directories.extend(crate::arch::machine::library_directories(
                 machine,
                 self.config.search.sysroot.as_deref(),
             ));
@@ -283,14 +283,12 @@ impl<'a> Walk<'_, 'a> {
         let of_another = |bytes: &[u8]| match file_kind(bytes) {
             FileKind::Elf32 => true,
             FileKind::Object | FileKind::Shared => {
-                machine(bytes).is_some_and(|found| crate::arch::dispatch::from_elf(found) != Some(wanted))
+                machine(bytes).is_some_and(|found| crate::arch::machine::from_elf(found) != Some(wanted))
             }
             _ => false,
         };
         match file_kind(bytes) {
-            FileKind::Archive => {
-                archive::first_member(bytes).is_some_and(|member| of_another(member))
-            }
+            FileKind::Archive => archive::first_member(bytes).is_some_and(|member| of_another(member)),
             _ => of_another(bytes),
         }
     }
@@ -310,7 +308,9 @@ impl<'a> Walk<'_, 'a> {
             FileKind::Archive | FileKind::ThinArchive => self.archive(path, name, bytes, state),
             FileKind::Text | FileKind::Empty => self.script(path, name, bytes, state),
             FileKind::Bitcode => self.report(lto_only(name)),
-            FileKind::Elf32 => self.report(wrong_machine(name, "it is a 32-bit ELF file", self.opened.machine)),
+            FileKind::Elf32 => {
+                self.report(wrong_machine(name, "it is a 32-bit ELF file", self.opened.machine))
+            }
             FileKind::OtherElf => self.report(
                 Diagnostic::error(
                     Code::UnknownFileType,
@@ -331,16 +331,15 @@ impl<'a> Walk<'_, 'a> {
 
     /// Whether a file is of the link's machine; the first ELF file decides it.
     fn fits(&mut self, name: FileName<'_>, bytes: &[u8]) -> bool {
-        let found = machine(bytes).and_then(crate::arch::dispatch::from_elf);
+        let found = machine(bytes).and_then(crate::arch::machine::from_elf);
         let wanted = *self.opened.machine.get_or_insert_with(|| found.unwrap_or(Machine::X86_64));
         if found == Some(wanted) || self.config.diagnostics.no_warn_mismatch {
             return true;
         }
         let what = match machine(bytes) {
-            Some((number, big)) => format!(
-                "it is for machine {number} ({}-endian)",
-                if big { "big" } else { "little" }
-            ),
+            Some((number, big)) => {
+                format!("it is for machine {number} ({}-endian)", if big { "big" } else { "little" })
+            }
             None => "its ELF header is cut short".to_string(),
         };
         self.report(wrong_machine(name, &what, Some(wanted)));
@@ -376,7 +375,14 @@ impl<'a> Walk<'_, 'a> {
         self.object(name, object, state);
     }
 
-    fn shared(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState, argument: &str) {
+    fn shared(
+        &mut self,
+        path: &Path,
+        name: FileName<'a>,
+        bytes: &'a [u8],
+        state: &InputState,
+        argument: &str,
+    ) {
         if !self.fits(name, bytes) {
             return;
         }
@@ -447,9 +453,11 @@ impl<'a> Walk<'_, 'a> {
                     .at(Location::File(name.to_string())),
             );
         }
-        let file = self.sources.add(name.path, bytes);
-        let Ok(script) = crate::script::parse(self.sources, file, &|path| self.read_include(path), self.sink) else {
-            return;
+        let (source, directories) = (self.source, &self.directories);
+        let mut include = |name: &str, _: &str| read_include(source, directories, name);
+        let script = match parse_script(self.sources, name.path, bytes, &mut include) {
+            Ok(script) => script,
+            Err(diagnostics) => return diagnostics.into_iter().for_each(|found| self.report(found)),
         };
         self.depth += 1;
         for command in &script.commands {
@@ -469,17 +477,6 @@ impl<'a> Walk<'_, 'a> {
         }
         self.depth -= 1;
         self.opened.scripts.push(script);
-    }
-
-    fn read_include(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let candidates = std::iter::once(path.to_path_buf())
-            .chain(self.directories.iter().map(|directory| directory.join(path)));
-        for candidate in candidates {
-            if self.source.exists(&candidate) {
-                return self.source.read(&candidate).map(|bytes| bytes.to_vec());
-            }
-        }
-        Err(io::ErrorKind::NotFound.into())
     }
 
     fn in_sysroot(&self, directory: &str) -> PathBuf {
@@ -560,8 +557,25 @@ fn wrong_machine(name: FileName<'_>, what: &str, wanted: Option<Machine>) -> Dia
         .at(Location::File(name.to_string()));
     match wanted {
         Some(machine) => {
-            diagnostic.note(format!("the link is for {}", crate::arch::dispatch::describe(machine)))
+            diagnostic.note(format!("the link is for {}", crate::arch::machine::describe(machine)))
         }
         None => diagnostic,
     }
+}
+
+/// The text of an `INCLUDE`d script: as named, or in the first directory that has it.
+pub fn read_include(
+    source: &dyn InputSource,
+    directories: &[PathBuf],
+    name: &str,
+) -> Result<(String, Vec<u8>), String> {
+    let candidates =
+        std::iter::once(PathBuf::from(name)).chain(directories.iter().map(|directory| directory.join(name)));
+    for candidate in candidates {
+        if source.exists(&candidate) {
+            let bytes = source.read(&candidate).map_err(|error| error.to_string())?;
+            return Ok((candidate.to_string_lossy().into_owned(), bytes.to_vec()));
+        }
+    }
+    Err("No such file or directory".into())
 }

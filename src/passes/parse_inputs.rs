@@ -10,8 +10,8 @@ use crate::arch::Target;
 use crate::cli::Config;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::ids::SymbolId;
-use crate::input::object::{FileName, Malformed};
 use crate::input::object::VersionedSymbol;
+use crate::input::object::{FileName, Malformed};
 use crate::input::{InputStore, ObjectFile, SharedFile};
 use crate::symbols::intern::{Batch, HashedName, Interner};
 use rayon::prelude::*;
@@ -177,11 +177,7 @@ fn push_shared_names<'a, E: zerocopy::byteorder::ByteOrder>(
         let reachable = !symbol.is_local()
             && !name.is_empty()
             && (symbol.is_undefined() || (!version.hidden && version.index != 0));
-        globals.push(if reachable {
-            SymbolId(batch.push(HashedName::new(name)))
-        } else {
-            SymbolId::NONE
-        });
+        globals.push(if reachable { SymbolId(batch.push(HashedName::new(name))) } else { SymbolId::NONE });
     }
     shared.globals = globals;
 }

@@ -168,7 +168,11 @@ fn settle<'a, E: zerocopy::byteorder::ByteOrder>(
     GroupEntry { group, prevailing, discarded }
 }
 
-fn discard<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, member: u32, sections: &SectionTable) {
+fn discard<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    member: u32,
+    sections: &SectionTable,
+) {
     let id = object.section_id(member);
     sections.clear(id, state::ALIVE);
     sections.set(id, state::DISCARDED_BY_GROUP);
@@ -196,9 +200,9 @@ fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
             let name = object.section_name(index as usize);
             let first = *seen.entry(name).or_insert(object.id);
             let signature = name.strip_prefix(b".gnu.linkonce.t.");
-            let group = signature.and_then(|signature| interner.get(signature)).is_some_and(|id| {
-                owners[id.index()].load(Ordering::Relaxed) < key(object.id, 0)
-            });
+            let group = signature
+                .and_then(|signature| interner.get(signature))
+                .is_some_and(|id| owners[id.index()].load(Ordering::Relaxed) < key(object.id, 0));
             if first != object.id || group {
                 discard(object, index, sections);
             }

@@ -10,7 +10,7 @@ use crate::arch::Target;
 use crate::diag::demangle::demangle;
 use crate::diag::{Code, Diagnostic, Sink};
 use crate::elf::consts as elf;
-use crate::ids::{FileId, SharedId, SymbolId};
+use crate::ids::{FileId, SectionId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SharedFile};
 use crate::link::{SectionTable, state};
@@ -50,6 +50,10 @@ pub struct CommonBlock {
     pub align: u64,
     /// The object whose declaration is the definition.
     pub file: FileId,
+    /// The synthetic section that it is allocated in; none under `-r`.
+    pub section: SectionId,
+    /// Offset in that section, in bytes.
+    pub offset: u64,
 }
 
 /// Selects definitions and reports duplicates (unless they are allowed).
@@ -67,16 +71,13 @@ pub fn run<T: Target>(
     let visibility: Vec<AtomicU8> =
         (0..names.len()).into_par_iter().map(|_| AtomicU8::new(VISIBILITY_DEFAULT)).collect();
     let flags: Vec<AtomicU32> = (0..symbol_count).into_par_iter().map(|_| AtomicU32::new(0)).collect();
-    let commons: Vec<Vec<u32>> = objects
-        .par_iter()
-        .map(|object| offer_object(object, sections, &best, &visibility, &flags))
-        .collect();
+    let commons: Vec<Vec<u32>> =
+        objects.par_iter().map(|object| offer_object(object, sections, &best, &visibility, &flags)).collect();
     shared.par_iter().for_each(|library| offer_shared(library, &best, &flags));
     if !allow_duplicates {
         report_duplicates(objects, sections, names, &best, sink);
     }
-    let mut definitions: Vec<Definition> =
-        best.into_par_iter().map(|key| unpack(key.into_inner())).collect();
+    let mut definitions: Vec<Definition> = best.into_par_iter().map(|key| unpack(key.into_inner())).collect();
     let commons = join_commons(objects, &commons, &mut definitions);
     let visibility = visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect();
     Selected { definitions, visibility, flags, commons }
@@ -117,7 +118,11 @@ fn rank_of<E: zerocopy::byteorder::ByteOrder>(
     match object.symbol_place(index) {
         SymbolPlace::Undefined => None,
         SymbolPlace::Common => Some(RANK_COMMON),
-        SymbolPlace::Section(section) if sections.is(object.section_id(section), state::DISCARDED_BY_GROUP) => None,
+        SymbolPlace::Section(section)
+            if sections.is(object.section_id(section), state::DISCARDED_BY_GROUP) =>
+        {
+            None
+        }
         _ if symbol.is_weak() => Some(RANK_WEAK),
         _ => Some(RANK_STRONG),
     }
@@ -201,7 +206,14 @@ fn join_commons<E: zerocopy::byteorder::ByteOrder>(
             let align = declared.st_value.get();
             let align = if align.is_power_of_two() { align } else { 1 };
             let size = declared.st_size.get();
-            let block = blocks.entry(id).or_insert(CommonBlock { symbol: id, size: 0, align: 1, file: object.id });
+            let block = blocks.entry(id).or_insert(CommonBlock {
+                symbol: id,
+                size: 0,
+                align: 1,
+                file: object.id,
+                section: SectionId::NONE,
+                offset: 0,
+            });
             block.align = block.align.max(align);
             if size > block.size || block.size == 0 {
                 block.size = size;
@@ -210,7 +222,9 @@ fn join_commons<E: zerocopy::byteorder::ByteOrder>(
             }
         }
     }
-    blocks.into_values().collect()
+    let mut blocks: Vec<CommonBlock> = blocks.into_values().collect();
+    blocks.sort_unstable_by_key(|block| block.symbol);
+    blocks
 }
 
 /// A strong definition that is not the selected one clashes with it, if that is strong too.
@@ -236,7 +250,8 @@ fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
             })
         })
         .collect();
-    clashes.sort_unstable_by_key(|&(id, file, index)| (best[id.index()].load(Ordering::Relaxed), file, index));
+    clashes
+        .sort_unstable_by_key(|&(id, file, index)| (best[id.index()].load(Ordering::Relaxed), file, index));
     for group in clashes.chunk_by(|a, b| a.0 == b.0) {
         let id = group[0].0;
         let winner = best[id.index()].load(Ordering::Relaxed);

@@ -49,7 +49,8 @@ fn definition_bits<E: zerocopy::byteorder::ByteOrder>(
         SymbolPlace::Absolute => bits |= flag::ABSOLUTE,
         SymbolPlace::Section(section) => {
             let discarded = state::DISCARDED_BY_GROUP | state::DISCARDED_BY_SCRIPT;
-            let state = sections.state[object.section_id(section).index()].load(std::sync::atomic::Ordering::Relaxed);
+            let state =
+                sections.state[object.section_id(section).index()].load(std::sync::atomic::Ordering::Relaxed);
             if state & discarded != 0 {
                 bits |= flag::DISCARDED;
             }

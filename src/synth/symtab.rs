@@ -1,31 +1,32 @@
 //! `.symtab`, `.strtab` and `.symtab_shndx` of the output.
 //!
 //! Each object owns its local symbols and the globals that it defines; what nobody owns (undefined
-//! symbols, libraries', the linker's) comes last. Counting names and bytes per object first makes
+//! symbols, libraries', the linker's) comes after them. Globals that no other module can see
+//! (hidden, or local by a version script) become local symbols, as the gABI asks. Counting names and bytes per object first makes
 //! every object's part a slice of its own, written by any thread. The order is: the null symbol,
-//! section symbols (`-r`, `--emit-relocs`), locals by file, globals by file, the rest.
+//! section symbols (`-r`, `--emit-relocs`), locals by owner, globals by owner.
 
 use crate::arch::Target;
 use crate::cli::{Discard, Strip};
 use crate::elf::consts as elf;
 use crate::elf::{Sym, string_at};
-use crate::ids::{ChunkId, FileId, SymbolId};
+use crate::ids::{ChunkId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::link::{Link, state};
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
-use zerocopy::byteorder::{U16, U32, U64};
 use zerocopy::FromBytes;
+use zerocopy::byteorder::{U16, U32, U64};
 
 /// How the symbol table is divided.
 #[derive(Default, Debug)]
 pub struct SymtabPlan {
     /// Output sections with a section symbol, in order.
     section_symbols: Vec<ChunkId>,
-    /// By file: the part of its locals.
+    /// By file, and last of what no file owns: the locals.
     locals: Vec<Part>,
-    /// By file, then the part of what no file owns.
+    /// By file, and last of what no file owns: the globals.
     globals: Vec<Part>,
     /// Index of the first global.
     pub first_global: u32,
@@ -70,9 +71,8 @@ pub fn plan<T: Target>(link: &Link<'_, T>) -> SymtabPlan {
             }
         }
     }
-    plan.locals = link.objects.par_iter().map(|object| count(locals(link, object))).collect();
-    plan.globals = link.objects.par_iter().map(|object| count(globals(link, object))).collect();
-    plan.globals.push(count(unowned(link)));
+    plan.locals = parts(link, true);
+    plan.globals = parts(link, false);
     place(&mut plan.locals, &mut next, &mut strings);
     plan.first_global = next;
     place(&mut plan.globals, &mut next, &mut strings);
@@ -84,21 +84,64 @@ pub fn plan<T: Target>(link: &Link<'_, T>) -> SymtabPlan {
     plan
 }
 
+fn parts<T: Target>(link: &Link<'_, T>, local: bool) -> Vec<Part> {
+    (0..=link.objects.len())
+        .into_par_iter()
+        .map(|owner| {
+            let mut part = Part::default();
+            for_each_entry(link, owner, local, |entry| {
+                part.count += 1;
+                part.string_size += name_size(entry.name);
+            });
+            part
+        })
+        .collect()
+}
+
+/// Calls `visit` for each symbol of an owner (a file, or after the last one what no file owns),
+/// the local ones or the global ones.
+fn for_each_entry<'a, T: Target>(
+    link: &Link<'a, T>,
+    owner: usize,
+    local: bool,
+    mut visit: impl FnMut(Entry<'a>),
+) {
+    match link.objects.get(owner) {
+        Some(object) => {
+            if local {
+                locals(link, object).for_each(&mut visit);
+            }
+            globals(link, object).filter(|entry| is_made_local(link, entry.id) == local).for_each(visit);
+        }
+        None => unowned(link).filter(|entry| is_made_local(link, entry.id) == local).for_each(visit),
+    }
+}
+
+/// Whether a global is seen by no other module, so that it is a local symbol of the output.
+fn is_made_local<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+    if link.config.is_relocatable() {
+        return false;
+    }
+    let confined = matches!(link.symbols.visibility[id.index()], elf::STV_HIDDEN | elf::STV_INTERNAL)
+        || link.symbols.versions[id.index()] == elf::VER_NDX_LOCAL;
+    match link.symbols.definition(id) {
+        Definition::Object { file, .. } => confined || link.objects[file.index()].hide_symbols,
+        Definition::Linker(row) => confined || link.linker_symbols[row as usize].hidden,
+        Definition::Shared { .. } | Definition::Undefined => false,
+    }
+}
+
 /// Relocation, group and symbol sections cannot be targets of relocations.
 fn has_section_symbol(sh_type: u32) -> bool {
     !matches!(
         sh_type,
-        elf::SHT_RELA | elf::SHT_REL | elf::SHT_GROUP | elf::SHT_SYMTAB | elf::SHT_STRTAB | elf::SHT_SYMTAB_SHNDX
+        elf::SHT_RELA
+            | elf::SHT_REL
+            | elf::SHT_GROUP
+            | elf::SHT_SYMTAB
+            | elf::SHT_STRTAB
+            | elf::SHT_SYMTAB_SHNDX
     )
-}
-
-fn count<'n>(symbols: impl Iterator<Item = Entry<'n>>) -> Part {
-    let mut part = Part::default();
-    for entry in symbols {
-        part.count += 1;
-        part.string_size += name_size(entry.name);
-    }
-    part
 }
 
 fn name_size(name: &[u8]) -> u64 {
@@ -116,17 +159,14 @@ fn place(parts: &mut [Part], next: &mut u32, strings: &mut u64) {
 
 fn index_symbols<T: Target>(link: &Link<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
     let mut index_of = vec![0; link.symbols.flags.len()];
-    for (object, (locals_part, globals_part)) in link.objects.iter().zip(plan.locals.iter().zip(&plan.globals)) {
-        for (entry, index) in locals(link, object).zip(locals_part.first..) {
-            index_of[entry.id.index()] = index;
+    for (local, parts) in [(true, &plan.locals), (false, &plan.globals)] {
+        for (owner, part) in parts.iter().enumerate() {
+            let mut index = part.first;
+            for_each_entry(link, owner, local, |entry| {
+                index_of[entry.id.index()] = index;
+                index += 1;
+            });
         }
-        for (entry, index) in globals(link, object).zip(globals_part.first..) {
-            index_of[entry.id.index()] = index;
-        }
-    }
-    let last = plan.globals.last().map_or(0, |part| part.first);
-    for (entry, index) in unowned(link).zip(last..) {
-        index_of[entry.id.index()] = index;
     }
     index_of
 }
@@ -243,44 +283,26 @@ pub fn write<T: Target>(link: &Link<'_, T>, symtab: &mut [u8], strtab: &mut [u8]
     }
     let mut jobs = Vec::with_capacity(plan.locals.len() + plan.globals.len());
     let mut rest = (symbols, strings, extended);
-    for (owner, part) in owners(plan) {
+    let owned =
+        plan.locals.iter().map(|part| (true, part)).chain(plan.globals.iter().map(|part| (false, part)));
+    for (position, (local, &part)) in owned.enumerate() {
+        let owner = position % plan.globals.len();
         let (head, tail) = rest.0.split_at_mut(part.count as usize);
         let (names, names_tail) = rest.1.split_at_mut(part.string_size as usize);
         let split = head.len().min(rest.2.len());
         let (words, words_tail) = rest.2.split_at_mut(split);
         rest = (tail, names_tail, words_tail);
-        jobs.push((owner, part, head, names, words));
+        jobs.push((owner, local, part, head, names, words));
     }
-    jobs.into_par_iter().for_each(|(owner, part, symbols, strings, extended)| {
-        let mut writer = Writer { link, symbols, strings, extended, position: 0, used: 0, base: part.string_start };
-        match owner {
-            Owner::Locals(file) => {
-                let object = &link.objects[file.index()];
-                locals(link, object).for_each(|entry| writer.local(object, entry));
-            }
-            Owner::Globals(file) => {
-                let object = &link.objects[file.index()];
-                globals(link, object).for_each(|entry| writer.global(entry));
-            }
-            Owner::Nobody => unowned(link).for_each(|entry| writer.global(entry)),
-        }
+    jobs.into_par_iter().for_each(|(owner, local, part, symbols, strings, extended)| {
+        let mut writer =
+            Writer { link, symbols, strings, extended, position: 0, used: 0, base: part.string_start };
+        let object = link.objects.get(owner);
+        for_each_entry(link, owner, local, |entry| match object {
+            Some(object) if !link.symbols.is_global(entry.id) => writer.local(object, entry),
+            _ => writer.global(entry, local),
+        });
     });
-}
-
-#[derive(Clone, Copy)]
-enum Owner {
-    Locals(FileId),
-    Globals(FileId),
-    Nobody,
-}
-
-fn owners(plan: &SymtabPlan) -> impl Iterator<Item = (Owner, Part)> + '_ {
-    let files = plan.locals.len();
-    let locals = plan.locals.iter().enumerate().map(|(file, &part)| (Owner::Locals(FileId::from_index(file)), part));
-    let globals = plan.globals.iter().enumerate().map(move |(file, &part)| {
-        (if file < files { Owner::Globals(FileId::from_index(file)) } else { Owner::Nobody }, part)
-    });
-    locals.chain(globals)
 }
 
 /// Section index and value of a symbol.
@@ -315,7 +337,9 @@ impl Fields {
     fn store<T: Target>(&self, symbol: &mut Sym<T::E>, extended: Option<&mut U32<T::E>>) {
         let (index, word) = match self.place.special {
             Some(special) => (special, 0),
-            None if self.place.section >= u32::from(elf::SHN_LORESERVE) => (elf::SHN_XINDEX, self.place.section),
+            None if self.place.section >= u32::from(elf::SHN_LORESERVE) => {
+                (elf::SHN_XINDEX, self.place.section)
+            }
             None => (self.place.section as u16, 0),
         };
         *symbol = Sym {
@@ -373,11 +397,13 @@ impl<T: Target> Writer<'_, '_, T> {
         match object.symbol_place(entry.symbol as usize) {
             SymbolPlace::Undefined => Placement::special(elf::SHN_UNDEF, 0),
             SymbolPlace::Absolute => Placement::special(elf::SHN_ABS, symbol.st_value.get()),
-            SymbolPlace::Common => match self.link.common_place(entry.id) {
-                Some(section) => self.in_section(section, symbol.kind(), entry.id),
+            SymbolPlace::Common => match self.link.common_block(entry.id) {
+                Some(block) => self.in_section(block.section, symbol.kind(), entry.id),
                 None => Placement::special(symbol.st_shndx.get(), symbol.st_value.get()),
             },
-            SymbolPlace::Section(section) => self.in_section(object.section_id(section), symbol.kind(), entry.id),
+            SymbolPlace::Section(section) => {
+                self.in_section(object.section_id(section), symbol.kind(), entry.id)
+            }
         }
     }
 
@@ -394,13 +420,12 @@ impl<T: Target> Writer<'_, '_, T> {
         place
     }
 
-    fn global(&mut self, entry: Entry<'_>) {
+    fn global(&mut self, entry: Entry<'_>, local: bool) {
         let link = self.link;
         match link.symbols.definition(entry.id) {
             Definition::Object { file, symbol } => {
                 let object = &link.objects[file.index()];
                 let source = &object.symbols[symbol as usize];
-                let hidden = link.is_made_local(entry.id);
                 let mut info = source.st_info;
                 if info >> 4 == elf::STB_GNU_UNIQUE && !link.config.symbols.gnu_unique {
                     info = elf::STB_GLOBAL << 4 | info & 0xf;
@@ -408,13 +433,15 @@ impl<T: Target> Writer<'_, '_, T> {
                 if info & 0xf == elf::STT_COMMON && !link.config.is_relocatable() {
                     info = info & 0xf0 | elf::STT_OBJECT;
                 }
+                if local {
+                    info = elf::STB_LOCAL << 4 | info & 0xf;
+                }
                 let visibility = link.symbols.visibility[entry.id.index()];
-                let visibility = if hidden { elf::STV_HIDDEN } else { visibility };
-                let size = link.common_size(entry.id).unwrap_or(source.st_size.get());
+                let size = link.common_block(entry.id).map_or(source.st_size.get(), |block| block.size);
                 let place = self.placement(object, Entry { symbol, ..entry });
                 self.push(entry.name, info, source.st_other & !3 | visibility, size, place);
             }
-            Definition::Linker(row) => self.linker_symbol(entry, row),
+            Definition::Linker(row) => self.linker_symbol(entry, row, local),
             Definition::Shared { library, symbol } => {
                 let source = &link.shared[library.index()].symbols[symbol as usize];
                 let place = self.imported_place(entry.id);
@@ -453,15 +480,17 @@ impl<T: Target> Writer<'_, '_, T> {
         Placement::special(elf::SHN_UNDEF, value)
     }
 
-    fn linker_symbol(&mut self, entry: Entry<'_>, row: u32) {
+    fn linker_symbol(&mut self, entry: Entry<'_>, row: u32, local: bool) {
         let symbol = &self.link.linker_symbols[row as usize];
         let place = if symbol.chunk.is_some() {
             Placement::of_chunk(self.link, symbol.chunk, symbol.value)
         } else {
             Placement::special(elf::SHN_ABS, symbol.value)
         };
-        let other = if symbol.hidden { elf::STV_HIDDEN } else { self.link.symbols.visibility[entry.id.index()] };
-        self.push(entry.name, elf::STB_GLOBAL << 4 | elf::STT_NOTYPE, other, 0, place);
+        let other =
+            if symbol.hidden { elf::STV_HIDDEN } else { self.link.symbols.visibility[entry.id.index()] };
+        let binding = if local { elf::STB_LOCAL } else { elf::STB_GLOBAL };
+        self.push(entry.name, binding << 4 | elf::STT_NOTYPE, other, 0, place);
     }
 }
 
