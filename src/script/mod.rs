@@ -6,6 +6,8 @@
 //! scripts and dynamic lists. [`builtin`] holds the default layouts, which are scripts too.
 
 pub mod ast;
+pub mod data_segment;
+pub mod eval;
 pub mod expr;
 mod lex;
 mod parse;
