@@ -8,6 +8,7 @@ pub mod ids;
 pub mod input;
 pub mod layout;
 pub mod link;
+pub mod merge;
 pub mod passes;
 pub mod symbols;
 pub mod synth;

@@ -5,6 +5,7 @@
 //! its function, and put together again in the output ([`crate::synth::eh_frame`]).
 
 pub mod eh_frame;
+pub mod eh_merge;
 mod reader;
 
 pub use eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames, KeptRecord};

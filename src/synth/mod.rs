@@ -5,6 +5,9 @@
 //! exists from `create_synthetics` on, if it may be needed; its size is settled by
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
+pub mod eh_frame;
+pub mod eh_frame_hdr;
+
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::link::SectionInfo;
 
