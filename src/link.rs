@@ -8,6 +8,7 @@ use crate::cli::{Config, OutputMode};
 use crate::diag::Sink;
 use crate::elf::Shdr;
 use crate::elf::consts as elf;
+use crate::frames::Frames;
 use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{InputStore, ObjectFile, SharedFile};
@@ -214,6 +215,8 @@ pub struct Link<'a, T: Target> {
     pub executable_stack: bool,
     /// How the output's symbol table is divided. Filled when the output sections are known.
     pub symtab: SymtabPlan,
+    /// Records of `.eh_frame` sections. Filled by `split_eh_frames`.
+    pub frames: Frames<'a, T::E>,
     /// Symbols that the linker defines.
     pub linker_symbols: Vec<LinkerSymbol>,
     /// Sections that the linker makes, and what they are made of.

@@ -6,6 +6,8 @@
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
 pub mod symtab;
+pub mod eh_frame;
+pub mod eh_frame_hdr;
 
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::link::SectionInfo;
