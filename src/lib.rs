@@ -7,5 +7,8 @@ pub mod ids;
 pub mod input;
 pub mod layout;
 pub mod link;
+pub mod passes;
+pub mod script;
+pub mod sframe;
 pub mod symbols;
 pub mod synth;

@@ -5,6 +5,8 @@
 //! exists from `create_synthetics` on, if it may be needed; its size is settled by
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
+pub mod symtab;
+
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::link::SectionInfo;
 
@@ -63,6 +65,14 @@ pub enum Kind {
     Common,
     /// Mergeable pieces; the number is the row in the merge pass's tables.
     Merged(u32),
+    /// `.symtab`.
+    SymTab,
+    /// `.symtab_shndx`.
+    SymTabShndx,
+    /// `.strtab`.
+    StrTab,
+    /// `.shstrtab`.
+    ShStrTab,
     /// `.comment`-like bytes, thunks and whatever has fixed contents.
     Bytes,
     /// `.sframe_idx` or a merged `.sframe`.
