@@ -29,9 +29,16 @@ pub struct Outcome {
 }
 
 /// Links. Re-entrant: it reads files through `source` only, writes the output (and the reports
-/// that go to files) and nothing else, and ends by returning.
-pub fn link(config: &Config, inputs: &[InputSpec], source: &dyn InputSource) -> Outcome {
+/// that go to files) and nothing else, and ends by returning. `earlier` are the diagnostics of
+/// parsing the command line; they are judged by its policy and come first.
+pub fn link(
+    config: &Config,
+    inputs: &[InputSpec],
+    source: &dyn InputSource,
+    earlier: Vec<Diagnostic>,
+) -> Outcome {
     let sink = Sink::new(config.diagnostics.policy());
+    earlier.into_iter().for_each(|diagnostic| sink.report(diagnostic));
     let mut progress = Progress::default();
     let threads = config.threads.map_or(0, |threads| threads.get());
     let succeeded = match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {

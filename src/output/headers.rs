@@ -124,8 +124,8 @@ fn link_and_info<T: Target>(link: &Link<'_, T>, id: ChunkId, chunk: &Chunk<'_>) 
         elf::SHT_DYNSYM => (index_of(Kind::DynStr), 1),
         elf::SHT_HASH | elf::SHT_GNU_HASH | elf::SHT_GNU_VERSYM => (index_of(Kind::DynSym), 0),
         elf::SHT_DYNAMIC => (index_of(Kind::DynStr), 0),
-        elf::SHT_GNU_VERDEF => (index_of(Kind::DynStr), link.version_definition_count()),
-        elf::SHT_GNU_VERNEED => (index_of(Kind::DynStr), link.version_need_count()),
+        elf::SHT_GNU_VERDEF => (index_of(Kind::DynStr), link.dynamic_counts().0),
+        elf::SHT_GNU_VERNEED => (index_of(Kind::DynStr), link.dynamic_counts().1),
         elf::SHT_RELA if chunk.flags & u64::from(elf::SHF_INFO_LINK) != 0 => {
             let slots = match index_of(Kind::GotPlt) {
                 0 => index_of(Kind::Got),

@@ -10,6 +10,4 @@ pub mod parse_inputs;
 pub mod select_comdats;
 pub mod select_definitions;
 pub mod settle_symbols;
-//! The passes of a link, one file each.
-
 pub mod split_eh_frames;
