@@ -6,9 +6,11 @@
 //! scripts and dynamic lists. [`builtin`] holds the default layouts, which are scripts too.
 
 pub mod ast;
+pub mod builtin;
 pub mod data_segment;
 pub mod eval;
 pub mod expr;
+pub mod glob;
 mod lex;
 mod parse;
 pub mod source;
