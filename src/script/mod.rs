@@ -12,6 +12,7 @@ pub mod eval;
 pub mod expr;
 pub mod glob;
 mod lex;
+pub mod matcher;
 mod parse;
 pub mod source;
 
