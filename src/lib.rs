@@ -10,5 +10,7 @@ pub mod layout;
 pub mod link;
 pub mod merge;
 pub mod passes;
+pub mod script;
+pub mod sframe;
 pub mod symbols;
 pub mod synth;

@@ -4,17 +4,24 @@
 //! is only read (`pipeline.rs` lists the points at which things freeze).
 
 use crate::arch::Target;
-use crate::cli::Config;
+use crate::cli::{Config, OutputMode};
 use crate::diag::Sink;
 use crate::elf::Shdr;
 use crate::elf::consts as elf;
 use crate::frames::Frames;
+use crate::frames::eh_frame::fde_edges;
 use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{InputStore, ObjectFile, SharedFile};
 use crate::layout::Layout;
-use crate::symbols::{Definition, SymbolTable};
-use crate::synth::Synthetics;
+use crate::merge::Merges;
+use crate::passes::select_comdats::GroupTable;
+use crate::passes::select_definitions::CommonBlock;
+use crate::sframe;
+use crate::symbols::{Definition, NameList, SymbolTable, flag};
+use crate::synth::symtab::SymtabPlan;
+use crate::synth::{Kind, SyntheticSection, Synthetics, section_id};
+use hashbrown::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Bits of [`SectionTable::state`].
@@ -35,6 +42,8 @@ pub mod state {
     pub const ABSORBED: u8 = 1 << 5;
     /// Its contents are no part of the program: symbol tables, relocations, groups.
     pub const NOT_CONTENT: u8 = 1 << 6;
+    /// Reached by garbage collection.
+    pub const MARKED: u8 = 1 << 7;
 }
 
 /// Facts about sections, in parallel vectors indexed by [`SectionId`].
@@ -48,7 +57,8 @@ pub struct SectionTable {
     pub rule: Vec<u32>,
     /// Output section; set when items are listed.
     pub chunk: Vec<ChunkId>,
-    /// Offset in the output section, in bytes; set by layout.
+    /// Offset in the output section, in bytes; set by layout. Layout passes absorbed sections by;
+    /// for them, see [`SectionTable::merge_row`].
     pub offset: Vec<u64>,
     /// Row of the first section that the linker makes.
     pub first_internal: u32,
@@ -76,6 +86,19 @@ impl SectionTable {
     #[inline]
     pub fn clear(&self, id: SectionId, bits: u8) {
         self.state[id.index()].fetch_and(!bits, Ordering::Relaxed);
+    }
+
+    /// The row in [`Link::merges`] of an absorbed section, if its pieces were merged. Kept where
+    /// other sections have their offset, so that looking it up needs no table of its own.
+    #[inline]
+    pub fn merge_row(&self, id: SectionId) -> Option<u32> {
+        (self.offset[id.index()] as u32).checked_sub(1)
+    }
+
+    /// Sets [`SectionTable::merge_row`].
+    pub fn set_merge_row(&mut self, id: SectionId, row: u32) {
+        self.offset[id.index()] = u64::from(row) + 1;
+        self.set(id, state::ABSORBED);
     }
 
     /// Whether the section is in the output.
@@ -187,8 +210,31 @@ pub struct Link<'a, T: Target> {
     pub symbols: SymbolTable<'a>,
     /// Sections.
     pub sections: SectionTable,
+    /// Section groups. Filled by `select_comdats`.
+    pub groups: GroupTable<'a>,
+    /// Common blocks that are allocated, by symbol. Filled by `select_definitions`, placed by
+    /// `create_synthetics`.
+    pub commons: Vec<CommonBlock>,
+    /// Sections whose names are C identifiers that `__start_NAME` or `__stop_NAME` speak of.
+    pub identifier_sections: IdentifierSections<'a>,
+    /// Names that `--dynamic-list` and its kin export.
+    pub dynamic_list: Option<NameList>,
+    /// `--dynamic-list` was given for a shared library: what it does not name is bound here.
+    pub dynamic_list_is_exclusive: bool,
+    /// `--retain-symbols-file`: the globals that stay in the symbol table.
+    pub retained_names: Option<NameList>,
+    /// Symbols that scripts refer to.
+    pub script_references: Vec<&'a [u8]>,
+    /// The entry symbol's name.
+    pub entry: Vec<u8>,
+    /// Some object asks for an executable stack.
+    pub executable_stack: bool,
+    /// How the output's symbol table is divided. Filled when the output sections are known.
+    pub symtab: SymtabPlan,
     /// Records of `.eh_frame` sections. Filled by `split_eh_frames`.
     pub frames: Frames<'a, T::E>,
+    /// Pieces of mergeable sections. Filled by `merge_strings`.
+    pub merges: Merges<'a>,
     /// Symbols that the linker defines.
     pub linker_symbols: Vec<LinkerSymbol>,
     /// Sections that the linker makes, and what they are made of.
@@ -199,7 +245,132 @@ pub struct Link<'a, T: Target> {
     pub target: T,
 }
 
+/// See [`Link::identifier_sections`].
+pub type IdentifierSections<'a> = HashMap<&'a [u8], Vec<SectionId>, foldhash::fast::FixedState>;
+
 impl<'a, T: Target> Link<'a, T> {
+    /// A link in which nothing is known yet.
+    pub fn new(config: &'a Config, sink: &'a Sink, store: &'a InputStore) -> Self {
+        Link {
+            config,
+            sink,
+            store,
+            objects: Vec::new(),
+            shared: Vec::new(),
+            symbols: SymbolTable::default(),
+            sections: SectionTable::default(),
+            groups: GroupTable::default(),
+            commons: Vec::new(),
+            identifier_sections: HashMap::default(),
+            dynamic_list: None,
+            dynamic_list_is_exclusive: false,
+            retained_names: None,
+            script_references: Vec::new(),
+            entry: Vec::new(),
+            executable_stack: false,
+            symtab: SymtabPlan::default(),
+            frames: Frames::default(),
+            merges: Merges::default(),
+            linker_symbols: Vec::new(),
+            synthetics: Synthetics::default(),
+            layout: Layout::default(),
+            target: T::default(),
+        }
+    }
+
+    /// Whether the output has a dynamic section.
+    pub fn is_dynamic(&self) -> bool {
+        match self.config.mode {
+            OutputMode::Relocatable => false,
+            OutputMode::Shared | OutputMode::Executable { pie: true } => true,
+            OutputMode::Executable { pie: false } => !self.shared.is_empty(),
+        }
+    }
+
+    /// Whether the definition that was selected is weak.
+    pub fn is_weak_definition(&self, id: SymbolId) -> bool {
+        match self.symbols.definition(id) {
+            Definition::Object { file, symbol } => {
+                self.objects[file.index()].symbols[symbol as usize].is_weak()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a section is SFrame input.
+    pub fn is_sframe_section(&self, id: SectionId) -> bool {
+        self.locate(id).is_some_and(|(object, index)| sframe::is_input(object, index as usize))
+    }
+
+    /// The common block of a symbol, once it is allocated.
+    pub fn common_block(&self, id: SymbolId) -> Option<&CommonBlock> {
+        let row = self.commons.binary_search_by_key(&id, |block| block.symbol).ok()?;
+        Some(&self.commons[row])
+    }
+
+    /// The symbols that the FDEs of a function's section refer to besides the function: what a
+    /// live function keeps alive through its frame records.
+    pub fn frame_edges(&self, function: SectionId) -> impl Iterator<Item = SymbolId> {
+        let object = self.locate(function).map(|(object, _)| object);
+        let symbol = move |symbol| object.map_or(SymbolId::NONE, |object| object.symbol_id(symbol));
+        fde_edges(self, function).map(move |relocation| symbol(relocation.symbol()))
+    }
+
+    /// Whether something that is in the output refers to an undefined symbol.
+    pub fn is_name_used(&self, id: SymbolId) -> bool {
+        !self.config.gc.enabled || self.symbols.flags(id) & flag::LIVE != 0
+    }
+
+    /// The output section that a section's contents are in. Those of an absorbed section are all
+    /// in one place.
+    pub fn output_chunk(&self, id: SectionId) -> ChunkId {
+        match self.final_place(id, 0) {
+            Some((section, _)) => self.sections.chunk[section.index()],
+            None => ChunkId::NONE,
+        }
+    }
+
+    /// Where an offset of a section is in the end: the section that is laid out, and the offset in
+    /// it. The same for most; another for mergeable pieces and `.eh_frame` records. `None` if it
+    /// is in no section any more.
+    ///
+    /// For a section symbol with an addend, the offset is their sum: the addend says which piece
+    /// is meant. For any other symbol it is the symbol's value, and the addend is added to the
+    /// result.
+    #[inline]
+    pub fn final_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
+        if !self.sections.is(id, state::ABSORBED) {
+            return Some((id, offset));
+        }
+        self.absorbed_place(id, offset)
+    }
+
+    fn absorbed_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
+        if let Some(row) = self.sections.merge_row(id) {
+            return Some(self.merges.place(row, offset));
+        }
+        let (object, index) = self.locate(id)?;
+        let place = self.frames.output_offset(object.id, index, offset)?;
+        let row = self.synthetics.find(Kind::EhFrame)?;
+        Some((section_id(self.sections.first_internal, row), place))
+    }
+
+    /// Address of an offset of a section, wherever it went; 0 if it is not in the output.
+    #[inline]
+    pub fn address_in(&self, id: SectionId, offset: u64) -> u64 {
+        match self.final_place(id, offset) {
+            Some((section, _)) if !self.sections.chunk[section.index()].is_some() => 0,
+            Some((section, offset)) => self.section_address(section).wrapping_add(offset),
+            None => 0,
+        }
+    }
+
+    /// Adds a synthetic section; gives its id.
+    pub fn add_synthetic(&mut self, section: SyntheticSection<'a>) -> SectionId {
+        self.synthetics.sections.push(section);
+        self.sections.push(FileId::NONE, state::ALIVE)
+    }
+
     /// The object and header index of a section; `None` for the linker's own.
     #[inline]
     pub fn locate(&self, id: SectionId) -> Option<(&ObjectFile<'a, T::E>, u32)> {

@@ -4,6 +4,7 @@
 //! generic over it and picked once for a link, so nothing is dispatched per relocation. Passes ask
 //! for capabilities; they never ask which machine it is.
 
+pub mod machine;
 pub mod target;
 
 pub use target::Target;

@@ -1,7 +1,26 @@
 //! The command line: arguments in, [`Config`] and an ordered list of [`InputSpec`]s out.
+//!
+//! One table says all there is to say about every option (`spec`, `table`, and `z` for the words
+//! of `-z`); [`parse()`] walks the arguments, `state` holds what is known so far, and `resolve`
+//! settles what depends on several options. The environment and the file system come in through
+//! arguments: nothing here reads a global.
 
 mod config;
+mod help;
+mod identity;
 mod inputs;
+mod parse;
+mod resolve;
+mod response;
+mod spec;
+mod state;
+mod table;
+#[cfg(test)]
+mod tests;
+mod values;
+mod z;
 
 pub use config::*;
 pub use inputs::{InputFormat, InputSource, InputSpec, InputState};
+pub use parse::{Environment, Invocation, parse};
+pub use state::FileReader;

@@ -43,3 +43,8 @@ pub fn members<'a>(
     }
     Ok(members)
 }
+
+/// The bytes of the first member, to see which machine an archive is for.
+pub fn first_member(bytes: &[u8]) -> Option<&[u8]> {
+    ArchiveFile::parse(bytes).ok()?.members().flatten().next()?.data(bytes).ok()
+}

@@ -1,6 +1,7 @@
 //! Input files as the linker sees them: bytes that stay where they are, and views into them.
 
 pub mod archive;
+pub mod binary;
 pub mod group;
 pub mod object;
 pub mod shared;

@@ -58,6 +58,17 @@ pub enum SymbolPlace {
     Common,
 }
 
+/// A definition `name@@VERSION` or `name@VERSION` of an object (`.symver`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VersionedSymbol<'a> {
+    /// Index in the object's symbol table.
+    pub symbol: u32,
+    /// The version's name.
+    pub version: &'a [u8],
+    /// `@@`: what plain references bind to.
+    pub default: bool,
+}
+
 /// One relocatable object. The tables are views of the file.
 #[derive(Clone)]
 pub struct ObjectFile<'a, E: ByteOrder> {
@@ -91,6 +102,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub first_local: u32,
     /// For each symbol from `first_global` on: the global of its name.
     pub globals: Vec<SymbolId>,
+    /// Symbols with a version of their own.
+    pub versioned: Vec<VersionedSymbol<'a>>,
     /// Names and definitions count only if something refers to them (`--just-symbols`: contents
     /// are not linked, symbols are absolute).
     pub just_symbols: bool,
@@ -121,6 +134,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             first_section: 0,
             first_local: 0,
             globals: Vec::new(),
+            versioned: Vec::new(),
             just_symbols: false,
             hide_symbols: false,
         };
@@ -292,6 +306,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         let Some(symbol) = self.symbols.get(index) else { return SymbolPlace::Undefined };
         match symbol.st_shndx.get() {
             elf::SHN_UNDEF => SymbolPlace::Undefined,
+            _ if self.just_symbols => SymbolPlace::Absolute,
             elf::SHN_ABS => SymbolPlace::Absolute,
             elf::SHN_COMMON => SymbolPlace::Common,
             SHN_X86_64_LCOMMON => SymbolPlace::Common,

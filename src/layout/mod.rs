@@ -37,6 +37,19 @@ pub struct Layout<'a> {
 }
 
 impl Layout<'_> {
+    /// Address of the TLS segment, 0 if there is none.
+    pub fn tls_start(&self) -> u64 {
+        0
+    }
+
+    /// The allocated output section that holds an address.
+    pub fn chunk_at(&self, address: u64) -> Option<ChunkId> {
+        let holds = |chunk: &Chunk<'_>| {
+            crate::link::is_alloc(chunk.flags) && address.wrapping_sub(chunk.address) < chunk.size
+        };
+        self.chunks.iter().position(holds).map(ChunkId::from_index)
+    }
+
     /// The output section of this name.
     pub fn find(&self, name: &[u8]) -> Option<ChunkId> {
         self.chunks.iter().position(|chunk| chunk.name == name).map(ChunkId::from_index)

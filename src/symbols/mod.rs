@@ -1,7 +1,9 @@
 //! Symbols: one row for every different global name, one for every local symbol.
 
 pub mod intern;
+pub mod name_list;
 pub mod table;
 
 pub use intern::Interner;
+pub use name_list::NameList;
 pub use table::{Definition, SymbolTable, flag};

@@ -7,6 +7,8 @@
 
 pub mod eh_frame;
 pub mod eh_frame_hdr;
+pub mod merged;
+pub mod symtab;
 
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::link::SectionInfo;
@@ -66,6 +68,14 @@ pub enum Kind {
     Common,
     /// Mergeable pieces; the number is the row in the merge pass's tables.
     Merged(u32),
+    /// `.symtab`.
+    SymTab,
+    /// `.symtab_shndx`.
+    SymTabShndx,
+    /// `.strtab`.
+    StrTab,
+    /// `.shstrtab`.
+    ShStrTab,
     /// `.comment`-like bytes, thunks and whatever has fixed contents.
     Bytes,
     /// `.sframe_idx` or a merged `.sframe`.
@@ -91,6 +101,8 @@ pub struct SyntheticSection<'a> {
     pub size: u64,
     /// The object it stands for, when a script's file pattern should see one.
     pub file: FileId,
+    /// The input section whose place among the inputs it takes, if it takes one's.
+    pub first_input: SectionId,
     /// Fixed contents, if it has them.
     pub bytes: &'a [u8],
 }
@@ -107,6 +119,7 @@ impl<'a> SyntheticSection<'a> {
             entsize: 0,
             size: 0,
             file: FileId::NONE,
+            first_input: SectionId::NONE,
             bytes: &[],
         }
     }

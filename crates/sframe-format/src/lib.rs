@@ -1,2 +1,66 @@
-//! SFrame stack-trace sections: versions 1 to 3, both byte orders.
+//! SFrame stack-trace sections: versions 1 to 3, both byte orders, three architectures.
+//!
+//! An SFrame *section* holds one or more *blobs*. A blob is a header with its body: an array of function
+//! descriptor entries (*FDEs*) and a sub-section of frame row entries (*FREs*). Assemblers and merging linkers
+//! write one blob to a section; plain concatenation gives several, each with its own version and base address.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`header`], [`blob`], [`fde`] | the structures of a section, read in place |
+//! | [`fre`], [`rules`] | rows, as bytes and as rules |
+//! | [`lookup`], `index` | from a program counter to its row |
+//! | [`unwind`], `unwinder` | from a frame to its caller, and whole stacks |
+//! | `verify` | everything the format demands, as typed findings |
+//! | `write` | blobs of version 2 and 3 from rows |
+//! | [`patch`] | what a linker rewrites in place: function starts, dead functions, flags |
+//!
+//! All offsets and sizes are in bytes. No function panics on any input bytes, and reading allocates nothing.
 #![no_std]
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+#[cfg(feature = "alloc")]
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+pub mod abi;
+pub mod blob;
+pub mod endian;
+pub mod error;
+pub mod fde;
+pub mod fre;
+pub mod header;
+#[cfg(feature = "alloc")]
+pub mod index;
+pub mod lookup;
+pub mod patch;
+pub mod rules;
+pub mod unwind;
+#[cfg(feature = "alloc")]
+pub mod unwinder;
+#[cfg(feature = "alloc")]
+pub mod verify;
+#[cfg(feature = "alloc")]
+pub mod write;
+
+pub use abi::Abi;
+pub use blob::{Blob, Gap, Piece, Section};
+pub use endian::Endian;
+pub use error::{Error, ErrorKind};
+pub use fde::Fde;
+pub use fre::{Attributes, FdeType, Fre, PauthKey, PcType};
+pub use header::{Flags, Header, Version};
+#[cfg(feature = "alloc")]
+pub use index::SectionIndex;
+pub use lookup::Match;
+pub use patch::BlobMut;
+pub use rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
+pub use unwind::{FrameAddress, Registers, UnwindError};
+#[cfg(feature = "alloc")]
+pub use unwinder::{Module, ModuleId, RuleCache, Unwinder};
+
+/// Section type of SFrame sections, `SHT_GNU_SFRAME`. GNU as before 2.45 wrote `SHT_PROGBITS` instead.
+pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
+/// Type of the program header that covers the SFrame section, `PT_GNU_SFRAME`.
+pub const PT_GNU_SFRAME: u32 = 0x6474_e554;

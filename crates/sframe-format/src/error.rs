@@ -1,0 +1,194 @@
+//! What can be wrong with SFrame bytes: a kind, and the byte offset where it was seen.
+
+use core::fmt;
+
+use crate::abi::Abi;
+use crate::endian::Endian;
+use crate::header::Version;
+
+/// A defect in SFrame bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// Byte offset of the defect from the start of the section (or of the bytes handed in, where there is no
+    /// section).
+    pub offset: usize,
+    /// What was found and what was expected.
+    pub kind: ErrorKind,
+}
+
+/// The kinds of [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A structure reaches past the end of what holds it.
+    Truncated {
+        /// The structure.
+        what: &'static str,
+        /// Bytes it needs, counted from the start of what holds it.
+        needed: u64,
+        /// Bytes there are.
+        available: u64,
+    },
+    /// The first two bytes are not 0xdee2 in either byte order.
+    Magic {
+        /// The two bytes.
+        found: [u8; 2],
+    },
+    /// The version byte is not 1, 2 or 3.
+    Version {
+        /// The byte.
+        found: u8,
+    },
+    /// Flag bits that the version does not define.
+    Flags {
+        /// The version of the header.
+        version: Version,
+        /// The flag byte.
+        found: u8,
+        /// All bits that the version defines.
+        allowed: u8,
+    },
+    /// The ABI byte is not 1 to 4.
+    Abi {
+        /// The byte.
+        found: u8,
+    },
+    /// The byte order of the magic number is not that of the ABI.
+    AbiEndian {
+        /// The ABI.
+        abi: Abi,
+        /// The byte order that the magic number shows.
+        found: Endian,
+    },
+    /// A blob that does not start at a multiple of 8 bytes.
+    Misaligned,
+    /// An FDE index that the blob does not have.
+    FdeIndex {
+        /// The index.
+        index: u32,
+        /// The number of FDEs.
+        count: u32,
+    },
+    /// An FRE type (width of the start offset) other than 0, 1, 2.
+    FreType {
+        /// The type code.
+        found: u8,
+    },
+    /// An FDE type other than 0 (default) and 1 (flexible).
+    FdeType {
+        /// The type code.
+        found: u8,
+    },
+    /// A data word size code other than 0, 1, 2.
+    DataWordSize {
+        /// The code.
+        found: u8,
+    },
+    /// A number of data words that the FDE type and ABI do not have.
+    DataWordCount {
+        /// The number.
+        found: u8,
+        /// The numbers that are allowed.
+        expected: &'static str,
+    },
+    /// A control word of a flexible FDE that has no meaning.
+    ControlWord {
+        /// The word.
+        found: u32,
+        /// What it should hold.
+        expected: &'static str,
+    },
+    /// Reserved bits that are set (strict reading only).
+    Reserved {
+        /// The field.
+        what: &'static str,
+        /// The value of the field.
+        found: u32,
+    },
+    /// A PC-mask function whose repetition block is 0 bytes.
+    RepeatSize,
+    /// FREs that do not ascend by start offset (strict reading only).
+    FreOrder {
+        /// Start offset of the earlier FRE.
+        previous: u32,
+        /// Start offset of the FRE at the offset of the error.
+        found: u32,
+    },
+    /// A function start that the field cannot hold.
+    StartRange {
+        /// Distance from the place the field counts from to the function.
+        distance: i64,
+        /// Width of the field in bytes.
+        width: u8,
+    },
+    /// A version that has no such flag.
+    FlagUnknown {
+        /// The version of the header.
+        version: Version,
+        /// The flag bit.
+        flag: u8,
+    },
+}
+
+impl Error {
+    pub(crate) fn new(offset: usize, kind: ErrorKind) -> Self {
+        Self { offset, kind }
+    }
+
+    /// The same error with its offset counted from `base` bytes earlier.
+    pub(crate) fn rebased(mut self, base: usize) -> Self {
+        self.offset = self.offset.saturating_add(base);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "offset {:#x}: {}", self.offset, self.kind)
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Truncated { what, needed, available } => {
+                write!(f, "{what} ends at byte {needed:#x}, but there are only {available:#x} bytes")
+            }
+            Self::Magic { found: [a, b] } => {
+                write!(f, "magic bytes are {a:02x} {b:02x}, expected e2 de (little-endian) or de e2")
+            }
+            Self::Version { found } => write!(f, "SFrame version is {found}, expected 1, 2 or 3"),
+            Self::Flags { version, found, allowed } => {
+                write!(f, "flags are {found:#04x}, but SFrame {version} defines {allowed:#04x} only")
+            }
+            Self::Abi { found } => write!(f, "ABI is {found}, expected 1 to 4"),
+            Self::AbiEndian { abi, found } => {
+                write!(f, "magic is {found}, but the ABI byte says {abi}, which is {}", abi.endian())
+            }
+            Self::Misaligned => {
+                write!(f, "blob does not start at a multiple of 8 bytes from the section's start")
+            }
+            Self::FdeIndex { index, count } => write!(f, "FDE {index} of {count} does not exist"),
+            Self::FreType { found } => write!(f, "FRE type is {found}, expected 0, 1 or 2"),
+            Self::FdeType { found } => write!(f, "FDE type is {found}, expected 0 (default) or 1 (flexible)"),
+            Self::DataWordSize { found } => write!(f, "data word size code is {found}, expected 0, 1 or 2"),
+            Self::DataWordCount { found, expected } => {
+                write!(f, "FRE has {found} data words, expected {expected}")
+            }
+            Self::ControlWord { found, expected } => {
+                write!(f, "control word is {found:#x}, expected {expected}")
+            }
+            Self::Reserved { what, found } => write!(f, "reserved bits are set in {what} {found:#x}"),
+            Self::RepeatSize => write!(f, "repetition block of a PC-mask function is 0 bytes"),
+            Self::FreOrder { previous, found } => {
+                write!(f, "FRE starts at {found:#x}, not after the FRE before it at {previous:#x}")
+            }
+            Self::StartRange { distance, width } => {
+                write!(f, "distance {distance:#x} to the function does not fit the {width}-byte start field")
+            }
+            Self::FlagUnknown { version, flag } => write!(f, "SFrame {version} has no flag {flag:#04x}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {}

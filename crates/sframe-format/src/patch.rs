@@ -1,0 +1,133 @@
+//! What a linker rewrites in place once addresses are known.
+//!
+//! Concatenation moves no byte of a blob, but function starts have to be made right by the blob's own version:
+//! V1 counts from its own header, V3 from the start field, V2 from either, as the header's flag says. Relocatable
+//! objects of GNU as 2.40 to 2.44 leave that flag clear although their relocations compute field-relative values,
+//! so a linker calls [`BlobMut::make_field_relative`] first and then [`BlobMut::set_function_start`] for each FDE.
+
+use crate::blob::Blob;
+use crate::error::{Error, ErrorKind};
+use crate::header::{Flags, Header, Version};
+
+/// A blob whose bytes can be changed in place.
+#[derive(Debug)]
+pub struct BlobMut<'data> {
+    header: Header,
+    data: &'data mut [u8],
+    address: u64,
+}
+
+impl<'data> BlobMut<'data> {
+    /// The blob at the start of `data`, whose header is at `address` in memory (0 when it is not loaded).
+    ///
+    /// # Errors
+    /// What is wrong with the header; offsets count from the start of `data`.
+    ///
+    /// ```
+    /// use sframe_format::{Blob, BlobMut};
+    /// // V2, x86-64, one FDE, flag for field-relative starts clear, as GNU as 2.44 writes it.
+    /// let mut bytes = [0u8; 48];
+    /// bytes[..7].copy_from_slice(&[0xe2, 0xde, 2, 0, 3, 0, 0xf8]);
+    /// bytes[8] = 1;
+    /// let mut blob = BlobMut::parse(&mut bytes, 0x4000).unwrap();
+    /// blob.make_field_relative();
+    /// blob.set_function_start(0, 0x1234).unwrap();
+    /// assert_eq!(Blob::parse(&bytes, 0x4000).unwrap().fde(0).unwrap().address, 0x1234);
+    /// assert_eq!(bytes[28..32], (0x1234 - 0x401c_i32).to_le_bytes());
+    /// ```
+    pub fn parse(data: &'data mut [u8], address: u64) -> Result<Self, Error> {
+        let header = Header::parse(data)?;
+        Ok(Self { header, data, address })
+    }
+
+    /// The header, as it now is.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The blob for reading.
+    ///
+    /// # Errors
+    /// None in practice: the header was parsed before.
+    pub fn as_blob(&self) -> Result<Blob<'_>, Error> {
+        Blob::parse(self.data, self.address)
+    }
+
+    /// Sets or clears one flag of the header.
+    ///
+    /// # Errors
+    /// [`ErrorKind::FlagUnknown`] when the version does not define it.
+    pub fn set_flag(&mut self, flag: Flags, on: bool) -> Result<(), Error> {
+        let version = self.header.version;
+        if on && !version.flags().contains(flag) {
+            return Err(Error::new(3, ErrorKind::FlagUnknown { version, flag: flag.0 }));
+        }
+        self.header.flags = self.header.flags.with(flag, on);
+        if let Some(byte) = self.data.get_mut(3) {
+            *byte = self.header.flags.0;
+        }
+        Ok(())
+    }
+
+    /// Sets or clears SORTED.
+    pub fn set_sorted(&mut self, sorted: bool) {
+        // Every version defines the flag.
+        let _ = self.set_flag(Flags::SORTED, sorted);
+    }
+
+    /// Makes function starts count from their own fields, where the version can say so (V2, V3). Values that are
+    /// already there are not converted: write all starts afterwards.
+    pub fn make_field_relative(&mut self) {
+        if self.header.version != Version::V1 {
+            let _ = self.set_flag(Flags::FIELD_RELATIVE, true);
+        }
+    }
+
+    /// Writes the start field of FDE `index` so that it decodes to `function_address` by the version and flags of
+    /// the header.
+    ///
+    /// # Errors
+    /// [`ErrorKind::FdeIndex`], or [`ErrorKind::StartRange`] when the distance does not fit 4 bytes (V1, V2). The
+    /// offset counts from the start of the blob. Nothing is written then.
+    #[inline]
+    pub fn set_function_start(&mut self, index: u32, function_address: u64) -> Result<(), Error> {
+        let position = self.position(index)?;
+        let base = if self.header.is_field_relative() { position as u64 } else { 0 };
+        let distance = function_address.wrapping_sub(self.address.wrapping_add(base)) as i64;
+        let width = self.header.version.start_width();
+        if width == 8 {
+            self.store(position, &self.header.endian.i64_bytes(distance));
+            return Ok(());
+        }
+        let narrow = i32::try_from(distance)
+            .map_err(|_| Error::new(position, ErrorKind::StartRange { distance, width }))?;
+        self.store(position, &self.header.endian.i32_bytes(narrow));
+        Ok(())
+    }
+
+    /// Marks FDE `index` dead, so that it matches no address: its size becomes 0 and its start decodes to the
+    /// blob's own address.
+    ///
+    /// # Errors
+    /// [`ErrorKind::FdeIndex`].
+    pub fn mark_dead(&mut self, index: u32) -> Result<(), Error> {
+        let position = self.position(index)?;
+        self.set_function_start(index, self.address)?;
+        self.store(position + usize::from(self.header.version.start_width()), &[0; 4]);
+        Ok(())
+    }
+
+    fn position(&self, index: u32) -> Result<usize, Error> {
+        self.header.fde_position(index).ok_or(Error::new(
+            self.header.fde_array().start,
+            ErrorKind::FdeIndex { index, count: self.header.fde_count },
+        ))
+    }
+
+    #[inline]
+    fn store(&mut self, position: usize, bytes: &[u8]) {
+        if let Some(place) = self.data.get_mut(position..position + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What a row says: how to find the caller's frame.
+//!
+//! One form serves every version, FDE type and architecture, so that rows can be compared, converted and verified
+//! whatever bytes they came from. What a header or an encoding implies is spelled out: on x86-64 the return address
+//! is `*(CFA - 8)` in every row, and s390x's scaled and biased CFA offsets are plain byte offsets here.
+
+use core::fmt;
+
+use crate::abi::Register;
+
+/// What a location counts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Base {
+    /// The canonical frame address of this frame.
+    Cfa,
+    /// The value of a register in this frame, by DWARF number.
+    Register(Register),
+}
+
+/// A value: `base + offset`, or what memory holds there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Location {
+    /// What the offset counts from.
+    pub base: Base,
+    /// Offset in bytes.
+    pub offset: i32,
+    /// Whether the value is the word in memory at that address, not the address itself.
+    pub dereference: bool,
+}
+
+impl Location {
+    /// The word in memory at `CFA + offset`.
+    pub const fn at_cfa(offset: i32) -> Self {
+        Self { base: Base::Cfa, offset, dereference: true }
+    }
+
+    /// The value that is kept in a register.
+    pub const fn in_register(register: Register) -> Self {
+        Self { base: Base::Register(register), offset: 0, dereference: false }
+    }
+}
+
+/// The canonical frame address: `register + offset`, or what memory holds there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CfaRule {
+    /// DWARF number of the base register.
+    pub register: Register,
+    /// Whether the CFA is the word in memory at `register + offset`.
+    pub dereference: bool,
+    /// Offset in bytes (on s390x the real one, without the scale and bias of its encoding).
+    pub offset: i64,
+}
+
+impl CfaRule {
+    /// `register + offset`.
+    pub const fn register(register: Register, offset: i64) -> Self {
+        Self { register, dereference: false, offset }
+    }
+}
+
+/// Where the caller's value of a register is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum RegisterRule {
+    /// Still in the register itself. For the return address that is the link register, which can be so in the
+    /// topmost frame only.
+    Unchanged,
+    /// At a location.
+    Saved(Location),
+}
+
+/// The rules of one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Frame {
+    /// The canonical frame address.
+    pub cfa: CfaRule,
+    /// The return address.
+    pub ra: RegisterRule,
+    /// The caller's frame pointer.
+    pub fp: RegisterRule,
+    /// AArch64: the return address is signed and its authentication bits must be stripped.
+    pub mangled: bool,
+}
+
+/// What a row says about unwinding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Rules {
+    /// There is a caller, and this is how to find it.
+    Frame(Frame),
+    /// The return address is undefined: this is the outermost frame (V2 errata 2, V3).
+    Outermost,
+    /// A signal frame without rows (V3): GNU as could not express its CFI. Read the saved registers as the
+    /// operating system's ABI lays them out.
+    SignalContext,
+}
+
+/// One row of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Row {
+    /// First byte that the row covers, counted from the function's start (PC-mask functions: from the start of
+    /// the repetition block). It holds up to the next row.
+    pub start: u32,
+    /// What it says.
+    pub rules: Rules,
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (open, close) = if self.dereference { ("*(", ")") } else { ("", "") };
+        match self.base {
+            Base::Cfa => write!(f, "{open}cfa{:+}{close}", self.offset),
+            Base::Register(register) => write!(f, "{open}r{register}{:+}{close}", self.offset),
+        }
+    }
+}
+
+impl fmt::Display for CfaRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (open, close) = if self.dereference { ("*(", ")") } else { ("", "") };
+        write!(f, "{open}r{}{:+}{close}", self.register, self.offset)
+    }
+}
+
+impl fmt::Display for RegisterRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unchanged => f.pad("u"),
+            Self::Saved(location) => location.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frame(Frame { cfa, ra, fp, mangled }) => {
+                write!(f, "cfa={cfa} fp={fp} ra={ra}{}", if *mangled { "[s]" } else { "" })
+            }
+            Self::Outermost => f.pad("outermost"),
+            Self::SignalContext => f.pad("signal context"),
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Writing blobs of version 2 and 3.
+//!
+//! An [`Encoder`] takes functions one by one, each with its rows, and keeps their bytes; nothing in them depends on
+//! addresses. So the size of the blob is known before layout, and [`Encoder::write`] puts the FDE array in front once
+//! addresses are known. Functions with identical attribute and row bytes share them where that is asked for: readers
+//! of a foreign byte order (libsframe of binutils 2.47) swap bytes once per function and reject shared ones, so
+//! sharing is for little-endian outputs.
+//!
+//! Version 2 here means errata 1: a function with an undefined return address cannot be written. What a version
+//! cannot express is reported for the function, never written wrong.
+
+mod encode;
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use crate::abi::Abi;
+use crate::blob::Blob;
+use crate::error::{Error, ErrorKind};
+use crate::fde::Fde;
+use crate::fre::{ATTRIBUTE_SIZE, PauthKey, PcType};
+use crate::header::{Flags, HEADER_SIZE, Header, Version};
+use crate::patch::BlobMut;
+use crate::rules::Row;
+pub use encode::{Inexpressible, Reason};
+
+/// A function as it is to be written: all but its address.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Function {
+    /// Size in bytes.
+    pub size: u32,
+    /// Whether it is a signal frame.
+    pub signal: bool,
+    /// AArch64 signing key.
+    pub pauth_key: PauthKey,
+    /// Repetition block in bytes, for PC-mask functions.
+    pub repeat_size: Option<u8>,
+    /// The rows, strictly ascending by start. [`Rules::SignalContext`](crate::Rules::SignalContext) stands for a
+    /// signal frame without rows and must be alone.
+    pub rows: Vec<Row>,
+}
+
+impl Function {
+    /// Reads the function of `fde`.
+    ///
+    /// # Errors
+    /// Its attribute or rows are malformed.
+    pub fn read(blob: &Blob<'_>, fde: &Fde) -> Result<Self, Error> {
+        let mut function = Self::default();
+        function.read_from(blob, fde)?;
+        Ok(function)
+    }
+
+    /// [`Function::read`] into an existing value, whose memory is used again.
+    ///
+    /// # Errors
+    /// Its attribute or rows are malformed; what was in `self` is lost then.
+    pub fn read_from(&mut self, blob: &Blob<'_>, fde: &Fde) -> Result<(), Error> {
+        let attributes = blob.attributes(fde)?;
+        self.size = fde.size;
+        self.signal = attributes.signal;
+        self.pauth_key = if blob.header().abi.is_aarch64() { attributes.pauth_key } else { PauthKey::A };
+        self.repeat_size = (attributes.pc_type == PcType::Mask).then_some(attributes.repeat_size);
+        self.rows.clear();
+        for row in blob.rows(&attributes) {
+            self.rows.push(row?);
+        }
+        if attributes.fre_count == 0 {
+            self.rows.extend(blob.rules_without_rows(&attributes).map(|rules| Row { start: 0, rules }));
+        }
+        Ok(())
+    }
+}
+
+/// What an [`Encoder`] writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// ABI of the output, which settles its byte order.
+    pub abi: Abi,
+    /// Version 2 or 3. Version 1 is read only: asking for it gives version 2, its successor with the same limits.
+    pub version: Version,
+    /// Whether functions share identical bytes.
+    pub share: bool,
+}
+
+impl Options {
+    /// Version 3, sharing in little-endian outputs.
+    pub fn new(abi: Abi) -> Self {
+        Self { abi, version: Version::V3, share: abi.endian() == crate::Endian::Little }
+    }
+
+    /// The same in another version.
+    #[must_use]
+    pub fn version(mut self, version: Version) -> Self {
+        self.version = version.max(Version::V2);
+        self
+    }
+
+    /// The same, with or without sharing.
+    #[must_use]
+    pub fn share(mut self, share: bool) -> Self {
+        self.share = share;
+        self
+    }
+}
+
+/// A function that an [`Encoder`] has taken, numbered from 0 in the order of taking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FunctionId(pub u32);
+
+/// Where a function's bytes are and what else its FDE says.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    size: u32,
+    fre_offset: u32,
+    length: u32,
+    encoded: encode::Encoded,
+}
+
+/// Collects functions and writes them as one blob.
+///
+/// ```
+/// use sframe_format::write::{Encoder, Function, Options};
+/// use sframe_format::{Abi, Blob, CfaRule, Frame, Location, RegisterRule, Row, Rules};
+/// let rules = Rules::Frame(Frame {
+///     cfa: CfaRule::register(7, 8),
+///     ra: RegisterRule::Saved(Location::at_cfa(-8)),
+///     fp: RegisterRule::Unchanged,
+///     mangled: false,
+/// });
+/// let leaf = Function { size: 16, rows: vec![Row { start: 0, rules }], ..Function::default() };
+/// let mut encoder = Encoder::new(Options::new(Abi::Amd64));
+/// let (first, second) = (encoder.add(&leaf).unwrap(), encoder.add(&leaf).unwrap());
+/// let mut bytes = vec![0; encoder.size()];
+/// encoder.write(0x4000, &[(0x1000, first), (0x1010, second)], &mut bytes).unwrap();
+/// let blob = Blob::parse(&bytes, 0x4000).unwrap();
+/// assert!(blob.header().is_sorted());
+/// assert_eq!(blob.lookup(0x1018).unwrap().unwrap().row.rules, rules);
+/// // Both functions use the same 5 + 3 bytes.
+/// assert_eq!(blob.header().fre_length, 8);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Encoder {
+    options: Options,
+    fres: Vec<u8>,
+    entries: Vec<Entry>,
+    /// Numbers of the entries whose bytes are their own.
+    shared: HashTable<u32>,
+    scratch: Vec<u8>,
+}
+
+impl Encoder {
+    /// An encoder without functions.
+    pub fn new(options: Options) -> Self {
+        Self {
+            options: options.version(options.version),
+            fres: Vec::new(),
+            entries: Vec::new(),
+            shared: HashTable::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// What it writes.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+
+    /// Number of functions taken.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no function was taken.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Takes a function. Equal neighbour rows become one, and the smallest widths that hold the values are chosen.
+    ///
+    /// # Errors
+    /// The version cannot express the function; it is left out then.
+    pub fn add(&mut self, function: &Function) -> Result<FunctionId, Inexpressible> {
+        self.scratch.clear();
+        let encoded = encode::encode(self.options, function, &mut self.scratch)?;
+        let bytes = core::mem::take(&mut self.scratch);
+        let result = self.intern(function.size, encoded, &bytes);
+        self.scratch = bytes;
+        result
+    }
+
+    /// Takes all functions of another encoder with the same options, in its order. Its function `i` gets the
+    /// number that [`Encoder::len`] was before, plus `i`. So encoding can be done in parallel and put together.
+    ///
+    /// # Errors
+    /// The FRE sub-section would be larger than 4 GiB; the functions up to there were taken.
+    pub fn append(&mut self, other: &Self) -> Result<(), Inexpressible> {
+        for entry in &other.entries {
+            self.intern(entry.size, entry.encoded, other.bytes_of(entry))?;
+        }
+        Ok(())
+    }
+
+    fn bytes_of(&self, entry: &Entry) -> &[u8] {
+        &self.fres[entry.fre_offset as usize..][..entry.length as usize]
+    }
+
+    fn intern(
+        &mut self,
+        size: u32,
+        encoded: encode::Encoded,
+        bytes: &[u8],
+    ) -> Result<FunctionId, Inexpressible> {
+        let number = self.entries.len() as u32;
+        let hash = |bytes: &[u8]| {
+            use core::hash::BuildHasher;
+            FixedState::with_seed(0).hash_one(bytes)
+        };
+        let same = |&other: &u32| self.bytes_of(&self.entries[other as usize]) == bytes;
+        let found = self.options.share.then(|| self.shared.find(hash(bytes), same)).flatten();
+        let fre_offset = match found {
+            Some(&other) => self.entries[other as usize].fre_offset,
+            None => {
+                let end = self.fres.len() + bytes.len();
+                let offset = u32::try_from(end).ok().and(u32::try_from(self.fres.len()).ok());
+                offset.ok_or(Inexpressible { row: None, reason: Reason::SectionFull })?
+            }
+        };
+        let is_new = found.is_none();
+        self.entries.push(Entry { size, fre_offset, length: bytes.len() as u32, encoded });
+        if is_new {
+            self.fres.extend_from_slice(bytes);
+            if self.options.share {
+                let (entries, fres) = (&self.entries, &self.fres);
+                let rehash = |&other: &u32| {
+                    let entry = &entries[other as usize];
+                    hash(&fres[entry.fre_offset as usize..][..entry.length as usize])
+                };
+                self.shared.insert_unique(hash(bytes), number, rehash);
+            }
+        }
+        Ok(FunctionId(number))
+    }
+
+    /// Size in bytes of the blob with all functions.
+    pub fn size(&self) -> usize {
+        self.size_with(self.entries.len())
+    }
+
+    /// Size in bytes of the blob when `count` functions are written.
+    pub fn size_with(&self, count: usize) -> usize {
+        HEADER_SIZE + count * self.options.version.fde_size() + self.fres.len()
+    }
+
+    /// Writes the blob for a section at `section_address`, with the functions in the order of `functions` (address
+    /// and number). The blob is marked sorted if the addresses ascend. `out` must be [`Encoder::size_with`] bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::StartRange`] when version 2 cannot reach a function; [`ErrorKind::Truncated`] when `out` has
+    /// another size; [`ErrorKind::FdeIndex`] for a number that was not handed out.
+    pub fn write(
+        &self,
+        section_address: u64,
+        functions: &[(u64, FunctionId)],
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let sorted = functions.is_sorted_by_key(|&(address, _)| address);
+        self.write_bodies(functions.iter().map(|&(_, id)| id), sorted, out)?;
+        let mut blob = BlobMut::parse(out, section_address)?;
+        for (index, &(address, _)) in (0..).zip(functions) {
+            blob.set_function_start(index, address)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the blob for a relocatable object: all start fields are 0, to be filled by one PC-relative relocation
+    /// each. [`Header::fde_position`] tells where the fields are. `out` must be [`Encoder::size_with`] bytes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Truncated`] when `out` has another size; [`ErrorKind::FdeIndex`] for a number that was not
+    /// handed out.
+    pub fn write_relocatable(
+        &self,
+        functions: &[FunctionId],
+        sorted: bool,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        self.write_bodies(functions.iter().copied(), sorted, out)
+    }
+
+    fn write_bodies(
+        &self,
+        functions: impl ExactSizeIterator<Item = FunctionId>,
+        sorted: bool,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let Options { abi, version, .. } = self.options;
+        let (count, size) = (functions.len(), self.size_with(functions.len()));
+        if out.len() != size {
+            let available = out.len() as u64;
+            let kind = ErrorKind::Truncated { what: "output", needed: size as u64, available };
+            return Err(Error::new(0, kind));
+        }
+        let (head, fres) = out.split_at_mut(size - self.fres.len());
+        let (head, table) = head.split_at_mut(HEADER_SIZE);
+        let mut fre_count = 0u32;
+        for (place, id) in table.chunks_exact_mut(version.fde_size()).zip(functions) {
+            let kind = ErrorKind::FdeIndex { index: id.0, count: self.entries.len() as u32 };
+            let entry = self.entries.get(id.0 as usize).ok_or(Error::new(0, kind))?;
+            fre_count = fre_count.wrapping_add(entry.encoded.fre_count);
+            self.write_fde(entry, place);
+        }
+        fres.copy_from_slice(&self.fres);
+        let header = Header {
+            version,
+            endian: abi.endian(),
+            flags: Flags::FIELD_RELATIVE.with(Flags::SORTED, sorted),
+            abi,
+            fixed_fp_offset: 0,
+            fixed_ra_offset: abi.fixed_ra_offset(),
+            auxiliary_length: 0,
+            fde_count: count as u32,
+            fre_count,
+            fre_length: self.fres.len() as u32,
+            fde_offset: 0,
+            fre_offset: (count * version.fde_size()) as u32,
+        };
+        head.copy_from_slice(&header.to_bytes());
+        Ok(())
+    }
+
+    fn write_fde(&self, entry: &Entry, place: &mut [u8]) {
+        let endian = self.options.abi.endian();
+        place.fill(0);
+        let rest = usize::from(self.options.version.start_width());
+        place[rest..rest + 4].copy_from_slice(&endian.u32_bytes(entry.size));
+        place[rest + 4..rest + 8].copy_from_slice(&endian.u32_bytes(entry.fre_offset));
+        if self.options.version == Version::V2 {
+            place[12..16].copy_from_slice(&endian.u32_bytes(entry.encoded.fre_count));
+            place[16] = entry.encoded.info;
+            place[17] = entry.encoded.repeat_size;
+        }
+    }
+}
+
+/// A blob, and what is not in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The bytes of the section.
+    pub bytes: Vec<u8>,
+    /// Functions that were left out, by their place in the input.
+    pub left_out: Vec<(usize, LeftOut)>,
+}
+
+/// Why a function is not in a [`Written`] blob.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// The version cannot express it.
+    Inexpressible(Inexpressible),
+    /// Another function of the input starts at the same address. Of several the largest is written, of equally
+    /// large ones the first.
+    Duplicate,
+    /// It has no bytes.
+    Empty,
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inexpressible(inexpressible) => inexpressible.fmt(f),
+            Self::Duplicate => f.pad("another function starts at the same address"),
+            Self::Empty => f.pad("the function has no bytes"),
+        }
+    }
+}
+
+/// Writes functions, given by address, as one sorted blob at `section_address`: no empty function, one to an
+/// address.
+///
+/// # Errors
+/// [`ErrorKind::StartRange`] when version 2 cannot reach a function.
+pub fn write_sorted(
+    options: Options,
+    section_address: u64,
+    functions: &[(u64, Function)],
+) -> Result<Written, Error> {
+    let mut encoder = Encoder::new(options);
+    let mut left_out = Vec::new();
+    let mut order: Vec<usize> = (0..functions.len()).collect();
+    order.sort_by_key(|&place| (functions[place].0, core::cmp::Reverse(functions[place].1.size), place));
+    let mut placed: Vec<(u64, FunctionId)> = Vec::with_capacity(order.len());
+    for place in order {
+        let (address, function) = &functions[place];
+        if function.size == 0 {
+            left_out.push((place, LeftOut::Empty));
+        } else if placed.last().is_some_and(|last| last.0 == *address) {
+            left_out.push((place, LeftOut::Duplicate));
+        } else {
+            match encoder.add(function) {
+                Ok(id) => placed.push((*address, id)),
+                Err(reason) => left_out.push((place, LeftOut::Inexpressible(reason))),
+            }
+        }
+    }
+    left_out.sort_by_key(|&(place, _)| place);
+    let mut bytes = alloc::vec![0; encoder.size()];
+    encoder.write(section_address, &placed, &mut bytes)?;
+    Ok(Written { bytes, left_out })
+}
+
+/// Bytes in front of a function's FREs in the FRE sub-section.
+const fn attribute_size(version: Version) -> usize {
+    match version {
+        Version::V3 => ATTRIBUTE_SIZE,
+        _ => 0,
+    }
+}

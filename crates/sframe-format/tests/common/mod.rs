@@ -1,0 +1,179 @@
+//! Fixtures: objects that real assemblers and linkers wrote, and what `readelf --sframe` says of them.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+
+use object::{Object, ObjectSection};
+use sframe_format::{Abi, Base, Blob, Fde, Frame, Location, RegisterRule, Row, Rules};
+
+/// An SFrame section of a fixture.
+pub struct Fixture {
+    pub path: PathBuf,
+    pub data: Vec<u8>,
+    pub address: u64,
+    pub relocatable: bool,
+    /// Relocations of the section: offset and addend.
+    pub relocations: Vec<(u64, i64)>,
+    pub relocation_types: Vec<u32>,
+    pub text: Option<String>,
+}
+
+impl Fixture {
+    pub fn name(&self) -> String {
+        let folder = self.path.parent().unwrap().file_name().unwrap().to_string_lossy();
+        format!("{folder}/{}", self.path.file_name().unwrap().to_string_lossy())
+    }
+}
+
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/sframe")
+}
+
+/// Every section whose name starts with `.sframe` of every ELF fixture, by path.
+pub fn all() -> Vec<Fixture> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(root())
+        .unwrap()
+        .map(|folder| folder.unwrap().path())
+        .filter(|folder| folder.is_dir())
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()))
+        .collect();
+    paths.sort();
+    paths.iter().flat_map(|path| load(path)).collect()
+}
+
+/// The SFrame sections of a file, each with its part of the text.
+fn load(path: &Path) -> Vec<Fixture> {
+    let bytes = std::fs::read(path).unwrap();
+    let Ok(file) = object::File::parse(&*bytes) else { return Vec::new() };
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let stems = [name.strip_suffix(".o").unwrap_or(name), name];
+    let text = stems
+        .iter()
+        .find_map(|stem| std::fs::read_to_string(path.with_file_name(format!("{stem}.sframe.txt"))).ok())
+        .unwrap_or_default();
+    let mut texts = text.split("Contents of the SFrame section").skip(1);
+    let sections = file.sections().filter(|section| section.name().unwrap().starts_with(".sframe"));
+    sections
+        .map(|section| Fixture {
+            path: path.into(),
+            data: section.data().unwrap().into(),
+            address: section.address(),
+            relocatable: file.kind() == object::ObjectKind::Relocatable,
+            relocations: section.relocations().map(|(at, found)| (at, found.addend())).collect(),
+            relocation_types: section
+                .relocations()
+                .map(|(_, found)| match found.flags() {
+                    object::RelocationFlags::Elf { r_type } => r_type.0,
+                    _ => 0,
+                })
+                .collect(),
+            text: texts.next().map(str::to_owned),
+        })
+        .collect()
+}
+
+/// One function as readelf prints it, in a normal form that no release's habits show in.
+#[derive(Debug, PartialEq, Eq, Clone)]
+pub struct Printed {
+    pub pc: u64,
+    pub size: u32,
+    pub mask: bool,
+    pub flexible: bool,
+    pub signal: bool,
+    pub key_b: bool,
+    /// Start (from the function's), CFA, FP, RA; or start and "outermost".
+    pub rows: Vec<(u32, String)>,
+}
+
+/// Version, number of FDEs, number of FREs, functions.
+pub fn parse_readelf(text: &str) -> Option<(u8, u32, u32, Vec<Printed>)> {
+    let after = |key: &str| text.lines().find_map(|line| line.trim().strip_prefix(key).map(str::trim));
+    let version = after("Version: SFRAME_VERSION_")?.parse().unwrap();
+    let fdes = after("Num FDEs:")?.parse().unwrap();
+    let fres = after("Num FREs:")?.parse().unwrap();
+    let mut functions: Vec<Printed> = Vec::new();
+    for line in text.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix("func idx [") {
+            let field = |key: &str| {
+                let rest = &rest[rest.find(key).unwrap() + key.len()..];
+                rest[..rest.find([',', ' ']).unwrap_or(rest.len())].to_owned()
+            };
+            let attributes =
+                rest.split("attr = ").nth(1).map(|rest| rest.split('"').nth(1).unwrap()).unwrap_or("");
+            functions.push(Printed {
+                pc: u64::from_str_radix(&field("pc = 0x"), 16).unwrap(),
+                size: field("size = ").parse().unwrap(),
+                mask: false,
+                flexible: attributes.contains('F'),
+                signal: attributes.contains('S'),
+                key_b: rest.contains("B key"),
+                rows: Vec::new(),
+            });
+        } else if line.starts_with("STARTPC[m]") {
+            functions.last_mut().unwrap().mask = true;
+        } else if let Some(function) = functions.last_mut()
+            && let Some((start, rules)) = line.split_once(' ')
+            && let Ok(start) = u64::from_str_radix(start, 16)
+        {
+            let base = if function.mask { 0 } else { function.pc };
+            function.rows.push((start.wrapping_sub(base) as u32, normal_rules(rules.trim())));
+        }
+    }
+    Some((version, fdes, fres, functions))
+}
+
+fn normal_rules(text: &str) -> String {
+    if text == "RA undefined" {
+        return "outermost".into();
+    }
+    let columns: Vec<&str> = text.split_whitespace().collect();
+    let [cfa, fp, ra] = columns[..] else { panic!("unknown row {text:?}") };
+    let (ra, signed) = ra.strip_suffix("[s]").map_or((ra, ""), |ra| (ra, "[s]"));
+    let ra = if matches!(ra, "f" | "u" | "U") { "u" } else { ra };
+    let with_offset = |register: &str| match register.starts_with('r') && !register.contains(['+', '-']) {
+        true => format!("{register}+0"),
+        false => register.to_owned(),
+    };
+    format!("{cfa} {} {}{signed}", with_offset(fp), with_offset(ra))
+}
+
+/// The rules of a row in the same form.
+pub fn print_rules(abi: Abi, fixed_ra: i8, rules: &Rules) -> String {
+    let Rules::Frame(Frame { cfa, ra, fp, mangled }) = rules else { return rules.to_string() };
+    let register = |number: u32| match number {
+        n if n == abi.stack_pointer() => "sp".to_owned(),
+        n if n == abi.frame_pointer() => "fp".to_owned(),
+        n => format!("r{n}"),
+    };
+    let rule = |rule: &RegisterRule| match rule {
+        RegisterRule::Unchanged => "u".to_owned(),
+        RegisterRule::Saved(Location { base, offset, dereference }) => match base {
+            // readelf does not show whether a value at the CFA is dereferenced.
+            Base::Cfa => format!("c{offset:+}"),
+            Base::Register(number) if *dereference => format!("({}{offset:+})", register(*number)),
+            Base::Register(number) => format!("{}{offset:+}", register(*number)),
+        },
+    };
+    let fixed = RegisterRule::Saved(Location::at_cfa(fixed_ra.into()));
+    let ra = if fixed_ra != 0 && *ra == fixed { "u".to_owned() } else { rule(ra) };
+    let base = format!("{}{:+}", register(cfa.register), cfa.offset);
+    let cfa = if cfa.dereference { format!("({base})") } else { base };
+    format!("{cfa} {} {ra}{}", rule(fp), if *mangled { "[s]" } else { "" })
+}
+
+/// A function as we read it, with the rows in readelf's form.
+pub fn print_function(blob: &Blob<'_>, fde: &Fde) -> Printed {
+    let attributes = blob.attributes(fde).unwrap();
+    let header = blob.header();
+    let rows: Result<Vec<Row>, _> = blob.rows(&attributes).collect();
+    let print = |row: Row| (row.start, print_rules(header.abi, header.fixed_ra_offset, &row.rules));
+    Printed {
+        pc: fde.address,
+        size: fde.size,
+        mask: attributes.pc_type == sframe_format::PcType::Mask,
+        flexible: attributes.fde_type == sframe_format::FdeType::Flexible,
+        signal: attributes.signal,
+        key_b: attributes.pauth_key == sframe_format::PauthKey::B,
+        rows: rows.unwrap().into_iter().map(print).collect(),
+    }
+}

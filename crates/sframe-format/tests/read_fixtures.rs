@@ -1,0 +1,149 @@
+//! Every function and row of every fixture, against the recorded output of `readelf --sframe`.
+
+mod common;
+
+use pretty_assertions::assert_eq;
+use sframe_format::{BlobMut, ErrorKind, Flags, Piece, Section, SectionIndex, Version};
+
+/// The section with function starts resolved as a final link at address 0 would, text at 0.
+fn relocated(fixture: &common::Fixture) -> Vec<u8> {
+    let mut data = fixture.data.clone();
+    let offsets: Vec<usize> = Section::new(&data, 0).blobs().map(|blob| blob.offset()).collect();
+    for offset in offsets {
+        let mut blob = BlobMut::parse(&mut data[offset..], offset as u64).unwrap();
+        blob.make_field_relative();
+        for &(at, addend) in &fixture.relocations {
+            if let Some(index) = (at as usize).checked_sub(offset).and_then(|at| blob.header().fde_at(at)) {
+                blob.set_function_start(index, addend as u64).unwrap();
+            }
+        }
+    }
+    data
+}
+
+#[test]
+fn rows_agree_with_readelf() {
+    let (mut compared, mut rows) = (0, 0);
+    for fixture in common::all() {
+        let Some((version, fdes, fres, printed)) = fixture.text.as_deref().and_then(common::parse_readelf)
+        else {
+            continue;
+        };
+        let data = if fixture.relocatable { relocated(&fixture) } else { fixture.data.clone() };
+        let blob = Section::new(&data, fixture.address).strict().blob_at(0).unwrap();
+        let header = *blob.header();
+        let name = fixture.name();
+        assert_eq!(
+            (header.version as u8, header.fde_count, header.fre_count),
+            (version, fdes, fres),
+            "{name}"
+        );
+        let mut read: Vec<_> = blob.fdes().map(|fde| common::print_function(&blob, &fde)).collect();
+        // readelf 2.40 and 2.44 do not apply relocations, and print 0 for every function of an object.
+        if fixture.relocatable && printed.iter().all(|function| function.pc == 0) {
+            read.iter_mut().for_each(|function| function.pc = 0);
+        }
+        assert_eq!(read, printed, "{name}");
+        compared += 1;
+        rows += printed.iter().map(|function| function.rows.len()).sum::<usize>();
+    }
+    assert!(compared >= 70 && rows >= 1000, "only {compared} files with {rows} rows were compared");
+}
+
+#[test]
+fn every_fixture_has_one_blob_or_the_crafted_number() {
+    for fixture in common::all() {
+        let name = fixture.name();
+        let section = Section::new(&fixture.data, fixture.address);
+        let pieces: Vec<Piece> = section.pieces().collect();
+        let blobs = pieces.iter().filter(|piece| matches!(piece, Piece::Blob(_))).count();
+        let gaps = pieces.len() - blobs;
+        let expected = match name.as_str() {
+            name if name.contains("/padnz") => (1, 1),
+            name if name.contains("/twice") => (2, 0),
+            name if name.contains("concat") => (2, 0),
+            _ => (1, 0),
+        };
+        assert_eq!((blobs, gaps), expected, "{name}");
+    }
+}
+
+#[test]
+fn lookup_finds_the_row_of_every_byte() {
+    for fixture in common::all() {
+        let data = if fixture.relocatable { relocated(&fixture) } else { fixture.data.clone() };
+        let section = Section::new(&data, fixture.address);
+        let index = SectionIndex::new(&*data, fixture.address);
+        for blob in section.blobs() {
+            for fde in blob.fdes() {
+                let attributes = blob.attributes(&fde).unwrap();
+                let rows: Vec<_> = blob.rows(&attributes).map(Result::unwrap).collect();
+                for offset in 0..fde.size {
+                    let pc = fde.address + u64::from(offset);
+                    let found = blob.lookup_in(fde, pc).unwrap();
+                    let residue = match attributes.pc_type {
+                        sframe_format::PcType::Mask => offset % u32::from(attributes.repeat_size),
+                        sframe_format::PcType::Increment => offset,
+                    };
+                    let row = rows.iter().rev().find(|row| row.start <= residue);
+                    if !rows.is_empty() {
+                        assert_eq!(found.map(|found| found.row), row.copied(), "{} {pc:#x}", fixture.name());
+                    }
+                    if !fixture.relocatable {
+                        assert_eq!(blob.lookup(pc).unwrap(), found, "{} {pc:#x}", fixture.name());
+                        assert_eq!(section.lookup(pc).unwrap(), found);
+                        assert_eq!(index.lookup(pc).unwrap(), found);
+                    }
+                }
+            }
+        }
+        assert_eq!(index.lookup(u64::MAX).unwrap(), None);
+    }
+}
+
+#[test]
+fn unknown_version_is_a_gap_and_the_walk_goes_on() {
+    let fixture = common::all().into_iter().find(|fixture| fixture.name().contains("twice.x86_64")).unwrap();
+    let mut data = fixture.data;
+    data[2] = 4;
+    let pieces: Vec<Piece> = Section::new(&data, 0).pieces().collect();
+    let [Piece::Gap(gap), Piece::Blob(blob)] = &pieces[..] else { panic!("{pieces:?}") };
+    assert_eq!((gap.offset, gap.error.kind), (0, ErrorKind::Version { found: 4 }));
+    assert_eq!((gap.length, blob.header().fde_count), (blob.offset(), 1));
+}
+
+#[test]
+fn dead_functions_match_no_address() {
+    for fixture in common::all().into_iter().filter(|fixture| !fixture.relocatable) {
+        let mut data = fixture.data.clone();
+        let mut blob = BlobMut::parse(&mut data, fixture.address).unwrap();
+        let count = blob.header().fde_count;
+        (0..count).for_each(|index| blob.mark_dead(index).unwrap());
+        blob.set_sorted(false);
+        let section = Section::new(&data, fixture.address);
+        let blob = section.blob_at(0).unwrap();
+        assert!(blob.fdes().all(|fde| fde.size == 0 && fde.address == fixture.address));
+        assert_eq!(blob.lookup(fixture.address).unwrap(), None, "{}", fixture.name());
+    }
+}
+
+#[test]
+fn starts_are_written_by_the_version_of_the_blob() {
+    for fixture in common::all().into_iter().filter(|fixture| fixture.relocatable) {
+        let mut data = fixture.data.clone();
+        let mut blob = BlobMut::parse(&mut data, 0x10_0000).unwrap();
+        blob.make_field_relative();
+        let (count, version) = (blob.header().fde_count, blob.header().version);
+        for index in 0..count {
+            blob.set_function_start(index, 0x20_0000 + u64::from(index) * 16).unwrap();
+        }
+        assert!(blob.as_blob().unwrap().is_ascending());
+        let blob = Section::new(&data, 0x10_0000).blob_at(0).unwrap();
+        assert_eq!(blob.header().flags.contains(Flags::FIELD_RELATIVE), version != Version::V1);
+        for fde in blob.fdes() {
+            assert_eq!(fde.address, 0x20_0000 + u64::from(fde.index) * 16);
+            let from = if version == Version::V1 { 0 } else { fde.offset as i64 };
+            assert_eq!(fde.raw_start, fde.address as i64 - 0x10_0000 - from);
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! The part of the configuration that shapes the output file: layout, collection, symbol table,
+//! relocations, properties, notes.
+
+use super::Report;
+
+/// Addresses, segments, order of sections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LayoutOptions {
+    /// `-z relro` (default).
+    pub relro: bool,
+    /// `-z separate-code` and its kin; `None`: the machine's default.
+    pub separate_code: Option<SeparateCode>,
+    /// `--rosegment`: `Some(false)` puts read-only data and code into one segment.
+    pub rosegment: Option<bool>,
+    /// `-z max-page-size=`, a power of two; `None`: the machine's default.
+    pub max_page_size: Option<u64>,
+    /// `-z common-page-size=`, a power of two; `None`: the machine's default.
+    pub common_page_size: Option<u64>,
+    /// `-z execstack` and its opposite; `None`: what the inputs' `.note.GNU-stack` ask for.
+    pub executable_stack: Option<bool>,
+    /// `-z nognustack`: no `PT_GNU_STACK`.
+    pub no_gnu_stack: bool,
+    /// `-z stack-size=`: `p_memsz` of `PT_GNU_STACK`.
+    pub stack_size: Option<u64>,
+    /// `-z nosectionheader`: the output has no section headers.
+    pub no_section_headers: bool,
+    /// `-z lrodata-after-bss`: large read-only data behind `.bss`.
+    pub lrodata_after_bss: bool,
+    /// `-z keep-text-section-prefix`: `.text.hot` and its kin stay output sections.
+    pub keep_text_section_prefix: bool,
+    /// `-N`, `-n`.
+    pub magic: Magic,
+    /// `--image-base`, `-Ttext-segment`.
+    pub image_base: Option<u64>,
+    /// `-Trodata-segment`.
+    pub rodata_segment: Option<u64>,
+    /// `-Tldata-segment`.
+    pub ldata_segment: Option<u64>,
+    /// `--section-start`, `-Ttext`, `-Tdata`, `-Tbss` in order: output section and address; the
+    /// last one for a section holds.
+    pub section_starts: Vec<(Vec<u8>, u64)>,
+    /// `--orphan-handling`.
+    pub orphan_handling: OrphanHandling,
+    /// `--unique`: which input sections keep an output section of their own.
+    pub unique: Unique,
+    /// `--sort-section`: how wildcards that say nothing are sorted.
+    pub sort_section: SortSection,
+    /// `--sort-common`.
+    pub sort_common: SortCommon,
+    /// `--check-sections` (default): overlapping sections are an error.
+    pub check_sections: bool,
+    /// `--force-group-allocation`: `-r` dissolves section groups.
+    pub force_group_allocation: bool,
+    /// `--call-graph-profile-sort`.
+    pub call_graph_profile_sort: bool,
+}
+
+impl Default for LayoutOptions {
+    fn default() -> Self {
+        LayoutOptions {
+            relro: true,
+            separate_code: None,
+            rosegment: None,
+            max_page_size: None,
+            common_page_size: None,
+            executable_stack: None,
+            no_gnu_stack: false,
+            stack_size: None,
+            no_section_headers: false,
+            lrodata_after_bss: false,
+            keep_text_section_prefix: false,
+            magic: Magic::Paged,
+            image_base: None,
+            rodata_segment: None,
+            ldata_segment: None,
+            section_starts: Vec::new(),
+            orphan_handling: OrphanHandling::Place,
+            unique: Unique::default(),
+            sort_section: SortSection::None,
+            sort_common: SortCommon::None,
+            check_sections: true,
+            force_group_allocation: false,
+            call_graph_profile_sort: true,
+        }
+    }
+}
+
+/// How code is kept apart from data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SeparateCode {
+    /// `-z noseparate-code`: segments may share file pages.
+    No,
+    /// `-z separate-code`: code has pages of its own.
+    Code,
+    /// `-z separate-loadable-segments`: every loaded segment has pages of its own.
+    AllSegments,
+}
+
+/// How the output is paged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Magic {
+    /// Page-aligned segments.
+    #[default]
+    Paged,
+    /// `-n`: segments are not page-aligned; static libraries only.
+    NMagic,
+    /// `-N`: like `-n`, and text is writable.
+    OMagic,
+}
+
+/// `--orphan-handling`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OrphanHandling {
+    /// Put where they fit.
+    #[default]
+    Place,
+    /// Dropped.
+    Discard,
+    /// Put where they fit, with a warning.
+    Warn,
+    /// An error.
+    Error,
+}
+
+/// `--unique`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Unique {
+    /// `--unique`: every orphan.
+    pub orphans: bool,
+    /// `--unique=PATTERN` in order: every input section of such a name.
+    pub patterns: Vec<Vec<u8>>,
+}
+
+/// `--sort-section`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SortSection {
+    /// Input order.
+    #[default]
+    None,
+    /// By name.
+    Name,
+    /// By alignment, largest first.
+    Alignment,
+}
+
+/// `--sort-common`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SortCommon {
+    /// Input order.
+    #[default]
+    None,
+    /// By alignment, largest first.
+    Descending,
+    /// By alignment, smallest first.
+    Ascending,
+}
+
+/// `--gc-sections` and folding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GcOptions {
+    /// `--gc-sections`.
+    pub enabled: bool,
+    /// `--print-gc-sections`.
+    pub print: bool,
+    /// `--gc-keep-exported`: exported symbols are roots in executables too.
+    pub keep_exported: bool,
+    /// `-z start-stop-gc`: `__start_NAME` does not keep the sections `NAME` alive.
+    pub start_stop: bool,
+    /// `--icf`.
+    pub icf: Icf,
+    /// `--print-icf-sections`.
+    pub print_icf: bool,
+}
+
+impl Default for GcOptions {
+    fn default() -> Self {
+        GcOptions {
+            enabled: false,
+            print: false,
+            keep_exported: false,
+            start_stop: false,
+            icf: Icf::None,
+            print_icf: false,
+        }
+    }
+}
+
+/// Folding of identical code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Icf {
+    /// No folding.
+    #[default]
+    None,
+    /// Functions whose address is not taken.
+    Safe,
+    /// All functions.
+    All,
+}
+
+/// Symbol table and debug information in the output.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct StripOptions {
+    /// `-s`, `-S`.
+    pub strip: Strip,
+    /// `-x`, `-X`, `--discard-none`.
+    pub discard: Discard,
+    /// `--no-strip-discarded`: symbols of discarded sections stay in the symbol table.
+    pub keep_discarded: bool,
+    /// `--compress-debug-sections`.
+    pub compress_debug: CompressDebug,
+    /// `--gdb-index`.
+    pub gdb_index: bool,
+    /// `-z dead-reloc-in-nonalloc=` in order: section pattern and the value that a dead
+    /// relocation leaves. The last pattern that matches holds.
+    pub dead_relocations: Vec<(Vec<u8>, u64)>,
+}
+
+/// What is stripped.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Strip {
+    /// Nothing.
+    #[default]
+    None,
+    /// `-S`: debug sections.
+    Debug,
+    /// `-s`: debug sections and the symbol table.
+    All,
+}
+
+/// Which local symbols are left out of the symbol table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Discard {
+    /// `.L` names in merge sections only.
+    #[default]
+    SectionMerge,
+    /// `--discard-none`: none.
+    None,
+    /// `-X`: `.L` names.
+    Locals,
+    /// `-x`: all.
+    All,
+}
+
+/// `--compress-debug-sections`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CompressDebug {
+    /// Debug sections are written plain.
+    #[default]
+    None,
+    /// `SHF_COMPRESSED`, zlib.
+    Zlib,
+    /// `.zdebug_*` sections, zlib, as old GNU tools wrote them.
+    ZlibGnu,
+    /// `SHF_COMPRESSED`, zstd.
+    Zstd,
+}
+
+/// Relocations in the output and how code is edited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelocationOptions {
+    /// `-q`: relocations stay in the output of a final link.
+    pub emit: bool,
+    /// `--relax` (default): instruction sequences are made shorter or cheaper.
+    pub relax: bool,
+    /// `-z text`, `-z notext`: what a dynamic relocation in a read-only section is.
+    pub text: TextRelocations,
+    /// `-z combreloc` (default): dynamic relocations are sorted by kind.
+    pub combine: bool,
+    /// `-z copyreloc` (default): copy relocations are allowed.
+    pub copy: bool,
+    /// `-z pack-relative-relocs`, `--pack-dyn-relocs=relr`: `DT_RELR`.
+    pub pack_relative: bool,
+    /// `--use-android-relr-tags`: RELR under Android's old numbers.
+    pub android_relr_tags: bool,
+    /// `-z report-relative-reloc`: every relative relocation is reported.
+    pub report_relative: bool,
+    /// `--apply-dynamic-relocs`: sections hold what a `RELA` dynamic relocation will write;
+    /// `None`: the machine's default.
+    pub apply_dynamic: Option<bool>,
+    /// `-z extern-protected-data` and its opposite; `None`: the machine's default.
+    pub extern_protected_data: Option<bool>,
+    /// `-z indirect-extern-access` and its opposite; `None`: as the inputs' properties ask.
+    pub indirect_extern_access: Option<bool>,
+    /// `-z noreloc-overflow`: relocation overflow is not reported.
+    pub ignore_overflow: bool,
+    /// `-z call-nop=`: the byte that fills the place left by a relaxed call.
+    pub call_nop: CallNop,
+    /// `--fix-cortex-a53-843419`.
+    pub fix_cortex_a53_843419: bool,
+    /// `--fix-cortex-a53-835769`.
+    pub fix_cortex_a53_835769: bool,
+    /// `--pic-veneer`: veneers are position independent.
+    pub pic_veneer: bool,
+}
+
+impl Default for RelocationOptions {
+    fn default() -> Self {
+        RelocationOptions {
+            emit: false,
+            relax: true,
+            text: TextRelocations::Warn,
+            combine: true,
+            copy: true,
+            pack_relative: false,
+            android_relr_tags: false,
+            report_relative: false,
+            apply_dynamic: None,
+            extern_protected_data: None,
+            indirect_extern_access: None,
+            ignore_overflow: false,
+            call_nop: CallNop::default(),
+            fix_cortex_a53_843419: false,
+            fix_cortex_a53_835769: false,
+            pic_veneer: false,
+        }
+    }
+}
+
+/// Dynamic relocations in read-only sections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TextRelocations {
+    /// Neither option given: allowed, with `DT_TEXTREL` and a warning.
+    #[default]
+    Warn,
+    /// `-z text`: an error.
+    Error,
+    /// `-z notext`: allowed in silence.
+    Allow,
+}
+
+/// `-z call-nop=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallNop {
+    /// The byte.
+    pub byte: u8,
+    /// Whether it stands after the call rather than before it.
+    pub after: bool,
+}
+
+impl Default for CallNop {
+    fn default() -> Self {
+        CallNop { byte: 0x67, after: false }
+    }
+}
+
+/// Control-flow and machine properties.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct PropertyOptions {
+    /// `-z ibt`, `-z force-ibt`: the output is marked for indirect branch tracking, and has IBT PLTs.
+    pub ibt: bool,
+    /// `-z shstk`: the output is marked for shadow stacks.
+    pub shstk: bool,
+    /// `-z ibtplt`: PLT entries start with `endbr64`.
+    pub ibt_plt: bool,
+    /// `-z cet-report=`: objects without IBT or SHSTK.
+    pub cet_report: Report,
+    /// `-z x86-64-baseline` (1), `-z x86-64-v2` (2) to `v4` (4): the ISA level marked as needed.
+    pub x86_64_level: Option<u8>,
+    /// `-z isa-level-report=`: which x86 ISA levels of inputs are reported.
+    pub isa_level_report: IsaLevelReport,
+    /// `-z force-bti`: the output is marked for branch targets, and has BTI PLTs.
+    pub force_bti: bool,
+    /// `-z bti-report=`: objects without BTI.
+    pub bti_report: Report,
+    /// `-z pac-plt`: PLT entries authenticate.
+    pub pac_plt: bool,
+    /// `-z gcs=`: guarded control stack.
+    pub gcs: Gcs,
+    /// `-z gcs-report=`: objects without GCS.
+    pub gcs_report: Report,
+    /// `-z gcs-report-dynamic=`: shared libraries without GCS.
+    pub gcs_report_dynamic: Report,
+    /// `-z memory-seal`: the output asks for sealed mappings.
+    pub memory_seal: bool,
+    /// `--s390-pgste`: the output has `PT_S390_PGSTE`.
+    pub s390_pgste: bool,
+}
+
+/// `-z isa-level-report=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum IsaLevelReport {
+    /// Nothing.
+    #[default]
+    None,
+    /// Needed levels.
+    Needed,
+    /// Used levels.
+    Used,
+    /// Both.
+    All,
+}
+
+/// `-z gcs=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Gcs {
+    /// Marked if all inputs are.
+    #[default]
+    Implicit,
+    /// Never marked.
+    Never,
+    /// Always marked.
+    Always,
+}
+
+/// Notes that the linker makes.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct NoteOptions {
+    /// `--build-id`.
+    pub build_id: BuildId,
+    /// `--package-metadata`, percent-decoded: the text of `.note.package`.
+    pub package_metadata: Option<Vec<u8>>,
+}
+
+/// `--build-id`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub enum BuildId {
+    /// No note.
+    #[default]
+    None,
+    /// 8 bytes of a fast hash of the output.
+    Fast,
+    /// 16 bytes.
+    Md5,
+    /// 20 bytes.
+    Sha1,
+    /// 16 random bytes.
+    Uuid,
+    /// These bytes.
+    Hex(Vec<u8>),
+}

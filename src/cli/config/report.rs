@@ -1,0 +1,229 @@
+//! The part of the configuration about SFrame and about what is told of the link.
+
+use super::Report;
+use crate::diag::Policy;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// SFrame sections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SFrameOptions {
+    /// `--sframe=`: where kept inputs go.
+    pub mode: SFrameMode,
+    /// `--sframe-index`: recognised inputs are replaced by one sorted `.sframe_idx`.
+    pub index: Option<SFrameIndex>,
+    /// `--sframe-from-eh-frame=`.
+    pub from_eh_frame: Option<SFrameFromEhFrame>,
+    /// `--sframe-split`: monolithic inputs are taken apart, one part for each text section.
+    pub split: bool,
+    /// `-z sframe-violation=`: what a reference to a discarded section is, error or warning.
+    pub violation: SFrameViolation,
+    /// `-z sframe-alloc` (default): the output section is allocated and has `PT_GNU_SFRAME`.
+    pub alloc: bool,
+    /// `--sframe-version=`: the version that is written.
+    pub version: SFrameVersion,
+    /// Whether identical rows may be shared between functions (default).
+    pub share: bool,
+    /// Rows for the linker's own PLTs, thunks and veneers; settled: on by default in index and
+    /// merge mode.
+    pub plt: bool,
+    /// `--print-sframe`.
+    pub print: bool,
+}
+
+impl Default for SFrameOptions {
+    fn default() -> Self {
+        SFrameOptions {
+            mode: SFrameMode::Concat,
+            index: None,
+            from_eh_frame: None,
+            split: false,
+            violation: SFrameViolation::Error,
+            alloc: true,
+            version: SFrameVersion::V3,
+            share: true,
+            plt: false,
+            print: false,
+        }
+    }
+}
+
+/// `--sframe=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SFrameMode {
+    /// Every kept input goes into `.sframe` as it is.
+    #[default]
+    Concat,
+    /// One sorted blob, as GNU ld makes.
+    Merge,
+    /// They are dropped.
+    Discard,
+}
+
+/// `--sframe-index`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SFrameIndex {
+    /// One sorted blob that every reader of its version takes.
+    V3,
+}
+
+/// `--sframe-from-eh-frame=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SFrameFromEhFrame {
+    /// For every function; recognised inputs are dropped.
+    All,
+    /// For functions that no input describes.
+    Missing,
+}
+
+/// `-z sframe-violation=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SFrameViolation {
+    /// No output.
+    #[default]
+    Error,
+    /// A dead row and a warning.
+    Warning,
+}
+
+/// `--sframe-version=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SFrameVersion {
+    /// Version 2, errata 1.
+    V2,
+    /// Version 3.
+    #[default]
+    V3,
+}
+
+/// Which conditions are reported, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiagnosticOptions {
+    /// `--fatal-warnings`.
+    pub fatal_warnings: bool,
+    /// `-w`: warnings are not shown.
+    pub no_warnings: bool,
+    /// `--noinhibit-exec`.
+    pub noinhibit_exec: bool,
+    /// `--demangle` (default).
+    pub demangle: bool,
+    /// `--color-diagnostics`.
+    pub color: Color,
+    /// `--error-limit`: how many errors are shown; `None`: all.
+    pub error_limit: Option<NonZeroUsize>,
+    /// `--warn-common`.
+    pub warn_common: bool,
+    /// `--warn-backrefs`.
+    pub warn_backrefs: bool,
+    /// `--warn-backrefs-exclude` patterns in order.
+    pub warn_backrefs_exclude: Vec<Vec<u8>>,
+    /// `--warn-execstack`, `--error-execstack`: an executable stack that inputs ask for.
+    pub execstack: Report,
+    /// `--warn-rwx-segments`, `--error-rwx-segments`: writable and executable segments.
+    pub rwx_segments: Report,
+    /// `--warn-textrel`: a `DT_TEXTREL` that `-z notext` allows is reported all the same.
+    pub textrel: bool,
+    /// `--warn-once`: an undefined symbol is reported with its first reference only.
+    pub warn_once: bool,
+    /// `--no-warn-mismatch`: inputs of another machine or class are not refused.
+    pub no_warn_mismatch: bool,
+    /// `--no-warn-search-mismatch`: libraries of another machine are passed over in silence.
+    pub no_warn_search_mismatch: bool,
+    /// `--no-warn-symbol-ordering`.
+    pub no_warn_symbol_ordering: bool,
+    /// `--warn-section-align`.
+    pub warn_section_align: bool,
+}
+
+impl DiagnosticOptions {
+    /// How the sink of the link adjusts what it is given.
+    pub fn policy(&self) -> Policy {
+        Policy {
+            fatal_warnings: self.fatal_warnings,
+            no_warnings: self.no_warnings,
+            noinhibit_exec: self.noinhibit_exec,
+        }
+    }
+}
+
+impl Default for DiagnosticOptions {
+    fn default() -> Self {
+        DiagnosticOptions {
+            fatal_warnings: false,
+            no_warnings: false,
+            noinhibit_exec: false,
+            demangle: true,
+            color: Color::Auto,
+            error_limit: NonZeroUsize::new(20),
+            warn_common: false,
+            warn_backrefs: false,
+            warn_backrefs_exclude: Vec::new(),
+            execstack: Report::Warning,
+            rwx_segments: Report::Warning,
+            textrel: false,
+            warn_once: false,
+            no_warn_mismatch: false,
+            no_warn_search_mismatch: false,
+            no_warn_symbol_ordering: false,
+            warn_section_align: false,
+        }
+    }
+}
+
+/// Colours in messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Color {
+    /// On a terminal.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Files and texts that tell about the link.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ReportOptions {
+    /// `-Map`: where the map is written (`-`: standard output); a directory gets
+    /// `OUTPUT.map` in it.
+    pub map: Option<PathBuf>,
+    /// `-M`: the map is printed on standard output.
+    pub print_map: bool,
+    /// `--print-map-locals`: local symbols in the map.
+    pub map_locals: bool,
+    /// `--no-print-map-discarded`: discarded sections are left out of the map.
+    pub no_map_discarded: bool,
+    /// `--cref`: the table of cross references, in the map if there is one.
+    pub cref: bool,
+    /// `--dependency-file`.
+    pub dependency_file: Option<PathBuf>,
+    /// `--reproduce`: a tar file that replays the link.
+    pub reproduce: Option<PathBuf>,
+    /// The command line with response files and `SFRAME_LD_OPTIONS` expanded, program name left
+    /// out: what `--reproduce` replays and messages quote.
+    pub arguments: Vec<Vec<u8>>,
+    /// `-t`: names of the files that take part; given twice, also archive members.
+    pub trace: u8,
+    /// `-y` symbols in order, without repetition.
+    pub trace_symbols: Vec<Vec<u8>>,
+    /// `--verbose`: the script in use and every file that is tried.
+    pub verbose: bool,
+    /// `--stats`.
+    pub stats: Option<StatsFormat>,
+    /// `--time-report`: time of every pass.
+    pub time_report: bool,
+    /// `--print-memory-usage`: how full the script's regions are.
+    pub print_memory_usage: bool,
+    /// `--why-extract`: a file that says why each archive member was taken (`-`: standard output).
+    pub why_extract: Option<PathBuf>,
+}
+
+/// How `--stats` is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StatsFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}

@@ -1,0 +1,93 @@
+//! Who we say that we are.
+//!
+//! Build systems read the first line of `--version` to learn which linker they have. Our own
+//! contains `compatible with GNU ld`. Some know two linkers only: the kernel's build takes a line
+//! whose first words are `GNU ld` and whose last word is a version, or one in which a version
+//! follows the word `LLD`, and stops at anything else. For those the line can be chosen.
+
+use super::values::word;
+
+/// The linker that the version line names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Identity {
+    /// Ourselves.
+    #[default]
+    Own,
+    /// GNU ld.
+    Gnu,
+    /// LLVM's lld.
+    Lld,
+}
+
+/// Our version.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// The GNU ld release whose command line we follow.
+const GNU_VERSION: &str = "2.44";
+/// The lld release whose command line we follow.
+const LLD_VERSION: &str = "22.0.0";
+
+impl Identity {
+    /// The identity that a word of `--identity` or `SFRAME_LD_IDENTITY` names.
+    ///
+    /// # Errors
+    /// A text that lists the words.
+    pub fn from_word(value: &[u8]) -> Result<Self, String> {
+        word(value, &[("sframe", Identity::Own), ("gnu", Identity::Gnu), ("lld", Identity::Lld)])
+    }
+
+    /// The first line of `--version`, without its newline.
+    pub fn version_line(self) -> String {
+        match self {
+            Identity::Own => format!("sframe-ld {VERSION} (compatible with GNU ld)"),
+            Identity::Gnu => format!("GNU ld (sframe-ld {VERSION}) {GNU_VERSION}"),
+            Identity::Lld => {
+                format!("LLD {LLD_VERSION} (sframe-ld {VERSION}, compatible with GNU linkers)")
+            }
+        }
+    }
+}
+
+/// What `--version` prints.
+pub fn version_text(identity: Identity) -> String {
+    let line = identity.version_line();
+    format!(
+        "{line}\nThis program is free software, licensed under MIT or Apache-2.0 at your option.\n\
+         There is no warranty.\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the kernel's scripts/ld-version.sh makes of a version line: name and version.
+    fn as_the_kernel_reads(line: &str) -> Option<(&'static str, String)> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (name, version) = if words.starts_with(&["GNU", "ld"]) {
+            ("BFD", *words.last()?)
+        } else {
+            ("LLD", *words.get(words.iter().position(|&word| word == "LLD")? + 1)?)
+        };
+        let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+        Some((name, version[..end].to_string()))
+    }
+
+    #[test]
+    fn the_kernel_knows_two() {
+        assert_eq!(as_the_kernel_reads(&Identity::Own.version_line()), None);
+        let gnu = as_the_kernel_reads(&Identity::Gnu.version_line());
+        assert_eq!(gnu, Some(("BFD", GNU_VERSION.to_string())));
+        let lld = as_the_kernel_reads(&Identity::Lld.version_line());
+        assert_eq!(lld, Some(("LLD", LLD_VERSION.to_string())));
+    }
+
+    #[test]
+    fn others_read_it_too() {
+        let own = Identity::Own.version_line();
+        assert!(own.contains("GNU") && own.contains("(compatible with GNU ld)"), "{own}");
+        // Meson looks for the name at the start of the line.
+        assert!(Identity::Lld.version_line().starts_with("LLD"));
+        assert_eq!(Identity::from_word(b"gnu"), Ok(Identity::Gnu));
+        assert!(Identity::from_word(b"mold").unwrap_err().contains("sframe, gnu or lld"));
+    }
+}

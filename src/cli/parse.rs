@@ -1,0 +1,246 @@
+//! Arguments, one after the other.
+
+use super::config::Config;
+use super::help::{emulation_names, help_text};
+use super::identity::{Identity, version_text};
+use super::inputs::InputSpec;
+use super::resolve::resolve;
+use super::response;
+use super::spec::{self, Effect, OptionSpec, Outcome, allows_single_dash, dashed};
+use super::state::{FileReader, State};
+use super::table::TARGETS;
+use super::values::{nearest, push_unique, shown};
+use crate::diag::{Aborted, Code, Diagnostic, Location, Sink};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+/// What the surroundings say. The library never looks at them itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Environment<'a> {
+    /// Name of the program, for messages and `--help`.
+    pub program: &'a str,
+    /// `SFRAME_LD_OPTIONS`: options before those of the command line, quoted like a response file.
+    pub options: Option<&'a OsStr>,
+    /// `SFRAME_LD_IDENTITY`: as `--identity`, which overrides it. Empty: not set.
+    pub identity: Option<&'a OsStr>,
+    /// `LD_RUN_PATH`: the run path where no `-rpath` is given. Empty: not set.
+    pub run_path: Option<&'a OsStr>,
+}
+
+/// What a command line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Invocation {
+    /// Print this text on standard output and end with success.
+    Print(String),
+    /// Print [`Config::banner`], if any, and link. The list of inputs is empty only where a script
+    /// may name some, or where `--verbose` alone asks for the built-in script.
+    Link(Box<Config>, Vec<InputSpec>),
+}
+
+/// Reads a command line, program name left out.
+///
+/// Everything is reported to `sink`. Its policy need not be right yet, since only the command line
+/// says it: give what was reported to a sink made with
+/// [`super::config::DiagnosticOptions::policy`], which judges it.
+///
+/// # Errors
+/// [`Aborted`] where anything was wrong with any argument; all of it is reported.
+pub fn parse(
+    arguments: &[OsString],
+    environment: &Environment<'_>,
+    files: FileReader<'_>,
+    sink: &Sink,
+) -> Result<Invocation, Aborted> {
+    let mut all = environment.options.map(|text| response::split(text.as_bytes())).unwrap_or_default();
+    all.extend(arguments.iter().map(|argument| argument.clone().into_vec()));
+    let all = response::expand(all, files, sink);
+
+    let mut state = State::new(files, sink);
+    state.config.program = environment.program.to_string();
+    take_identity(&mut state, environment);
+    take_arguments(&mut state, &all);
+    if let Some(run_path) = environment.run_path.filter(|text| !text.is_empty())
+        && state.config.dynamic.rpath.is_empty()
+    {
+        push_unique(&mut state.config.dynamic.rpath, run_path.as_bytes());
+    }
+    state.config.reports.arguments = all;
+    finish(state, sink)
+}
+
+fn take_identity(state: &mut State<'_>, environment: &Environment<'_>) {
+    let Some(identity) = environment.identity.filter(|text| !text.is_empty()) else { return };
+    match Identity::from_word(identity.as_bytes()) {
+        Ok(identity) => state.requests.identity = identity,
+        Err(wrong) => state.report(
+            Diagnostic::error(Code::BadOption, wrong).at(Location::Argument("SFRAME_LD_IDENTITY".into())),
+        ),
+    }
+}
+
+fn take_arguments(state: &mut State<'_>, all: &[Vec<u8>]) {
+    let mut rest = all.iter().map(Vec::as_slice);
+    let mut only_files = false;
+    while let Some(argument) = rest.next() {
+        state.argument = shown(argument).into_owned();
+        state.argument_index = state.argument_index.saturating_add(1);
+        if only_files || argument == b"-" || !argument.starts_with(b"-") {
+            state.add_file(argument);
+        } else if argument == b"--" {
+            only_files = true;
+        } else {
+            match recognise(argument) {
+                Some(written) => take_option(state, &written, &mut rest),
+                None => report_unknown(state, argument),
+            }
+        }
+    }
+}
+
+/// An option as it was written.
+struct Written<'a> {
+    spec: &'static OptionSpec,
+    /// The name that was used.
+    name: String,
+    /// The value in the same argument.
+    value: Option<&'a [u8]>,
+}
+
+/// Finds the option that an argument is: a long name as a whole first, then a single letter.
+fn recognise(argument: &[u8]) -> Option<Written<'_>> {
+    if let Some(text) = argument.strip_prefix(b"--") {
+        return recognise_long(text).or_else(|| recognise_family(text));
+    }
+    let text = argument.strip_prefix(b"-")?;
+    let long = allows_single_dash(&shown(text)).then(|| recognise_long(text)).flatten();
+    long.or_else(|| recognise_short(text))
+}
+
+fn recognise_long(text: &[u8]) -> Option<Written<'_>> {
+    let end = text.iter().position(|&byte| byte == b'=');
+    let (name, value) = match end {
+        Some(end) => (&text[..end], Some(&text[end + 1..])),
+        None => (text, None),
+    };
+    let spec = if name.len() > 1 { spec::find(name)? } else { return None };
+    let fits = value.is_none() || spec.takes_value();
+    fits.then(|| Written { spec, name: shown(name).into_owned(), value })
+}
+
+fn recognise_family(text: &[u8]) -> Option<Written<'_>> {
+    spec::find_prefix(text).map(|spec| Written { spec, name: shown(text).into_owned(), value: None })
+}
+
+fn recognise_short(text: &[u8]) -> Option<Written<'_>> {
+    let spec = spec::find(text.get(..1)?)?;
+    let value = Some(&text[1..]).filter(|value| !value.is_empty());
+    let fits = value.is_none() || spec.needs_value();
+    fits.then(|| Written { spec, name: shown(&text[..1]).into_owned(), value })
+}
+
+fn take_option<'a>(state: &mut State<'_>, written: &Written<'a>, rest: &mut impl Iterator<Item = &'a [u8]>) {
+    let mut value = written.value;
+    if written.spec.needs_value() && value.is_none() {
+        value = rest.next();
+        let Some(separate) = value else {
+            let message = format!("option '{}' requires an argument", state.argument);
+            let example = format!("write {} {}", dashed(&written.name), written.spec.value_name);
+            state.report(Diagnostic::error(Code::BadOption, message).help(example.trim_end()));
+            return;
+        };
+        state.argument_index = state.argument_index.saturating_add(1);
+        state.argument = format!("{} {}", state.argument, shown(separate));
+    }
+    if let Err(wrong) = carry_out(state, written.spec.effect, value) {
+        state.report(Diagnostic::error(Code::BadOption, wrong).at(state.place()));
+    }
+}
+
+fn carry_out(state: &mut State<'_>, effect: Effect, value: Option<&[u8]>) -> Outcome {
+    match effect {
+        Effect::Flag(apply) => apply(state),
+        Effect::Positional(apply) => apply(state)?,
+        Effect::Value(apply) => apply(state, value.unwrap_or_default())?,
+        Effect::Optional(apply) => apply(state, value)?,
+        Effect::IgnoredFlag | Effect::IgnoredValue | Effect::IgnoredOptional | Effect::IgnoredPrefix => {}
+    }
+    Ok(())
+}
+
+fn report_unknown(state: &State<'_>, argument: &[u8]) {
+    let text = shown(argument);
+    let mut error = Diagnostic::error(Code::BadOption, format!("unrecognized option '{text}'"));
+    if let Some(help) = suggestion(&text) {
+        error = error.help(help);
+    }
+    state.report(error.help("use the --help option for usage information"));
+}
+
+/// What may have been meant by an option that does not exist.
+fn suggestion(text: &str) -> Option<String> {
+    let (written, value) = match text.split_once('=') {
+        Some((written, value)) => (written, Some(value)),
+        None => (text, None),
+    };
+    let name = written.trim_start_matches('-');
+    if let Some(option) = spec::find(name.as_bytes()) {
+        let exact = dashed(name);
+        return Some(match value {
+            Some(_) if !option.takes_value() => format!("{exact} takes no value"),
+            _ => format!("did you mean '{exact}'?"),
+        });
+    }
+    let names = spec::all().flat_map(|option| option.names).copied().filter(|name| name.len() > 1);
+    nearest(name, names).map(|near| format!("did you mean '{}'?", dashed(near)))
+}
+
+/// Decides between printing and linking.
+fn finish(mut state: State<'_>, sink: &Sink) -> Result<Invocation, Aborted> {
+    let requests = std::mem::take(&mut state.requests);
+    let program = state.config.program.clone();
+    let (mut config, inputs) = resolve(state);
+    sink.checkpoint()?;
+
+    if requests.help {
+        return Ok(Invocation::Print(help_text(&program)));
+    }
+    if requests.version {
+        return Ok(Invocation::Print(version_text(requests.identity)));
+    }
+    if requests.sysroot {
+        let sysroot = config.search.sysroot.as_deref().unwrap_or("".as_ref());
+        return Ok(Invocation::Print(format!("{}\n", sysroot.display())));
+    }
+    if requests.output_format {
+        return Ok(Invocation::Print(format!("{}\n", format_name(&config))));
+    }
+    if requests.short_version || requests.emulations {
+        let mut banner = format!("{}\n", requests.identity.version_line());
+        if requests.emulations {
+            banner.push_str("  Supported emulations:\n");
+            banner.extend(emulation_names().iter().map(|name| format!("   {name}\n")));
+        }
+        if inputs.is_empty() {
+            return Ok(Invocation::Print(banner));
+        }
+        config.banner = Some(banner);
+    }
+    let may_lack_inputs = config.reports.verbose || !config.scripts.scripts.is_empty();
+    if inputs.is_empty() && !may_lack_inputs {
+        sink.report(
+            Diagnostic::error(Code::NoInput, "no input files")
+                .help("use the --help option for usage information"),
+        );
+        sink.checkpoint()?;
+    }
+    Ok(Invocation::Link(Box::new(config), inputs))
+}
+
+fn format_name(config: &Config) -> &'static str {
+    use super::config::OutputFormat;
+    if config.output_format == OutputFormat::Binary {
+        return "binary";
+    }
+    let target = TARGETS.iter().find(|&&(_, machine)| Some(machine) == config.machine);
+    target.or(TARGETS.first()).map_or("", |&(name, _)| name)
+}

@@ -1,0 +1,129 @@
+//! Settles what options leave open until all are known.
+
+use super::config::{Config, Machine, OutputMode, Report, SFrameMode};
+use super::inputs::InputSpec;
+use super::state::{Kind, State};
+use super::values::path;
+use crate::diag::{Code, Diagnostic, Location};
+use std::path::{Path, PathBuf};
+
+/// The finished configuration. Contradictions are reported as errors.
+pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
+    warn_open_groups(&state);
+    resolve_mode(&mut state);
+    resolve_machine(&mut state);
+    resolve_search(&mut state);
+    resolve_undefined(&mut state);
+    resolve_sframe(&mut state);
+    (state.config, state.inputs)
+}
+
+fn warn_open_groups(state: &State<'_>) {
+    let open = [
+        (state.current.group.is_some(), "--start-group", "--end-group"),
+        (state.current.lib.is_some(), "--start-lib", "--end-lib"),
+    ];
+    for (_, start, end) in open.into_iter().filter(|&(is_open, ..)| is_open) {
+        state.report(
+            Diagnostic::warning(Code::BadOption, format!("missing {end}; added as last option"))
+                .at(Location::Argument(start.into())),
+        );
+    }
+}
+
+fn resolve_mode(state: &mut State<'_>) {
+    let kind = state.pending.kind;
+    let name = if kind == Some(Kind::Shared) { "-shared" } else { "-pie" };
+    state.config.mode = match (&state.pending.relocatable, kind) {
+        (Some(relocatable), Some(Kind::Shared | Kind::Pie)) => {
+            state.report(
+                Diagnostic::error(
+                    Code::BadOption,
+                    format!("{relocatable} and {name} may not be used together"),
+                )
+                .at(Location::Argument(relocatable.clone())),
+            );
+            OutputMode::Relocatable
+        }
+        (Some(_), _) => OutputMode::Relocatable,
+        (None, Some(Kind::Shared)) => OutputMode::Shared,
+        (None, Some(Kind::Pie)) => OutputMode::Executable { pie: true },
+        (None, Some(Kind::Plain) | None) => OutputMode::Executable { pie: false },
+    };
+}
+
+fn resolve_machine(state: &mut State<'_>) {
+    if let Some((machine, argument)) = state.pending.format_machine.take() {
+        match state.config.machine {
+            Some(other) if other != machine => state.report(
+                Diagnostic::error(
+                    Code::BadOption,
+                    format!("the format is for {}, but -m names {}", machine.name(), other.name()),
+                )
+                .at(Location::Argument(argument)),
+            ),
+            _ => state.config.machine = Some(machine),
+        }
+    }
+    // Without a machine, -EL and -EB choose nothing: the first object decides.
+    if let (Some((big, argument)), Some(machine)) = (state.pending.big_endian.take(), state.config.machine)
+        && big != (machine == Machine::S390x)
+    {
+        let order = if big { "little" } else { "big" };
+        state.report(
+            Diagnostic::error(Code::BadOption, format!("{} is {order}-endian", machine.name()))
+                .at(Location::Argument(argument)),
+        );
+    }
+}
+
+fn resolve_search(state: &mut State<'_>) {
+    let sysroot = state.pending.sysroot.take();
+    let sysroot = sysroot.filter(|root| !root.as_os_str().is_empty() && root.as_path() != Path::new("/"));
+    let directories = std::mem::take(&mut state.pending.directories);
+    state.config.search.directories =
+        directories.iter().map(|text| search_directory(text, sysroot.as_deref())).collect();
+    state.config.search.sysroot = sysroot;
+}
+
+/// A `-L` directory with its sysroot prefix spelled out.
+fn search_directory(text: &[u8], sysroot: Option<&Path>) -> PathBuf {
+    let below = text.strip_prefix(b"=").or_else(|| text.strip_prefix(b"$SYSROOT"));
+    match (below, sysroot) {
+        (Some(below), Some(root)) => {
+            let below = path(below);
+            root.join(below.strip_prefix("/").unwrap_or(&below))
+        }
+        (Some(below), None) => path(below),
+        (None, _) => path(text),
+    }
+}
+
+/// GNU ld's defaults: an executable may leave nothing undefined; a shared library may, and so may
+/// the libraries that it uses; a relocatable object leaves it to the final link.
+fn resolve_undefined(state: &mut State<'_>) {
+    let report = state.pending.unresolved.unwrap_or(Report::Error);
+    let executable = matches!(state.config.mode, OutputMode::Executable { .. });
+    let level = |asked: Option<bool>| if asked.unwrap_or(executable) { report } else { Report::Ignore };
+    let undefined = &mut state.config.undefined;
+    if state.config.mode == OutputMode::Relocatable {
+        undefined.in_objects = Report::Ignore;
+        undefined.in_shared_libraries = Report::Ignore;
+    } else {
+        undefined.in_objects = level(state.pending.report_in_objects);
+        undefined.in_shared_libraries = level(state.pending.report_in_shared_libraries);
+    }
+}
+
+fn resolve_sframe(state: &mut State<'_>) {
+    let sframe = &mut state.config.sframe;
+    let merges = sframe.mode == SFrameMode::Merge;
+    sframe.plt = state.pending.sframe_plt.unwrap_or(merges || sframe.index.is_some());
+    if merges && sframe.index.is_some() {
+        state.report(
+            Diagnostic::error(Code::BadOption, "--sframe=merge and --sframe-index may not be used together")
+                .note("both make one sorted blob, the one in .sframe, the other in .sframe_idx")
+                .help("take --sframe-index alone, or --sframe=merge alone"),
+        );
+    }
+}

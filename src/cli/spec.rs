@@ -1,0 +1,150 @@
+//! What an option is: its names, what it takes, what it does.
+//!
+//! All options stand in one static table ([`super::table::GROUPS`]); the parser, `--help`, the
+//! suggestions and the tests read it, and nothing else knows an option's name. An entry's
+//! [`Effect`] fixes how it is written, so the two cannot disagree.
+//!
+//! Spelling, as GNU ld has it:
+//! - a name of one character follows one dash; its value is joined or separate (`-ofile`,
+//!   `-o file`);
+//! - a longer name follows one dash or two; its value is `=value` or separate. Names that start
+//!   with `o` need two dashes, because `-omagic` is `-o magic`;
+//! - an exact long name wins over a single letter with a joined value: `-entry=x` is `--entry=x`
+//!   and never `-e ntry=x`.
+
+use super::state::State;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// What came of an option's value: the text says what is wrong with it.
+pub type Outcome = Result<(), String>;
+
+/// What an option does, and with it what it takes.
+#[derive(Clone, Copy)]
+pub enum Effect {
+    /// Takes nothing.
+    Flag(fn(&mut State<'_>)),
+    /// Takes nothing, and may be out of place.
+    Positional(fn(&mut State<'_>) -> Outcome),
+    /// Takes a value, joined or separate.
+    Value(fn(&mut State<'_>, &[u8]) -> Outcome),
+    /// Takes `=value` or nothing.
+    Optional(fn(&mut State<'_>, Option<&[u8]>) -> Outcome),
+    /// Takes nothing; accepted and without effect.
+    IgnoredFlag,
+    /// Takes a value, joined or separate; accepted and without effect.
+    IgnoredValue,
+    /// Takes `=value` or nothing; accepted and without effect.
+    IgnoredOptional,
+    /// Every option that starts so; accepted and without effect.
+    IgnoredPrefix,
+}
+
+/// One option, with all its names.
+#[derive(Clone, Copy)]
+pub struct OptionSpec {
+    /// Names without dashes, the one that people know first.
+    pub names: &'static [&'static str],
+    /// Name of the value in `--help`; empty where there is none.
+    pub value_name: &'static str,
+    /// One line for `--help`.
+    pub help: &'static str,
+    /// What it does.
+    pub effect: Effect,
+}
+
+/// An option that takes nothing.
+pub const fn flag(
+    names: &'static [&'static str],
+    help: &'static str,
+    effect: fn(&mut State<'_>),
+) -> OptionSpec {
+    OptionSpec { names, value_name: "", help, effect: Effect::Flag(effect) }
+}
+
+/// An option that takes nothing and may be out of place.
+pub const fn positional(
+    names: &'static [&'static str],
+    help: &'static str,
+    effect: fn(&mut State<'_>) -> Outcome,
+) -> OptionSpec {
+    OptionSpec { names, value_name: "", help, effect: Effect::Positional(effect) }
+}
+
+/// An option that takes a value.
+pub const fn value(
+    names: &'static [&'static str],
+    value_name: &'static str,
+    help: &'static str,
+    effect: fn(&mut State<'_>, &[u8]) -> Outcome,
+) -> OptionSpec {
+    OptionSpec { names, value_name, help, effect: Effect::Value(effect) }
+}
+
+/// An option that takes `=value` or nothing.
+pub const fn optional(
+    names: &'static [&'static str],
+    value_name: &'static str,
+    help: &'static str,
+    effect: fn(&mut State<'_>, Option<&[u8]>) -> Outcome,
+) -> OptionSpec {
+    OptionSpec { names, value_name, help, effect: Effect::Optional(effect) }
+}
+
+/// Options of a kind that are accepted and have no effect.
+pub const fn ignored(names: &'static [&'static str], help: &'static str, effect: Effect) -> OptionSpec {
+    OptionSpec { names, value_name: "", help, effect }
+}
+
+/// Options under one heading of `--help`.
+pub struct OptionGroup {
+    /// The heading.
+    pub title: &'static str,
+    /// The options in the order of `--help`.
+    pub options: &'static [OptionSpec],
+}
+
+impl OptionSpec {
+    /// Whether a value must follow.
+    pub fn needs_value(&self) -> bool {
+        matches!(self.effect, Effect::Value(_) | Effect::IgnoredValue)
+    }
+
+    /// Whether `=value` may follow.
+    pub fn takes_value(&self) -> bool {
+        self.needs_value() || matches!(self.effect, Effect::Optional(_) | Effect::IgnoredOptional)
+    }
+}
+
+/// Whether a long name may follow a single dash.
+pub fn allows_single_dash(name: &str) -> bool {
+    !name.starts_with('o')
+}
+
+/// How people write a name.
+pub fn dashed(name: &str) -> String {
+    if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
+}
+
+/// Every option of the table.
+pub fn all() -> impl Iterator<Item = &'static OptionSpec> {
+    super::table::GROUPS.iter().flat_map(|group| group.options)
+}
+
+/// The option of exactly this name, prefixes aside.
+pub fn find(name: &[u8]) -> Option<&'static OptionSpec> {
+    static BY_NAME: OnceLock<HashMap<&'static [u8], &'static OptionSpec>> = OnceLock::new();
+    let by_name = BY_NAME.get_or_init(|| {
+        let exact = all().filter(|option| !matches!(option.effect, Effect::IgnoredPrefix));
+        exact.flat_map(|option| option.names.iter().map(move |name| (name.as_bytes(), option))).collect()
+    });
+    by_name.get(name).copied()
+}
+
+/// The ignored family that `text`, what follows two dashes, belongs to.
+pub fn find_prefix(text: &[u8]) -> Option<&'static OptionSpec> {
+    all().find(|option| {
+        matches!(option.effect, Effect::IgnoredPrefix)
+            && option.names.iter().any(|name| text.starts_with(name.as_bytes()))
+    })
+}

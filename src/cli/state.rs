@@ -1,0 +1,233 @@
+//! What the parser knows so far.
+//!
+//! Options that simply set something write to [`State::config`]. Those whose meaning depends on
+//! others that may follow are kept here until [`super::resolve`] settles them.
+
+use super::config::{Config, Machine, Report};
+use super::identity::Identity;
+use super::inputs::{InputSource, InputSpec, InputState};
+use super::spec::Outcome;
+use super::values::{path, shown};
+use crate::diag::{Diagnostic, Location, Sink};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Reads a whole file, for response files and other text that options name.
+pub type FileReader<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
+
+/// The state between two arguments.
+pub struct State<'a> {
+    /// What is settled already.
+    pub config: Config,
+    /// The inputs so far.
+    pub inputs: Vec<InputSpec>,
+    /// Positional options in force.
+    pub current: InputState,
+    /// What `--push-state` saved.
+    pub pushed: Vec<InputState>,
+    /// Number of the next `--start-group`.
+    pub next_group: u32,
+    /// Number of the next `--start-lib`.
+    pub next_lib: u32,
+    /// What waits for other options.
+    pub pending: Pending,
+    /// What is asked for besides a link.
+    pub requests: Requests,
+    /// Reads files that options name.
+    pub files: FileReader<'a>,
+    /// The argument at work, as written.
+    pub argument: String,
+    /// Its number.
+    pub argument_index: u32,
+    sink: &'a Sink,
+}
+
+/// Options whose meaning depends on others.
+#[derive(Default)]
+pub struct Pending {
+    /// `-shared`, `-pie`, `-no-pie`: the last one given.
+    pub kind: Option<Kind>,
+    /// `-r`, as written.
+    pub relocatable: Option<String>,
+    /// `-L` values as written.
+    pub directories: Vec<Vec<u8>>,
+    /// `--sysroot` as written.
+    pub sysroot: Option<PathBuf>,
+    /// References from objects: reported or not.
+    pub report_in_objects: Option<bool>,
+    /// References from shared libraries: reported or not.
+    pub report_in_shared_libraries: Option<bool>,
+    /// `--warn-unresolved-symbols`, `--error-unresolved-symbols`.
+    pub unresolved: Option<Report>,
+    /// `-EL`, `-EB`: whether big-endian, and the option as written.
+    pub big_endian: Option<(bool, String)>,
+    /// The machine that `--oformat` names, and the option as written.
+    pub format_machine: Option<(Machine, String)>,
+    /// `--sframe-plt`, `--no-sframe-plt`.
+    pub sframe_plt: Option<bool>,
+}
+
+/// Position dependence of the output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// `-no-pie`.
+    Plain,
+    /// `-pie`.
+    Pie,
+    /// `-shared`.
+    Shared,
+}
+
+/// What is asked for besides a link.
+#[derive(Default)]
+pub struct Requests {
+    /// `--help`.
+    pub help: bool,
+    /// `--version`.
+    pub version: bool,
+    /// `-v`.
+    pub short_version: bool,
+    /// `-V`.
+    pub emulations: bool,
+    /// `--print-sysroot`.
+    pub sysroot: bool,
+    /// `--print-output-format`.
+    pub output_format: bool,
+    /// Who the version line says that we are.
+    pub identity: Identity,
+}
+
+impl<'a> State<'a> {
+    /// The state before the first argument.
+    pub fn new(files: FileReader<'a>, sink: &'a Sink) -> Self {
+        State {
+            config: Config { output: PathBuf::from("a.out"), ..Config::default() },
+            inputs: Vec::new(),
+            current: InputState::default(),
+            pushed: Vec::new(),
+            next_group: 0,
+            next_lib: 0,
+            pending: Pending::default(),
+            requests: Requests::default(),
+            files,
+            argument: String::new(),
+            argument_index: 0,
+            sink,
+        }
+    }
+
+    /// Reports in the order of the arguments.
+    pub fn report(&self, diagnostic: Diagnostic) {
+        self.sink.report(diagnostic.ordered(self.argument_index, 0, 0));
+    }
+
+    /// The argument at work, as a place.
+    pub fn place(&self) -> Location {
+        Location::Argument(self.argument.clone())
+    }
+
+    /// An argument that is no option.
+    pub fn add_file(&mut self, name: &[u8]) {
+        self.add_input(InputSource::File(path(name)), self.current);
+    }
+
+    /// `-l`.
+    ///
+    /// # Errors
+    /// The name is empty.
+    pub fn add_library(&mut self, name: &[u8]) -> Outcome {
+        let source = match name.strip_prefix(b":") {
+            Some(exact) => InputSource::ExactLibrary(exact.to_vec()),
+            None => InputSource::Library(name.to_vec()),
+        };
+        if matches!(&source, InputSource::Library(name) | InputSource::ExactLibrary(name) if name.is_empty())
+        {
+            return Err("expected the name of a library".into());
+        }
+        // However it was written, it is known as `-lNAME`.
+        let argument = format!("-l{}", shown(name));
+        self.inputs.push(InputSpec { source, state: self.current, argument });
+        Ok(())
+    }
+
+    /// `--just-symbols`.
+    pub fn add_symbols_of(&mut self, file: &[u8]) {
+        let state = InputState { just_symbols: true, ..self.current };
+        self.add_input(InputSource::File(path(file)), state);
+    }
+
+    /// `-R`: a directory for the dynamic linker, or a file whose symbols are taken. GNU ld looks
+    /// whether there is such a file; so do we.
+    pub fn add_symbols_or_rpath(&mut self, value: &[u8]) {
+        if (self.files)(&path(value)).is_ok() {
+            self.add_symbols_of(value);
+        } else {
+            super::values::push_unique(&mut self.config.dynamic.rpath, value);
+        }
+    }
+
+    fn add_input(&mut self, source: InputSource, state: InputState) {
+        self.inputs.push(InputSpec { source, state, argument: self.argument.clone() });
+    }
+
+    /// `--start-group`.
+    ///
+    /// # Errors
+    /// A group is open already.
+    pub fn start_group(&mut self) -> Outcome {
+        if self.current.group.is_some() {
+            return Err("groups do not nest; end the group that is open first".into());
+        }
+        self.current.group = Some(self.next_group);
+        self.next_group += 1;
+        Ok(())
+    }
+
+    /// `--end-group`.
+    ///
+    /// # Errors
+    /// No group is open.
+    pub fn end_group(&mut self) -> Outcome {
+        self.current.group.take().map(|_| ()).ok_or_else(|| "no --start-group before it".into())
+    }
+
+    /// `--start-lib`.
+    ///
+    /// # Errors
+    /// One is open already.
+    pub fn start_lib(&mut self) -> Outcome {
+        if self.current.lib.is_some() {
+            return Err("--start-lib does not nest; say --end-lib first".into());
+        }
+        self.current.lib = Some(self.next_lib);
+        self.next_lib += 1;
+        Ok(())
+    }
+
+    /// `--end-lib`.
+    ///
+    /// # Errors
+    /// None is open.
+    pub fn end_lib(&mut self) -> Outcome {
+        self.current.lib.take().map(|_| ()).ok_or_else(|| "no --start-lib before it".into())
+    }
+
+    /// `--pop-state`: what `--push-state` saved comes back; open groups stay open.
+    ///
+    /// # Errors
+    /// Nothing was saved.
+    pub fn pop_state(&mut self) -> Outcome {
+        let saved = self.pushed.pop().ok_or_else(|| "no --push-state before it".to_string())?;
+        let InputState { as_needed, static_only, whole_archive, .. } = saved;
+        self.current = InputState { as_needed, static_only, whole_archive, ..self.current };
+        Ok(())
+    }
+
+    /// Text of a file that an option names.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read_text(&self, name: &[u8]) -> Result<Vec<u8>, String> {
+        (self.files)(&path(name)).map_err(|error| format!("cannot read {}: {error}", shown(name)))
+    }
+}

@@ -1,0 +1,229 @@
+//! What is made, of what, and where it is looked for.
+
+use super::{EMULATIONS, TARGETS};
+use crate::cli::config::{Machine, OutputFormat};
+use crate::cli::inputs::InputFormat;
+use crate::cli::spec::{OptionSpec, Outcome, flag, optional, positional, value};
+use crate::cli::state::{Kind, State};
+use crate::cli::values::{list, pair, path, shown};
+
+pub(super) static OPTIONS: &[OptionSpec] = &[
+    value(&["o", "output"], "FILE", "Write the output to FILE (default a.out)", |state, file| {
+        if file.is_empty() {
+            return Err("expected the name of a file".into());
+        }
+        state.config.output = path(file);
+        Ok(())
+    }),
+    flag(&["r", "i", "relocatable", "Ur"], "Make an object for a later link", |state| {
+        state.pending.relocatable = Some(state.argument.clone());
+    }),
+    flag(&["shared", "Bshareable"], "Make a shared library", |state| {
+        state.pending.kind = Some(Kind::Shared);
+    }),
+    flag(&["pie", "pic-executable"], "Make a position independent executable", |state| {
+        state.pending.kind = Some(Kind::Pie);
+    }),
+    flag(&["no-pie", "no-pic-executable"], "Make a position dependent executable (default)", |state| {
+        state.pending.kind = Some(Kind::Plain);
+    }),
+    flag(&["static"], "Link no shared library and make no dynamic section", |state| {
+        state.config.static_link = true;
+        state.current.static_only = true;
+    }),
+    flag(&["Bstatic", "dn", "non_shared"], "Look for static libraries only, from here on", |state| {
+        state.current.static_only = true;
+    }),
+    flag(
+        &["Bdynamic", "dy", "call_shared"],
+        "Look for shared libraries too, from here on (default)",
+        |state| {
+            state.current.static_only = false;
+        },
+    ),
+    value(&["m"], "EMULATION", "Link for the machine that EMULATION names", emulation),
+    flag(&["EL"], "Link little-endian objects", |state| {
+        state.pending.big_endian = Some((false, state.argument.clone()));
+    }),
+    flag(&["EB"], "Link big-endian objects", |state| {
+        state.pending.big_endian = Some((true, state.argument.clone()));
+    }),
+    value(&["oformat"], "FORMAT", "Format of the output: an ELF format or binary", output_format),
+    value(&["T", "script"], "FILE", "Read FILE as the linker script", |state, file| {
+        state.config.scripts.scripts.push(path(file));
+        Ok(())
+    }),
+    value(&["dT", "default-script"], "FILE", "Read FILE where no -T is given", |state, file| {
+        state.config.scripts.default_script = Some(path(file));
+        Ok(())
+    }),
+    value(
+        &["l", "library"],
+        "NAME",
+        "Link the library NAME; -l:FILE for a file of exactly that name",
+        |state, name| state.add_library(name),
+    ),
+    value(
+        &["L", "library-path"],
+        "DIR",
+        "Look for libraries in DIR; =DIR and $SYSROOT/DIR start at the sysroot",
+        |state, directory| {
+            state.pending.directories.push(directory.to_vec());
+            Ok(())
+        },
+    ),
+    value(&["sysroot"], "DIR", "Take DIR for the root of the target's files", |state, directory| {
+        state.pending.sysroot = Some(path(directory));
+        Ok(())
+    }),
+    flag(&["nostdlib"], "Look for libraries only where the command line says", |state| {
+        state.config.search.no_default_directories = true;
+    }),
+    positional(
+        &["(", "start-group"],
+        "Search the archives from here to --end-group again and again",
+        |state| state.start_group(),
+    ),
+    positional(&[")", "end-group"], "End of the group", |state| state.end_group()),
+    positional(&["start-lib"], "Take objects from here to --end-lib only if they are needed", |state| {
+        state.start_lib()
+    }),
+    positional(&["end-lib"], "End of --start-lib", |state| state.end_lib()),
+    flag(&["whole-archive"], "Take every member of the archives that follow", |state| {
+        state.current.whole_archive = true;
+    }),
+    flag(&["no-whole-archive"], "Take the members that are needed (default)", |state| {
+        state.current.whole_archive = false;
+    }),
+    flag(&["as-needed"], "Record the shared libraries that follow only if they are used", |state| {
+        state.current.as_needed = true;
+    }),
+    flag(&["no-as-needed"], "Record the shared libraries that follow in any case (default)", |state| {
+        state.current.as_needed = false;
+    }),
+    flag(&["push-state"], "Save --as-needed, -Bstatic and --whole-archive as they are", |state| {
+        state.pushed.push(state.current);
+    }),
+    positional(&["pop-state"], "Restore what --push-state saved", |state| state.pop_state()),
+    value(&["just-symbols"], "FILE", "Take only the addresses of FILE's symbols", |state, file| {
+        state.add_symbols_of(file);
+        Ok(())
+    }),
+    value(&["R"], "FILE|DIR", "As --just-symbols for a file, as -rpath for a directory", |state, name| {
+        state.add_symbols_or_rpath(name);
+        Ok(())
+    }),
+    value(
+        &["b", "format"],
+        "FORMAT",
+        "Format of the inputs that follow: elf, binary or default",
+        input_format,
+    ),
+    value(&["remap-inputs"], "PATTERN=FILE", "Read FILE where an input's name matches PATTERN", add_remap),
+    value(
+        &["remap-inputs-file"],
+        "FILE",
+        "Read lines `PATTERN FILE` for --remap-inputs from FILE",
+        |state, file| {
+            let text = state.read_text(file)?;
+            text.split(|&byte| byte == b'\n').try_for_each(|line| add_remap_line(state, line))
+        },
+    ),
+    optional(
+        &["threads"],
+        "N",
+        "Use N threads (default: as many as there are processors)",
+        |state, count| {
+            state.config.threads = count.map(thread_count).transpose()?;
+            Ok(())
+        },
+    ),
+    value(&["thread-count"], "N", "As --threads=N", |state, count| {
+        state.config.threads = Some(thread_count(count)?);
+        Ok(())
+    }),
+    flag(&["no-threads"], "Use one thread", |state| {
+        state.config.threads = Some(std::num::NonZeroUsize::MIN);
+    }),
+];
+
+fn emulation(state: &mut State<'_>, name: &[u8]) -> Outcome {
+    let known = EMULATIONS.iter().find(|(known, _)| known.as_bytes() == name);
+    let Some(&(_, machine)) = known else {
+        let names: Vec<&str> = EMULATIONS.iter().map(|&(name, _)| name).collect();
+        return Err(format!("unrecognised emulation mode '{}', expected {}", shown(name), list(&names)));
+    };
+    state.config.machine = Some(machine);
+    Ok(())
+}
+
+fn output_format(state: &mut State<'_>, name: &[u8]) -> Outcome {
+    let (format, machine) = match named_format(name) {
+        Some(NamedFormat::Binary) => (OutputFormat::Binary, None),
+        Some(NamedFormat::Elf(machine)) => (OutputFormat::Elf, machine),
+        None => return Err(unknown_format(name)),
+    };
+    state.config.output_format = format;
+    state.pending.format_machine = machine.map(|machine| (machine, state.argument.clone()));
+    Ok(())
+}
+
+fn input_format(state: &mut State<'_>, name: &[u8]) -> Outcome {
+    state.current.format = match named_format(name) {
+        Some(NamedFormat::Binary) => InputFormat::Binary,
+        Some(NamedFormat::Elf(_)) => InputFormat::Elf,
+        None => return Err(unknown_format(name)),
+    };
+    Ok(())
+}
+
+enum NamedFormat {
+    Binary,
+    Elf(Option<Machine>),
+}
+
+fn named_format(name: &[u8]) -> Option<NamedFormat> {
+    match name {
+        b"binary" => Some(NamedFormat::Binary),
+        b"elf" | b"default" => Some(NamedFormat::Elf(None)),
+        _ => {
+            let target = TARGETS.iter().find(|(target, _)| target.as_bytes() == name);
+            target.map(|&(_, machine)| NamedFormat::Elf(Some(machine)))
+        }
+    }
+}
+
+fn unknown_format(name: &[u8]) -> String {
+    let mut known = vec!["elf", "binary", "default"];
+    known.extend(TARGETS.iter().map(|&(name, _)| name));
+    format!("unknown format '{}', expected {}", shown(name), list(&known))
+}
+
+fn add_remap(state: &mut State<'_>, text: &[u8]) -> Outcome {
+    let (pattern, file) = pair(text, "PATTERN=FILE")?;
+    push_remap(state, pattern, file);
+    Ok(())
+}
+
+/// A line of a remap file: two words, `#` starts a comment.
+fn add_remap_line(state: &mut State<'_>, line: &[u8]) -> Outcome {
+    let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
+    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    match (words.next(), words.next(), words.next()) {
+        (None, ..) => {}
+        (Some(pattern), Some(file), None) => push_remap(state, pattern, file),
+        _ => return Err(format!("'{}' is not of the form PATTERN FILE", shown(line.trim_ascii()))),
+    }
+    Ok(())
+}
+
+/// As in GNU ld, the null device stands for no file at all.
+fn push_remap(state: &mut State<'_>, pattern: &[u8], file: &[u8]) {
+    let file = (file != b"/dev/null").then(|| path(file));
+    state.config.search.remap.push((pattern.to_vec(), file));
+}
+
+fn thread_count(text: &[u8]) -> Result<std::num::NonZeroUsize, String> {
+    let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| format!("'{}' is not a number of threads", shown(text)))
+}

@@ -1,0 +1,137 @@
+//! Addresses, segments, order of sections.
+
+use crate::cli::config::{Magic, OrphanHandling, SortCommon, SortSection};
+use crate::cli::spec::{OptionSpec, Outcome, flag, optional, value};
+use crate::cli::state::State;
+use crate::cli::values::{address, pair, path, push_unique, word};
+
+pub(super) static OPTIONS: &[OptionSpec] = &[
+    flag(&["n", "nmagic"], "Do not page-align segments; static libraries only", |state| {
+        state.config.layout.magic = Magic::NMagic;
+        state.current.static_only = true;
+    }),
+    flag(&["N", "omagic"], "As -n, and text is writable", |state| {
+        state.config.layout.magic = Magic::OMagic;
+        state.current.static_only = true;
+    }),
+    flag(&["no-nmagic", "no-omagic"], "Page-align segments (default)", |state| {
+        state.config.layout.magic = Magic::Paged;
+    }),
+    value(&["image-base", "Ttext-segment"], "ADDRESS", "Address of the first segment", |state, text| {
+        state.config.layout.image_base = Some(address(text)?);
+        Ok(())
+    }),
+    value(&["Trodata-segment"], "ADDRESS", "Address of the segment of read-only data", |state, text| {
+        state.config.layout.rodata_segment = Some(address(text)?);
+        Ok(())
+    }),
+    value(&["Tldata-segment"], "ADDRESS", "Address of the segment of large data", |state, text| {
+        state.config.layout.ldata_segment = Some(address(text)?);
+        Ok(())
+    }),
+    value(&["Ttext"], "ADDRESS", "Address of .text", |state, text| start_section(state, b".text", text)),
+    value(&["Tdata"], "ADDRESS", "Address of .data", |state, text| start_section(state, b".data", text)),
+    value(&["Tbss"], "ADDRESS", "Address of .bss", |state, text| start_section(state, b".bss", text)),
+    value(&["section-start"], "SECTION=ADDRESS", "Address of an output section", |state, text| {
+        let (section, text) = pair(text, "SECTION=ADDRESS")?;
+        start_section(state, section, text)
+    }),
+    value(
+        &["orphan-handling"],
+        "MODE",
+        "Sections that the script does not name: place, warn, error or discard",
+        |state, mode| {
+            let modes = [
+                ("place", OrphanHandling::Place),
+                ("warn", OrphanHandling::Warn),
+                ("error", OrphanHandling::Error),
+                ("discard", OrphanHandling::Discard),
+            ];
+            state.config.layout.orphan_handling = word(mode, &modes)?;
+            Ok(())
+        },
+    ),
+    optional(
+        &["unique"],
+        "PATTERN",
+        "Keep input sections (those that match PATTERN) apart",
+        |state, pattern| {
+            match pattern {
+                Some(pattern) => push_unique(&mut state.config.layout.unique.patterns, pattern),
+                None => state.config.layout.unique.orphans = true,
+            }
+            Ok(())
+        },
+    ),
+    value(
+        &["sort-section"],
+        "KEY",
+        "Sort what a script's wildcards match: name, alignment or none",
+        |state, key| {
+            let keys = [
+                ("name", SortSection::Name),
+                ("alignment", SortSection::Alignment),
+                ("none", SortSection::None),
+            ];
+            state.config.layout.sort_section = word(key, &keys)?;
+            Ok(())
+        },
+    ),
+    optional(
+        &["sort-common"],
+        "ORDER",
+        "Sort common symbols by alignment: descending (default) or ascending",
+        |state, order| {
+            let orders = [("descending", SortCommon::Descending), ("ascending", SortCommon::Ascending)];
+            state.config.layout.sort_common = word(order.unwrap_or(b"descending"), &orders)?;
+            Ok(())
+        },
+    ),
+    value(&["section-ordering-file"], "FILE", "Read the order of input sections from FILE", |state, file| {
+        state.config.scripts.section_ordering = Some(path(file));
+        Ok(())
+    }),
+    value(
+        &["symbol-ordering-file"],
+        "FILE",
+        "Read the order of symbols, and so of their sections, from FILE",
+        |state, file| {
+            state.config.scripts.symbol_ordering = Some(path(file));
+            Ok(())
+        },
+    ),
+    optional(
+        &["call-graph-profile-sort"],
+        "METHOD",
+        "Order sections by the inputs' call graph profile",
+        |state, method| {
+            let methods = [("none", false), ("hfsort", true), ("cdsort", true)];
+            state.config.layout.call_graph_profile_sort = word(method.unwrap_or(b"cdsort"), &methods)?;
+            Ok(())
+        },
+    ),
+    flag(&["no-call-graph-profile-sort"], "Do not order sections by call graph profile", |state| {
+        state.config.layout.call_graph_profile_sort = false;
+    }),
+    flag(&["force-group-allocation"], "Dissolve section groups under -r", |state| {
+        state.config.layout.force_group_allocation = true;
+    }),
+    flag(&["rosegment"], "Keep read-only data in a segment of its own", |state| {
+        state.config.layout.rosegment = Some(true);
+    }),
+    flag(&["no-rosegment"], "Put read-only data into the segment of the code", |state| {
+        state.config.layout.rosegment = Some(false);
+    }),
+    flag(&["check-sections"], "Overlapping sections are an error (default)", |state| {
+        state.config.layout.check_sections = true;
+    }),
+    flag(&["no-check-sections"], "Sections may overlap", |state| {
+        state.config.layout.check_sections = false;
+    }),
+];
+
+fn start_section(state: &mut State<'_>, section: &[u8], text: &[u8]) -> Outcome {
+    let start = address(text)?;
+    state.config.layout.section_starts.push((section.to_vec(), start));
+    Ok(())
+}

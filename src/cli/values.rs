@@ -1,0 +1,175 @@
+//! Reading the values of options.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// A value as text for messages.
+pub fn shown(value: &[u8]) -> std::borrow::Cow<'_, str> {
+    String::from_utf8_lossy(value)
+}
+
+/// A value as a path, byte for byte.
+pub fn path(value: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(value))
+}
+
+/// A value that is one of a few words.
+///
+/// # Errors
+/// A text that lists the words.
+pub fn word<T: Copy>(value: &[u8], words: &[(&str, T)]) -> Result<T, String> {
+    let found = words.iter().find(|(word, _)| word.as_bytes() == value);
+    found.map(|&(_, meaning)| meaning).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|&(word, _)| word).collect();
+        format!("unknown value '{}', expected {}", shown(value), list(&known))
+    })
+}
+
+/// `a, b or c`.
+pub fn list(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => (*one).to_string(),
+        [rest @ .., last] => format!("{} or {last}", rest.join(", ")),
+    }
+}
+
+/// A number as C writes it: `0x` hexadecimal, a leading `0` octal, else decimal.
+///
+/// # Errors
+/// A text that says that it is none.
+pub fn number(value: &[u8]) -> Result<u64, String> {
+    let text = shown(value);
+    let parsed = match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => parse_radix(&text[2..], 16),
+        [b'0', _, ..] => parse_radix(&text[1..], 8),
+        _ => parse_radix(&text, 10),
+    };
+    parsed.ok_or_else(|| format!("'{text}' is not a number"))
+}
+
+/// An address: hexadecimal, with or without `0x`, as GNU ld reads `-Ttext` and its kin.
+///
+/// # Errors
+/// A text that says that it is none.
+pub fn address(value: &[u8]) -> Result<u64, String> {
+    let text = shown(value);
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(&text);
+    parse_radix(digits, 16).ok_or_else(|| format!("'{text}' is not a hexadecimal address"))
+}
+
+fn parse_radix(digits: &str, radix: u32) -> Option<u64> {
+    // `from_str_radix` takes a sign; an option's number has none.
+    if digits.starts_with(['+', '-']) { None } else { u64::from_str_radix(digits, radix).ok() }
+}
+
+/// A page size: a number that is a power of two.
+///
+/// # Errors
+/// A text that says what it is instead.
+pub fn page_size(value: &[u8]) -> Result<u64, String> {
+    let size = number(value)?;
+    if size.is_power_of_two() { Ok(size) } else { Err(format!("page size {size:#x} is not a power of two")) }
+}
+
+/// `LEFT=RIGHT`, neither side empty.
+///
+/// # Errors
+/// A text that names the expected form.
+pub fn pair<'v>(value: &'v [u8], form: &str) -> Result<(&'v [u8], &'v [u8]), String> {
+    match value.iter().position(|&byte| byte == b'=') {
+        Some(at) if at > 0 && at + 1 < value.len() => Ok((&value[..at], &value[at + 1..])),
+        _ => Err(format!("'{}' is not of the form {form}", shown(value))),
+    }
+}
+
+/// The bytes that hexadecimal digits spell, `-` and `:` allowed between them.
+///
+/// # Errors
+/// A text that says what is wrong.
+pub fn hex_bytes(digits: &[u8]) -> Result<Vec<u8>, String> {
+    let mut nibbles = Vec::with_capacity(digits.len());
+    for &byte in digits.iter().filter(|byte| !matches!(byte, b'-' | b':')) {
+        let nibble = (byte as char)
+            .to_digit(16)
+            .ok_or_else(|| format!("'{}' is not a hexadecimal digit", (byte as char).escape_default()))?;
+        nibbles.push(nibble as u8);
+    }
+    if nibbles.is_empty() || !nibbles.len().is_multiple_of(2) {
+        return Err("expected an even number of hexadecimal digits".into());
+    }
+    Ok(nibbles.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+/// Percent-decoded bytes; a `%` that two digits do not follow stays.
+pub fn percent_decode(value: &[u8]) -> Vec<u8> {
+    let digit = |at: usize| value.get(at).and_then(|&byte| (byte as char).to_digit(16));
+    let mut out = Vec::with_capacity(value.len());
+    let mut at = 0;
+    while at < value.len() {
+        match (value[at], digit(at + 1), digit(at + 2)) {
+            (b'%', Some(high), Some(low)) => {
+                out.push((high << 4 | low) as u8);
+                at += 3;
+            }
+            (byte, ..) => {
+                out.push(byte);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+/// Adds `item` unless it is there already.
+pub fn push_unique(list: &mut Vec<Vec<u8>>, item: &[u8]) {
+    if !list.iter().any(|known| known == item) {
+        list.push(item.to_vec());
+    }
+}
+
+/// The known word nearest to a misspelled one, if any is near.
+pub fn nearest<'w>(misspelled: &str, known: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    let limit = (misspelled.chars().count() / 3).max(1);
+    known
+        .map(|word| (strsim::damerau_levenshtein(misspelled, word), word))
+        .filter(|&(distance, word)| distance <= limit && distance < word.len())
+        .min()
+        .map(|(_, word)| word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(number(b"0x1000"), Ok(4096));
+        assert_eq!(number(b"4096"), Ok(4096));
+        assert_eq!(number(b"010"), Ok(8));
+        assert_eq!(number(b"0"), Ok(0));
+        for bad in [&b""[..], b"0x", b"12k", b"+1", b"0x+1", b"\xff"] {
+            assert!(number(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(address(b"1000"), Ok(4096));
+        assert_eq!(address(b"0xffffffff81000000"), Ok(0xffff_ffff_8100_0000));
+        assert!(address(b"0x").is_err() && address(b"10000000000000000").is_err());
+        assert!(page_size(b"3").is_err() && page_size(b"0").is_err());
+    }
+
+    #[test]
+    fn bytes() {
+        assert_eq!(hex_bytes(b"12-ab:CD"), Ok(vec![0x12, 0xab, 0xcd]));
+        assert!(hex_bytes(b"1").is_err() && hex_bytes(b"").is_err() && hex_bytes(b"zz").is_err());
+        assert_eq!(percent_decode(b"%7B%22a%22%3a1}%2"), b"{\"a\":1}%2");
+    }
+
+    #[test]
+    fn nearest_word() {
+        let known = ["gc-sections", "no-gc-sections", "shared"];
+        assert_eq!(nearest("gc-sectons", known.into_iter()), Some("gc-sections"));
+        assert_eq!(nearest("sahred", known.into_iter()), Some("shared"));
+        assert_eq!(nearest("frobnicate", known.into_iter()), None);
+    }
+}

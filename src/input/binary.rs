@@ -1,0 +1,40 @@
+//! `-b binary`: any file as an object.
+
+use crate::cli::Machine;
+use object::write::{Object, StandardSection, Symbol, SymbolSection};
+use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
+
+/// An object with the bytes in `.data` and the symbols `_binary_NAME_start`, `_binary_NAME_end`
+/// and `_binary_NAME_size`, where NAME is the path with everything but letters and digits
+/// replaced by `_`, as GNU ld does.
+pub fn wrap(path: &str, bytes: &[u8], machine: Machine) -> Vec<u8> {
+    let (architecture, endianness) = match machine {
+        Machine::X86_64 => (Architecture::X86_64, Endianness::Little),
+        Machine::AArch64 => (Architecture::Aarch64, Endianness::Little),
+        Machine::S390x => (Architecture::S390x, Endianness::Big),
+    };
+    let mut object = Object::new(BinaryFormat::Elf, architecture, endianness);
+    let section = object.section_id(StandardSection::Data);
+    object.append_section_data(section, bytes, 1);
+    let stem: String = path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let size = bytes.len() as u64;
+    let places = [
+        ("start", 0, SymbolSection::Section(section)),
+        ("end", size, SymbolSection::Section(section)),
+        ("size", size, SymbolSection::Absolute),
+    ];
+    for (suffix, value, section) in places {
+        object.add_symbol(Symbol {
+            name: format!("_binary_{stem}_{suffix}").into_bytes(),
+            value,
+            size: 0,
+            kind: SymbolKind::Label,
+            scope: SymbolScope::Dynamic,
+            weak: false,
+            section,
+            flags: SymbolFlags::None,
+        });
+    }
+    // Writing to memory fails only for sizes that do not fit the format.
+    object.write().unwrap_or_default()
+}

@@ -1,0 +1,331 @@
+//! Which sections are in the output: `--gc-sections`, and what lives by other sections' grace.
+//!
+//! Marking starts from the roots (entry, exports, `KEEP`, retained sections, init arrays, notes)
+//! and follows relocations, group membership, link order, the language-specific data of live
+//! functions' FDEs, and `__start_NAME`. It is parallel: a bit is set once, whoever comes first,
+//! so the outcome does not depend on the order. Sections that are not loaded are kept but keep
+//! nothing alive.
+//!
+//! `.sframe` is never a root and never keeps text alive (product rule 2): it is settled last, from
+//! what is alive by then, in links without `--gc-sections` too.
+
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::frames::eh_frame;
+use crate::ids::{FileId, SectionId, SymbolId};
+use crate::input::ObjectFile;
+use crate::link::{Link, is_alloc, state};
+use crate::passes::define_linker_symbols::start_stop;
+use crate::sframe;
+use crate::symbols::{Definition, flag};
+use rayon::prelude::*;
+
+/// What lives by the grace of another section, by that section.
+type Dependents = Vec<(SectionId, SectionId)>;
+
+/// Clears `ALIVE` of everything that is not needed.
+pub fn run<T: Target>(link: &Link<'_, T>) {
+    let dependents = link_order_dependents(link);
+    if link.config.gc.enabled {
+        mark_and_sweep(link, &dependents);
+    }
+    drop_orphaned_dependents(link, &dependents);
+    settle_sframes(link);
+}
+
+/// Pairs (target, dependent) of all `SHF_LINK_ORDER` sections, sorted.
+fn link_order_dependents<T: Target>(link: &Link<'_, T>) -> Dependents {
+    let mut pairs: Dependents = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            object.headers.iter().enumerate().filter_map(move |(index, header)| {
+                let target = header.sh_link.get();
+                let ordered = header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) != 0;
+                (ordered && target != 0 && (target as usize) < object.headers.len())
+                    .then(|| (object.section_id(target), object.section_id(index as u32)))
+            })
+        })
+        .collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+fn dependents_of(dependents: &Dependents, target: SectionId) -> impl Iterator<Item = SectionId> + '_ {
+    let start = dependents.partition_point(|pair| pair.0 < target);
+    dependents[start..].iter().take_while(move |pair| pair.0 == target).map(|pair| pair.1)
+}
+
+/// A section ordered by a discarded one is discarded with it, and so on along chains.
+fn drop_orphaned_dependents<T: Target>(link: &Link<'_, T>, dependents: &Dependents) {
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for &(target, dependent) in dependents {
+            if link.sections.is_alive(dependent)
+                && !link.sections.is_alive(target)
+                && !link.sections.is(target, state::NOT_CONTENT)
+                && !link.is_sframe_section(dependent)
+            {
+                link.sections.clear(dependent, state::ALIVE);
+                link.sections.set(dependent, state::COLLECTED);
+                changed = true;
+            }
+        }
+    }
+}
+
+/// A per-text `.sframe` lives with its text; any other lives if something that its relocations
+/// point at does.
+fn settle_sframes<T: Target>(link: &Link<'_, T>) {
+    link.objects.par_iter().for_each(|object| {
+        for index in 1..object.headers.len() {
+            let id = object.section_id(index as u32);
+            if !sframe::is_input(object, index) || !link.sections.is_alive(id) {
+                continue;
+            }
+            if object.headers[index].sh_size.get() == 0 || !sframe_lives(link, object, index) {
+                link.sections.clear(id, state::ALIVE);
+                link.sections.set(id, state::COLLECTED);
+            }
+        }
+    });
+}
+
+fn sframe_lives<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+    let header = &object.headers[index];
+    if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) != 0 && header.sh_link.get() != 0 {
+        let target = object.section_id(header.sh_link.get());
+        // Text that lost with its group, while this section is in no group, is a violation: the
+        // section stays and the reference is reported.
+        return link.sections.is_alive(target) || link.sections.is(target, state::DISCARDED_BY_GROUP);
+    }
+    let relocations = object.relocations(index);
+    if relocations.is_empty() {
+        return !link.config.gc.enabled;
+    }
+    relocations.iter().any(|relocation| {
+        let id = object.symbol_id(relocation.symbol());
+        match link.symbol_section(id) {
+            Some((target, _)) => {
+                link.sections.is_alive(target)
+                    // Nothing of a violation may be lost with the section that shows it.
+                    || (!link.config.gc.enabled && link.sections.is(target, state::DISCARDED_BY_GROUP))
+            }
+            None => true,
+        }
+    })
+}
+
+struct Marker<'m, 'a, T: Target> {
+    link: &'m Link<'a, T>,
+    dependents: &'m Dependents,
+}
+
+fn mark_and_sweep<T: Target>(link: &Link<'_, T>, dependents: &Dependents) {
+    let marker = Marker { link, dependents };
+    let mut frontier = marker.roots();
+    while !frontier.is_empty() {
+        frontier = frontier.par_chunks(256).flat_map_iter(|chunk| marker.trace(chunk)).collect();
+    }
+    link.objects.par_iter().for_each(|object| {
+        for id in object.section_ids() {
+            if link.sections.is_alive(id)
+                && !link.sections.is(id, state::MARKED)
+                && !link.is_sframe_section(id)
+            {
+                link.sections.clear(id, state::ALIVE);
+                link.sections.set(id, state::COLLECTED);
+            }
+        }
+    });
+}
+
+impl<T: Target> Marker<'_, '_, T> {
+    /// Marks a section; whether it was unmarked and its edges must be followed.
+    fn mark(&self, id: SectionId) -> bool {
+        let sections = &self.link.sections;
+        sections.is_alive(id) && sections.set(id, state::MARKED) & state::MARKED == 0
+    }
+
+    fn roots(&self) -> Vec<SectionId> {
+        let link = self.link;
+        let mut roots: Vec<SectionId> = link
+            .objects
+            .par_iter()
+            .flat_map_iter(|object| {
+                object.headers.iter().enumerate().filter_map(move |(index, _)| {
+                    let id = object.section_id(index as u32);
+                    (self.is_root(object, index) && self.mark(id)).then_some(id)
+                })
+            })
+            .collect();
+        for name in self.root_names() {
+            if let Some(id) = link.symbols.lookup(name) {
+                self.symbol(id, &mut roots);
+            }
+        }
+        for id in link.symbols.globals() {
+            if self.is_root_symbol(id) {
+                self.symbol(id, &mut roots);
+            }
+        }
+        roots
+    }
+
+    fn root_names(&self) -> impl Iterator<Item = &[u8]> {
+        let link = self.link;
+        let symbols = &link.config.symbols;
+        let listed = symbols.undefined.iter().chain(&symbols.require_defined).map(Vec::as_slice);
+        [&link.entry[..], &symbols.init[..], &symbols.fini[..]]
+            .into_iter()
+            .chain(listed)
+            .chain(link.script_references.iter().copied())
+    }
+
+    fn is_root_symbol(&self, id: SymbolId) -> bool {
+        let flags = self.link.symbols.flags(id);
+        let exported = flags & flag::EXPORTED != 0;
+        if self.link.config.is_shared() || self.link.config.is_relocatable() {
+            return exported;
+        }
+        exported
+            && (flags & flag::IN_SHARED != 0
+                || self.link.config.symbols.export_dynamic
+                || self.link.config.gc.keep_exported
+                || self.link.dynamic_list.is_some())
+    }
+
+    fn is_root(&self, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+        let header = &object.headers[index];
+        let flags = header.sh_flags.get();
+        let id = object.section_id(index as u32);
+        if !self.link.sections.is_alive(id) || self.link.sections.is(id, state::NOT_CONTENT) {
+            return false;
+        }
+        if flags & u64::from(elf::SHF_GNU_RETAIN) != 0 {
+            return true;
+        }
+        if sframe::is_input(object, index) {
+            return false;
+        }
+        if self.link.sections.is(id, state::KEEP) || self.link.sections.is(id, state::ABSORBED) {
+            return true;
+        }
+        if eh_frame::is_eh_frame(object.section_name(index), header.sh_type.get()) {
+            return true;
+        }
+        let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
+        let ordered = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
+        if !is_alloc(flags) {
+            return !grouped && !ordered;
+        }
+        match header.sh_type.get() {
+            elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY => true,
+            elf::SHT_NOTE => !grouped,
+            _ => is_root_name(object.section_name(index)),
+        }
+    }
+
+    /// Follows edges depth first for a while; gives back what is left to follow.
+    fn trace(&self, start: &[SectionId]) -> Vec<SectionId> {
+        const BUDGET: usize = 10_000;
+        let mut stack = start.to_vec();
+        for _ in 0..BUDGET {
+            let Some(id) = stack.pop() else { break };
+            self.edges(id, &mut stack);
+        }
+        stack
+    }
+
+    fn edges(&self, id: SectionId, stack: &mut Vec<SectionId>) {
+        let link = self.link;
+        let Some((object, index)) = link.locate(id) else { return };
+        let header = &object.headers[index as usize];
+        for dependent in dependents_of(self.dependents, id) {
+            if !link.is_sframe_section(dependent) && self.mark(dependent) {
+                stack.push(dependent);
+            }
+        }
+        if header.sh_flags.get() & u64::from(elf::SHF_GROUP) != 0 {
+            self.group_members(object.id, index, stack);
+        }
+        if !is_alloc(header.sh_flags.get()) {
+            return;
+        }
+        if link.sections.is(id, state::ABSORBED)
+            || eh_frame::is_eh_frame(object.section_name(index as usize), header.sh_type.get())
+        {
+            // Records of live functions are followed with the function; see `fde_edges`.
+            return;
+        }
+        for relocation in object.relocations(index as usize) {
+            self.symbol(object.symbol_id(relocation.symbol()), stack);
+        }
+        for symbol in link.frame_edges(id) {
+            self.symbol(symbol, stack);
+        }
+    }
+
+    fn group_members(&self, file: FileId, section: u32, stack: &mut Vec<SectionId>) {
+        let Some(entry) = self.link.groups.of_section(file, section) else { return };
+        for &member in &entry.group.members {
+            let id = self.link.objects[file.index()].section_id(member);
+            if !self.link.is_sframe_section(id) && self.mark(id) {
+                stack.push(id);
+            }
+        }
+    }
+
+    fn symbol(&self, id: SymbolId, stack: &mut Vec<SectionId>) {
+        let link = self.link;
+        if let Some((section, _)) = link.symbol_section(id) {
+            if self.mark(section) {
+                stack.push(section);
+            }
+            return;
+        }
+        if !link.symbols.is_global(id) || link.symbols.flags(id) & flag::LIVE != 0 {
+            return;
+        }
+        link.symbols.set(id, flag::LIVE);
+        if !matches!(link.symbols.definition(id), Definition::Linker(_) | Definition::Undefined) {
+            return;
+        }
+        let name = link.symbols.names[id.index()];
+        let Some((section, _)) = start_stop(name) else { return };
+        if link.config.gc.start_stop && !section.starts_with(b"__libc_") {
+            return;
+        }
+        for &id in link.identifier_sections.get(section).into_iter().flatten() {
+            if self.mark(id) {
+                stack.push(id);
+            }
+        }
+    }
+}
+
+/// Old names that start-up code relies on without referring to them.
+fn is_root_name(name: &[u8]) -> bool {
+    const EXACT: &[&[u8]] = &[b".init", b".fini", b".jcr"];
+    const PREFIXES: &[&[u8]] = &[b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];
+    name.first() == Some(&b'.')
+        && (EXACT.contains(&name)
+            || PREFIXES.iter().any(|prefix| {
+                name.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
+            }))
+}
+
+/// Texts of `--print-gc-sections`, in file order.
+pub fn removed_sections<T: Target>(link: &Link<'_, T>) -> Vec<String> {
+    link.objects
+        .iter()
+        .flat_map(|object| {
+            object.section_ids().enumerate().filter_map(move |(index, id)| {
+                link.sections.is(id, state::COLLECTED).then(|| {
+                    format!("removing unused section {}:({})", object.name, object.section_name_lossy(index))
+                })
+            })
+        })
+        .collect()
+}

@@ -1,0 +1,145 @@
+//! Symbols that the linker defines: assignments of scripts and `--defsym`, and reserved names.
+//!
+//! A plain assignment defines its symbol whatever else does. `PROVIDE` and the reserved names
+//! (`_DYNAMIC`, `__ehdr_start`, `__start_NAME`, …) come into being only where an object refers to
+//! them and no object defines them. Values come with the layout.
+
+use crate::arch::Target;
+use crate::ids::{ChunkId, SectionId, SymbolId};
+use crate::link::{Link, LinkerSymbol, LinkerSymbolOrigin, Reserved};
+use crate::symbols::{Definition, flag};
+use rayon::prelude::*;
+
+/// A symbol that a script or `--defsym` assigns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Assigned {
+    /// The symbol.
+    pub symbol: SymbolId,
+    /// `PROVIDE`: only where it is needed.
+    pub provide: bool,
+    /// Hidden visibility.
+    pub hidden: bool,
+}
+
+const RESERVED: &[(&[u8], Reserved)] = &[
+    (b"_DYNAMIC", Reserved::Dynamic),
+    (b"_GLOBAL_OFFSET_TABLE_", Reserved::GlobalOffsetTable),
+    (b"__ehdr_start", Reserved::EhdrStart),
+    (b"__GNU_EH_FRAME_HDR", Reserved::EhFrameHdr),
+    (b"_TLS_MODULE_BASE_", Reserved::TlsModuleBase),
+    (b"_PROCEDURE_LINKAGE_TABLE_", Reserved::ProcedureLinkageTable),
+];
+
+/// Finds the sections that `__start_NAME` and `__stop_NAME` symbols speak of.
+pub fn find_identifier_sections<T: Target>(link: &mut Link<'_, T>) {
+    for id in link.symbols.globals() {
+        if let Some((section, _)) = start_stop(link.symbols.names[id.index()]) {
+            link.identifier_sections.entry(section).or_default();
+        }
+    }
+    if link.identifier_sections.is_empty() {
+        return;
+    }
+    let wanted = &link.identifier_sections;
+    let found: Vec<(&[u8], SectionId)> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            object.section_ids().enumerate().filter_map(|(index, id)| {
+                let name = object.section_name(index);
+                let identifier = name.first().is_some_and(|first| *first != b'.');
+                (identifier && link.sections.is_alive(id) && wanted.contains_key(name)).then_some((name, id))
+            })
+        })
+        .collect();
+    for (name, id) in found {
+        if let Some(sections) = link.identifier_sections.get_mut(name) {
+            sections.push(id);
+        }
+    }
+    link.identifier_sections.retain(|_, sections| !sections.is_empty());
+}
+
+/// Defines them.
+pub fn run<T: Target>(link: &mut Link<'_, T>, assigned: &[Assigned]) {
+    for assignment in assigned {
+        if assignment.provide && !is_wanted(link, assignment.symbol) {
+            continue;
+        }
+        define(link, assignment.symbol, LinkerSymbolOrigin::Assignment, assignment.hidden);
+    }
+    if link.config.is_relocatable() {
+        return;
+    }
+    for &(name, reserved) in RESERVED {
+        if let Some(symbol) = link.symbols.lookup(name)
+            && is_wanted(link, symbol)
+            && is_made(link, reserved)
+        {
+            define(link, symbol, LinkerSymbolOrigin::Reserved(reserved), true);
+        }
+    }
+    define_start_stop(link);
+}
+
+/// A static executable has no dynamic section: a weak reference to `_DYNAMIC` stays undefined.
+fn is_made<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> bool {
+    reserved != Reserved::Dynamic || link.is_dynamic()
+}
+
+/// An object refers to it, and no object defines it.
+fn is_wanted<T: Target>(link: &Link<'_, T>, symbol: SymbolId) -> bool {
+    link.symbols.flags(symbol) & flag::IN_OBJECT != 0
+        && matches!(link.symbols.definition(symbol), Definition::Undefined | Definition::Shared { .. })
+}
+
+fn define<T: Target>(link: &mut Link<'_, T>, symbol: SymbolId, origin: LinkerSymbolOrigin, hidden: bool) {
+    if let Definition::Linker(row) = link.symbols.definitions[symbol.index()] {
+        link.linker_symbols[row as usize].hidden |= hidden;
+        return;
+    }
+    let row = link.linker_symbols.len() as u32;
+    link.linker_symbols.push(LinkerSymbol { symbol, origin, chunk: ChunkId::NONE, value: 0, hidden });
+    link.symbols.definitions[symbol.index()] = Definition::Linker(row);
+}
+
+/// `__start_NAME` and `__stop_NAME` of sections whose names are C identifiers.
+fn define_start_stop<T: Target>(link: &mut Link<'_, T>) {
+    use crate::cli::Visibility;
+    let hidden =
+        matches!(link.config.symbols.start_stop_visibility, Visibility::Hidden | Visibility::Internal);
+    let wanted: Vec<(SymbolId, LinkerSymbolOrigin)> = link
+        .symbols
+        .globals()
+        .filter_map(|id| {
+            let name = link.symbols.names[id.index()];
+            let origin = match start_stop(name)? {
+                (_, true) => LinkerSymbolOrigin::Start,
+                (_, false) => LinkerSymbolOrigin::Stop,
+            };
+            is_wanted(link, id).then_some((id, origin))
+        })
+        .collect();
+    for (id, origin) in wanted {
+        let exists = start_stop(link.symbols.names[id.index()])
+            .is_some_and(|(section, _)| link.identifier_sections.contains_key(section));
+        if exists {
+            define(link, id, origin, hidden);
+        }
+    }
+}
+
+/// The section that a `__start_` (true) or `__stop_` (false) name speaks of.
+pub fn start_stop(name: &[u8]) -> Option<(&[u8], bool)> {
+    if let Some(section) = name.strip_prefix(b"__start_") {
+        return is_identifier(section).then_some((section, true));
+    }
+    let section = name.strip_prefix(b"__stop_")?;
+    is_identifier(section).then_some((section, false))
+}
+
+/// Whether a section name can stand in a C identifier.
+pub fn is_identifier(name: &[u8]) -> bool {
+    name.first().is_some_and(|first| first.is_ascii_alphabetic() || *first == b'_')
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}

@@ -1,0 +1,208 @@
+//! Which files take part: the search for definitions, in command-line order.
+//!
+//! As GNU ld does it: an archive is looked at where it stands, and gives the members that define
+//! what is wanted at that point, until none does; archives of a group are looked at in turn until
+//! nothing new is found. A library given with `--as-needed` that nothing before it needs is kept in
+//! mind: it still serves references that come later.
+//!
+//! The simulation works on one byte for each global, with names long since turned into ids, so
+//! that going through thousands of objects serially costs little.
+
+use super::open_inputs::Step;
+use super::parse_inputs::Parsed;
+use crate::arch::Target;
+use crate::ids::SymbolId;
+use crate::input::object::SymbolPlace;
+use crate::input::{ObjectFile, SharedFile};
+
+/// What the search knows of a global.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Not seen, or only weak references.
+    Nothing,
+    /// Referenced, not defined.
+    Wanted,
+    /// Defined as a common block: a real definition in an archive replaces it.
+    Common,
+    /// Defined.
+    Defined,
+}
+
+/// The files that take part, as rows of the candidates, in link order.
+#[derive(Default, Debug, PartialEq, Eq)]
+pub struct Extracted {
+    /// Objects.
+    pub objects: Vec<u32>,
+    /// Shared libraries.
+    pub shared: Vec<u32>,
+    /// Archive members among `objects`, each with the global that asked for it (`--why-extract`).
+    pub reasons: Vec<(u32, SymbolId)>,
+}
+
+/// Runs the search. `wanted` are references from outside (`-u`, the entry, scripts), `defined` what
+/// scripts and `--defsym` define.
+pub fn run<T: Target>(
+    files: &[Parsed<'_, T>],
+    steps: &[Step],
+    global_count: usize,
+    wanted: &[SymbolId],
+    defined: &[SymbolId],
+) -> Extracted {
+    let mut search = Search {
+        files,
+        known: vec![Known::Nothing; global_count],
+        taken: vec![false; files.len()],
+        deferred: Vec::new(),
+        found: Extracted::default(),
+    };
+    for &id in wanted {
+        search.want(id);
+    }
+    for &id in defined {
+        search.known[id.index()] = Known::Defined;
+    }
+    search.steps(steps);
+    search.found.shared.append(&mut search.deferred);
+    search.found.shared.sort_unstable();
+    search.found
+}
+
+struct Search<'s, 'a, T: Target> {
+    files: &'s [Parsed<'a, T>],
+    known: Vec<Known>,
+    taken: Vec<bool>,
+    /// `--as-needed` libraries that nothing needed where they stand.
+    deferred: Vec<u32>,
+    found: Extracted,
+}
+
+impl<T: Target> Search<'_, '_, T> {
+    fn steps(&mut self, steps: &[Step]) {
+        let mut position = 0;
+        while let Some(step) = steps.get(position) {
+            position += 1;
+            match step {
+                Step::File(file) => self.take(*file),
+                Step::Members(range) => while self.members(range.clone()) {},
+                Step::Group(length) => {
+                    let end = (position + *length as usize).min(steps.len());
+                    self.group(&steps[position..end]);
+                    position = end;
+                }
+            }
+        }
+    }
+
+    /// Plain files are taken once, archives searched until nothing new is found. A group inside a
+    /// group (a script's `GROUP` between `--start-group`) is part of it.
+    fn group(&mut self, steps: &[Step]) {
+        loop {
+            let before = self.found.objects.len() + self.found.shared.len();
+            self.steps(steps);
+            if self.found.objects.len() + self.found.shared.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// One round over an archive; whether a member was taken.
+    fn members(&mut self, range: std::ops::Range<u32>) -> bool {
+        let mut any = false;
+        for file in range {
+            let files = self.files;
+            let Parsed::Object(object) = &files[file as usize] else { continue };
+            if self.taken[file as usize] {
+                continue;
+            }
+            if let Some(reason) = self.reason_to_take(object) {
+                self.found.reasons.push((file, reason));
+                self.take(file);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn reason_to_take(&self, object: &ObjectFile<'_, T::E>) -> Option<SymbolId> {
+        let first = object.first_global as usize;
+        object.globals.iter().enumerate().find_map(|(index, &id)| {
+            let defines = match self.known[id.index()] {
+                Known::Nothing | Known::Defined => false,
+                Known::Wanted => !object.symbols[first + index].is_undefined(),
+                Known::Common => {
+                    let symbol = &object.symbols[first + index];
+                    matches!(object.symbol_place(first + index), SymbolPlace::Section(_))
+                        && !symbol.is_weak()
+                        && symbol.kind() == crate::elf::consts::STT_OBJECT
+                }
+            };
+            defines.then_some(id)
+        })
+    }
+
+    fn take(&mut self, file: u32) {
+        if std::mem::replace(&mut self.taken[file as usize], true) {
+            return;
+        }
+        let files = self.files;
+        match &files[file as usize] {
+            Parsed::Object(object) => {
+                self.found.objects.push(file);
+                self.take_object(object);
+            }
+            Parsed::Shared(shared) => {
+                if shared.as_needed && !self.is_needed(shared) {
+                    self.deferred.push(file);
+                    return;
+                }
+                self.found.shared.push(file);
+                self.take_shared(shared);
+            }
+            Parsed::Broken => {}
+        }
+    }
+
+    fn want(&mut self, id: SymbolId) {
+        let known = &mut self.known[id.index()];
+        if *known == Known::Nothing {
+            *known = Known::Wanted;
+        }
+    }
+
+    fn take_object(&mut self, object: &ObjectFile<'_, T::E>) {
+        let symbols = &object.symbols[object.first_global as usize..];
+        for (symbol, &id) in symbols.iter().zip(&object.globals) {
+            let known = &mut self.known[id.index()];
+            if symbol.is_undefined() {
+                if *known == Known::Nothing && !symbol.is_weak() {
+                    *known = Known::Wanted;
+                }
+            } else if symbol.is_common() {
+                if *known != Known::Defined {
+                    *known = Known::Common;
+                }
+            } else {
+                *known = Known::Defined;
+            }
+        }
+    }
+
+    fn take_shared(&mut self, shared: &SharedFile<'_, T::E>) {
+        for (symbol, &id) in shared.symbols.iter().zip(&shared.globals) {
+            if !id.is_some() {
+                continue;
+            }
+            if !symbol.is_undefined() {
+                self.known[id.index()] = Known::Defined;
+            } else if !symbol.is_weak() {
+                self.want(id);
+            }
+        }
+    }
+
+    fn is_needed(&self, shared: &SharedFile<'_, T::E>) -> bool {
+        shared.symbols.iter().zip(&shared.globals).any(|(symbol, &id)| {
+            id.is_some() && !symbol.is_undefined() && self.known[id.index()] == Known::Wanted
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! Rows for everything that takes part: objects in link order, their local symbols, their
+//! sections.
+//!
+//! Section tables of objects are looked at here for the first time, in parallel: relocation
+//! sections are tied to what they apply to, and each section gets its first state. What is no
+//! content of the program (tables, relocations, groups) is marked, so that no later pass has to
+//! look at section types for that.
+
+use super::extract_members::Extracted;
+use super::parse_inputs::Parsed;
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location, Sink};
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, FileId, SharedId};
+use crate::input::{ObjectFile, SharedFile};
+use crate::link::{SectionTable, state};
+use rayon::prelude::*;
+use std::sync::atomic::AtomicU8;
+
+/// The files of the link with their rows.
+pub struct Indexed<'a, T: Target> {
+    /// Objects, by [`FileId`].
+    pub objects: Vec<ObjectFile<'a, T::E>>,
+    /// Shared libraries, by [`SharedId`].
+    pub shared: Vec<SharedFile<'a, T::E>>,
+    /// A row for each section of each object.
+    pub sections: SectionTable,
+    /// Number of symbol rows: globals and all locals.
+    pub symbol_count: usize,
+    /// Some object asks for an executable stack.
+    pub executable_stack: bool,
+}
+
+/// Gives every extracted file its ids.
+pub fn run<'a, T: Target>(
+    files: Vec<Parsed<'a, T>>,
+    extracted: &Extracted,
+    global_count: usize,
+    relocatable: bool,
+    sink: &Sink,
+) -> Indexed<'a, T> {
+    let mut files: Vec<Option<Parsed<'a, T>>> = files.into_iter().map(Some).collect();
+    let mut objects = Vec::with_capacity(extracted.objects.len());
+    for &file in &extracted.objects {
+        if let Some(Parsed::Object(object)) = files[file as usize].take() {
+            objects.push(object);
+        }
+    }
+    let mut shared: Vec<SharedFile<'a, T::E>> = Vec::new();
+    for &file in &extracted.shared {
+        if let Some(Parsed::Shared(library)) = files[file as usize].take()
+            && !shared.iter().any(|earlier| earlier.soname == library.soname)
+        {
+            shared.push(library);
+        }
+    }
+    for (index, library) in shared.iter_mut().enumerate() {
+        library.id = SharedId::from_index(index);
+    }
+    let (symbol_count, section_count) = assign_rows::<T>(&mut objects, global_count);
+    let rows: Vec<(Vec<u8>, bool)> =
+        objects.par_iter_mut().map(|object| index_object(object, relocatable, sink)).collect();
+    let sections = section_table(&objects, &rows, section_count);
+    let executable_stack = rows.iter().any(|(_, executable)| *executable);
+    Indexed { objects, shared, sections, symbol_count, executable_stack }
+}
+
+fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: usize) -> (usize, usize) {
+    let (mut symbols, mut sections) = (global_count, 0usize);
+    for (index, object) in objects.iter_mut().enumerate() {
+        object.id = FileId::from_index(index);
+        object.first_local = u32::try_from(symbols).expect("fewer than 2^32 symbols");
+        object.first_section = u32::try_from(sections).expect("fewer than 2^32 sections");
+        symbols += (object.first_global as usize).max(1);
+        sections += object.headers.len();
+    }
+    assert!(symbols < u32::MAX as usize && sections < u32::MAX as usize, "fewer than 2^32 rows");
+    (symbols, sections)
+}
+
+fn index_object<E: zerocopy::byteorder::ByteOrder>(
+    object: &mut ObjectFile<'_, E>,
+    relocatable: bool,
+    sink: &Sink,
+) -> (Vec<u8>, bool) {
+    if let Err(malformed) = object.index_relocation_sections() {
+        report(sink, object, malformed.offset, malformed.what);
+    }
+    let mut executable_stack = false;
+    let mut states = Vec::with_capacity(object.headers.len());
+    for (index, header) in object.headers.iter().enumerate() {
+        let kind = header.sh_type.get();
+        let flags = header.sh_flags.get();
+        let content = index != 0 && is_content(kind, flags);
+        if content {
+            if let Err(malformed) = object.section_bytes(index) {
+                report(sink, object, malformed.offset, malformed.what);
+            }
+            let align = header.sh_addralign.get();
+            if align > 1 && !align.is_power_of_two() {
+                let name = object.section_name_lossy(index);
+                let what = format!("section {name} has alignment {align:#x}, expected a power of two");
+                report(sink, object, header.sh_offset.get(), what);
+            }
+            if flags & u64::from(elf::SHF_EXECINSTR) != 0 && object.section_name(index) == b".note.GNU-stack"
+            {
+                executable_stack = true;
+            }
+        }
+        let excluded = !relocatable && flags & u64::from(elf::SHF_EXCLUDE) != 0 && flags & ALLOC == 0;
+        states.push(match (content, excluded) {
+            (false, _) => state::NOT_CONTENT,
+            (true, true) => 0,
+            (true, false) => state::ALIVE,
+        });
+    }
+    (states, executable_stack)
+}
+
+/// `SHT_LLVM_ADDRSIG`: symbols whose address matters, for identical code folding.
+const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
+const ALLOC: u64 = elf::SHF_ALLOC as u64;
+
+/// Whether a section holds something of the program, as opposed to the object's own tables.
+fn is_content(kind: u32, flags: u64) -> bool {
+    match kind {
+        elf::SHT_NULL
+        | elf::SHT_SYMTAB
+        | elf::SHT_SYMTAB_SHNDX
+        | elf::SHT_RELA
+        | elf::SHT_REL
+        | elf::SHT_GROUP
+        | SHT_LLVM_ADDRSIG => false,
+        // String tables of the object itself are not allocated; anything else of that type is data.
+        elf::SHT_STRTAB => flags & ALLOC != 0,
+        _ => true,
+    }
+}
+
+fn report<E: zerocopy::byteorder::ByteOrder>(
+    sink: &Sink,
+    object: &ObjectFile<'_, E>,
+    offset: u64,
+    what: String,
+) {
+    sink.report(
+        Diagnostic::error(Code::MalformedInput, what)
+            .at(Location::File(object.name.to_string()))
+            .note(format!("at offset {offset:#x} of the file"))
+            .ordered(object.id.0, 0, offset),
+    );
+}
+
+fn section_table<E: zerocopy::byteorder::ByteOrder>(
+    objects: &[ObjectFile<'_, E>],
+    rows: &[(Vec<u8>, bool)],
+    count: usize,
+) -> SectionTable {
+    let mut table = SectionTable {
+        file: Vec::with_capacity(count),
+        state: Vec::with_capacity(count),
+        rule: vec![u32::MAX; count],
+        chunk: vec![ChunkId::NONE; count],
+        offset: vec![0; count],
+        first_internal: count as u32,
+    };
+    for (object, (states, _)) in objects.iter().zip(rows) {
+        table.file.extend(std::iter::repeat_n(object.id, states.len()));
+        table.state.extend(states.iter().map(|&state| AtomicU8::new(state)));
+    }
+    table
+}

@@ -1,0 +1,581 @@
+//! From the inputs of the command line to files, in order.
+//!
+//! One walk in command-line order finds libraries, unpacks archives and follows text scripts; the
+//! order of what it lists is the order of the link. Opening is what takes time, so every path that
+//! is named directly is opened by many threads before the walk comes to it.
+
+use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine};
+use crate::diag::{Code, Diagnostic, Location, Sink};
+use crate::input::object::FileName;
+use crate::input::sniff::{FileKind, file_kind, machine};
+use crate::input::store::{FileBytes, InputSource, InputStore};
+use crate::input::{archive, binary};
+use crate::script::ast::{Command, InputFile, Script};
+use crate::script::{Sources, parse_script};
+use rayon::prelude::*;
+use std::collections::HashSet;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file that may take part, not yet parsed.
+#[derive(Clone, Copy)]
+pub struct Candidate<'a> {
+    /// Name for messages.
+    pub name: FileName<'a>,
+    /// The whole file or member.
+    pub bytes: &'a [u8],
+    /// Object or shared library.
+    pub shared: bool,
+    /// For shared libraries: `--as-needed`.
+    pub as_needed: bool,
+    /// `--just-symbols`.
+    pub just_symbols: bool,
+    /// `--exclude-libs` names its archive.
+    pub hide_symbols: bool,
+}
+
+/// One step of the search for definitions, in order. Ranges are rows of [`Opened::files`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Taken whatever happens.
+    File(u32),
+    /// Taken if a member defines what is wanted: an archive, or objects of one `--start-lib`.
+    Members(std::ops::Range<u32>),
+    /// The next steps, this many, are repeated until nothing new is taken.
+    Group(u32),
+}
+
+/// Everything that the command line names, opened.
+#[derive(Default)]
+pub struct Opened<'a> {
+    /// Files and members.
+    pub files: Vec<Candidate<'a>>,
+    /// How to go through them.
+    pub steps: Vec<Step>,
+    /// Text scripts among the inputs, whose commands augment the layout.
+    pub scripts: Vec<Script>,
+    /// Paths of everything that was read, for `--dependency-file`, `--trace` and `--reproduce`.
+    pub paths: Vec<PathBuf>,
+    /// The machine of the link.
+    pub machine: Option<Machine>,
+}
+
+/// Opens all inputs. Reports every one that cannot be found, read or understood.
+pub fn run<'a>(
+    config: &Config,
+    inputs: &[InputSpec],
+    source: &dyn InputSource,
+    store: &'a InputStore,
+    sources: &mut Sources,
+    sink: &Sink,
+) -> Opened<'a> {
+    let early = open_named(config, inputs, source);
+    let mut walk = Walk {
+        config,
+        source,
+        store,
+        sources,
+        sink,
+        opened: Opened { machine: config.machine, ..Opened::default() },
+        early,
+        directories: config.search.directories.clone(),
+        seen_libraries: HashSet::new(),
+        group: None,
+        lib: None,
+        depth: 0,
+    };
+    for (position, input) in inputs.iter().enumerate() {
+        walk.begin_input(&input.state);
+        walk.input(position, input);
+    }
+    walk.begin_input(&InputState::default());
+    walk.opened
+}
+
+/// Opens what is named by path, in parallel.
+fn open_named(
+    config: &Config,
+    inputs: &[InputSpec],
+    source: &dyn InputSource,
+) -> Vec<Option<io::Result<FileBytes>>> {
+    inputs
+        .par_iter()
+        .map(|input| match &input.source {
+            Named::File(path) if config.search.remap.is_empty() => Some(source.read(path)),
+            _ => None,
+        })
+        .collect()
+}
+
+struct Walk<'w, 'a> {
+    config: &'w Config,
+    source: &'w dyn InputSource,
+    store: &'a InputStore,
+    sources: &'w mut Sources,
+    sink: &'w Sink,
+    opened: Opened<'a>,
+    early: Vec<Option<io::Result<FileBytes>>>,
+    directories: Vec<PathBuf>,
+    seen_libraries: HashSet<PathBuf>,
+    /// Number of the open `--start-group`, and the step that stands for it.
+    group: Option<(u32, usize)>,
+    /// Number of the open `--start-lib`, and its first file.
+    lib: Option<(u32, u32)>,
+    depth: u32,
+}
+
+/// Scripts that name scripts: deeper than this is a cycle.
+const MAX_SCRIPT_DEPTH: u32 = 20;
+
+impl<'a> Walk<'_, 'a> {
+    /// Closes the `--start-lib` and `--start-group` that this input is no longer in, and opens
+    /// those that it is in.
+    fn begin_input(&mut self, state: &InputState) {
+        if let Some((number, first)) = self.lib
+            && state.lib != Some(number)
+        {
+            self.lib = None;
+            let end = self.opened.files.len() as u32;
+            self.opened.steps.push(Step::Members(first..end));
+        }
+        if let Some((number, step)) = self.group
+            && state.group != Some(number)
+        {
+            self.group = None;
+            self.close_group(step);
+        }
+        if let (Some(number), None) = (state.group, self.group) {
+            self.group = Some((number, self.open_group()));
+        }
+        if let (Some(number), None) = (state.lib, self.lib) {
+            self.lib = Some((number, self.opened.files.len() as u32));
+        }
+    }
+
+    fn open_group(&mut self) -> usize {
+        self.opened.steps.push(Step::Group(0));
+        self.opened.steps.len() - 1
+    }
+
+    fn close_group(&mut self, step: usize) {
+        self.opened.steps[step] = Step::Group((self.opened.steps.len() - step - 1) as u32);
+    }
+
+    fn input(&mut self, position: usize, input: &InputSpec) {
+        match &input.source {
+            Named::File(path) => self.path_input(position, path, input),
+            Named::Library(name) => self.library(name, false, input),
+            Named::ExactLibrary(name) => self.library(name, true, input),
+        }
+    }
+
+    fn path_input(&mut self, position: usize, path: &Path, input: &InputSpec) {
+        let Some(path) = self.remapped(path) else { return };
+        let read = match self.early[position].take() {
+            Some(read) => read,
+            None => self.source.read(&path),
+        };
+        match read {
+            Ok(bytes) => {
+                let bytes = self.store.keep_file(bytes);
+                self.file(&path, bytes, &input.state, &input.argument);
+            }
+            Err(error) => self.cannot_open(&input.argument, &path, &error),
+        }
+    }
+
+    /// The path after `--remap-inputs`; `None` if the input is left out.
+    fn remapped(&self, path: &Path) -> Option<PathBuf> {
+        let name = path.as_os_str().as_encoded_bytes();
+        for (pattern, replacement) in &self.config.search.remap {
+            if pattern == name {
+                return replacement.clone();
+            }
+        }
+        Some(path.to_path_buf())
+    }
+
+    fn cannot_open(&self, argument: &str, path: &Path, error: &io::Error) {
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound => "No such file or directory".to_string(),
+            _ => error.to_string(),
+        };
+        let mut diagnostic =
+            Diagnostic::error(Code::CannotOpen, format!("cannot open {}: {reason}", path.display()));
+        if argument.as_bytes() != path.as_os_str().as_encoded_bytes() {
+            diagnostic = diagnostic.note(format!("named by {argument}"));
+        }
+        self.report(diagnostic);
+    }
+
+    fn report(&self, diagnostic: Diagnostic) {
+        self.sink.report(diagnostic.ordered(self.opened.files.len() as u32, 0, 0));
+    }
+
+    /// A library by name: the first directory that has it in a form that fits.
+    fn library(&mut self, name: &[u8], exact: bool, input: &InputSpec) {
+        use std::os::unix::ffi::OsStrExt;
+        let candidates: Vec<Vec<u8>> = match (exact, input.state.static_only) {
+            (true, _) => vec![name.to_vec()],
+            (false, true) => vec![[b"lib", name, b".a"].concat()],
+            (false, false) => vec![[b"lib", name, b".so"].concat(), [b"lib", name, b".a"].concat()],
+        };
+        let mut passed_over = Vec::new();
+        for directory in self.search_directories() {
+            for candidate in &candidates {
+                let path = directory.join(std::ffi::OsStr::from_bytes(candidate));
+                if !self.source.exists(&path) {
+                    continue;
+                }
+                let Ok(bytes) = self.source.read(&path) else { continue };
+                let bytes = self.store.keep_file(bytes);
+                if self.is_incompatible(bytes) {
+                    passed_over.push(path);
+                    continue;
+                }
+                self.warn_passed_over(&passed_over, &input.argument);
+                self.file(&path, bytes, &input.state, &input.argument);
+                return;
+            }
+        }
+        self.warn_passed_over(&passed_over, &input.argument);
+        let mut diagnostic = Diagnostic::error(
+            Code::LibraryNotFound,
+            format!("cannot find {}: No such file or directory", input.argument),
+        );
+        for directory in self.search_directories().iter().take(10) {
+            diagnostic = diagnostic.note(format!("looked in {}", directory.display()));
+        }
+        if !exact && input.state.static_only {
+            diagnostic = diagnostic.help("only libNAME.a was looked for, because of -static or -Bstatic");
+        }
+        self.report(diagnostic);
+    }
+
+    fn search_directories(&self) -> Vec<PathBuf> {
+        let mut directories = self.directories.clone();
+        if !self.config.search.no_default_directories
+            && let Some(machine) = self.opened.machine
+        {
+            directories.extend(crate::arch::machine::library_directories(
+                machine,
+                self.config.search.sysroot.as_deref(),
+            ));
+        }
+        directories
+    }
+
+    fn warn_passed_over(&self, paths: &[PathBuf], argument: &str) {
+        if self.config.diagnostics.no_warn_search_mismatch {
+            return;
+        }
+        for path in paths {
+            self.report(Diagnostic::warning(
+                Code::WrongMachine,
+                format!("skipping incompatible {} when searching for {argument}", path.display()),
+            ));
+        }
+    }
+
+    /// Whether a found library is an ELF file (or an archive of such) of another machine.
+    fn is_incompatible(&self, bytes: &[u8]) -> bool {
+        let Some(wanted) = self.opened.machine else { return false };
+        let of_another = |bytes: &[u8]| match file_kind(bytes) {
+            FileKind::Elf32 => true,
+            FileKind::Object | FileKind::Shared => {
+                machine(bytes).is_some_and(|found| crate::arch::machine::from_elf(found) != Some(wanted))
+            }
+            _ => false,
+        };
+        match file_kind(bytes) {
+            FileKind::Archive => archive::first_member(bytes).is_some_and(|member| of_another(member)),
+            _ => of_another(bytes),
+        }
+    }
+
+    fn file(&mut self, path: &Path, bytes: &'a [u8], state: &InputState, argument: &str) {
+        let text = self.store.keep_str(&path.to_string_lossy());
+        self.opened.paths.push(path.to_path_buf());
+        let name = FileName { path: text, member: None };
+        if state.format == InputFormat::Binary {
+            return self.binary(name, bytes, state);
+        }
+        match file_kind(bytes) {
+            FileKind::Object => self.object(name, bytes, state),
+            FileKind::OtherElf if state.just_symbols => self.object(name, bytes, state),
+            FileKind::Shared if state.just_symbols => self.object(name, bytes, state),
+            FileKind::Shared => self.shared(path, name, bytes, state, argument),
+            FileKind::Archive | FileKind::ThinArchive => self.archive(path, name, bytes, state),
+            FileKind::Text | FileKind::Empty => self.script(path, name, bytes, state),
+            FileKind::Bitcode => self.report(lto_only(name)),
+            FileKind::Elf32 => {
+                self.report(wrong_machine(name, "it is a 32-bit ELF file", self.opened.machine))
+            }
+            FileKind::OtherElf => self.report(
+                Diagnostic::error(
+                    Code::UnknownFileType,
+                    "an ELF file that is neither an object nor a shared library",
+                )
+                .at(Location::File(name.to_string()))
+                .help("--just-symbols takes the symbols of an executable"),
+            ),
+            FileKind::Unknown => self.report(
+                Diagnostic::error(
+                    Code::UnknownFileType,
+                    "file not recognized: no ELF object, shared library, archive or linker script",
+                )
+                .at(Location::File(name.to_string())),
+            ),
+        }
+    }
+
+    /// Whether a file is of the link's machine; the first ELF file decides it.
+    fn fits(&mut self, name: FileName<'_>, bytes: &[u8]) -> bool {
+        let found = machine(bytes).and_then(crate::arch::machine::from_elf);
+        let wanted = *self.opened.machine.get_or_insert_with(|| found.unwrap_or(Machine::X86_64));
+        if found == Some(wanted) || self.config.diagnostics.no_warn_mismatch {
+            return true;
+        }
+        let what = match machine(bytes) {
+            Some((number, big)) => {
+                format!("it is for machine {number} ({}-endian)", if big { "big" } else { "little" })
+            }
+            None => "its ELF header is cut short".to_string(),
+        };
+        self.report(wrong_machine(name, &what, Some(wanted)));
+        false
+    }
+
+    fn push(&mut self, name: FileName<'a>, bytes: &'a [u8], state: &InputState, shared: bool) -> u32 {
+        let index = self.opened.files.len() as u32;
+        self.opened.files.push(Candidate {
+            name,
+            bytes,
+            shared,
+            as_needed: state.as_needed,
+            just_symbols: state.just_symbols,
+            hide_symbols: false,
+        });
+        index
+    }
+
+    fn object(&mut self, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
+        if !self.fits(name, bytes) {
+            return;
+        }
+        let index = self.push(name, bytes, state, false);
+        if self.lib.is_none() {
+            self.opened.steps.push(Step::File(index));
+        }
+    }
+
+    fn binary(&mut self, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
+        let machine = *self.opened.machine.get_or_insert(Machine::X86_64);
+        let object = self.store.keep(binary::wrap(name.path, bytes, machine));
+        self.object(name, object, state);
+    }
+
+    fn shared(
+        &mut self,
+        path: &Path,
+        name: FileName<'a>,
+        bytes: &'a [u8],
+        state: &InputState,
+        argument: &str,
+    ) {
+        if !self.fits(name, bytes) {
+            return;
+        }
+        if self.config.static_link || self.config.is_relocatable() {
+            self.report(
+                Diagnostic::error(Code::UnsupportedInput, "attempted static link of a shared library")
+                    .at(Location::File(name.to_string()))
+                    .note(format!("named by {argument}")),
+            );
+            return;
+        }
+        if !self.seen_libraries.insert(path.to_path_buf()) {
+            return;
+        }
+        let index = self.push(name, bytes, state, true);
+        self.opened.steps.push(Step::File(index));
+    }
+
+    fn archive(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
+        let members = match archive::members(path, bytes, self.source, self.store) {
+            Ok(members) => members,
+            Err(what) => {
+                return self.report(
+                    Diagnostic::error(Code::MalformedInput, what).at(Location::File(name.to_string())),
+                );
+            }
+        };
+        let first = self.opened.files.len() as u32;
+        let hide = self.is_excluded(path);
+        for member in members {
+            let name = FileName { path: name.path, member: Some(member.name) };
+            match file_kind(member.bytes) {
+                FileKind::Object => {
+                    if self.fits(name, member.bytes) {
+                        let index = self.push(name, member.bytes, state, false);
+                        self.opened.files[index as usize].hide_symbols = hide;
+                    }
+                }
+                FileKind::Bitcode => self.report(lto_only(name)),
+                // Archives may hold anything (documentation, shared libraries); what is no object
+                // defines nothing.
+                _ => {}
+            }
+        }
+        let range = first..self.opened.files.len() as u32;
+        if state.whole_archive {
+            self.opened.steps.extend(range.map(Step::File));
+        } else if self.lib.is_none() {
+            self.opened.steps.push(Step::Members(range));
+        }
+    }
+
+    /// `--exclude-libs`: by file name, with or without `lib` and `.a`.
+    fn is_excluded(&self, path: &Path) -> bool {
+        let file = path.file_name().map_or(&b""[..], |name| name.as_encoded_bytes());
+        let stem = file.strip_prefix(b"lib").and_then(|rest| rest.strip_suffix(b".a"));
+        self.config
+            .symbols
+            .exclude_libs
+            .iter()
+            .any(|name| name == b"ALL" || name == file || stem == Some(name.as_slice()))
+    }
+
+    fn script(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
+        if self.depth >= MAX_SCRIPT_DEPTH {
+            return self.report(
+                Diagnostic::error(Code::ScriptError, "scripts name each other without end")
+                    .at(Location::File(name.to_string())),
+            );
+        }
+        let (source, directories) = (self.source, &self.directories);
+        let mut include = |name: &str, _: &str| read_include(source, directories, name);
+        let script = match parse_script(self.sources, name.path, bytes, &mut include) {
+            Ok(script) => script,
+            Err(diagnostics) => return diagnostics.into_iter().for_each(|found| self.report(found)),
+        };
+        self.depth += 1;
+        for command in &script.commands {
+            match command {
+                Command::Input(files) => self.script_files(path, files, state),
+                Command::Group(files) => {
+                    let step = self.open_group();
+                    self.script_files(path, files, state);
+                    self.close_group(step);
+                }
+                Command::SearchDir(directory) => {
+                    let directory = String::from_utf8_lossy(&directory.bytes).into_owned();
+                    self.directories.push(self.in_sysroot(&directory));
+                }
+                _ => {}
+            }
+        }
+        self.depth -= 1;
+        self.opened.scripts.push(script);
+    }
+
+    fn in_sysroot(&self, directory: &str) -> PathBuf {
+        match (directory.strip_prefix('='), &self.config.search.sysroot) {
+            (Some(rest), Some(root)) => root.join(rest.trim_start_matches('/')),
+            (Some(rest), None) => rest.into(),
+            (None, _) => directory.into(),
+        }
+    }
+
+    fn script_files(&mut self, script: &Path, files: &[InputFile], state: &InputState) {
+        for file in files {
+            let state = InputState { as_needed: state.as_needed || file.as_needed, ..*state };
+            let text = file.name.text().into_owned();
+            if file.library {
+                let spec = InputSpec {
+                    source: Named::Library(file.name.bytes.to_vec()),
+                    state,
+                    argument: format!("-l{text}"),
+                };
+                match file.name.bytes.strip_prefix(b":") {
+                    Some(exact) => self.library(exact, true, &spec),
+                    None => self.library(&file.name.bytes, false, &spec),
+                }
+                continue;
+            }
+            let Some(path) = self.find_script_file(script, &text) else {
+                self.report(
+                    Diagnostic::error(
+                        Code::CannotOpen,
+                        format!("cannot find {text}: No such file or directory"),
+                    )
+                    .at(self.sources.location(file.name.span)),
+                );
+                continue;
+            };
+            match self.source.read(&path) {
+                Ok(bytes) => {
+                    let bytes = self.store.keep_file(bytes);
+                    self.file(&path, bytes, &state, &text);
+                }
+                Err(error) => self.cannot_open(&text, &path, &error),
+            }
+        }
+    }
+
+    /// `=path` and absolute paths of scripts inside the sysroot count from the sysroot; relative
+    /// names are looked for beside the script, in the current directory, then where libraries are.
+    fn find_script_file(&self, script: &Path, text: &str) -> Option<PathBuf> {
+        let sysroot = self.config.search.sysroot.as_deref();
+        if text.starts_with('=') {
+            return Some(self.in_sysroot(text));
+        }
+        if text.starts_with('/') {
+            if let Some(root) = sysroot
+                && script.starts_with(root)
+            {
+                return Some(root.join(text.trim_start_matches('/')));
+            }
+            return Some(text.into());
+        }
+        let beside = script.parent().unwrap_or(Path::new("")).join(text);
+        std::iter::once(PathBuf::from(text))
+            .chain(std::iter::once(beside))
+            .chain(self.search_directories().into_iter().map(|directory| directory.join(text)))
+            .find(|path| self.source.exists(path))
+    }
+}
+
+fn lto_only(name: FileName<'_>) -> Diagnostic {
+    Diagnostic::error(Code::LtoInput, "the file holds only the compiler's intermediate code (LTO)")
+        .at(Location::File(name.to_string()))
+        .help("compile it with -fno-lto, or with -ffat-lto-objects")
+}
+
+fn wrong_machine(name: FileName<'_>, what: &str, wanted: Option<Machine>) -> Diagnostic {
+    let diagnostic = Diagnostic::error(Code::WrongMachine, format!("incompatible file: {what}"))
+        .at(Location::File(name.to_string()));
+    match wanted {
+        Some(machine) => {
+            diagnostic.note(format!("the link is for {}", crate::arch::machine::describe(machine)))
+        }
+        None => diagnostic,
+    }
+}
+
+/// The text of an `INCLUDE`d script: as named, or in the first directory that has it.
+pub fn read_include(
+    source: &dyn InputSource,
+    directories: &[PathBuf],
+    name: &str,
+) -> Result<(String, Vec<u8>), String> {
+    let candidates =
+        std::iter::once(PathBuf::from(name)).chain(directories.iter().map(|directory| directory.join(name)));
+    for candidate in candidates {
+        if source.exists(&candidate) {
+            let bytes = source.read(&candidate).map_err(|error| error.to_string())?;
+            return Ok((candidate.to_string_lossy().into_owned(), bytes.to_vec()));
+        }
+    }
+    Err("No such file or directory".into())
+}

@@ -1,0 +1,223 @@
+//! From opened files to symbol tables: every name becomes a global.
+//!
+//! All candidates are parsed, archive members that may never be extracted too: their symbols are
+//! what the search for definitions looks at. Files are taken in batches whose size depends on
+//! their number only; each batch hashes its names into lists by shard (see
+//! [`crate::symbols::intern`]), so no lock is taken and ids do not depend on threads.
+
+use super::open_inputs::Candidate;
+use crate::arch::Target;
+use crate::cli::Config;
+use crate::diag::{Code, Diagnostic, Location, Sink};
+use crate::ids::SymbolId;
+use crate::input::object::VersionedSymbol;
+use crate::input::object::{FileName, Malformed};
+use crate::input::{InputStore, ObjectFile, SharedFile};
+use crate::symbols::intern::{Batch, HashedName, Interner};
+use rayon::prelude::*;
+use std::path::Path;
+
+/// A parsed candidate.
+pub enum Parsed<'a, T: Target> {
+    /// A relocatable object.
+    Object(ObjectFile<'a, T::E>),
+    /// A shared library.
+    Shared(SharedFile<'a, T::E>),
+    /// Broken; reported.
+    Broken,
+}
+
+/// All candidates with their globals, and the map of names.
+pub struct ParsedInputs<'a, T: Target> {
+    /// As in [`super::open_inputs::Opened::files`].
+    pub files: Vec<Parsed<'a, T>>,
+    /// Names to globals.
+    pub interner: Interner<'a>,
+    /// Name of each global.
+    pub names: Vec<&'a [u8]>,
+}
+
+/// At most this many batches: enough for any number of threads, few enough that a batch's lists
+/// stay long.
+const BATCHES: usize = 128;
+
+/// Parses all candidates.
+pub fn run<'a, T: Target>(
+    config: &Config,
+    candidates: &[Candidate<'a>],
+    store: &'a InputStore,
+    sink: &Sink,
+) -> ParsedInputs<'a, T> {
+    let size = candidates.len().div_ceil(BATCHES).max(1);
+    let wrap = Wrap::new(config, store);
+    let (mut files, batches): (Vec<Vec<Parsed<'a, T>>>, Vec<Batch<'a>>) = candidates
+        .par_chunks(size)
+        .enumerate()
+        .map(|(number, chunk)| {
+            let mut batch = Batch::default();
+            let files = chunk
+                .iter()
+                .enumerate()
+                .map(|(index, candidate)| {
+                    parse_one::<T>(candidate, &wrap, &mut batch).unwrap_or_else(|malformed| {
+                        report(sink, candidate.name, &malformed, (number * size + index) as u32);
+                        Parsed::Broken
+                    })
+                })
+                .collect();
+            (files, batch)
+        })
+        .unzip();
+    let (interner, ids, names) = Interner::build(&batches);
+    files.par_iter_mut().zip(ids).for_each(|(files, ids)| hand_out(files, &ids));
+    ParsedInputs { files: files.into_iter().flatten().collect(), interner, names }
+}
+
+fn report(sink: &Sink, name: FileName<'_>, malformed: &Malformed, order: u32) {
+    sink.report(
+        Diagnostic::error(Code::MalformedInput, malformed.what.clone())
+            .at(Location::File(name.to_string()))
+            .note(format!("at offset {:#x} of the file", malformed.offset))
+            .ordered(order, 0, malformed.offset),
+    );
+}
+
+fn parse_one<'a, T: Target>(
+    candidate: &Candidate<'a>,
+    wrap: &Wrap<'a>,
+    batch: &mut Batch<'a>,
+) -> Result<Parsed<'a, T>, Malformed> {
+    if candidate.shared {
+        let found_as = match Path::new(candidate.name.path).file_name() {
+            Some(name) => name.as_encoded_bytes(),
+            None => candidate.name.path.as_bytes(),
+        };
+        let mut shared = SharedFile::parse(candidate.name, candidate.bytes, found_as)?;
+        shared.as_needed = candidate.as_needed;
+        push_shared_names(&mut shared, batch);
+        return Ok(Parsed::Shared(shared));
+    }
+    let mut object = ObjectFile::parse(candidate.name, candidate.bytes)?;
+    object.hide_symbols = candidate.hide_symbols;
+    if candidate.just_symbols {
+        object.just_symbols = true;
+        object.headers = &[];
+    }
+    push_object_names(&mut object, wrap, batch)?;
+    Ok(Parsed::Object(object))
+}
+
+/// Pushes the names of an object's globals. Until the ids are known, `globals` holds slots.
+fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
+    object: &mut ObjectFile<'a, E>,
+    wrap: &Wrap<'a>,
+    batch: &mut Batch<'a>,
+) -> Result<(), Malformed> {
+    let first = object.first_global as usize;
+    let mut globals = Vec::with_capacity(object.symbols.len() - first);
+    for (index, symbol) in object.symbols.iter().enumerate().skip(first) {
+        let start = symbol.st_name.get() as usize;
+        let rest = object.symbol_names.get(start..).unwrap_or(&[]);
+        // One search finds the end and a version.
+        let name = match memchr::memchr2(0, b'@', rest) {
+            Some(end) if rest[end] == 0 => &rest[..end],
+            Some(at) => {
+                let end = memchr::memchr(0, &rest[at..]).ok_or_else(|| unterminated(index, start))?;
+                versioned_name(object, index as u32, &rest[..at + end], at)
+            }
+            None => return Err(unterminated(index, start)),
+        };
+        if name == b"__gnu_lto_slim" {
+            return Err(Malformed::at(
+                0,
+                "the file holds only the compiler's intermediate code (LTO); compile it with -fno-lto, or with -ffat-lto-objects",
+            ));
+        }
+        let name = if symbol.is_undefined() { wrap.reference(name) } else { name };
+        globals.push(SymbolId(batch.push(HashedName::new(name))));
+    }
+    object.globals = globals;
+    Ok(())
+}
+
+fn unterminated(symbol: usize, offset: usize) -> Malformed {
+    Malformed::at(
+        offset as u64,
+        format!("the name of symbol {symbol} at offset {offset:#x} of the string table does not end"),
+    )
+}
+
+/// Notes the version of `name@VERSION` or `name@@VERSION`, and gives the name to intern: the plain
+/// one for a default version, the whole one otherwise.
+fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
+    object: &mut ObjectFile<'a, E>,
+    symbol: u32,
+    whole: &'a [u8],
+    at: usize,
+) -> &'a [u8] {
+    let default = whole[at..].starts_with(b"@@");
+    let version = &whole[at + 1 + usize::from(default)..];
+    if version.is_empty() || at == 0 {
+        return whole;
+    }
+    object.versioned.push(VersionedSymbol { symbol, version, default });
+    if default { &whole[..at] } else { whole }
+}
+
+/// Pushes the names of a library's symbols. A symbol whose version is hidden is bound only by
+/// references that name the version: `bind_versioned_references` does that.
+fn push_shared_names<'a, E: zerocopy::byteorder::ByteOrder>(
+    shared: &mut SharedFile<'a, E>,
+    batch: &mut Batch<'a>,
+) {
+    let mut globals = Vec::with_capacity(shared.symbols.len());
+    for (index, symbol) in shared.symbols.iter().enumerate() {
+        let version = shared.symbol_version(index);
+        let name = shared.symbol_name(index);
+        let reachable = !symbol.is_local()
+            && !name.is_empty()
+            && (symbol.is_undefined() || (!version.hidden && version.index != 0));
+        globals.push(if reachable { SymbolId(batch.push(HashedName::new(name))) } else { SymbolId::NONE });
+    }
+    shared.globals = globals;
+}
+
+/// Replaces slots by ids.
+fn hand_out<T: Target>(files: &mut [Parsed<'_, T>], ids: &[SymbolId]) {
+    for file in files {
+        let globals = match file {
+            Parsed::Object(object) => &mut object.globals,
+            Parsed::Shared(shared) => &mut shared.globals,
+            Parsed::Broken => continue,
+        };
+        for global in globals {
+            if global.is_some() {
+                *global = ids[global.index()];
+            }
+        }
+    }
+}
+
+/// `--wrap`: a reference to `foo` means `__wrap_foo`, one to `__real_foo` means `foo`.
+struct Wrap<'a> {
+    names: Vec<(Vec<u8>, &'a [u8])>,
+}
+
+impl<'a> Wrap<'a> {
+    fn new(config: &Config, store: &'a InputStore) -> Self {
+        let mut names = Vec::new();
+        for name in &config.symbols.wrap {
+            names.push((name.clone(), store.keep([b"__wrap_", &name[..]].concat())));
+            names.push(([b"__real_", &name[..]].concat(), store.keep(name.clone())));
+        }
+        Wrap { names }
+    }
+
+    #[inline]
+    fn reference(&self, name: &'a [u8]) -> &'a [u8] {
+        if self.names.is_empty() {
+            return name;
+        }
+        self.names.iter().find(|(from, _)| from == name).map_or(name, |(_, to)| to)
+    }
+}

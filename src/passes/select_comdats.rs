@@ -1,0 +1,211 @@
+//! Which copy of each COMDAT group prevails.
+//!
+//! Groups are chosen after archive extraction and before definitions: the first file in link order
+//! wins, as a minimum over keys, so that objects can be looked at in any order. All members of
+//! the losers are discarded, whatever their own lists say. `.gnu.linkonce.*` sections, the
+//! older form, are groups of one, signed by the section's name; `.gnu.linkonce.t.NAME` also gives
+//! way to a group NAME.
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location, Sink};
+use crate::ids::FileId;
+use crate::input::ObjectFile;
+use crate::input::group::{Group, groups};
+use crate::link::{SectionTable, state};
+use crate::symbols::Interner;
+use hashbrown::HashMap;
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The groups of all objects, and who won.
+#[derive(Default)]
+pub struct GroupTable<'a> {
+    /// By [`FileId`]: the groups of that object.
+    pub by_file: Vec<Vec<GroupEntry<'a>>>,
+    /// By [`FileId`], then by section header index: 1 + the row of its group in `by_file`, 0 if it
+    /// is in none. Empty for objects without groups.
+    group_of: Vec<Vec<u32>>,
+}
+
+/// A group with its fate.
+#[derive(Clone, Debug)]
+pub struct GroupEntry<'a> {
+    /// The group.
+    pub group: Group<'a>,
+    /// File of the group that prevails: the own file if this one does.
+    pub prevailing: FileId,
+    /// Whether this group is discarded.
+    pub discarded: bool,
+}
+
+impl<'a> GroupTable<'a> {
+    /// The group that a section (by header index) is a member of.
+    pub fn of_section(&self, file: FileId, section: u32) -> Option<&GroupEntry<'a>> {
+        let row = *self.group_of.get(file.index())?.get(section as usize)?;
+        self.by_file[file.index()].get(row.checked_sub(1)? as usize)
+    }
+}
+
+/// Reads all groups, picks the prevailing ones and discards the members of the others.
+pub fn run<'a, T: Target>(
+    objects: &[ObjectFile<'a, T::E>],
+    interner: &Interner<'a>,
+    global_count: usize,
+    sections: &SectionTable,
+    sink: &Sink,
+) -> GroupTable<'a> {
+    let owners: Vec<AtomicU64> = (0..global_count).map(|_| AtomicU64::new(u64::MAX)).collect();
+    let found: Vec<Vec<(Group<'a>, Option<u32>)>> = objects
+        .par_iter()
+        .map(|object| {
+            let (groups, findings) = groups(object);
+            for what in findings {
+                sink.report(
+                    Diagnostic::error(Code::MalformedGroup, what)
+                        .at(Location::File(object.name.to_string()))
+                        .ordered(object.id.0, 0, 0),
+                );
+            }
+            groups.into_iter().map(|group| claim(object, group, interner, &owners)).collect()
+        })
+        .collect();
+    let local_owners = claim_by_local_signatures(&found);
+    let by_file: Vec<Vec<GroupEntry<'a>>> = found
+        .into_par_iter()
+        .enumerate()
+        .map(|(file, groups)| {
+            let file = FileId::from_index(file);
+            groups
+                .into_iter()
+                .map(|(group, global)| {
+                    let owner = match global {
+                        _ if !group.is_comdat() => key(file, group.section),
+                        Some(global) => owners[global as usize].load(Ordering::Relaxed),
+                        None => local_owners[group.signature],
+                    };
+                    settle(&objects[file.index()], group, owner, sections)
+                })
+                .collect()
+        })
+        .collect();
+    let group_of = by_file
+        .par_iter()
+        .zip(objects)
+        .map(|(entries, object)| rows_by_section(entries, object.headers.len()))
+        .collect();
+    let table = GroupTable { by_file, group_of };
+    discard_linkonce(objects, interner, &owners, sections);
+    table
+}
+
+fn rows_by_section(entries: &[GroupEntry<'_>], sections: usize) -> Vec<u32> {
+    if entries.is_empty() {
+        return Vec::new();
+    }
+    let mut rows = vec![0; sections];
+    for (row, entry) in entries.iter().enumerate() {
+        for &member in &entry.group.members {
+            rows[member as usize] = row as u32 + 1;
+        }
+    }
+    rows
+}
+
+fn key(file: FileId, section: u32) -> u64 {
+    u64::from(file.0) << 32 | u64::from(section)
+}
+
+/// Claims the signature's row. A signature that no global has is claimed later, by name.
+fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'a, E>,
+    group: Group<'a>,
+    interner: &Interner<'a>,
+    owners: &[AtomicU64],
+) -> (Group<'a>, Option<u32>) {
+    if !group.is_comdat() {
+        return (group, None);
+    }
+    let id = if group.signature_symbol >= object.first_global
+        && group.signature == object.symbol_name(group.signature_symbol as usize)
+        && !group.signature.contains(&b'@')
+        && !object.symbols[group.signature_symbol as usize].is_undefined()
+    {
+        Some(object.symbol_id(group.signature_symbol))
+    } else {
+        // Undefined signatures may have been renamed by --wrap: the name decides.
+        interner.get(group.signature)
+    };
+    let Some(id) = id else { return (group, None) };
+    owners[id.index()].fetch_min(key(object.id, group.section), Ordering::Relaxed);
+    (group, Some(id.0))
+}
+
+fn claim_by_local_signatures<'a>(found: &[Vec<(Group<'a>, Option<u32>)>]) -> HashMap<&'a [u8], u64> {
+    let mut owners = HashMap::new();
+    for (file, groups) in found.iter().enumerate() {
+        for (group, global) in groups {
+            if group.is_comdat() && global.is_none() {
+                owners.entry(group.signature).or_insert(key(FileId::from_index(file), group.section));
+            }
+        }
+    }
+    owners
+}
+
+fn settle<'a, E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'a, E>,
+    group: Group<'a>,
+    owner: u64,
+    sections: &SectionTable,
+) -> GroupEntry<'a> {
+    let prevailing = FileId((owner >> 32) as u32);
+    let discarded = owner != key(object.id, group.section);
+    if discarded {
+        for &member in &group.members {
+            discard(object, member, sections);
+        }
+    }
+    GroupEntry { group, prevailing, discarded }
+}
+
+fn discard<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    member: u32,
+    sections: &SectionTable,
+) {
+    let id = object.section_id(member);
+    sections.clear(id, state::ALIVE);
+    sections.set(id, state::DISCARDED_BY_GROUP);
+}
+
+const LINKONCE: &[u8] = b".gnu.linkonce.";
+
+fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
+    objects: &[ObjectFile<'_, E>],
+    interner: &Interner<'_>,
+    owners: &[AtomicU64],
+    sections: &SectionTable,
+) {
+    let found: Vec<Vec<u32>> = objects
+        .par_iter()
+        .map(|object| {
+            (1..object.headers.len() as u32)
+                .filter(|&index| object.section_name(index as usize).starts_with(LINKONCE))
+                .collect()
+        })
+        .collect();
+    let mut seen: HashMap<&[u8], FileId> = HashMap::new();
+    for (object, found) in objects.iter().zip(&found) {
+        for &index in found {
+            let name = object.section_name(index as usize);
+            let first = *seen.entry(name).or_insert(object.id);
+            let signature = name.strip_prefix(b".gnu.linkonce.t.");
+            let group = signature
+                .and_then(|signature| interner.get(signature))
+                .is_some_and(|id| owners[id.index()].load(Ordering::Relaxed) < key(object.id, 0));
+            if first != object.id || group {
+                discard(object, index, sections);
+            }
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Which definition of each global holds.
+//!
+//! By the gABI: a definition that is not weak beats a common block, that beats a weak definition,
+//! that beats a shared library's; among equals the first file in link order wins. The choice is a
+//! minimum over packed keys (rank, file, symbol), which does not depend on the order in which
+//! objects are looked at, so all of them are looked at at once. Symbols in discarded sections
+//! define nothing.
+
+use crate::arch::Target;
+use crate::diag::demangle::demangle;
+use crate::diag::{Code, Diagnostic, Sink};
+use crate::elf::consts as elf;
+use crate::ids::{FileId, SectionId, SharedId, SymbolId};
+use crate::input::object::SymbolPlace;
+use crate::input::{ObjectFile, SharedFile};
+use crate::link::{SectionTable, state};
+use crate::symbols::{Definition, flag};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+const RANK_STRONG: u64 = 1;
+const RANK_COMMON: u64 = 2;
+const RANK_WEAK: u64 = 3;
+const RANK_SHARED: u64 = 4;
+const NOTHING: u64 = u64::MAX;
+/// Bits of a key that number the file; objects and libraries beyond that are refused on loading.
+const FILE_BITS: u32 = 24;
+
+/// What the pass settles.
+pub struct Selected {
+    /// Definition of each global.
+    pub definitions: Vec<Definition>,
+    /// Visibility of each global (`STV_*`).
+    pub visibility: Vec<u8>,
+    /// Flags of all symbols, those of [`flag`] that references and definitions show.
+    pub flags: Vec<AtomicU32>,
+    /// Common blocks that are allocated, by global, with the size and alignment (bytes) that all
+    /// their declarations need.
+    pub commons: Vec<CommonBlock>,
+}
+
+/// One common block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CommonBlock {
+    /// The symbol.
+    pub symbol: SymbolId,
+    /// Size in bytes.
+    pub size: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    /// The object whose declaration is the definition.
+    pub file: FileId,
+    /// The synthetic section that it is allocated in; none under `-r`.
+    pub section: SectionId,
+    /// Offset in that section, in bytes.
+    pub offset: u64,
+}
+
+/// Selects definitions and reports duplicates (unless they are allowed).
+pub fn run<T: Target>(
+    objects: &[ObjectFile<'_, T::E>],
+    shared: &[SharedFile<'_, T::E>],
+    sections: &SectionTable,
+    names: &[&[u8]],
+    symbol_count: usize,
+    allow_duplicates: bool,
+    sink: &Sink,
+) -> Selected {
+    assert!(objects.len() < 1 << FILE_BITS && shared.len() < 1 << FILE_BITS, "fewer than 2^24 files");
+    let best: Vec<AtomicU64> = (0..names.len()).into_par_iter().map(|_| AtomicU64::new(NOTHING)).collect();
+    let visibility: Vec<AtomicU8> =
+        (0..names.len()).into_par_iter().map(|_| AtomicU8::new(VISIBILITY_DEFAULT)).collect();
+    let flags: Vec<AtomicU32> = (0..symbol_count).into_par_iter().map(|_| AtomicU32::new(0)).collect();
+    let commons: Vec<Vec<u32>> =
+        objects.par_iter().map(|object| offer_object(object, sections, &best, &visibility, &flags)).collect();
+    shared.par_iter().for_each(|library| offer_shared(library, &best, &flags));
+    if !allow_duplicates {
+        report_duplicates(objects, sections, names, &best, sink);
+    }
+    let mut definitions: Vec<Definition> = best.into_par_iter().map(|key| unpack(key.into_inner())).collect();
+    let commons = join_commons(objects, &commons, &mut definitions);
+    let visibility = visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect();
+    Selected { definitions, visibility, flags, commons }
+}
+
+fn pack(rank: u64, file: u32, symbol: u32) -> u64 {
+    rank << 56 | u64::from(file) << 32 | u64::from(symbol)
+}
+
+fn unpack(key: u64) -> Definition {
+    let (file, symbol) = ((key >> 32) as u32 & ((1 << FILE_BITS) - 1), key as u32);
+    match key >> 56 {
+        RANK_SHARED => Definition::Shared { library: SharedId(file), symbol },
+        RANK_STRONG..=RANK_WEAK => Definition::Object { file: FileId(file), symbol },
+        _ => Definition::Undefined,
+    }
+}
+
+const VISIBILITY_DEFAULT: u8 = 3;
+
+/// Most constraining first: internal, hidden, protected, default.
+fn to_rank(visibility: u8) -> u8 {
+    visibility.wrapping_sub(1) & 3
+}
+
+fn from_rank(rank: u8) -> u8 {
+    rank.wrapping_add(1) & 3
+}
+
+/// Whether the symbol of an object defines something, and with which rank.
+#[inline]
+fn rank_of<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    index: usize,
+    sections: &SectionTable,
+) -> Option<u64> {
+    let symbol = &object.symbols[index];
+    match object.symbol_place(index) {
+        SymbolPlace::Undefined => None,
+        SymbolPlace::Common => Some(RANK_COMMON),
+        SymbolPlace::Section(section)
+            if sections.is(object.section_id(section), state::DISCARDED_BY_GROUP) =>
+        {
+            None
+        }
+        _ if symbol.is_weak() => Some(RANK_WEAK),
+        _ => Some(RANK_STRONG),
+    }
+}
+
+fn set(flags: &AtomicU32, bits: u32) {
+    if flags.load(Ordering::Relaxed) & bits != bits {
+        flags.fetch_or(bits, Ordering::Relaxed);
+    }
+}
+
+/// Offers an object's definitions; gives back the indices of its common symbols.
+fn offer_object<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    sections: &SectionTable,
+    best: &[AtomicU64],
+    visibility: &[AtomicU8],
+    flags: &[AtomicU32],
+) -> Vec<u32> {
+    let mut commons = Vec::new();
+    let first = object.first_global as usize;
+    for (offset, &id) in object.globals.iter().enumerate() {
+        let index = first + offset;
+        let symbol = &object.symbols[index];
+        let mut bits = flag::IN_OBJECT;
+        if symbol.visibility() != elf::STV_DEFAULT {
+            visibility[id.index()].fetch_min(to_rank(symbol.visibility()), Ordering::Relaxed);
+        }
+        match rank_of(object, index, sections) {
+            Some(rank) => {
+                if rank == RANK_COMMON {
+                    commons.push(index as u32);
+                }
+                let key = pack(rank, object.id.0, index as u32);
+                let best = &best[id.index()];
+                if key < best.load(Ordering::Relaxed) {
+                    best.fetch_min(key, Ordering::Relaxed);
+                }
+            }
+            None if !symbol.is_weak() => bits |= flag::STRONG_REFERENCE,
+            None => {}
+        }
+        set(&flags[id.index()], bits);
+    }
+    commons
+}
+
+fn offer_shared<E: zerocopy::byteorder::ByteOrder>(
+    library: &SharedFile<'_, E>,
+    best: &[AtomicU64],
+    flags: &[AtomicU32],
+) {
+    for (index, (symbol, &id)) in library.symbols.iter().zip(&library.globals).enumerate() {
+        if !id.is_some() {
+            continue;
+        }
+        set(&flags[id.index()], flag::IN_SHARED);
+        if !symbol.is_undefined() {
+            let key = pack(RANK_SHARED, library.id.0, index as u32);
+            best[id.index()].fetch_min(key, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The largest declaration of a common block becomes its definition (the first among equals).
+fn join_commons<E: zerocopy::byteorder::ByteOrder>(
+    objects: &[ObjectFile<'_, E>],
+    commons: &[Vec<u32>],
+    definitions: &mut [Definition],
+) -> Vec<CommonBlock> {
+    let mut blocks: indexmap::IndexMap<SymbolId, CommonBlock, foldhash::fast::FixedState> =
+        indexmap::IndexMap::default();
+    for (object, commons) in objects.iter().zip(commons) {
+        for &index in commons {
+            let id = object.symbol_id(index);
+            let Definition::Object { file, symbol } = definitions[id.index()] else { continue };
+            if !matches!(objects[file.index()].symbol_place(symbol as usize), SymbolPlace::Common) {
+                continue;
+            }
+            let declared = &object.symbols[index as usize];
+            let align = declared.st_value.get();
+            let align = if align.is_power_of_two() { align } else { 1 };
+            let size = declared.st_size.get();
+            let block = blocks.entry(id).or_insert(CommonBlock {
+                symbol: id,
+                size: 0,
+                align: 1,
+                file: object.id,
+                section: SectionId::NONE,
+                offset: 0,
+            });
+            block.align = block.align.max(align);
+            if size > block.size || block.size == 0 {
+                block.size = size;
+                block.file = object.id;
+                definitions[id.index()] = Definition::Object { file: object.id, symbol: index };
+            }
+        }
+    }
+    let mut blocks: Vec<CommonBlock> = blocks.into_values().collect();
+    blocks.sort_unstable_by_key(|block| block.symbol);
+    blocks
+}
+
+/// A strong definition that is not the selected one clashes with it, if that is strong too.
+fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
+    objects: &[ObjectFile<'_, E>],
+    sections: &SectionTable,
+    names: &[&[u8]],
+    best: &[AtomicU64],
+    sink: &Sink,
+) {
+    let mut clashes: Vec<(SymbolId, FileId, u32)> = objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            object.globals.iter().enumerate().filter_map(move |(offset, &id)| {
+                let index = object.first_global as usize + offset;
+                let winner = best[id.index()].load(Ordering::Relaxed);
+                let own = pack(RANK_STRONG, object.id.0, index as u32);
+                (winner >> 56 == RANK_STRONG
+                    && winner != own
+                    && rank_of(object, index, sections) == Some(RANK_STRONG)
+                    && !same_absolute(objects, winner, object, index))
+                .then_some((id, object.id, index as u32))
+            })
+        })
+        .collect();
+    clashes
+        .sort_unstable_by_key(|&(id, file, index)| (best[id.index()].load(Ordering::Relaxed), file, index));
+    for group in clashes.chunk_by(|a, b| a.0 == b.0) {
+        let id = group[0].0;
+        let winner = best[id.index()].load(Ordering::Relaxed);
+        let Definition::Object { file, symbol } = unpack(winner) else { continue };
+        let mut diagnostic = Diagnostic::error(
+            Code::DuplicateSymbol,
+            format!("duplicate symbol: {}", demangle(names[id.index()])),
+        )
+        .note(format!("defined at {}", place(&objects[file.index()], symbol as usize)))
+        .ordered(file.0, 0, symbol.into());
+        for &(_, file, index) in group {
+            diagnostic =
+                diagnostic.note(format!("defined at {}", place(&objects[file.index()], index as usize)));
+        }
+        sink.report_recoverable(
+            diagnostic.help("--allow-multiple-definition (-z muldefs) takes the first of them"),
+        );
+    }
+}
+
+/// Two absolute symbols of one value do not clash.
+fn same_absolute<E: zerocopy::byteorder::ByteOrder>(
+    objects: &[ObjectFile<'_, E>],
+    winner: u64,
+    object: &ObjectFile<'_, E>,
+    index: usize,
+) -> bool {
+    let Definition::Object { file, symbol } = unpack(winner) else { return false };
+    let other = &objects[file.index()];
+    object.symbol_place(index) == SymbolPlace::Absolute
+        && other.symbol_place(symbol as usize) == SymbolPlace::Absolute
+        && object.symbols[index].st_value.get() == other.symbols[symbol as usize].st_value.get()
+}
+
+fn place<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> String {
+    match object.symbol_place(index) {
+        SymbolPlace::Section(section) => format!(
+            "{}:({}+{:#x})",
+            object.name,
+            object.section_name_lossy(section as usize),
+            object.symbols[index].st_value.get()
+        ),
+        _ => object.name.to_string(),
+    }
+}

@@ -1,0 +1,161 @@
+//! What each symbol is for the dynamic linker: imported, exported, or bound here.
+//!
+//! After this pass the flags of a symbol that later passes ask for (imported, function, TLS,
+//! absolute, …) are settled, for globals and for locals; only `LIVE` and the `NEEDS_*` bits are
+//! still added.
+
+use crate::arch::Target;
+use crate::cli::{OutputMode, Symbolic};
+use crate::elf::consts as elf;
+use crate::ids::SymbolId;
+use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
+use crate::link::{Link, SectionTable, state};
+use crate::symbols::{Definition, flag};
+use rayon::prelude::*;
+
+/// Settles the flags of all symbols.
+pub fn run<T: Target>(link: &Link<'_, T>) {
+    (0..link.symbols.global_count() as u32).into_par_iter().with_min_len(1024).for_each(|row| {
+        let id = SymbolId(row);
+        let bits = global_bits(link, id);
+        if bits != 0 {
+            link.symbols.set(id, bits);
+        }
+    });
+    link.objects.par_iter().for_each(|object| {
+        for index in 1..object.first_global {
+            let bits = definition_bits(object, index as usize, &link.sections);
+            if bits != 0 {
+                link.symbols.set(SymbolId(object.first_local + index), bits);
+            }
+        }
+    });
+}
+
+/// What the symbol's own definition says.
+#[inline]
+fn definition_bits<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    index: usize,
+    sections: &SectionTable,
+) -> u32 {
+    let Some(symbol) = object.symbols.get(index) else { return 0 };
+    let mut bits = type_bits(symbol.kind());
+    if symbol.kind() == elf::STT_GNU_IFUNC {
+        bits |= flag::IFUNC;
+    }
+    match object.symbol_place(index) {
+        SymbolPlace::Absolute => bits |= flag::ABSOLUTE,
+        SymbolPlace::Section(section) => {
+            let discarded = state::DISCARDED_BY_GROUP | state::DISCARDED_BY_SCRIPT;
+            let state =
+                sections.state[object.section_id(section).index()].load(std::sync::atomic::Ordering::Relaxed);
+            if state & discarded != 0 {
+                bits |= flag::DISCARDED;
+            }
+        }
+        _ => {}
+    }
+    bits
+}
+
+fn type_bits(kind: u8) -> u32 {
+    match kind {
+        elf::STT_FUNC | elf::STT_GNU_IFUNC => flag::FUNCTION,
+        elf::STT_TLS => flag::TLS,
+        _ => 0,
+    }
+}
+
+fn global_bits<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
+    let flags = link.symbols.flags(id);
+    let visibility = link.symbols.visibility[id.index()];
+    match link.symbols.definition(id) {
+        Definition::Undefined => undefined_bits(link, id, flags, visibility),
+        Definition::Shared { library, symbol } => {
+            let library = &link.shared[library.index()];
+            flag::IMPORTED | type_bits(library.symbols[symbol as usize].kind())
+        }
+        Definition::Object { file, symbol } => {
+            let object = &link.objects[file.index()];
+            let bits = definition_bits(object, symbol as usize, &link.sections);
+            let unique = object.symbols[symbol as usize].binding() == elf::STB_GNU_UNIQUE;
+            bits | export_bits(link, id, bits | flags, visibility, object.hide_symbols, unique)
+        }
+        Definition::Linker(row) => {
+            let hidden = link.linker_symbols[row as usize].hidden;
+            export_bits(link, id, flags, visibility, hidden, false)
+        }
+    }
+}
+
+/// An undefined symbol is the dynamic linker's business if there will be one; otherwise a weak one
+/// is 0, and any other has been or will be reported.
+fn undefined_bits<T: Target>(link: &Link<'_, T>, id: SymbolId, flags: u32, visibility: u8) -> u32 {
+    if flags & flag::IN_OBJECT == 0 {
+        return 0;
+    }
+    let weak = flags & flag::STRONG_REFERENCE == 0;
+    let may_be_imported =
+        link.is_dynamic() && visibility == elf::STV_DEFAULT && link.symbols.versions[id.index()] != 0;
+    let imported = may_be_imported
+        && match link.config.mode {
+            OutputMode::Shared => link.config.undefined.dynamic_undefined_weak != Some(false) || !weak,
+            _ => !weak || link.config.undefined.dynamic_undefined_weak.unwrap_or(!link.shared.is_empty()),
+        };
+    let mut bits = if weak { flag::UNDEFINED_WEAK } else { 0 };
+    if imported {
+        bits |= flag::IMPORTED;
+    } else if weak {
+        bits |= flag::ABSOLUTE;
+    }
+    bits
+}
+
+/// Whether a definition of this output is visible to other modules, and whether they may take its
+/// place.
+fn export_bits<T: Target>(
+    link: &Link<'_, T>,
+    id: SymbolId,
+    flags: u32,
+    visibility: u8,
+    hidden: bool,
+    unique: bool,
+) -> u32 {
+    let version = link.symbols.versions[id.index()];
+    if !link.is_dynamic()
+        || hidden
+        || flags & flag::DISCARDED != 0
+        || matches!(visibility, elf::STV_HIDDEN | elf::STV_INTERNAL)
+        || version == elf::VER_NDX_LOCAL
+    {
+        return 0;
+    }
+    let listed = link.dynamic_list.as_ref().is_some_and(|list| list.contains(link.symbols.names[id.index()]));
+    let symbols = &link.config.symbols;
+    let exported = match link.config.mode {
+        OutputMode::Shared => true,
+        _ => symbols.export_dynamic || flags & flag::IN_SHARED != 0 || listed || unique,
+    };
+    if !exported {
+        return 0;
+    }
+    let mut bits = flag::EXPORTED;
+    if visibility == elf::STV_PROTECTED {
+        return bits | flag::PROTECTED;
+    }
+    let function = flags & flag::FUNCTION != 0;
+    let weak = link.is_weak_definition(id);
+    let symbolic = match symbols.symbolic {
+        Symbolic::No => link.dynamic_list_is_exclusive,
+        Symbolic::All => true,
+        Symbolic::Functions => function,
+        Symbolic::NonWeak => !weak,
+        Symbolic::NonWeakFunctions => function && !weak,
+    };
+    if link.config.mode == OutputMode::Shared && (!symbolic || listed || unique) {
+        bits |= flag::IMPORTED;
+    }
+    bits
+}

@@ -1,0 +1,511 @@
+//! Linker scripts as typed trees.
+//!
+//! The tree says what the text says, in its order, and nothing about what it means: sections,
+//! symbols and files are names here. Included files are already in place. Everything that a later
+//! pass may have to complain about carries a [`Span`].
+
+use super::expr::Expr;
+use super::source::Span;
+
+/// A name as written: bytes, quotes removed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Name {
+    /// The bytes, without quotes.
+    pub bytes: Box<[u8]>,
+    /// Where it stands, quotes included.
+    pub span: Span,
+}
+
+impl Name {
+    /// The name as text, for messages.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+}
+
+/// A whole script.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Script {
+    /// What it says, in order.
+    pub commands: Vec<Command>,
+}
+
+/// One command at the top of a script.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// `SECTIONS { … }`. There may be several; they stand one after another.
+    Sections(Vec<SectionsItem>),
+    /// `INSERT AFTER section` and `INSERT BEFORE section`: all that stands before it in this
+    /// script, back to the start or to the previous `INSERT`, goes there in the main script.
+    Insert(Insert),
+    /// `symbol = value;` outside `SECTIONS`.
+    Assignment(Assignment),
+    /// `ASSERT(condition, "message")`.
+    Assert(Assert),
+    /// `ENTRY(symbol)`.
+    Entry(Name),
+    /// `INPUT(files)`.
+    Input(Vec<InputFile>),
+    /// `GROUP(files)`: searched again and again, as archives between `--start-group` and
+    /// `--end-group`.
+    Group(Vec<InputFile>),
+    /// `OUTPUT(file)`.
+    Output(Name),
+    /// `OUTPUT_FORMAT(default)` or `OUTPUT_FORMAT(default, big, little)`.
+    OutputFormat {
+        /// The format that neither `-EB` nor `-EL` asks for.
+        default: Name,
+        /// The formats for `-EB` and `-EL`.
+        by_byte_order: Option<(Name, Name)>,
+    },
+    /// `OUTPUT_ARCH(machine)`.
+    OutputArch(Name),
+    /// `TARGET(format)`.
+    Target(Name),
+    /// `SEARCH_DIR(directory)`.
+    SearchDir(Name),
+    /// `STARTUP(file)`: the first file of the link.
+    Startup(Name),
+    /// `EXTERN(symbols)`: as `-u`.
+    Extern(Vec<Name>),
+    /// `PHDRS { … }`.
+    Phdrs(Vec<Phdr>),
+    /// `MEMORY { … }`.
+    Memory(Vec<MemoryRegion>),
+    /// `REGION_ALIAS(alias, region)`.
+    RegionAlias {
+        /// The new name.
+        alias: Name,
+        /// The name that it stands for.
+        region: Name,
+    },
+    /// `VERSION { … }`: the text between the braces, for [`super::version::parse`].
+    Version(Span),
+    /// `NOCROSSREFS(sections)`: none of them may refer to another of them.
+    NoCrossRefs(Vec<Name>),
+    /// `NOCROSSREFS_TO(to, from…)`: none of `from` may refer to `to`.
+    NoCrossRefsTo {
+        /// The section that is not to be referred to.
+        to: Name,
+        /// The sections that may not.
+        from: Vec<Name>,
+    },
+    /// `FORCE_COMMON_ALLOCATION`: as `-d`.
+    ForceCommonAllocation,
+    /// `INHIBIT_COMMON_ALLOCATION`: as `--no-define-common`.
+    InhibitCommonAllocation,
+    /// `FORCE_GROUP_ALLOCATION`: as `--force-group-allocation`.
+    ForceGroupAllocation,
+    /// `LD_FEATURE(feature)`; `SANE_EXPR` is the one that exists.
+    LdFeature(Name),
+    /// `NOCROSSREFS`-like words of other systems that do nothing here: `MAP`, `HLL`, `SYSLIB`,
+    /// `FLOAT`, `NOFLOAT`.
+    Ignored(Span),
+}
+
+/// Where an inserted script goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Insert {
+    /// The whole command.
+    pub span: Span,
+    /// After the section, or before it.
+    pub after: bool,
+    /// The output section of the main script.
+    pub section: Name,
+}
+
+/// A file that `INPUT` or `GROUP` names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InputFile {
+    /// The path, or for a library what follows `-l` (`:name` included).
+    pub name: Name,
+    /// Written as `-lname`.
+    pub library: bool,
+    /// Inside `AS_NEEDED(…)`.
+    pub as_needed: bool,
+}
+
+/// Something in `SECTIONS { … }`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SectionsItem {
+    /// An assignment; it may be to dot.
+    Assignment(Assignment),
+    /// `ASSERT(condition, "message")`.
+    Assert(Assert),
+    /// `ENTRY(symbol)`.
+    Entry(Name),
+    /// An output section, `/DISCARD/` too.
+    Output(Box<OutputSection>),
+    /// `OVERLAY … { … }`.
+    Overlay(Box<Overlay>),
+}
+
+/// Who sees the symbol of an assignment, and when it is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AssignmentKind {
+    /// `a = b;` defines the symbol whatever else defines it.
+    Plain,
+    /// `HIDDEN(a = b)`: the same with hidden visibility.
+    Hidden,
+    /// `PROVIDE(a = b)`: only where it is referenced and nothing defines it.
+    Provide,
+    /// `PROVIDE_HIDDEN(a = b)`: both.
+    ProvideHidden,
+}
+
+impl AssignmentKind {
+    /// Whether the symbol is only made on demand.
+    pub fn is_provide(self) -> bool {
+        matches!(self, AssignmentKind::Provide | AssignmentKind::ProvideHidden)
+    }
+
+    /// Whether the symbol gets hidden visibility.
+    pub fn is_hidden(self) -> bool {
+        matches!(self, AssignmentKind::Hidden | AssignmentKind::ProvideHidden)
+    }
+}
+
+/// An assignment to a symbol or to dot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Assignment {
+    /// The whole statement, without its semicolon.
+    pub span: Span,
+    /// Plain, hidden, provided.
+    pub kind: AssignmentKind,
+    /// The symbol, or `.`.
+    pub target: Name,
+    /// The new value. For `a += b` it is the expression `a + b`, with the span of `b`.
+    pub value: Expr,
+}
+
+impl Assignment {
+    /// Whether it moves the location counter.
+    pub fn is_to_dot(&self) -> bool {
+        *self.target.bytes == *b"."
+    }
+}
+
+/// `ASSERT(condition, "message")` as a statement.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Assert {
+    /// The whole statement.
+    pub span: Span,
+    /// Must not be zero at the end of the link.
+    pub condition: Expr,
+    /// What to say if it is.
+    pub message: Name,
+}
+
+/// What an output section's parentheses say of its type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OutputSectionType {
+    /// `(NOLOAD)`: has addresses but nothing in the file.
+    NoLoad,
+    /// `(DSECT)`, `(COPY)`, `(INFO)`, `(OVERLAY)`: not allocated.
+    NoAlloc,
+    /// `(READONLY)`: without `SHF_WRITE`.
+    ReadOnly,
+    /// `(TYPE = type)` or `(READONLY (TYPE = type))`.
+    Type {
+        /// The value of `sh_type`; `SHT_…` names are numbers already.
+        value: Expr,
+        /// Whether it is read-only too.
+        read_only: bool,
+    },
+}
+
+/// When an output section description counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Constraint {
+    /// `ONLY_IF_RO`: only if all its input sections are read-only.
+    OnlyIfReadOnly,
+    /// `ONLY_IF_RW`: only if one of its input sections is writable.
+    OnlyIfReadWrite,
+    /// `SPECIAL`: never by itself.
+    Special,
+}
+
+/// `name address (type) : AT(lma) … { … } >region AT>region :phdr =fill`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutputSection {
+    /// From the name to the closing brace.
+    pub span: Span,
+    /// The name; `/DISCARD/` throws away what it matches.
+    pub name: Name,
+    /// The address before the colon.
+    pub address: Option<Expr>,
+    /// The type in parentheses.
+    pub kind: Option<OutputSectionType>,
+    /// `AT(address)`: the load address.
+    pub load_address: Option<Expr>,
+    /// `ALIGN(bytes)` after the colon.
+    pub align: Option<Expr>,
+    /// `ALIGN_WITH_INPUT`.
+    pub align_with_input: bool,
+    /// `SUBALIGN(bytes)`: the alignment of all input sections.
+    pub subalign: Option<Expr>,
+    /// `ONLY_IF_RO` and its like.
+    pub constraint: Option<Constraint>,
+    /// What stands between the braces.
+    pub body: Vec<BodyItem>,
+    /// What stands after them.
+    pub placement: Placement,
+}
+
+impl OutputSection {
+    /// An empty description of that name.
+    pub fn new(name: Name) -> Self {
+        OutputSection {
+            span: name.span,
+            name,
+            address: None,
+            kind: None,
+            load_address: None,
+            align: None,
+            align_with_input: false,
+            subalign: None,
+            constraint: None,
+            body: Vec::new(),
+            placement: Placement::default(),
+        }
+    }
+
+    /// Whether it is `/DISCARD/`.
+    pub fn is_discard(&self) -> bool {
+        *self.name.bytes == *b"/DISCARD/"
+    }
+}
+
+/// What stands after the closing brace of an output section or overlay.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Placement {
+    /// `>region`.
+    pub region: Option<Name>,
+    /// `AT>region`.
+    pub load_region: Option<Name>,
+    /// `:phdr`, in order. `NONE` is a name among them.
+    pub phdrs: Vec<Name>,
+    /// `=fill`.
+    pub fill: Option<Expr>,
+}
+
+/// `OVERLAY address : NOCROSSREFS AT(lma) { sections } >region AT>region :phdr =fill`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Overlay {
+    /// From the word to the closing brace.
+    pub span: Span,
+    /// The address that all its sections share.
+    pub address: Option<Expr>,
+    /// Whether its sections may not refer to one another.
+    pub no_cross_refs: bool,
+    /// `AT(address)`: load address of the first section.
+    pub load_address: Option<Expr>,
+    /// `SUBALIGN(bytes)`.
+    pub subalign: Option<Expr>,
+    /// Its sections: name, body, phdrs and fill are set.
+    pub sections: Vec<OutputSection>,
+    /// What stands after the closing brace.
+    pub placement: Placement,
+}
+
+/// Something between the braces of an output section.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum BodyItem {
+    /// Input sections.
+    Input(InputStatement),
+    /// An assignment; dot counts from the start of the section.
+    Assignment(Assignment),
+    /// `ASSERT(condition, "message")`.
+    Assert(Assert),
+    /// `BYTE(value)` and its like.
+    Data {
+        /// How many bytes.
+        size: DataSize,
+        /// What they hold.
+        value: Expr,
+    },
+    /// `ASCIZ "text"`: the bytes with the zero at the end, escapes resolved.
+    Text {
+        /// The whole statement.
+        span: Span,
+        /// The bytes.
+        bytes: Box<[u8]>,
+    },
+    /// `FILL(value)`: the fill of the gaps from here on.
+    Fill(Expr),
+    /// `LINKER_VERSION`: the linker's name and version, where `--enable-linker-version` asks.
+    LinkerVersion(Span),
+    /// `CONSTRUCTORS`; nothing in ELF.
+    Constructors(Span),
+    /// `CREATE_OBJECT_SYMBOLS`: a symbol per input file, named as the file, at its first section
+    /// here.
+    CreateObjectSymbols(Span),
+}
+
+/// What a data statement writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DataSize {
+    /// `BYTE`: 1 byte.
+    Byte,
+    /// `SHORT`: 2 bytes.
+    Short,
+    /// `LONG`: 4 bytes.
+    Long,
+    /// `QUAD`: 8 bytes.
+    Quad,
+    /// `SQUAD`: 8 bytes; as `QUAD` for 64-bit targets.
+    SignedQuad,
+}
+
+impl DataSize {
+    /// The number of bytes.
+    pub fn bytes(self) -> u64 {
+        match self {
+            DataSize::Byte => 1,
+            DataSize::Short => 2,
+            DataSize::Long => 4,
+            DataSize::Quad | DataSize::SignedQuad => 8,
+        }
+    }
+}
+
+/// `KEEP(INPUT_SECTION_FLAGS(…) archive:file(sections))`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InputStatement {
+    /// The whole statement.
+    pub span: Span,
+    /// Inside `KEEP(…)`: roots of section garbage collection.
+    pub keep: bool,
+    /// `INPUT_SECTION_FLAGS(…)`.
+    pub flags: Option<SectionFlags>,
+    /// Whose sections.
+    pub file: FilePattern,
+    /// Which sections; `None` for a bare file name, which means all of them.
+    pub sections: Option<Vec<SectionPattern>>,
+}
+
+/// Bits of `sh_flags` that a section must have and must not have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SectionFlags {
+    /// All of these are set.
+    pub with: u64,
+    /// None of these is set.
+    pub without: u64,
+}
+
+impl SectionFlags {
+    /// Whether a section with these `sh_flags` is meant.
+    pub fn accepts(self, sh_flags: u64) -> bool {
+        sh_flags & self.with == self.with && sh_flags & self.without == 0
+    }
+}
+
+/// A pattern for file names. A colon parts archive and member: `lib.a:` is the archive's members,
+/// `lib.a:x.o` one of them, `:x.o` a file that is in no archive. Without a colon it is compared
+/// with the path of the file, or of the member's archive and member name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FilePattern {
+    /// The glob.
+    pub glob: Name,
+    /// `EXCLUDE_FILE(…) file(…)`: not these.
+    pub exclude: Vec<Name>,
+    /// `SORT(file)(…)`: the order of the files.
+    pub sort: Sort,
+}
+
+/// A pattern for section names. `COMMON` stands for the common symbols.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SectionPattern {
+    /// The glob.
+    pub glob: Name,
+    /// `EXCLUDE_FILE(…)` in front of it: not those of these files.
+    pub exclude: Vec<Name>,
+    /// The order of the sections.
+    pub sort: Sort,
+}
+
+/// The order that nested `SORT…` ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sort {
+    /// The outer one.
+    pub first: SortKey,
+    /// The inner one, among what the outer one finds equal.
+    pub second: SortKey,
+    /// `REVERSE(…)`: the other way round.
+    pub reverse: bool,
+}
+
+/// What to sort by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SortKey {
+    /// Nothing said: the order of the link, or what `--sort-section` says.
+    #[default]
+    Default,
+    /// `SORT_NONE`: the order of the link, whatever `--sort-section` says.
+    None,
+    /// `SORT_BY_NAME`, `SORT`: ascending.
+    Name,
+    /// `SORT_BY_ALIGNMENT`: descending.
+    Alignment,
+    /// `SORT_BY_INIT_PRIORITY`: by the number at the name's end, ascending.
+    InitPriority,
+}
+
+/// One program header of `PHDRS { … }`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Phdr {
+    /// The whole line.
+    pub span: Span,
+    /// What output sections call it.
+    pub name: Name,
+    /// The value of `p_type`; `PT_…` names are numbers already.
+    pub kind: Expr,
+    /// `FILEHDR`: covers the ELF header.
+    pub file_header: bool,
+    /// `PHDRS`: covers the program headers.
+    pub program_headers: bool,
+    /// `AT(address)`: the load address.
+    pub load_address: Option<Expr>,
+    /// `FLAGS(bits)`: the value of `p_flags`.
+    pub flags: Option<Expr>,
+}
+
+/// One region of `MEMORY { … }`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemoryRegion {
+    /// The whole line.
+    pub span: Span,
+    /// Its name.
+    pub name: Name,
+    /// What it takes of the sections that name no region.
+    pub attributes: RegionAttributes,
+    /// Its first address.
+    pub origin: Expr,
+    /// Its length in bytes.
+    pub length: Expr,
+}
+
+/// The letters in parentheses after a region's name. A section goes to the first region that has
+/// one of the section's attributes among `with` and none of them among `without`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RegionAttributes {
+    /// Letters before `!`.
+    pub with: RegionLetters,
+    /// Letters after `!`.
+    pub without: RegionLetters,
+}
+
+/// Attributes of sections as region letters know them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RegionLetters {
+    /// `r`: read-only.
+    pub read_only: bool,
+    /// `w`: writable.
+    pub writable: bool,
+    /// `x`: executable.
+    pub executable: bool,
+    /// `a`: allocated.
+    pub allocated: bool,
+    /// `i` and `l`: with contents in the file.
+    pub loaded: bool,
+}

@@ -1,0 +1,246 @@
+//! Expressions of the script language as a tree.
+//!
+//! The tree keeps what was written: nothing is folded, so that a late error can point at the very
+//! operator, and a value that changes between two rounds of layout can be computed again. The
+//! meaning is in [`super::eval`].
+
+use super::ast::Name;
+use super::source::Span;
+
+/// An expression and where it stands in the text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expr {
+    /// The whole expression in the text, parentheses not included.
+    pub span: Span,
+    /// What it is.
+    pub kind: ExprKind,
+}
+
+/// The forms of an expression.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ExprKind {
+    /// A number.
+    Number(Number),
+    /// The location counter, `.`.
+    Dot,
+    /// A symbol of the link or of the script.
+    Symbol(Name),
+    /// `-a`, `~a`, `!a`.
+    Unary(UnaryOp, Box<Expr>),
+    /// `a + b` and its like.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// `condition ? then : otherwise`.
+    Conditional {
+        /// Chooses.
+        condition: Box<Expr>,
+        /// The value where the condition is not zero.
+        then: Box<Expr>,
+        /// The value where it is zero.
+        otherwise: Box<Expr>,
+    },
+    /// `ABSOLUTE(a)`: the value without its section.
+    Absolute(Box<Expr>),
+    /// `ADDR(section)`.
+    Addr(SectionOperand),
+    /// `LOADADDR(section)`.
+    LoadAddr(SectionOperand),
+    /// `SIZEOF(section)`, in bytes.
+    SizeOf(SectionOperand),
+    /// `ALIGNOF(section)`, in bytes.
+    AlignOf(SectionOperand),
+    /// `ALIGN(alignment)` and its old name `BLOCK(alignment)`: dot, rounded up; or
+    /// `ALIGN(value, alignment)`: the value, rounded up.
+    Align {
+        /// What to round; dot where absent.
+        value: Option<Box<Expr>>,
+        /// The alignment, in bytes.
+        alignment: Box<Expr>,
+    },
+    /// `NEXT(alignment)`: the next free address of that alignment, absolute.
+    Next(Box<Expr>),
+    /// `CONSTANT(name)`: `MAXPAGESIZE`, `COMMONPAGESIZE`.
+    Constant(Name),
+    /// `DATA_SEGMENT_ALIGN(maxpagesize, commonpagesize)`.
+    DataSegmentAlign(Box<Expr>, Box<Expr>),
+    /// `DATA_SEGMENT_RELRO_END(offset, address)`, in the order of writing.
+    DataSegmentRelroEnd(Box<Expr>, Box<Expr>),
+    /// `DATA_SEGMENT_END(address)`.
+    DataSegmentEnd(Box<Expr>),
+    /// `DEFINED(symbol)`: 1 or 0.
+    Defined(Name),
+    /// `LENGTH(region)`, in bytes.
+    Length(Name),
+    /// `ORIGIN(region)`.
+    Origin(Name),
+    /// `LOG2CEIL(a)`.
+    Log2Ceil(Box<Expr>),
+    /// `MAX(a, b)`.
+    Max(Box<Expr>, Box<Expr>),
+    /// `MIN(a, b)`.
+    Min(Box<Expr>, Box<Expr>),
+    /// `SEGMENT_START(segment, default)`: what `-Ttext-segment` and its like say, else the default.
+    SegmentStart(Name, Box<Expr>),
+    /// `SIZEOF_HEADERS`: bytes of the ELF header and the program headers.
+    SizeOfHeaders,
+    /// `ASSERT(condition, message)`: the condition's value, an error where it is zero.
+    Assert(Box<Expr>, Name),
+}
+
+/// A number with what `=fill` needs to know of its spelling.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Number {
+    /// The value; the largest one where the digits say more.
+    pub value: u64,
+    /// The hexadecimal digits after `0x`, where it was written so and without a suffix. A fill
+    /// takes its length from them.
+    pub hex_digits: Option<Box<[u8]>>,
+}
+
+/// The section that a function of sections speaks of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SectionOperand {
+    /// An output section by name; the first of that name.
+    Named(Name),
+    /// `NEXT_SECTION`: the next output section of the script that is in the output.
+    Next(Span),
+}
+
+/// Operators with one operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnaryOp {
+    /// `-`
+    Negate,
+    /// `~`
+    Complement,
+    /// `!`
+    Not,
+}
+
+/// Operators with two operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum BinaryOp {
+    Multiply,
+    Divide,
+    Remainder,
+    Add,
+    Subtract,
+    ShiftLeft,
+    ShiftRight,
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+    And,
+    Xor,
+    Or,
+    LogicalAnd,
+    LogicalOr,
+}
+
+impl BinaryOp {
+    /// The operator of a text token and how tightly it binds (a higher number binds tighter), as
+    /// in C.
+    pub fn from_text(text: &str) -> Option<(BinaryOp, u8)> {
+        Some(match text {
+            "*" => (BinaryOp::Multiply, 10),
+            "/" => (BinaryOp::Divide, 10),
+            "%" => (BinaryOp::Remainder, 10),
+            "+" => (BinaryOp::Add, 9),
+            "-" => (BinaryOp::Subtract, 9),
+            "<<" => (BinaryOp::ShiftLeft, 8),
+            ">>" => (BinaryOp::ShiftRight, 8),
+            "<" => (BinaryOp::Less, 7),
+            "<=" => (BinaryOp::LessOrEqual, 7),
+            ">" => (BinaryOp::Greater, 7),
+            ">=" => (BinaryOp::GreaterOrEqual, 7),
+            "==" => (BinaryOp::Equal, 6),
+            "!=" => (BinaryOp::NotEqual, 6),
+            "&" => (BinaryOp::And, 5),
+            "^" => (BinaryOp::Xor, 4),
+            "|" => (BinaryOp::Or, 3),
+            "&&" => (BinaryOp::LogicalAnd, 2),
+            "||" => (BinaryOp::LogicalOr, 1),
+            _ => return None,
+        })
+    }
+
+    /// The operator as it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            BinaryOp::Multiply => "*",
+            BinaryOp::Divide => "/",
+            BinaryOp::Remainder => "%",
+            BinaryOp::Add => "+",
+            BinaryOp::Subtract => "-",
+            BinaryOp::ShiftLeft => "<<",
+            BinaryOp::ShiftRight => ">>",
+            BinaryOp::Equal => "==",
+            BinaryOp::NotEqual => "!=",
+            BinaryOp::Less => "<",
+            BinaryOp::LessOrEqual => "<=",
+            BinaryOp::Greater => ">",
+            BinaryOp::GreaterOrEqual => ">=",
+            BinaryOp::And => "&",
+            BinaryOp::Xor => "^",
+            BinaryOp::Or => "|",
+            BinaryOp::LogicalAnd => "&&",
+            BinaryOp::LogicalOr => "||",
+        }
+    }
+}
+
+impl Expr {
+    /// A number that no script wrote; `span` is the place to blame for it.
+    pub fn number(span: Span, value: u64) -> Expr {
+        Expr { span, kind: ExprKind::Number(Number { value, hex_digits: None }) }
+    }
+
+    /// The operands, in order of writing.
+    pub fn operands(&self) -> impl Iterator<Item = &Expr> {
+        let operands: [Option<&Expr>; 3] = match &self.kind {
+            ExprKind::Unary(_, a)
+            | ExprKind::Absolute(a)
+            | ExprKind::Next(a)
+            | ExprKind::DataSegmentEnd(a)
+            | ExprKind::Log2Ceil(a)
+            | ExprKind::SegmentStart(_, a)
+            | ExprKind::Assert(a, _) => [Some(a), None, None],
+            ExprKind::Binary(_, a, b)
+            | ExprKind::DataSegmentAlign(a, b)
+            | ExprKind::DataSegmentRelroEnd(a, b)
+            | ExprKind::Max(a, b)
+            | ExprKind::Min(a, b) => [Some(a), Some(b), None],
+            ExprKind::Conditional { condition, then, otherwise } => {
+                [Some(condition), Some(then), Some(otherwise)]
+            }
+            ExprKind::Align { value, alignment } => [value.as_deref(), Some(alignment), None],
+            ExprKind::Number(_)
+            | ExprKind::Dot
+            | ExprKind::Symbol(_)
+            | ExprKind::Addr(_)
+            | ExprKind::LoadAddr(_)
+            | ExprKind::SizeOf(_)
+            | ExprKind::AlignOf(_)
+            | ExprKind::Constant(_)
+            | ExprKind::Defined(_)
+            | ExprKind::Length(_)
+            | ExprKind::Origin(_)
+            | ExprKind::SizeOfHeaders => [None, None, None],
+        };
+        operands.into_iter().flatten()
+    }
+
+    /// Calls `visit` with the name of every symbol that the value may depend on: what a link must
+    /// look up, extract from archives and keep. Names inside `DEFINED` are not among them.
+    pub fn for_each_symbol<'a>(&'a self, visit: &mut impl FnMut(&'a Name)) {
+        if let ExprKind::Symbol(name) = &self.kind {
+            visit(name);
+        }
+        for operand in self.operands() {
+            operand.for_each_symbol(visit);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Bytes to tokens, on demand.
+//!
+//! The language has no one set of tokens: `*`, `-`, `/`, `:` and `=` are operators in expressions
+//! and letters of names elsewhere. The parser knows where it is, so it says with each token which
+//! [`Mode`] it wants; the lexer keeps nothing but its position, and may be set back.
+
+use super::source::Span;
+
+/// What the next token is part of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mode {
+    /// Commands, output section names, symbols to the left of an assignment.
+    Statement,
+    /// Values.
+    Expression,
+    /// Input section statements: names with wildcards, archives with a colon.
+    Pattern,
+    /// File names, formats, machines: anything up to a separator.
+    FileList,
+}
+
+/// A token and where it stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Token {
+    pub kind: TokenKind,
+    pub span: Span,
+}
+
+/// The kinds of tokens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TokenKind {
+    /// The end of the text.
+    End,
+    /// A name without quotes.
+    Word,
+    /// A name in quotes.
+    Quoted,
+    /// A number, its value to be read from its text.
+    Number,
+    /// An operator or separator.
+    Mark(&'static str),
+    /// A quote or comment that is not closed.
+    Unclosed,
+    /// A byte that means nothing here.
+    Stray,
+}
+
+impl Token {
+    /// Whether it is this operator or separator.
+    pub fn is(self, mark: &str) -> bool {
+        matches!(self.kind, TokenKind::Mark(text) if text == mark)
+    }
+
+    /// Whether it is a name, quoted or not.
+    pub fn is_name(self) -> bool {
+        matches!(self.kind, TokenKind::Word | TokenKind::Quoted)
+    }
+}
+
+/// Operators and separators, longer ones before their beginnings.
+const MARKS: &[&str] = &[
+    "<<=", ">>=", "<<", ">>", "||", "&&", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "&=", "|=", "^=",
+    "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "?", ":", ";", ",", "(", ")", "{", "}", "<", ">", "=",
+    "[", "]",
+];
+
+/// A position in a text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lexer<'a> {
+    text: &'a [u8],
+    file: u32,
+    at: usize,
+}
+
+impl<'a> Lexer<'a> {
+    /// At the start of a text (which is no longer than 32 bits can say).
+    pub fn new(file: u32, text: &'a [u8]) -> Self {
+        Lexer { text, file, at: 0 }
+    }
+
+    /// The offset of the next byte.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
+    /// The next token, passed over.
+    pub fn next(&mut self, mode: Mode) -> Token {
+        if let Err(start) = self.skip_blanks() {
+            self.at = self.text.len();
+            return self.token(TokenKind::Unclosed, start);
+        }
+        let start = self.at;
+        let Some(&first) = self.text.get(start) else {
+            return self.token(TokenKind::End, start);
+        };
+        if first == b'"' {
+            return self.quoted(start);
+        }
+        let rest = &self.text[start..];
+        let (kind, length) = scan(rest, first, mode);
+        self.at = start + length.max(1);
+        self.token(kind, start)
+    }
+
+    /// The bytes of a token of this text, quotes removed.
+    pub fn bytes(&self, token: Token) -> &'a [u8] {
+        let start = token.span.start as usize;
+        let bytes = self.text.get(start..start + token.span.length as usize).unwrap_or_default();
+        match token.kind {
+            TokenKind::Quoted => bytes.get(1..bytes.len().saturating_sub(1)).unwrap_or_default(),
+            _ => bytes,
+        }
+    }
+
+    /// Passes over a block whose opening brace was read, to its closing brace, which is passed
+    /// over too, and gives what is between them. Comments and quotes hide braces. `None` if the
+    /// block is not closed.
+    pub fn skip_block(&mut self) -> Option<Span> {
+        let start = self.at;
+        let mut depth = 1usize;
+        loop {
+            self.skip_blanks().ok()?;
+            let end = self.at;
+            match self.text.get(end)? {
+                b'{' => depth += 1,
+                b'}' => depth -= 1,
+                b'"' => {
+                    self.quoted(end);
+                    continue;
+                }
+                _ => {}
+            }
+            self.at = end + 1;
+            if depth == 0 {
+                return Some(self.span(start, end));
+            }
+        }
+    }
+
+    fn quoted(&mut self, start: usize) -> Token {
+        match memchr::memchr(b'"', &self.text[start + 1..]) {
+            Some(length) => {
+                self.at = start + 1 + length + 1;
+                self.token(TokenKind::Quoted, start)
+            }
+            None => {
+                self.at = self.text.len();
+                Token { kind: TokenKind::Unclosed, span: self.span(start, start + 1) }
+            }
+        }
+    }
+
+    /// Passes over blanks and comments.
+    ///
+    /// # Errors
+    /// The start of a comment that is not closed.
+    fn skip_blanks(&mut self) -> Result<(), usize> {
+        loop {
+            match &self.text[self.at..] {
+                [b' ' | b'\t' | b'\n' | b'\r' | b'\x0b' | b'\x0c', ..] => self.at += 1,
+                [b'/', b'*', inner @ ..] => match memchr::memmem::find(inner, b"*/") {
+                    Some(length) => self.at += length + 4,
+                    None => return Err(self.at),
+                },
+                [b'#', inner @ ..] => {
+                    self.at += 1 + memchr::memchr(b'\n', inner).unwrap_or(inner.len());
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn token(&self, kind: TokenKind, start: usize) -> Token {
+        let end = if kind == TokenKind::Unclosed { start + 2 } else { self.at };
+        Token { kind, span: self.span(start, end) }
+    }
+
+    fn span(&self, start: usize, end: usize) -> Span {
+        // The length of the text fits 32 bits, so these do.
+        Span { file: self.file, start: start as u32, length: (end - start) as u32 }
+    }
+}
+
+/// Kind and length of the token at the start of `rest`, which is neither blank nor quoted.
+fn scan(rest: &[u8], first: u8, mode: Mode) -> (TokenKind, usize) {
+    if mode == Mode::Expression {
+        let digits = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+        if first.is_ascii_digit() {
+            return (TokenKind::Number, digits);
+        }
+        if first == b'$' {
+            let digits = rest[1..].iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
+            let next = rest.get(1 + digits).copied().unwrap_or(b' ');
+            if digits > 0 && !is_expression_letter(next) {
+                return (TokenKind::Number, 1 + digits);
+            }
+        }
+    }
+    let length = word_length(rest, mode);
+    if length > 0 {
+        return (TokenKind::Word, length);
+    }
+    match MARKS.iter().find(|mark| rest.starts_with(mark.as_bytes())) {
+        Some(mark) => (TokenKind::Mark(mark), mark.len()),
+        None => (TokenKind::Stray, 1),
+    }
+}
+
+/// The number of bytes at the start of `rest` that make a name in this mode.
+fn word_length(rest: &[u8], mode: Mode) -> usize {
+    if mode == Mode::Expression {
+        return match rest.first() {
+            Some(b'/' | b'~') | None => 0,
+            Some(_) => rest.iter().take_while(|byte| is_expression_letter(**byte)).count(),
+        };
+    }
+    let mut length = 0;
+    while let Some(&byte) = rest.get(length) {
+        let tail = &rest[length..];
+        let more = match mode {
+            Mode::FileList => is_file_letter(byte),
+            Mode::Pattern => (is_statement_letter(byte) || is_wildcard(byte)) && !starts_assignment(tail),
+            Mode::Statement | Mode::Expression => is_statement_letter(byte) && !starts_assignment(tail),
+        };
+        if !more || (mode != Mode::Pattern && tail.starts_with(b"/*")) {
+            break;
+        }
+        length += 1;
+    }
+    length
+}
+
+fn is_expression_letter(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'\\' | b'$' | b'~') || byte >= 0x80
+}
+
+fn is_statement_letter(byte: u8) -> bool {
+    is_expression_letter(byte) || matches!(byte, b'+' | b'-' | b'[' | b']' | b'@')
+}
+
+fn is_wildcard(byte: u8) -> bool {
+    matches!(byte, b'*' | b'?' | b'^' | b'!' | b':')
+}
+
+fn is_file_letter(byte: u8) -> bool {
+    !byte.is_ascii_whitespace() && !matches!(byte, b'(' | b')' | b'{' | b'}' | b';' | b',' | b'"' | 0)
+}
+
+/// Whether an assignment operator stands here, so that `x+=1` is an assignment without blanks too.
+fn starts_assignment(tail: &[u8]) -> bool {
+    match tail {
+        [b'=', ..] => true,
+        [b'+' | b'-' | b'*' | b'/' | b'^', b'=', after @ ..] => after.first() != Some(&b'='),
+        _ => false,
+    }
+}
+
+/// The value of a number: decimal, `0x` or `$` hexadecimal, `0` octal, with a suffix `K` or `M`
+/// (times 1024, 1024 squared), or hexadecimal `h` `x`, octal `o`, binary `b`, decimal `d` after
+/// plain digits. A value that does not fit is the largest one. `None` if it is no number.
+pub(super) fn number_value(text: &[u8]) -> Option<u64> {
+    let (digits, base) = match text {
+        [b'$', hex @ ..] | [b'0', b'x' | b'X', hex @ ..] => (hex, 16),
+        [b'0', octal @ ..] if !octal.is_empty() => (octal, 8),
+        _ => (text, 10),
+    };
+    let (last, front) = text.split_last()?;
+    if base != 16 || text.first() == Some(&b'0') {
+        let suffix_base = match last {
+            b'h' | b'H' => 16,
+            b'x' | b'X' if !front.is_empty() => 16,
+            b'o' | b'O' => 8,
+            b'b' | b'B' if base != 16 => 2,
+            b'd' | b'D' if base != 16 => 10,
+            _ => 0,
+        };
+        if suffix_base != 0 {
+            return digits_value(front, suffix_base);
+        }
+    }
+    match digits.split_last()? {
+        (b'k' | b'K', digits) => Some(digits_value(digits, base)?.wrapping_mul(1 << 10)),
+        (b'm' | b'M', digits) => Some(digits_value(digits, base)?.wrapping_mul(1 << 20)),
+        _ => digits_value(digits, base),
+    }
+}
+
+fn digits_value(digits: &[u8], base: u32) -> Option<u64> {
+    let mut value = 0u64;
+    if digits.is_empty() {
+        return None;
+    }
+    for digit in digits {
+        let digit = char::from(*digit).to_digit(base)?;
+        value = value.checked_mul(base.into()).and_then(|v| v.checked_add(digit.into())).unwrap_or(u64::MAX);
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str, mode: Mode) -> Vec<String> {
+        let mut lexer = Lexer::new(0, text.as_bytes());
+        let mut all = Vec::new();
+        loop {
+            let token = lexer.next(mode);
+            if token.kind == TokenKind::End {
+                return all;
+            }
+            all.push(String::from_utf8_lossy(lexer.bytes(token)).into_owned());
+        }
+    }
+
+    #[test]
+    fn each_mode_cuts_its_own_way() {
+        assert_eq!(words("a-b*4/2", Mode::Expression), ["a", "-", "b", "*", "4", "/", "2"]);
+        assert_eq!(words("8/2 a/b .+1", Mode::Expression), ["8", "/", "2", "a/b", ".", "+", "1"]);
+        assert_eq!(words("*(.text.* .a[0-9])", Mode::Pattern), ["*", "(", ".text.*", ".a[0-9]", ")"]);
+        assert_eq!(words("lib.a:x.o(.b,.c)", Mode::Pattern), ["lib.a:x.o", "(", ".b", ",", ".c", ")"]);
+        assert_eq!(words("___ksymtab+* x+=1", Mode::Pattern), ["___ksymtab+*", "x", "+=", "1"]);
+        assert_eq!(words(".text:{x=1;}", Mode::Statement), [".text", ":", "{", "x", "=", "1", ";", "}"]);
+        assert_eq!(words("i386:x86-64,-la=b.so", Mode::FileList), ["i386:x86-64", ",", "-la=b.so"]);
+        assert_eq!(words("a<<=1 a<<1>=b", Mode::Expression), ["a", "<<=", "1", "a", "<<", "1", ">=", "b"]);
+    }
+
+    #[test]
+    fn comments_and_quotes() {
+        assert_eq!(words("a/* x */b # c\nd", Mode::Statement), ["a", "b", "d"]);
+        assert_eq!(words("\"a b\" \"*/\"", Mode::Pattern), ["a b", "*/"]);
+        let mut lexer = Lexer::new(0, b"a /* b");
+        lexer.next(Mode::Statement);
+        let token = lexer.next(Mode::Statement);
+        assert_eq!((token.kind, token.span.start), (TokenKind::Unclosed, 2));
+        assert_eq!(Lexer::new(0, b"\"a").next(Mode::Pattern).kind, TokenKind::Unclosed);
+    }
+
+    #[test]
+    fn numbers_of_every_spelling() {
+        for (text, value) in [
+            ("0", 0),
+            ("017", 15),
+            ("0x1F", 31),
+            ("$1f", 31),
+            ("4K", 4096),
+            ("0x1K", 1024),
+            ("2m", 2 << 20),
+            ("10h", 16),
+            ("17o", 15),
+            ("101b", 5),
+            ("12d", 12),
+            ("0x1b", 27),
+            ("0x1d", 29),
+            ("0x123456789abcdef01", u64::MAX),
+        ] {
+            assert_eq!(number_value(text.as_bytes()), Some(value), "{text}");
+        }
+        for text in ["0x", "12z", "1kk", "k", "09"] {
+            assert_eq!(number_value(text.as_bytes()), None, "{text}");
+        }
+    }
+}

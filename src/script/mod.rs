@@ -1,0 +1,15 @@
+//! The language of linker scripts and version scripts, as GNU ld's manual defines it.
+//!
+//! This module reads texts and answers questions about them; it knows nothing of objects, symbols
+//! or layout. [`parse_script`] makes an [`ast::Script`]; the layout engine carries it out, with
+//! [`eval`] for expressions and [`matcher`] for input section patterns. [`version`] reads version
+//! scripts and dynamic lists. [`builtin`] holds the default layouts, which are scripts too.
+
+pub mod ast;
+pub mod expr;
+mod lex;
+mod parse;
+pub mod source;
+
+pub use parse::{Include, parse_defsym, parse_expression, parse_script};
+pub use source::{Sources, Span};

@@ -1,0 +1,103 @@
+//! Tokens to trees: recursive descent, with precedence climbing for expressions.
+//!
+//! An error is recorded where it is found and the statement around it is given up; parsing goes on
+//! behind it, so that one run shows what is wrong everywhere. A text with errors gives no tree.
+
+mod body;
+mod commands;
+mod cursor;
+mod expression;
+mod sections;
+#[cfg(test)]
+mod tests;
+
+use super::ast::{Assignment, AssignmentKind, Script};
+use super::expr::Expr;
+use super::lex::Mode;
+use super::source::{Sources, Span};
+use crate::diag::{Code, Diagnostic};
+use cursor::Parser;
+
+/// Gives the name and the text of an included file, or why it cannot be read. The arguments are
+/// the name in the script and the name of the including file.
+pub type Include<'a> = dyn FnMut(&str, &str) -> Result<(String, Vec<u8>), String> + 'a;
+
+/// Reads a linker script. `name` is what messages call it.
+///
+/// # Errors
+/// All that is wrong with it, in order.
+pub fn parse_script(
+    sources: &mut Sources,
+    name: &str,
+    text: &[u8],
+    include: &mut Include<'_>,
+) -> Result<Script, Vec<Diagnostic>> {
+    let file = add(sources, name, text)?;
+    let text = sources.text(file);
+    let mut parser = Parser::new(sources, file, &text, include);
+    let commands = parser.script();
+    parser.finish(Script { commands })
+}
+
+/// Reads one expression that is all of a text, as in `--section-start` or `-Ttext`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_expression(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Expr, Vec<Diagnostic>> {
+    let file = add(sources, name, text)?;
+    let text = sources.text(file);
+    let mut no_include = no_include();
+    let mut parser = Parser::new(sources, file, &text, &mut no_include);
+    let value = parser.expression().and_then(|value| parser.expect_end(Mode::Expression).map(|()| value));
+    match value {
+        Ok(value) => parser.finish(value),
+        Err(_) => Err(parser.into_diagnostics()),
+    }
+}
+
+/// Reads the argument of `--defsym`: `symbol=expression`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_defsym(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Assignment, Vec<Diagnostic>> {
+    let file = add(sources, name, text)?;
+    let text = sources.text(file);
+    let mut no_include = no_include();
+    let mut parser = Parser::new(sources, file, &text, &mut no_include);
+    let assignment = parser.defsym().and_then(|value| parser.expect_end(Mode::Expression).map(|()| value));
+    match assignment {
+        Ok(assignment) => parser.finish(assignment),
+        Err(_) => Err(parser.into_diagnostics()),
+    }
+}
+
+impl Parser<'_, '_> {
+    fn defsym(&mut self) -> Result<Assignment, cursor::Reported> {
+        let target = self.name(Mode::Statement, "a symbol")?;
+        self.expect(Mode::Expression, "=")?;
+        let value = self.expression()?;
+        let span = target.span.to(value.span);
+        Ok(Assignment { span, kind: AssignmentKind::Plain, target, value })
+    }
+}
+
+fn no_include() -> impl FnMut(&str, &str) -> Result<(String, Vec<u8>), String> {
+    |_: &str, _: &str| Err("nothing can be included here".to_owned())
+}
+
+fn add(sources: &mut Sources, name: &str, text: &[u8]) -> Result<u32, Vec<Diagnostic>> {
+    sources.add(name, text).ok_or_else(|| vec![too_large(name)])
+}
+
+fn too_large(name: &str) -> Diagnostic {
+    Diagnostic::error(Code::ScriptSyntax, format!("script `{name}` is larger than 4 GiB"))
+}
+
+/// A diagnostic about a place in a script.
+pub(super) fn syntax_error(sources: &Sources, span: Span, message: String) -> Diagnostic {
+    Diagnostic::error(Code::ScriptSyntax, message).at(sources.location(span)).ordered(
+        span.file,
+        0,
+        span.start.into(),
+    )
+}

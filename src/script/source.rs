@@ -1,0 +1,142 @@
+//! The texts that scripts were read from, and places in them.
+//!
+//! A script keeps a [`Span`] with everything it says, twelve bytes; only when a diagnostic is made
+//! is a span turned into a file, line and column by [`Sources`], which keeps the texts.
+
+use crate::diag::Location;
+use std::sync::Arc;
+
+/// A stretch of one source text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub struct Span {
+    /// Which text, as [`Sources::add`] numbered it.
+    pub file: u32,
+    /// First byte.
+    pub start: u32,
+    /// Length in bytes.
+    pub length: u32,
+}
+
+impl Span {
+    /// The span from the start of `self` to the end of `last`. Both lie in the same text; if not
+    /// (an `INCLUDE` in between), it is `self`.
+    #[must_use]
+    pub fn to(self, last: Span) -> Span {
+        let end = last.start.saturating_add(last.length);
+        if self.file != last.file || end < self.start {
+            return self;
+        }
+        Span { length: end - self.start, ..self }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Source {
+    name: String,
+    text: Arc<[u8]>,
+}
+
+/// All script texts of a link: linker scripts, included files, version scripts, and the texts of
+/// options such as `--defsym`.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    files: Vec<Source>,
+}
+
+impl Sources {
+    /// No texts yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a text. `name` is the path as given, or what to call it in messages
+    /// (`<built-in>`, `--defsym`). Gives the number that its spans carry; `None` if the text or the
+    /// number of texts does not fit 32 bits.
+    pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<[u8]>>) -> Option<u32> {
+        let text = text.into();
+        u32::try_from(text.len()).ok()?;
+        let file = u32::try_from(self.files.len()).ok()?;
+        self.files.push(Source { name: name.into(), text });
+        Some(file)
+    }
+
+    /// The whole text of a file, empty if there is no such file.
+    pub fn text(&self, file: u32) -> Arc<[u8]> {
+        match self.files.get(file as usize) {
+            Some(source) => Arc::clone(&source.text),
+            None => Arc::from([]),
+        }
+    }
+
+    /// The name of a file, empty if there is no such file.
+    pub fn name(&self, file: u32) -> &str {
+        self.files.get(file as usize).map_or("", |source| &source.name)
+    }
+
+    /// The bytes of a span, empty if it does not lie in a text.
+    pub fn slice(&self, span: Span) -> &[u8] {
+        let start = span.start as usize;
+        let end = start.saturating_add(span.length as usize);
+        self.files.get(span.file as usize).and_then(|s| s.text.get(start..end)).unwrap_or_default()
+    }
+
+    /// The place of a span for a diagnostic: file, line, column (both from 1, the column in
+    /// bytes) and the text of the line. A span over several lines is shown on its first.
+    pub fn location(&self, span: Span) -> Location {
+        let Some(source) = self.files.get(span.file as usize) else {
+            return Location::Link;
+        };
+        let text = &source.text[..];
+        let start = (span.start as usize).min(text.len());
+        let (before, after) = text.split_at(start);
+        let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
+        let line_end = memchr::memchr(b'\n', after).map_or(text.len(), |at| start + at);
+        let line = text.get(line_start..line_end).unwrap_or_default();
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let length = (span.length as usize).min(line_end - start).max(1);
+        Location::Script {
+            file: source.name.clone(),
+            line: number(memchr::memchr_iter(b'\n', before).count() + 1),
+            column: number(start - line_start + 1),
+            length: number(length),
+            text: String::from_utf8_lossy(line).into_owned(),
+        }
+    }
+}
+
+fn number(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_and_column_of_a_span() {
+        let mut sources = Sources::new();
+        let file = sources.add("a.ld", &b"one\r\n  two = 3;\nlast"[..]).unwrap();
+        let place = |start, length| sources.location(Span { file, start, length });
+        let script = |line, column, length, text: &str| Location::Script {
+            file: "a.ld".into(),
+            line,
+            column,
+            length,
+            text: text.into(),
+        };
+        assert_eq!(place(0, 3), script(1, 1, 3, "one"));
+        assert_eq!(place(7, 3), script(2, 3, 3, "  two = 3;"));
+        assert_eq!(place(7, 300), script(2, 3, 8, "  two = 3;"));
+        assert_eq!(place(16, 4), script(3, 1, 4, "last"));
+        assert_eq!(place(20, 0), script(3, 5, 1, "last"));
+        assert_eq!(sources.location(Span { file: 9, start: 0, length: 0 }), Location::Link);
+    }
+
+    #[test]
+    fn spans_join_inside_one_text() {
+        let a = Span { file: 0, start: 2, length: 3 };
+        assert_eq!(a.to(Span { file: 0, start: 9, length: 4 }), Span { file: 0, start: 2, length: 11 });
+        assert_eq!(a.to(Span { file: 1, start: 9, length: 4 }), a);
+        assert_eq!(a.to(Span { file: 0, start: 0, length: 1 }), a);
+    }
+}

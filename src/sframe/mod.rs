@@ -1,0 +1,45 @@
+//! The linker's side of `.sframe`: what counts as input, and what a mode does with it.
+//!
+//! The format itself is the `sframe-format` crate's business.
+
+use crate::elf::consts as elf;
+use crate::input::ObjectFile;
+use zerocopy::byteorder::ByteOrder;
+
+/// `SHT_GNU_SFRAME`.
+pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
+
+/// Product rule 1: whether a section is SFrame input. Its type says so, whatever its name; old
+/// assemblers wrote `SHT_PROGBITS`, so then the name does.
+#[inline]
+pub fn is_input<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
+    match object.headers[index].sh_type.get() {
+        SHT_GNU_SFRAME => true,
+        elf::SHT_PROGBITS => is_sframe_name(object.section_name(index)),
+        _ => false,
+    }
+}
+
+/// `.sframe`, `.sframe.*` and `.sframe_idx`.
+#[inline]
+pub fn is_sframe_name(name: &[u8]) -> bool {
+    match name.strip_prefix(b".sframe") {
+        Some(rest) => rest.is_empty() || rest[0] == b'.' || rest == b"_idx",
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_sframe_name;
+
+    #[test]
+    fn names() {
+        for name in [&b".sframe"[..], b".sframe.text.f", b".sframe_idx"] {
+            assert!(is_sframe_name(name));
+        }
+        for name in [&b".sframed"[..], b".sframe_idx2", b".text"] {
+            assert!(!is_sframe_name(name));
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! `.symtab`, `.strtab` and `.symtab_shndx` of the output.
+//!
+//! Each object owns its local symbols and the globals that it defines; what nobody owns (undefined
+//! symbols, libraries', the linker's) comes after them. Globals that no other module can see
+//! (hidden, or local by a version script) become local symbols, as the gABI asks. Counting names and bytes per object first makes
+//! every object's part a slice of its own, written by any thread. The order is: the null symbol,
+//! section symbols (`-r`, `--emit-relocs`), locals by owner, globals by owner.
+
+use crate::arch::Target;
+use crate::cli::{Discard, Strip};
+use crate::elf::consts as elf;
+use crate::elf::{Sym, string_at};
+use crate::ids::{ChunkId, SymbolId};
+use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
+use crate::link::{Link, state};
+use crate::symbols::{Definition, flag};
+use rayon::prelude::*;
+use zerocopy::FromBytes;
+use zerocopy::byteorder::{U16, U32, U64};
+
+/// How the symbol table is divided.
+#[derive(Default, Debug)]
+pub struct SymtabPlan {
+    /// Output sections with a section symbol, in order.
+    section_symbols: Vec<ChunkId>,
+    /// By file, and last of what no file owns: the locals.
+    locals: Vec<Part>,
+    /// By file, and last of what no file owns: the globals.
+    globals: Vec<Part>,
+    /// Index of the first global.
+    pub first_global: u32,
+    /// Number of symbols.
+    pub count: u32,
+    /// Size of the string table in bytes.
+    pub string_size: u64,
+    /// By [`SymbolId`]: index in the output's table, 0 if it has none. Only where relocations are
+    /// written (`-r`, `--emit-relocs`).
+    pub index_of: Vec<u32>,
+    /// By chunk: index of its section symbol, 0 if it has none.
+    pub section_symbol: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Part {
+    /// First symbol index.
+    first: u32,
+    /// Number of symbols.
+    count: u32,
+    /// First byte in the string table.
+    string_start: u64,
+    /// Bytes of names, NULs included.
+    string_size: u64,
+}
+
+/// Counts symbols and names. Runs when the output sections are known.
+pub fn plan<T: Target>(link: &Link<'_, T>) -> SymtabPlan {
+    let mut plan = SymtabPlan::default();
+    if link.config.strip.strip == Strip::All && !link.config.is_relocatable() {
+        return plan;
+    }
+    let writes_relocations = link.config.is_relocatable() || link.config.relocations.emit;
+    let (mut next, mut strings) = (1u32, 1u64);
+    if writes_relocations {
+        plan.section_symbol = vec![0; link.layout.chunks.len()];
+        for (index, chunk) in link.layout.chunks.iter().enumerate() {
+            if chunk.header_index != 0 && has_section_symbol(chunk.sh_type) {
+                plan.section_symbols.push(ChunkId::from_index(index));
+                plan.section_symbol[index] = next;
+                next += 1;
+            }
+        }
+    }
+    plan.locals = parts(link, true);
+    plan.globals = parts(link, false);
+    place(&mut plan.locals, &mut next, &mut strings);
+    plan.first_global = next;
+    place(&mut plan.globals, &mut next, &mut strings);
+    plan.count = next;
+    plan.string_size = strings;
+    if writes_relocations {
+        plan.index_of = index_symbols(link, &plan);
+    }
+    plan
+}
+
+fn parts<T: Target>(link: &Link<'_, T>, local: bool) -> Vec<Part> {
+    (0..=link.objects.len())
+        .into_par_iter()
+        .map(|owner| {
+            let mut part = Part::default();
+            for_each_entry(link, owner, local, |entry| {
+                part.count += 1;
+                part.string_size += name_size(entry.name);
+            });
+            part
+        })
+        .collect()
+}
+
+/// Calls `visit` for each symbol of an owner (a file, or after the last one what no file owns),
+/// the local ones or the global ones.
+fn for_each_entry<'a, T: Target>(
+    link: &Link<'a, T>,
+    owner: usize,
+    local: bool,
+    mut visit: impl FnMut(Entry<'a>),
+) {
+    match link.objects.get(owner) {
+        Some(object) => {
+            if local {
+                locals(link, object).for_each(&mut visit);
+            }
+            globals(link, object).filter(|entry| is_made_local(link, entry.id) == local).for_each(visit);
+        }
+        None => unowned(link).filter(|entry| is_made_local(link, entry.id) == local).for_each(visit),
+    }
+}
+
+/// Whether a global is seen by no other module, so that it is a local symbol of the output.
+fn is_made_local<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+    if link.config.is_relocatable() {
+        return false;
+    }
+    let confined = matches!(link.symbols.visibility[id.index()], elf::STV_HIDDEN | elf::STV_INTERNAL)
+        || link.symbols.versions[id.index()] == elf::VER_NDX_LOCAL;
+    match link.symbols.definition(id) {
+        Definition::Object { file, .. } => confined || link.objects[file.index()].hide_symbols,
+        Definition::Linker(row) => confined || link.linker_symbols[row as usize].hidden,
+        Definition::Shared { .. } | Definition::Undefined => false,
+    }
+}
+
+/// Relocation, group and symbol sections cannot be targets of relocations.
+fn has_section_symbol(sh_type: u32) -> bool {
+    !matches!(
+        sh_type,
+        elf::SHT_RELA
+            | elf::SHT_REL
+            | elf::SHT_GROUP
+            | elf::SHT_SYMTAB
+            | elf::SHT_STRTAB
+            | elf::SHT_SYMTAB_SHNDX
+    )
+}
+
+fn name_size(name: &[u8]) -> u64 {
+    if name.is_empty() { 0 } else { name.len() as u64 + 1 }
+}
+
+fn place(parts: &mut [Part], next: &mut u32, strings: &mut u64) {
+    for part in parts {
+        part.first = *next;
+        part.string_start = *strings;
+        *next += part.count;
+        *strings += part.string_size;
+    }
+}
+
+fn index_symbols<T: Target>(link: &Link<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
+    let mut index_of = vec![0; link.symbols.flags.len()];
+    for (local, parts) in [(true, &plan.locals), (false, &plan.globals)] {
+        for (owner, part) in parts.iter().enumerate() {
+            let mut index = part.first;
+            for_each_entry(link, owner, local, |entry| {
+                index_of[entry.id.index()] = index;
+                index += 1;
+            });
+        }
+    }
+    index_of
+}
+
+/// A symbol that is written.
+#[derive(Clone, Copy)]
+struct Entry<'n> {
+    id: SymbolId,
+    name: &'n [u8],
+    /// Index in its object; meaningless for those that no object owns.
+    symbol: u32,
+}
+
+/// The local symbols of an object that are written.
+fn locals<'l, 'a, T: Target>(
+    link: &'l Link<'a, T>,
+    object: &'l ObjectFile<'a, T::E>,
+) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    let discard = link.config.strip.discard;
+    (1..object.first_global).filter_map(move |index| {
+        let symbol = &object.symbols[index as usize];
+        let kind = symbol.kind();
+        if kind == elf::STT_SECTION || discard == Discard::All && kind != elf::STT_FILE {
+            return None;
+        }
+        let name = string_at(object.symbol_names, symbol.st_name.get() as usize)?;
+        if name.is_empty() {
+            return None;
+        }
+        let temporary = name.starts_with(b".L");
+        if temporary && discard == Discard::Locals {
+            return None;
+        }
+        if let SymbolPlace::Section(section) = object.symbol_place(index as usize) {
+            let id = object.section_id(section);
+            if !is_written(link, id) {
+                return None;
+            }
+            if temporary && discard == Discard::SectionMerge && is_merge(object, section) {
+                return None;
+            }
+        }
+        Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index })
+    })
+}
+
+fn is_merge<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, section: u32) -> bool {
+    object.headers[section as usize].sh_flags.get() & u64::from(elf::SHF_MERGE) != 0
+}
+
+/// Whether what is defined in this section has a place in the output.
+fn is_written<T: Target>(link: &Link<'_, T>, id: crate::ids::SectionId) -> bool {
+    link.sections.is_alive(id) && !link.sections.is(id, state::NOT_CONTENT)
+}
+
+/// The globals whose definition is in this object.
+fn globals<'l, 'a, T: Target>(
+    link: &'l Link<'a, T>,
+    object: &'l ObjectFile<'a, T::E>,
+) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    object.globals.iter().enumerate().filter_map(move |(offset, &id)| {
+        let symbol = object.first_global + offset as u32;
+        let owned = Definition::Object { file: object.id, symbol };
+        if link.symbols.definition(id) != owned || !is_kept_name(link, id) {
+            return None;
+        }
+        if let SymbolPlace::Section(section) = object.symbol_place(symbol as usize)
+            && !is_written(link, object.section_id(section))
+        {
+            return None;
+        }
+        Some(Entry { id, name: link.symbols.names[id.index()], symbol })
+    })
+}
+
+/// `--retain-symbols-file` keeps the globals that it lists, and no others.
+fn is_kept_name<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+    link.retained_names.as_ref().is_none_or(|names| names.contains(link.symbols.names[id.index()]))
+}
+
+/// The globals that no object defines and that something in the output refers to.
+fn unowned<'l, 'a, T: Target>(link: &'l Link<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    link.symbols.globals().filter_map(move |id| {
+        let flags = link.symbols.flags(id);
+        let written = match link.symbols.definition(id) {
+            Definition::Object { .. } => false,
+            Definition::Linker(_) => true,
+            Definition::Shared { .. } => flags & flag::IN_OBJECT != 0,
+            Definition::Undefined => flags & flag::IN_OBJECT != 0 && link.is_name_used(id),
+        };
+        (written && is_kept_name(link, id)).then(|| Entry {
+            id,
+            name: link.symbols.names[id.index()],
+            symbol: 0,
+        })
+    })
+}
+
+/// Writes `.symtab`, `.strtab` and, if it is there, `.symtab_shndx`.
+pub fn write<T: Target>(link: &Link<'_, T>, symtab: &mut [u8], strtab: &mut [u8], extended: &mut [u8]) {
+    let plan = &link.symtab;
+    let Ok(symbols) = <[Sym<T::E>]>::mut_from_bytes(symtab) else { return };
+    let extended = <[U32<T::E>]>::mut_from_bytes(extended).unwrap_or_default();
+    let Some((_, symbols)) = symbols.split_first_mut() else { return };
+    let Some((_, strings)) = strtab.split_first_mut() else { return };
+    let extended = extended.split_first_mut().map_or(&mut [][..], |(_, rest)| rest);
+    let (section_symbols, symbols) = symbols.split_at_mut(plan.section_symbols.len());
+    let split = plan.section_symbols.len().min(extended.len());
+    let (section_extended, extended) = extended.split_at_mut(split);
+    for (position, &chunk) in plan.section_symbols.iter().enumerate() {
+        let place = Placement::of_chunk(link, chunk, link.layout.chunks[chunk.index()].address);
+        let entry = Fields { name: 0, info: elf::STT_SECTION, other: 0, size: 0, place };
+        entry.store::<T>(&mut section_symbols[position], section_extended.get_mut(position));
+    }
+    let mut jobs = Vec::with_capacity(plan.locals.len() + plan.globals.len());
+    let mut rest = (symbols, strings, extended);
+    let owned =
+        plan.locals.iter().map(|part| (true, part)).chain(plan.globals.iter().map(|part| (false, part)));
+    for (position, (local, &part)) in owned.enumerate() {
+        let owner = position % plan.globals.len();
+        let (head, tail) = rest.0.split_at_mut(part.count as usize);
+        let (names, names_tail) = rest.1.split_at_mut(part.string_size as usize);
+        let split = head.len().min(rest.2.len());
+        let (words, words_tail) = rest.2.split_at_mut(split);
+        rest = (tail, names_tail, words_tail);
+        jobs.push((owner, local, part, head, names, words));
+    }
+    jobs.into_par_iter().for_each(|(owner, local, part, symbols, strings, extended)| {
+        let mut writer =
+            Writer { link, symbols, strings, extended, position: 0, used: 0, base: part.string_start };
+        let object = link.objects.get(owner);
+        for_each_entry(link, owner, local, |entry| match object {
+            Some(object) if !link.symbols.is_global(entry.id) => writer.local(object, entry),
+            _ => writer.global(entry, local),
+        });
+    });
+}
+
+/// Section index and value of a symbol.
+#[derive(Clone, Copy)]
+struct Placement {
+    section: u32,
+    special: Option<u16>,
+    value: u64,
+}
+
+impl Placement {
+    fn special(section: u16, value: u64) -> Self {
+        Placement { section: 0, special: Some(section), value }
+    }
+
+    fn of_chunk<T: Target>(link: &Link<'_, T>, chunk: ChunkId, address: u64) -> Self {
+        let chunk = &link.layout.chunks[chunk.index()];
+        let value = if link.config.is_relocatable() { address.wrapping_sub(chunk.address) } else { address };
+        Placement { section: chunk.header_index, special: None, value }
+    }
+}
+
+struct Fields {
+    name: u32,
+    info: u8,
+    other: u8,
+    size: u64,
+    place: Placement,
+}
+
+impl Fields {
+    fn store<T: Target>(&self, symbol: &mut Sym<T::E>, extended: Option<&mut U32<T::E>>) {
+        let (index, word) = match self.place.special {
+            Some(special) => (special, 0),
+            None if self.place.section >= u32::from(elf::SHN_LORESERVE) => {
+                (elf::SHN_XINDEX, self.place.section)
+            }
+            None => (self.place.section as u16, 0),
+        };
+        *symbol = Sym {
+            st_name: U32::new(self.name),
+            st_info: self.info,
+            st_other: self.other,
+            st_shndx: U16::new(index),
+            st_value: U64::new(self.place.value),
+            st_size: U64::new(self.size),
+        };
+        if let Some(extended) = extended {
+            extended.set(word);
+        }
+    }
+}
+
+struct Writer<'w, 'a, T: Target> {
+    link: &'w Link<'a, T>,
+    symbols: &'w mut [Sym<T::E>],
+    strings: &'w mut [u8],
+    extended: &'w mut [U32<T::E>],
+    position: usize,
+    used: usize,
+    base: u64,
+}
+
+impl<T: Target> Writer<'_, '_, T> {
+    fn name(&mut self, name: &[u8]) -> u32 {
+        if name.is_empty() {
+            return 0;
+        }
+        let start = self.used;
+        let end = start + name.len();
+        self.strings[start..end].copy_from_slice(name);
+        self.strings[end] = 0;
+        self.used = end + 1;
+        (self.base + start as u64) as u32
+    }
+
+    fn push(&mut self, name: &[u8], info: u8, other: u8, size: u64, place: Placement) {
+        let name = self.name(name);
+        let fields = Fields { name, info, other, size, place };
+        fields.store::<T>(&mut self.symbols[self.position], self.extended.get_mut(self.position));
+        self.position += 1;
+    }
+
+    fn local(&mut self, object: &ObjectFile<'_, T::E>, entry: Entry<'_>) {
+        let symbol = &object.symbols[entry.symbol as usize];
+        let place = self.placement(object, entry);
+        self.push(entry.name, symbol.st_info, symbol.st_other, symbol.st_size.get(), place);
+    }
+
+    fn placement(&self, object: &ObjectFile<'_, T::E>, entry: Entry<'_>) -> Placement {
+        let symbol = &object.symbols[entry.symbol as usize];
+        match object.symbol_place(entry.symbol as usize) {
+            SymbolPlace::Undefined => Placement::special(elf::SHN_UNDEF, 0),
+            SymbolPlace::Absolute => Placement::special(elf::SHN_ABS, symbol.st_value.get()),
+            SymbolPlace::Common => match self.link.common_block(entry.id) {
+                Some(block) => self.in_section(block.section, symbol.kind(), entry.id),
+                None => Placement::special(symbol.st_shndx.get(), symbol.st_value.get()),
+            },
+            SymbolPlace::Section(section) => {
+                self.in_section(object.section_id(section), symbol.kind(), entry.id)
+            }
+        }
+    }
+
+    fn in_section(&self, section: crate::ids::SectionId, kind: u8, id: SymbolId) -> Placement {
+        let chunk = self.link.output_chunk(section);
+        if !chunk.is_some() {
+            return Placement::special(elf::SHN_ABS, 0);
+        }
+        let mut place = Placement::of_chunk(self.link, chunk, self.link.symbols.values[id.index()]);
+        // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
+        if kind == elf::STT_TLS && !self.link.config.is_relocatable() {
+            place.value = place.value.wrapping_sub(self.link.layout.tls_start());
+        }
+        place
+    }
+
+    fn global(&mut self, entry: Entry<'_>, local: bool) {
+        let link = self.link;
+        match link.symbols.definition(entry.id) {
+            Definition::Object { file, symbol } => {
+                let object = &link.objects[file.index()];
+                let source = &object.symbols[symbol as usize];
+                let mut info = source.st_info;
+                if info >> 4 == elf::STB_GNU_UNIQUE && !link.config.symbols.gnu_unique {
+                    info = elf::STB_GLOBAL << 4 | info & 0xf;
+                }
+                if info & 0xf == elf::STT_COMMON && !link.config.is_relocatable() {
+                    info = info & 0xf0 | elf::STT_OBJECT;
+                }
+                if local {
+                    info = elf::STB_LOCAL << 4 | info & 0xf;
+                }
+                let visibility = link.symbols.visibility[entry.id.index()];
+                let size = link.common_block(entry.id).map_or(source.st_size.get(), |block| block.size);
+                let place = self.placement(object, Entry { symbol, ..entry });
+                self.push(entry.name, info, source.st_other & !3 | visibility, size, place);
+            }
+            Definition::Linker(row) => self.linker_symbol(entry, row, local),
+            Definition::Shared { library, symbol } => {
+                let source = &link.shared[library.index()].symbols[symbol as usize];
+                let place = self.imported_place(entry.id);
+                let kind = if source.kind() == elf::STT_GNU_IFUNC { elf::STT_FUNC } else { source.kind() };
+                let size = if place.special.is_none() { source.st_size.get() } else { 0 };
+                self.push(entry.name, self.reference_binding(entry.id) << 4 | kind, 0, size, place);
+            }
+            Definition::Undefined => {
+                let other = link.symbols.visibility[entry.id.index()];
+                let place = Placement::special(elf::SHN_UNDEF, 0);
+                self.push(entry.name, self.reference_binding(entry.id) << 4, other, 0, place);
+            }
+        }
+    }
+
+    fn reference_binding(&self, id: SymbolId) -> u8 {
+        if self.link.symbols.flags(id) & flag::STRONG_REFERENCE != 0 {
+            elf::STB_GLOBAL
+        } else {
+            elf::STB_WEAK
+        }
+    }
+
+    /// A library's symbol that was copied has a place here; one with a canonical PLT entry is
+    /// undefined with a value (x86-64 psABI 5.2).
+    fn imported_place(&self, id: SymbolId) -> Placement {
+        let link = self.link;
+        let flags = link.symbols.flags(id);
+        let value = link.symbols.values[id.index()];
+        if flags & flag::NEEDS_COPY != 0
+            && let Some(chunk) = link.layout.chunk_at(value)
+        {
+            return Placement::of_chunk(link, chunk, value);
+        }
+        let value = if flags & flag::NEEDS_CANONICAL_PLT != 0 { value } else { 0 };
+        Placement::special(elf::SHN_UNDEF, value)
+    }
+
+    fn linker_symbol(&mut self, entry: Entry<'_>, row: u32, local: bool) {
+        let symbol = &self.link.linker_symbols[row as usize];
+        let place = if symbol.chunk.is_some() {
+            Placement::of_chunk(self.link, symbol.chunk, symbol.value)
+        } else {
+            Placement::special(elf::SHN_ABS, symbol.value)
+        };
+        let other =
+            if symbol.hidden { elf::STV_HIDDEN } else { self.link.symbols.visibility[entry.id.index()] };
+        let binding = if local { elf::STB_LOCAL } else { elf::STB_GLOBAL };
+        self.push(entry.name, binding << 4 | elf::STT_NOTYPE, other, 0, place);
+    }
+}
+
+/// Size of the tables in bytes: symbols, strings, extended indices (0 if not needed).
+pub fn sizes<T: Target>(plan: &SymtabPlan, section_headers: usize) -> (u64, u64, u64) {
+    if plan.count == 0 {
+        return (0, 0, 0);
+    }
+    let count = u64::from(plan.count);
+    let extended = if section_headers >= usize::from(elf::SHN_LORESERVE) { count * 4 } else { 0 };
+    (count * size_of::<Sym<T::E>>() as u64, plan.string_size, extended)
+}

@@ -1,0 +1,215 @@
+//! Generated links: hundreds to thousands of small objects that look like compiled C++, written directly.
+//!
+//! Every object holds functions in sections of their own, which call each other, functions of other objects and
+//! inline functions (COMDAT groups of code and constant, defined in several objects each); mergeable strings with
+//! many repeats; an unwind table; and an address table of all its functions. The program calls every function and
+//! sums what they return, so a wrong relocation shows in what it prints.
+
+use std::path::Path;
+
+use super::case::{Case, link_line, must_run};
+use super::generated_object::{
+    ALLOCATED, EXECUTABLE, MERGED_STRINGS, ObjectFile, R_64, R_PC32, R_PLT32, R_REX_GOTPCRELX, SectionId,
+    SymbolId, SymbolKind, WRITABLE,
+};
+use super::generated_program::{FUNCTIONS, Function, Program, variable};
+use anyhow::Result;
+
+/// Writes `count` objects and a main program into `folder`.
+pub fn prepare(folder: &Path, count: u64) -> Result<Case> {
+    std::fs::create_dir_all(folder.join("objects"))?;
+    std::fs::write(folder.join("main.c"), include_str!("programs/generated_main.c"))?;
+    must_run(folder, "gcc", &["-O2", "-c", "main.c"].map(String::from))?;
+    let program = Program { objects: count };
+    let mut names = vec!["main.o".to_string()];
+    for number in 0..count {
+        let name = format!("objects/{number:05}.o");
+        std::fs::write(folder.join(&name), ObjectWriter::new(program, number).write())?;
+        names.push(name);
+    }
+    let link = link_line(folder, "gcc", &names)?;
+    let expected = format!("functions {} sum {}\n", count * FUNCTIONS, program.sum());
+    let mut case = Case::new(link, &[], &[&expected]);
+    case.objects = Some(names.len());
+    Ok(case)
+}
+
+/// Writes one object of the program.
+struct ObjectWriter {
+    program: Program,
+    number: u64,
+    object: ObjectFile,
+    strings: SectionId,
+    unwind: SectionId,
+    table: SectionId,
+}
+
+impl ObjectWriter {
+    fn new(program: Program, number: u64) -> Self {
+        let mut object = ObjectFile::new(&format!("unit_{number:05}.cpp"));
+        let strings = object.add_section(".rodata.str1.1", ALLOCATED | MERGED_STRINGS, 1, None);
+        let unwind = object.add_section(".eh_frame", ALLOCATED, 8, None);
+        let table = object.add_section("function_table", ALLOCATED | WRITABLE, 8, None);
+        let comment = object.add_section(".comment", MERGED_STRINGS, 1, None);
+        object.add_section(".note.GNU-stack", 0, 1, None);
+        object.append(comment, b"\0generated\0");
+        object.append(unwind, &COMMON_INFORMATION);
+        ObjectWriter { program, number, object, strings, unwind, table }
+    }
+
+    fn write(mut self) -> Vec<u8> {
+        self.define_variable();
+        for function in self.program.inline_functions(self.number) {
+            self.define_inline(function);
+        }
+        for index in 0..FUNCTIONS {
+            let function = Function::Ordinary { object: self.number, index };
+            let name = function.name();
+            let section = self.object.add_section(&format!(".text.{name}"), ALLOCATED | EXECUTABLE, 16, None);
+            self.define(function, section, None);
+            let entry = self.object.append(self.table, &[0; 8]);
+            let symbol = self.object.global(&name);
+            self.object.relocate(self.table, entry, symbol, R_64, 0);
+        }
+        self.object.write()
+    }
+
+    fn define_variable(&mut self) {
+        let (name, value) = variable(self.number);
+        let section = self.object.add_section(&format!(".data.{name}"), ALLOCATED | WRITABLE, 4, None);
+        self.object.append(section, &value.to_le_bytes());
+        self.object.define(&name, SymbolKind::Data, false, section);
+    }
+
+    /// A group of code and a read-only constant, named by the function.
+    fn define_inline(&mut self, function: Function) {
+        let name = function.name();
+        let group = Some(self.object.global(&name));
+        let text = self.object.add_section(&format!(".text.{name}"), ALLOCATED | EXECUTABLE, 16, group);
+        let constant = self.object.add_section(&format!(".rodata.{name}"), ALLOCATED, 4, group);
+        self.object.append(constant, &function.constant().to_le_bytes());
+        self.define(function, text, Some(constant));
+    }
+
+    /// Writes the body of `function` into `section`, with its unwind information. Inline functions are weak and read
+    /// their `constant` from a section of their group; the others hold it in an instruction.
+    fn define(&mut self, function: Function, section: SectionId, constant: Option<SectionId>) {
+        let text = self.string_label(&function.text());
+        let (variable, _) = variable(self.program.variable_object(function));
+        let variable = self.object.global(&variable);
+        let mut code = Code::default();
+        code.bytes(&[0x53, 0x55, 0x89, 0xfd]); // push rbx; push rbp; mov ebp, edi
+        code.relative(&[0x48, 0x8d, 0x05], text, R_PC32); // lea rax, text
+        code.bytes(&[0x0f, 0xb6, 0x18]); // movzx ebx, byte [rax]
+        if let Some(constant) = constant {
+            code.relative(&[0x03, 0x1d], self.object.section_symbol(constant), R_PC32); // add ebx, [constant]
+        } else {
+            code.bytes(&[0x81, 0xc3]); // add ebx, constant
+            code.bytes(&function.constant().to_le_bytes());
+        }
+        code.relative(&[0x48, 0x8b, 0x05], variable, R_REX_GOTPCRELX); // mov rax, variable@GOT
+        code.bytes(&[0x03, 0x18]); // add ebx, [rax]
+        let mut calls = Code::default();
+        for callee in self.program.callees(function) {
+            calls.bytes(&[0x8d, 0x7d, 0xff]); // lea edi, [rbp - 1]
+            calls.relative(&[0xe8], self.object.global(&callee.name()), R_PLT32); // call callee
+            calls.bytes(&[0x01, 0xc3]); // add ebx, eax
+        }
+        code.bytes(&[0x85, 0xed, 0x0f, 0x84]); // test ebp, ebp; jz past the calls
+        code.bytes(&(calls.bytes.len() as u32).to_le_bytes());
+        code.append(calls);
+        code.bytes(&[0x89, 0xd8, 0x5d, 0x5b, 0xc3]); // mov eax, ebx; pop rbp; pop rbx; ret
+        self.object.append(section, &code.bytes);
+        for place in code.places {
+            self.object.relocate(section, place.offset, place.symbol, place.kind, -4);
+        }
+        self.add_unwind(section, code.bytes.len());
+        self.object.define(&function.name(), SymbolKind::Function, constant.is_some(), section);
+    }
+
+    /// A frame description entry for the function that fills `section`.
+    fn add_unwind(&mut self, section: SectionId, size: usize) {
+        let mut entry = vec![];
+        entry.extend(28_u32.to_le_bytes()); // length
+        entry.extend([0; 4]); // distance to the common information, below
+        entry.extend([0; 4]); // start, by relocation
+        entry.extend((size as u32).to_le_bytes());
+        entry.push(0); // no augmentation data
+        entry.extend([0x41, 0x0e, 0x10, 0x83, 0x02]); // advance 1; CFA offset 16; rbx at CFA-16
+        entry.extend([0x41, 0x0e, 0x18, 0x86, 0x03]); // advance 1; CFA offset 24; rbp at CFA-24
+        entry.resize(32, 0);
+        let offset = self.object.size(self.unwind);
+        entry[4..8].copy_from_slice(&(offset as u32 + 4).to_le_bytes());
+        self.object.append(self.unwind, &entry);
+        let symbol = self.object.section_symbol(section);
+        self.object.relocate(self.unwind, offset + 8, symbol, R_PC32, 0);
+    }
+
+    /// A local symbol for a string, as compilers make them.
+    fn string_label(&mut self, text: &str) -> SymbolId {
+        let value = self.object.append(self.strings, format!("{text}\0").as_bytes());
+        self.object.add_label(&format!(".LC{value}"), self.strings, value)
+    }
+}
+
+/// Common information entry: version 1, "zR", data alignment -8, return address 16, addresses relative in 4 bytes.
+const COMMON_INFORMATION: [u8; 24] =
+    [20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
+
+/// Machine code under construction.
+#[derive(Default)]
+struct Code {
+    bytes: Vec<u8>,
+    places: Vec<Place>,
+}
+
+/// A 4-byte field relative to the end of its instruction, which is where it ends.
+struct Place {
+    offset: u64,
+    symbol: SymbolId,
+    kind: u32,
+}
+
+impl Code {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn relative(&mut self, opcode: &[u8], symbol: SymbolId, kind: u32) {
+        self.bytes(opcode);
+        self.places.push(Place { offset: self.bytes.len() as u64, symbol, kind });
+        self.bytes(&[0; 4]);
+    }
+
+    fn append(&mut self, other: Code) {
+        let start = self.bytes.len() as u64;
+        self.bytes.extend(other.bytes);
+        self.places
+            .extend(other.places.into_iter().map(|place| Place { offset: start + place.offset, ..place }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn generated_objects_link_and_print_the_sum() {
+        let folder = tempfile::tempdir().unwrap();
+        let case = prepare(folder.path(), 5).unwrap();
+        case.save(folder.path()).unwrap();
+        let link = ["@link.args", "-o", "output"];
+        let status = Command::new("ld").args(link).current_dir(folder.path()).status().unwrap();
+        assert!(status.success());
+        assert_eq!(case.check(folder.path(), &folder.path().join("output")), Ok(()));
+    }
+
+    #[test]
+    fn an_object_is_the_same_every_time() {
+        let program = Program { objects: 7 };
+        assert_eq!(ObjectWriter::new(program, 3).write(), ObjectWriter::new(program, 3).write());
+        assert_ne!(ObjectWriter::new(program, 3).write(), ObjectWriter::new(program, 4).write());
+    }
+}

@@ -1,0 +1,180 @@
+//! What one link costs: wall time, CPU time and peak memory of the whole process tree.
+//!
+//! Linkers such as mold and wild fork: the first process returns as soon as the output is complete, while its child
+//! still tears down. So a link is measured from a process of its own (`xtask measure`), which adopts orphans
+//! (`PR_SET_CHILD_SUBREAPER`) and waits for every one of them:
+//! - wall time ends when the first process exits: that is what a build waits for;
+//! - CPU time is user and system time of every process, from `wait4`, teardown included;
+//! - peak memory is the larger of the greatest `ru_maxrss` of any process and of the resident sizes of all processes
+//!   of the tree, summed every few milliseconds. Resident pages of mapped files count, as everywhere.
+//!
+//! The separate process also keeps the numbers clean: the kernel lets a child inherit the peak of the process that
+//! started it, and this one is small.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+const SAMPLE_EVERY: Duration = Duration::from_millis(4);
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Folder to run the command in
+    #[arg(long)]
+    directory: PathBuf,
+    /// Confine the command to this many processors
+    #[arg(long)]
+    processors: usize,
+    /// The command and its arguments
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+/// Cost of one run. Times in seconds, memory in bytes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cost {
+    pub wall: f64,
+    pub cpu: f64,
+    pub peak_memory: u64,
+    pub success: bool,
+}
+
+/// One measured run and what the command said.
+pub struct Run {
+    pub cost: Cost,
+    pub messages: String,
+}
+
+/// Runs `command` in `directory` on `processors` processors, through `xtask measure`.
+pub fn measure(directory: &Path, processors: usize, command: &[String]) -> Result<Run> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["measure", "--processors", &processors.to_string(), "--directory"])
+        .arg(directory)
+        .arg("--")
+        .args(command)
+        .stdin(Stdio::null())
+        .output()
+        .context("cannot run xtask measure")?;
+    let messages = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        bail!("cannot measure {}: {messages}", command[0]);
+    }
+    Ok(Run { cost: serde_json::from_slice(&output.stdout)?, messages })
+}
+
+/// The subcommand `xtask measure`: prints a [`Cost`] as JSON; the command's own output goes to standard error.
+pub fn run(arguments: Arguments) -> Result<()> {
+    adopt_orphans()?;
+    confine(arguments.processors)?;
+    let (program, rest) = arguments.command.split_first().context("no command")?;
+    let started = Instant::now();
+    let child = Command::new(program)
+        .args(rest)
+        .current_dir(&arguments.directory)
+        .stdin(Stdio::null())
+        .stdout(std::io::stderr())
+        .spawn()
+        .with_context(|| format!("cannot start {program}"))?;
+    let cost = wait_for_tree(child.id() as libc::pid_t, started)?;
+    serde_json::to_writer(std::io::stdout(), &cost)?;
+    std::io::stdout().flush()?;
+    Ok(())
+}
+
+fn adopt_orphans() -> Result<()> {
+    // SAFETY: sets a flag of this process; no pointers are involved.
+    let result = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    if result != 0 {
+        bail!("cannot adopt orphans: {}", std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Keeps only the first `processors` of those this process may run on; children inherit that.
+fn confine(processors: usize) -> Result<()> {
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: both sets are plain bit masks of the size given, alive during the calls.
+    let result = unsafe {
+        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
+        let mut chosen: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size, &mut allowed);
+        let usable = (0..libc::CPU_SETSIZE as usize).filter(|&number| libc::CPU_ISSET(number, &allowed));
+        usable.take(processors).for_each(|number| libc::CPU_SET(number, &mut chosen));
+        libc::sched_setaffinity(0, size, &chosen)
+    };
+    if result != 0 {
+        bail!("cannot confine to {processors} processors: {}", std::io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Waits until no descendant is left, and adds up what they used.
+fn wait_for_tree(first: libc::pid_t, started: Instant) -> Result<Cost> {
+    let done = AtomicBool::new(false);
+    let sampled_peak = AtomicU64::new(0);
+    let mut cost = Cost { wall: 0.0, cpu: 0.0, peak_memory: 0, success: false };
+    std::thread::scope(|scope| {
+        scope.spawn(|| sample(&done, &sampled_peak));
+        while let Some((process, status, usage)) = wait_for_any() {
+            if process == first {
+                cost.wall = started.elapsed().as_secs_f64();
+                cost.success = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+            }
+            cost.cpu += seconds(usage.ru_utime) + seconds(usage.ru_stime);
+            cost.peak_memory = cost.peak_memory.max(usage.ru_maxrss as u64 * 1024);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    cost.peak_memory = cost.peak_memory.max(sampled_peak.into_inner());
+    Ok(cost)
+}
+
+/// The next child that ended, or `None` when there are no more children.
+fn wait_for_any() -> Option<(libc::pid_t, i32, libc::rusage)> {
+    let mut status = 0;
+    // SAFETY: `rusage` is plain data for which all zeros is a value; both pointers outlive the call.
+    let (process, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(-1, &mut status, 0, &mut usage), usage)
+    };
+    (process > 0).then_some((process, status, usage))
+}
+
+fn seconds(time: libc::timeval) -> f64 {
+    time.tv_sec as f64 + time.tv_usec as f64 / 1e6
+}
+
+/// Keeps the greatest sum of resident sizes seen until `done`.
+fn sample(done: &AtomicBool, peak: &AtomicU64) {
+    while !done.load(Ordering::Relaxed) {
+        let mut resident = BTreeMap::new();
+        add_descendants(std::process::id(), &mut resident);
+        peak.fetch_max(resident.values().sum(), Ordering::Relaxed);
+        std::thread::sleep(SAMPLE_EVERY);
+    }
+}
+
+/// Adds the resident size, in bytes, of every descendant of `process`. Processes that vanish meanwhile count as none.
+fn add_descendants(process: u32, resident: &mut BTreeMap<u32, u64>) {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else { return };
+    for task in tasks.flatten() {
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace().filter_map(|word| word.parse().ok()) {
+            resident.insert(child, resident_size(child).unwrap_or(0));
+            add_descendants(child, resident);
+        }
+    }
+}
+
+fn resident_size(process: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    // SAFETY: asks for a constant of the system.
+    Some(pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64)
+}

@@ -1,0 +1,207 @@
+//! The table of results, as Markdown.
+//!
+//! Absolute times say more about the machine than about a linker, so every number stands beside its ratio to mold's.
+
+use std::fmt::Write;
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::linkers::{Family, Linker};
+use super::measure::Cost;
+
+pub struct CaseResult {
+    pub name: String,
+    pub description: &'static str,
+    /// How many objects are linked, in the cases that show how the cost grows.
+    pub objects: Option<usize>,
+    pub linkers: Vec<LinkerResult>,
+}
+
+pub struct LinkerResult {
+    pub name: String,
+    /// Bytes of the output.
+    pub output_size: u64,
+    /// One cost per counted round, or what went wrong.
+    pub outcome: Result<Vec<Cost>, String>,
+}
+
+impl LinkerResult {
+    fn spread(&self, value: impl Fn(&Cost) -> f64) -> Option<Spread> {
+        let mut values: Vec<f64> = self.outcome.as_ref().ok()?.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        let (&least, &greatest) = (values.first()?, values.last()?);
+        let middle = values.len() / 2;
+        let median =
+            if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+        Some(Spread { median, least, greatest })
+    }
+}
+
+struct Spread {
+    median: f64,
+    least: f64,
+    greatest: f64,
+}
+
+/// What a case is measured in: heading, value of a run, digits after the point.
+type Column = (&'static str, fn(&Cost) -> f64, usize);
+
+const COLUMNS: [Column; 3] = [
+    ("wall, ms", |cost| cost.wall * 1e3, 1),
+    ("CPU, ms", |cost| cost.cpu * 1e3, 1),
+    ("peak memory, MiB", |cost| cost.peak_memory as f64 / (1024.0 * 1024.0), 1),
+];
+
+pub fn render(results: &[CaseResult], linkers: &[Linker], rounds: u64, threads: usize) -> Result<String> {
+    let mut text = String::new();
+    let output = Command::new("date").args(["-u", "+%F"]).output()?;
+    let date = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    writeln!(text, "# How fast sframe-ld links\n")?;
+    writeln!(text, "Written by `cargo xtask bench --write` on {date}, on {}.\n", machine())?;
+    writeln!(
+        text,
+        "Medians of {rounds} rounds (least to greatest), all linkers in turns, {threads} threads on {threads} \
+         processors. Wall time ends\nwhen the linker's first process exits; CPU time (user and system) and peak memory \
+         are those of its whole process tree.\nA number followed by × is the ratio to {}: only ratios carry over to \
+         other machines.\n",
+        baseline(linkers).map_or("the first linker", |linker| &linker.name)
+    )?;
+    writeln!(text, "| linker | version |\n|---|---|")?;
+    for linker in linkers {
+        writeln!(text, "| {} | {} |", linker.name, linker.version)?;
+    }
+    for case in results {
+        render_case(&mut text, case, linkers)?;
+    }
+    render_growth(&mut text, results, linkers)?;
+    Ok(text)
+}
+
+/// The linker that ratios refer to: mold if it is there.
+fn baseline(linkers: &[Linker]) -> Option<&Linker> {
+    linkers.iter().find(|linker| linker.family == Family::Mold).or(linkers.first())
+}
+
+fn render_case(text: &mut String, case: &CaseResult, linkers: &[Linker]) -> Result<()> {
+    writeln!(text, "\n## {}: {}\n", case.name, case.description)?;
+    write!(text, "| linker |")?;
+    for (heading, ..) in COLUMNS {
+        write!(text, " {heading} | × |")?;
+    }
+    writeln!(text, " output, MiB |\n|---|{}---:|", "---:|---:|".repeat(COLUMNS.len()))?;
+    let base = baseline(linkers).and_then(|base| case.linkers.iter().find(|result| result.name == base.name));
+    for result in &case.linkers {
+        write!(text, "| {} |", result.name)?;
+        if let Err(problem) = &result.outcome {
+            writeln!(text, " {} | | | | | | |", problem.replace('|', "/"))?;
+            continue;
+        }
+        for (_, value, digits) in COLUMNS {
+            let Some(spread) = result.spread(value) else { continue };
+            let ratio = base.and_then(|base| base.spread(value)).map(|base| spread.median / base.median);
+            let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}×"));
+            let Spread { median, least, greatest } = spread;
+            write!(text, " {median:.digits$} ({least:.digits$} to {greatest:.digits$}) | {ratio} |")?;
+        }
+        writeln!(text, " {:.1} |", result.output_size as f64 / (1024.0 * 1024.0))?;
+    }
+    Ok(())
+}
+
+/// CPU time per object of every size: flat if the cost grows no faster than the link.
+fn render_growth(text: &mut String, results: &[CaseResult], linkers: &[Linker]) -> Result<()> {
+    let sizes: Vec<(usize, &CaseResult)> =
+        results.iter().filter_map(|case| Some((case.objects?, case))).collect();
+    if sizes.len() < 2 {
+        return Ok(());
+    }
+    writeln!(text, "\n## How the cost grows: CPU time per object, µs\n")?;
+    writeln!(
+        text,
+        "The last column is the ratio of the largest link to the smallest (target for sframe-ld: 1.2).\n"
+    )?;
+    write!(text, "| linker |")?;
+    for (objects, _) in &sizes {
+        write!(text, " {objects} objects |")?;
+    }
+    writeln!(text, " growth |\n|---|{}---:|", "---:|".repeat(sizes.len()))?;
+    for linker in linkers {
+        let per_object = |(objects, case): &(usize, &CaseResult)| {
+            let result = case.linkers.iter().find(|result| result.name == linker.name)?;
+            Some(result.spread(|cost| cost.cpu * 1e6)?.median / *objects as f64)
+        };
+        let values: Vec<Option<f64>> = sizes.iter().map(per_object).collect();
+        write!(text, "| {} |", linker.name)?;
+        for value in &values {
+            write!(text, " {} |", value.map_or("-".into(), |value| format!("{value:.1}")))?;
+        }
+        match (values.first().copied().flatten(), values.last().copied().flatten()) {
+            (Some(first), Some(last)) => writeln!(text, " {:.2}× |", last / first)?,
+            _ => writeln!(text, " - |")?,
+        }
+    }
+    Ok(())
+}
+
+/// The machine in words: processors, memory, system.
+fn machine() -> String {
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once([':', '='])?.1.trim().trim_matches('"').to_string())
+    };
+    let processors = read("/proc/cpuinfo");
+    let count = processors.lines().filter(|line| line.starts_with("processor")).count();
+    let model = field(&processors, "model name").unwrap_or("processors of unknown model".into());
+    let memory = field(&read("/proc/meminfo"), "MemTotal").unwrap_or_default();
+    let memory: u64 = memory.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    let system = field(&read("/etc/os-release"), "PRETTY_NAME").unwrap_or("Linux".into());
+    format!("{count} × {model}, {} GiB of memory, {system}", memory.div_ceil(1024 * 1024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(name: &str, walls: &[f64]) -> LinkerResult {
+        let cost = |&wall| Cost { wall, cpu: 2.0 * wall, peak_memory: 1 << 20, success: true };
+        LinkerResult {
+            name: name.into(),
+            output_size: 1 << 20,
+            outcome: Ok(walls.iter().map(cost).collect()),
+        }
+    }
+
+    fn linker(name: &str, family: Family) -> Linker {
+        Linker { name: name.into(), family, version: name.into(), command: vec![] }
+    }
+
+    #[test]
+    fn ratios_refer_to_the_median_of_mold() {
+        let linkers = [linker("ours", Family::SframeLd), linker("mold", Family::Mold)];
+        let results = vec![result("ours", &[0.3, 0.1, 0.2]), result("mold", &[0.1, 0.1, 0.9])];
+        let case = CaseResult { name: "x".into(), description: "y", objects: None, linkers: results };
+        let mut text = String::new();
+        render_case(&mut text, &case, &linkers).unwrap();
+        let row = text.lines().find(|line| line.starts_with("| ours")).unwrap();
+        assert!(
+            row.starts_with("| ours | 200.0 (100.0 to 300.0) | 2.00× | 400.0 (200.0 to 600.0) | 2.00× |"),
+            "{row}"
+        );
+    }
+
+    #[test]
+    fn growth_is_cpu_per_object_of_largest_to_smallest() {
+        let linkers = [linker("ours", Family::SframeLd)];
+        let case = |objects, wall| CaseResult {
+            name: "x".into(),
+            description: "y",
+            objects: Some(objects),
+            linkers: vec![result("ours", &[wall])],
+        };
+        let mut text = String::new();
+        render_growth(&mut text, &[case(500, 0.5), case(8000, 12.0)], &linkers).unwrap();
+        assert!(text.ends_with("| ours | 2000.0 | 3000.0 | 1.50× |\n"), "{text}");
+    }
+}
