@@ -355,13 +355,13 @@ impl<'a, T: Target> Link<'a, T> {
         Some((section_id(self.sections.first_internal, row), place))
     }
 
-    /// Address of an offset of a section, wherever it went; 0 if it is not in the output.
-    #[inline]
-    pub fn address_in(&self, id: SectionId, offset: u64) -> u64 {
-        match self.final_place(id, offset) {
-            Some((section, _)) if !self.sections.chunk[section.index()].is_some() => 0,
-            Some((section, offset)) => self.section_address(section).wrapping_add(offset),
-            None => 0,
+    /// Address of an offset of an absorbed section, wherever it went; 0 if it is not in the output.
+    pub fn absorbed_address(&self, id: SectionId, offset: u64) -> u64 {
+        match self.absorbed_place(id, offset) {
+            Some((section, offset)) if self.sections.chunk[section.index()].is_some() => {
+                self.section_address(section).wrapping_add(offset)
+            }
+            _ => 0,
         }
     }
 

@@ -35,53 +35,64 @@ struct Candidate<'a> {
     input: MergeInput<'a>,
 }
 
-/// Fills [`Link::merges`].
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let shared = &*link;
-    let candidates: Vec<Candidate<'_>> = shared
+/// Groups of merged sections that have no place yet.
+pub struct Merged<'a> {
+    groups: Vec<(Key<'a>, Vec<SectionId>, Group<'a>)>,
+}
+
+/// Merges pieces. Only reads the link, so that relocations can be scanned beside it.
+pub fn run<'a, T: Target>(link: &Link<'a, T>) -> Merged<'a> {
+    let candidates: Vec<Candidate<'a>> = link
         .objects
         .par_iter()
         .flat_map_iter(|object| {
-            (1..object.headers.len()).filter_map(move |index| candidate(shared, object, index))
+            (1..object.headers.len()).filter_map(move |index| candidate(link, object, index))
         })
         .collect();
-    let mut groups: IndexMap<Key<'_>, Vec<MergeInput<'_>>, foldhash::fast::FixedState> = IndexMap::default();
+    let mut groups: IndexMap<Key<'a>, Vec<MergeInput<'a>>, foldhash::fast::FixedState> = IndexMap::default();
     for candidate in candidates {
         groups.entry(candidate.key).or_default().push(candidate.input);
     }
-    for (key, inputs) in groups {
-        merge(link, key, &inputs);
+    let groups: Vec<_> = groups.into_iter().collect();
+    let merged = groups.into_par_iter().flat_map_iter(|(key, inputs)| merge(key, &inputs)).collect();
+    Merged { groups: merged }
+}
+
+/// Merges sections of one key: into one group, or into more if offsets would not fit into 32 bits.
+/// A single section that is too large stays as it is.
+fn merge<'a>(key: Key<'a>, inputs: &[MergeInput<'a>]) -> Vec<(Key<'a>, Vec<SectionId>, Group<'a>)> {
+    match Group::merge(key.pieces, inputs) {
+        Ok(group) => vec![(key, inputs.iter().map(|input| input.section).collect(), group)],
+        Err(_) if inputs.len() > 1 => {
+            let (first, second) = inputs.split_at(inputs.len() / 2);
+            let mut groups = merge(key, first);
+            groups.extend(merge(key, second));
+            groups
+        }
+        Err(_) => Vec::new(),
     }
 }
 
-fn merge<'a, T: Target>(link: &mut Link<'a, T>, key: Key<'a>, inputs: &[MergeInput<'a>]) {
-    let mut group = match Group::merge(key.pieces, inputs) {
-        Ok(group) => group,
-        // Pieces of each half have offsets that 32 bits hold, sooner or later; a single section
-        // that is too large stays as it is.
-        Err(_) if inputs.len() > 1 => {
-            let (first, second) = inputs.split_at(inputs.len() / 2);
-            merge(link, key, first);
-            return merge(link, key, second);
+/// Makes a section of the linker for each group and fills [`Link::merges`].
+pub fn place<'a, T: Target>(link: &mut Link<'a, T>, merged: Merged<'a>) {
+    for (key, inputs, mut group) in merged.groups {
+        let Some(&first) = inputs.first() else { continue };
+        let name = link.section_info(first).name;
+        let number = link.merges.groups().len() as u32;
+        let mut section =
+            SyntheticSection::new(Kind::Merged(number), name, key.sh_type, key.flags, 1 << group.align);
+        section.entsize = match key.pieces {
+            Pieces::Strings { unit } => unit.into(),
+            Pieces::Constants { size } => size.into(),
+        };
+        section.size = group.size;
+        section.first_input = first;
+        group.section = link.add_synthetic(section);
+        link.sections.rule[group.section.index()] = key.rule;
+        let rows = link.merges.add(group);
+        for (row, section) in (rows..).zip(inputs) {
+            link.sections.set_merge_row(section, row);
         }
-        Err(_) => return,
-    };
-    let first = inputs[0].section;
-    let name = link.section_info(first).name;
-    let number = link.merges.groups().len() as u32;
-    let mut section =
-        SyntheticSection::new(Kind::Merged(number), name, key.sh_type, key.flags, 1 << group.align);
-    section.entsize = match key.pieces {
-        Pieces::Strings { unit } => unit.into(),
-        Pieces::Constants { size } => size.into(),
-    };
-    section.size = group.size;
-    section.first_input = first;
-    group.section = link.add_synthetic(section);
-    link.sections.rule[group.section.index()] = key.rule;
-    let rows = link.merges.add(group);
-    for (row, input) in (rows..).zip(inputs) {
-        link.sections.set_merge_row(input.section, row);
     }
 }
 
