@@ -1,0 +1,13 @@
+//! Links real programs, runs them, and asserts on what the files hold. One binary, so that the
+//! product links into one test program; a module per topic.
+
+mod support;
+
+mod exceptions;
+mod ifunc;
+mod init_order;
+mod programs;
+mod symbol_errors;
+mod symbols;
+mod tls;
+mod versions;
