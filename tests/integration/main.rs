@@ -3,9 +3,12 @@
 
 mod support;
 
+mod archives;
+mod dynamic;
 mod exceptions;
 mod ifunc;
 mod init_order;
+mod inputs;
 mod programs;
 mod symbol_errors;
 mod symbols;

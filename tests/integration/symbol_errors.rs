@@ -107,7 +107,7 @@ fn shared_libraries_may_leave_symbols_open_unless_told() {
     for option in ["-Wl,--no-undefined", "-Wl,-z,defs"] {
         work.gcc(&["-shared", "-o", "libb.so", &a, option]).fails().says(&["missing"]);
     }
-    let main = work.c("main", "int f(void); int main(void) { return 0 * (long)f; }", &["-O0"]);
+    let main = work.c("main", "int f(void); int main(void) { return f(); }", &["-O0"]);
     work.gcc(&["-o", "p", &main, "-L.", "-la"]).fails().says(&["missing", "liba.so"]);
     work.gcc(&["-o", "p", &main, "-L.", "-la", "-Wl,--allow-shlib-undefined"]).quiet();
 }

@@ -123,7 +123,7 @@ fn unique_symbols_keep_their_binding() {
 #[test]
 fn wrap_redirects_references() {
     let work = Work::new();
-    let main = work.c("main", "#include <stdio.h>\n#include <stdlib.h>\nint work(void);\nvoid *__real_malloc(size_t n);\nstatic int calls;\nvoid *__wrap_malloc(size_t n) { calls++; return __real_malloc(n); }\nint __wrap_work(void) { return 5; }\nint main(void) { char *p = malloc(10); int n = work(); printf(\"%d %d\\n\", calls, n); free(p); }", &[]);
+    let main = work.c("main", "#include <stdio.h>\n#include <stdlib.h>\nint work(void);\nvoid *__real_malloc(size_t n);\nstatic int calls;\nvoid *__wrap_malloc(size_t n) { calls++; return __real_malloc(n); }\nint __wrap_work(void) { return 5; }\nint main(void) { char *p = malloc(10); int n = work(); printf(\"%d %d\\n\", calls, n); free(p); }", &["-O0"]);
     let other = work.c("other", "int work(void) { return 1; }", &[]);
     work.gcc(&["-o", "program", &main, &other, "-Wl,--wrap=malloc", "-Wl,--wrap,work"]).quiet();
     assert_eq!(work.run("program"), "1 5\n");

@@ -125,6 +125,13 @@ const ELFLINT_KNOWN: &[&str] = &[
     "1879048180",
     // IRELATIVE relocations of a static program have no symbol table to index; GNU ld's are such.
     "invalid symbol index",
+    // Linker-made symbols at the file header lie before the first section.
+    "(__ehdr_start): st_value out of bounds",
+    "(__executable_start): st_value out of bounds",
+    // Notes of SystemTap probes, from libstdc++.a.
+    "stapsdt",
+    // Protected symbols are exported with their visibility.
+    "symbol in dynamic symbol table with non-default visibility",
     // elfutils older than 0.190 does not know RELR.
     "RELR",
     "DT_RELR",
