@@ -131,7 +131,7 @@ fn long_member_names_and_same_names_twice() {
     let long = "a_member_with_a_name_that_is_longer_than_sixteen_bytes";
     let main = work.c("main", "int f(void); int g(void); int main(void) { return f() + g() - 3; }", &[]);
     let f = work.c(long, "int f(void) { return 1; }", &[]);
-    let archive = work.ar("liblong.a", "q", &[&f]);
+    let archive = work.ar("liblong.a", "", &[&f]);
     let g = work.c(long, "int g(void) { return 2; }", &[]);
     work.command("ar", &["qs", &archive, &g]).ok();
     work.gcc(&["-o", "program", &main, &archive]).quiet();

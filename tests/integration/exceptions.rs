@@ -62,6 +62,12 @@ fn exceptions_work_in_static_programs() {
         let program = work.cc("program", PROGRAM, &["-fPIE"]);
         work.gxx(&[link, "-o", "program", &program, &library]).quiet();
         assert_eq!(work.run("program"), "7 105 2\n");
+        let elf = work.elf("program");
+        if elf.find(".eh_frame_hdr").is_some() {
+            eh_frame::check(&elf);
+        }
+        work.gxx(&[link, "-o", "program", &program, &library, "-Wl,--eh-frame-hdr"]).quiet();
+        assert_eq!(work.run("program"), "7 105 2\n");
         eh_frame::check(&work.elf("program"));
     }
 }

@@ -128,12 +128,16 @@ const ELFLINT_KNOWN: &[&str] = &[
     // Linker-made symbols at the file header lie before the first section.
     "(__ehdr_start): st_value out of bounds",
     "(__executable_start): st_value out of bounds",
+    "(_TLS_MODULE_BASE_): st_value out of bounds",
     // Notes of SystemTap probes, from libstdc++.a.
     "stapsdt",
     // Protected symbols are exported with their visibility.
     "symbol in dynamic symbol table with non-default visibility",
     // elfutils older than 0.190 does not know RELR.
     "RELR",
+    "'.relr.dyn' has wrong type",
+    // IRELATIVE relocations of a static PIE.
+    "'.rela.plt': relocation 0: relocation type invalid for the file type",
     "DT_RELR",
 ];
 
