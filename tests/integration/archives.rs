@@ -131,9 +131,11 @@ fn long_member_names_and_same_names_twice() {
     let long = "a_member_with_a_name_that_is_longer_than_sixteen_bytes";
     let main = work.c("main", "int f(void); int g(void); int main(void) { return f() + g() - 3; }", &[]);
     let f = work.c(long, "int f(void) { return 1; }", &[]);
-    let archive = work.ar("liblong.a", "", &[&f]);
+    work.command("ar", &["qcS", "liblong.a", &f]).ok();
     let g = work.c(long, "int g(void) { return 2; }", &[]);
-    work.command("ar", &["qs", &archive, &g]).ok();
+    work.command("ar", &["qS", "liblong.a", &g]).ok();
+    work.command("ranlib", &["liblong.a"]).ok();
+    let archive = "liblong.a".to_owned();
     work.gcc(&["-o", "program", &main, &archive]).quiet();
     work.run("program");
     let outcome = work.gcc(&["-o", "program", &main, &archive, "-Wl,-t"]).ok();

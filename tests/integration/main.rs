@@ -4,6 +4,7 @@
 mod support;
 
 mod archives;
+mod drivers;
 mod dynamic;
 mod exceptions;
 mod frames_and_merge;
@@ -16,8 +17,10 @@ mod inputs;
 mod layout;
 mod link_order;
 mod notes;
+mod options;
 mod programs;
 mod relocatable;
+mod robust;
 mod symbol_errors;
 mod symbols;
 mod tls;
