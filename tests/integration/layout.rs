@@ -97,7 +97,7 @@ fn zero_data_takes_no_file_space() {
     let work = Work::new();
     let main = work.c(
         "main",
-        "static char big[64 << 20]; int main(int n, char **v) { (void)v; return big[n]; }",
+        "static volatile char big[64 << 20]; int main(int n, char **v) { (void)v; return big[n]; }",
         &[],
     );
     work.gcc(&["-o", "program", &main]).quiet();

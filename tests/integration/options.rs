@@ -190,8 +190,13 @@ fn traces_name_files_and_symbols() {
     work.ar("libf.a", "", &[&spare, &f]);
     for option in ["-t", "--trace"] {
         let output = work.ld(&["-o", "p", &a, "libf.a", option]).ok().output();
-        assert!(output.contains("a.o") && output.contains("f.o") && !output.contains("spare.o"), "{output}");
+        assert!(
+            output.contains("a.o") && output.contains("libf.a") && !output.contains("spare.o"),
+            "{output}"
+        );
     }
+    let output = work.ld(&["-o", "p", &a, "libf.a", "-t", "-t"]).ok().output();
+    assert!(output.contains("f.o") && !output.contains("spare.o"), "{output}");
     let output = work.ld(&["-o", "p", &a, "libf.a", "-y", "f"]).ok().output();
     let lines = |file: &str, what: &str| output.lines().any(|l| l.contains(file) && l.contains(what));
     assert!(lines("a.o", "reference") && lines("f.o", "definition"), "{output}");

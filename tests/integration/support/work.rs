@@ -149,6 +149,18 @@ impl Work {
         name.into()
     }
 
+    /// Copies one of the sample objects made by real assemblers (`tests/fixtures/sframe`, or
+    /// `SFRAME_FIXTURES`) into the scratch directory; returns its name there.
+    #[track_caller]
+    pub fn fixture(&self, path: &str) -> String {
+        let root = match std::env::var_os("SFRAME_FIXTURES") {
+            Some(root) => PathBuf::from(root),
+            None => Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sframe"),
+        };
+        let bytes = std::fs::read(root.join(path)).unwrap_or_else(|e| panic!("fixture {path}: {e}"));
+        self.write(&path.replace('/', "-"), bytes)
+    }
+
     /// Reads a file.
     #[track_caller]
     pub fn read(&self, name: &str) -> Vec<u8> {
