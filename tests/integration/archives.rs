@@ -130,15 +130,16 @@ fn long_member_names_and_same_names_twice() {
     let work = Work::new();
     let long = "a_member_with_a_name_that_is_longer_than_sixteen_bytes";
     let main = work.c("main", "int f(void); int g(void); int main(void) { return f() + g() - 3; }", &[]);
-    let f = work.c(long, "int f(void) { return 1; }", &[]);
-    work.command("ar", &["qcS", "liblong.a", &f]).ok();
-    let g = work.c(long, "int g(void) { return 2; }", &[]);
-    work.command("ar", &["qS", "liblong.a", &g]).ok();
-    work.command("ranlib", &["liblong.a"]).ok();
-    let archive = "liblong.a".to_owned();
-    work.gcc(&["-o", "program", &main, &archive]).quiet();
+    let mut args = vec!["qc".to_owned(), "liblong.a".to_owned()];
+    for (dir, source) in [("one", "int f(void) { return 1; }"), ("two", "int g(void) { return 2; }")] {
+        std::fs::create_dir(work.path(dir)).unwrap();
+        args.push(work.c(&format!("{dir}/{long}"), source, &[]));
+    }
+    work.command("ar", &args.iter().map(String::as_str).collect::<Vec<_>>()).ok();
+    let archive = "liblong.a";
+    work.gcc(&["-o", "program", &main, archive]).quiet();
     work.run("program");
-    let outcome = work.gcc(&["-o", "program", &main, &archive, "-Wl,-t"]).ok();
+    let outcome = work.gcc(&["-o", "program", &main, archive, "-Wl,-t"]).ok();
     assert!(outcome.output().contains(&format!("{long}.o")), "{outcome}");
 }
 
