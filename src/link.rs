@@ -21,7 +21,6 @@ use crate::sframe;
 use crate::symbols::{Definition, NameList, SymbolTable, flag};
 use crate::synth::section_names::SectionNames;
 use crate::synth::symtab::SymtabPlan;
-use crate::synth::{Kind, SyntheticSection, Synthetics};
 use crate::synth::{Kind, SyntheticSection, Synthetics, section_id};
 use hashbrown::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -277,7 +276,6 @@ impl<'a, T: Target> Link<'a, T> {
             symtab: SymtabPlan::default(),
             section_names: SectionNames::default(),
             compressed: HashMap::default(),
-            frames: Frames::default(),
             frames: Frames::default(),
             merges: Merges::default(),
             linker_symbols: Vec::new(),

@@ -5,11 +5,10 @@
 //! exists from `create_synthetics` on, if it may be needed; its size is settled by
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
-pub mod section_names;
-pub mod symtab;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
 pub mod merged;
+pub mod section_names;
 pub mod symtab;
 
 use crate::ids::{FileId, SectionId, SymbolId};
