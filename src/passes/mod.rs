@@ -9,6 +9,7 @@ pub mod keep_eh_frames;
 pub mod merge_strings;
 pub mod open_inputs;
 pub mod parse_inputs;
+pub mod read_scripts;
 pub mod select_comdats;
 pub mod select_definitions;
 pub mod settle_symbols;
