@@ -8,6 +8,7 @@ pub mod input;
 pub mod layout;
 pub mod link;
 pub mod passes;
+pub mod relocs;
 pub mod script;
 pub mod sframe;
 pub mod symbols;

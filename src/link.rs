@@ -14,6 +14,7 @@ use crate::input::{InputStore, ObjectFile, SharedFile};
 use crate::layout::Layout;
 use crate::passes::select_comdats::GroupTable;
 use crate::passes::select_definitions::CommonBlock;
+use crate::relocs::Relocations;
 use crate::sframe;
 use crate::symbols::{Definition, NameList, SymbolTable, flag};
 use crate::synth::symtab::SymtabPlan;
@@ -218,6 +219,8 @@ pub struct Link<'a, T: Target> {
     pub linker_symbols: Vec<LinkerSymbol>,
     /// Sections that the linker makes, and what they are made of.
     pub synthetics: Synthetics<'a>,
+    /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
+    pub relocations: Relocations,
     /// Output sections, segments, addresses.
     pub layout: Layout<'a>,
     /// The machine.
@@ -250,6 +253,7 @@ impl<'a, T: Target> Link<'a, T> {
             symtab: SymtabPlan::default(),
             linker_symbols: Vec::new(),
             synthetics: Synthetics::default(),
+            relocations: Relocations::default(),
             layout: Layout::default(),
             target: T::default(),
         }
