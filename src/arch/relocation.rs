@@ -6,7 +6,7 @@
 //! the target's own: [`Target::Field`], [`Target::Family`], [`Target::Edit`].
 
 use super::Target;
-use crate::cli::config::CallNop;
+use crate::cli::CallNop;
 use crate::symbols::table::flag;
 
 /// The first operand of a relocation's value.
