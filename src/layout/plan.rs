@@ -7,7 +7,7 @@
 //! `--sort-section`), so that nothing later asks for options.
 
 use crate::cli::Config;
-use crate::cli::config::SortSection;
+use crate::cli::SortSection;
 use crate::diag::{Code, Diagnostic};
 use crate::script::ast::{
     Assert, Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, Constraint, DataSize, Insert,

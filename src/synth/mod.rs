@@ -5,6 +5,10 @@
 //! exists from `create_synthetics` on, if it may be needed; its size is settled by
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
+pub mod eh_frame;
+pub mod eh_frame_hdr;
+pub mod merged;
+pub mod section_names;
 pub mod symtab;
 
 use crate::ids::{FileId, SectionId, SymbolId};
@@ -98,6 +102,10 @@ pub struct SyntheticSection<'a> {
     pub size: u64,
     /// The object it stands for, when a script's file pattern should see one.
     pub file: FileId,
+    /// The first input section that it stands for, when it takes the place of one;
+    /// [`SectionId::NONE`] otherwise.
+    /// The input section whose place among the inputs it takes, if it takes one's.
+    pub first_input: SectionId,
     /// Fixed contents, if it has them.
     pub bytes: &'a [u8],
 }
@@ -114,6 +122,7 @@ impl<'a> SyntheticSection<'a> {
             entsize: 0,
             size: 0,
             file: FileId::NONE,
+            first_input: SectionId::NONE,
             bytes: &[],
         }
     }
@@ -198,4 +207,23 @@ impl<'a> Synthetics<'a> {
 /// [`SectionId`] of a synthetic row.
 pub fn section_id(first_internal: u32, row: u32) -> SectionId {
     SectionId(first_internal + row)
+}
+
+/// Sizes of the tables that describe the output itself (symbols, section names). Called by the
+/// layout once output sections have their header indices.
+pub fn settle_tables<T: crate::arch::Target>(link: &mut crate::link::Link<'_, T>) {
+    link.section_names = section_names::SectionNames::new(&link.layout.chunks);
+    link.symtab = symtab::plan(link);
+    let headers = link.layout.chunks.iter().map(|chunk| chunk.header_index).max().unwrap_or(0) as usize + 1;
+    let (symbols, strings, extended) = symtab::sizes::<T>(&link.symtab, headers);
+    let names = link.section_names.bytes.len() as u64;
+    for section in &mut link.synthetics.sections {
+        section.size = match section.kind {
+            Kind::SymTab => symbols,
+            Kind::StrTab => strings,
+            Kind::SymTabShndx => extended,
+            Kind::ShStrTab => names,
+            _ => continue,
+        };
+    }
 }

@@ -1,0 +1,580 @@
+//! `.eh_frame` sections, taken apart (Linux Standard Base, "Exception Frames").
+//!
+//! A section is a row of records. Each starts with its length; a *CIE* has 0 in the next word, an
+//! *FDE* has there the distance back to its CIE, then the start and length of the code it
+//! describes. The start is always given by a relocation, and that relocation's symbol says which
+//! section the FDE belongs to.
+//!
+//! Records live in dense vectors per object; nothing is copied and no record owns memory. A
+//! section whose structure is broken stays whole: it is an ordinary section then.
+
+use super::reader::Reader;
+use crate::arch::Target;
+use crate::elf::{Rela, consts as elf};
+use crate::ids::{FileId, SectionId};
+use crate::input::object::{Malformed, SymbolPlace};
+use crate::link::{Link, SectionTable};
+use std::borrow::Cow;
+use std::ops::Range;
+use zerocopy::byteorder::ByteOrder;
+
+/// Offset of a record that is not in the output.
+pub const DROPPED: u32 = u32::MAX;
+/// `SHT_X86_64_UNWIND`, which the psABI lets `.eh_frame` have.
+const SHT_X86_64_UNWIND: u32 = 0x7000_0001;
+
+/// A common information entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cie {
+    /// Offset in its section, in bytes.
+    pub offset: u32,
+    /// Length with the length field, in bytes.
+    pub size: u32,
+    /// Its relocations: rows of [`FrameSection::relocations`].
+    pub first_relocation: u32,
+    /// End of its relocations.
+    pub end_relocation: u32,
+    /// How its FDEs encode addresses: `DW_EH_PE_*`.
+    pub encoding: u8,
+    /// Offset from its file's base in the output section; [`DROPPED`] for one that has a leader
+    /// or that no FDE needs. Set by [`super::eh_merge`].
+    pub output: u32,
+    /// The file and the row in its CIEs of the equal one that is in the output; itself if it is
+    /// that one. Set by [`super::eh_merge`].
+    pub leader: (FileId, u32),
+}
+
+/// A frame description entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fde {
+    /// Offset in its section, in bytes.
+    pub offset: u32,
+    /// Length with the length field, in bytes.
+    pub size: u32,
+    /// Its relocations: rows of [`FrameSection::relocations`]. The first is that of the start of
+    /// the code.
+    pub first_relocation: u32,
+    /// End of its relocations.
+    pub end_relocation: u32,
+    /// Row of its CIE in [`FileFrames::cies`].
+    pub cie: u32,
+    /// The section that the code lies in; none if the code's symbol is in no section of an
+    /// object.
+    pub function: SectionId,
+    /// Offset from its file's base in the output section; [`DROPPED`] if it is not in it. Set by
+    /// [`super::eh_merge`].
+    pub output: u32,
+    /// Whether it describes no code at all.
+    pub is_empty: bool,
+}
+
+/// One `.eh_frame` section of an object.
+#[derive(Clone, Debug)]
+pub struct FrameSection<'a, E: ByteOrder> {
+    /// Section header index.
+    pub index: u32,
+    /// Contents.
+    pub bytes: &'a [u8],
+    /// Relocations, by ascending offset.
+    pub relocations: Cow<'a, [Rela<E>]>,
+    /// Its rows in [`FileFrames::cies`].
+    pub cies: Range<u32>,
+    /// Its rows in [`FileFrames::fdes`].
+    pub fdes: Range<u32>,
+}
+
+/// The records of one object.
+#[derive(Clone, Debug)]
+pub struct FileFrames<'a, E: ByteOrder> {
+    /// Sections that were taken apart.
+    pub sections: Vec<FrameSection<'a, E>>,
+    /// CIEs, by section and offset.
+    pub cies: Vec<Cie>,
+    /// FDEs, by section and offset. Those whose code has no relocation (what `ld -r` leaves of a
+    /// discarded function) describe nothing and are left out.
+    pub fdes: Vec<Fde>,
+    /// Rows of `fdes` by (function, row).
+    by_function: Vec<u32>,
+    /// Offset in the output section of this file's first record. Set by [`super::eh_merge`].
+    pub base: u64,
+    /// Bytes of records of this file in the output section. Set by [`super::eh_merge`].
+    pub size: u32,
+}
+
+/// The records of all objects.
+#[derive(Clone, Debug)]
+pub struct Frames<'a, E: ByteOrder> {
+    /// One row for each object.
+    pub files: Vec<FileFrames<'a, E>>,
+    /// Some input ends with the zero word that ends the whole section (`crtend.o`).
+    pub has_terminator: bool,
+    /// Some section was broken and stayed whole, so no complete look-up table can be made.
+    pub has_whole_sections: bool,
+    /// Bytes of records in the output section, without the terminator. Set by
+    /// [`super::eh_merge`].
+    pub size: u64,
+}
+
+/// A record that is in the output.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptRecord<'r, E: ByteOrder> {
+    /// Header index of the section it comes from.
+    pub section: u32,
+    /// Its contents, unrelocated.
+    pub bytes: &'r [u8],
+    /// Offset in the section it comes from; `r_offset`s count from the section's start.
+    pub input: u64,
+    /// Offset in the output section's synthetic `.eh_frame`.
+    pub output: u64,
+    /// Its relocations, by ascending offset.
+    pub relocations: &'r [Rela<E>],
+    /// The FDE, or `None` for a CIE.
+    pub fde: Option<&'r Fde>,
+}
+
+/// What taking one object's sections apart gave.
+pub struct Split<'a, E: ByteOrder> {
+    /// The records.
+    pub frames: FileFrames<'a, E>,
+    /// A section ended with a zero word.
+    pub has_terminator: bool,
+    /// Sections that stay whole: header index, and what is wrong at which offset.
+    pub broken: Vec<(u32, Malformed)>,
+}
+
+impl<E: ByteOrder> Default for FileFrames<'_, E> {
+    fn default() -> Self {
+        FileFrames {
+            sections: Vec::new(),
+            cies: Vec::new(),
+            fdes: Vec::new(),
+            by_function: Vec::new(),
+            base: 0,
+            size: 0,
+        }
+    }
+}
+
+impl<E: ByteOrder> Default for Frames<'_, E> {
+    fn default() -> Self {
+        Frames { files: Vec::new(), has_terminator: false, has_whole_sections: false, size: 0 }
+    }
+}
+
+impl<'a, E: ByteOrder> FileFrames<'a, E> {
+    /// The section that holds the CIE of this row.
+    pub fn section_of_cie(&self, row: u32) -> &FrameSection<'a, E> {
+        &self.sections[self.sections.partition_point(|section| section.cies.end <= row)]
+    }
+
+    /// The section that holds the FDE of this row.
+    pub fn section_of_fde(&self, row: u32) -> &FrameSection<'a, E> {
+        &self.sections[self.sections.partition_point(|section| section.fdes.end <= row)]
+    }
+
+    /// Rows of the FDEs of one function's section.
+    pub fn fdes_of(&self, function: SectionId) -> &[u32] {
+        let start = self.by_function.partition_point(|&row| self.fdes[row as usize].function < function);
+        let rest = &self.by_function[start..];
+        let end = rest.partition_point(|&row| self.fdes[row as usize].function == function);
+        &rest[..end]
+    }
+
+    /// All records of one section that are in the output, in order.
+    pub fn kept_records<'r>(
+        &'r self,
+        section: &'r FrameSection<'a, E>,
+    ) -> impl Iterator<Item = KeptRecord<'r, E>> {
+        let kept = move |offset: u32, size: u32, relocations: Range<u32>, output: u32, fde| KeptRecord {
+            section: section.index,
+            bytes: &section.bytes[offset as usize..][..size as usize],
+            input: offset.into(),
+            output: self.base + u64::from(output),
+            relocations: &section.relocations[relocations.start as usize..relocations.end as usize],
+            fde,
+        };
+        let mut cies = self.cies[section.cies.start as usize..section.cies.end as usize]
+            .iter()
+            .filter(|cie| cie.output != DROPPED)
+            .peekable();
+        let mut fdes = self.fdes[section.fdes.start as usize..section.fdes.end as usize]
+            .iter()
+            .filter(|fde| fde.output != DROPPED)
+            .peekable();
+        std::iter::from_fn(move || {
+            let cie_is_next = match (cies.peek(), fdes.peek()) {
+                (Some(cie), Some(fde)) => cie.offset < fde.offset,
+                (cie, _) => cie.is_some(),
+            };
+            if cie_is_next {
+                let cie = cies.next()?;
+                let relocations = cie.first_relocation..cie.end_relocation;
+                return Some(kept(cie.offset, cie.size, relocations, cie.output, None));
+            }
+            let fde = fdes.next()?;
+            let relocations = fde.first_relocation..fde.end_relocation;
+            Some(kept(fde.offset, fde.size, relocations, fde.output, Some(fde)))
+        })
+    }
+
+    fn index_functions(&mut self) {
+        let mut rows: Vec<u32> = (0..self.fdes.len() as u32).collect();
+        // Stable, and usually sorted already.
+        rows.sort_by_key(|&row| self.fdes[row as usize].function);
+        self.by_function = rows;
+    }
+}
+
+/// Whether a section of this name and type holds call frame information.
+pub fn is_eh_frame(name: &[u8], sh_type: u32) -> bool {
+    name == b".eh_frame" && matches!(sh_type, elf::SHT_PROGBITS | SHT_X86_64_UNWIND)
+}
+
+/// Takes the `.eh_frame` sections of one object apart. Definitions are settled and losers of
+/// groups marked.
+pub fn split_object<'a, T: Target>(link: &Link<'a, T>, file: FileId) -> Split<'a, T::E> {
+    let object = &link.objects[file.index()];
+    let mut split = Split { frames: FileFrames::default(), has_terminator: false, broken: Vec::new() };
+    for (index, header) in object.headers.iter().enumerate().skip(1) {
+        if !is_eh_frame(object.section_name(index), header.sh_type.get())
+            || !link.sections.is_alive(object.section_id(index as u32))
+        {
+            continue;
+        }
+        if let Err(finding) = split_section(link, file, index as u32, &mut split) {
+            split.broken.push((index as u32, finding));
+        }
+    }
+    split.frames.index_functions();
+    split
+}
+
+fn split_section<'a, T: Target>(
+    link: &Link<'a, T>,
+    file: FileId,
+    index: u32,
+    split: &mut Split<'a, T::E>,
+) -> Result<(), Malformed> {
+    let object = &link.objects[file.index()];
+    let bytes = object.section_bytes(index as usize)?;
+    if bytes.len() >= DROPPED as usize {
+        return Err(Malformed::at(0, format!("{:#x} bytes are too many", bytes.len())));
+    }
+    let frames = &mut split.frames;
+    let (first_cie, first_fde) = (frames.cies.len(), frames.fdes.len());
+    let mut splitter = Splitter {
+        link,
+        file,
+        bytes,
+        relocations: ascending(object.relocations(index as usize)),
+        next_relocation: 0,
+        first_cie,
+        cies: &mut frames.cies,
+        fdes: &mut frames.fdes,
+        has_terminator: false,
+    };
+    let result = splitter.run();
+    let (relocations, has_terminator) = (splitter.relocations, splitter.has_terminator);
+    if result.is_err() {
+        frames.cies.truncate(first_cie);
+        frames.fdes.truncate(first_fde);
+        return result;
+    }
+    split.has_terminator |= has_terminator;
+    frames.sections.push(FrameSection {
+        index,
+        bytes,
+        relocations,
+        cies: first_cie as u32..frames.cies.len() as u32,
+        fdes: first_fde as u32..frames.fdes.len() as u32,
+    });
+    Ok(())
+}
+
+/// The relocations by ascending offset: as they are, or a sorted copy.
+fn ascending<E: ByteOrder>(relocations: &[Rela<E>]) -> Cow<'_, [Rela<E>]> {
+    if relocations.is_sorted_by_key(|relocation| relocation.r_offset.get()) {
+        return Cow::Borrowed(relocations);
+    }
+    let mut sorted = relocations.to_vec();
+    sorted.sort_by_key(|relocation| relocation.r_offset.get());
+    Cow::Owned(sorted)
+}
+
+struct Splitter<'s, 'a, T: Target> {
+    link: &'s Link<'a, T>,
+    file: FileId,
+    bytes: &'a [u8],
+    relocations: Cow<'a, [Rela<T::E>]>,
+    next_relocation: usize,
+    first_cie: usize,
+    cies: &'s mut Vec<Cie>,
+    fdes: &'s mut Vec<Fde>,
+    has_terminator: bool,
+}
+
+impl<T: Target> Splitter<'_, '_, T> {
+    fn run(&mut self) -> Result<(), Malformed> {
+        let mut at = 0;
+        while at < self.bytes.len() {
+            at = self.record(at)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the record at an offset and gives the offset of the next one.
+    fn record(&mut self, start: usize) -> Result<usize, Malformed> {
+        let truncated = |what: &str| {
+            Malformed::at(start as u64, format!("the section ends inside the {what} of a record"))
+        };
+        let mut reader = Reader::new(self.bytes, start);
+        let mut length = u64::from(reader.u32::<T::E>().ok_or_else(|| truncated("length"))?);
+        if length == 0 {
+            self.has_terminator |= reader.at == self.bytes.len();
+            return Ok(reader.at);
+        }
+        if length == 0xffff_ffff {
+            length = reader.u64::<T::E>().ok_or_else(|| truncated("64-bit length"))?;
+        }
+        let end = usize::try_from(length)
+            .ok()
+            .and_then(|length| reader.at.checked_add(length))
+            .filter(|&end| end <= self.bytes.len())
+            .ok_or_else(|| {
+                Malformed::at(
+                    start as u64,
+                    format!(
+                        "a record of length {length:#x} does not fit into the section of {:#x} bytes",
+                        self.bytes.len()
+                    ),
+                )
+            })?;
+        let record = Range { start, end };
+        let relocations = self.take_relocations(&record);
+        let id_at = reader.at;
+        // Four bytes in both length forms, unlike `.debug_frame`.
+        let id = Reader::new(&self.bytes[..end], id_at)
+            .u32::<T::E>()
+            .ok_or_else(|| Malformed::at(start as u64, "a record is too short for its CIE pointer"))?;
+        if id == 0 {
+            self.cie(record, id_at + 4, relocations)?;
+        } else {
+            self.fde(record, id_at, id, relocations)?;
+        }
+        Ok(end)
+    }
+
+    /// Rows of the relocations inside a record.
+    fn take_relocations(&mut self, record: &Range<usize>) -> Range<u32> {
+        let offset_of = |row: usize| self.relocations.get(row).map(|relocation| relocation.r_offset.get());
+        let mut row = self.next_relocation;
+        while offset_of(row).is_some_and(|offset| offset < record.start as u64) {
+            row += 1;
+        }
+        let first = row;
+        while offset_of(row).is_some_and(|offset| offset < record.end as u64) {
+            row += 1;
+        }
+        self.next_relocation = row;
+        first as u32..row as u32
+    }
+
+    fn cie(&mut self, record: Range<usize>, at: usize, relocations: Range<u32>) -> Result<(), Malformed> {
+        let reader = Reader::new(&self.bytes[..record.end], at);
+        let encoding = pointer_encoding(reader)
+            .map_err(|what| Malformed::at(record.start as u64, format!("in the CIE: {what}")))?;
+        let row = self.cies.len() as u32;
+        self.cies.push(Cie {
+            offset: record.start as u32,
+            size: record.len() as u32,
+            first_relocation: relocations.start,
+            end_relocation: relocations.end,
+            encoding,
+            output: DROPPED,
+            leader: (self.file, row),
+        });
+        Ok(())
+    }
+
+    fn fde(
+        &mut self,
+        record: Range<usize>,
+        id_at: usize,
+        id: u32,
+        relocations: Range<u32>,
+    ) -> Result<(), Malformed> {
+        let cie = (id_at as u64)
+            .checked_sub(id.into())
+            .and_then(|offset| {
+                let cies = &self.cies[self.first_cie..];
+                cies.binary_search_by_key(&offset, |cie| cie.offset.into()).ok()
+            })
+            .ok_or_else(|| {
+                Malformed::at(
+                    record.start as u64,
+                    format!("the CIE pointer {id:#x} of an FDE does not lead back to a CIE"),
+                )
+            })?
+            + self.first_cie;
+        let width = encoded_width(self.cies[cie].encoding);
+        let mut reader = Reader::new(&self.bytes[..record.end], id_at + 4);
+        let range = reader.skip(width).and_then(|()| reader.unsigned::<T::E>(width)).ok_or_else(|| {
+            Malformed::at(record.start as u64, "an FDE ends before the address and length of its code")
+        })?;
+        let Some(function) = self.function_of(&relocations, id_at as u64 + 4) else { return Ok(()) };
+        self.fdes.push(Fde {
+            offset: record.start as u32,
+            size: record.len() as u32,
+            first_relocation: relocations.start,
+            end_relocation: relocations.end,
+            cie: cie as u32,
+            function,
+            output: DROPPED,
+            is_empty: range == 0,
+        });
+        Ok(())
+    }
+
+    /// The section of an FDE's code; `None` if the code has no relocation.
+    fn function_of(&self, relocations: &Range<u32>, code_at: u64) -> Option<SectionId> {
+        let first = self.relocations[relocations.start as usize..relocations.end as usize].first()?;
+        if first.r_offset.get() != code_at || first.symbol() == 0 {
+            return None;
+        }
+        let object = &self.link.objects[self.file.index()];
+        // A symbol that this file defines stands for this file's code, even where another
+        // file's definition prevails: that one has an FDE of its own.
+        match object.symbol_place(first.symbol() as usize) {
+            SymbolPlace::Section(section) => Some(object.section_id(section)),
+            _ => {
+                let symbol = object.symbol_id(first.symbol());
+                Some(self.link.symbol_section(symbol).map_or(SectionId::NONE, |(section, _)| section))
+            }
+        }
+    }
+}
+
+/// Size in bytes of an address of an accepted encoding.
+fn encoded_width(encoding: u8) -> usize {
+    match encoding & 7 {
+        2 => 2,
+        3 => 4,
+        _ => 8,
+    }
+}
+
+/// Finds how a CIE's FDEs encode addresses (augmentation `R`, else absolute words). Encodings
+/// that no relocation can fill are refused. The reader stands at the version.
+fn pointer_encoding(mut reader: Reader<'_>) -> Result<u8, String> {
+    const SHORT: &str = "it ends inside its fixed fields";
+    let version = reader.u8().ok_or(SHORT)?;
+    if !matches!(version, 1 | 3) {
+        return Err(format!("its version is {version}, expected 1 or 3"));
+    }
+    let augmentation = reader.string().ok_or("its augmentation string does not end")?;
+    let letters = match augmentation.strip_prefix(b"eh") {
+        // GCC 2: a pointer to exception data.
+        Some(rest) => {
+            reader.skip(8).ok_or(SHORT)?;
+            rest
+        }
+        None => augmentation,
+    };
+    reader.skip_leb128().ok_or(SHORT)?;
+    reader.skip_leb128().ok_or(SHORT)?;
+    if version == 1 { reader.skip(1) } else { reader.skip_leb128() }.ok_or(SHORT)?;
+    if letters.is_empty() {
+        return Ok(elf_dwarf::ABSOLUTE);
+    }
+    let unknown = || format!("unknown augmentation \"{}\"", augmentation.escape_ascii());
+    let letters = letters.strip_prefix(b"z").ok_or_else(unknown)?;
+    reader.uleb128().ok_or(SHORT)?;
+    for letter in letters {
+        match letter {
+            b'R' => return accepted(reader.u8().ok_or(SHORT)?),
+            b'L' => reader.skip(1).ok_or(SHORT)?,
+            b'P' => {
+                let encoding = reader.u8().ok_or(SHORT)?;
+                let width = match encoding & 0xf {
+                    _ if encoding & 0x70 == elf_dwarf::ALIGNED => None,
+                    0 | 4 | 0xc => Some(8),
+                    2 | 0xa => Some(2),
+                    3 | 0xb => Some(4),
+                    _ => None,
+                };
+                let width = width.ok_or_else(|| format!("unknown personality encoding {encoding:#x}"))?;
+                reader.skip(width).ok_or(SHORT)?;
+            }
+            // Signal frame, AArch64 key B, AArch64 tagged stack: no data.
+            b'S' | b'B' | b'G' => {}
+            _ => return Err(unknown()),
+        }
+    }
+    Ok(elf_dwarf::ABSOLUTE)
+}
+
+fn accepted(encoding: u8) -> Result<u8, String> {
+    let has_width = matches!(encoding & 0xf, 0 | 2 | 3 | 4 | 0xa | 0xb | 0xc);
+    let indirect = encoding & 0x80 != 0;
+    if has_width && !indirect && encoding & 0x70 < elf_dwarf::ALIGNED {
+        Ok(encoding)
+    } else {
+        Err(format!("code addresses of encoding {encoding:#x} cannot be relocated"))
+    }
+}
+
+/// `DW_EH_PE_*`.
+mod elf_dwarf {
+    /// `DW_EH_PE_absptr`.
+    pub const ABSOLUTE: u8 = 0;
+    /// `DW_EH_PE_aligned`.
+    pub const ALIGNED: u8 = 0x50;
+}
+
+/// The relocations that a live function's FDEs bring with them: of each of its FDEs all but the
+/// code's own (language-specific data), and of their CIEs (personality). They are edges of garbage
+/// collection. An object's symbols are the indices in these relocations.
+pub fn fde_edges<'l, T: Target>(
+    link: &'l Link<'_, T>,
+    function: SectionId,
+) -> impl Iterator<Item = &'l Rela<T::E>> {
+    let file = link.sections.file[function.index()];
+    let frames = link.frames.files.get(file.index());
+    frames.into_iter().flat_map(move |frames| {
+        frames.fdes_of(function).iter().flat_map(move |&row| {
+            let fde = &frames.fdes[row as usize];
+            let section = frames.section_of_fde(row);
+            let cie = &frames.cies[fde.cie as usize];
+            let data = &section.relocations[fde.first_relocation as usize + 1..fde.end_relocation as usize];
+            let personality =
+                &section.relocations[cie.first_relocation as usize..cie.end_relocation as usize];
+            data.iter().chain(personality)
+        })
+    })
+}
+
+/// For `-r`, where `.eh_frame` stays whole: whether a relocation at this offset of a section lies
+/// in the FDE of a discarded function, so that it must become a relocation of type NONE.
+pub fn is_dead_record_relocation<T: Target>(
+    link: &Link<'_, T>,
+    file: FileId,
+    section: u32,
+    offset: u64,
+) -> bool {
+    let Some(frames) = link.frames.files.get(file.index()) else { return false };
+    let Some(section) = frames.sections.iter().find(|candidate| candidate.index == section) else {
+        return false;
+    };
+    let fdes = &frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
+    let next = fdes.partition_point(|fde| u64::from(fde.offset) <= offset);
+    next.checked_sub(1).is_some_and(|row| {
+        let fde = &fdes[row];
+        offset - u64::from(fde.offset) < fde.size.into() && !is_live(&link.sections, fde)
+    })
+}
+
+/// Whether the code that an FDE describes is in the output.
+#[inline]
+pub fn is_live(sections: &SectionTable, fde: &Fde) -> bool {
+    !fde.function.is_some() || sections.is_alive(fde.function)
+}

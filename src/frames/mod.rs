@@ -1,0 +1,11 @@
+//! Frame descriptions: which records inputs hold, whose they are, and where they go.
+//!
+//! A call frame description belongs to the function it describes: it is in the output if the
+//! function is. So `.eh_frame` sections are taken apart into records, each tied to the section of
+//! its function, and put together again in the output ([`crate::synth::eh_frame`]).
+
+pub mod eh_frame;
+pub mod eh_merge;
+mod reader;
+
+pub use eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames, KeptRecord};

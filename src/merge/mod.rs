@@ -1,0 +1,186 @@
+//! Mergeable sections: what became of each piece.
+//!
+//! An `SHF_MERGE` section says that only its pieces matter, not where they stand: strings that end
+//! with a zero, or constants of one size. Equal pieces of one group of sections are kept once.
+//!
+//! A group's sections are cut into *blocks* of about a megabyte; a block holds for each piece
+//! where it starts and, in the end, where it went: eight bytes a piece, four for constants. Pieces
+//! are hashed while they are found. The hash chooses one of a fixed number of [`Shard`]s, each of
+//! which is filled by one thread in input order, so no lock is taken and the result depends on
+//! the inputs only.
+
+mod block;
+mod shard;
+
+pub use block::{Block, BlockSection};
+pub use shard::Shard;
+
+use crate::ids::SectionId;
+use rayon::prelude::*;
+
+/// Shards of a large group. A constant: the output must not depend on the number of threads.
+const SHARDS: usize = 32;
+/// A group of fewer bytes has one shard.
+const SMALL: u64 = 256 << 10;
+/// Bytes after which a block is full.
+const BLOCK_BYTES: u64 = 1 << 20;
+
+/// What the pieces of a group are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Pieces {
+    /// Strings of units of 1, 2 or 4 bytes, each with a zero unit at its end.
+    Strings {
+        /// Bytes in a unit.
+        unit: u32,
+    },
+    /// Constants.
+    Constants {
+        /// Bytes in a constant.
+        size: u32,
+    },
+}
+
+/// An input section of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeInput<'a> {
+    /// The section.
+    pub section: SectionId,
+    /// Its contents: whole pieces.
+    pub bytes: &'a [u8],
+    /// Alignment as a power of two.
+    pub align: u8,
+}
+
+/// Sections whose pieces are merged with each other.
+#[derive(Debug)]
+pub struct Group<'a> {
+    /// What its pieces are.
+    pub pieces: Pieces,
+    /// Pieces of its sections, in input order.
+    pub blocks: Vec<Block<'a>>,
+    /// The different pieces.
+    pub shards: Vec<Shard<'a>>,
+    /// Offset of each shard in the merged section, in bytes.
+    pub shard_bases: Vec<u64>,
+    /// Size of the merged section, in bytes.
+    pub size: u64,
+    /// Its alignment as a power of two.
+    pub align: u8,
+    /// The merged section.
+    pub section: SectionId,
+}
+
+/// Where the pieces of an input section are.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    group: u32,
+    block: u32,
+    section: u32,
+}
+
+/// All groups of a link.
+#[derive(Debug, Default)]
+pub struct Merges<'a> {
+    groups: Vec<Group<'a>>,
+    rows: Vec<Row>,
+}
+
+impl<'a> Group<'a> {
+    /// Merges the pieces of these sections.
+    ///
+    /// # Errors
+    /// The merged section would be of 4 GiB or more.
+    pub fn merge(pieces: Pieces, inputs: &[MergeInput<'a>]) -> Result<Group<'a>, TooLarge> {
+        let bytes: u64 = inputs.iter().map(|input| input.bytes.len() as u64).sum();
+        let shard_count = if bytes < SMALL { 1 } else { SHARDS };
+        let mut blocks: Vec<Block<'a>> =
+            cut(inputs).into_par_iter().map(|inputs| Block::split(pieces, inputs, shard_count)).collect();
+        let mut shards: Vec<Shard<'a>> =
+            (0..shard_count).into_par_iter().map(|number| Shard::fill(number, pieces, &blocks)).collect();
+        shards.par_iter_mut().for_each(Shard::assign_offsets);
+        let mut shard_bases = Vec::with_capacity(shard_count);
+        let mut size = 0u64;
+        for shard in &shards {
+            size = size.next_multiple_of(1 << shard.align);
+            shard_bases.push(size);
+            size += shard.size;
+        }
+        if size > u64::from(u32::MAX) {
+            return Err(TooLarge { size });
+        }
+        blocks.par_iter_mut().for_each(|block| block.settle(&shards, &shard_bases));
+        let align = shards.iter().map(|shard| shard.align).max().unwrap_or(0);
+        Ok(Group { pieces, blocks, shards, shard_bases, size, align, section: SectionId::NONE })
+    }
+
+    /// Writes the merged section.
+    pub fn write(&self, out: &mut [u8]) {
+        let mut parts = Vec::with_capacity(self.shards.len());
+        let mut rest = out;
+        for number in (0..self.shards.len()).rev() {
+            let (before, part) = rest.split_at_mut(self.shard_bases[number] as usize);
+            parts.push((&self.shards[number], part));
+            rest = before;
+        }
+        parts.into_par_iter().for_each(|(shard, part)| shard.write(part));
+    }
+}
+
+/// A merged section that 32-bit offsets cannot address.
+#[derive(Clone, Copy, Debug)]
+pub struct TooLarge {
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// Cuts a group's sections into the runs that become blocks.
+fn cut<'i, 'a>(inputs: &'i [MergeInput<'a>]) -> Vec<&'i [MergeInput<'a>]> {
+    let mut runs = Vec::new();
+    let mut start = 0;
+    let mut bytes = 0;
+    for (end, input) in inputs.iter().enumerate() {
+        bytes += input.bytes.len() as u64;
+        if bytes >= BLOCK_BYTES {
+            runs.push(&inputs[start..=end]);
+            (start, bytes) = (end + 1, 0);
+        }
+    }
+    if start < inputs.len() {
+        runs.push(&inputs[start..]);
+    }
+    runs
+}
+
+impl<'a> Merges<'a> {
+    /// Adds a group. Rows of its sections start at the number that is given back, in the order of
+    /// the inputs.
+    pub fn add(&mut self, group: Group<'a>) -> u32 {
+        let first = self.rows.len() as u32;
+        let number = self.groups.len() as u32;
+        for (block, entry) in group.blocks.iter().enumerate() {
+            let rows = 0..entry.sections.len() as u32;
+            self.rows.extend(rows.map(|section| Row { group: number, block: block as u32, section }));
+        }
+        self.groups.push(group);
+        first
+    }
+
+    /// The groups; [`crate::synth::Kind::Merged`] has their numbers.
+    pub fn groups(&self) -> &[Group<'a>] {
+        &self.groups
+    }
+
+    /// Where an offset of the input section of this row went: the merged section, and the offset
+    /// in it. An offset behind the last piece goes with that piece.
+    #[inline]
+    pub fn place(&self, row: u32, offset: u64) -> (SectionId, u64) {
+        let row = self.rows[row as usize];
+        let group = &self.groups[row.group as usize];
+        let (start, target) =
+            group.blocks[row.block as usize].find(group.pieces, row.section as usize, offset);
+        (group.section, u64::from(target).wrapping_add(offset.wrapping_sub(start.into())))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! The different pieces whose hashes fall into one shard.
+
+use super::{Block, Pieces};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use std::sync::atomic::Ordering;
+
+/// The different pieces of a shard, in order of their first occurrence.
+#[derive(Debug, Default)]
+pub struct Shard<'a> {
+    /// Their bytes.
+    pieces: Vec<&'a [u8]>,
+    /// Alignment of each, as a power of two: the largest that any occurrence had.
+    aligns: Vec<u8>,
+    /// Offset of each in the shard, in bytes.
+    pub offsets: Vec<u32>,
+    /// Bytes of all, with the gaps that alignment needs.
+    pub size: u64,
+    /// Largest alignment, as a power of two.
+    pub align: u8,
+}
+
+impl<'a> Shard<'a> {
+    /// Takes the pieces of this shard from all blocks, and leaves in the blocks the number that
+    /// each piece has here.
+    pub fn fill(number: usize, pieces: Pieces, blocks: &[Block<'a>]) -> Self {
+        let mut shard = Shard::default();
+        let mut table: HashTable<(u32, u32)> = HashTable::new();
+        for block in blocks {
+            block.each_of_shard(pieces, number, |cell, bytes, align| {
+                let hash = cell.load(Ordering::Relaxed);
+                let same = |&(other, row): &(u32, u32)| other == hash && shard.pieces[row as usize] == bytes;
+                let row = match table.entry(spread(hash), same, |&(hash, _)| spread(hash)) {
+                    Entry::Occupied(entry) => entry.get().1,
+                    Entry::Vacant(entry) => {
+                        let row = shard.pieces.len() as u32;
+                        entry.insert((hash, row));
+                        shard.pieces.push(bytes);
+                        shard.aligns.push(align);
+                        row
+                    }
+                };
+                let known = &mut shard.aligns[row as usize];
+                *known = align.max(*known);
+                cell.store(row, Ordering::Relaxed);
+            });
+        }
+        shard
+    }
+
+    /// Pieces of larger alignment come first; else the order of first occurrence holds. Offsets
+    /// that 32 bits cannot hold only show in the size.
+    pub fn assign_offsets(&mut self) {
+        let mut present = 0u64;
+        for &align in &self.aligns {
+            present |= 1 << align.min(63);
+        }
+        self.offsets = vec![0; self.pieces.len()];
+        self.align = 63u32.saturating_sub(present.leading_zeros()) as u8;
+        let mut size = 0u64;
+        for class in (0..64).rev().filter(|class| present >> class & 1 != 0) {
+            for ((piece, align), offset) in self.pieces.iter().zip(&self.aligns).zip(&mut self.offsets) {
+                if *align == class {
+                    size = size.next_multiple_of(1 << class);
+                    *offset = size as u32;
+                    size += piece.len() as u64;
+                }
+            }
+        }
+        self.size = size;
+        self.aligns = Vec::new();
+    }
+
+    /// Writes all pieces, and zeros between them.
+    pub fn write(&self, out: &mut [u8]) {
+        if self.align > 0 {
+            out.fill(0);
+        }
+        for (piece, &offset) in self.pieces.iter().zip(&self.offsets) {
+            out[offset as usize..][..piece.len()].copy_from_slice(piece);
+        }
+    }
+}
+
+/// A table wants its bits from both ends of 64.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}

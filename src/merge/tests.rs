@@ -1,0 +1,138 @@
+use super::*;
+use proptest::prelude::*;
+
+fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)]) -> (Vec<u8>, u64, Merges<'_>) {
+    let inputs: Vec<_> = sections
+        .iter()
+        .enumerate()
+        .map(|(number, (bytes, align))| MergeInput {
+            section: SectionId(number as u32),
+            bytes,
+            align: *align,
+        })
+        .collect();
+    let mut group = Group::merge(pieces, &inputs).expect("small");
+    group.section = SectionId(1000);
+    let mut out = vec![0xaa; group.size as usize];
+    group.write(&mut out);
+    let size = group.size;
+    let mut merges = Merges::default();
+    assert_eq!(merges.add(group), 0);
+    (out, size, merges)
+}
+
+/// Every piece that starts at an offset is found whole where that offset went, aligned as it was.
+fn check(pieces: Pieces, sections: &[(Vec<u8>, u8)]) {
+    let (out, _, merges) = merges_of(pieces, sections);
+    for (row, (bytes, align)) in sections.iter().enumerate() {
+        for offset in 0..bytes.len() {
+            let (section, place) = merges.place(row as u32, offset as u64);
+            assert_eq!(section, SectionId(1000));
+            let unit = match pieces {
+                Pieces::Strings { unit } => unit as usize,
+                Pieces::Constants { size } => size as usize,
+            };
+            let rest = &bytes[offset..];
+            let start = offset.next_multiple_of(unit) - offset;
+            let length = match pieces {
+                Pieces::Constants { .. } if start == 0 => unit,
+                Pieces::Constants { .. } => start,
+                Pieces::Strings { .. } => {
+                    let whole = rest[start..].chunks_exact(unit).position(|u| u.iter().all(|&b| b == 0));
+                    if start > 0 { start } else { (whole.expect("strings end") + 1) * unit }
+                }
+            };
+            assert_eq!(&out[place as usize..][..length], &rest[..length], "row {row} offset {offset}");
+            let aligned = offset == 0 || starts_piece(bytes, offset, pieces);
+            if aligned {
+                let had = if offset == 0 { *align } else { (*align).min(offset.trailing_zeros() as u8) };
+                assert_eq!(place % (1 << had), 0, "row {row} offset {offset}");
+            }
+        }
+    }
+}
+
+fn starts_piece(bytes: &[u8], offset: usize, pieces: Pieces) -> bool {
+    match pieces {
+        Pieces::Constants { size } => offset.is_multiple_of(size as usize),
+        Pieces::Strings { unit } => {
+            let unit = unit as usize;
+            offset.is_multiple_of(unit) && bytes[offset - unit..offset].iter().all(|&byte| byte == 0)
+        }
+    }
+}
+
+#[test]
+fn equal_strings_are_kept_once() {
+    let sections = [(b"one\0two\0".to_vec(), 0), (b"two\0three\0one\0".to_vec(), 0)];
+    let (out, ..) = merges_of(Pieces::Strings { unit: 1 }, &sections);
+    assert_eq!(out, b"one\0two\0three\0");
+    check(Pieces::Strings { unit: 1 }, &sections);
+}
+
+#[test]
+fn the_strictest_occurrence_sets_the_alignment() {
+    let sections = [(b"a\0long\0".to_vec(), 0), (b"long\0\0\0\0tail\0".to_vec(), 3)];
+    check(Pieces::Strings { unit: 1 }, &sections);
+}
+
+#[test]
+fn many_sections_give_the_same_bytes_for_any_number_of_threads() {
+    let sections: Vec<(Vec<u8>, u8)> = (0..400u32)
+        .map(|number| {
+            let strings = (0..300u32).map(|n| format!("symbol_{}\0", (n * 30 + number) % 9000));
+            (strings.collect::<String>().into_bytes(), 0)
+        })
+        .collect();
+    let run = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+        pool.install(|| merges_of(Pieces::Strings { unit: 1 }, &sections).0)
+    };
+    let one = run(1);
+    assert_eq!(one.len(), (0..9000).map(|n| format!("symbol_{n}\0").len()).sum::<usize>());
+    assert_eq!(one, run(3));
+    assert_eq!(one, run(8));
+    check(Pieces::Strings { unit: 1 }, &sections[..20]);
+}
+
+#[test]
+fn an_offset_behind_the_end_goes_with_the_last_piece() {
+    let sections = [(b"ab\0cd\0".to_vec(), 0), (b"ab\0".to_vec(), 0)];
+    let (_, _, merges) = merges_of(Pieces::Strings { unit: 1 }, &sections);
+    assert_eq!(merges.place(1, 3).1, 3);
+    assert_eq!(merges.place(0, 6).1, 6);
+}
+
+proptest! {
+    #[test]
+    fn strings_keep_their_bytes(
+        texts in prop::collection::vec((prop::collection::vec(0u8..3, 0..700), 0u8..5), 1..8),
+        unit in prop::sample::select(vec![1u32, 2, 4]),
+    ) {
+        let sections: Vec<_> = texts
+            .into_iter()
+            .map(|(mut bytes, align)| {
+                bytes.truncate(bytes.len() / unit as usize * unit as usize);
+                bytes.extend(vec![0; unit as usize]);
+                (bytes, align)
+            })
+            .collect();
+        check(Pieces::Strings { unit }, &sections);
+    }
+
+    #[test]
+    fn constants_keep_their_bytes(
+        words in prop::collection::vec((prop::collection::vec(0u8..2, 0..300), 0u8..6), 1..8),
+        size in 1u32..20,
+    ) {
+        let sections: Vec<_> = words
+            .into_iter()
+            .map(|(mut bytes, align)| {
+                bytes.truncate(bytes.len() / size as usize * size as usize);
+                bytes.extend(vec![1; size as usize]);
+                (bytes, align)
+            })
+            .collect();
+        check(Pieces::Constants { size }, &sections);
+    }
+}

@@ -1,0 +1,4 @@
+//! Bytes to disk.
+
+pub mod file;
+pub mod headers;

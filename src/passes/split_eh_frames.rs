@@ -1,0 +1,53 @@
+//! Takes `.eh_frame` sections apart into records.
+//!
+//! After this pass the sections count as absorbed: their records go into one section that the
+//! linker makes. Under `-r` they stay whole, and the records only tell which relocations belong to
+//! discarded functions.
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::frames::Frames;
+use crate::frames::eh_frame::{Split, split_object};
+use crate::ids::FileId;
+use crate::input::object::Malformed;
+use crate::link::{Link, state};
+use rayon::prelude::*;
+
+/// Fills [`Link::frames`]. Comes after definitions are frozen and losing groups are marked.
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let splits: Vec<Split<'_, T::E>> = (0..link.objects.len())
+        .into_par_iter()
+        .map(|file| split_object(link, FileId::from_index(file)))
+        .collect();
+    let mut frames = Frames::default();
+    for (file, split) in splits.into_iter().enumerate() {
+        frames.has_terminator |= split.has_terminator;
+        for (section, finding) in &split.broken {
+            frames.has_whole_sections = true;
+            report(link, FileId::from_index(file), *section, finding);
+        }
+        if !link.config.is_relocatable() {
+            for section in &split.frames.sections {
+                link.sections.set(link.objects[file].section_id(section.index), state::ABSORBED);
+            }
+        }
+        frames.files.push(split.frames);
+    }
+    link.frames = frames;
+}
+
+fn report<T: Target>(link: &Link<'_, T>, file: FileId, section: u32, finding: &Malformed) {
+    let object = &link.objects[file.index()];
+    let mut diagnostic = Diagnostic::warning(Code::EhFrame, format!("broken .eh_frame: {}", finding.what))
+        .at(Location::Section {
+            file: object.name.to_string(),
+            section: object.section_name_lossy(section as usize),
+            offset: finding.offset,
+        })
+        .note("the section is taken as it is")
+        .ordered(file.0, section, finding.offset);
+    if link.config.dynamic.eh_frame_hdr && !link.config.is_relocatable() {
+        diagnostic = diagnostic.note("no .eh_frame_hdr is made");
+    }
+    link.sink.report(diagnostic);
+}

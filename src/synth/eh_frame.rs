@@ -1,0 +1,86 @@
+//! `.eh_frame` of the output: the kept records of all inputs, and the zero word that ends them.
+
+use super::{Kind, SyntheticSection};
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::frames::KeptRecord;
+use crate::ids::FileId;
+use crate::link::Link;
+use rayon::prelude::*;
+use zerocopy::byteorder::U32;
+
+/// Bytes of the zero word at the end.
+const TERMINATOR: u64 = 4;
+
+/// The section, if any input has records. Under `-r` inputs stay as they are.
+pub fn section<'a, T: Target>(link: &Link<'a, T>) -> Option<SyntheticSection<'a>> {
+    if link.config.is_relocatable() || link.frames.files.iter().all(|file| file.sections.is_empty()) {
+        return None;
+    }
+    Some(SyntheticSection::new(Kind::EhFrame, b".eh_frame", elf::SHT_PROGBITS, elf::SHF_ALLOC.into(), 8))
+}
+
+/// Size in bytes, once records have their places.
+pub fn size<T: Target>(link: &Link<'_, T>) -> u64 {
+    link.frames.size + if link.frames.has_terminator { TERMINATOR } else { 0 }
+}
+
+/// A record to relocate: its bytes are copied and its CIE pointer is right.
+pub struct RelocateRecord<'r, 'o, T: Target> {
+    /// The object that it comes from.
+    pub file: FileId,
+    /// The record. Its relocations' offsets count from the start of the input section; subtract
+    /// [`KeptRecord::input`].
+    pub record: &'r KeptRecord<'r, T::E>,
+    /// Address of its first byte.
+    pub address: u64,
+    /// Its bytes in the output.
+    pub out: &'o mut [u8],
+}
+
+/// Writes the section of [`size`] bytes at `address`. `relocate` applies the relocations of one
+/// record.
+pub fn write<T: Target>(
+    link: &Link<'_, T>,
+    address: u64,
+    out: &mut [u8],
+    relocate: impl Fn(RelocateRecord<'_, '_, T>) + Sync,
+) {
+    let mut parts = Vec::with_capacity(link.frames.files.len());
+    let mut rest = out;
+    for (file, frames) in link.frames.files.iter().enumerate() {
+        let (part, behind) = rest.split_at_mut(frames.size as usize);
+        rest = behind;
+        if !part.is_empty() {
+            parts.push((FileId::from_index(file), part));
+        }
+    }
+    rest.fill(0);
+    parts.into_par_iter().for_each(|(file, part)| write_file(link, file, address, part, &relocate));
+}
+
+fn write_file<T: Target>(
+    link: &Link<'_, T>,
+    file: FileId,
+    address: u64,
+    mut rest: &mut [u8],
+    relocate: &(impl Fn(RelocateRecord<'_, '_, T>) + Sync),
+) {
+    let frames = &link.frames.files[file.index()];
+    for record in frames.sections.iter().flat_map(|section| frames.kept_records(section)) {
+        let (out, behind) = std::mem::take(&mut rest).split_at_mut(record.bytes.len());
+        rest = behind;
+        out.copy_from_slice(record.bytes);
+        if let Some(fde) = record.fde {
+            let (leader_file, leader) = frames.cies[fde.cie as usize].leader;
+            let leader_frames = &link.frames.files[leader_file.index()];
+            let cie = leader_frames.base + u64::from(leader_frames.cies[leader as usize].output);
+            let pointer = if out.starts_with(&[0xff; 4]) { 12 } else { 4 };
+            let distance = (record.output + pointer).wrapping_sub(cie) as u32;
+            let field = &mut out[pointer as usize..pointer as usize + 4];
+            field.copy_from_slice(&U32::<T::E>::new(distance).to_bytes());
+        }
+        let address = address.wrapping_add(record.output);
+        relocate(RelocateRecord { file, record: &record, address, out });
+    }
+}
