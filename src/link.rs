@@ -9,17 +9,19 @@ use crate::diag::Sink;
 use crate::elf::Shdr;
 use crate::elf::consts as elf;
 use crate::frames::Frames;
+use crate::frames::eh_frame::fde_edges;
 use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{InputStore, ObjectFile, SharedFile};
 use crate::layout::Layout;
+use crate::merge::Merges;
 use crate::passes::select_comdats::GroupTable;
 use crate::passes::select_definitions::CommonBlock;
 use crate::sframe;
 use crate::symbols::{Definition, NameList, SymbolTable, flag};
 use crate::synth::section_names::SectionNames;
 use crate::synth::symtab::SymtabPlan;
-use crate::synth::{Kind, SyntheticSection, Synthetics};
+use crate::synth::{Kind, SyntheticSection, Synthetics, section_id};
 use hashbrown::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -56,7 +58,8 @@ pub struct SectionTable {
     pub rule: Vec<u32>,
     /// Output section; set when items are listed.
     pub chunk: Vec<ChunkId>,
-    /// Offset in the output section, in bytes; set by layout.
+    /// Offset in the output section, in bytes; set by layout. Layout passes absorbed sections by;
+    /// for them, see [`SectionTable::merge_row`].
     pub offset: Vec<u64>,
     /// Row of the first section that the linker makes.
     pub first_internal: u32,
@@ -84,6 +87,19 @@ impl SectionTable {
     #[inline]
     pub fn clear(&self, id: SectionId, bits: u8) {
         self.state[id.index()].fetch_and(!bits, Ordering::Relaxed);
+    }
+
+    /// The row in [`Link::merges`] of an absorbed section, if its pieces were merged. Kept where
+    /// other sections have their offset, so that looking it up needs no table of its own.
+    #[inline]
+    pub fn merge_row(&self, id: SectionId) -> Option<u32> {
+        (self.offset[id.index()] as u32).checked_sub(1)
+    }
+
+    /// Sets [`SectionTable::merge_row`].
+    pub fn set_merge_row(&mut self, id: SectionId, row: u32) {
+        self.offset[id.index()] = u64::from(row) + 1;
+        self.set(id, state::ABSORBED);
     }
 
     /// Whether the section is in the output.
@@ -222,6 +238,8 @@ pub struct Link<'a, T: Target> {
     pub compressed: HashMap<ChunkId, Vec<u8>, foldhash::fast::FixedState>,
     /// Records of `.eh_frame` sections. Filled by `split_eh_frames`.
     pub frames: Frames<'a, T::E>,
+    /// Pieces of mergeable sections. Filled by `merge_strings`.
+    pub merges: Merges<'a>,
     /// Symbols that the linker defines.
     pub linker_symbols: Vec<LinkerSymbol>,
     /// Sections that the linker makes, and what they are made of.
@@ -259,6 +277,7 @@ impl<'a, T: Target> Link<'a, T> {
             section_names: SectionNames::default(),
             compressed: HashMap::default(),
             frames: Frames::default(),
+            merges: Merges::default(),
             linker_symbols: Vec::new(),
             synthetics: Synthetics::default(),
             layout: Layout::default(),
@@ -333,8 +352,10 @@ impl<'a, T: Target> Link<'a, T> {
 
     /// The symbols that the FDEs of a function's section refer to besides the function: what a
     /// live function keeps alive through its frame records.
-    pub fn frame_edges(&self, _: SectionId) -> impl Iterator<Item = SymbolId> {
-        std::iter::empty()
+    pub fn frame_edges(&self, function: SectionId) -> impl Iterator<Item = SymbolId> {
+        let object = self.locate(function).map(|(object, _)| object);
+        let symbol = move |symbol| object.map_or(SymbolId::NONE, |object| object.symbol_id(symbol));
+        fde_edges(self, function).map(move |relocation| symbol(relocation.symbol()))
     }
 
     /// Whether something that is in the output refers to an undefined symbol.
@@ -342,9 +363,48 @@ impl<'a, T: Target> Link<'a, T> {
         !self.config.gc.enabled || self.symbols.flags(id) & flag::LIVE != 0
     }
 
-    /// The output section that a section's contents are in.
+    /// The output section that a section's contents are in. Those of an absorbed section are all
+    /// in one place.
     pub fn output_chunk(&self, id: SectionId) -> ChunkId {
-        self.sections.chunk[id.index()]
+        match self.final_place(id, 0) {
+            Some((section, _)) => self.sections.chunk[section.index()],
+            None => ChunkId::NONE,
+        }
+    }
+
+    /// Where an offset of a section is in the end: the section that is laid out, and the offset in
+    /// it. The same for most; another for mergeable pieces and `.eh_frame` records. `None` if it
+    /// is in no section any more.
+    ///
+    /// For a section symbol with an addend, the offset is their sum: the addend says which piece
+    /// is meant. For any other symbol it is the symbol's value, and the addend is added to the
+    /// result.
+    #[inline]
+    pub fn final_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
+        if !self.sections.is(id, state::ABSORBED) {
+            return Some((id, offset));
+        }
+        self.absorbed_place(id, offset)
+    }
+
+    fn absorbed_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
+        if let Some(row) = self.sections.merge_row(id) {
+            return Some(self.merges.place(row, offset));
+        }
+        let (object, index) = self.locate(id)?;
+        let place = self.frames.output_offset(object.id, index, offset)?;
+        let row = self.synthetics.find(Kind::EhFrame)?;
+        Some((section_id(self.sections.first_internal, row), place))
+    }
+
+    /// Address of an offset of an absorbed section, wherever it went; 0 if it is not in the output.
+    pub fn absorbed_address(&self, id: SectionId, offset: u64) -> u64 {
+        match self.absorbed_place(id, offset) {
+            Some((section, offset)) if self.sections.chunk[section.index()].is_some() => {
+                self.section_address(section).wrapping_add(offset)
+            }
+            _ => 0,
+        }
     }
 
     /// Adds a synthetic section; gives its id.

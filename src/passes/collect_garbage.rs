@@ -11,6 +11,7 @@
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
+use crate::frames::eh_frame;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::link::{Link, is_alloc, state};
@@ -211,6 +212,9 @@ impl<T: Target> Marker<'_, '_, T> {
         if self.link.sections.is(id, state::KEEP) || self.link.sections.is(id, state::ABSORBED) {
             return true;
         }
+        if eh_frame::is_eh_frame(object.section_name(index), header.sh_type.get()) {
+            return true;
+        }
         let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
         let ordered = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
         if !is_alloc(flags) {
@@ -249,7 +253,9 @@ impl<T: Target> Marker<'_, '_, T> {
         if !is_alloc(header.sh_flags.get()) {
             return;
         }
-        if link.sections.is(id, state::ABSORBED) {
+        if link.sections.is(id, state::ABSORBED)
+            || eh_frame::is_eh_frame(object.section_name(index as usize), header.sh_type.get())
+        {
             // Records of live functions are followed with the function; see `fde_edges`.
             return;
         }

@@ -5,6 +5,8 @@ pub mod collect_garbage;
 pub mod define_linker_symbols;
 pub mod extract_members;
 pub mod index_objects;
+pub mod keep_eh_frames;
+pub mod merge_strings;
 pub mod open_inputs;
 pub mod parse_inputs;
 pub mod select_comdats;

@@ -5,10 +5,11 @@
 //! exists from `create_synthetics` on, if it may be needed; its size is settled by
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
-pub mod section_names;
-pub mod symtab;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
+pub mod merged;
+pub mod section_names;
+pub mod symtab;
 
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::link::SectionInfo;
@@ -103,6 +104,7 @@ pub struct SyntheticSection<'a> {
     pub file: FileId,
     /// The first input section that it stands for, when it takes the place of one;
     /// [`SectionId::NONE`] otherwise.
+    /// The input section whose place among the inputs it takes, if it takes one's.
     pub first_input: SectionId,
     /// Fixed contents, if it has them.
     pub bytes: &'a [u8],

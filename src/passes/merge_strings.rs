@@ -1,0 +1,181 @@
+//! Joins mergeable sections: equal strings and constants are in the output once.
+//!
+//! Comes after garbage collection and before layout. Sections that the same rule takes and that
+//! agree in what their pieces are become one section of the linker, which stands where the first
+//! of them stood; they count as absorbed then. Under `-r`, only sections of one name are joined,
+//! groups stay as they are, and so does `.comment`, where each line is a file's own.
+//!
+//! What cannot be cut into pieces stays as it is: sections with relocations, that may be written
+//! to, whose size is no multiple of the pieces', whose last string does not end.
+
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::input::ObjectFile;
+use crate::link::{Link, info_of, state};
+use crate::merge::{Group, MergeInput, Pieces};
+use crate::synth::{Kind, SyntheticSection};
+use indexmap::IndexMap;
+use rayon::prelude::*;
+
+/// Sections of one key are merged with each other.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Key<'a> {
+    rule: u32,
+    /// For orphans and under `-r`, where the name decides about the output section.
+    name: &'a [u8],
+    sh_type: u32,
+    flags: u64,
+    pieces: Pieces,
+}
+
+/// A section that can be merged.
+struct Candidate<'a> {
+    key: Key<'a>,
+    input: MergeInput<'a>,
+}
+
+/// Groups of merged sections that have no place yet.
+pub struct Merged<'a> {
+    groups: Vec<(Key<'a>, Vec<SectionId>, Group<'a>)>,
+}
+
+/// Merges pieces. Only reads the link, so that relocations can be scanned beside it.
+pub fn run<'a, T: Target>(link: &Link<'a, T>) -> Merged<'a> {
+    let candidates: Vec<Candidate<'a>> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            (1..object.headers.len()).filter_map(move |index| candidate(link, object, index))
+        })
+        .collect();
+    let mut groups: IndexMap<Key<'a>, Vec<MergeInput<'a>>, foldhash::fast::FixedState> = IndexMap::default();
+    for candidate in candidates {
+        groups.entry(candidate.key).or_default().push(candidate.input);
+    }
+    let groups: Vec<_> = groups.into_iter().collect();
+    let merged = groups.into_par_iter().flat_map_iter(|(key, inputs)| merge(key, &inputs)).collect();
+    Merged { groups: merged }
+}
+
+/// Merges sections of one key: into one group, or into more if offsets would not fit into 32 bits.
+/// A single section that is too large stays as it is.
+fn merge<'a>(key: Key<'a>, inputs: &[MergeInput<'a>]) -> Vec<(Key<'a>, Vec<SectionId>, Group<'a>)> {
+    match Group::merge(key.pieces, inputs) {
+        Ok(group) => vec![(key, inputs.iter().map(|input| input.section).collect(), group)],
+        Err(_) if inputs.len() > 1 => {
+            let (first, second) = inputs.split_at(inputs.len() / 2);
+            let mut groups = merge(key, first);
+            groups.extend(merge(key, second));
+            groups
+        }
+        Err(_) => Vec::new(),
+    }
+}
+
+/// Makes a section of the linker for each group and fills [`Link::merges`].
+pub fn place<'a, T: Target>(link: &mut Link<'a, T>, merged: Merged<'a>) {
+    for (key, inputs, mut group) in merged.groups {
+        let Some(&first) = inputs.first() else { continue };
+        let name = link.section_info(first).name;
+        let number = link.merges.groups().len() as u32;
+        let mut section =
+            SyntheticSection::new(Kind::Merged(number), name, key.sh_type, key.flags, 1 << group.align);
+        section.entsize = match key.pieces {
+            Pieces::Strings { unit } => unit.into(),
+            Pieces::Constants { size } => size.into(),
+        };
+        section.size = group.size;
+        section.first_input = first;
+        group.section = link.add_synthetic(section);
+        link.sections.rule[group.section.index()] = key.rule;
+        let rows = link.merges.add(group);
+        for (row, section) in (rows..).zip(inputs) {
+            link.sections.set_merge_row(section, row);
+        }
+    }
+}
+
+fn candidate<'a, T: Target>(
+    link: &Link<'a, T>,
+    object: &ObjectFile<'a, T::E>,
+    index: usize,
+) -> Option<Candidate<'a>> {
+    const REFUSED: u64 =
+        (elf::SHF_WRITE | elf::SHF_EXECINSTR | elf::SHF_LINK_ORDER | elf::SHF_TLS | elf::SHF_COMPRESSED)
+            as u64;
+    let flags = object.headers[index].sh_flags.get();
+    if flags & u64::from(elf::SHF_MERGE) == 0 || flags & REFUSED != 0 {
+        return None;
+    }
+    let id = object.section_id(index as u32);
+    let sections = &link.sections;
+    if !sections.is_alive(id) || sections.is(id, state::ABSORBED) || sections.is(id, state::NOT_CONTENT) {
+        return None;
+    }
+    let info = info_of(object, index);
+    let relocatable = link.config.is_relocatable();
+    if relocatable && !is_joined_by_r(link, info.name, flags) {
+        return None;
+    }
+    let pieces = pieces(info.entsize, flags)?;
+    let bytes = object.section_bytes(index).ok()?;
+    if !holds(pieces, bytes) || info.sh_type == elf::SHT_NOBITS || !object.relocations(index).is_empty() {
+        return None;
+    }
+    let rule = sections.rule[id.index()];
+    let by_name = relocatable || rule == u32::MAX;
+    // How a section came into the link says nothing about what its pieces are.
+    let irrelevant = u64::from(elf::SHF_GROUP | elf::SHF_GNU_RETAIN | elf::SHF_INFO_LINK);
+    Some(Candidate {
+        key: Key {
+            rule,
+            name: if by_name { info.name } else { b"" },
+            sh_type: info.sh_type,
+            flags: flags & !irrelevant,
+            pieces,
+        },
+        input: MergeInput { section: id, bytes, align: info.align.trailing_zeros() as u8 },
+    })
+}
+
+/// Whether `-r` joins a section with others.
+fn is_joined_by_r<T: Target>(link: &Link<'_, T>, name: &[u8], flags: u64) -> bool {
+    let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
+    name != b".comment" && (!grouped || link.config.layout.force_group_allocation)
+}
+
+fn pieces(entsize: u64, flags: u64) -> Option<Pieces> {
+    let size = u32::try_from(entsize).ok().filter(|&size| size > 0)?;
+    if flags & u64::from(elf::SHF_STRINGS) == 0 {
+        return Some(Pieces::Constants { size });
+    }
+    matches!(size, 1 | 2 | 4).then_some(Pieces::Strings { unit: size })
+}
+
+/// Whether contents consist of whole pieces.
+fn holds(pieces: Pieces, bytes: &[u8]) -> bool {
+    if bytes.is_empty() || bytes.len() >= u32::MAX as usize {
+        return false;
+    }
+    match pieces {
+        Pieces::Constants { size } => bytes.len().is_multiple_of(size as usize),
+        Pieces::Strings { unit } => {
+            let unit = unit as usize;
+            bytes.len().is_multiple_of(unit) && bytes[bytes.len() - unit..].iter().all(|&byte| byte == 0)
+        }
+    }
+}
+
+/// The sections whose pieces are in a merged section, for the map file: in input order.
+pub fn merged_inputs<'l, T: Target>(
+    link: &'l Link<'_, T>,
+    merged: SectionId,
+) -> impl Iterator<Item = SectionId> + 'l {
+    let all = (0..link.sections.first_internal).map(SectionId);
+    all.filter(move |&id| {
+        link.sections.is(id, state::ABSORBED)
+            && link.sections.merge_row(id).is_some()
+            && link.final_place(id, 0).is_some_and(|(section, _)| section == merged)
+    })
+}

@@ -1,0 +1,11 @@
+//! Sections of merged pieces.
+
+use crate::arch::Target;
+use crate::link::Link;
+
+/// Writes the merged section of a group: `number` is that of [`super::Kind::Merged`].
+pub fn write<T: Target>(link: &Link<'_, T>, number: u32, out: &mut [u8]) {
+    if let Some(group) = link.merges.groups().get(number as usize) {
+        group.write(out);
+    }
+}
