@@ -11,6 +11,8 @@ pub mod eh_frame;
 pub mod eh_frame_hdr;
 pub mod merged;
 pub mod symtab;
+pub mod notes;
+pub mod property_note;
 
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::link::SectionInfo;
@@ -190,6 +192,9 @@ pub struct Synthetics<'a> {
     pub sections: Vec<SyntheticSection<'a>>,
     /// Symbols with GOT, PLT or dynamic symbol entries.
     pub rows: Vec<DynamicRow>,
+    /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output. Set by
+    /// `create_synthetics`.
+    pub features: u32,
 }
 
 impl<'a> Synthetics<'a> {
