@@ -17,11 +17,11 @@ use crate::layout::Layout;
 use crate::merge::Merges;
 use crate::passes::select_comdats::GroupTable;
 use crate::passes::select_definitions::CommonBlock;
+use crate::relocs::Relocations;
 use crate::sframe;
 use crate::symbols::{Definition, NameList, SymbolTable, flag};
 use crate::synth::section_names::SectionNames;
 use crate::synth::symtab::SymtabPlan;
-use crate::synth::{Kind, SyntheticSection, Synthetics};
 use crate::synth::{Kind, SyntheticSection, Synthetics, section_id};
 use hashbrown::HashMap;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -245,6 +245,8 @@ pub struct Link<'a, T: Target> {
     pub linker_symbols: Vec<LinkerSymbol>,
     /// Sections that the linker makes, and what they are made of.
     pub synthetics: Synthetics<'a>,
+    /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
+    pub relocations: Relocations,
     /// Output sections, segments, addresses.
     pub layout: Layout<'a>,
     /// The machine.
@@ -278,10 +280,10 @@ impl<'a, T: Target> Link<'a, T> {
             section_names: SectionNames::default(),
             compressed: HashMap::default(),
             frames: Frames::default(),
-            frames: Frames::default(),
             merges: Merges::default(),
             linker_symbols: Vec::new(),
             synthetics: Synthetics::default(),
+            relocations: Relocations::default(),
             layout: Layout::default(),
             target: T::default(),
         }

@@ -2,6 +2,7 @@
 
 pub mod assign_versions;
 pub mod bind_versions;
+pub mod build_synthetics;
 pub mod collect_garbage;
 pub mod create_synthetics;
 pub mod define_linker_symbols;
@@ -11,6 +12,8 @@ pub mod keep_eh_frames;
 pub mod merge_strings;
 pub mod open_inputs;
 pub mod parse_inputs;
+pub mod read_scripts;
+pub mod scan_relocations;
 pub mod select_comdats;
 pub mod select_definitions;
 pub mod settle_symbols;
