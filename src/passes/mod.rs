@@ -1,8 +1,10 @@
 //! The passes of a link, one file each, named by what they do. `pipeline.rs` calls them in order.
 
+pub mod assign_versions;
 pub mod bind_versions;
 pub mod build_synthetics;
 pub mod collect_garbage;
+pub mod create_synthetics;
 pub mod define_linker_symbols;
 pub mod extract_members;
 pub mod index_objects;

@@ -15,6 +15,8 @@ pub mod eh_frame_hdr;
 pub mod merged;
 pub mod section_names;
 pub mod symtab;
+pub mod notes;
+pub mod property_note;
 
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::link::SectionInfo;
@@ -198,6 +200,9 @@ pub struct Synthetics<'a> {
     pub sections: Vec<SyntheticSection<'a>>,
     /// Symbols with GOT, PLT or dynamic symbol entries.
     pub rows: Vec<DynamicRow>,
+    /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output. Set by
+    /// `create_synthetics`.
+    pub features: u32,
 }
 
 impl<'a> Synthetics<'a> {
