@@ -8,6 +8,8 @@
 pub mod eh_frame;
 pub mod eh_frame_hdr;
 pub mod merged;
+pub mod groups;
+pub mod rela_output;
 pub mod section_names;
 pub mod symtab;
 
@@ -81,6 +83,10 @@ pub enum Kind {
     Bytes,
     /// `.sframe_idx` or a merged `.sframe`.
     SFrame,
+    /// Relocations of an output section: row of [`Synthetics::output_relocations`].
+    OutputRelocations(u32),
+    /// A section group: row of [`Synthetics::output_groups`].
+    OutputGroup(u32),
 }
 
 /// One synthetic section.
@@ -189,6 +195,10 @@ pub struct Synthetics<'a> {
     pub sections: Vec<SyntheticSection<'a>>,
     /// Symbols with GOT, PLT or dynamic symbol entries.
     pub rows: Vec<DynamicRow>,
+    /// Relocations that are written, by output section. Filled by `create_relocatable`.
+    pub output_relocations: Vec<rela_output::OutputRelocations>,
+    /// Groups that are written, in link order. Filled by `create_relocatable`.
+    pub output_groups: Vec<groups::OutputGroup>,
 }
 
 impl<'a> Synthetics<'a> {
