@@ -11,6 +11,7 @@ pub mod link;
 pub mod merge;
 pub mod output;
 pub mod passes;
+pub mod relocs;
 pub mod script;
 pub mod sframe;
 pub mod symbols;

@@ -17,6 +17,7 @@ use crate::layout::Layout;
 use crate::merge::Merges;
 use crate::passes::select_comdats::GroupTable;
 use crate::passes::select_definitions::CommonBlock;
+use crate::relocs::Relocations;
 use crate::sframe;
 use crate::symbols::{Definition, NameList, SymbolTable, flag};
 use crate::synth::section_names::SectionNames;
@@ -244,6 +245,8 @@ pub struct Link<'a, T: Target> {
     pub linker_symbols: Vec<LinkerSymbol>,
     /// Sections that the linker makes, and what they are made of.
     pub synthetics: Synthetics<'a>,
+    /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
+    pub relocations: Relocations,
     /// Output sections, segments, addresses.
     pub layout: Layout<'a>,
     /// The machine.
@@ -280,6 +283,7 @@ impl<'a, T: Target> Link<'a, T> {
             merges: Merges::default(),
             linker_symbols: Vec::new(),
             synthetics: Synthetics::default(),
+            relocations: Relocations::default(),
             layout: Layout::default(),
             target: T::default(),
         }

@@ -1,6 +1,7 @@
 //! The passes of a link, one file each, named by what they do. `pipeline.rs` calls them in order.
 
 pub mod bind_versions;
+pub mod build_synthetics;
 pub mod collect_garbage;
 pub mod create_relocatable;
 pub mod define_linker_symbols;
@@ -10,6 +11,7 @@ pub mod keep_eh_frames;
 pub mod merge_strings;
 pub mod open_inputs;
 pub mod parse_inputs;
+pub mod scan_relocations;
 pub mod select_comdats;
 pub mod select_definitions;
 pub mod settle_symbols;

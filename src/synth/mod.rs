@@ -5,6 +5,11 @@
 //! exists from `create_synthetics` on, if it may be needed; its size is settled by
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
+pub mod copy;
+pub mod got;
+pub mod plt;
+pub mod reldyn;
+pub mod relr;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
 pub mod merged;
@@ -164,10 +169,13 @@ pub struct DynamicRow {
     pub plt: u32,
     /// Entry of `.plt.got`.
     pub plt_got: u32,
+    /// Word in `.got` with the result of the symbol's resolver, for an `STT_GNU_IFUNC` of this
+    /// output. The same word as `got` unless the PLT entry is the function's address.
+    pub resolved: u32,
     /// Row in `.dynsym`.
     pub dynsym: u32,
-    /// Address or offset of the copied data in its section; meaningful with `NEEDS_COPY`.
-    pub copy: u64,
+    /// Row of [`crate::relocs::Relocations::copies`]; meaningful with `NEEDS_COPY`.
+    pub copy: u32,
 }
 
 impl DynamicRow {
@@ -182,8 +190,9 @@ impl DynamicRow {
             tls_desc: none,
             plt: none,
             plt_got: none,
+            resolved: none,
             dynsym: none,
-            copy: 0,
+            copy: none,
         }
     }
 }
