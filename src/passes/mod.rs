@@ -5,6 +5,7 @@ pub mod bind_versions;
 pub mod build_synthetics;
 pub mod collect_garbage;
 pub mod create_synthetics;
+pub mod create_relocatable;
 pub mod define_linker_symbols;
 pub mod extract_members;
 pub mod index_objects;

@@ -13,6 +13,8 @@ pub mod relr;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
 pub mod merged;
+pub mod groups;
+pub mod rela_output;
 pub mod section_names;
 pub mod symtab;
 pub mod notes;
@@ -88,6 +90,10 @@ pub enum Kind {
     Bytes,
     /// `.sframe_idx` or a merged `.sframe`.
     SFrame,
+    /// Relocations of an output section: row of [`Synthetics::output_relocations`].
+    OutputRelocations(u32),
+    /// A section group: row of [`Synthetics::output_groups`].
+    OutputGroup(u32),
 }
 
 /// One synthetic section.
@@ -203,6 +209,10 @@ pub struct Synthetics<'a> {
     /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output. Set by
     /// `create_synthetics`.
     pub features: u32,
+    /// Relocations that are written, by output section. Filled by `create_relocatable`.
+    pub output_relocations: Vec<rela_output::OutputRelocations>,
+    /// Groups that are written, in link order. Filled by `create_relocatable`.
+    pub output_groups: Vec<groups::OutputGroup>,
 }
 
 impl<'a> Synthetics<'a> {
