@@ -6,19 +6,22 @@
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
 pub mod copy;
-pub mod got;
-pub mod plt;
-pub mod reldyn;
-pub mod relr;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
-pub mod merged;
+pub mod got;
 pub mod groups;
+pub mod merged;
+pub mod notes;
+pub mod plt;
+pub mod property_note;
 pub mod rela_output;
+pub mod reldyn;
+pub mod relr;
 pub mod section_names;
 pub mod symtab;
-pub mod notes;
-pub mod property_note;
+mod write;
+
+pub use write::write;
 
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::link::SectionInfo;

@@ -19,8 +19,10 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
         Kind::RelaPlt => reldyn::write_plt(link, out),
         Kind::RelrDyn => relr::write(link, out),
         Kind::Merged(number) => merged::write(link, number, out),
-        Kind::EhFrame => eh_frame::write(link, link.section_address(id), out, |record| {
-            apply::apply_record(link, record);
+        Kind::EhFrame => eh_frame::write(link, link.section_address(id), out, |place| {
+            let record = place.record;
+            let section = link.objects[place.file.index()].section_id(record.section);
+            apply::apply_list(link, section, record.relocations, record.input, place.address, place.out);
         }),
         Kind::EhFrameHdr => {
             let eh_frame = address::of_synthetic(link, Kind::EhFrame);
