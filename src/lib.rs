@@ -9,6 +9,7 @@ pub mod input;
 pub mod layout;
 pub mod link;
 pub mod merge;
+pub mod output;
 pub mod passes;
 pub mod script;
 pub mod sframe;

@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod binary;
+pub mod decompress;
 pub mod group;
 pub mod object;
 pub mod shared;

@@ -1,0 +1,3 @@
+//! Bytes to disk.
+
+pub mod compress;
