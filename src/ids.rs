@@ -11,6 +11,12 @@ macro_rules! id {
         #[repr(transparent)]
         pub struct $name(pub u32);
 
+        impl Default for $name {
+            fn default() -> Self {
+                Self::NONE
+            }
+        }
+
         impl $name {
             /// "There is none."
             pub const NONE: $name = $name(u32::MAX);

@@ -17,8 +17,10 @@ use crate::layout::Layout;
 use crate::merge::Merges;
 use crate::passes::select_comdats::GroupTable;
 use crate::passes::select_definitions::CommonBlock;
+use crate::relocs::Relocations;
 use crate::sframe;
 use crate::symbols::{Definition, NameList, SymbolTable, flag};
+use crate::synth::section_names::SectionNames;
 use crate::synth::symtab::SymtabPlan;
 use crate::synth::{Kind, SyntheticSection, Synthetics, section_id};
 use hashbrown::HashMap;
@@ -231,6 +233,10 @@ pub struct Link<'a, T: Target> {
     pub executable_stack: bool,
     /// How the output's symbol table is divided. Filled when the output sections are known.
     pub symtab: SymtabPlan,
+    /// Names of the output sections. Filled when they are known.
+    pub section_names: SectionNames,
+    /// Contents of output sections that are written compressed.
+    pub compressed: HashMap<ChunkId, Vec<u8>, foldhash::fast::FixedState>,
     /// Records of `.eh_frame` sections. Filled by `split_eh_frames`.
     pub frames: Frames<'a, T::E>,
     /// Pieces of mergeable sections. Filled by `merge_strings`.
@@ -239,6 +245,8 @@ pub struct Link<'a, T: Target> {
     pub linker_symbols: Vec<LinkerSymbol>,
     /// Sections that the linker makes, and what they are made of.
     pub synthetics: Synthetics<'a>,
+    /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
+    pub relocations: Relocations,
     /// Output sections, segments, addresses.
     pub layout: Layout<'a>,
     /// The machine.
@@ -269,13 +277,51 @@ impl<'a, T: Target> Link<'a, T> {
             entry: Vec::new(),
             executable_stack: false,
             symtab: SymtabPlan::default(),
+            section_names: SectionNames::default(),
+            compressed: HashMap::default(),
             frames: Frames::default(),
             merges: Merges::default(),
             linker_symbols: Vec::new(),
             synthetics: Synthetics::default(),
+            relocations: Relocations::default(),
             layout: Layout::default(),
             target: T::default(),
         }
+    }
+
+    /// The output section that holds the synthetic section of a kind, if it is in the output.
+    pub fn chunk_of(&self, kind: Kind) -> Option<ChunkId> {
+        let row = self.synthetics.find(kind)?;
+        let chunk = self.sections.chunk[(self.sections.first_internal + row) as usize];
+        chunk.is_some().then_some(chunk)
+    }
+
+    /// Size of a section in the output, in bytes.
+    #[inline]
+    pub fn section_size(&self, id: SectionId) -> u64 {
+        match self.locate(id) {
+            Some((object, index)) => object.headers[index as usize].sh_size.get(),
+            None => self.synthetics.section(id.0 - self.sections.first_internal).size,
+        }
+    }
+
+    /// `sh_link` and `sh_info` of a section of relocatable output that has them (relocations,
+    /// groups).
+    pub fn relocatable_link_and_info(&self, _: ChunkId) -> Option<(u32, u32)> {
+        None
+    }
+
+    /// Number of version definitions, and of libraries with needed versions.
+    pub fn dynamic_counts(&self) -> (u32, u32) {
+        (0, 0)
+    }
+
+    /// Whether the output uses what only `ELFOSABI_GNU` has: indirect functions, unique symbols,
+    /// retained sections.
+    pub fn uses_gnu_extensions(&self) -> bool {
+        self.symtab.has_gnu_symbols
+            || (self.config.is_relocatable()
+                && self.layout.chunks.iter().any(|chunk| chunk.flags & u64::from(elf::SHF_GNU_RETAIN) != 0))
     }
 
     /// Whether the output has a dynamic section.

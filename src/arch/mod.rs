@@ -5,6 +5,33 @@
 //! for capabilities; they never ask which machine it is.
 
 pub mod machine;
+pub mod relocation;
 pub mod target;
+pub mod x86_64;
 
+pub use relocation::{From, Mode, RelocInfo, Relaxed, Site, What};
 pub use target::Target;
+
+use crate::cli::Machine;
+use crate::diag::{Code, Diagnostic};
+
+/// Something to do for a machine that is known only when the link runs.
+pub trait ForTarget {
+    /// What it gives.
+    type Output;
+    /// Does it.
+    fn run<T: Target>(self, target: T) -> Self::Output;
+}
+
+/// Runs `work` with the target type of `machine`: the one place where a machine becomes a type.
+///
+/// # Errors
+/// The machine is not among those that this linker knows to link.
+pub fn dispatch<W: ForTarget>(machine: Machine, work: W) -> Result<W::Output, Diagnostic> {
+    let name = match machine {
+        Machine::X86_64 => return Ok(work.run(x86_64::X86_64)),
+        Machine::AArch64 => "AArch64",
+        Machine::S390x => "s390x",
+    };
+    Err(Diagnostic::error(Code::WrongMachine, format!("cannot link for {name}: this build links for x86-64")))
+}

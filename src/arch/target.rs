@@ -1,5 +1,6 @@
 //! The parameters of a machine.
 
+use super::relocation::{Mode, RelocInfo, Relaxed, Site};
 use crate::cli::Machine;
 use zerocopy::byteorder::ByteOrder;
 
@@ -31,7 +32,7 @@ pub struct DynamicRelocations {
 }
 
 /// Sizes of the procedure linkage tables, in bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PltShape {
     /// First entry of a lazy `.plt`.
     pub header: u64,
@@ -39,6 +40,23 @@ pub struct PltShape {
     pub entry: u64,
     /// Entry of `.plt.got` (and of `.plt.sec`, where the machine has it).
     pub direct_entry: u64,
+    /// Whether calls go to `.plt.sec`, and `.plt` holds only the lazy halves.
+    pub split: bool,
+    /// Alignment of the sections.
+    pub align: u64,
+}
+
+/// The addresses that an entry of a lazy `.plt` is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PltEntry {
+    /// Address of `.plt`.
+    pub plt: u64,
+    /// Address of this entry.
+    pub entry: u64,
+    /// Address of its word in `.got.plt`.
+    pub slot: u64,
+    /// Number of its relocation in `.rela.plt`.
+    pub index: u32,
 }
 
 /// A machine, with its byte order. Zero-sized: the pipeline is compiled once for each.
@@ -73,4 +91,59 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const SHF_LARGE: u64;
     /// Fill of gaps between code.
     const CODE_FILL: &'static [u8];
+    /// What follows the procedure linkage tables of a plain link.
+    const PLT: PltShape;
+    /// The tables for control-flow protection (`-z ibtplt`, or all inputs marked).
+    const PLT_PROTECTED: PltShape;
+    /// Whether places of `RELA` relative relocations hold the address too, unless
+    /// `--[no-]apply-dynamic-relocs` says otherwise.
+    const APPLY_DYNAMIC: bool;
+
+    /// How the bits of a relocated field lie.
+    type Field: Copy + Send + Sync + std::fmt::Debug + 'static;
+    /// Which rewritings a relocation type permits.
+    type Family: Copy + PartialEq + Send + Sync + std::fmt::Debug + 'static;
+    /// One rewriting.
+    type Edit: Copy + PartialEq + Send + Sync + std::fmt::Debug + 'static;
+
+    /// The description of a relocation type that objects may contain; `None` if there is no such
+    /// type.
+    fn reloc_info(kind: u32) -> Option<&'static RelocInfo<Self>>;
+
+    /// Name of any relocation type, dynamic ones included, for messages.
+    fn relocation_name(kind: u32) -> String {
+        match Self::reloc_info(kind) {
+            Some(info) => info.name.to_owned(),
+            None => format!("relocation type {kind}"),
+        }
+    }
+
+    /// Stores a value. `place` begins with the field; a place that is too short stays unchanged.
+    fn write_field(field: Self::Field, place: &mut [u8], value: i64);
+
+    /// Whether the instruction at the site can be rewritten, and into what. Depends on nothing but
+    /// its arguments: the scan and the application ask independently and must hear the same.
+    fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Self::Edit>>;
+
+    /// Rewrites the instruction around `offset` of a section's bytes. `value` is
+    /// `what + addend - from` as [`Target::relax`] gave them, with the relocation's own addend
+    /// and offset. Gives the value that did not fit, if so.
+    fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64>;
+
+    /// The address that the thread pointer has, for a TLS segment at `start` of `size` bytes in
+    /// memory with alignment `align`.
+    fn thread_pointer(start: u64, size: u64, align: u64) -> u64;
+
+    /// Writes the head of a lazy `.plt` at `plt`; `got_plt` is the address of `.got.plt`.
+    fn write_plt_header(out: &mut [u8], plt: u64, got_plt: u64);
+
+    /// Writes an entry of `.plt`.
+    fn write_plt_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape);
+
+    /// Writes an entry of `.plt.got` or `.plt.sec` at address `entry`: a jump to what `slot` holds.
+    fn write_plt_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape);
+
+    /// What a word of `.got.plt` holds before the dynamic linker has bound it: where the entry's
+    /// lazy half begins.
+    fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64;
 }

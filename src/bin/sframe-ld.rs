@@ -1,1 +1,91 @@
-fn main() {}
+//! The command `sframe-ld`: arguments in, exit status out. All the work is the library's.
+
+use sframe_ld::cli::{self, Color, Environment, Invocation};
+use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, render};
+use sframe_ld::input::SystemSource;
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let program = program_name(arguments.next());
+    let arguments: Vec<OsString> = arguments.collect();
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let (options, identity, run_path) =
+        (variable("SFRAME_LD_OPTIONS"), variable("SFRAME_LD_IDENTITY"), variable("LD_RUN_PATH"));
+    let environment = Environment {
+        program: &program,
+        options: options.as_deref(),
+        identity: identity.as_deref(),
+        run_path: run_path.as_deref(),
+    };
+    let sink = Sink::default();
+    let invocation = cli::parse(&arguments, &environment, &|path: &Path| std::fs::read(path), &sink);
+    match invocation {
+        Ok(Invocation::Print(text)) => {
+            show(&sink.into_sorted(), &program, None);
+            print(&text);
+            ExitCode::SUCCESS
+        }
+        Ok(Invocation::Link(config, inputs)) => {
+            let early = sink.into_sorted();
+            if let Some(banner) = &config.banner {
+                print(banner);
+            }
+            let outcome = sframe_ld::link(&config, &inputs, &SystemSource, early);
+            print(&outcome.printed);
+            show(&outcome.diagnostics, &program, Some(&config));
+            if config.reports.time_report {
+                eprint!("{}", outcome.timings.report());
+            }
+            // Unmapping and freeing everything takes time that nobody needs; the process ends.
+            let code = if outcome.succeeded { 0 } else { 1 };
+            std::process::exit(code)
+        }
+        Err(_) => {
+            show(&sink.into_sorted(), &program, None);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `ld` in messages when called as `ld`, otherwise `sframe-ld`.
+fn program_name(argument: Option<OsString>) -> String {
+    let name = argument.as_deref().and_then(|path| Path::new(path).file_name());
+    name.map_or_else(|| "sframe-ld".into(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Prints on standard output; a closed pipe is not an error worth failing for.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn show(diagnostics: &[Diagnostic], program: &str, config: Option<&cli::Config>) {
+    let stderr = std::io::stderr();
+    let color = match config.map_or(Color::Auto, |config| config.diagnostics.color) {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => stderr.is_terminal(),
+    };
+    let options = RenderOptions { program: program.into(), color };
+    let limit =
+        config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, |limit| limit.get());
+    let mut errors = 0;
+    let mut stderr = stderr.lock();
+    for diagnostic in diagnostics {
+        if diagnostic.severity == Severity::Error {
+            errors += 1;
+        }
+        if errors > limit {
+            let rest = diagnostics.iter().filter(|d| d.severity == Severity::Error).count() - limit;
+            let _ = writeln!(stderr, "{program}: {rest} more errors; --error-limit=0 shows all");
+            break;
+        }
+        let _ = stderr.write_all(render(diagnostic, &options).as_bytes());
+    }
+}

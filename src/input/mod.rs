@@ -3,12 +3,14 @@
 pub mod archive;
 pub mod binary;
 pub mod decompress;
+mod exercise;
 pub mod group;
 pub mod object;
 pub mod shared;
 pub mod sniff;
 pub mod store;
 
+pub use exercise::exercise;
 pub use object::ObjectFile;
 pub use shared::SharedFile;
 pub use store::{FileBytes, InputSource, InputStore, SystemSource};

@@ -1,9 +1,43 @@
-//! Output sections, segments and addresses.
+//! Output sections, segments and addresses: the one layout engine.
+//!
+//! A layout is always made from a script: the built-in one of the kind of output, or the one that
+//! `-T` names. [`plan`] turns scripts and options into a [`LayoutPlan`], a list of commands whose
+//! input patterns have dense rule numbers. `passes::match_script` gives each section its rule
+//! before garbage collection; `passes::lay_out` lists what is left for each rule, finds places
+//! for orphans, and carries the commands out until nothing moves any more:
+//!
+//! - [`place`], [`sort`], [`link_order`]: which sections each rule takes, in which order;
+//! - [`orphan`]: a rule for each section that no rule took;
+//! - [`output`]: type and flags of output sections;
+//! - [`size`]: offsets inside an output section;
+//! - [`dot`]: the location counter, with [`scope`] for what expressions see;
+//! - [`segments`]: program headers, from `PHDRS` or derived;
+//! - [`converge`]: the only fixpoint loop;
+//! - [`file_offsets`]: where everything stands in the file, once sizes are final.
+//!
+//! Relocatable output goes through the same code: its addresses are 0 and it has no segments.
+
+pub mod check;
+pub mod converge;
+pub mod dot;
+pub mod file_offsets;
+pub mod finish;
+pub mod link_order;
+pub mod memory;
+pub mod orphan;
+pub mod output;
+pub mod place;
+pub mod plan;
+pub mod scope;
+pub mod segments;
+pub mod size;
+pub mod sort;
 
 use crate::ids::{ChunkId, SectionId};
+pub use plan::LayoutPlan;
 
 /// An output section.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Chunk<'a> {
     /// Name.
     pub name: &'a [u8],
@@ -27,13 +61,134 @@ pub struct Chunk<'a> {
     pub header_index: u32,
     /// Input and synthetic sections that it holds, in order of address.
     pub items: Vec<SectionId>,
+    /// With `SHF_LINK_ORDER`: an input section whose output section `sh_link` names.
+    pub link_order: SectionId,
+    /// What fills gaps from an offset on, in order of offset; before the first one, the default
+    /// of the machine (code) or zeros.
+    pub fills: Vec<Fill>,
+    /// Bytes that the script writes, in order of offset.
+    pub data: Vec<Data>,
+}
+
+impl Default for Chunk<'_> {
+    fn default() -> Self {
+        Chunk {
+            name: b"",
+            sh_type: 0,
+            flags: 0,
+            entsize: 0,
+            align: 1,
+            address: 0,
+            load_address: 0,
+            file_offset: 0,
+            size: 0,
+            header_index: 0,
+            items: Vec::new(),
+            link_order: SectionId::NONE,
+            fills: Vec::new(),
+            data: Vec::new(),
+        }
+    }
+}
+
+impl Chunk<'_> {
+    /// Bytes that it takes in the file: its size, or nothing for `SHT_NOBITS`.
+    #[inline]
+    pub fn file_size(&self) -> u64 {
+        if self.sh_type == crate::elf::consts::SHT_NOBITS { 0 } else { self.size }
+    }
+
+    /// Whether it takes addresses in the program's memory: allocated, and not `.tbss`, which is
+    /// only a template for each thread's block.
+    #[inline]
+    pub fn takes_address_space(&self) -> bool {
+        use crate::elf::consts as elf;
+        crate::link::is_alloc(self.flags)
+            && !(self.sh_type == elf::SHT_NOBITS && self.flags & u64::from(elf::SHF_TLS) != 0)
+    }
+}
+
+/// A fill pattern, repeated from `offset` to the next one's offset wherever nothing else stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fill {
+    /// Offset in the output section, in bytes.
+    pub offset: u64,
+    /// The pattern; empty for the default.
+    pub pattern: Vec<u8>,
+}
+
+/// Bytes of `BYTE`, `QUAD`, `ASCIZ` and their kin, in the output's byte order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Data {
+    /// Offset in the output section, in bytes.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A program header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// `PT_*`.
+    pub p_type: u32,
+    /// `PF_*`.
+    pub flags: u32,
+    /// File offset of its first byte.
+    pub offset: u64,
+    /// Virtual address.
+    pub address: u64,
+    /// Load address.
+    pub load_address: u64,
+    /// Bytes in the file.
+    pub file_size: u64,
+    /// Bytes in memory.
+    pub memory_size: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    /// First chunk that it holds; [`ChunkId::NONE`] if it holds none.
+    pub first: ChunkId,
+    /// Last chunk that it holds.
+    pub last: ChunkId,
+    /// Whether it starts with the file header.
+    pub file_header: bool,
+    /// Whether it holds the program headers.
+    pub program_headers: bool,
+}
+
+/// The thread-local storage template.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TlsTemplate {
+    /// Address of its first byte.
+    pub start: u64,
+    /// Bytes in memory, `.tbss` included.
+    pub size: u64,
+    /// Alignment in bytes; 0 if there is no template.
+    pub align: u64,
 }
 
 /// What layout settled.
 #[derive(Default)]
 pub struct Layout<'a> {
+    /// What scripts and options ask for. Filled by `define_script_symbols`.
+    pub plan: LayoutPlan,
     /// Output sections, in the order of the section header table.
     pub chunks: Vec<Chunk<'a>>,
+    /// Program headers in their order.
+    pub segments: Vec<Segment>,
+    /// The TLS template.
+    pub tls: TlsTemplate,
+    /// Bytes of the file header and the room for program headers.
+    pub headers_size: u64,
+    /// Address of the file header, if it is loaded.
+    pub headers_address: Option<u64>,
+    /// File offset of the section header table; 0 if there is none.
+    pub section_headers_offset: u64,
+    /// Section headers, the null one included.
+    pub section_header_count: u32,
+    /// Bytes of the whole file.
+    pub file_size: u64,
+    /// `e_entry`.
+    pub entry: u64,
 }
 
 impl Layout<'_> {
@@ -53,5 +208,10 @@ impl Layout<'_> {
     /// The output section of this name.
     pub fn find(&self, name: &[u8]) -> Option<ChunkId> {
         self.chunks.iter().position(|chunk| chunk.name == name).map(ChunkId::from_index)
+    }
+
+    /// The first segment of a type.
+    pub fn segment(&self, p_type: u32) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.p_type == p_type)
     }
 }

@@ -8,14 +8,12 @@
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::{ObjectFile, SharedFile};
+use crate::link::Link;
 use crate::symbols::{Definition, SymbolTable, flag};
 
 /// Binds every undefined `name@VERSION`.
-pub fn run<T: Target>(
-    objects: &[ObjectFile<'_, T::E>],
-    shared: &mut [SharedFile<'_, T::E>],
-    symbols: &mut SymbolTable<'_>,
-) {
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let (objects, shared, symbols) = (&link.objects, &link.shared, &mut link.symbols);
     let mut wanted: Vec<SymbolId> = objects
         .iter()
         .flat_map(|object| object.versioned.iter().map(|versioned| object.symbol_id(versioned.symbol)))
@@ -59,7 +57,7 @@ fn default_definition<E: zerocopy::byteorder::ByteOrder>(
 }
 
 fn bind_to_library<E: zerocopy::byteorder::ByteOrder>(
-    shared: &mut [SharedFile<'_, E>],
+    shared: &[SharedFile<'_, E>],
     symbols: &mut SymbolTable<'_>,
     id: SymbolId,
     base: &[u8],

@@ -6,6 +6,7 @@
 
 use crate::arch::Target;
 use crate::ids::{ChunkId, SectionId, SymbolId};
+use crate::passes::parse_inputs::ParsedInputs;
 use crate::link::{Link, LinkerSymbol, LinkerSymbolOrigin, Reserved};
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
@@ -19,6 +20,46 @@ pub struct Assigned {
     pub provide: bool,
     /// Hidden visibility.
     pub hidden: bool,
+}
+
+/// Names from outside the objects, as globals.
+#[derive(Default, Debug)]
+pub struct Interned {
+    /// References that archives are searched for.
+    pub wanted: Vec<SymbolId>,
+    /// Definitions that satisfy references.
+    pub defined: Vec<SymbolId>,
+    /// All assignments.
+    pub symbols: Vec<Assigned>,
+}
+
+/// Makes globals of the names that the command line and scripts speak of.
+pub fn intern_names<'a, T: Target>(link: &Link<'a, T>, parsed: &mut ParsedInputs<'a, T>) -> Interned {
+    let mut interned = Interned::default();
+    let mut intern = |name: &[u8]| {
+        if let Some(id) = parsed.interner.get(name) {
+            return id;
+        }
+        let name = link.store.keep(name);
+        let (id, _) = parsed.interner.get_or_add(name);
+        parsed.names.push(name);
+        id
+    };
+    let symbols = &link.config.symbols;
+    let entry = (!link.config.is_relocatable() || symbols.entry.is_some()).then_some(&link.entry[..]);
+    let named = symbols.undefined.iter().chain(&symbols.require_defined).map(Vec::as_slice);
+    let references = link.script_references.iter().copied();
+    for name in entry.into_iter().filter(|name| !name.is_empty()).chain(named).chain(references) {
+        interned.wanted.push(intern(name));
+    }
+    for symbol in link.layout.plan.symbols() {
+        let id = intern(symbol.name);
+        interned.symbols.push(Assigned { symbol: id, provide: symbol.provide, hidden: symbol.hidden });
+        if !symbol.provide {
+            interned.defined.push(id);
+        }
+    }
+    interned
 }
 
 const RESERVED: &[(&[u8], Reserved)] = &[

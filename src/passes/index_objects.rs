@@ -7,38 +7,20 @@
 //! look at section types for that.
 
 use super::extract_members::Extracted;
-use super::parse_inputs::Parsed;
+use super::parse_inputs::{Parsed, ParsedInputs};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, FileId, SharedId};
 use crate::input::{ObjectFile, SharedFile};
-use crate::link::{SectionTable, state};
+use crate::link::{Link, SectionTable, state};
 use rayon::prelude::*;
-use std::sync::atomic::AtomicU8;
-
-/// The files of the link with their rows.
-pub struct Indexed<'a, T: Target> {
-    /// Objects, by [`FileId`].
-    pub objects: Vec<ObjectFile<'a, T::E>>,
-    /// Shared libraries, by [`SharedId`].
-    pub shared: Vec<SharedFile<'a, T::E>>,
-    /// A row for each section of each object.
-    pub sections: SectionTable,
-    /// Number of symbol rows: globals and all locals.
-    pub symbol_count: usize,
-    /// Some object asks for an executable stack.
-    pub executable_stack: bool,
-}
+use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Gives every extracted file its ids.
-pub fn run<'a, T: Target>(
-    files: Vec<Parsed<'a, T>>,
-    extracted: &Extracted,
-    global_count: usize,
-    relocatable: bool,
-    sink: &Sink,
-) -> Indexed<'a, T> {
+pub fn run<'a, T: Target>(link: &mut Link<'a, T>, parsed: ParsedInputs<'a, T>, extracted: &Extracted) {
+    let ParsedInputs { files, interner, names } = parsed;
+    let (relocatable, sink) = (link.config.is_relocatable(), link.sink);
     let mut files: Vec<Option<Parsed<'a, T>>> = files.into_iter().map(Some).collect();
     let mut objects = Vec::with_capacity(extracted.objects.len());
     for &file in &extracted.objects {
@@ -57,12 +39,19 @@ pub fn run<'a, T: Target>(
     for (index, library) in shared.iter_mut().enumerate() {
         library.id = SharedId::from_index(index);
     }
-    let (symbol_count, section_count) = assign_rows::<T>(&mut objects, global_count);
+    let (symbol_count, section_count) = assign_rows::<T>(&mut objects, names.len());
     let rows: Vec<(Vec<u8>, bool)> =
         objects.par_iter_mut().map(|object| index_object(object, relocatable, sink)).collect();
     let sections = section_table(&objects, &rows, section_count);
-    let executable_stack = rows.iter().any(|(_, executable)| *executable);
-    Indexed { objects, shared, sections, symbol_count, executable_stack }
+    link.executable_stack = rows.iter().any(|(_, executable)| *executable);
+    link.objects = objects;
+    link.shared = shared;
+    link.sections = sections;
+    link.symbols.interner = interner;
+    link.symbols.versions = vec![elf::VER_NDX_GLOBAL; names.len()];
+    link.symbols.names = names;
+    link.symbols.flags = (0..symbol_count).into_par_iter().map(|_| AtomicU32::new(0)).collect();
+    link.symbols.rows = vec![u32::MAX; symbol_count];
 }
 
 fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: usize) -> (usize, usize) {

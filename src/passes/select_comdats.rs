@@ -7,11 +7,11 @@
 //! way to a group NAME.
 
 use crate::arch::Target;
-use crate::diag::{Code, Diagnostic, Location, Sink};
+use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::FileId;
 use crate::input::ObjectFile;
 use crate::input::group::{Group, groups};
-use crate::link::{SectionTable, state};
+use crate::link::{Link, SectionTable, state};
 use crate::symbols::Interner;
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -47,15 +47,12 @@ impl<'a> GroupTable<'a> {
 }
 
 /// Reads all groups, picks the prevailing ones and discards the members of the others.
-pub fn run<'a, T: Target>(
-    objects: &[ObjectFile<'a, T::E>],
-    interner: &Interner<'a>,
-    global_count: usize,
-    sections: &SectionTable,
-    sink: &Sink,
-) -> GroupTable<'a> {
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let (objects, interner, sections) = (&link.objects, &link.symbols.interner, &link.sections);
+    let sink = link.sink;
+    let global_count = link.symbols.global_count();
     let owners: Vec<AtomicU64> = (0..global_count).map(|_| AtomicU64::new(u64::MAX)).collect();
-    let found: Vec<Vec<(Group<'a>, Option<u32>)>> = objects
+    let found: Vec<Vec<(Group<'_>, Option<u32>)>> = objects
         .par_iter()
         .map(|object| {
             let (groups, findings) = groups(object);
@@ -70,7 +67,7 @@ pub fn run<'a, T: Target>(
         })
         .collect();
     let local_owners = claim_by_local_signatures(&found);
-    let by_file: Vec<Vec<GroupEntry<'a>>> = found
+    let by_file: Vec<Vec<GroupEntry<'_>>> = found
         .into_par_iter()
         .enumerate()
         .map(|(file, groups)| {
@@ -93,9 +90,8 @@ pub fn run<'a, T: Target>(
         .zip(objects)
         .map(|(entries, object)| rows_by_section(entries, object.headers.len()))
         .collect();
-    let table = GroupTable { by_file, group_of };
     discard_linkonce(objects, interner, &owners, sections);
-    table
+    link.groups = GroupTable { by_file, group_of };
 }
 
 fn rows_by_section(entries: &[GroupEntry<'_>], sections: usize) -> Vec<u32> {

@@ -13,7 +13,7 @@ use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SharedFile};
-use crate::link::{SectionTable, state};
+use crate::link::{Link, SectionTable, state};
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -25,19 +25,6 @@ const RANK_SHARED: u64 = 4;
 const NOTHING: u64 = u64::MAX;
 /// Bits of a key that number the file; objects and libraries beyond that are refused on loading.
 const FILE_BITS: u32 = 24;
-
-/// What the pass settles.
-pub struct Selected {
-    /// Definition of each global.
-    pub definitions: Vec<Definition>,
-    /// Visibility of each global (`STV_*`).
-    pub visibility: Vec<u8>,
-    /// Flags of all symbols, those of [`flag`] that references and definitions show.
-    pub flags: Vec<AtomicU32>,
-    /// Common blocks that are allocated, by global, with the size and alignment (bytes) that all
-    /// their declarations need.
-    pub commons: Vec<CommonBlock>,
-}
 
 /// One common block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,30 +44,27 @@ pub struct CommonBlock {
 }
 
 /// Selects definitions and reports duplicates (unless they are allowed).
-pub fn run<T: Target>(
-    objects: &[ObjectFile<'_, T::E>],
-    shared: &[SharedFile<'_, T::E>],
-    sections: &SectionTable,
-    names: &[&[u8]],
-    symbol_count: usize,
-    allow_duplicates: bool,
-    sink: &Sink,
-) -> Selected {
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let (objects, shared, sections) = (&link.objects, &link.shared, &link.sections);
     assert!(objects.len() < 1 << FILE_BITS && shared.len() < 1 << FILE_BITS, "fewer than 2^24 files");
-    let best: Vec<AtomicU64> = (0..names.len()).into_par_iter().map(|_| AtomicU64::new(NOTHING)).collect();
+    let globals = link.symbols.global_count();
+    let best: Vec<AtomicU64> = (0..globals).into_par_iter().map(|_| AtomicU64::new(NOTHING)).collect();
     let visibility: Vec<AtomicU8> =
-        (0..names.len()).into_par_iter().map(|_| AtomicU8::new(VISIBILITY_DEFAULT)).collect();
-    let flags: Vec<AtomicU32> = (0..symbol_count).into_par_iter().map(|_| AtomicU32::new(0)).collect();
-    let commons: Vec<Vec<u32>> =
-        objects.par_iter().map(|object| offer_object(object, sections, &best, &visibility, &flags)).collect();
-    shared.par_iter().for_each(|library| offer_shared(library, &best, &flags));
-    if !allow_duplicates {
-        report_duplicates(objects, sections, names, &best, sink);
+        (0..globals).into_par_iter().map(|_| AtomicU8::new(VISIBILITY_DEFAULT)).collect();
+    let flags = &link.symbols.flags;
+    let commons: Vec<Vec<u32>> = objects
+        .par_iter()
+        .map(|object| offer_object(object, sections, &best, &visibility, flags))
+        .collect();
+    shared.par_iter().for_each(|library| offer_shared(library, &best, flags));
+    if !link.config.symbols.allow_multiple_definition {
+        report_duplicates(objects, sections, &link.symbols.names, &best, link.sink);
     }
-    let mut definitions: Vec<Definition> = best.into_par_iter().map(|key| unpack(key.into_inner())).collect();
-    let commons = join_commons(objects, &commons, &mut definitions);
-    let visibility = visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect();
-    Selected { definitions, visibility, flags, commons }
+    let mut definitions: Vec<Definition> =
+        best.into_par_iter().map(|key| unpack(key.into_inner())).collect();
+    link.commons = join_commons(objects, &commons, &mut definitions);
+    link.symbols.definitions = definitions;
+    link.symbols.visibility = visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect();
 }
 
 fn pack(rank: u64, file: u32, symbol: u32) -> u64 {

@@ -402,7 +402,7 @@ impl SectionFlags {
 
 /// A pattern for file names. A colon parts archive and member: `lib.a:` is the archive's members,
 /// `lib.a:x.o` one of them, `:x.o` a file that is in no archive. Without a colon it is compared
-/// with the path of the file, or of the member's archive and member name.
+/// with the path of the file as given, for an archive member with its name there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilePattern {
     /// The glob.

@@ -210,6 +210,8 @@ fn scan(rest: &[u8], first: u8, mode: Mode) -> (TokenKind, usize) {
 fn word_length(rest: &[u8], mode: Mode) -> usize {
     if mode == Mode::Expression {
         return match rest.first() {
+            // A fill may stand right in front of it: `} =0x90 /DISCARD/ : { … }`.
+            Some(b'/') if rest.starts_with(b"/DISCARD/") => b"/DISCARD/".len(),
             Some(b'/' | b'~') | None => 0,
             Some(_) => rest.iter().take_while(|byte| is_expression_letter(**byte)).count(),
         };
@@ -268,7 +270,7 @@ pub(super) fn number_value(text: &[u8]) -> Option<u64> {
     if base != 16 || text.first() == Some(&b'0') {
         let suffix_base = match last {
             b'h' | b'H' => 16,
-            b'x' | b'X' if !front.is_empty() => 16,
+            b'x' | b'X' if front.len() > 1 => 16,
             b'o' | b'O' => 8,
             b'b' | b'B' if base != 16 => 2,
             b'd' | b'D' if base != 16 => 10,

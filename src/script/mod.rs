@@ -6,10 +6,16 @@
 //! scripts and dynamic lists. [`builtin`] holds the default layouts, which are scripts too.
 
 pub mod ast;
+pub mod builtin;
+pub mod data_segment;
+pub mod eval;
 pub mod expr;
+pub mod glob;
 mod lex;
+pub mod matcher;
 mod parse;
 pub mod source;
+pub mod version;
 
 pub use parse::{Include, parse_defsym, parse_expression, parse_script};
 pub use source::{Sources, Span};

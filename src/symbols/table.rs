@@ -63,6 +63,8 @@ pub mod flag {
     pub const LIVE: u32 = 1 << 11;
     /// Local definition with `STV_PROTECTED`.
     pub const PROTECTED: u32 = 1 << 12;
+    /// Nothing defines it, and the scan of relocations reports who refers to it. Set there.
+    pub const UNDEFINED: u32 = 1 << 13;
     /// An address that `.got` must hold.
     pub const NEEDS_GOT: u32 = 1 << 16;
     /// A call goes through the PLT.

@@ -5,10 +5,20 @@
 //! exists from `create_synthetics` on, if it may be needed; its size is settled by
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
+pub mod copy;
+pub mod got;
+pub mod plt;
+pub mod reldyn;
+pub mod relr;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
 pub mod merged;
+pub mod groups;
+pub mod rela_output;
+pub mod section_names;
 pub mod symtab;
+pub mod notes;
+pub mod property_note;
 
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::link::SectionInfo;
@@ -80,6 +90,10 @@ pub enum Kind {
     Bytes,
     /// `.sframe_idx` or a merged `.sframe`.
     SFrame,
+    /// Relocations of an output section: row of [`Synthetics::output_relocations`].
+    OutputRelocations(u32),
+    /// A section group: row of [`Synthetics::output_groups`].
+    OutputGroup(u32),
 }
 
 /// One synthetic section.
@@ -101,6 +115,8 @@ pub struct SyntheticSection<'a> {
     pub size: u64,
     /// The object it stands for, when a script's file pattern should see one.
     pub file: FileId,
+    /// The first input section that it stands for, when it takes the place of one;
+    /// [`SectionId::NONE`] otherwise.
     /// The input section whose place among the inputs it takes, if it takes one's.
     pub first_input: SectionId,
     /// Fixed contents, if it has them.
@@ -155,10 +171,13 @@ pub struct DynamicRow {
     pub plt: u32,
     /// Entry of `.plt.got`.
     pub plt_got: u32,
+    /// Word in `.got` with the result of the symbol's resolver, for an `STT_GNU_IFUNC` of this
+    /// output. The same word as `got` unless the PLT entry is the function's address.
+    pub resolved: u32,
     /// Row in `.dynsym`.
     pub dynsym: u32,
-    /// Address or offset of the copied data in its section; meaningful with `NEEDS_COPY`.
-    pub copy: u64,
+    /// Row of [`crate::relocs::Relocations::copies`]; meaningful with `NEEDS_COPY`.
+    pub copy: u32,
 }
 
 impl DynamicRow {
@@ -173,8 +192,9 @@ impl DynamicRow {
             tls_desc: none,
             plt: none,
             plt_got: none,
+            resolved: none,
             dynsym: none,
-            copy: 0,
+            copy: none,
         }
     }
 }
@@ -186,6 +206,13 @@ pub struct Synthetics<'a> {
     pub sections: Vec<SyntheticSection<'a>>,
     /// Symbols with GOT, PLT or dynamic symbol entries.
     pub rows: Vec<DynamicRow>,
+    /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output. Set by
+    /// `create_synthetics`.
+    pub features: u32,
+    /// Relocations that are written, by output section. Filled by `create_relocatable`.
+    pub output_relocations: Vec<rela_output::OutputRelocations>,
+    /// Groups that are written, in link order. Filled by `create_relocatable`.
+    pub output_groups: Vec<groups::OutputGroup>,
 }
 
 impl<'a> Synthetics<'a> {
@@ -204,4 +231,23 @@ impl<'a> Synthetics<'a> {
 /// [`SectionId`] of a synthetic row.
 pub fn section_id(first_internal: u32, row: u32) -> SectionId {
     SectionId(first_internal + row)
+}
+
+/// Sizes of the tables that describe the output itself (symbols, section names). Called by the
+/// layout once output sections have their header indices.
+pub fn settle_tables<T: crate::arch::Target>(link: &mut crate::link::Link<'_, T>) {
+    link.section_names = section_names::SectionNames::new(&link.layout.chunks);
+    link.symtab = symtab::plan(link);
+    let headers = link.layout.chunks.iter().map(|chunk| chunk.header_index).max().unwrap_or(0) as usize + 1;
+    let (symbols, strings, extended) = symtab::sizes::<T>(&link.symtab, headers);
+    let names = link.section_names.bytes.len() as u64;
+    for section in &mut link.synthetics.sections {
+        section.size = match section.kind {
+            Kind::SymTab => symbols,
+            Kind::StrTab => strings,
+            Kind::SymTabShndx => extended,
+            Kind::ShStrTab => names,
+            _ => continue,
+        };
+    }
 }

@@ -34,6 +34,8 @@ pub struct SymtabPlan {
     pub count: u32,
     /// Size of the string table in bytes.
     pub string_size: u64,
+    /// Some symbol is an indirect function or unique, which only `ELFOSABI_GNU` has.
+    pub has_gnu_symbols: bool,
     /// By [`SymbolId`]: index in the output's table, 0 if it has none. Only where relocations are
     /// written (`-r`, `--emit-relocs`).
     pub index_of: Vec<u32>,
@@ -51,6 +53,8 @@ struct Part {
     string_start: u64,
     /// Bytes of names, NULs included.
     string_size: u64,
+    /// Some symbol is an indirect function or unique.
+    gnu: bool,
 }
 
 /// Counts symbols and names. Runs when the output sections are known.
@@ -77,6 +81,7 @@ pub fn plan<T: Target>(link: &Link<'_, T>) -> SymtabPlan {
     plan.first_global = next;
     place(&mut plan.globals, &mut next, &mut strings);
     plan.count = next;
+    plan.has_gnu_symbols = plan.locals.iter().chain(&plan.globals).any(|part| part.gnu);
     plan.string_size = strings;
     if writes_relocations {
         plan.index_of = index_symbols(link, &plan);
@@ -92,10 +97,18 @@ fn parts<T: Target>(link: &Link<'_, T>, local: bool) -> Vec<Part> {
             for_each_entry(link, owner, local, |entry| {
                 part.count += 1;
                 part.string_size += name_size(entry.name);
+                part.gnu |= is_gnu(link, owner, entry);
             });
             part
         })
         .collect()
+}
+
+fn is_gnu<T: Target>(link: &Link<'_, T>, owner: usize, entry: Entry<'_>) -> bool {
+    let Some(object) = link.objects.get(owner) else { return false };
+    let symbol = &object.symbols[entry.symbol as usize];
+    symbol.kind() == elf::STT_GNU_IFUNC
+        || (symbol.binding() == elf::STB_GNU_UNIQUE && link.config.symbols.gnu_unique)
 }
 
 /// Calls `visit` for each symbol of an owner (a file, or after the last one what no file owns),

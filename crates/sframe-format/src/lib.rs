@@ -12,6 +12,8 @@
 //! | [`unwind`], `unwinder` | from a frame to its caller, and whole stacks |
 //! | `verify` | everything the format demands, as typed findings |
 //! | `write` | blobs of version 2 and 3 from rows |
+//! | `convert` | from version to version, and from many blobs to one |
+//! | `derive` | rows from `.eh_frame` (feature `derive`) |
 //! | [`patch`] | what a linker rewrites in place: function starts, dead functions, flags |
 //!
 //! All offsets and sizes are in bytes. No function panics on any input bytes, and reading allocates nothing.
@@ -26,6 +28,10 @@ extern crate std;
 
 pub mod abi;
 pub mod blob;
+#[cfg(feature = "alloc")]
+pub mod convert;
+#[cfg(feature = "derive")]
+pub mod derive;
 pub mod endian;
 pub mod error;
 pub mod fde;

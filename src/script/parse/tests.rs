@@ -166,7 +166,7 @@ fn commands_of_every_kind() {
         VERSION { V1 { global: "}"; /* } */ local: *; }; } INSERT AFTER .data; INSERT BEFORE .bss HLL() MAP(x)
     "#;
     let commands = commands(text);
-    assert_eq!(commands.len(), 21);
+    assert_eq!(commands.len(), 22);
     assert!(matches!(&commands[0], Command::Entry(name) if name.text() == "_start"));
     assert!(matches!(&commands[3], Command::Extern(names) if texts(names) == ["a", "b", "c"]));
     assert!(matches!(&commands[4], Command::SearchDir(name) if name.text() == "=/usr/lib"));

@@ -1,9 +1,12 @@
 //! Fixtures: objects that real assemblers and linkers wrote, and what `readelf --sframe` says of them.
 #![allow(dead_code)]
 
+pub mod exercise;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSection};
+use object::{Object, ObjectSection, ObjectSymbol};
 use sframe_format::{Abi, Base, Blob, Fde, Frame, Location, RegisterRule, Row, Rules};
 
 /// An SFrame section of a fixture.
@@ -15,7 +18,23 @@ pub struct Fixture {
     /// Relocations of the section: offset and addend.
     pub relocations: Vec<(u64, i64)>,
     pub relocation_types: Vec<u32>,
+    /// What the relocations refer to, in the same order: symbol (or section) and addend.
+    pub targets: Vec<Target>,
+    pub eh_frame: Vec<u8>,
+    pub eh_frame_address: u64,
+    /// Targets of the relocations of `.eh_frame` by offset.
+    pub eh_frame_targets: BTreeMap<u64, Target>,
     pub text: Option<String>,
+}
+
+/// Section number and offset of what a relocation refers to.
+pub type Target = (usize, u64);
+
+fn target(file: &object::File<'_>, relocation: &object::Relocation) -> Target {
+    let object::RelocationTarget::Symbol(index) = relocation.target() else { return (0, 0) };
+    let symbol = file.symbol_by_index(index).unwrap();
+    let section = symbol.section_index().map_or(0, |section| section.0);
+    (section, symbol.address().wrapping_add_signed(relocation.addend()))
 }
 
 impl Fixture {
@@ -52,6 +71,7 @@ fn load(path: &Path) -> Vec<Fixture> {
         .find_map(|stem| std::fs::read_to_string(path.with_file_name(format!("{stem}.sframe.txt"))).ok())
         .unwrap_or_default();
     let mut texts = text.split("Contents of the SFrame section").skip(1);
+    let eh_frame = file.section_by_name(".eh_frame");
     let sections = file.sections().filter(|section| section.name().unwrap().starts_with(".sframe"));
     sections
         .map(|section| Fixture {
@@ -66,6 +86,14 @@ fn load(path: &Path) -> Vec<Fixture> {
                     object::RelocationFlags::Elf { r_type } => r_type.0,
                     _ => 0,
                 })
+                .collect(),
+            targets: section.relocations().map(|(_, found)| target(&file, &found)).collect(),
+            eh_frame: eh_frame.as_ref().map_or(Vec::new(), |section| section.data().unwrap().into()),
+            eh_frame_address: eh_frame.as_ref().map_or(0, |section| section.address()),
+            eh_frame_targets: eh_frame
+                .iter()
+                .flat_map(|section| section.relocations())
+                .map(|(offset, found)| (offset, target(&file, &found)))
                 .collect(),
             text: texts.next().map(str::to_owned),
         })

@@ -1,0 +1,112 @@
+// What the fuzz targets run. A plain file, included by the targets and by the tests of the crate.
+
+use sframe_format::convert::convert as convert_section;
+use sframe_format::verify::{Context, verify};
+use sframe_format::write::{Function, Options};
+use sframe_format::{
+    BlobMut, FrameAddress, ModuleId, Registers, RuleCache, Section, SectionIndex, Unwinder, Version,
+};
+
+/// Address of the section; the first 8 bytes choose it, so that wrapping is met too.
+fn split(bytes: &[u8]) -> (u64, &[u8]) {
+    match bytes.split_first_chunk() {
+        Some((address, rest)) if !rest.is_empty() => (u64::from_le_bytes(*address), rest),
+        _ => (0, bytes),
+    }
+}
+
+/// Reads every row of every blob, leniently and strictly, and verifies.
+pub fn read(bytes: &[u8]) {
+    let (address, bytes) = split(bytes);
+    let section = Section::new(bytes, address);
+    let mut end = 0;
+    for piece in section.pieces() {
+        let (start, length) = match piece {
+            sframe_format::Piece::Blob(blob) => (blob.offset(), blob.data().len()),
+            sframe_format::Piece::Gap(gap) => (gap.offset, gap.length),
+        };
+        assert!(start >= end && length > 0);
+        end = start + length;
+        assert!(end <= bytes.len());
+    }
+    for blob in section.blobs().chain(section.strict().blobs()) {
+        for fde in blob.fdes().take(64) {
+            if let Ok(attributes) = blob.attributes(&fde) {
+                let _ = blob.rows(&attributes).take(1024).filter_map(Result::err).count();
+            }
+        }
+        let _ = blob.is_ascending();
+    }
+    for finding in verify(&section, &Context::default()) {
+        assert!(!finding.to_string().is_empty());
+    }
+}
+
+/// Looks up addresses in and around every function, in every way there is, and steps from there.
+pub fn look_up(bytes: &[u8]) {
+    let (address, bytes) = split(bytes);
+    let section = Section::new(bytes, address);
+    let index = SectionIndex::new(bytes, address);
+    let mut unwinder = Unwinder::new();
+    unwinder.add_module(sframe_format::Module::new(ModuleId(1), 0..u64::MAX, 0, bytes, address));
+    let mut cache = RuleCache::<16>::new();
+    for blob in section.blobs() {
+        for fde in blob.fdes().take(64) {
+            for pc in [fde.address, fde.address.wrapping_add(fde.size.into()), fde.address.wrapping_sub(1)] {
+                let _ = (blob.lookup(pc), section.lookup(pc), index.lookup(pc));
+                let mut registers = Registers::new(0x1000, 0x1010, Some(7)).with_others(&[Some(3); 20]);
+                let mut read = |at: u64| if at < 0x2000 { Ok(at ^ 0x55) } else { Err(()) };
+                let at = FrameAddress::InstructionPointer(pc);
+                let _ = unwinder.unwind_frame(at, &mut registers, &mut cache, &mut read);
+            }
+        }
+    }
+    let stack = |at: u64| Ok(at.wrapping_mul(0x9e37_79b9));
+    let frames = unwinder.iter_frames(address, Registers::new(0, 0, None), &mut cache, stack);
+    let _ = frames.take(100).count();
+}
+
+/// Converts to both versions. What was written reads back as the same rows, and converts to itself.
+pub fn convert(bytes: &[u8]) {
+    let (address, bytes) = split(bytes);
+    let section = Section::new(bytes, address);
+    let Some(abi) = section.blobs().next().map(|blob| blob.header().abi) else { return };
+    for version in [Version::V2, Version::V3] {
+        let options = Options::new(abi).version(version);
+        let Ok(converted) = convert_section(&section, options, address) else { continue };
+        let written = Section::new(&converted.bytes, address).strict();
+        let blob = written.blob_at(0).expect("what was written has a header");
+        for fde in blob.fdes() {
+            let _ = Function::read(&blob, &fde).expect("what was written can be read");
+        }
+        let again = convert_section(&written, options, address).expect("it reaches as far as before");
+        assert_eq!(again.bytes, converted.bytes);
+    }
+}
+
+/// Patches every FDE of every blob as a linker does.
+pub fn patch(bytes: &[u8]) {
+    let (address, bytes) = split(bytes);
+    let offsets: Vec<usize> = Section::new(bytes, address).blobs().map(|blob| blob.offset()).collect();
+    let mut bytes = bytes.to_vec();
+    for offset in offsets {
+        let header_address = address.wrapping_add(offset as u64);
+        // A blob's body may hold other headers, which patching changes.
+        let Ok(mut blob) = BlobMut::parse(&mut bytes[offset..], header_address) else { continue };
+        blob.make_field_relative();
+        blob.set_sorted(false);
+        for index in 0..blob.header().fde_count.min(64) {
+            let _ = blob.set_function_start(index, address.wrapping_add(u64::from(index) * 64));
+            let _ = blob.mark_dead(index);
+        }
+    }
+}
+
+/// All of it.
+#[allow(dead_code)]
+pub fn all(bytes: &[u8]) {
+    read(bytes);
+    look_up(bytes);
+    convert(bytes);
+    patch(bytes);
+}

@@ -1,0 +1,300 @@
+//! SFrame rows from `.eh_frame` (feature `derive`).
+//!
+//! Each FDE of `.eh_frame` is run, and its rows are projected to what SFrame tracks: CFA, return address, frame
+//! pointer. Functions whose rows have no SFrame form are listed with the reason, never approximated. The section may
+//! be unrelocated: sizes and rows do not depend on addresses, and [`Source::offset`] tells which FDE a function is of.
+//!
+//! What linkers describe their PLTs with, one DWARF expression for all entries, becomes a PC-mask function.
+
+mod augmentation;
+mod expression;
+mod project;
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, RunTimeEndian, UnwindContext, UnwindSection};
+
+use crate::abi::Abi;
+use crate::endian::Endian;
+use crate::error::Error;
+use crate::fre::PauthKey;
+use crate::rules::Row;
+use crate::write::{Function, LeftOut, Options, write_sorted};
+use expression::PltExpression;
+use project::{Projection, project};
+
+type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
+
+/// Storage for gimli with room for deeply nested `DW_CFA_remember_state`.
+struct Storage;
+
+impl gimli::UnwindContextStorage<usize> for Storage {
+    type Rules = [(gimli::Register, gimli::RegisterRule<usize>); 192];
+    type Stack = Vec<gimli::UnwindTableRow<usize, Self>>;
+}
+
+/// The FDE of `.eh_frame` that a function is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Offset of the FDE in the section.
+    pub offset: usize,
+    /// Address at which the FDE's range starts. Where an FDE gives two functions (a PLT's first entry and the
+    /// others), the address of the function.
+    pub address: u64,
+    /// Size of that range in bytes.
+    pub size: u64,
+}
+
+/// Why a function has no SFrame form in any version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The FDE or its CIE is malformed, or has instructions that are not known.
+    Cfi(gimli::Error),
+    /// The range is larger than 4 GiB.
+    Size,
+    /// The return address is not in the ABI's column.
+    ReturnColumn(u16),
+    /// No CFA is defined.
+    NoCfa,
+    /// The CFA is an expression other than `register + offset` and `*(register + offset)`.
+    CfaExpression,
+    /// An offset does not fit 32 bits.
+    Offset(i64),
+    /// A rule of the stack pointer that is not the implied one (the CFA, on s390x CFA - 160).
+    StackPointer,
+    /// A rule of the return address that SFrame does not have.
+    ReturnAddress,
+    /// A rule of the frame pointer that SFrame does not have.
+    FramePointer,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cfi(error) => write!(f, "call frame information cannot be read: {error}"),
+            Self::Size => f.pad("the function is larger than 4 GiB"),
+            Self::ReturnColumn(column) => write!(f, "the return address is in column {column}"),
+            Self::NoCfa => f.pad("no CFA is defined"),
+            Self::CfaExpression => f.pad("the CFA is an expression that SFrame does not have"),
+            Self::Offset(offset) => write!(f, "offset {offset:#x} does not fit 32 bits"),
+            Self::StackPointer => f.pad("the stack pointer has a rule of its own"),
+            Self::ReturnAddress => f.pad("the rule of the return address has no SFrame form"),
+            Self::FramePointer => f.pad("the rule of the frame pointer has no SFrame form"),
+        }
+    }
+}
+
+impl core::error::Error for Reason {}
+
+/// Derives every function of `eh_frame`, whose section address is `address`, and hands each to `take`: where it is
+/// from, and its rows or why it has none. The function is lent, so that its memory serves for the next.
+///
+/// # Errors
+/// The section's entries cannot be told apart from some place on; what came before was taken.
+pub fn for_each(
+    abi: Abi,
+    eh_frame: &[u8],
+    address: u64,
+    mut take: impl FnMut(Source, Result<&Function, Reason>),
+) -> Result<(), gimli::Error> {
+    let normal = augmentation::normalize(abi, eh_frame);
+    let endian = match abi.endian() {
+        Endian::Little => RunTimeEndian::Little,
+        Endian::Big => RunTimeEndian::Big,
+    };
+    let mut section = EhFrame::new(&normal.data, endian);
+    section.set_address_size(8);
+    if abi.is_aarch64() {
+        section.set_vendor(gimli::Vendor::AArch64);
+    }
+    let bases = BaseAddresses::default().set_eh_frame(address);
+    let mut deriver = Deriver {
+        abi,
+        section: &section,
+        bases: &bases,
+        context: UnwindContext::new_in(),
+        function: Function::default(),
+    };
+    let mut entries = section.entries(&bases);
+    // FDEs of one CIE follow each other; the CIE need not be parsed for each.
+    let mut last_cie: Option<gimli::CommonInformationEntry<Slice<'_>>> = None;
+    while let Some(entry) = entries.next()? {
+        let CieOrFde::Fde(partial) = entry else { continue };
+        let offset = partial.offset();
+        let parsed = partial.parse(|section, bases, offset| match &last_cie {
+            Some(cie) if cie.offset() == offset.0 => Ok(cie.clone()),
+            _ => section.cie_from_offset(bases, offset),
+        });
+        match parsed {
+            Ok(fde) => {
+                let key = if normal.is_key_b(fde.cie().offset()) { PauthKey::B } else { PauthKey::A };
+                deriver.fde(&fde, key, &mut take);
+                last_cie = Some(fde.cie().clone());
+            }
+            Err(error) => take(Source { offset, address: 0, size: 0 }, Err(Reason::Cfi(error))),
+        }
+    }
+    Ok(())
+}
+
+struct Deriver<'a, 'data> {
+    abi: Abi,
+    section: &'a EhFrame<Slice<'data>>,
+    bases: &'a BaseAddresses,
+    context: UnwindContext<usize, Storage>,
+    function: Function,
+}
+
+/// The tail of an FDE that an expression describes as a row of equal PLT entries.
+struct PltTail {
+    start: u64,
+    expression: PltExpression,
+}
+
+impl<'data> Deriver<'_, 'data> {
+    fn fde(
+        &mut self,
+        fde: &gimli::FrameDescriptionEntry<Slice<'data>>,
+        key: PauthKey,
+        take: &mut impl FnMut(Source, Result<&Function, Reason>),
+    ) {
+        let source = Source { offset: fde.offset(), address: fde.initial_address(), size: fde.len() };
+        self.function.signal = fde.is_signal_trampoline();
+        self.function.pauth_key = key;
+        self.function.repeat_size = None;
+        self.function.rows.clear();
+        let tail = match self.rows(fde) {
+            Ok(tail) => tail,
+            Err(reason) => return take(source, Err(reason)),
+        };
+        let Ok(size) = u32::try_from(source.size) else { return take(source, Err(Reason::Size)) };
+        let Some(PltTail { start, expression }) = tail else {
+            self.function.size = size;
+            return take(source, Ok(&self.function));
+        };
+        if start > 0 {
+            self.function.size = start as u32;
+            take(Source { size: start, ..source }, Ok(&self.function));
+        }
+        self.function.size = size - start as u32;
+        self.function.repeat_size = Some(expression.repeat_size);
+        self.function.rows.clear();
+        self.function.rows.extend(expression.rows(self.abi));
+        let address = source.address.wrapping_add(start);
+        take(Source { address, size: self.function.size.into(), ..source }, Ok(&self.function));
+    }
+
+    /// Fills in the rows of an FDE.
+    fn rows(&mut self, fde: &gimli::FrameDescriptionEntry<Slice<'data>>) -> Result<Option<PltTail>, Reason> {
+        let column = fde.cie().return_address_register().0;
+        if u32::from(column) != self.abi.return_address() {
+            return Err(Reason::ReturnColumn(column));
+        }
+        let start = fde.initial_address();
+        let mut table = fde.rows(self.section, self.bases, &mut self.context).map_err(Reason::Cfi)?;
+        while let Some(row) = table.next_row().map_err(Reason::Cfi)? {
+            let (from, to) = (row.start_address().wrapping_sub(start), row.end_address().wrapping_sub(start));
+            // Locations may advance beyond the end of the range, or not at all between two rows.
+            if from >= fde.len() || from == to {
+                continue;
+            }
+            let place = u32::try_from(from).map_err(|_| Reason::Size)?;
+            match project(self.abi, self.section, row)? {
+                Projection::Rules(rules) => {
+                    let same = self.function.rows.last().is_some_and(|last| last.rules == rules);
+                    if !same {
+                        self.function.rows.push(Row { start: place, rules });
+                    }
+                }
+                Projection::Plt(expression) => {
+                    let aligned = row.start_address() % u64::from(expression.repeat_size) == 0;
+                    if !aligned || to < fde.len() {
+                        return Err(Reason::CfaExpression);
+                    }
+                    return Ok(Some(PltTail { start: from, expression }));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A derived section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Derived {
+    /// The bytes of the section, one sorted blob.
+    pub bytes: Vec<u8>,
+    /// Number of functions in it.
+    pub functions: usize,
+    /// Functions that are not in it, in the order of `.eh_frame`.
+    pub left_out: Vec<(Source, NotDerived)>,
+}
+
+/// Why a function is not in a [`Derived`] section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotDerived {
+    /// Its rows have no SFrame form.
+    Inexpressible(Reason),
+    /// Its rows have a form, but not in the version written, or another function took its place.
+    LeftOut(LeftOut),
+}
+
+impl fmt::Display for NotDerived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inexpressible(reason) => reason.fmt(f),
+            Self::LeftOut(left_out) => left_out.fmt(f),
+        }
+    }
+}
+
+/// What stopped [`derive`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeriveError {
+    /// The entries of `.eh_frame` cannot be told apart.
+    Cfi(gimli::Error),
+    /// Version 2 cannot reach a function from the section's address.
+    Write(Error),
+}
+
+impl fmt::Display for DeriveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cfi(error) => write!(f, ".eh_frame cannot be read: {error}"),
+            Self::Write(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for DeriveError {}
+
+/// Derives a whole section for a linked file: `.eh_frame` at `eh_frame_address` gives one sorted blob for a section
+/// at `output_address`.
+///
+/// # Errors
+/// `.eh_frame` is malformed as a whole, or version 2 cannot reach a function.
+pub fn derive(
+    options: Options,
+    eh_frame: &[u8],
+    eh_frame_address: u64,
+    output_address: u64,
+) -> Result<Derived, DeriveError> {
+    let (mut functions, mut sources, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+    for_each(options.abi, eh_frame, eh_frame_address, |source, result| match result {
+        Ok(function) => {
+            functions.push((source.address, function.clone()));
+            sources.push(source);
+        }
+        Err(reason) => left_out.push((source, NotDerived::Inexpressible(reason))),
+    })
+    .map_err(DeriveError::Cfi)?;
+    let written = write_sorted(options, output_address, &functions).map_err(DeriveError::Write)?;
+    let count = functions.len() - written.left_out.len();
+    left_out.extend(
+        written.left_out.into_iter().map(|(place, reason)| (sources[place], NotDerived::LeftOut(reason))),
+    );
+    left_out.sort_by_key(|(source, _)| source.offset);
+    Ok(Derived { bytes: written.bytes, functions: count, left_out })
+}

@@ -1,0 +1,111 @@
+//! One row of call frame information, projected to what SFrame tracks.
+
+use gimli::{CfaRule as DwarfCfa, EhFrame, Register as DwarfRegister, RegisterRule as DwarfRule};
+
+use super::expression::{Affine, PltExpression, affine};
+use super::{Reason, Slice, Storage};
+use crate::abi::{Abi, Register};
+use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules};
+
+/// What a row is in SFrame.
+pub(super) enum Projection {
+    Rules(Rules),
+    /// The row and all behind it are equal PLT entries.
+    Plt(PltExpression),
+}
+
+type DwarfRow = gimli::UnwindTableRow<usize, Storage>;
+
+pub(super) fn project(abi: Abi, section: &EhFrame<Slice<'_>>, row: &DwarfRow) -> Result<Projection, Reason> {
+    let rule = |register: Register| row.register(DwarfRegister(register as u16));
+    if matches!(rule(abi.return_address()), Some(DwarfRule::Undefined)) {
+        return Ok(Projection::Rules(Rules::Outermost));
+    }
+    let cfa = match cfa_rule(abi, section, row.cfa())? {
+        Cfa::Rule(cfa) => cfa,
+        Cfa::Plt(expression) => return Ok(Projection::Plt(expression)),
+    };
+    check_stack_pointer(abi, rule(abi.stack_pointer()))?;
+    let ra = match rule(abi.return_address()) {
+        // x86-64 has no register that a return address could have stayed in.
+        None | Some(DwarfRule::SameValue) if abi == Abi::Amd64 => return Err(Reason::ReturnAddress),
+        rule => register_rule(section, rule, Reason::ReturnAddress)?,
+    };
+    let fp = match rule(abi.frame_pointer()) {
+        Some(DwarfRule::Undefined) => RegisterRule::Unchanged,
+        rule => register_rule(section, rule, Reason::FramePointer)?,
+    };
+    let mangled = abi.is_aarch64()
+        && matches!(row.register(gimli::AArch64::RA_SIGN_STATE), Some(DwarfRule::Constant(state)) if state & 1 == 1);
+    Ok(Projection::Rules(Rules::Frame(Frame { cfa, ra, fp, mangled })))
+}
+
+enum Cfa {
+    Rule(CfaRule),
+    Plt(PltExpression),
+}
+
+fn cfa_rule(abi: Abi, section: &EhFrame<Slice<'_>>, rule: &DwarfCfa<usize>) -> Result<Cfa, Reason> {
+    let (register, offset, dereference) = match rule {
+        // What gimli holds before any DW_CFA_def_cfa; no ABI has its CFA at register 0 itself.
+        DwarfCfa::RegisterAndOffset { register: DwarfRegister(0), offset: 0 } => return Err(Reason::NoCfa),
+        DwarfCfa::RegisterAndOffset { register, offset } => (register.0.into(), *offset, false),
+        DwarfCfa::Expression(expression) => {
+            let expression = expression.get(section).map_err(Reason::Cfi)?;
+            if let Some(plt) = PltExpression::read(abi, expression) {
+                return Ok(Cfa::Plt(plt));
+            }
+            match affine(expression, false) {
+                Some(Affine { register: Some(register), offset, dereference }) => {
+                    (register, offset, dereference)
+                }
+                _ => return Err(Reason::CfaExpression),
+            }
+        }
+    };
+    Ok(Cfa::Rule(CfaRule { register, dereference, offset }))
+}
+
+/// SFrame implies the caller's stack pointer. On s390x functions save it like any other register, and what they
+/// save is the implied value.
+fn check_stack_pointer(abi: Abi, rule: Option<DwarfRule<usize>>) -> Result<(), Reason> {
+    match rule {
+        None | Some(DwarfRule::SameValue) => Ok(()),
+        Some(DwarfRule::ValOffset(offset)) if offset == -abi.cfa_bias() => Ok(()),
+        Some(DwarfRule::Offset(_) | DwarfRule::Register(_)) if abi == Abi::S390x => Ok(()),
+        Some(_) => Err(Reason::StackPointer),
+    }
+}
+
+fn register_rule(
+    section: &EhFrame<Slice<'_>>,
+    rule: Option<DwarfRule<usize>>,
+    reason: Reason,
+) -> Result<RegisterRule, Reason> {
+    let narrow = |offset: i64| i32::try_from(offset).map_err(|_| Reason::Offset(offset));
+    let from_cfa = |offset, dereference| Affine { register: None, offset, dereference };
+    let value = match rule {
+        None | Some(DwarfRule::SameValue) => return Ok(RegisterRule::Unchanged),
+        Some(DwarfRule::Offset(offset)) => from_cfa(offset, true),
+        Some(DwarfRule::ValOffset(offset)) => from_cfa(offset, false),
+        Some(DwarfRule::Register(register)) => {
+            Affine { register: Some(register.0.into()), offset: 0, dereference: false }
+        }
+        Some(DwarfRule::Expression(expression)) => {
+            let address =
+                affine(expression.get(section).map_err(Reason::Cfi)?, true).ok_or(reason.clone())?;
+            // The expression gives the address that the register is saved at; SFrame dereferences only once.
+            if address.dereference {
+                return Err(reason);
+            }
+            Affine { dereference: true, ..address }
+        }
+        Some(DwarfRule::ValExpression(expression)) => {
+            affine(expression.get(section).map_err(Reason::Cfi)?, true).ok_or(reason)?
+        }
+        Some(_) => return Err(reason),
+    };
+    let base = value.register.map_or(Base::Cfa, Base::Register);
+    let location = Location { base, offset: narrow(value.offset)?, dereference: value.dereference };
+    Ok(RegisterRule::Saved(location))
+}

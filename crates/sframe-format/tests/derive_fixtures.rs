@@ -1,0 +1,96 @@
+//! Rows derived from `.eh_frame` against the rows that assemblers made of the same directives.
+#![cfg(feature = "derive")]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use pretty_assertions::assert_eq;
+use sframe_format::derive::{Reason, for_each};
+use sframe_format::write::Function;
+use sframe_format::{Rules, Section, Version};
+
+/// Derived functions of a fixture by section and address, and why others are missing.
+fn derived(
+    fixture: &common::Fixture,
+    abi: sframe_format::Abi,
+) -> BTreeMap<common::Target, Result<Function, Reason>> {
+    let mut functions = BTreeMap::new();
+    for_each(abi, &fixture.eh_frame, fixture.eh_frame_address, |source, result| {
+        // The start of an FDE's range is 8 bytes into it.
+        let target = match fixture.relocatable {
+            true => fixture.eh_frame_targets[&(source.offset as u64 + 8)],
+            false => (0, source.address),
+        };
+        functions.insert(target, result.cloned());
+    })
+    .unwrap();
+    functions
+}
+
+#[test]
+fn derived_rows_are_those_of_the_assembler() {
+    let (mut compared, mut extra) = (0, Vec::new());
+    for fixture in common::all() {
+        let name = fixture.name();
+        // Crafted objects have no CFI; `ld -r` and concatenation of other releases move relocations about.
+        if fixture.eh_frame.is_empty() || name.starts_with("crafted") || name.contains("reloc") {
+            continue;
+        }
+        let blob = Section::new(&fixture.data, fixture.address).blob_at(0).unwrap();
+        let mut derived = derived(&fixture, blob.header().abi);
+        for fde in blob.fdes() {
+            let target =
+                if fixture.relocatable { fixture.targets[fde.index as usize] } else { (0, fde.address) };
+            let Some(found) = derived.remove(&target) else { continue };
+            let mut expected = Function::read(&blob, &fde).unwrap();
+            // What GNU as writes when it cannot express a signal frame or finds no CFA.
+            if expected.rows[0].rules == Rules::SignalContext || found == Err(Reason::NoCfa) {
+                continue;
+            }
+            let mut found = found.unwrap_or_else(|reason| panic!("{name}: FDE {}: {reason}", fde.index));
+            // GNU ld's PLTs: on s390x one FDE of .eh_frame for all entries, and a wrong CFA for .plt.got.
+            let plt_got = name.contains("prog_pltgot") && expected.repeat_size == Some(8);
+            if name.contains("s390x.ld") && found.size != expected.size || plt_got {
+                continue;
+            }
+            merge(&mut expected);
+            merge(&mut found);
+            if blob.header().version != Version::V3 {
+                found.signal = false;
+            }
+            assert_eq!(found, expected, "{name}: FDE {}", fde.index);
+            compared += 1;
+        }
+        if !name.starts_with("linked") {
+            extra.extend(derived.into_iter().map(|(target, found)| (name.clone(), target.1, found)));
+        }
+    }
+    assert!(compared >= 450, "only {compared} functions were compared");
+    // GNU as drops these, which can be expressed.
+    let mut expressed: Vec<_> = extra
+        .iter()
+        .filter(|(_, _, found)| found.is_ok())
+        .map(|(name, at, _)| (name.as_str(), *at))
+        .collect();
+    expressed.sort();
+    let expected = [
+        // V2 has no CFA from other registers and no outermost frames.
+        ("v2e1-gas2.45/special.s390x.o", 0x1e),
+        ("v2e1-gas2.45/special.s390x.o", 0x26),
+        // FP saved without RA, RA in a register, CFA from another register, CFA by an expression SP + 0.
+        ("v3-gas2.47/special.aarch64.o", 0x4),
+        ("v3-gas2.47/special.aarch64.o", 0x8),
+        ("v3-gas2.47/special.aarch64.o", 0x10),
+        ("v3-gas2.47/special.aarch64.o", 0x20),
+        // An undefined frame pointer.
+        ("v3-gas2.47/special.x86_64.o", 0x16f),
+    ];
+    assert_eq!(expressed, expected);
+}
+
+/// Joins equal neighbours; one repetition is none.
+fn merge(function: &mut Function) {
+    function.repeat_size = function.repeat_size.filter(|&size| u32::from(size) < function.size);
+    function.rows.dedup_by(|next, row| next.rules == row.rules);
+}

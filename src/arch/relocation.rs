@@ -1,0 +1,190 @@
+//! How a relocation is described, for every machine.
+//!
+//! A relocation type computes `what + addend - from` and stores it in a field. The psABIs name
+//! dozens of types; nearly all are a pair of these two words, so the passes know the pairs and no
+//! machine. What is left (how the bits of a field lie, which instructions may be rewritten) is
+//! the target's own: [`Target::Field`], [`Target::Family`], [`Target::Edit`].
+
+use super::Target;
+use crate::cli::CallNop;
+use crate::symbols::table::flag;
+
+/// The first operand of a relocation's value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// No value: the relocation only marks a place.
+    Nothing,
+    /// The symbol's address.
+    Symbol,
+    /// The symbol's entry in the PLT, its address if it needs none.
+    Plt,
+    /// The GOT slot that holds the symbol's address.
+    GotSlot,
+    /// The base of the GOT; the symbol is not looked at.
+    GotBase,
+    /// The GOT pair for `__tls_get_addr` (general dynamic).
+    TlsGd,
+    /// The GOT pair of this module (local dynamic).
+    TlsLd,
+    /// The GOT pair of the TLS descriptor.
+    TlsDesc,
+    /// Marks the call through a TLS descriptor.
+    TlsDescCall,
+    /// The GOT slot that holds the offset from the thread pointer (initial exec).
+    GotTp,
+    /// Offset in the module's TLS block.
+    DtpOffset,
+    /// Offset from the thread pointer (local exec).
+    TpOffset,
+    /// The symbol's size.
+    Size,
+}
+
+impl What {
+    /// Whether the symbol must be thread-local.
+    #[inline]
+    pub fn is_tls(self) -> bool {
+        matches!(
+            self,
+            What::TlsGd | What::TlsDesc | What::TlsDescCall | What::GotTp | What::DtpOffset | What::TpOffset
+        )
+    }
+}
+
+/// What is subtracted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum From {
+    /// Nothing.
+    Zero,
+    /// The address of the field.
+    Place,
+    /// The 4 KiB page of the field, from the page of the first operand.
+    PlacePage,
+    /// The base of the GOT.
+    Got,
+}
+
+/// A relocation type.
+#[derive(Clone, Copy, Debug)]
+pub struct RelocInfo<T: Target> {
+    /// Name in the psABI.
+    pub name: &'static str,
+    /// First operand.
+    pub what: What,
+    /// What is subtracted.
+    pub from: From,
+    /// Bytes from `r_offset` on that the field covers.
+    pub size: u8,
+    /// Smallest value that fits.
+    pub min: i64,
+    /// Largest value that fits.
+    pub max: i64,
+    /// The value must be a multiple of this.
+    pub multiple: u8,
+    /// How the bits lie.
+    pub field: T::Field,
+    /// Which rewritings of the instruction may apply.
+    pub family: T::Family,
+}
+
+impl<T: Target> RelocInfo<T> {
+    /// Whether a value fits the field.
+    #[inline]
+    pub fn holds(&self, value: i64) -> bool {
+        value >= self.min && value <= self.max && value as u64 & (u64::from(self.multiple) - 1) == 0
+    }
+}
+
+/// Facts about a symbol that do not change while relocations are scanned and applied: bits of
+/// [`flag`] and those of this module.
+pub mod fact {
+    /// Bits of [`super::flag`] that decisions may look at.
+    pub const FLAGS: u32 = 0xffff;
+    /// Imported, and no library defines it.
+    pub const NO_DEFINITION: u32 = 1 << 16;
+    /// Defined in a section of the large code model: it may be out of reach of 32 bits.
+    pub const LARGE: u32 = 1 << 17;
+}
+
+/// The relocation that follows another one in the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NextRelocation {
+    /// Its type.
+    pub kind: u32,
+    /// Its offset in the section, in bytes.
+    pub offset: u64,
+}
+
+/// The place of one relocation, and all that a decision may depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Site<'b> {
+    /// Bits of [`flag`] (those in [`fact::FLAGS`]) and [`fact`] of the symbol.
+    pub facts: u32,
+    /// Bytes of the whole input section.
+    pub bytes: &'b [u8],
+    /// Offset of the field in them.
+    pub offset: usize,
+    /// Addend.
+    pub addend: i64,
+    /// The section is writable at run time.
+    pub writable: bool,
+    /// The section holds instructions.
+    pub code: bool,
+    /// The next relocation of the section.
+    pub next: Option<NextRelocation>,
+}
+
+impl Site<'_> {
+    /// The `length` bytes that begin `before` bytes ahead of the field; `None` if the section has
+    /// no such bytes.
+    #[inline]
+    pub fn around(&self, before: usize, length: usize) -> Option<&[u8]> {
+        let start = self.offset.checked_sub(before)?;
+        self.bytes.get(start..start.checked_add(length)?)
+    }
+
+    /// Whether all of these bits are set.
+    #[inline]
+    pub fn has(&self, bits: u32) -> bool {
+        self.facts & bits == bits
+    }
+
+    /// Whether the symbol's address is settled by this link (not the dynamic linker, no resolver
+    /// function).
+    #[inline]
+    pub fn is_bound(&self) -> bool {
+        self.facts & (flag::IMPORTED | flag::IFUNC) == 0
+    }
+}
+
+/// What of the command line decides over relocations. Made once for a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Mode {
+    /// The output is a shared library.
+    pub shared: bool,
+    /// The output runs at any address.
+    pub position_independent: bool,
+    /// `--relax`.
+    pub relax: bool,
+    /// Every address of the output is known to fit 31 bits.
+    pub low_addresses: bool,
+    /// `-z copyreloc`.
+    pub copy: bool,
+    /// `-z notext`: dynamic relocations may stand in read-only sections.
+    pub text_relocations: bool,
+    /// `-z call-nop=`.
+    pub call_nop: CallNop,
+}
+
+/// A rewritten instruction: what its field holds instead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Relaxed<Edit> {
+    /// First operand.
+    pub what: What,
+    /// What is subtracted.
+    pub from: From,
+    /// How the bytes change.
+    pub edit: Edit,
+    /// The next relocation belongs to the same sequence and is done with it.
+    pub takes_next: bool,
+}

@@ -1,0 +1,114 @@
+//! x86-64 (System V psABI, AMD64 supplement).
+
+mod plt;
+mod relax;
+mod relocs;
+
+use super::relocation::{Mode, RelocInfo, Relaxed, Site};
+use super::target::{DynamicRelocations, PltEntry, PltShape, Target};
+use crate::cli::Machine;
+use crate::elf::consts as elf;
+use zerocopy::byteorder::LittleEndian;
+
+pub use relax::Edit;
+pub use relocs::{Family, Field};
+
+/// The machine.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct X86_64;
+
+impl Target for X86_64 {
+    type E = LittleEndian;
+    const MACHINE: Machine = Machine::X86_64;
+    const E_MACHINE: u16 = elf::EM_X86_64;
+    const EI_DATA: u8 = elf::ELFDATA2LSB;
+    const MAX_PAGE_SIZE: u64 = 0x1000;
+    const COMMON_PAGE_SIZE: u64 = 0x1000;
+    const IMAGE_BASE: u64 = 0x40_0000;
+    const INTERPRETER: &'static str = "/lib64/ld-linux-x86-64.so.2";
+    const OUTPUT_FORMAT: &'static str = "elf64-x86-64";
+    const LIBRARY_DIRECTORIES: &'static [&'static str] = &[
+        "=/usr/local/lib/x86_64-linux-gnu",
+        "=/lib/x86_64-linux-gnu",
+        "=/usr/lib/x86_64-linux-gnu",
+        "=/usr/local/lib64",
+        "=/lib64",
+        "=/usr/lib64",
+        "=/usr/local/lib",
+        "=/lib",
+        "=/usr/lib",
+    ];
+    const DYNAMIC: DynamicRelocations = DynamicRelocations {
+        none: elf::R_X86_64_NONE,
+        absolute: elf::R_X86_64_64,
+        copy: elf::R_X86_64_COPY,
+        glob_dat: elf::R_X86_64_GLOB_DAT,
+        jump_slot: elf::R_X86_64_JUMP_SLOT,
+        relative: elf::R_X86_64_RELATIVE,
+        irelative: elf::R_X86_64_IRELATIVE,
+        dtpmod: elf::R_X86_64_DTPMOD64,
+        dtpoff: elf::R_X86_64_DTPOFF64,
+        tpoff: elf::R_X86_64_TPOFF64,
+        tlsdesc: elf::R_X86_64_TLSDESC,
+    };
+    const GOT_PLT_RESERVED: u64 = 3;
+    const GOT_SYMBOL_IN_GOT_PLT: bool = true;
+    /// `SHF_X86_64_LARGE` (psABI 4.2.1).
+    const SHF_LARGE: u64 = 0x1000_0000;
+    const CODE_FILL: &'static [u8] = &[0xcc];
+    const PLT: PltShape = PltShape { header: 16, entry: 16, direct_entry: 8, split: false, align: 16 };
+    const PLT_PROTECTED: PltShape =
+        PltShape { header: 16, entry: 16, direct_entry: 16, split: true, align: 16 };
+    const APPLY_DYNAMIC: bool = true;
+
+    type Field = Field;
+    type Family = Family;
+    type Edit = Edit;
+
+    #[inline]
+    fn reloc_info(kind: u32) -> Option<&'static RelocInfo<Self>> {
+        relocs::info(kind)
+    }
+
+    #[inline]
+    fn write_field(field: Field, place: &mut [u8], value: i64) {
+        relocs::write(field, place, value);
+    }
+
+    #[inline]
+    fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
+        match info.family {
+            Family::Fixed => None,
+            family => relax::relax(family, site, mode),
+        }
+    }
+
+    fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64> {
+        relax::edit(edit, section, offset, value)
+    }
+
+    /// The block ends at the thread pointer (TLS variant II), which is as aligned as the segment.
+    fn thread_pointer(start: u64, size: u64, align: u64) -> u64 {
+        let align = align.max(1);
+        let end = start.wrapping_add(size);
+        // A segment that starts off its alignment keeps that remainder at run time.
+        let skew = start & (align - 1);
+        end.wrapping_sub(skew).wrapping_add(align - 1) / align * align + skew
+    }
+
+    fn write_plt_header(out: &mut [u8], plt: u64, got_plt: u64) {
+        plt::write_header(out, plt, got_plt);
+    }
+
+    fn write_plt_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape) {
+        plt::write_entry(out, entry, shape);
+    }
+
+    fn write_plt_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
+        plt::write_direct(out, entry, slot, shape);
+    }
+
+    fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64 {
+        plt::lazy_target(entry, shape)
+    }
+}

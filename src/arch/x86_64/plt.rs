@@ -1,0 +1,109 @@
+//! Procedure linkage tables of x86-64 (psABI 5.2, "Procedure Linkage Table", and its IBT form).
+
+use crate::arch::target::{PltEntry, PltShape};
+
+/// `push GOT+8(%rip); jmp *GOT+16(%rip); nopl 0(%rax)`
+const HEADER: [u8; 16] = [0xff, 0x35, 0, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0, 0x0f, 0x1f, 0x40, 0];
+/// `jmp *slot(%rip); push $index; jmp header`
+const LAZY: [u8; 16] = [0xff, 0x25, 0, 0, 0, 0, 0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0];
+/// `endbr64; push $index; jmp header; xchg %ax,%ax`
+const LAZY_IBT: [u8; 16] = [0xf3, 0x0f, 0x1e, 0xfa, 0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0, 0x66, 0x90];
+/// `jmp *slot(%rip); xchg %ax,%ax`
+const DIRECT: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, 0x66, 0x90];
+/// `endbr64; jmp *slot(%rip); nopw 0(%rax,%rax,1)`
+const DIRECT_IBT: [u8; 16] =
+    [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0, 0, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0];
+
+/// Stores the distance from the end of the four bytes at `at` (which is the end of the
+/// instruction) to `target`. `start` is the address of `out`.
+fn distance(out: &mut [u8], at: usize, start: u64, target: u64) {
+    let value = target.wrapping_sub(start.wrapping_add(at as u64 + 4)) as u32;
+    out[at..at + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+fn copy(out: &mut [u8], mut bytes: [u8; 16], length: usize, edit: impl FnOnce(&mut [u8])) {
+    edit(&mut bytes);
+    if let Some(out) = out.get_mut(..length) {
+        out.copy_from_slice(&bytes[..length]);
+    }
+}
+
+/// The head of `.plt`.
+pub fn write_header(out: &mut [u8], plt: u64, got_plt: u64) {
+    copy(out, HEADER, 16, |bytes| {
+        distance(bytes, 2, plt, got_plt.wrapping_add(8));
+        distance(bytes, 8, plt, got_plt.wrapping_add(16));
+    });
+}
+
+/// An entry of `.plt`.
+pub fn write_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape) {
+    let index = entry.index.to_le_bytes();
+    if shape.split {
+        copy(out, LAZY_IBT, 16, |bytes| {
+            bytes[5..9].copy_from_slice(&index);
+            distance(bytes, 10, entry.entry, entry.plt);
+        });
+    } else {
+        copy(out, LAZY, 16, |bytes| {
+            distance(bytes, 2, entry.entry, entry.slot);
+            bytes[7..11].copy_from_slice(&index);
+            distance(bytes, 12, entry.entry, entry.plt);
+        });
+    }
+}
+
+/// An entry of `.plt.got` or `.plt.sec`.
+pub fn write_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
+    if shape.split {
+        copy(out, DIRECT_IBT, 16, |bytes| distance(bytes, 6, entry, slot));
+    } else {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&DIRECT);
+        copy(out, bytes, 8, |bytes| distance(bytes, 2, entry, slot));
+    }
+}
+
+/// Where the lazy half of an entry begins.
+pub fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64 {
+    if shape.split { entry.entry } else { entry.entry.wrapping_add(6) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::Target;
+    use crate::arch::x86_64::X86_64;
+
+    const ENTRY: PltEntry = PltEntry { plt: 0x1000, entry: 0x1010, slot: 0x4018, index: 5 };
+
+    #[test]
+    fn lazy_tables() {
+        let mut out = [0; 32];
+        X86_64::write_plt_header(&mut out, 0x1000, 0x4000);
+        X86_64::write_plt_entry(&mut out[16..], ENTRY, &X86_64::PLT);
+        assert_eq!(out[..12], [0xff, 0x35, 0x02, 0x30, 0, 0, 0xff, 0x25, 0x04, 0x30, 0, 0]);
+        assert_eq!(
+            out[16..],
+            [0xff, 0x25, 0x02, 0x30, 0, 0, 0x68, 5, 0, 0, 0, 0xe9, 0xe0, 0xff, 0xff, 0xff]
+        );
+        assert_eq!(X86_64::lazy_target(ENTRY, &X86_64::PLT), 0x1016);
+    }
+
+    #[test]
+    fn tables_for_branch_tracking() {
+        let mut out = [0; 16];
+        X86_64::write_plt_entry(&mut out, ENTRY, &X86_64::PLT_PROTECTED);
+        assert_eq!(out, [0xf3, 0x0f, 0x1e, 0xfa, 0x68, 5, 0, 0, 0, 0xe9, 0xe2, 0xff, 0xff, 0xff, 0x66, 0x90]);
+        assert_eq!(X86_64::lazy_target(ENTRY, &X86_64::PLT_PROTECTED), 0x1010);
+        X86_64::write_plt_direct(&mut out, 0x1100, 0x4018, &X86_64::PLT_PROTECTED);
+        assert_eq!(out[..10], [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0x0e, 0x2f, 0, 0]);
+    }
+
+    #[test]
+    fn direct_entries() {
+        let mut out = [0; 8];
+        X86_64::write_plt_direct(&mut out, 0x1100, 0x4018, &X86_64::PLT);
+        assert_eq!(out, [0xff, 0x25, 0x12, 0x2f, 0, 0, 0x66, 0x90]);
+    }
+}

@@ -1,0 +1,424 @@
+//! Rewriting of x86-64 instructions whose operand turns out to be nearer than they prepared for
+//! (psABI, "Linker Optimization" B.1 and B.2; "ELF Handling For Thread-Local Storage" 5).
+//!
+//! Whether a rewriting applies is read from the opcode, never from the relocation type alone:
+//! assemblers put the relaxable types on instructions that have no shorter form too, such as
+//! `push x@GOTPCREL(%rip)`. Such an instruction keeps its GOT slot.
+
+use super::relocs::Family;
+use crate::arch::relocation::{From, Mode, Relaxed, Site, What, fact};
+use crate::elf::consts as elf;
+use crate::symbols::table::flag;
+
+/// How the bytes around a field change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Edit {
+    /// Only the value is another, 4 bytes.
+    Value,
+    /// Only the value is another, 8 bytes.
+    WideValue,
+    /// The last `length` of `bytes` go in front of the field, the value plus `adjust` into it.
+    Prefix {
+        /// New bytes, right-aligned.
+        bytes: [u8; 6],
+        /// How many of them count.
+        length: u8,
+        /// What the value differs by.
+        adjust: i8,
+    },
+    /// A two-byte opcode becomes one byte, so that the field moves one byte ahead and one is left.
+    Shorter {
+        /// New opcode.
+        opcode: u8,
+        /// Byte behind the instruction.
+        filler: u8,
+    },
+    /// A whole sequence is replaced.
+    Sequence(&'static Sequence),
+}
+
+/// The replacement of an instruction sequence.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Sequence {
+    /// How far ahead of the relocation's field it begins.
+    before: usize,
+    /// New bytes, a field of zeros included.
+    bytes: &'static [u8],
+    /// Where the 4-byte field is among them, if there is one.
+    field: Option<usize>,
+    /// What the value differs by.
+    adjust: i64,
+}
+
+/// `mov %fs:0, %rax`
+macro_rules! load_thread_pointer {
+    ($($rest:literal),*) => { &[0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0, $($rest),*] };
+}
+
+/// `mov %fs:0,%rax; lea x@tpoff(%rax),%rax`
+static GD_TO_LE: Sequence = Sequence {
+    before: 4,
+    bytes: load_thread_pointer!(0x48, 0x8d, 0x80, 0, 0, 0, 0),
+    field: Some(12),
+    adjust: 4,
+};
+/// `mov %fs:0,%rax; add x@gottpoff(%rip),%rax`
+static GD_TO_IE: Sequence = Sequence {
+    before: 4,
+    bytes: load_thread_pointer!(0x48, 0x03, 0x05, 0, 0, 0, 0),
+    field: Some(12),
+    adjust: -8,
+};
+/// The same for the large model, with `nopw 0(%rax,%rax,1)` behind.
+static GD_LARGE_TO_LE: Sequence = Sequence {
+    before: 3,
+    bytes: load_thread_pointer!(0x48, 0x8d, 0x80, 0, 0, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0),
+    field: Some(12),
+    adjust: 4,
+};
+static GD_LARGE_TO_IE: Sequence = Sequence {
+    before: 3,
+    bytes: load_thread_pointer!(0x48, 0x03, 0x05, 0, 0, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0),
+    field: Some(12),
+    adjust: -9,
+};
+/// `mov %fs:0,%rax` with prefixes to fill 12, 13 and 22 bytes.
+static LD_TO_LE: Sequence = Sequence {
+    before: 3,
+    bytes: &[0x66, 0x66, 0x66, 0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0],
+    field: None,
+    adjust: 0,
+};
+static LD_INDIRECT_TO_LE: Sequence = Sequence {
+    before: 3,
+    bytes: &[0x66, 0x66, 0x66, 0x66, 0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0],
+    field: None,
+    adjust: 0,
+};
+static LD_LARGE_TO_LE: Sequence = Sequence {
+    before: 3,
+    bytes: &[
+        0x66, 0x66, 0x66, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, 0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0,
+        0,
+    ],
+    field: None,
+    adjust: 0,
+};
+/// `xchg %ax,%ax` for `call *(%rax)`.
+static NO_CALL: Sequence = Sequence { before: 0, bytes: &[0x66, 0x90], field: None, adjust: 0 };
+/// `nopl (%rax)` for `call *(%eax)`.
+static NO_CALL_ADDR32: Sequence =
+    Sequence { before: 0, bytes: &[0x0f, 0x1f, 0x00], field: None, adjust: 0 };
+
+/// The rewriting that applies at a site.
+pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
+    match family {
+        Family::Fixed => None,
+        Family::GotLoad | Family::GotLoadRex | Family::GotLoadRex2 => got_load(family, site, mode),
+        // A library's TLS blocks have no fixed distance from the thread pointer.
+        _ if mode.shared => None,
+        Family::GeneralDynamic => general_dynamic(site),
+        Family::LocalDynamic => local_dynamic(site),
+        Family::BlockOffset => block_offset(site, Edit::Value),
+        Family::BlockOffsetWide => block_offset(site, Edit::WideValue),
+        Family::InitialExec => initial_exec(site),
+        Family::InitialExecRex2 => initial_exec_rex2(site),
+        Family::InitialExecEvex => initial_exec_evex(site),
+        Family::Descriptor | Family::DescriptorRex2 => descriptor(family, site),
+        Family::DescriptorCall => descriptor_call(site),
+    }
+}
+
+fn relaxed(what: What, from: From, edit: Edit) -> Option<Relaxed<Edit>> {
+    Some(Relaxed { what, from, edit, takes_next: false })
+}
+
+/// An edit of the bytes right in front of the field.
+fn prefix(new: &[u8], adjust: i8) -> Edit {
+    let mut bytes = [0; 6];
+    bytes[6 - new.len()..].copy_from_slice(new);
+    Edit::Prefix { bytes, length: new.len() as u8, adjust }
+}
+
+/// Moves the register from the `reg` field of a REX prefix to `rm`.
+fn rex_reg_to_rm(rex: u8) -> u8 {
+    (rex & !0x05) | ((rex & 0x04) >> 2)
+}
+
+/// The same for the payload of a REX2 prefix, whose high half holds the fourth bits.
+fn rex2_reg_to_rm(payload: u8) -> u8 {
+    (payload & !0x55) | ((payload & 0x44) >> 2)
+}
+
+/// A ModRM byte that names the register of `modrm`'s `reg` field directly, with an opcode
+/// extension.
+fn register_modrm(modrm: u8, extension: u8) -> u8 {
+    0xc0 | (extension << 3) | ((modrm >> 3) & 7)
+}
+
+/// Whether the operand is `disp32(%rip)`.
+fn is_rip_relative(modrm: u8) -> bool {
+    modrm & 0xc7 == 0x05
+}
+
+fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
+    if !mode.relax || !site.is_bound() || site.addend != -4 || site.facts & fact::LARGE != 0 {
+        return None;
+    }
+    let &[opcode, modrm] = site.around(2, 2)? else { return None };
+    let undefined_weak = site.has(flag::UNDEFINED_WEAK);
+    // Other absolute symbols can be anywhere, out of reach too.
+    if site.has(flag::ABSOLUTE) && !undefined_weak {
+        return None;
+    }
+    if family == Family::GotLoad && opcode == 0xff && !undefined_weak {
+        let edit = match modrm {
+            0x15 if mode.call_nop.after => Edit::Shorter { opcode: 0xe8, filler: mode.call_nop.byte },
+            0x15 => prefix(&[mode.call_nop.byte, 0xe8], 0),
+            0x25 => Edit::Shorter { opcode: 0xe9, filler: 0x90 },
+            _ => return None,
+        };
+        return relaxed(What::Symbol, From::Place, edit);
+    }
+    if !is_rip_relative(modrm) {
+        return None;
+    }
+    if opcode == 0x8b && !undefined_weak {
+        return relaxed(What::Symbol, From::Place, prefix(&[0x8d, modrm], 0));
+    }
+    // An immediate is sign-extended; 0 needs no address at all.
+    if !(undefined_weak || mode.low_addresses) {
+        return None;
+    }
+    let (opcode, modrm) = immediate_form(opcode, modrm)?;
+    let edit = match family {
+        Family::GotLoad if opcode == 0xc7 => prefix(&[opcode, modrm], 4),
+        Family::GotLoadRex => {
+            let &[rex, ..] = site.around(3, 1)? else { return None };
+            if rex & 0xf0 != 0x40 {
+                return None;
+            }
+            prefix(&[rex_reg_to_rm(rex), opcode, modrm], 4)
+        }
+        Family::GotLoadRex2 => {
+            let &[0xd5, payload] = site.around(4, 2)? else { return None };
+            if payload & 0x80 != 0 {
+                return None;
+            }
+            prefix(&[rex2_reg_to_rm(payload), opcode, modrm], 4)
+        }
+        _ => return None,
+    };
+    relaxed(What::Symbol, From::Zero, edit)
+}
+
+/// `op x(%rip), %reg` as `op $imm32, %reg`.
+fn immediate_form(opcode: u8, modrm: u8) -> Option<(u8, u8)> {
+    match opcode {
+        0x8b => Some((0xc7, register_modrm(modrm, 0))),
+        // test
+        0x85 => Some((0xf7, register_modrm(modrm, 0))),
+        // add, or, adc, sbb, and, sub, xor, cmp
+        0x03 | 0x0b | 0x13 | 0x1b | 0x23 | 0x2b | 0x33 | 0x3b => {
+            Some((0x81, register_modrm(modrm, opcode >> 3)))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the next relocation is that of the call to `__tls_get_addr`, this far behind the field.
+fn call_follows(site: &Site<'_>, distance: u64, large: bool) -> bool {
+    let Some(next) = site.next else { return false };
+    let fits = if large {
+        next.kind == elf::R_X86_64_PLTOFF64
+    } else {
+        matches!(
+            next.kind,
+            elf::R_X86_64_PLT32
+                | elf::R_X86_64_PC32
+                | elf::R_X86_64_GOTPCREL
+                | elf::R_X86_64_GOTPCRELX
+                | elf::R_X86_64_REX_GOTPCRELX
+        )
+    };
+    fits && next.offset == site.offset as u64 + distance
+}
+
+/// `lea x(%rip),%rdi; movabs $__tls_get_addr@pltoff,%rax; add %rbx or %r15,%rax; call *%rax`
+fn is_large_model_call(site: &Site<'_>) -> bool {
+    let Some(bytes) = site.around(3, 22) else { return false };
+    bytes[..3] == [0x48, 0x8d, 0x3d]
+        && bytes[7..9] == [0x48, 0xb8]
+        && matches!(bytes[17..20], [0x48, 0x01, 0xd8] | [0x4c, 0x01, 0xf8])
+        && bytes[20..] == [0xff, 0xd0]
+        && call_follows(site, 6, true)
+}
+
+fn general_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let small = site.around(4, 16).is_some_and(|bytes| {
+        bytes[..4] == [0x66, 0x48, 0x8d, 0x3d]
+            && matches!(
+                bytes[8..12],
+                // call; call *x@GOTPCREL(%rip); call with an addr32 prefix
+                [0x66, 0x66, 0x48, 0xe8] | [0x66, 0x48, 0xff, 0x15] | [0x66, 0x48, 0x67, 0xe8]
+            )
+            && call_follows(site, 8, false)
+    });
+    if !small && !is_large_model_call(site) {
+        return None;
+    }
+    let (what, from, sequence) = match (site.has(flag::IMPORTED), small) {
+        (true, true) => (What::GotTp, From::Place, &GD_TO_IE),
+        (true, false) => (What::GotTp, From::Place, &GD_LARGE_TO_IE),
+        (false, true) => (What::TpOffset, From::Zero, &GD_TO_LE),
+        (false, false) => (What::TpOffset, From::Zero, &GD_LARGE_TO_LE),
+    };
+    Some(Relaxed { what, from, edit: Edit::Sequence(sequence), takes_next: true })
+}
+
+fn local_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let starts = site.around(3, 3) == Some(&[0x48, 0x8d, 0x3d]);
+    let call = site.around(0, 10).map_or([0; 2], |bytes| [bytes[4], bytes[5]]);
+    let sequence = match call {
+        [0xe8, _] if starts && site.around(3, 12).is_some() && call_follows(site, 5, false) => &LD_TO_LE,
+        [0xff, 0x15] | [0x67, 0xe8]
+            if starts && site.around(3, 13).is_some() && call_follows(site, 6, false) =>
+        {
+            &LD_INDIRECT_TO_LE
+        }
+        _ if is_large_model_call(site) => &LD_LARGE_TO_LE,
+        _ => return None,
+    };
+    Some(Relaxed {
+        what: What::Nothing,
+        from: From::Zero,
+        edit: Edit::Sequence(sequence),
+        takes_next: true,
+    })
+}
+
+/// In code, this offset is added to what the local dynamic sequence gave, which in an executable
+/// is the thread pointer. In data (and debug information) it stays what its name says.
+fn block_offset(site: &Site<'_>, edit: Edit) -> Option<Relaxed<Edit>> {
+    if site.code { relaxed(What::TpOffset, From::Zero, edit) } else { None }
+}
+
+fn initial_exec(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let &[rex, opcode, modrm] = site.around(3, 3)? else { return None };
+    if site.has(flag::IMPORTED) || rex & !0x04 != 0x48 || !is_rip_relative(modrm) {
+        return None;
+    }
+    let register = (modrm >> 3) & 7;
+    let new_rex = rex_reg_to_rm(rex);
+    let bytes = match opcode {
+        0x8b => [new_rex, 0xc7, register_modrm(modrm, 0)],
+        // %rsp and %r12 as a base would need a SIB byte.
+        0x03 if register == 4 => [new_rex, 0x81, register_modrm(modrm, 0)],
+        // lea x(%reg),%reg leaves the flags alone, which add did not, but is shorter to decode.
+        0x03 => [rex | new_rex, 0x8d, 0x80 | (register << 3) | register],
+        _ => return None,
+    };
+    relaxed(What::TpOffset, From::Zero, prefix(&bytes, 4))
+}
+
+fn initial_exec_rex2(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let &[0xd5, payload, opcode, modrm] = site.around(4, 4)? else { return None };
+    if site.has(flag::IMPORTED) || payload & 0x80 != 0 || !is_rip_relative(modrm) {
+        return None;
+    }
+    let opcode = match opcode {
+        0x8b => 0xc7,
+        0x03 => 0x81,
+        _ => return None,
+    };
+    let bytes = [0xd5, rex2_reg_to_rm(payload), opcode, register_modrm(modrm, 0)];
+    relaxed(What::TpOffset, From::Zero, prefix(&bytes, 4))
+}
+
+/// `add x@gottpoff(%rip), %reg1, %reg2` (either order of the first two).
+fn initial_exec_evex(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let &[0x62, payload, second, third, 0x01 | 0x03, modrm] = site.around(6, 6)? else { return None };
+    if site.has(flag::IMPORTED) || !is_rip_relative(modrm) {
+        return None;
+    }
+    // Payload 0: inverted R3, X3, B3, R4, then B4 as it is, then the opcode map.
+    let inverted_b3 = (payload >> 7) << 5;
+    let b4 = (!(payload >> 4) & 1) << 3;
+    let payload = (payload & 0x47) | 0x90 | inverted_b3 | b4;
+    let bytes = [0x62, payload, second, third, 0x81, register_modrm(modrm, 0)];
+    relaxed(What::TpOffset, From::Zero, prefix(&bytes, 4))
+}
+
+fn descriptor(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let &[before, opcode, modrm] = site.around(3, 3)? else { return None };
+    let fits = match family {
+        Family::Descriptor => before & !0x04 == 0x48,
+        _ => before & 0x80 == 0 && site.around(4, 1) == Some(&[0xd5]),
+    };
+    if !fits || opcode != 0x8d || !is_rip_relative(modrm) {
+        return None;
+    }
+    if site.has(flag::IMPORTED) {
+        return relaxed(What::GotTp, From::Place, prefix(&[0x8b, modrm], 0));
+    }
+    let before = match family {
+        Family::Descriptor => rex_reg_to_rm(before),
+        _ => rex2_reg_to_rm(before),
+    };
+    relaxed(What::TpOffset, From::Zero, prefix(&[before, 0xc7, register_modrm(modrm, 0)], 4))
+}
+
+fn descriptor_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let sequence = match site.around(0, 2)? {
+        [0xff, 0x10] => &NO_CALL,
+        [0x67, 0xff] if site.around(0, 3) == Some(&[0x67, 0xff, 0x10]) => &NO_CALL_ADDR32,
+        _ => return None,
+    };
+    relaxed(What::Nothing, From::Zero, Edit::Sequence(sequence))
+}
+
+/// Carries out an edit. `offset` is that of the relocation; the bytes were checked by [`relax`].
+pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64> {
+    match edit {
+        Edit::Value => store(section, offset, value),
+        Edit::WideValue => {
+            put(section, offset, &value.to_le_bytes());
+            Ok(())
+        }
+        Edit::Prefix { bytes, length, adjust } => {
+            let length = usize::from(length).min(6);
+            put(section, offset.wrapping_sub(length), &bytes[6 - length..]);
+            store(section, offset, value.wrapping_add(adjust.into()))
+        }
+        Edit::Shorter { opcode, filler } => {
+            put(section, offset.wrapping_sub(2), &[opcode]);
+            put(section, offset.wrapping_add(3), &[filler]);
+            store(section, offset.wrapping_sub(1), value.wrapping_add(1))
+        }
+        Edit::Sequence(sequence) => {
+            let start = offset.wrapping_sub(sequence.before);
+            put(section, start, sequence.bytes);
+            match sequence.field {
+                Some(field) => {
+                    store(section, start.wrapping_add(field), value.wrapping_add(sequence.adjust))
+                }
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+fn put(section: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(place) = at.checked_add(bytes.len()).and_then(|end| section.get_mut(at..end)) {
+        place.copy_from_slice(bytes);
+    }
+}
+
+fn store(section: &mut [u8], at: usize, value: i64) -> Result<(), i64> {
+    put(section, at, &(value as u32).to_le_bytes());
+    if i32::try_from(value).is_ok() { Ok(()) } else { Err(value) }
+}
+
+#[cfg(test)]
+#[path = "relax_tests.rs"]
+mod tests;

@@ -1,0 +1,89 @@
+//! `MEMORY` regions: where the next section of each goes.
+
+use super::plan::LayoutPlan;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::link::is_alloc;
+use crate::script::ast::{MemoryRegion, RegionLetters};
+
+/// A region during one run of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// First address.
+    pub origin: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Where the next section goes.
+    pub current: u64,
+    /// Address of the last section that was put here, and its load address minus that.
+    pub last: Option<(u64, u64)>,
+}
+
+impl Region {
+    /// A region that starts at `origin`.
+    pub fn new(origin: u64, length: u64) -> Region {
+        Region { origin, length, current: origin, last: None }
+    }
+
+    /// Load address of a section that says nothing about it: as far from its address as that of
+    /// the section before, unless it lies wholly below that one.
+    pub fn load_address(&self, address: u64, size: u64) -> u64 {
+        match self.last {
+            Some((last, _)) if size != 0 && address < last && last - address >= size => address,
+            Some((_, delta)) => address.wrapping_add(delta),
+            None => address,
+        }
+    }
+
+    /// By how many bytes a section that ends at `end` leaves the region.
+    pub fn overflow(&self, end: u64) -> u64 {
+        match self.origin.checked_add(self.length) {
+            Some(limit) => end.saturating_sub(limit),
+            None => 0,
+        }
+    }
+}
+
+/// Row of the region that holds everything for which no other is found.
+pub const DEFAULT: usize = 0;
+
+/// Row of a region by name, aliases followed; row 0 is the default region.
+pub fn find(plan: &LayoutPlan, name: &[u8]) -> Option<usize> {
+    if name == b"*default*" {
+        return Some(DEFAULT);
+    }
+    let aliased = plan.region_aliases.iter().find(|(alias, _)| *alias.bytes == *name);
+    let name = aliased.map_or(name, |(_, region)| &region.bytes);
+    plan.memory.iter().position(|region| *region.name.bytes == *name).map(|row| row + 1)
+}
+
+/// The region of an allocated section that names none: the first one whose letters fit.
+pub fn by_attributes(plan: &LayoutPlan, sh_type: u32, flags: u64) -> usize {
+    let fits = |region: &MemoryRegion| {
+        has_one(region.attributes.with, sh_type, flags) && !has_one(region.attributes.without, sh_type, flags)
+    };
+    plan.memory.iter().position(fits).map_or(DEFAULT, |row| row + 1)
+}
+
+fn has_one(letters: RegionLetters, sh_type: u32, flags: u64) -> bool {
+    let writable = flags & u64::from(elf::SHF_WRITE) != 0;
+    letters.read_only && !writable
+        || letters.writable && writable
+        || letters.executable && flags & u64::from(elf::SHF_EXECINSTR) != 0
+        || letters.allocated && is_alloc(flags)
+        || letters.loaded && sh_type != elf::SHT_NOBITS
+}
+
+/// An error about a region name that nothing defines, once for each place.
+pub fn unknown_region(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {
+    let known: Vec<_> = plan.memory.iter().map(|region| region.name.text()).collect();
+    let diagnostic =
+        Diagnostic::error(Code::ScriptError, format!("there is no memory region `{}`", name.text()))
+            .at(plan.sources.location(name.span))
+            .ordered(name.span.file, 0, name.span.start.into());
+    if known.is_empty() {
+        diagnostic.help("declare it with MEMORY { … }")
+    } else {
+        diagnostic.help(format!("the regions are {}", known.join(", ")))
+    }
+}

@@ -1,0 +1,357 @@
+//! Places for sections that no rule takes.
+//!
+//! As in GNU ld, an orphan joins the output section of its own name if there is one; else it gets
+//! an output section behind the best neighbour: the customary one of its class (`.text`,
+//! `.rodata`, `.data`, …) or the last one whose properties come nearest. It stands behind the
+//! symbols that are assigned after the neighbour, but before dot is moved for what follows.
+//! Orphans of one class stay together, in input order.
+
+use super::output::Facts;
+use super::place::List;
+use super::plan::{Command, LayoutPlan};
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::link::{SectionInfo, is_alloc};
+use hashbrown::HashMap;
+use std::hash::BuildHasherDefault;
+
+/// Which orphans share an output section.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Key<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// Whether they are allocated, and thread-local.
+    pub alloc: bool,
+    /// Thread-local storage.
+    pub tls: bool,
+    /// Type, flags and entry size, where differing sections stay apart (`-r`).
+    pub exact: Option<(u32, u64, u64)>,
+    /// A section that has an output section of its own (group members under `-r`, `--unique`).
+    pub own: SectionId,
+}
+
+/// An orphan and what decides about its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Orphan<'a> {
+    /// The section.
+    pub id: SectionId,
+    /// What its header says.
+    pub info: SectionInfo<'a>,
+    /// Which others it goes with.
+    pub key: Key<'a>,
+    /// Whether it may join an output section of the script that has its name.
+    pub may_join: bool,
+    /// Behind everything else, whatever its properties: the symbol table and its kin.
+    pub last: bool,
+}
+
+/// The properties that decide about neighbours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Properties {
+    contents: bool,
+    alloc: bool,
+    read_only: bool,
+    code: bool,
+    tls: bool,
+    debug: bool,
+}
+
+impl Properties {
+    fn new(sh_type: u32, flags: u64, name: &[u8]) -> Self {
+        let has = |bit: u32| flags & u64::from(bit) != 0;
+        let alloc = is_alloc(flags);
+        Properties {
+            contents: sh_type != elf::SHT_NOBITS,
+            alloc,
+            read_only: !has(elf::SHF_WRITE),
+            code: has(elf::SHF_EXECINSTR),
+            tls: has(elf::SHF_TLS),
+            debug: !alloc && is_debug(name),
+        }
+    }
+}
+
+/// Whether a section that is not allocated is debug information, by its name.
+pub fn is_debug(name: &[u8]) -> bool {
+    const PREFIXES: &[&[u8]] =
+        &[b".debug", b".zdebug", b".gnu.debuglto_", b".gnu.linkonce.wi.", b".line", b".stab", b".gdb_index"];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Classes of orphans, each with a customary neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Class {
+    Text,
+    ReadOnly,
+    Tls,
+    Data,
+    Bss,
+    Note,
+    NotAllocated,
+    Last,
+}
+
+impl Class {
+    fn of(orphan: &Orphan<'_>, properties: Properties) -> Class {
+        if orphan.last || properties.debug {
+            return Class::Last;
+        }
+        if !properties.alloc {
+            Class::NotAllocated
+        } else if orphan.info.sh_type == elf::SHT_NOTE || orphan.info.name.starts_with(b".note") {
+            Class::Note
+        } else if properties.tls {
+            Class::Tls
+        } else if !properties.contents {
+            Class::Bss
+        } else if !properties.read_only {
+            Class::Data
+        } else if properties.code {
+            Class::Text
+        } else {
+            Class::ReadOnly
+        }
+    }
+
+    fn neighbour(self) -> Option<&'static [u8]> {
+        match self {
+            Class::Text => Some(b".text"),
+            Class::ReadOnly => Some(b".rodata"),
+            Class::Tls => Some(b".tdata"),
+            Class::Data => Some(b".data"),
+            Class::Bss => Some(b".bss"),
+            Class::Note => Some(b".interp"),
+            Class::NotAllocated | Class::Last => None,
+        }
+    }
+}
+
+type Hasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+
+/// Puts orphans, in input order, into lists: one new rule for each new output section. `lists`
+/// grows with the plan's rules; `rules` tells which rule each section has.
+pub fn place(plan: &mut LayoutPlan, lists: &mut Vec<List>, rules: &mut [u32], orphans: &[Orphan<'_>]) {
+    if orphans.is_empty() {
+        return;
+    }
+    let mut placer = Placer::new(plan, lists);
+    let mut known: HashMap<Key<'_>, u32, Hasher> = HashMap::default();
+    for orphan in orphans {
+        let rule = *known.entry(orphan.key).or_insert_with(|| placer.rule_for(orphan));
+        placer.lists[rule as usize].items.push(orphan.id);
+        rules[orphan.id.index()] = rule;
+    }
+    placer.finish();
+}
+
+struct Placer<'p> {
+    plan: &'p mut LayoutPlan,
+    lists: &'p mut Vec<List>,
+    /// The commands of the plan as a linked list: orphans are put in without moving others.
+    nodes: Vec<Node>,
+    first: Option<usize>,
+    last_of_class: HashMap<Class, usize, Hasher>,
+    /// Properties of output sections that hold something, by row.
+    properties: Vec<Option<Properties>>,
+    by_name: HashMap<Vec<u8>, u32, Hasher>,
+}
+
+struct Node {
+    command: Command,
+    next: Option<usize>,
+}
+
+impl<'p> Placer<'p> {
+    fn new(plan: &'p mut LayoutPlan, lists: &'p mut Vec<List>) -> Self {
+        let commands = std::mem::take(&mut plan.commands);
+        let count = commands.len();
+        let nodes: Vec<Node> = commands
+            .into_iter()
+            .enumerate()
+            .map(|(at, command)| Node { command, next: (at + 1 < count).then_some(at + 1) })
+            .collect();
+        let mut properties = vec![None; plan.outputs.len()];
+        for (rule, list) in plan.rules.iter().zip(lists.iter()) {
+            let output = rule.output as usize;
+            if list.facts.count > 0 && !rule.discard {
+                let one = Properties::new(list.facts.sh_type, list.facts.any, &plan.outputs[output].name);
+                properties[output] = Some(properties[output].map_or(one, |all| join(all, one)));
+            }
+        }
+        let mut by_name = HashMap::default();
+        for node in &nodes {
+            if let Command::Output(output) = node.command {
+                let name = &plan.outputs[output as usize].name;
+                if !by_name.contains_key(name) || properties[output as usize].is_some() {
+                    by_name.insert(name.clone(), output);
+                }
+            }
+        }
+        let first = (count > 0).then_some(0);
+        Placer { plan, lists, nodes, first, last_of_class: HashMap::default(), properties, by_name }
+    }
+
+    fn rule_for(&mut self, orphan: &Orphan<'_>) -> u32 {
+        let properties = Properties::new(orphan.info.sh_type, orphan.info.flags, orphan.info.name);
+        if orphan.may_join
+            && let Some(&output) = self.by_name.get(orphan.info.name)
+            && self.properties[output as usize]
+                .is_none_or(|other| other.alloc == properties.alloc && other.tls == properties.tls)
+        {
+            let rule = self.plan.add_orphan_rule(output);
+            self.plan.outputs[output as usize].body.push(super::plan::Body::Rule(rule));
+            self.new_list(output, properties);
+            return rule;
+        }
+        let (output, rule) = self.plan.add_orphan_output(orphan.info.name);
+        self.properties.push(None);
+        self.new_list(output, properties);
+        let class = Class::of(orphan, properties);
+        let after = match self.last_of_class.get(&class) {
+            Some(&node) => Some(node),
+            None => self.node_after_neighbour(class, properties),
+        };
+        let node = self.insert(after, Command::Output(output));
+        self.last_of_class.insert(class, node);
+        rule
+    }
+
+    fn new_list(&mut self, output: u32, properties: Properties) {
+        self.lists.push(List::default());
+        let row = &mut self.properties[output as usize];
+        *row = Some(row.map_or(properties, |all| join(all, properties)));
+    }
+
+    /// The node behind which the first orphan of a class goes.
+    fn node_after_neighbour(&self, class: Class, properties: Properties) -> Option<usize> {
+        if class == Class::Last {
+            return self.last_node();
+        }
+        let named = class.neighbour().and_then(|name| {
+            self.walk().find(|&(_, output)| self.plan.outputs[output as usize].name == name)
+        });
+        let neighbour = named.map(|(node, _)| node).or_else(|| self.nearest(properties));
+        self.position_after(neighbour)
+    }
+
+    /// Nodes of output sections that are not thrown away, in order.
+    fn walk(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        std::iter::successors(self.first, |&node| self.nodes[node].next).filter_map(|node| {
+            match self.nodes[node].command {
+                Command::Output(output) if !self.plan.outputs[output as usize].discard => Some((node, output)),
+                _ => None,
+            }
+        })
+    }
+
+    fn last_node(&self) -> Option<usize> {
+        std::iter::successors(self.first, |&node| self.nodes[node].next).last()
+    }
+
+    /// The last output section that is alike, or else the last that comes near: what differs may
+    /// be less and less important.
+    fn nearest(&self, own: Properties) -> Option<usize> {
+        let filled =
+            || self.walk().filter_map(|(node, output)| Some((node, self.properties[output as usize]?)));
+        let last = |near: &dyn Fn(Properties) -> bool| {
+            filled().filter(|&(_, other)| near(other)).last().map(|(node, _)| node)
+        };
+        let loaded = |other: Properties| other.alloc && other.contents;
+        let exact = last(&|other| {
+            (other.contents, other.alloc, other.read_only, other.code, other.tls)
+                == (own.contents, own.alloc, own.read_only, own.code, own.tls)
+        });
+        if exact.is_some() {
+            return exact;
+        }
+        let near = if !own.alloc {
+            last(&|other| !other.debug)
+        } else if own.code {
+            last(&|other| loaded(other) && other.code)
+        } else if own.tls {
+            last(&|other| other.alloc && other.tls).or_else(|| last(&|other| loaded(other) && !other.read_only))
+        } else if own.read_only && own.contents {
+            last(&|other| loaded(other) && other.read_only && !other.tls)
+        } else if own.contents {
+            last(&|other| loaded(other) && !other.tls)
+        } else {
+            None
+        };
+        near.or_else(|| if own.alloc { last(&|other| other.alloc) } else { None })
+    }
+
+    /// Behind an output section (or the start), its symbols, but before dot is moved for the next
+    /// allocated section.
+    fn position_after(&self, neighbour: Option<usize>) -> Option<usize> {
+        let mut skip_dot = neighbour.is_none();
+        let mut last = neighbour;
+        let mut before_dot = None;
+        let mut next = match neighbour {
+            Some(node) => self.nodes[node].next,
+            None => self.first,
+        };
+        while let Some(node) = next {
+            match &self.nodes[node].command {
+                Command::Assignment(assignment) if assignment.is_to_dot() => {
+                    if !skip_dot && before_dot.is_none() {
+                        before_dot = Some(last);
+                    }
+                    // The first assignment of a script sets where the program starts.
+                    skip_dot = false;
+                }
+                Command::Assignment(_) | Command::Assert(_) => {}
+                Command::Output(output) => {
+                    let properties = self.properties[*output as usize];
+                    let allocated = properties.is_none_or(|properties| properties.alloc);
+                    return before_dot.filter(|_| allocated).unwrap_or(last);
+                }
+                Command::OverlayStart { .. } | Command::OverlayEnd => return before_dot.unwrap_or(last),
+            }
+            last = Some(node);
+            next = self.nodes[node].next;
+        }
+        last
+    }
+
+    fn insert(&mut self, after: Option<usize>, command: Command) -> usize {
+        let node = self.nodes.len();
+        let next = match after {
+            Some(after) => self.nodes[after].next.replace(node),
+            None => self.first.replace(node),
+        };
+        self.nodes.push(Node { command, next });
+        node
+    }
+
+    fn finish(self) {
+        let Placer { plan, nodes, first, .. } = self;
+        let mut commands: Vec<Option<Command>> = Vec::with_capacity(nodes.len());
+        let mut order = Vec::with_capacity(nodes.len());
+        let mut next = first;
+        while let Some(node) = next {
+            order.push(node);
+            next = nodes[node].next;
+        }
+        commands.extend(nodes.into_iter().map(|node| Some(node.command)));
+        plan.commands = order.into_iter().filter_map(|node| commands[node].take()).collect();
+    }
+}
+
+fn join(a: Properties, b: Properties) -> Properties {
+    Properties {
+        contents: a.contents || b.contents,
+        alloc: a.alloc || b.alloc,
+        read_only: a.read_only && b.read_only,
+        code: a.code || b.code,
+        tls: a.tls || b.tls,
+        debug: a.debug && b.debug,
+    }
+}
+
+/// What the lists of an output section say together.
+pub fn facts_of(plan: &LayoutPlan, lists: &[List], output: usize) -> Facts {
+    plan.outputs[output].body.iter().fold(Facts::default(), |facts, item| match item {
+        super::plan::Body::Rule(rule) => facts.join(lists[*rule as usize].facts),
+        _ => facts,
+    })
+}

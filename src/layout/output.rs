@@ -1,0 +1,310 @@
+//! Type and flags of output sections, from those of what they hold.
+
+use super::plan::OutputPlan;
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::link::{SectionInfo, is_alloc};
+use crate::script::ast::OutputSectionType;
+
+/// `SHT_GNU_SFRAME`.
+pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
+/// `SHT_X86_64_UNWIND`.
+const SHT_X86_64_UNWIND: u32 = 0x7000_0001;
+/// gABI: kept by `--gc-sections`.
+const SHF_GNU_RETAIN: u64 = 0x20_0000;
+
+/// What several sections say together. Joining is associative, so blocks can be read in parallel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// How many there are.
+    pub count: u32,
+    /// Type of all of them; see [`join_types`].
+    pub sh_type: u32,
+    /// A first section of a type that does not go with others, and the first such other.
+    pub mismatch: Option<(SectionId, SectionId)>,
+    /// First section that is not `SHT_NOBITS`.
+    first: Option<(SectionId, u32)>,
+    /// Flags that any of them has.
+    pub any: u64,
+    /// Flags that all of them have.
+    pub all: u64,
+    /// Entry size of all of them; 0 if they differ.
+    pub entsize: u64,
+    /// Whether one of them is of a `KEEP`.
+    pub keep: bool,
+    /// Bytes in all of them, without padding.
+    pub bytes: u64,
+    /// Whether one of them is SFrame data.
+    pub sframe: bool,
+}
+
+impl Facts {
+    /// What one section says.
+    pub fn of(id: SectionId, info: &SectionInfo<'_>, keep: bool) -> Facts {
+        Facts {
+            count: 1,
+            sh_type: info.sh_type,
+            mismatch: None,
+            first: (info.sh_type != elf::SHT_NOBITS).then_some((id, info.sh_type)),
+            any: info.flags,
+            all: info.flags,
+            entsize: info.entsize,
+            keep,
+            bytes: info.size,
+            sframe: is_sframe(info),
+        }
+    }
+
+    /// What both say together; `self` stands first.
+    #[must_use]
+    pub fn join(self, next: Facts) -> Facts {
+        if self.count == 0 {
+            return next;
+        }
+        if next.count == 0 {
+            return self;
+        }
+        let mismatch = self.mismatch.or(next.mismatch).or(match (self.first, next.first) {
+            (Some((a, a_type)), Some((b, b_type))) if !go_together(a_type, b_type) => Some((a, b)),
+            _ => None,
+        });
+        Facts {
+            count: self.count.saturating_add(next.count),
+            sh_type: join_types(self.sh_type, next.sh_type),
+            mismatch,
+            first: self.first.or(next.first),
+            any: self.any | next.any,
+            all: self.all & next.all,
+            entsize: if self.entsize == next.entsize { self.entsize } else { 0 },
+            keep: self.keep || next.keep,
+            bytes: self.bytes.saturating_add(next.bytes),
+            sframe: self.sframe || next.sframe,
+        }
+    }
+}
+
+/// What counts as SFrame data: the type, whatever the name, or the names with an old type.
+pub fn is_sframe(info: &SectionInfo<'_>) -> bool {
+    info.sh_type == SHT_GNU_SFRAME
+        || info.sh_type == elf::SHT_PROGBITS
+            && (info.name == b".sframe" || info.name == b".sframe_idx" || info.name.starts_with(b".sframe."))
+}
+
+/// Alignment that a section gets: SFrame blobs start at multiples of 8, so that readers find the
+/// next one.
+pub fn alignment(info: &SectionInfo<'_>) -> u64 {
+    if is_sframe(info) { info.align.max(8) } else { info.align.max(1) }
+}
+
+/// Zeros in memory give way to contents; contents of different types are plain contents.
+fn join_types(a: u32, b: u32) -> u32 {
+    match (a, b) {
+        (a, b) if a == b => a,
+        (elf::SHT_NOBITS, b) => b,
+        (a, elf::SHT_NOBITS) => a,
+        _ => elf::SHT_PROGBITS,
+    }
+}
+
+/// Whether sections of both types can stand in one output section without a loss that someone
+/// should hear of.
+fn go_together(a: u32, b: u32) -> bool {
+    let plain = |sh_type| {
+        matches!(
+            sh_type,
+            elf::SHT_PROGBITS
+                | elf::SHT_INIT_ARRAY
+                | elf::SHT_FINI_ARRAY
+                | elf::SHT_PREINIT_ARRAY
+                | elf::SHT_NOTE
+                | SHT_X86_64_UNWIND
+                | SHT_GNU_SFRAME
+        )
+    };
+    a == b || plain(a) && plain(b)
+}
+
+/// Type, flags and entry size of an output section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Attributes {
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Bytes.
+    pub entsize: u64,
+}
+
+/// What an output section is, from what it holds and what the script says of it. `script_data`
+/// tells whether the script writes bytes into it, `script_type` is the value of `TYPE = …`.
+pub fn attributes(
+    plan: &OutputPlan,
+    facts: &Facts,
+    script_data: bool,
+    script_type: Option<u64>,
+    relocatable: bool,
+    sframe_alloc: bool,
+) -> Attributes {
+    let alloc = u64::from(elf::SHF_ALLOC);
+    let mut flags = output_flags(facts, relocatable);
+    let mut sh_type = match facts.sh_type {
+        _ if facts.count == 0 && script_data => elf::SHT_PROGBITS,
+        _ if facts.count == 0 => elf::SHT_NOBITS,
+        elf::SHT_NOBITS if script_data => elf::SHT_PROGBITS,
+        sh_type => sh_type,
+    };
+    if facts.count == 0 {
+        flags |= alloc | u64::from(elf::SHF_WRITE);
+    }
+    // Contents of the old way (`.ctors`) in an array of functions do not change what it is.
+    if sh_type == elf::SHT_PROGBITS {
+        sh_type = match &plan.name[..] {
+            b".init_array" => elf::SHT_INIT_ARRAY,
+            b".fini_array" => elf::SHT_FINI_ARRAY,
+            b".preinit_array" => elf::SHT_PREINIT_ARRAY,
+            _ => sh_type,
+        };
+    }
+    if facts.sframe && facts.count > 0 && (sh_type == SHT_GNU_SFRAME || plan.name.starts_with(b".sframe")) {
+        sh_type = SHT_GNU_SFRAME;
+        if !sframe_alloc {
+            flags &= !alloc;
+        }
+    }
+    match &plan.kind {
+        Some(OutputSectionType::NoLoad) => sh_type = elf::SHT_NOBITS,
+        Some(OutputSectionType::NoAlloc) => {
+            flags &= !alloc;
+            if sh_type == elf::SHT_NOBITS {
+                sh_type = elf::SHT_PROGBITS;
+            }
+        }
+        Some(OutputSectionType::ReadOnly) => flags &= !u64::from(elf::SHF_WRITE),
+        Some(OutputSectionType::Type { read_only, .. }) => {
+            if let Some(value) = script_type {
+                sh_type = value as u32;
+            }
+            if *read_only {
+                flags &= !u64::from(elf::SHF_WRITE);
+            }
+        }
+        None => {}
+    }
+    if !is_alloc(flags) && sh_type == elf::SHT_NOBITS && plan.kind.is_none() {
+        sh_type = elf::SHT_PROGBITS;
+    }
+    Attributes { sh_type, flags, entsize: facts.entsize }
+}
+
+fn output_flags(facts: &Facts, relocatable: bool) -> u64 {
+    let merge = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
+    let of_inputs = u64::from(elf::SHF_INFO_LINK | elf::SHF_COMPRESSED);
+    let mut flags = facts.any & !(merge | of_inputs);
+    // Pieces of one size only, else no reader could take the section apart.
+    if facts.all & u64::from(elf::SHF_MERGE) != 0 && facts.entsize != 0 {
+        flags |= facts.all & merge;
+    }
+    if facts.all & u64::from(elf::SHF_LINK_ORDER) == 0 {
+        flags &= !u64::from(elf::SHF_LINK_ORDER);
+    }
+    if facts.all & u64::from(elf::SHF_GROUP) == 0 || !relocatable {
+        flags &= !u64::from(elf::SHF_GROUP);
+    }
+    if !relocatable {
+        flags &= !(u64::from(elf::SHF_EXCLUDE) | SHF_GNU_RETAIN);
+    } else if facts.all & u64::from(elf::SHF_EXCLUDE) == 0 {
+        flags &= !u64::from(elf::SHF_EXCLUDE);
+    }
+    flags
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Span;
+
+    fn info(name: &'static [u8], sh_type: u32, flags: u32, entsize: u64) -> SectionInfo<'static> {
+        SectionInfo { name, sh_type, flags: flags.into(), size: 8, align: 4, entsize }
+    }
+
+    fn joined(infos: &[SectionInfo<'static>]) -> Facts {
+        let facts = |(id, info)| Facts::of(SectionId(id as u32), info, false);
+        infos.iter().enumerate().map(facts).fold(Facts::default(), Facts::join)
+    }
+
+    fn attributes_of(name: &[u8], infos: &[SectionInfo<'static>]) -> Attributes {
+        attributes(&OutputPlan::named(name, Span::default()), &joined(infos), false, None, false, true)
+    }
+
+    #[test]
+    fn contents_win_over_zeros_and_writable_over_read_only() {
+        let a = attributes_of(
+            b".data",
+            &[
+                info(b".bss", elf::SHT_NOBITS, elf::SHF_ALLOC | elf::SHF_WRITE, 0),
+                info(b".data", elf::SHT_PROGBITS, elf::SHF_ALLOC, 0),
+            ],
+        );
+        assert_eq!(a.sh_type, elf::SHT_PROGBITS);
+        assert_eq!(a.flags, u64::from(elf::SHF_ALLOC | elf::SHF_WRITE));
+    }
+
+    #[test]
+    fn merge_flags_stay_only_where_all_pieces_have_one_size() {
+        let strings = elf::SHF_ALLOC | elf::SHF_MERGE | elf::SHF_STRINGS;
+        let one = info(b".rodata.str1.1", elf::SHT_PROGBITS, strings, 1);
+        assert_eq!(attributes_of(b".rodata", &[one, one]).flags, u64::from(strings));
+        let wide = SectionInfo { entsize: 4, ..one };
+        assert_eq!(attributes_of(b".rodata", &[one, wide]).flags, u64::from(elf::SHF_ALLOC));
+        let plain = info(b".rodata", elf::SHT_PROGBITS, elf::SHF_ALLOC, 0);
+        assert_eq!(attributes_of(b".rodata", &[one, plain]).flags, u64::from(elf::SHF_ALLOC));
+    }
+
+    #[test]
+    fn constructors_of_the_old_way_make_an_array() {
+        let a = attributes_of(
+            b".init_array",
+            &[
+                info(b".init_array", elf::SHT_INIT_ARRAY, elf::SHF_ALLOC | elf::SHF_WRITE, 8),
+                info(b".ctors", elf::SHT_PROGBITS, elf::SHF_ALLOC | elf::SHF_WRITE, 0),
+            ],
+        );
+        assert_eq!(a.sh_type, elf::SHT_INIT_ARRAY);
+    }
+
+    #[test]
+    fn sframe_has_its_type_whatever_the_inputs_say() {
+        let old = info(b".sframe", elf::SHT_PROGBITS, elf::SHF_ALLOC, 0);
+        let new = info(b".sframe", SHT_GNU_SFRAME, elf::SHF_ALLOC, 0);
+        assert_eq!(attributes_of(b".sframe", &[old]).sh_type, SHT_GNU_SFRAME);
+        assert_eq!(attributes_of(b".sframe", &[old, new]).sh_type, SHT_GNU_SFRAME);
+        assert_eq!(alignment(&SectionInfo { align: 1, ..old }), 8);
+    }
+
+    #[test]
+    fn types_that_do_not_go_together_are_told() {
+        let data = info(b"a", elf::SHT_PROGBITS, elf::SHF_ALLOC, 0);
+        let strings = info(b"a", elf::SHT_STRTAB, elf::SHF_ALLOC, 0);
+        assert_eq!(joined(&[data, data, strings]).mismatch, Some((SectionId(0), SectionId(2))));
+        assert_eq!(joined(&[data, info(b"a", elf::SHT_NOTE, 0, 0)]).mismatch, None);
+    }
+
+    #[test]
+    fn joining_is_associative() {
+        let infos = [
+            info(b"a", elf::SHT_NOBITS, elf::SHF_ALLOC, 0),
+            info(b"b", elf::SHT_PROGBITS, elf::SHF_ALLOC | elf::SHF_WRITE, 4),
+            info(b"c", elf::SHT_STRTAB, 0, 4),
+            info(b"d", elf::SHT_NOTE, elf::SHF_MERGE, 0),
+        ];
+        let all = joined(&infos);
+        for cut in 1..infos.len() {
+            let of = |range: std::ops::Range<usize>| {
+                range
+                    .map(|id| Facts::of(SectionId(id as u32), &infos[id], false))
+                    .fold(Facts::default(), Facts::join)
+            };
+            assert_eq!(of(0..cut).join(of(cut..infos.len())), all);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Which sections each rule has taken, in input order.
+//!
+//! Sections are listed by a counting sort over their rule numbers, so a million sections cost two
+//! walks over dense arrays. The linker's own sections come after those of all inputs, unless they
+//! stand for something that has a place there: commons for their object, merged pieces for the
+//! first section that they came from.
+
+use super::output::{self, Facts};
+use super::plan::NO_RULE;
+use crate::arch::Target;
+use crate::ids::{FileId, SectionId};
+use crate::link::{Link, state};
+use rayon::prelude::*;
+
+/// Items that are gathered by one task.
+const BLOCK: usize = 1 << 14;
+
+/// The sections of one rule.
+#[derive(Clone, Debug, Default)]
+pub struct List {
+    /// Sections in order of address.
+    pub items: Vec<SectionId>,
+    /// Size of each, in bytes.
+    pub sizes: Vec<u64>,
+    /// Alignment of each, as a power of two.
+    pub aligns: Vec<u8>,
+    /// What they say together.
+    pub facts: Facts,
+    /// Whether a section of the linker is among them: its size may still change.
+    pub has_internal: bool,
+    /// Whether their order follows that of other sections.
+    pub link_order: bool,
+    /// Offset of the first one in the output section, in bytes.
+    pub start: u64,
+    /// Bytes from `start` to the end of the last one.
+    pub length: u64,
+    /// Largest alignment, as a power of two.
+    pub max_align: u8,
+    /// For what start (modulo the largest alignment) and `SUBALIGN` the offsets hold; `None`:
+    /// they must be computed.
+    pub computed_for: Option<(u64, Option<u8>)>,
+}
+
+/// Lists the live sections of each rule; those without a rule come second.
+pub fn list<T: Target>(link: &Link<'_, T>) -> (Vec<List>, Vec<SectionId>) {
+    let rules = &link.sections.rule;
+    let mut counts = vec![0u32; link.layout.plan.rules.len()];
+    let mut orphans = 0u32;
+    for id in placeable(link) {
+        match counts.get_mut(rules[id.index()] as usize) {
+            Some(count) => *count += 1,
+            None => orphans += 1,
+        }
+    }
+    let mut lists: Vec<List> = counts
+        .iter()
+        .map(|&count| List { items: Vec::with_capacity(count as usize), ..List::default() })
+        .collect();
+    let mut left = Vec::with_capacity(orphans as usize);
+    for id in placeable(link) {
+        match lists.get_mut(rules[id.index()] as usize) {
+            Some(list) => list.items.push(id),
+            None => left.push(id),
+        }
+    }
+    let first_internal = link.sections.first_internal;
+    lists.par_iter_mut().for_each(|list| {
+        list.has_internal = list.items.last().is_some_and(|last| last.0 >= first_internal);
+        if list.has_internal {
+            list.items.sort_by_key(|&id| input_position(link, id));
+        }
+    });
+    if left.last().is_some_and(|last| last.0 >= first_internal) {
+        left.sort_by_key(|&id| input_position(link, id));
+    }
+    (lists, left)
+}
+
+/// Sections that are laid out as they are.
+fn placeable<T: Target>(link: &Link<'_, T>) -> impl Iterator<Item = SectionId> {
+    let states = &link.sections.state;
+    (0..states.len() as u32).map(SectionId).filter(|id| {
+        let bits = states[id.index()].load(std::sync::atomic::Ordering::Relaxed);
+        bits & (state::ALIVE | state::ABSORBED | state::NOT_CONTENT) == state::ALIVE
+    })
+}
+
+/// Where a section stands in input order.
+pub fn input_position<T: Target>(link: &Link<'_, T>, id: SectionId) -> (u32, u32) {
+    let Some(row) = id.0.checked_sub(link.sections.first_internal) else { return (id.0, 0) };
+    let section = link.synthetics.section(row);
+    if section.first_input.is_some() {
+        (section.first_input.0, 1 + row)
+    } else if let Some(object) = file_of(link, section.file) {
+        let end = object.first_section + object.headers.len() as u32;
+        (end.saturating_sub(1), 1 + row)
+    } else {
+        (u32::MAX, row)
+    }
+}
+
+fn file_of<'l, 'a, T: Target>(
+    link: &'l Link<'a, T>,
+    file: FileId,
+) -> Option<&'l crate::input::ObjectFile<'a, T::E>> {
+    if file.is_some() { link.objects.get(file.index()) } else { None }
+}
+
+impl List {
+    /// Reads sizes, alignments and what the sections say together.
+    pub fn gather<T: Target>(&mut self, link: &Link<'_, T>) {
+        let count = self.items.len();
+        self.sizes.resize(count, 0);
+        self.aligns.resize(count, 0);
+        let gather = |((items, sizes), aligns): ((&[SectionId], &mut [u64]), &mut [u8])| {
+            let mut facts = Facts::default();
+            for ((&id, size), align) in items.iter().zip(sizes).zip(aligns) {
+                let info = link.section_info(id);
+                *size = info.size;
+                *align = output::alignment(&info).trailing_zeros() as u8;
+                facts = facts.join(Facts::of(id, &info, link.sections.is(id, state::KEEP)));
+            }
+            facts
+        };
+        self.facts = if count <= BLOCK {
+            gather(((&self.items, &mut self.sizes), &mut self.aligns))
+        } else {
+            self.items
+                .par_chunks(BLOCK)
+                .zip(self.sizes.par_chunks_mut(BLOCK))
+                .zip(self.aligns.par_chunks_mut(BLOCK))
+                .map(gather)
+                .reduce(Facts::default, Facts::join)
+        };
+        self.max_align = self.aligns.iter().copied().max().unwrap_or(0);
+        self.computed_for = None;
+    }
+}
+
+/// Gathers all lists.
+pub fn gather<T: Target>(link: &Link<'_, T>, lists: &mut [List]) {
+    lists.par_iter_mut().for_each(|list| list.gather(link));
+}
+
+/// The rule that a section's list has, if it is laid out.
+pub fn rule_of<T: Target>(link: &Link<'_, T>, id: SectionId) -> Option<u32> {
+    let bits = link.sections.state[id.index()].load(std::sync::atomic::Ordering::Relaxed);
+    if bits & (state::ALIVE | state::ABSORBED | state::NOT_CONTENT) != state::ALIVE {
+        return None;
+    }
+    Some(link.sections.rule[id.index()]).filter(|&rule| rule != NO_RULE)
+}

@@ -1,0 +1,96 @@
+//! Offsets inside an output section: one exact scan over dense sizes and alignments.
+//!
+//! The scan is repeated only if something changed that it depends on: what changes from one round
+//! of the layout to the next is mostly the address of whole output sections.
+
+use super::place::List;
+use crate::ids::SectionId;
+
+/// Rounds up to a power of two given by its exponent. `None` if that overflows.
+#[inline]
+pub fn align_to(value: u64, exponent: u8) -> Option<u64> {
+    let mask = 1u64.checked_shl(exponent.into())?.wrapping_sub(1);
+    value.checked_add(mask).map(|sum| sum & !mask)
+}
+
+/// Rounds up to a multiple of `align` (0 counts as 1). `None` if that overflows.
+#[inline]
+pub fn round_up(value: u64, align: u64) -> Option<u64> {
+    match align {
+        0 | 1 => Some(value),
+        align if align.is_power_of_two() => align_to(value, align.trailing_zeros() as u8),
+        align => value.checked_next_multiple_of(align),
+    }
+}
+
+/// Lays a list out from offset `start` of its output section, and writes for each section its
+/// offset *in the list*. `subalign` replaces the sections' own alignments. Gives the offset of the
+/// list's end; `None` if it overflows.
+///
+/// An output section starts at a multiple of its largest alignment, so offsets decide alignment
+/// alone, and two starts that are equal modulo the list's largest alignment give the same offsets.
+pub fn lay_out(list: &mut List, start: u64, subalign: Option<u8>, offsets: &mut [u64]) -> Option<u64> {
+    let exponent = subalign.unwrap_or(list.max_align);
+    let mask = 1u64.checked_shl(exponent.into())?.wrapping_sub(1);
+    let key = (start & mask, subalign);
+    if list.computed_for != Some(key) {
+        list.length = scan(list, start, subalign, offsets)?.checked_sub(start)?;
+        list.computed_for = Some(key);
+    }
+    list.start = start;
+    start.checked_add(list.length)
+}
+
+fn scan(list: &List, start: u64, subalign: Option<u8>, offsets: &mut [u64]) -> Option<u64> {
+    let mut at = start;
+    for ((&id, &size), &align) in list.items.iter().zip(&list.sizes).zip(&list.aligns) {
+        let begin = align_to(at, subalign.unwrap_or(align))?;
+        write(offsets, id, begin - start);
+        at = begin.checked_add(size)?;
+    }
+    Some(at)
+}
+
+#[inline]
+fn write(offsets: &mut [u64], id: SectionId, offset: u64) {
+    offsets[id.index()] = offset;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(sections: &[(u64, u8)]) -> List {
+        List {
+            items: (0..sections.len() as u32).map(SectionId).collect(),
+            sizes: sections.iter().map(|section| section.0).collect(),
+            aligns: sections.iter().map(|section| section.1).collect(),
+            max_align: sections.iter().map(|section| section.1).max().unwrap_or(0),
+            ..List::default()
+        }
+    }
+
+    #[test]
+    fn sections_stand_at_their_alignment() {
+        let mut list = list(&[(3, 0), (8, 3), (1, 0), (4, 2)]);
+        let mut offsets = [0; 4];
+        assert_eq!(lay_out(&mut list, 0, None, &mut offsets), Some(24));
+        assert_eq!(offsets, [0, 8, 16, 20]);
+        assert_eq!(lay_out(&mut list, 5, None, &mut offsets), Some(24));
+        assert_eq!(offsets, [0, 3, 11, 15]);
+        assert_eq!(lay_out(&mut list, 13, None, &mut offsets), Some(32));
+        assert_eq!(offsets, [0, 3, 11, 15]);
+        assert_eq!(lay_out(&mut list, 0, Some(4), &mut offsets), Some(52));
+        assert_eq!(offsets, [0, 16, 32, 48]);
+    }
+
+    #[test]
+    fn overflow_is_noticed() {
+        let mut list = list(&[(u64::MAX - 3, 0), (8, 3)]);
+        assert_eq!(lay_out(&mut list, 0, None, &mut [0; 2]), None);
+        assert_eq!(align_to(u64::MAX, 3), None);
+        assert_eq!(align_to(1, 64), None);
+        assert_eq!(round_up(5, 0), Some(5));
+        assert_eq!(round_up(5, 3), Some(6));
+    }
+}

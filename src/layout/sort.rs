@@ -1,0 +1,107 @@
+//! Orders that scripts ask for: `SORT_BY_NAME` and its kin.
+
+use super::plan::Rule;
+use crate::arch::Target;
+use crate::ids::SectionId;
+use crate::link::Link;
+use crate::script::ast::{Sort, SortKey};
+use std::cmp::{Ordering, Reverse};
+
+/// Puts the sections of a rule in the order that it asks for. What it finds equal stays in input
+/// order, so the sort key is total.
+pub fn sort<T: Target>(link: &Link<'_, T>, rule: &Rule, items: &mut [SectionId]) {
+    if is_plain(rule.file_sort) && is_plain(rule.sort) {
+        return;
+    }
+    let mut keyed: Vec<Keyed<'_>> = items.iter().map(|&id| Keyed::new(link, rule, id)).collect();
+    keyed.sort_by(|a, b| compare_files(rule.file_sort, a, b).then_with(|| compare(rule.sort, a, b)));
+    for (slot, keyed) in items.iter_mut().zip(keyed) {
+        *slot = keyed.id;
+    }
+}
+
+fn is_plain(sort: Sort) -> bool {
+    matches!(sort.first, SortKey::Default | SortKey::None) && !sort.reverse
+}
+
+struct Keyed<'a> {
+    id: SectionId,
+    name: &'a [u8],
+    align: u64,
+    file: String,
+}
+
+impl<'a> Keyed<'a> {
+    fn new<T: Target>(link: &Link<'a, T>, rule: &Rule, id: SectionId) -> Self {
+        let info = link.section_info(id);
+        let file = match link.locate(id) {
+            Some((object, _)) if !is_plain(rule.file_sort) => object.name.to_string(),
+            _ => String::new(),
+        };
+        Keyed { id, name: info.name, align: info.align, file }
+    }
+}
+
+fn compare_files(sort: Sort, a: &Keyed<'_>, b: &Keyed<'_>) -> Ordering {
+    if is_plain(sort) {
+        return Ordering::Equal;
+    }
+    let order = a.file.cmp(&b.file);
+    if sort.reverse { order.reverse() } else { order }
+}
+
+fn compare(sort: Sort, a: &Keyed<'_>, b: &Keyed<'_>) -> Ordering {
+    let order = compare_by(sort.first, a, b).then_with(|| compare_by(sort.second, a, b));
+    if sort.reverse { order.reverse() } else { order }
+}
+
+fn compare_by(key: SortKey, a: &Keyed<'_>, b: &Keyed<'_>) -> Ordering {
+    match key {
+        SortKey::Default | SortKey::None => Ordering::Equal,
+        SortKey::Name => a.name.cmp(b.name),
+        SortKey::Alignment => Reverse(a.align).cmp(&Reverse(b.align)),
+        SortKey::InitPriority => {
+            let key = |name| init_priority(name).unwrap_or(u64::MAX);
+            key(a.name).cmp(&key(b.name)).then_with(|| a.name.cmp(b.name))
+        }
+    }
+}
+
+/// The priority that the end of a name says: `.init_array.00101` has 101, and so has
+/// `.ctors.65434`, whose numbers count backwards.
+pub fn init_priority(name: &[u8]) -> Option<u64> {
+    let dot = memchr::memrchr(b'.', name)?;
+    let digits = &name[dot + 1..];
+    if digits.is_empty() || digits.len() > 9 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'));
+    match &name[..dot] {
+        b".ctors" | b".dtors" => Some(65535u64.saturating_sub(number)),
+        _ => Some(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_of_both_conventions_agree() {
+        assert_eq!(init_priority(b".init_array.00101"), Some(101));
+        assert_eq!(init_priority(b".ctors.65434"), Some(101));
+        assert_eq!(init_priority(b".ctors"), None);
+        assert_eq!(init_priority(b".init_array.a1"), None);
+        assert_eq!(init_priority(b".init_array."), None);
+        assert_eq!(init_priority(b".x.99999999999999999999999"), None);
+    }
+
+    #[test]
+    fn names_then_alignments_then_input_order() {
+        let keyed = |id, name: &'static [u8], align| Keyed { id: SectionId(id), name, align, file: String::new() };
+        let mut list = vec![keyed(1, b"b", 4), keyed(2, b"a", 4), keyed(3, b"a", 16), keyed(4, b"b", 4)];
+        let sort = Sort { first: SortKey::Name, second: SortKey::Alignment, reverse: false };
+        list.sort_by(|a, b| compare(sort, a, b));
+        assert_eq!(list.iter().map(|keyed| keyed.id.0).collect::<Vec<_>>(), [3, 2, 1, 4]);
+    }
+}

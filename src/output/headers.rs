@@ -1,0 +1,146 @@
+//! File header, program headers and section headers.
+
+use crate::arch::Target;
+use crate::cli::OutputMode;
+use crate::elf::consts as elf;
+use crate::elf::{Ehdr, Phdr, Shdr};
+use crate::ids::ChunkId;
+use crate::layout::Chunk;
+use crate::link::Link;
+use crate::synth::Kind;
+use zerocopy::byteorder::{U16, U32, U64};
+use zerocopy::{FromBytes, IntoBytes};
+
+/// Writes all headers into the file.
+pub fn write<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
+    write_sections(link, file);
+    write_segments(link, file);
+    let header = file_header(link);
+    if let Some(out) = file.get_mut(..size_of::<Ehdr<T::E>>()) {
+        out.copy_from_slice(header.as_bytes());
+    }
+}
+
+fn file_header<T: Target>(link: &Link<'_, T>) -> Ehdr<T::E> {
+    let layout = &link.layout;
+    let mut ident = [0; 16];
+    ident[..4].copy_from_slice(&elf::ELFMAG);
+    ident[4] = elf::ELFCLASS64;
+    ident[5] = T::EI_DATA;
+    ident[6] = elf::EV_CURRENT;
+    ident[7] = if link.uses_gnu_extensions() { elf::ELFOSABI_GNU } else { elf::ELFOSABI_NONE };
+    let kind = match link.config.mode {
+        OutputMode::Relocatable => elf::ET_REL,
+        OutputMode::Shared | OutputMode::Executable { pie: true } => elf::ET_DYN,
+        OutputMode::Executable { pie: false } => elf::ET_EXEC,
+    };
+    let sections = layout.section_header_count;
+    let names = link.chunk_of(Kind::ShStrTab).map_or(0, |chunk| layout.chunks[chunk.index()].header_index);
+    let reserve = u32::from(elf::SHN_LORESERVE);
+    Ehdr {
+        e_ident: ident,
+        e_type: U16::new(kind),
+        e_machine: U16::new(T::E_MACHINE),
+        e_version: U32::new(1),
+        e_entry: U64::new(layout.entry),
+        e_phoff: U64::new(if layout.segments.is_empty() { 0 } else { size_of::<Ehdr<T::E>>() as u64 }),
+        e_shoff: U64::new(layout.section_headers_offset),
+        e_flags: U32::new(0),
+        e_ehsize: U16::new(size_of::<Ehdr<T::E>>() as u16),
+        e_phentsize: U16::new(if layout.segments.is_empty() { 0 } else { size_of::<Phdr<T::E>>() as u16 }),
+        e_phnum: U16::new(layout.segments.len() as u16),
+        e_shentsize: U16::new(size_of::<Shdr<T::E>>() as u16),
+        e_shnum: U16::new(if sections >= reserve { 0 } else { sections as u16 }),
+        e_shstrndx: U16::new(if names >= reserve { elf::SHN_XINDEX } else { names as u16 }),
+    }
+}
+
+fn write_segments<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
+    let start = size_of::<Ehdr<T::E>>();
+    let size = link.layout.segments.len() * size_of::<Phdr<T::E>>();
+    let Some(table) = file.get_mut(start..start + size) else { return };
+    let Ok(headers) = <[Phdr<T::E>]>::mut_from_bytes(table) else { return };
+    for (out, segment) in headers.iter_mut().zip(&link.layout.segments) {
+        *out = Phdr {
+            p_type: U32::new(segment.p_type),
+            p_flags: U32::new(segment.flags),
+            p_offset: U64::new(segment.offset),
+            p_vaddr: U64::new(segment.address),
+            p_paddr: U64::new(segment.load_address),
+            p_filesz: U64::new(segment.file_size),
+            p_memsz: U64::new(segment.memory_size),
+            p_align: U64::new(segment.align),
+        };
+    }
+}
+
+fn write_sections<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
+    let layout = &link.layout;
+    if layout.section_headers_offset == 0 {
+        return;
+    }
+    let start = layout.section_headers_offset as usize;
+    let size = layout.section_header_count as usize * size_of::<Shdr<T::E>>();
+    let Some(table) = file.get_mut(start..start + size) else { return };
+    let Ok(headers) = <[Shdr<T::E>]>::mut_from_bytes(table) else { return };
+    for (index, chunk) in layout.chunks.iter().enumerate() {
+        if chunk.header_index == 0 {
+            continue;
+        }
+        let (sh_link, sh_info) = link_and_info(link, ChunkId::from_index(index), chunk);
+        headers[chunk.header_index as usize] = Shdr {
+            sh_name: U32::new(link.section_names.offsets[index]),
+            sh_type: U32::new(chunk.sh_type),
+            sh_flags: U64::new(chunk.flags),
+            sh_addr: U64::new(chunk.address),
+            sh_offset: U64::new(chunk.file_offset),
+            sh_size: U64::new(chunk.size),
+            sh_link: U32::new(sh_link),
+            sh_info: U32::new(sh_info),
+            sh_addralign: U64::new(chunk.align),
+            sh_entsize: U64::new(chunk.entsize),
+        };
+    }
+    // gABI: numbers that do not fit the file header are in the null section's header.
+    let reserve = u32::from(elf::SHN_LORESERVE);
+    if layout.section_header_count >= reserve {
+        headers[0].sh_size.set(layout.section_header_count.into());
+    }
+    let names = link.chunk_of(Kind::ShStrTab).map_or(0, |chunk| layout.chunks[chunk.index()].header_index);
+    if names >= reserve {
+        headers[0].sh_link.set(names);
+    }
+}
+
+/// `sh_link` and `sh_info`, by what the section is (gABI, figure "sh_link and sh_info").
+fn link_and_info<T: Target>(link: &Link<'_, T>, id: ChunkId, chunk: &Chunk<'_>) -> (u32, u32) {
+    let index_of = |kind: Kind| {
+        link.chunk_of(kind).map_or(0, |chunk| link.layout.chunks[chunk.index()].header_index)
+    };
+    if let Some(pair) = link.relocatable_link_and_info(id) {
+        return pair;
+    }
+    match chunk.sh_type {
+        elf::SHT_DYNSYM => (index_of(Kind::DynStr), 1),
+        elf::SHT_HASH | elf::SHT_GNU_HASH | elf::SHT_GNU_VERSYM => (index_of(Kind::DynSym), 0),
+        elf::SHT_DYNAMIC => (index_of(Kind::DynStr), 0),
+        elf::SHT_GNU_VERDEF => (index_of(Kind::DynStr), link.dynamic_counts().0),
+        elf::SHT_GNU_VERNEED => (index_of(Kind::DynStr), link.dynamic_counts().1),
+        elf::SHT_RELA if chunk.flags & u64::from(elf::SHF_INFO_LINK) != 0 => {
+            let slots = match index_of(Kind::GotPlt) {
+                0 => index_of(Kind::Got),
+                slots => slots,
+            };
+            (index_of(Kind::DynSym), slots)
+        }
+        elf::SHT_RELA => (index_of(Kind::DynSym), 0),
+        elf::SHT_SYMTAB => (index_of(Kind::StrTab), link.symtab.first_global),
+        elf::SHT_SYMTAB_SHNDX => (index_of(Kind::SymTab), 0),
+        _ if chunk.flags & u64::from(elf::SHF_LINK_ORDER) != 0 && chunk.link_order.is_some() => {
+            let target = link.output_chunk(chunk.link_order);
+            let index = link.layout.chunks.get(target.index()).map_or(0, |chunk| chunk.header_index);
+            (index, 0)
+        }
+        _ => (0, 0),
+    }
+}

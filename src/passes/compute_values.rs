@@ -1,0 +1,78 @@
+//! Addresses of all symbols, once the layout is settled.
+//!
+//! Applying relocations asks for symbols' addresses millions of times; looking each up through
+//! its object, section and output section once, in parallel, is cheaper than doing it each time.
+
+use crate::arch::Target;
+use crate::ids::SymbolId;
+use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
+use crate::link::{Link, state};
+use crate::symbols::{Definition, flag};
+use crate::synth::{copy, plt};
+use rayon::prelude::*;
+
+/// Fills [`crate::symbols::SymbolTable::values`].
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let mut values = vec![0u64; link.symbols.flags.len()];
+    let (globals, mut locals) = values.split_at_mut(link.symbols.global_count());
+    let mut jobs = Vec::with_capacity(link.objects.len());
+    for object in &link.objects {
+        let (own, rest) = locals.split_at_mut((object.first_global as usize).max(1));
+        locals = rest;
+        jobs.push((object, own));
+    }
+    let link_ref = &*link;
+    jobs.into_par_iter().for_each(|(object, values)| {
+        for (index, value) in values.iter_mut().enumerate() {
+            *value = symbol_address(link_ref, object, index, SymbolId(object.first_local + index as u32));
+        }
+    });
+    globals.par_iter_mut().enumerate().with_min_len(1024).for_each(|(row, value)| {
+        *value = global_address(link_ref, SymbolId(row as u32));
+    });
+    link.symbols.values = values;
+}
+
+fn global_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
+    let flags = link.symbols.flags(id);
+    if flags & flag::NEEDS_COPY != 0
+        && let Some(address) = copy::address(link, id)
+    {
+        return address;
+    }
+    if flags & flag::NEEDS_CANONICAL_PLT != 0 {
+        return plt::address(link, id);
+    }
+    match link.symbols.definition(id) {
+        Definition::Object { file, symbol } => {
+            symbol_address(link, &link.objects[file.index()], symbol as usize, id)
+        }
+        Definition::Linker(row) => link.linker_symbols[row as usize].value,
+        Definition::Shared { .. } | Definition::Undefined => 0,
+    }
+}
+
+#[inline]
+fn symbol_address<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize, id: SymbolId) -> u64 {
+    let Some(symbol) = object.symbols.get(index) else { return 0 };
+    match object.symbol_place(index) {
+        SymbolPlace::Undefined => 0,
+        SymbolPlace::Absolute => symbol.st_value.get(),
+        SymbolPlace::Common => match link.common_block(id) {
+            Some(block) if block.section.is_some() => link.section_address(block.section).wrapping_add(block.offset),
+            _ => 0,
+        },
+        SymbolPlace::Section(section) => {
+            let section = object.section_id(section);
+            let value = symbol.st_value.get();
+            if link.sections.is(section, state::ABSORBED) {
+                return link.absorbed_address(section, value);
+            }
+            if !link.sections.is_alive(section) {
+                return 0;
+            }
+            link.section_address(section).wrapping_add(value)
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Sections that only output for another link has: relocations and groups.
+//!
+//! Which output section has relocations, and which members of a group are left, is known when the
+//! output sections are; so the layout calls this pass once they are in order with all their items,
+//! before it numbers section headers and settles file offsets. Nothing of what is added has an
+//! address.
+//!
+//! Groups stand before everything else, because the gABI wants a group's header before those of
+//! its members; under `-r`, relocations stand behind what they apply to. In a final link
+//! (`--emit-relocs`) they stand behind everything that is loaded.
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, SectionId};
+use crate::layout::Chunk;
+use crate::link::Link;
+use crate::relocs::emit;
+use crate::symbols::flag;
+use crate::synth::groups::OutputGroup;
+use crate::synth::rela_output::OutputRelocations;
+use crate::synth::{Kind, SyntheticSection};
+use rayon::prelude::*;
+
+/// Adds the sections and their chunks. All ids of chunks change; what holds one is brought up to
+/// date: sections, segments, symbols of the linker.
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    if !emit::is_wanted(link) {
+        return;
+    }
+    if link.config.is_relocatable() {
+        warn_of_shared_sframes(link);
+    }
+    let relocations = relocations(link);
+    let groups = groups(link);
+    let order = order(link, &relocations, &groups);
+    insert(link, &order, relocations, groups);
+}
+
+/// What stands at a place in the new order of chunks.
+#[derive(Clone, Copy)]
+enum Place {
+    /// A chunk that was there, by its number.
+    Chunk(usize),
+    /// Relocations, by row.
+    Relocations(usize),
+    /// A group, by row.
+    Group(usize),
+}
+
+/// Relocations of each chunk that has some left, in the order of chunks.
+fn relocations<T: Target>(link: &Link<'_, T>) -> Vec<OutputRelocations> {
+    link.layout
+        .chunks
+        .par_iter()
+        .enumerate()
+        .filter_map(|(index, chunk)| {
+            let counts: Vec<u32> = chunk.items.par_iter().map(|&item| emit::count(link, item)).collect();
+            let table = OutputRelocations { target: ChunkId::from_index(index), counts };
+            (table.count() > 0).then_some(table)
+        })
+        .collect()
+}
+
+/// The groups that prevailed, with the members that are left; none where groups are dissolved
+/// (final links, `--force-group-allocation`).
+fn groups<T: Target>(link: &Link<'_, T>) -> Vec<OutputGroup> {
+    if !link.config.is_relocatable() || link.config.layout.force_group_allocation {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for (object, entries) in link.objects.iter().zip(&link.groups.by_file) {
+        for entry in entries.iter().filter(|entry| !entry.discarded) {
+            let group = OutputGroup {
+                file: object.id,
+                section: entry.group.section,
+                signature: entry.group.signature_symbol,
+                flags: entry.group.flags,
+                members: members(link, entry.group.members.iter().map(|&member| object.section_id(member))),
+            };
+            if !group.members.is_empty() {
+                // The signature stays in the symbol table though nothing refers to it.
+                link.symbols.set(object.symbol_id(group.signature), flag::LIVE);
+                found.push(group);
+            }
+        }
+    }
+    found
+}
+
+/// The output sections of members, each once. One that sections outside the group share
+/// (a script joined them) is no member.
+fn members<T: Target>(link: &Link<'_, T>, sections: impl Iterator<Item = SectionId>) -> Vec<ChunkId> {
+    let mut members = Vec::new();
+    for id in sections.filter(|&id| link.sections.is_alive(id)) {
+        let chunk = link.sections.chunk[id.index()];
+        if let Some(output) = link.layout.chunks.get(chunk.index())
+            && output.flags & u64::from(elf::SHF_GROUP) != 0
+            && !members.contains(&chunk)
+        {
+            members.push(chunk);
+        }
+    }
+    members
+}
+
+fn order<T: Target>(
+    link: &Link<'_, T>,
+    relocations: &[OutputRelocations],
+    groups: &[OutputGroup],
+) -> Vec<Place> {
+    let chunks = &link.layout.chunks;
+    let mut order: Vec<Place> = (0..groups.len()).map(Place::Group).collect();
+    let mut rows = (0..relocations.len()).peekable();
+    let relocatable = link.config.is_relocatable();
+    for (index, chunk) in chunks.iter().enumerate() {
+        if !relocatable && chunk.sh_type == elf::SHT_SYMTAB {
+            order.extend(rows.by_ref().map(Place::Relocations));
+        }
+        order.push(Place::Chunk(index));
+        if relocatable && let Some(row) = rows.next_if(|&row| relocations[row].target.index() == index) {
+            order.push(Place::Relocations(row));
+        }
+    }
+    order.extend(rows.map(Place::Relocations));
+    order
+}
+
+fn insert<'a, T: Target>(
+    link: &mut Link<'a, T>,
+    order: &[Place],
+    mut relocations: Vec<OutputRelocations>,
+    mut groups: Vec<OutputGroup>,
+) {
+    let moved = moved(order, link.layout.chunks.len());
+    let mut old: Vec<Option<Chunk<'a>>> =
+        std::mem::take(&mut link.layout.chunks).into_iter().map(Some).collect();
+    let mut relocations_of = vec![ChunkId::NONE; old.len()];
+    let mut chunks = Vec::with_capacity(order.len());
+    for (index, place) in order.iter().enumerate() {
+        let id = ChunkId::from_index(index);
+        chunks.push(match *place {
+            Place::Chunk(index) => old[index].take().unwrap_or_default(),
+            Place::Relocations(row) => {
+                relocations_of[relocations[row].target.index()] = id;
+                Chunk::default()
+            }
+            Place::Group(row) => {
+                // A local signature may be defined in the group section itself.
+                let object = &link.objects[groups[row].file.index()];
+                let section = object.section_id(groups[row].section);
+                link.sections.chunk[section.index()] = id;
+                Chunk::default()
+            }
+        });
+    }
+    let renumber = |id: &mut ChunkId| *id = moved.get(id.index()).copied().unwrap_or(ChunkId::NONE);
+    let group_rows: Vec<usize> = groups.iter().map(|group| group_row(link, group)).collect();
+    link.sections.chunk.par_iter_mut().enumerate().with_min_len(4096).for_each(|(row, id)| {
+        if id.is_some() && group_rows.binary_search(&row).is_err() {
+            renumber(id);
+        }
+    });
+    link.linker_symbols.iter_mut().for_each(|symbol| renumber(&mut symbol.chunk));
+    for segment in &mut link.layout.segments {
+        renumber(&mut segment.first);
+        renumber(&mut segment.last);
+    }
+    for group in &mut groups {
+        let tables: Vec<ChunkId> = group
+            .members
+            .iter()
+            .map(|member| relocations_of[member.index()])
+            .filter(|table| table.is_some())
+            .collect();
+        group.members.iter_mut().for_each(&renumber);
+        group.members.extend(tables);
+    }
+    relocations.iter_mut().for_each(|table| renumber(&mut table.target));
+    link.layout.chunks = chunks;
+    for (index, place) in order.iter().enumerate() {
+        let id = ChunkId::from_index(index);
+        match *place {
+            Place::Chunk(_) => {}
+            Place::Relocations(row) => add_relocations(link, id, row, &relocations[row]),
+            Place::Group(row) => add_group(link, id, row, &groups[row]),
+        }
+    }
+    link.synthetics.output_relocations = relocations;
+    link.synthetics.output_groups = groups;
+}
+
+/// Row of a group's own section in the section table.
+fn group_row<T: Target>(link: &Link<'_, T>, group: &OutputGroup) -> usize {
+    link.objects[group.file.index()].section_id(group.section).index()
+}
+
+/// By old number of a chunk: its new one.
+fn moved(order: &[Place], count: usize) -> Vec<ChunkId> {
+    let mut moved = vec![ChunkId::NONE; count];
+    for (new, place) in order.iter().enumerate() {
+        if let Place::Chunk(old) = *place {
+            moved[old] = ChunkId::from_index(new);
+        }
+    }
+    moved
+}
+
+fn add_relocations<T: Target>(link: &mut Link<'_, T>, id: ChunkId, row: usize, table: &OutputRelocations) {
+    let target = &link.layout.chunks[table.target.index()];
+    let name = link.store.keep([b".rela", target.name].concat());
+    let flags = u64::from(elf::SHF_INFO_LINK) | target.flags & u64::from(elf::SHF_GROUP);
+    let kind = Kind::OutputRelocations(row as u32);
+    let mut section = SyntheticSection::new(kind, name, elf::SHT_RELA, flags, 8);
+    section.entsize = size_of::<crate::elf::Rela<T::E>>() as u64;
+    section.size = table.count() * section.entsize;
+    fill(link, id, section);
+}
+
+fn add_group<T: Target>(link: &mut Link<'_, T>, id: ChunkId, row: usize, group: &OutputGroup) {
+    let name = link.objects[group.file.index()].section_name(group.section as usize);
+    let mut section = SyntheticSection::new(Kind::OutputGroup(row as u32), name, elf::SHT_GROUP, 0, 4);
+    section.entsize = 4;
+    section.size = group.size();
+    fill(link, id, section);
+}
+
+/// Makes a chunk hold one new section of the linker.
+fn fill<'a, T: Target>(link: &mut Link<'a, T>, id: ChunkId, section: SyntheticSection<'a>) {
+    link.layout.chunks[id.index()] = Chunk {
+        name: section.name,
+        sh_type: section.sh_type,
+        flags: section.flags,
+        entsize: section.entsize,
+        align: section.align,
+        size: section.size,
+        ..Chunk::default()
+    };
+    let item = link.add_synthetic(section);
+    link.sections.chunk[item.index()] = id;
+    link.layout.chunks[id.index()].items.push(item);
+}
+
+/// Product rule 6: two `.sframe` inputs share an output section only where a script says so, and
+/// GNU ld dies on what comes of it.
+fn warn_of_shared_sframes<T: Target>(link: &Link<'_, T>) {
+    for (index, chunk) in link.layout.chunks.iter().enumerate() {
+        if chunk.sh_type != crate::sframe::SHT_GNU_SFRAME || chunk.items.len() < 2 {
+            continue;
+        }
+        let name = String::from_utf8_lossy(chunk.name);
+        let places = chunk.items.iter().take(2).map(|&item| link.describe_place(item, 0));
+        let mut diagnostic = Diagnostic::warning(
+            Code::SFrameNote,
+            format!("{} SFrame sections share output section {name}", chunk.items.len()),
+        )
+        .at(Location::Link)
+        .note("GNU ld cannot read a section of several SFrame blobs")
+        .help("leave .sframe out of the script, so that each stays a section of its own")
+        .ordered(u32::MAX, index as u32, 0);
+        for place in places {
+            diagnostic = diagnostic.note(format!("one comes from {place}"));
+        }
+        link.sink.report(diagnostic);
+    }
+}

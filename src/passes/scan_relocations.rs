@@ -1,0 +1,462 @@
+//! What the relocations of everything that is kept ask for.
+//!
+//! One parallel walk over the loaded sections: `NEEDS_*` bits of symbols, places for the dynamic
+//! linker, references that lead nowhere. Nothing is scanned a second time: later passes count and
+//! write from what is kept here. All problems are reported, a few for each section, so that
+//! one broken file does not hide the next.
+
+use crate::arch::relocation::NextRelocation;
+use crate::arch::{RelocInfo, Site, Target, What};
+use crate::cli::TextRelocations;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::Rela;
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::input::ObjectFile;
+use crate::link::{Link, is_alloc, state};
+use crate::relocs::decide::{Action, DynamicKind, Problem, decide, need};
+use crate::relocs::{DynRelocSite, Reference, Relocations, discarded, facts, large_fact, undefined};
+use crate::symbols::{Definition, flag};
+use rayon::prelude::*;
+
+/// How many problems of one section are told.
+const TOLD: u32 = 8;
+
+/// What the scan of one object gave.
+#[derive(Default)]
+pub struct Found {
+    /// Places for the dynamic linker.
+    pub sites: Vec<DynRelocSite>,
+    /// References to symbols that nothing defines.
+    pub undefined: Vec<Reference>,
+    /// References to symbols of discarded sections.
+    pub discarded: Vec<Reference>,
+    /// Bits of [`need`].
+    pub needs: u32,
+    /// The first dynamic relocation in a section that is not writable.
+    pub text_relocation: Option<Reference>,
+}
+
+/// What must be known before sections are looked at: which symbols are dead, which are undefined.
+pub fn prepare<T: Target>(link: &mut Link<'_, T>) {
+    mark_dead_symbols(link);
+    link.relocations = Relocations {
+        mode: crate::relocs::mode(link.config, T::IMAGE_BASE),
+        has_large: has_large_sections(link),
+        tls_module_slot: u32::MAX,
+        ..Relocations::default()
+    };
+    if !link.config.is_relocatable() {
+        undefined::mark(link);
+    }
+}
+
+/// Scans all objects. Under `-r` only references to discarded sections are looked for. Only reads
+/// the link (and sets bits of symbols), so that mergeable sections can be looked at beside it.
+pub fn run<T: Target>(link: &Link<'_, T>) -> Vec<Found> {
+    let relocatable = link.config.is_relocatable();
+    link.objects
+        .par_iter()
+        .map(|object| {
+            let mut found = Found::default();
+            for index in 1..object.headers.len() {
+                if is_scanned(link, object, index) {
+                    let section = object.section_id(index as u32);
+                    let relocations = object.relocations(index);
+                    match relocatable {
+                        true => find_discarded(link, object, section, relocations, &mut found),
+                        false => scan_relocation_list(link, section, relocations, &mut found),
+                    }
+                }
+            }
+            found
+        })
+        .collect()
+}
+
+/// Keeps what was found, and reports.
+pub fn finish<T: Target>(link: &mut Link<'_, T>, found: Vec<Found>) {
+    let mut undefined = Vec::with_capacity(found.len());
+    let mut text_relocation = None;
+    let relocations = &mut link.relocations;
+    for found in found {
+        relocations.sites.push(found.sites);
+        relocations.discarded.push(found.discarded);
+        relocations.needs |= found.needs;
+        text_relocation = text_relocation.or(found.text_relocation);
+        undefined.push(found.undefined);
+    }
+    relocations.text_relocations = text_relocation.is_some();
+    if let Some(first) = text_relocation {
+        report_text_relocations(link, first);
+    }
+    undefined::report(link, &undefined);
+    undefined::report_shared(link);
+    discarded::report(link);
+}
+
+/// Sections of the program whose bytes are written as they are. What was taken apart is scanned
+/// by the pass that keeps the parts.
+fn is_scanned<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+    let id = object.section_id(index as u32);
+    object.relocation_sections.get(index).is_some_and(|&table| table != 0)
+        && is_alloc(object.headers[index].sh_flags.get())
+        && link.sections.is_alive(id)
+        && !link.sections.is(id, state::ABSORBED)
+        && !link.sections.is(id, state::NOT_CONTENT)
+}
+
+/// Symbols of collected sections are as dead as those of discarded ones.
+fn mark_dead_symbols<T: Target>(link: &Link<'_, T>) {
+    link.objects.par_iter().for_each(|object| {
+        let is_dead = |index: u32| link.sections.is(object.section_id(index), state::COLLECTED);
+        if !(0..object.headers.len() as u32).any(is_dead) {
+            return;
+        }
+        for index in 1..object.symbols.len() as u32 {
+            let crate::input::object::SymbolPlace::Section(section) = object.symbol_place(index as usize)
+            else {
+                continue;
+            };
+            let id = object.symbol_id(index);
+            let own = index < object.first_global
+                || link.symbols.definition(id) == Definition::Object { file: object.id, symbol: index };
+            if own && is_dead(section) {
+                link.symbols.set(id, flag::DISCARDED);
+            }
+        }
+    });
+}
+
+fn has_large_sections<T: Target>(link: &Link<'_, T>) -> bool {
+    T::SHF_LARGE != 0
+        && link.objects.par_iter().any(|object| {
+            object.headers.iter().any(|header| {
+                let flags = header.sh_flags.get();
+                flags & T::SHF_LARGE != 0 && is_alloc(flags)
+            })
+        })
+}
+
+fn find_discarded<T: Target>(
+    link: &Link<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    section: SectionId,
+    relocations: &[Rela<T::E>],
+    found: &mut Found,
+) {
+    for relocation in relocations {
+        let symbol = object.symbol_id(relocation.symbol());
+        if relocation.symbol() != 0 && link.symbols.flags(symbol) & flag::DISCARDED != 0 {
+            found.discarded.push(Reference { section, offset: relocation.r_offset.get(), symbol });
+        }
+    }
+}
+
+/// Scans relocations of one section: all of them, or those of the records of an `.eh_frame` that
+/// are kept.
+pub fn scan_relocation_list<T: Target>(
+    link: &Link<'_, T>,
+    section: SectionId,
+    relocations: &[Rela<T::E>],
+    found: &mut Found,
+) {
+    let Some((object, index)) = link.locate(section) else { return };
+    let header = &object.headers[index as usize];
+    let flags = header.sh_flags.get();
+    let mut scan = Scan {
+        link,
+        object,
+        section,
+        bytes: object.section_bytes(index as usize).unwrap_or_default(),
+        writable: flags & u64::from(elf::SHF_WRITE) != 0,
+        code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
+        told: 0,
+        found,
+    };
+    let mut position = 0;
+    while let Some(relocation) = relocations.get(position) {
+        let next = relocations.get(position + 1);
+        position += 1 + usize::from(scan.one(relocation, next));
+    }
+}
+
+struct Scan<'s, 'a, T: Target> {
+    link: &'s Link<'a, T>,
+    object: &'s ObjectFile<'a, T::E>,
+    section: SectionId,
+    bytes: &'a [u8],
+    writable: bool,
+    code: bool,
+    told: u32,
+    found: &'s mut Found,
+}
+
+impl<T: Target> Scan<'_, '_, T> {
+    /// Scans one relocation; whether it takes the next one with it.
+    #[inline]
+    fn one(&mut self, relocation: &Rela<T::E>, next: Option<&Rela<T::E>>) -> bool {
+        let Some(info) = T::reloc_info(relocation.kind()) else {
+            self.unknown(relocation);
+            return false;
+        };
+        if info.what == What::Nothing {
+            return false;
+        }
+        let offset = relocation.r_offset.get();
+        let end = offset.checked_add(info.size.into());
+        if end.is_none_or(|end| end > self.bytes.len() as u64) {
+            self.outside(info, relocation);
+            return false;
+        }
+        let index = relocation.symbol();
+        if index as usize >= self.object.symbols.len() && index != 0 {
+            self.no_symbol(info, relocation);
+            return false;
+        }
+        let symbol = self.object.symbol_id(index);
+        let mut facts = facts(self.link, index, symbol);
+        let reference = Reference { section: self.section, offset, symbol };
+        if facts & (flag::DISCARDED | flag::UNDEFINED) != 0 {
+            if facts & flag::DISCARDED != 0 {
+                self.found.discarded.push(reference);
+                return false;
+            }
+            self.found.undefined.push(reference);
+        }
+        if info.what == What::GotSlot {
+            facts |= large_fact(self.link, symbol);
+        }
+        let site = Site {
+            facts,
+            bytes: self.bytes,
+            offset: offset as usize,
+            addend: relocation.r_addend.get(),
+            writable: self.writable,
+            code: self.code,
+            next: next.map(|next| NextRelocation { kind: next.kind(), offset: next.r_offset.get() }),
+        };
+        if info.what.is_tls() != (facts & flag::TLS != 0) {
+            self.check_thread_locality(info, &reference, index);
+        }
+        let action = decide(info, &site, &self.link.relocations.mode);
+        self.take(info, &action, &reference, site.addend);
+        action.takes_next
+    }
+
+    #[inline]
+    fn take(&mut self, info: &RelocInfo<T>, action: &Action<T>, reference: &Reference, addend: i64) {
+        let needs = action.needs & flag::NEEDS;
+        if needs != 0 {
+            self.link.symbols.set(reference.symbol, needs);
+            if needs & (flag::NEEDS_COPY | flag::NEEDS_CANONICAL_PLT) != 0 {
+                self.check_preemption(info, reference);
+            }
+        }
+        self.found.needs |= action.needs & need::OF_LINK;
+        if let Some(kind) = action.dynamic {
+            self.dynamic(info, kind, reference, addend);
+        }
+        if let Some(problem) = action.problem {
+            self.problem(info, problem, reference);
+        }
+    }
+
+    fn dynamic(&mut self, info: &RelocInfo<T>, kind: DynamicKind, reference: &Reference, addend: i64) {
+        let &Reference { section, offset, symbol } = reference;
+        self.found.sites.push(DynRelocSite { section, offset, symbol, addend, kind });
+        if self.writable {
+            return;
+        }
+        self.found.text_relocation.get_or_insert(*reference);
+        if self.link.config.relocations.text == TextRelocations::Error {
+            let message = format!(
+                "{} against {} needs a dynamic relocation, but the section is read-only",
+                info.name,
+                self.link.symbol_text(symbol)
+            );
+            self.tell(
+                reference.offset,
+                Diagnostic::error(Code::TextRelocation, message)
+                    .help("recompile with -fPIC")
+                    .help("-z notext allows it: the dynamic linker then makes the section writable"),
+            );
+        }
+    }
+
+    fn tell(&mut self, offset: u64, diagnostic: Diagnostic) {
+        self.told += 1;
+        if self.told > TOLD {
+            return;
+        }
+        let index = self.section.0 - self.object.first_section;
+        let location = Location::Section {
+            file: self.object.name.to_string(),
+            section: self.object.section_name_lossy(index as usize),
+            offset,
+        };
+        self.link
+            .sink
+            .report_recoverable(diagnostic.at(location).ordered(self.object.id.0, index, offset));
+    }
+
+    #[cold]
+    fn unknown(&mut self, relocation: &Rela<T::E>) {
+        let message = format!(
+            "unknown relocation type {} against {}",
+            relocation.kind(),
+            self.link.symbol_text(self.object.symbol_id(relocation.symbol()))
+        );
+        self.tell(relocation.r_offset.get(), Diagnostic::error(Code::UnknownRelocation, message));
+    }
+
+    #[cold]
+    fn outside(&mut self, info: &RelocInfo<T>, relocation: &Rela<T::E>) {
+        let message = format!(
+            "{} reaches past the end of the section, which has {:#x} bytes in the file",
+            info.name,
+            self.bytes.len()
+        );
+        self.tell(relocation.r_offset.get(), Diagnostic::error(Code::MalformedInput, message));
+    }
+
+    #[cold]
+    fn no_symbol(&mut self, info: &RelocInfo<T>, relocation: &Rela<T::E>) {
+        let message = format!(
+            "{} refers to symbol {}, but the file has {} symbols",
+            info.name,
+            relocation.symbol(),
+            self.object.symbols.len()
+        );
+        self.tell(relocation.r_offset.get(), Diagnostic::error(Code::MalformedInput, message));
+    }
+
+    /// Section symbols and names that the linker defines have no type of their own.
+    #[cold]
+    fn check_thread_locality(&mut self, info: &RelocInfo<T>, reference: &Reference, index: u32) {
+        let symbol = reference.symbol;
+        let kind = match self.link.symbols.definition(symbol) {
+            Definition::Object { file, symbol } => {
+                self.link.objects[file.index()].symbols[symbol as usize].kind()
+            }
+            Definition::Shared { library, symbol } => {
+                self.link.shared[library.index()].symbols[symbol as usize].kind()
+            }
+            _ if index != 0 && !self.link.symbols.is_global(symbol) => {
+                self.object.symbols.get(index as usize).map_or(elf::STT_NOTYPE, |symbol| symbol.kind())
+            }
+            _ => return,
+        };
+        let harmless = matches!(kind, elf::STT_SECTION | elf::STT_NOTYPE)
+            || matches!(info.what, What::Size | What::TlsLd | What::GotBase);
+        if harmless {
+            return;
+        }
+        let message = if info.what.is_tls() {
+            format!("{} against {}, which is not thread-local", info.name, self.link.symbol_text(symbol))
+        } else {
+            format!(
+                "{} against thread-local {}: an address of it exists only at run time",
+                info.name,
+                self.link.symbol_text(symbol)
+            )
+        };
+        self.tell(
+            reference.offset,
+            Diagnostic::error(Code::SymbolMismatch, message)
+                .help("declare it alike (thread_local, __thread) wherever it is used"),
+        );
+    }
+
+    /// A library that protects its symbol goes on using its own.
+    fn check_preemption(&mut self, info: &RelocInfo<T>, reference: &Reference) {
+        let link = self.link;
+        let Definition::Shared { library, symbol } = link.symbols.definition(reference.symbol) else {
+            return;
+        };
+        let library = &link.shared[library.index()];
+        let definition = &library.symbols[symbol as usize];
+        let copy = link.symbols.flags(reference.symbol) & flag::FUNCTION == 0;
+        let name = link.symbol_text(reference.symbol);
+        let refused = |why: String| {
+            Diagnostic::error(Code::RelocationNotAllowed, why)
+                .note(format!("defined in {}", library.name))
+                .help("recompile with -fPIC (or -fPIE)")
+        };
+        if definition.visibility() == elf::STV_PROTECTED {
+            let what = if copy { "a copy of its data" } else { "an address of its own" };
+            let message = format!(
+                "{} against protected symbol {name} would need {what} in this output, which its library would not use",
+                info.name
+            );
+            self.tell(reference.offset, refused(message));
+        } else if copy && definition.st_size.get() == 0 {
+            let message = format!("{} against {name}: no copy can be made, its size is 0", info.name);
+            self.tell(reference.offset, refused(message));
+        }
+    }
+
+    #[cold]
+    fn problem(&mut self, info: &RelocInfo<T>, problem: Problem, reference: &Reference) {
+        let mode = &self.link.relocations.mode;
+        let output = match (mode.shared, mode.position_independent) {
+            (true, _) => "a shared library",
+            (false, true) => "a position-independent executable",
+            (false, false) => "an executable",
+        };
+        let option = if mode.shared { "-fPIC" } else { "-fPIE" };
+        let relocation = info.name;
+        let symbol = self.link.symbol_text(reference.symbol);
+        let (message, help) = match problem {
+            Problem::NeedsPic => (
+                format!("relocation {relocation} cannot be used against {symbol} in {output}"),
+                format!("recompile with {option}"),
+            ),
+            Problem::AbsoluteDistance => (
+                format!(
+                    "relocation {relocation} cannot be used against absolute symbol {symbol} in {output}: \
+                     the distance depends on the load address"
+                ),
+                "use an absolute relocation, or define the symbol in a section".into(),
+            ),
+            Problem::NeedsTlsModel => (
+                format!("relocation {relocation} against {symbol} cannot be used in {output}"),
+                format!("recompile with {option}, without -ftls-model=local-exec"),
+            ),
+            Problem::CopyForbidden => (
+                format!(
+                    "relocation {relocation} against {symbol} needs a copy relocation, which -z nocopyreloc \
+                     forbids"
+                ),
+                format!("recompile with {option}"),
+            ),
+            Problem::UnexpectedInstruction => (
+                format!(
+                    "relocation {relocation} against {symbol} is on an instruction that its ABI does not allow"
+                ),
+                "the linker rewrites only the sequences of the psABI; recompile, or mend the assembly".into(),
+            ),
+        };
+        self.tell(reference.offset, Diagnostic::error(Code::RelocationNotAllowed, message).help(help));
+    }
+}
+
+fn report_text_relocations<T: Target>(link: &Link<'_, T>, first: Reference) {
+    let wanted = match link.config.relocations.text {
+        TextRelocations::Warn => true,
+        TextRelocations::Allow => link.config.diagnostics.textrel,
+        TextRelocations::Error => false,
+    };
+    if !wanted {
+        return;
+    }
+    let place = link.describe_place(first.section, first.offset);
+    link.sink.report(
+        Diagnostic::warning(
+            Code::TextRelocation,
+            "the output has dynamic relocations in read-only sections (DT_TEXTREL)",
+        )
+        .note(format!("the first is {place} against {}", link.symbol_text(first.symbol)))
+        .help("recompile with -fPIC; -z text makes this an error, -z notext allows it"),
+    );
+}

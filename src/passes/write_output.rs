@@ -1,0 +1,170 @@
+//! The bytes of the output: every section copied, relocated and in its place.
+//!
+//! The file is cut into disjoint slices, one for each output section, those into slices for the
+//! sections they hold; any thread may fill any slice. A section is copied and relocated in one go,
+//! while its bytes are in the processor's cache.
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, SectionId};
+use crate::layout::Chunk;
+use crate::link::{Link, state};
+use crate::synth::{self, Kind};
+use crate::{relocs, sframe};
+use rayon::prelude::*;
+
+/// Fills the whole file but for what depends on its own contents (build-id).
+pub fn run<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
+    let mut slices = slices(link, file);
+    write_symbol_tables(link, &mut slices);
+    slices.into_par_iter().for_each(|(id, out)| write_chunk(link, id, out));
+    crate::output::headers::write(link, file);
+}
+
+type Slice<'f> = (ChunkId, &'f mut [u8]);
+
+/// The parts of the file that belong to output sections.
+fn slices<'f, T: Target>(link: &Link<'_, T>, file: &'f mut [u8]) -> Vec<Slice<'f>> {
+    let chunks = &link.layout.chunks;
+    let mut order: Vec<usize> = (0..chunks.len()).filter(|&index| chunks[index].file_size() > 0).collect();
+    order.sort_by_key(|&index| chunks[index].file_offset);
+    let (mut rest, mut position) = (file, 0u64);
+    let mut slices = Vec::with_capacity(order.len());
+    for index in order {
+        let chunk = &chunks[index];
+        let gap = chunk.file_offset.checked_sub(position);
+        let parts = gap.and_then(|gap| {
+            let tail = std::mem::take(&mut rest).split_at_mut_checked(gap as usize)?.1;
+            tail.split_at_mut_checked(chunk.file_size() as usize)
+        });
+        let Some((slice, tail)) = parts else {
+            link.sink.report(Diagnostic::error(
+                Code::Internal,
+                format!(
+                    "output section {} at file offset {:#x} overlaps the one before it or the end of the file",
+                    String::from_utf8_lossy(chunk.name),
+                    chunk.file_offset
+                ),
+            ));
+            return Vec::new();
+        };
+        rest = tail;
+        position = chunk.file_offset + chunk.file_size();
+        slices.push((ChunkId::from_index(index), slice));
+    }
+    slices
+}
+
+/// The symbol table and its strings are written together.
+fn write_symbol_tables<T: Target>(link: &Link<'_, T>, slices: &mut Vec<Slice<'_>>) {
+    let mut take = |kind: Kind| -> &mut [u8] {
+        let Some(chunk) = link.chunk_of(kind) else { return &mut [] };
+        match slices.iter().position(|(id, _)| *id == chunk) {
+            Some(index) => slices.swap_remove(index).1,
+            None => &mut [],
+        }
+    };
+    let symbols = take(Kind::SymTab);
+    let extended = take(Kind::SymTabShndx);
+    let strings = take(Kind::StrTab);
+    synth::symtab::write(link, symbols, strings, extended);
+}
+
+/// Fills one output section.
+pub fn write_chunk<T: Target>(link: &Link<'_, T>, id: ChunkId, out: &mut [u8]) {
+    if let Some(packed) = link.compressed.get(&id) {
+        out.copy_from_slice(packed);
+        return;
+    }
+    let chunk = &link.layout.chunks[id.index()];
+    write_items(link, chunk, &chunk.items, 0, out);
+    for data in &chunk.data {
+        if let Some(place) = out.get_mut(data.offset as usize..).and_then(|rest| rest.get_mut(..data.bytes.len())) {
+            place.copy_from_slice(&data.bytes);
+        }
+    }
+}
+
+/// Below this many items and bytes, a slice is one thread's work.
+const MIN_ITEMS: usize = 32;
+const MIN_BYTES: usize = 256 << 10;
+
+/// Fills `out`, which starts at offset `base` of the chunk, with `items` and what is between them.
+fn write_items<T: Target>(link: &Link<'_, T>, chunk: &Chunk<'_>, items: &[SectionId], base: u64, out: &mut [u8]) {
+    if items.len() >= 2 && (items.len() > MIN_ITEMS || out.len() > MIN_BYTES) {
+        let middle = items.len() / 2;
+        let split = link.sections.offset[items[middle].index()];
+        if let Some((left, right)) = split
+            .checked_sub(base)
+            .and_then(|at| out.split_at_mut_checked(at as usize))
+        {
+            rayon::join(
+                || write_items(link, chunk, &items[..middle], base, left),
+                || write_items(link, chunk, &items[middle..], split, right),
+            );
+            return;
+        }
+    }
+    let mut position = base;
+    for &item in items {
+        let start = link.sections.offset[item.index()];
+        let size = link.section_size(item);
+        fill_gap(link, chunk, position, slice_of(out, base, position, start.saturating_sub(position)));
+        write_section(link, item, slice_of(out, base, start, size));
+        position = start + size;
+    }
+    let end = base + out.len() as u64;
+    fill_gap(link, chunk, position, slice_of(out, base, position, end.saturating_sub(position)));
+}
+
+/// Bytes `start..start + size` of the chunk, as far as they lie in `out`.
+fn slice_of(out: &mut [u8], base: u64, start: u64, size: u64) -> &mut [u8] {
+    let from = (start - base).min(out.len() as u64) as usize;
+    let to = (start - base).saturating_add(size).min(out.len() as u64) as usize;
+    &mut out[from..to]
+}
+
+/// Fills what lies between sections: with what the script says, else with instructions that do
+/// nothing between code and zeros between data.
+fn fill_gap<T: Target>(link: &Link<'_, T>, chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
+    if out.is_empty() {
+        return;
+    }
+    let mut position = offset;
+    let end = offset + out.len() as u64;
+    while position < end {
+        let next = chunk.fills.partition_point(|fill| fill.offset <= position);
+        let stop = chunk.fills.get(next).map_or(end, |fill| fill.offset.min(end));
+        let pattern = match next.checked_sub(1).map(|index| &chunk.fills[index].pattern[..]) {
+            Some(pattern) if !pattern.is_empty() => pattern,
+            _ if chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0 && !link.config.is_relocatable() => T::CODE_FILL,
+            _ => &[],
+        };
+        if !pattern.is_empty() {
+            let part = &mut out[(position - offset) as usize..(stop - offset) as usize];
+            for (index, byte) in part.iter_mut().enumerate() {
+                *byte = pattern[index % pattern.len()];
+            }
+        }
+        position = stop;
+    }
+}
+
+fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
+    let Some((object, index)) = link.locate(id) else {
+        return synth::write(link, id, out);
+    };
+    if object.headers[index as usize].sh_type.get() == elf::SHT_NOBITS || link.sections.is(id, state::ABSORBED) {
+        return;
+    }
+    if sframe::is_input(object, index as usize) {
+        return sframe::concat::write_section(link, id, out);
+    }
+    let contents = link.section_contents(id);
+    let size = contents.len().min(out.len());
+    out[..size].copy_from_slice(&contents[..size]);
+    if !link.config.is_relocatable() {
+        relocs::apply::apply_section(link, id, out);
+    }
+}

@@ -1,0 +1,208 @@
+//! The passes of a link, in their order. This file is the map of the linker.
+//!
+//! Final and relocatable links take the same way; the mode is a value that passes ask. Lines
+//! marked *frozen* say what no later pass may change.
+
+use crate::arch::{ForTarget, Target};
+use crate::cli::{Config, InputSpec};
+use crate::diag::{Aborted, Diagnostic, Sink};
+use crate::input::{InputSource, InputStore};
+use crate::link::Link;
+use crate::output::file::OutputFile;
+use crate::passes::open_inputs::Opened;
+use crate::passes::*;
+use crate::script::Sources;
+use crate::timing::Timings;
+use crate::{arch, output, relocs};
+
+/// What came of a link.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Everything that was reported, in a fixed order.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Whether the output was made.
+    pub succeeded: bool,
+    /// Texts that were asked for on standard output (`--print-map`, `--stats`, …), in order.
+    pub printed: String,
+    /// `--time-report`.
+    pub timings: Timings,
+}
+
+/// Links. Re-entrant: it reads files through `source` only, writes the output (and the reports
+/// that go to files) and nothing else, and ends by returning. `earlier` are the diagnostics of
+/// parsing the command line; they are judged by its policy and come first.
+pub fn link(
+    config: &Config,
+    inputs: &[InputSpec],
+    source: &dyn InputSource,
+    earlier: Vec<Diagnostic>,
+) -> Outcome {
+    let sink = Sink::new(config.diagnostics.policy());
+    earlier.into_iter().for_each(|diagnostic| sink.report(diagnostic));
+    let mut progress = Progress::default();
+    let threads = config.threads.map_or(0, |threads| threads.get());
+    let succeeded = match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+        Ok(pool) => pool.install(|| run_all(config, inputs, source, &sink, &mut progress)).is_ok(),
+        Err(error) => {
+            sink.report(Diagnostic::error(
+                crate::diag::Code::Internal,
+                format!("cannot start threads: {error}"),
+            ));
+            false
+        }
+    };
+    Outcome {
+        diagnostics: sink.into_sorted(),
+        succeeded,
+        printed: progress.printed,
+        timings: progress.timings,
+    }
+}
+
+/// What accumulates beside the link itself.
+#[derive(Default)]
+pub(crate) struct Progress {
+    pub(crate) printed: String,
+    pub(crate) timings: Timings,
+}
+
+fn run_all(
+    config: &Config,
+    inputs: &[InputSpec],
+    source: &dyn InputSource,
+    sink: &Sink,
+    progress: &mut Progress,
+) -> Result<(), Aborted> {
+    let store = InputStore::default();
+    let mut sources = Sources::new();
+    let opened = open_inputs::run(config, inputs, source, &store, &mut sources, sink);
+    progress.timings.pass("open inputs");
+    sink.checkpoint()?;
+    let machine = opened.machine.unwrap_or(crate::cli::Machine::X86_64);
+    let job = Job { config, source, sink, store: &store, opened, sources, progress };
+    match arch::dispatch(machine, job) {
+        Ok(outcome) => outcome,
+        Err(diagnostic) => {
+            sink.report(diagnostic);
+            Err(Aborted)
+        }
+    }
+}
+
+/// A link whose inputs are open, so that its machine is known.
+struct Job<'a, 'p> {
+    config: &'a Config,
+    source: &'a dyn InputSource,
+    sink: &'a Sink,
+    store: &'a InputStore,
+    opened: Opened<'a>,
+    sources: Sources,
+    progress: &'p mut Progress,
+}
+
+impl ForTarget for Job<'_, '_> {
+    type Output = Result<(), Aborted>;
+
+    fn run<T: Target>(self, _: T) -> Self::Output {
+        run::<T>(self)
+    }
+}
+
+/// All passes, for one machine.
+fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
+    let Job { config, source, sink, store, mut opened, sources, progress } = job;
+    let mut link = Link::<T>::new(config, sink, store);
+
+    // ---- symbols ------------------------------------------------------------------------------
+    read_scripts::run(&mut link, std::mem::take(&mut opened.scripts), sources, source);
+    sink.checkpoint()?;
+    let mut parsed = parse_inputs::run::<T>(config, &opened.files, store, sink);
+    let assigned = define_linker_symbols::intern_names(&mut link, &mut parsed);
+    progress.timings.pass("parse inputs");
+    let extracted = extract_members::run::<T>(
+        &parsed.files,
+        &opened.steps,
+        parsed.names.len(),
+        &assigned.wanted,
+        &assigned.defined,
+    );
+    index_objects::run(&mut link, parsed, &extracted);
+    sink.checkpoint()?;
+    progress.timings.pass("extract members");
+    // frozen: the files that take part.
+    select_comdats::run(&mut link);
+    sink.checkpoint()?;
+    progress.timings.pass("select groups");
+    select_definitions::run(&mut link);
+    bind_versions::run(&mut link);
+    define_linker_symbols::find_identifier_sections(&mut link);
+    define_linker_symbols::run(&mut link, &assigned.symbols);
+    assign_versions::run(&mut link);
+    sink.checkpoint()?;
+    progress.timings.pass("select definitions");
+    // frozen: definitions.
+
+    // ---- sections -----------------------------------------------------------------------------
+    split_eh_frames::run(&mut link);
+    create_synthetics::run(&mut link);
+    match_script::run(&mut link);
+    sink.checkpoint()?;
+    // frozen: the rule of each section; the linker's own take part in it.
+    settle_symbols::run(&link);
+    progress.timings.pass("match script");
+    collect_garbage::run(&mut link);
+    progress.timings.pass("collect garbage");
+    // frozen: liveness.
+    keep_eh_frames::run(&mut link);
+    scan_relocations::prepare(&mut link);
+    let (found, merged) = {
+        let link = &link;
+        rayon::join(|| scan_relocations::run(link), || merge_strings::run(link))
+    };
+    merge_strings::place(&mut link, merged);
+    scan_relocations::finish(&mut link, found);
+    sink.checkpoint()?;
+    progress.timings.pass("scan relocations, merge strings");
+    build_synthetics::run(&mut link);
+    create_relocatable::run(&mut link);
+    sink.checkpoint()?;
+    progress.timings.pass("build synthetic sections");
+    // frozen: the sections of the output.
+
+    // ---- addresses ----------------------------------------------------------------------------
+    lay_out::run(&mut link);
+    sink.checkpoint()?;
+    progress.timings.pass("lay out");
+    // frozen: addresses.
+    relocs::address::settle(&mut link);
+    compute_values::run(&mut link);
+    compress_debug::run(&mut link);
+    sink.checkpoint()?;
+    progress.timings.pass("compute values");
+
+    // ---- bytes --------------------------------------------------------------------------------
+    write(&mut link, progress)?;
+    Ok(())
+}
+
+/// Makes the file. Nothing is in its place before everything has succeeded.
+fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(), Aborted> {
+    let cannot_write = |error: std::io::Error| {
+        link.sink.report(Diagnostic::error(
+            crate::diag::Code::CannotWrite,
+            format!("cannot write {}: {error}", link.config.output.display()),
+        ));
+        Aborted
+    };
+    let executable = !link.config.is_relocatable();
+    let mut file = OutputFile::create(&link.config.output, link.layout.file_size, executable)
+        .map_err(cannot_write)?;
+    write_output::run(link, file.bytes());
+    link.sink.checkpoint()?;
+    progress.timings.pass("write output");
+    output::build_id::write(link, file.bytes());
+    progress.timings.pass("build id");
+    file.commit().map_err(cannot_write)?;
+    progress.timings.pass("commit");
+    Ok(())
+}

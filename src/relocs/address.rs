@@ -1,0 +1,168 @@
+//! The addresses that relocations are computed from.
+
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::ids::{SectionId, SymbolId};
+use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
+use crate::link::{Link, LinkerSymbolOrigin, Reserved, state};
+use crate::symbols::Definition;
+use crate::synth::{DynamicRow, Kind, section_id};
+
+/// Addresses of the tables, and of the TLS segment. 0 for what the output does not have.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Addresses {
+    /// `.got`.
+    pub got: u64,
+    /// `.got.plt`.
+    pub got_plt: u64,
+    /// What `_GLOBAL_OFFSET_TABLE_` is and GOT-relative offsets count from.
+    pub got_base: u64,
+    /// `.plt`.
+    pub plt: u64,
+    /// `.plt.got`.
+    pub plt_got: u64,
+    /// `.plt.sec`.
+    pub plt_sec: u64,
+    /// Copies of libraries' data.
+    pub copy_data: u64,
+    /// Copies of libraries' read-only data.
+    pub copy_relro: u64,
+    /// Start of the TLS segment.
+    pub tls_start: u64,
+    /// The thread pointer, as an address in the initialisation image.
+    pub thread_pointer: u64,
+}
+
+/// Address of the first synthetic section of a kind; 0 if it is not in the output.
+pub fn of_synthetic<T: Target>(link: &Link<'_, T>, kind: Kind) -> u64 {
+    match link.synthetics.find(kind) {
+        Some(row) => link.section_address(section_id(link.sections.first_internal, row)),
+        None => 0,
+    }
+}
+
+/// Looks the tables up. Called when addresses are final, before symbol values are filled in.
+pub fn settle<T: Target>(link: &mut Link<'_, T>) {
+    let (got, got_plt) = (of_synthetic(link, Kind::Got), of_synthetic(link, Kind::GotPlt));
+    let (tls_start, tls_size, tls_align) = tls_segment(link);
+    link.relocations.addresses = Addresses {
+        got,
+        got_plt,
+        got_base: if T::GOT_SYMBOL_IN_GOT_PLT { got_plt } else { got },
+        plt: of_synthetic(link, Kind::Plt),
+        plt_got: of_synthetic(link, Kind::PltGot),
+        plt_sec: of_synthetic(link, Kind::PltSec),
+        copy_data: of_synthetic(link, Kind::CopyData),
+        copy_relro: of_synthetic(link, Kind::CopyRelro),
+        tls_start,
+        thread_pointer: T::thread_pointer(tls_start, tls_size, tls_align),
+    };
+}
+
+/// Start, size in memory and alignment of the TLS segment.
+fn tls_segment<T: Target>(link: &Link<'_, T>) -> (u64, u64, u64) {
+    let chunks = link.layout.chunks.iter().filter(|chunk| chunk.flags & u64::from(elf::SHF_TLS) != 0);
+    let (mut start, mut end, mut align) = (u64::MAX, 0, 1);
+    for chunk in chunks {
+        start = start.min(chunk.address);
+        end = end.max(chunk.address.wrapping_add(chunk.size));
+        align = align.max(chunk.align);
+    }
+    if start > end { (0, 0, 1) } else { (start, end - start, align) }
+}
+
+/// Row of a symbol in the tables for the dynamic linker.
+#[inline]
+pub fn row<'l, T: Target>(link: &'l Link<'_, T>, id: SymbolId) -> Option<&'l DynamicRow> {
+    let row = *link.symbols.rows.get(id.index())?;
+    link.synthetics.rows.get(row as usize)
+}
+
+/// Value of a symbol; 0 before values are known.
+#[inline]
+pub fn value<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
+    link.symbols.values.get(id.index()).copied().unwrap_or(0)
+}
+
+/// `S + A` for symbol `index` of an object. The one place where an addend may choose among the
+/// pieces of a section that was taken apart.
+#[inline]
+pub fn target<T: Target>(
+    link: &Link<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    index: u32,
+    id: SymbolId,
+    addend: i64,
+) -> u64 {
+    if index < object.first_global
+        && let Some(symbol) = object.symbols.get(index as usize)
+        && symbol.kind() == elf::STT_SECTION
+        && let SymbolPlace::Section(section) = object.symbol_place(index as usize)
+    {
+        let section = object.section_id(section);
+        if link.sections.is(section, state::ABSORBED) {
+            return in_absorbed(link, section, symbol.st_value.get().wrapping_add_signed(addend));
+        }
+    }
+    if index == 0 {
+        return addend as u64;
+    }
+    value(link, id).wrapping_add_signed(addend)
+}
+
+/// Address of what was at `offset` of a section that was taken apart.
+pub fn in_absorbed<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> u64 {
+    link.section_address(section).wrapping_add(offset)
+}
+
+/// Address of a place of an input section in the output.
+#[inline]
+pub fn place<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> u64 {
+    if link.sections.is(section, state::ABSORBED) {
+        return in_absorbed(link, section, offset);
+    }
+    link.section_address(section).wrapping_add(offset)
+}
+
+/// Whether the symbol is `_TLS_MODULE_BASE_` of an executable. It then stands for the thread
+/// pointer: code adds local exec offsets to it.
+pub fn is_executable_tls_base<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+    let Definition::Linker(row) = link.symbols.definition(id) else { return false };
+    !link.relocations.mode.shared
+        && link
+            .linker_symbols
+            .get(row as usize)
+            .is_some_and(|symbol| symbol.origin == LinkerSymbolOrigin::Reserved(Reserved::TlsModuleBase))
+}
+
+/// `S + A - TP` where `target` is `S + A`.
+pub fn from_thread_pointer<T: Target>(link: &Link<'_, T>, id: SymbolId, target: u64, addend: i64) -> i64 {
+    if is_executable_tls_base(link, id) {
+        return addend;
+    }
+    target.wrapping_sub(link.relocations.addresses.thread_pointer) as i64
+}
+
+/// Size of a symbol's definition in bytes; 0 if nothing says it.
+pub fn symbol_size<T: Target>(
+    link: &Link<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    index: u32,
+    id: SymbolId,
+) -> u64 {
+    if let Some(block) = link.common_block(id) {
+        return block.size;
+    }
+    let symbol = match link.symbols.definition(id) {
+        Definition::Object { file, symbol } => {
+            link.objects.get(file.index()).and_then(|object| object.symbols.get(symbol as usize))
+        }
+        Definition::Shared { library, symbol } => {
+            link.shared.get(library.index()).and_then(|library| library.symbols.get(symbol as usize))
+        }
+        _ if link.symbols.is_global(id) => None,
+        _ => object.symbols.get(index as usize),
+    };
+    symbol.map_or(0, |symbol| symbol.st_size.get())
+}

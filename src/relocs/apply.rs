@@ -1,0 +1,371 @@
+//! Writes relocated values into sections of the output.
+//!
+//! The hot loop: one table look-up, one decision, one value, one store for each relocation; no
+//! allocation, no lock, no call through a pointer. Only what goes wrong is slow.
+
+use super::address::{self, from_thread_pointer, symbol_size};
+use super::decide::{Action, DynamicKind, decide};
+use super::{facts, large_fact};
+use crate::arch::relocation::NextRelocation;
+use crate::arch::{From, RelocInfo, Site, Target, What};
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::Rela;
+use crate::elf::consts as elf;
+use crate::ids::{SectionId, SymbolId};
+use crate::input::ObjectFile;
+use crate::link::{Link, is_alloc};
+use crate::symbols::flag;
+use crate::synth::plt;
+
+/// How many problems of one section are told.
+const TOLD: u32 = 8;
+
+/// Applies the relocations of a section of an object. `out` holds a copy of its bytes
+/// (decompressed, if they were compressed) and gets the relocated ones.
+pub fn apply_section<T: Target>(link: &Link<'_, T>, section: SectionId, out: &mut [u8]) {
+    let Some((object, index)) = link.locate(section) else { return };
+    let relocations = object.relocations(index as usize);
+    if !relocations.is_empty() {
+        apply_list(link, section, relocations, 0, link.section_address(section), out);
+    }
+}
+
+/// Applies some of a section's relocations to a part of it: `out` begins at `start` in the input
+/// section and at `address` in the program. For records that were moved out of their section.
+pub fn apply_list<T: Target>(
+    link: &Link<'_, T>,
+    section: SectionId,
+    relocations: &[Rela<T::E>],
+    start: u64,
+    address: u64,
+    out: &mut [u8],
+) {
+    let Some((object, index)) = link.locate(section) else { return };
+    let header = &object.headers[index as usize];
+    let flags = header.sh_flags.get();
+    let mut apply = Apply { link, object, section, index, start, address, out, told: 0 };
+    if !is_alloc(flags) {
+        let tombstone = Tombstone::of_section(link, object.section_name(index as usize));
+        for relocation in relocations {
+            apply.not_loaded(relocation, tombstone);
+        }
+        return;
+    }
+    let frame = Frame {
+        bytes: object.section_bytes(index as usize).unwrap_or_default(),
+        writable: flags & u64::from(elf::SHF_WRITE) != 0,
+        code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
+        dead: crate::sframe::is_input(object, index as usize),
+        in_place: link.config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC)
+            || link.config.relocations.pack_relative,
+    };
+    let mut position = 0;
+    while let Some(relocation) = relocations.get(position) {
+        let next = relocations.get(position + 1);
+        position += 1 + usize::from(apply.loaded(&frame, relocation, next));
+    }
+}
+
+/// What is the same for all relocations of a loaded section.
+struct Frame<'b> {
+    /// Input bytes: decisions are made from them, as in the scan.
+    bytes: &'b [u8],
+    writable: bool,
+    code: bool,
+    /// Dead fields become 0 whatever their addend: the SFrame pass makes dead rows of them.
+    dead: bool,
+    /// Places of relative relocations hold the address too.
+    in_place: bool,
+}
+
+struct Apply<'s, 'a, T: Target> {
+    link: &'s Link<'a, T>,
+    object: &'s ObjectFile<'a, T::E>,
+    section: SectionId,
+    index: u32,
+    start: u64,
+    address: u64,
+    out: &'s mut [u8],
+    told: u32,
+}
+
+/// What a field that refers to something dead gets in a section that is not loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tombstone {
+    /// This value.
+    Value(u64),
+    /// The addend, as if the symbol were 0.
+    Addend,
+}
+
+impl Tombstone {
+    /// The value for a section of this name. 0 ends a list in `.debug_loc` and `.debug_ranges`,
+    /// so those get 1; `.debug_names` must not name unit 0.
+    pub fn of_section<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Self {
+        for (pattern, value) in link.config.strip.dead_relocations.iter().rev() {
+            if crate::script::glob::matches(pattern, name) {
+                return Tombstone::Value(*value);
+            }
+        }
+        Self::of_name(name)
+    }
+
+    fn of_name(name: &[u8]) -> Self {
+        match name {
+            b".debug_loc" | b".debug_ranges" => Tombstone::Value(1),
+            b".debug_names" => Tombstone::Value(u64::MAX),
+            name if name.starts_with(b".debug_") => Tombstone::Value(0),
+            _ => Tombstone::Addend,
+        }
+    }
+}
+
+impl<T: Target> Apply<'_, '_, T> {
+    /// Applies one relocation of a loaded section; whether the next one is done with it. What is
+    /// malformed was reported by the scan.
+    #[inline]
+    fn loaded(&mut self, frame: &Frame<'_>, relocation: &Rela<T::E>, next: Option<&Rela<T::E>>) -> bool {
+        let Some(info) = T::reloc_info(relocation.kind()) else { return false };
+        let offset = relocation.r_offset.get();
+        let end = offset.checked_add(info.size.into());
+        if info.what == What::Nothing || end.is_none_or(|end| end > frame.bytes.len() as u64) {
+            return false;
+        }
+        let Some(at) = offset.checked_sub(self.start).filter(|&at| at <= self.out.len() as u64) else {
+            return false;
+        };
+        let at = at as usize;
+        let index = relocation.symbol();
+        let symbol = self.object.symbol_id(index);
+        let mut facts = facts(self.link, index, symbol);
+        let addend = relocation.r_addend.get();
+        if facts & flag::DISCARDED != 0 {
+            let value = if frame.dead { 0 } else { addend };
+            T::write_field(info.field, &mut self.out[at..], value);
+            return false;
+        }
+        if info.what == What::GotSlot {
+            facts |= large_fact(self.link, symbol);
+        }
+        let site = Site {
+            facts,
+            bytes: frame.bytes,
+            offset: offset as usize,
+            addend,
+            writable: frame.writable,
+            code: frame.code,
+            next: next.map(|next| NextRelocation { kind: next.kind(), offset: next.r_offset.get() }),
+        };
+        let action = decide(info, &site, &self.link.relocations.mode);
+        if let Some(kind) = action.dynamic {
+            let value = self.in_place(frame, kind, index, symbol, addend);
+            T::write_field(info.field, &mut self.out[at..], value);
+            return action.takes_next;
+        }
+        let value = self.value(&action, index, symbol, addend, self.address.wrapping_add(at as u64));
+        let outside = match action.edit {
+            Some(edit) => T::edit(edit, self.out, at, value).err(),
+            None => {
+                T::write_field(info.field, &mut self.out[at..], value);
+                if info.holds(value) { None } else { Some(value) }
+            }
+        };
+        if let Some(value) = outside
+            && facts & flag::UNDEFINED_WEAK == 0
+        {
+            self.overflow(info, &action, symbol, offset, value);
+        }
+        action.takes_next
+    }
+
+    /// `what + A - from`.
+    #[inline]
+    fn value(&self, action: &Action<T>, index: u32, symbol: SymbolId, addend: i64, place: u64) -> i64 {
+        let link = self.link;
+        let at = &link.relocations.addresses;
+        let slot = |word: u32| at.got.wrapping_add(u64::from(word) * 8).wrapping_add_signed(addend);
+        let row_slot = |pick: fn(&crate::synth::DynamicRow) -> u32| {
+            address::row(link, symbol).map_or(0, |row| slot(pick(row)))
+        };
+        let target = || address::target(link, self.object, index, symbol, addend);
+        let value = match action.what {
+            What::Nothing | What::TlsDescCall => 0,
+            What::Symbol => target(),
+            What::Plt => plt::address(link, symbol).wrapping_add_signed(addend),
+            What::GotSlot => row_slot(|row| row.got),
+            What::GotBase => at.got_base.wrapping_add_signed(addend),
+            What::GotTp => row_slot(|row| row.got_tp),
+            What::TlsGd => row_slot(|row| row.tls_gd),
+            What::TlsDesc => row_slot(|row| row.tls_desc),
+            What::TlsLd => slot(link.relocations.tls_module_slot),
+            What::DtpOffset => target().wrapping_sub(at.tls_start),
+            What::TpOffset => from_thread_pointer(link, symbol, target(), addend) as u64,
+            What::Size => symbol_size(link, self.object, index, symbol).wrapping_add_signed(addend),
+        };
+        let base = match action.from {
+            From::Zero => 0,
+            From::Place => place,
+            From::PlacePage => return (value & !0xfff).wrapping_sub(place & !0xfff) as i64,
+            From::Got => at.got_base,
+        };
+        value.wrapping_sub(base) as i64
+    }
+
+    /// What a place holds that the dynamic linker writes to. It reads the addend from its own
+    /// table, except for `.relr.dyn`; for everyone else the address is there to be read.
+    fn in_place(
+        &self,
+        frame: &Frame<'_>,
+        kind: DynamicKind,
+        index: u32,
+        symbol: SymbolId,
+        addend: i64,
+    ) -> i64 {
+        match kind {
+            _ if !frame.in_place => 0,
+            DynamicKind::Relative => address::target(self.link, self.object, index, symbol, addend) as i64,
+            DynamicKind::Symbolic => addend,
+            _ => 0,
+        }
+    }
+
+    /// Applies one relocation of a section that is not loaded: symbols have the addresses that the
+    /// debugger sees, and nothing is left to the dynamic linker.
+    #[inline]
+    fn not_loaded(&mut self, relocation: &Rela<T::E>, tombstone: Tombstone) {
+        let offset = relocation.r_offset.get();
+        let Some(info) = T::reloc_info(relocation.kind()) else {
+            let message = format!("unknown relocation type {}", relocation.kind());
+            return self.tell(offset, Diagnostic::error(Code::UnknownRelocation, message));
+        };
+        if info.what == What::Nothing {
+            return;
+        }
+        let fits = |at: u64| at.checked_add(info.size.into()).is_some_and(|end| end <= self.out.len() as u64);
+        let Some(at) = offset.checked_sub(self.start).filter(|&at| fits(at)) else {
+            let message =
+                format!("{} reaches past the end of the section ({:#x} bytes)", info.name, self.out.len());
+            return self.tell(offset, Diagnostic::error(Code::MalformedInput, message));
+        };
+        let index = relocation.symbol();
+        if index as usize >= self.object.symbols.len() && index != 0 {
+            let message = format!(
+                "{} refers to symbol {index}, but the file has {} symbols",
+                info.name,
+                self.object.symbols.len()
+            );
+            return self.tell(offset, Diagnostic::error(Code::MalformedInput, message));
+        }
+        let symbol = self.object.symbol_id(index);
+        let facts = facts(self.link, index, symbol);
+        let addend = relocation.r_addend.get();
+        let place = &mut self.out[at as usize..];
+        if facts & flag::DISCARDED != 0 {
+            let value = match tombstone {
+                Tombstone::Value(value) => value as i64,
+                Tombstone::Addend => addend,
+            };
+            return T::write_field(info.field, place, value);
+        }
+        let what = match info.what {
+            What::Plt => What::Symbol,
+            What::Symbol | What::GotBase | What::DtpOffset | What::TpOffset | What::Size => info.what,
+            _ => {
+                let message = format!(
+                    "relocation {} against {} needs a GOT entry, which a section that is not loaded cannot ask for",
+                    info.name,
+                    self.link.symbol_text(symbol)
+                );
+                return self.tell(offset, Diagnostic::error(Code::RelocationNotAllowed, message));
+            }
+        };
+        let action = Action::<T> {
+            what,
+            from: info.from,
+            edit: None,
+            takes_next: false,
+            needs: 0,
+            dynamic: None,
+            problem: None,
+        };
+        let value = self.value(&action, index, symbol, addend, self.address.wrapping_add(at));
+        T::write_field(info.field, &mut self.out[at as usize..], value);
+        if !info.holds(value) && facts & flag::UNDEFINED_WEAK == 0 {
+            self.overflow(info, &action, symbol, offset, value);
+        }
+    }
+
+    #[cold]
+    fn overflow(
+        &mut self,
+        info: &RelocInfo<T>,
+        action: &Action<T>,
+        symbol: SymbolId,
+        offset: u64,
+        value: i64,
+    ) {
+        if self.link.config.relocations.ignore_overflow {
+            return;
+        }
+        let (min, max) = if action.edit.is_some() {
+            (i32::MIN.into(), i32::MAX.into())
+        } else {
+            (info.min, info.max)
+        };
+        let message = if value < min || value > max {
+            format!("relocation {} out of range: {value} is not in [{min}, {max}]", info.name)
+        } else {
+            format!("relocation {}: {value} is not a multiple of {}", info.name, info.multiple)
+        };
+        let mut diagnostic = Diagnostic::error(Code::RelocationOverflow, message)
+            .note(format!("references {}", self.link.symbol_text(symbol)));
+        if let Some((target, _)) = self.link.symbol_section(symbol)
+            && let Some((object, index)) = self.link.locate(target)
+        {
+            diagnostic = diagnostic.note(format!(
+                "defined in {}:({})",
+                object.name,
+                object.section_name_lossy(index as usize)
+            ));
+        }
+        let name = self.object.section_name_lossy(self.index as usize);
+        let help = match action.from {
+            _ if name.starts_with(".debug_") => {
+                "the debug information is too large for 32-bit DWARF: recompile with -gdwarf64 or -g1"
+            }
+            From::Zero if self.link.config.is_position_independent() => "recompile with -fPIC",
+            _ => "recompile with -mcmodel=medium or -mcmodel=large, or put the sections nearer to each other",
+        };
+        self.tell(offset, diagnostic.help(help));
+    }
+
+    #[cold]
+    fn tell(&mut self, offset: u64, diagnostic: Diagnostic) {
+        self.told += 1;
+        if self.told > TOLD {
+            return;
+        }
+        let section = self.object.section_name_lossy(self.index as usize);
+        let location = Location::Section { file: self.object.name.to_string(), section, offset };
+        let index = self.section.0 - self.object.first_section;
+        self.link
+            .sink
+            .report_recoverable(diagnostic.at(location).ordered(self.object.id.0, index, offset));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tombstone;
+
+    #[test]
+    fn tombstones_are_lld_s() {
+        let of = Tombstone::of_name;
+        assert_eq!(of(b".debug_info"), Tombstone::Value(0));
+        assert_eq!(of(b".debug_loc"), Tombstone::Value(1));
+        assert_eq!(of(b".debug_ranges"), Tombstone::Value(1));
+        assert_eq!(of(b".debug_rnglists"), Tombstone::Value(0));
+        assert_eq!(of(b".debug_names"), Tombstone::Value(u64::MAX));
+        assert_eq!(of(b".mymeta"), Tombstone::Addend);
+    }
+}

@@ -1,0 +1,124 @@
+//! References from kept sections to symbols of discarded ones.
+//!
+//! The section-group rule (gABI, "Section Groups"): what is outside a group must not refer to a
+//! local symbol inside it, because the group may lose to another of its signature. A loaded
+//! section that does so anyway has no right value, so a final link refuses; product rule 3 says
+//! what `.sframe` may do about it. Frames of collected text are no violation and stay silent.
+//!
+//! `.gcc_except_table` is no exception: compilers put the tables of COMDAT functions into the
+//! group, where they go with it. One outside that still refers to a loser is broken, and the 0
+//! that GNU ld writes there would send an exception to nowhere.
+
+use super::Reference;
+use crate::arch::Target;
+use crate::cli::SFrameViolation;
+use crate::diag::demangle::demangle;
+use crate::diag::{Code, Diagnostic, Severity};
+use crate::ids::SectionId;
+use crate::link::{Link, state};
+use hashbrown::HashMap;
+
+/// How many references one message shows.
+const SHOWN: usize = 10;
+
+/// All references of one message.
+struct Violation {
+    target: SectionId,
+    /// Only `.sframe` refers, and that is a warning.
+    lenient: bool,
+    references: Vec<Reference>,
+}
+
+/// Reports all recorded references, one message for each discarded section. An error in a final
+/// link, unless `--noinhibit-exec` or `-z sframe-violation=warning` says otherwise; a warning
+/// under `-r`.
+pub fn report<T: Target>(link: &Link<'_, T>) {
+    for violation in violations(link) {
+        let diagnostic = describe(link, &violation);
+        link.sink.report_recoverable(diagnostic);
+    }
+}
+
+/// Whether a reference breaks the rule. A dead row in `.sframe` for text that was collected does
+/// not.
+pub fn is_violation<T: Target>(link: &Link<'_, T>, reference: &Reference) -> bool {
+    let Some((target, _)) = link.symbol_section(reference.symbol) else { return false };
+    !(link.is_sframe_section(reference.section) && link.sections.is(target, state::COLLECTED))
+}
+
+fn violations<T: Target>(link: &Link<'_, T>) -> Vec<Violation> {
+    let mut rows: HashMap<(SectionId, bool), usize> = HashMap::new();
+    let mut found: Vec<Violation> = Vec::new();
+    let lenient_sframe = link.config.sframe.violation == SFrameViolation::Warning;
+    for reference in link.relocations.discarded.iter().flatten() {
+        let Some((target, _)) = link.symbol_section(reference.symbol) else { continue };
+        if !is_violation(link, reference) {
+            continue;
+        }
+        let lenient = lenient_sframe && link.is_sframe_section(reference.section);
+        let row = *rows.entry((target, lenient)).or_insert_with(|| {
+            found.push(Violation { target, lenient, references: Vec::new() });
+            found.len() - 1
+        });
+        found[row].references.push(*reference);
+    }
+    found
+}
+
+fn describe<T: Target>(link: &Link<'_, T>, violation: &Violation) -> Diagnostic {
+    let relocatable = link.config.is_relocatable();
+    let warning = relocatable || violation.lenient;
+    let severity = if warning { Severity::Warning } else { Severity::Error };
+    let name = String::from_utf8_lossy(link.section_info(violation.target).name).into_owned();
+    let why = if link.sections.is(violation.target, state::DISCARDED_BY_SCRIPT) {
+        "a section that the linker script discards"
+    } else {
+        "a discarded section"
+    };
+    let mut diagnostic =
+        Diagnostic::new(severity, Code::DiscardedReference, format!("relocation refers to {why}: {name}"));
+    if let Some((object, index)) = link.locate(violation.target) {
+        diagnostic = diagnostic.note(format!("defined in {}", object.name)).ordered(object.id.0, index, 0);
+        if let Some(entry) = link.groups.of_section(object.id, index)
+            && entry.discarded
+        {
+            diagnostic =
+                diagnostic.note(format!("section group signature: {}", demangle(entry.group.signature)));
+            if let Some(prevailing) = link.objects.get(entry.prevailing.index()) {
+                diagnostic = diagnostic.note(format!("prevailing definition is in {}", prevailing.name));
+            }
+        }
+    }
+    for reference in violation.references.iter().take(SHOWN) {
+        let place = link.describe_place(reference.section, reference.offset);
+        diagnostic = diagnostic.note(format!("referenced by {place}"));
+    }
+    let more = violation.references.len().saturating_sub(SHOWN);
+    if more > 0 {
+        diagnostic = diagnostic.note(format!("referenced {more} more times"));
+    }
+    with_help(link, violation, diagnostic, warning)
+}
+
+fn with_help<T: Target>(
+    link: &Link<'_, T>,
+    violation: &Violation,
+    diagnostic: Diagnostic,
+    warning: bool,
+) -> Diagnostic {
+    let frames = violation.references.iter().any(|reference| link.is_sframe_section(reference.section));
+    if !frames {
+        return match warning {
+            true => diagnostic,
+            false => diagnostic.help("--noinhibit-exec makes this a warning"),
+        };
+    }
+    let diagnostic =
+        diagnostic.help("--sframe=discard (or --discard-sframe) leaves .sframe sections out of the output");
+    if warning {
+        return diagnostic;
+    }
+    diagnostic.help(
+        "-z sframe-violation=warning (or --noinhibit-exec) keeps them, with dead rows for discarded functions",
+    )
+}

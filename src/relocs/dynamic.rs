@@ -1,0 +1,235 @@
+//! What is left to the dynamic linker, from all its sources: places in sections, words of the
+//! GOT, copies.
+//!
+//! [`count`] runs before layout and settles sizes; [`collect`] runs after it and gives the
+//! entries. Both look at the same sources through the same eyes.
+
+use super::decide::DynamicKind;
+use super::{DynRelocSite, address};
+use crate::arch::Target;
+use crate::ids::SymbolId;
+use crate::link::Link;
+use crate::symbols::flag;
+use crate::synth::got::{self, Word};
+use crate::synth::{Kind, copy, plt};
+use rayon::prelude::*;
+
+/// One entry of `.rela.dyn` or `.rela.plt`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Address of the place.
+    pub address: u64,
+    /// Type.
+    pub kind: u32,
+    /// Row in `.dynsym`, 0 for none.
+    pub symbol: u32,
+    /// Addend.
+    pub addend: u64,
+}
+
+/// How many entries there are of each sort.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// Relative ones in `.rela.dyn`.
+    pub relative: u64,
+    /// Relative ones in `.relr.dyn`.
+    pub packed: u64,
+    /// Results of resolvers.
+    pub irelative: u64,
+    /// All others in `.rela.dyn`.
+    pub other: u64,
+}
+
+impl Counts {
+    fn add(&mut self, more: Counts) {
+        self.relative += more.relative;
+        self.packed += more.packed;
+        self.irelative += more.irelative;
+        self.other += more.other;
+    }
+
+    fn word<T: Target>(&mut self, packs: bool, word: Word) {
+        match word.relocation.map(|relocation| relocation.kind) {
+            None => {}
+            Some(kind) if kind == T::DYNAMIC.relative && packs => self.packed += 1,
+            Some(kind) if kind == T::DYNAMIC.relative => self.relative += 1,
+            Some(kind) if kind == T::DYNAMIC.irelative => self.irelative += 1,
+            Some(_) => self.other += 1,
+        }
+    }
+}
+
+/// Whether relative relocations go into `.relr.dyn` where they can.
+pub fn packs<T: Target>(link: &Link<'_, T>) -> bool {
+    link.config.relocations.pack_relative && link.synthetics.find(Kind::RelrDyn).is_some()
+}
+
+/// Whether the results of resolvers are in `.rela.plt`: without a dynamic section, start-up code
+/// finds them there between `__rela_iplt_start` and `__rela_iplt_end`.
+pub fn irelative_in_plt<T: Target>(link: &Link<'_, T>) -> bool {
+    !link.is_dynamic()
+}
+
+/// Whether `.relr.dyn` can name a place: its address will be even.
+fn is_packable<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> bool {
+    site.offset % 2 == 0 && link.section_info(site.section).align >= 2
+}
+
+/// What a site becomes, now that all needs are known.
+fn settled_kind<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> DynamicKind {
+    let canonical = flag::NEEDS_CANONICAL_PLT;
+    match site.kind {
+        DynamicKind::Resolved if link.symbols.flags(site.symbol) & canonical != 0 => DynamicKind::Relative,
+        kind => kind,
+    }
+}
+
+/// Counts the entries.
+pub fn count<T: Target>(link: &Link<'_, T>) -> Counts {
+    let packs = packs(link);
+    let mut counts = link
+        .relocations
+        .sites
+        .par_iter()
+        .map(|sites| {
+            let mut counts = Counts::default();
+            for site in sites {
+                match settled_kind(link, site) {
+                    DynamicKind::Relative if packs && is_packable(link, site) => counts.packed += 1,
+                    DynamicKind::Relative => counts.relative += 1,
+                    DynamicKind::Resolved => counts.irelative += 1,
+                    _ => counts.other += 1,
+                }
+            }
+            counts
+        })
+        .reduce(Counts::default, |mut sum, more| {
+            sum.add(more);
+            sum
+        });
+    for row in &link.synthetics.rows {
+        got::for_each_word(link, row, |word| counts.word::<T>(packs, word));
+    }
+    got::for_module_word(link, |word| counts.word::<T>(packs, word));
+    counts.other += link.relocations.copies.len() as u64;
+    counts
+}
+
+/// Row of a symbol in `.dynsym`; 0 if it has none.
+pub fn dynsym<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
+    match address::row(link, id) {
+        Some(row) if id.is_some() && row.dynsym != u32::MAX => row.dynsym,
+        _ => 0,
+    }
+}
+
+fn site_entry<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> Entry {
+    let dynamic = &T::DYNAMIC;
+    let place = address::place(link, site.section, site.offset);
+    let flags = link.symbols.flags(site.symbol);
+    let (symbol, value) = match flags & flag::IMPORTED {
+        0 => (0, site_target(link, site)),
+        _ => (dynsym(link, site.symbol), site.addend as u64),
+    };
+    let in_block = |value: u64| value.wrapping_sub(link.relocations.addresses.tls_start);
+    let (kind, addend) = match settled_kind(link, site) {
+        DynamicKind::Relative if site.kind == DynamicKind::Resolved => {
+            (dynamic.relative, plt::address(link, site.symbol).wrapping_add_signed(site.addend))
+        }
+        DynamicKind::Relative => (dynamic.relative, value),
+        DynamicKind::Symbolic => (dynamic.absolute, value),
+        DynamicKind::Resolved => (dynamic.irelative, value),
+        DynamicKind::TpOffset if symbol == 0 => (dynamic.tpoff, in_block(value)),
+        DynamicKind::TpOffset => (dynamic.tpoff, value),
+        DynamicKind::DtpOffset => (dynamic.dtpoff, value),
+    };
+    Entry { address: place, kind, symbol, addend }
+}
+
+/// `S + A` of a site.
+pub fn site_target<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> u64 {
+    let Some((object, _)) = link.locate(site.section) else { return 0 };
+    let index = match link.symbols.is_global(site.symbol) {
+        // Only local symbols have their index in it looked at.
+        true => u32::MAX,
+        false => site.symbol.0.wrapping_sub(object.first_local),
+    };
+    address::target(link, object, index, site.symbol, site.addend)
+}
+
+/// All entries of `.rela.dyn` in no order, and the addresses that `.relr.dyn` names.
+pub fn collect<T: Target>(link: &Link<'_, T>) -> (Vec<Entry>, Vec<u64>) {
+    let packs = packs(link);
+    let is_packed = |site: &&DynRelocSite| {
+        packs && settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site)
+    };
+    let mut entries: Vec<Entry> = link
+        .relocations
+        .sites
+        .par_iter()
+        .flat_map_iter(|sites| {
+            sites.iter().filter(move |site| !is_packed(site)).map(|site| site_entry(link, site))
+        })
+        .collect();
+    for_each_got_entry(link, |entry| {
+        if !(packs && entry.kind == T::DYNAMIC.relative) {
+            entries.push(entry);
+        }
+    });
+    for copied in &link.relocations.copies {
+        entries.push(Entry {
+            address: copy::address_of(link, copied),
+            kind: T::DYNAMIC.copy,
+            symbol: dynsym(link, copied.symbol),
+            addend: 0,
+        });
+    }
+    (entries, if packs { packed_places(link) } else { Vec::new() })
+}
+
+/// The addresses that `.relr.dyn` names, sorted.
+pub fn packed_places<T: Target>(link: &Link<'_, T>) -> Vec<u64> {
+    let is_packed = |site: &&DynRelocSite| {
+        settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site)
+    };
+    let mut places: Vec<u64> = link
+        .relocations
+        .sites
+        .par_iter()
+        .flat_map_iter(|sites| {
+            let packed = sites.iter().filter(is_packed);
+            packed.map(|site| address::place(link, site.section, site.offset))
+        })
+        .collect();
+    let got = address::of_synthetic(link, Kind::Got);
+    let mut visit = |word: Word| {
+        if word.relocation.is_some_and(|relocation| relocation.kind == T::DYNAMIC.relative) {
+            places.push(got.wrapping_add(u64::from(word.index) * 8));
+        }
+    };
+    for row in &link.synthetics.rows {
+        got::for_each_word(link, row, &mut visit);
+    }
+    got::for_module_word(link, visit);
+    places.par_sort_unstable();
+    places.dedup();
+    places
+}
+
+fn for_each_got_entry<T: Target>(link: &Link<'_, T>, mut visit: impl FnMut(Entry)) {
+    let got = link.relocations.addresses.got;
+    let mut word = |word: Word| {
+        if let Some(relocation) = word.relocation {
+            visit(Entry {
+                address: got.wrapping_add(u64::from(word.index) * 8),
+                kind: relocation.kind,
+                symbol: if relocation.symbol.is_some() { dynsym(link, relocation.symbol) } else { 0 },
+                addend: relocation.addend,
+            });
+        }
+    };
+    for row in &link.synthetics.rows {
+        got::for_each_word(link, row, &mut word);
+    }
+    got::for_module_word(link, word);
+}

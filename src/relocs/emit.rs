@@ -1,0 +1,149 @@
+//! Relocations that go into the output: all of them under `-r`, those of `--emit-relocs` in a
+//! final link.
+//!
+//! What is written is the input's relocation, moved with its section: the place counts from the
+//! output section (from 0 in a final link, as an address), the symbol has its number in the
+//! output's table. Symbols that the output does not have (section symbols, local names that were
+//! dropped) give way to the symbol of their output section, and the addend says the rest. Bytes in
+//! place do not matter: `SHT_RELA` takes nothing from them.
+//!
+//! References to what is not in the output are left out. [`crate::relocs::discarded`] has told of
+//! those that matter; `.eh_frame` loses all relocations of an FDE whose function is gone, so that
+//! the next link finds a record that describes nothing.
+
+use crate::arch::Target;
+use crate::elf::Rela;
+use crate::elf::consts as elf;
+use crate::ids::{SectionId, SymbolId};
+use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
+use crate::link::{Link, state};
+use crate::sframe;
+use crate::symbols::flag;
+use zerocopy::byteorder::{I64, U64};
+
+/// Whether relocations are written at all.
+pub fn is_wanted<T: Target>(link: &Link<'_, T>) -> bool {
+    link.config.is_relocatable() || link.config.relocations.emit
+}
+
+/// How many relocations of a section are written.
+pub fn count<T: Target>(link: &Link<'_, T>, id: SectionId) -> u32 {
+    let mut count = 0;
+    for_each_kept(link, id, |_, _| count += 1);
+    count
+}
+
+/// Writes the relocations of a section: as many as [`count`] said.
+pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rela<T::E>]) {
+    let mut base = link.sections.offset[id.index()];
+    if !link.config.is_relocatable() {
+        base = link.section_address(id);
+    }
+    let bias = sframe::concat::EmittedBias::of(link, id);
+    let mut places = out.iter_mut();
+    for_each_kept(link, id, |object, relocation| {
+        let Some(place) = places.next() else { return };
+        let (symbol, addend) = remap(link, object, relocation);
+        let offset = relocation.r_offset.get();
+        *place = Rela {
+            r_offset: U64::new(base.wrapping_add(offset)),
+            r_info: U64::new(u64::from(symbol) << 32 | u64::from(relocation.kind())),
+            r_addend: I64::new(addend.wrapping_add(bias.at(offset))),
+        };
+    });
+}
+
+/// Whether a relocation refers to something that is not in the output.
+#[inline]
+pub fn is_dropped<T: Target>(
+    link: &Link<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    relocation: &Rela<T::E>,
+) -> bool {
+    let symbol = relocation.symbol();
+    symbol != 0 && link.symbols.flags(object.symbol_id(symbol)) & flag::DISCARDED != 0
+}
+
+/// Calls `visit` for each relocation of a section that is written, in their order.
+fn for_each_kept<'l, 'a, T: Target>(
+    link: &'l Link<'a, T>,
+    id: SectionId,
+    mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>),
+) {
+    let Some((object, index)) = link.locate(id) else { return };
+    let frames = link.frames.files.get(object.id.index());
+    if let Some(frames) = frames
+        && let Some(section) = frames.sections.iter().find(|section| section.index == index)
+    {
+        let fdes = frames.fdes.get(section.fdes.start as usize..section.fdes.end as usize);
+        let mut dead = fdes.unwrap_or_default().iter().filter(|fde| is_dead(link, fde.function)).peekable();
+        for (row, relocation) in section.relocations.iter().enumerate() {
+            while dead.next_if(|fde| fde.end_relocation as usize <= row).is_some() {}
+            let described = dead.peek().is_none_or(|fde| (fde.first_relocation as usize) > row);
+            if described && !is_dropped(link, object, relocation) {
+                visit(object, relocation);
+            }
+        }
+        return;
+    }
+    for relocation in object.relocations(index as usize) {
+        if !is_dropped(link, object, relocation) {
+            visit(object, relocation);
+        }
+    }
+}
+
+fn is_dead<T: Target>(link: &Link<'_, T>, function: SectionId) -> bool {
+    function.is_some() && !link.sections.is_alive(function)
+}
+
+/// Number of the symbol in the output's table, and the addend that goes with it.
+fn remap<T: Target>(
+    link: &Link<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    relocation: &Rela<T::E>,
+) -> (u32, i64) {
+    let (symbol, addend) = (relocation.symbol(), relocation.r_addend.get());
+    if symbol == 0 {
+        return (0, addend);
+    }
+    let id = object.symbol_id(symbol);
+    let index = link.symtab.index_of.get(id.index()).copied().unwrap_or(0);
+    if index != 0 {
+        return (index, addend);
+    }
+    through_section(link, object, symbol, id, addend).unwrap_or((0, addend))
+}
+
+/// The same place, told by the symbol of its output section.
+fn through_section<T: Target>(
+    link: &Link<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    symbol: u32,
+    id: SymbolId,
+    addend: i64,
+) -> Option<(u32, i64)> {
+    let (section, value) = if link.symbols.is_global(id) {
+        link.symbol_section(id)?
+    } else {
+        match object.symbol_place(symbol as usize) {
+            SymbolPlace::Section(section) => {
+                (object.section_id(section), object.symbols[symbol as usize].st_value.get())
+            }
+            SymbolPlace::Absolute => {
+                return Some((0, addend.wrapping_add_unsigned(object.symbols[symbol as usize].st_value.get())));
+            }
+            _ => return None,
+        }
+    };
+    // Of a section that was taken apart, a section symbol's addend says which piece is meant.
+    let chooses = link.sections.is(section, state::ABSORBED)
+        && object.symbols.get(symbol as usize).is_some_and(|symbol| symbol.kind() == elf::STT_SECTION);
+    let (chosen, rest) = if chooses { (value.wrapping_add_signed(addend), 0) } else { (value, addend) };
+    let (section, offset) = link.final_place(section, chosen)?;
+    let chunk = link.output_chunk(section);
+    let index = link.symtab.section_symbol.get(chunk.index()).copied()?;
+    let offset = link.sections.offset[section.index()].wrapping_add(offset);
+    Some((index, rest.wrapping_add_unsigned(offset)))
+}

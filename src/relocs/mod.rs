@@ -1,0 +1,127 @@
+//! Relocations: what they ask for, what the dynamic linker is left with, what is written.
+//!
+//! [`decide`] answers for one relocation. `passes::scan_relocations` asks it for every live
+//! loaded section and keeps what it learns in [`Relocations`]; [`apply`] asks again when the
+//! output is written. [`undefined`] and [`discarded`] report the references that lead nowhere.
+
+pub mod address;
+pub mod apply;
+pub mod decide;
+pub mod discarded;
+pub mod dynamic;
+pub mod undefined;
+
+use crate::arch::relocation::fact;
+use crate::arch::{Mode, Target};
+use crate::cli::{Config, OutputMode, TextRelocations};
+use crate::ids::{SectionId, SymbolId};
+use crate::link::Link;
+use crate::symbols::{Definition, flag};
+use address::Addresses;
+use decide::DynamicKind;
+
+/// A place that the dynamic linker writes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DynRelocSite {
+    /// Section of an object.
+    pub section: SectionId,
+    /// Offset in that section, in bytes.
+    pub offset: u64,
+    /// The symbol.
+    pub symbol: SymbolId,
+    /// Addend.
+    pub addend: i64,
+    /// What is done.
+    pub kind: DynamicKind,
+}
+
+/// A reference, kept small because there can be very many.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Reference {
+    /// Section that refers.
+    pub section: SectionId,
+    /// Offset in it, in bytes.
+    pub offset: u64,
+    /// What it refers to.
+    pub symbol: SymbolId,
+}
+
+/// What the scan learned and what the tables for the dynamic linker are made of.
+#[derive(Default)]
+pub struct Relocations {
+    /// What of the command line decides. Set by the scan.
+    pub mode: Mode,
+    /// By object: places for the dynamic linker, in order of section, then of the relocation
+    /// table.
+    pub sites: Vec<Vec<DynRelocSite>>,
+    /// By object: references to symbols of discarded sections, in the same order.
+    pub discarded: Vec<Vec<Reference>>,
+    /// Bits of [`decide::need`].
+    pub needs: u32,
+    /// Some dynamic relocation is for a place that is not writable (`DT_TEXTREL`).
+    pub text_relocations: bool,
+    /// Sections of the large code model take part.
+    pub has_large: bool,
+    /// First of two words in `.got` for this module's TLS block, `u32::MAX` if there are none.
+    pub tls_module_slot: u32,
+    /// Words of `.got`.
+    pub got_words: u32,
+    /// Entries of `.plt` after the header, words of `.got.plt` after the reserved ones.
+    pub plt_count: u32,
+    /// Entries of `.plt.got`.
+    pub plt_got_count: u32,
+    /// The PLTs are those for control-flow protection.
+    pub protected_plt: bool,
+    /// Libraries' data that is copied. Filled by `build_synthetics`.
+    pub copies: Vec<crate::synth::copy::Copy>,
+    /// `R_*_RELATIVE` at the head of `.rela.dyn` (`DT_RELACOUNT`).
+    pub relative_count: u64,
+    /// Words of `.relr.dyn`; only grows.
+    pub relr_words: u64,
+    /// Addresses that relocations are computed from. Set after layout by [`address::settle`].
+    pub addresses: Addresses,
+}
+
+/// What of the command line decides over relocations. `image_base` is the machine's default.
+pub fn mode(config: &Config, image_base: u64) -> Mode {
+    let position_independent = config.is_position_independent();
+    let layout = &config.layout;
+    let base = layout.image_base.unwrap_or(image_base);
+    // Half a GiB of room for the program itself.
+    let low = base < 0x6000_0000 && config.scripts.scripts.is_empty() && layout.section_starts.is_empty();
+    Mode {
+        shared: config.mode == OutputMode::Shared,
+        position_independent,
+        relax: config.relocations.relax,
+        low_addresses: low && !position_independent,
+        copy: config.relocations.copy,
+        text_relocations: config.relocations.text == TextRelocations::Allow,
+        call_nop: config.relocations.call_nop,
+    }
+}
+
+/// The facts that [`decide::decide`] takes, for symbol `index` of an object.
+#[inline]
+pub fn facts<T: Target>(link: &Link<'_, T>, index: u32, id: SymbolId) -> u32 {
+    if index == 0 {
+        return flag::ABSOLUTE;
+    }
+    let facts = link.symbols.flags(id) & fact::FLAGS;
+    if facts & flag::IMPORTED != 0 && link.symbols.definition(id) == Definition::Undefined {
+        return facts | fact::NO_DEFINITION;
+    }
+    facts
+}
+
+/// [`fact::LARGE`] if the symbol is defined in a section of the large code model.
+pub fn large_fact<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
+    if !link.relocations.has_large {
+        return 0;
+    }
+    match link.symbol_section(id).and_then(|(section, _)| link.locate(section)) {
+        Some((object, index)) if object.headers[index as usize].sh_flags.get() & T::SHF_LARGE != 0 => {
+            fact::LARGE
+        }
+        _ => 0,
+    }
+}

@@ -1,0 +1,286 @@
+//! Undefined symbols: all references to one symbol make one message.
+
+use super::Reference;
+use crate::arch::Target;
+use crate::cli::Report;
+use crate::diag::demangle::demangle;
+use crate::diag::{Code, Diagnostic, Severity};
+use crate::elf::consts as elf;
+use crate::ids::SymbolId;
+use crate::input::object::SymbolPlace;
+use crate::link::{Link, state};
+use crate::symbols::{Definition, flag};
+use hashbrown::{HashMap, HashSet};
+use rayon::prelude::*;
+
+/// How many references one message shows.
+const SHOWN: usize = 3;
+/// How many symbols are looked up for a likely misspelling; the search reads all names.
+const HINTED: usize = 16;
+
+/// Marks with [`flag::UNDEFINED`] the globals whose references are to be reported. Called before
+/// the scan.
+pub fn mark<T: Target>(link: &Link<'_, T>) {
+    let ignored: HashSet<&[u8]> = link.config.undefined.ignored.iter().map(Vec::as_slice).collect();
+    (0..link.symbols.global_count() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
+        let id = SymbolId(row);
+        let flags = link.symbols.flags(id);
+        if link.symbols.definition(id) == Definition::Undefined
+            && flags & flag::STRONG_REFERENCE != 0
+            && severity(link, id) != Report::Ignore
+            && !ignored.contains(link.symbols.names[id.index()])
+        {
+            link.symbols.set(id, flag::UNDEFINED);
+        }
+    });
+}
+
+/// A symbol that may not be looked for in other modules is an error in shared libraries too.
+fn severity<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Report {
+    let visibility = link.symbols.visibility[id.index()];
+    if visibility != elf::STV_DEFAULT && link.config.is_shared() {
+        return Report::Error;
+    }
+    link.config.undefined.in_objects
+}
+
+/// Reports the references that the scan found, given in file order.
+pub fn report<T: Target>(link: &Link<'_, T>, references: &[Vec<Reference>]) {
+    let mut rows: HashMap<SymbolId, usize> = HashMap::new();
+    let mut found: Vec<(Reference, u64, Vec<Reference>)> = Vec::new();
+    for &reference in references.iter().flatten() {
+        let row = *rows.entry(reference.symbol).or_insert_with(|| {
+            found.push((reference, 0, Vec::new()));
+            found.len() - 1
+        });
+        let (_, count, shown) = &mut found[row];
+        *count += 1;
+        if shown.len() < SHOWN {
+            shown.push(reference);
+        }
+    }
+    for (row, (first, count, shown)) in found.iter().enumerate() {
+        let diagnostic = describe(link, first.symbol, *count, shown, row < HINTED);
+        let (file, section) =
+            link.locate(first.section).map_or((u32::MAX, 0), |(object, index)| (object.id.0, index));
+        link.sink.report_recoverable(diagnostic.ordered(file, section, first.offset));
+    }
+}
+
+fn describe<T: Target>(
+    link: &Link<'_, T>,
+    id: SymbolId,
+    count: u64,
+    shown: &[Reference],
+    hints: bool,
+) -> Diagnostic {
+    let gravity =
+        if severity(link, id) == Report::Warning { Severity::Warning } else { Severity::Error };
+    let visibility = match link.symbols.visibility[id.index()] {
+        elf::STV_HIDDEN => "hidden ",
+        elf::STV_INTERNAL => "internal ",
+        elf::STV_PROTECTED => "protected ",
+        _ => "",
+    };
+    let message = format!("undefined {visibility}symbol: {}", link.symbols.demangled(id));
+    let mut diagnostic = Diagnostic::new(gravity, Code::UndefinedSymbol, message);
+    let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
+    for reference in shown {
+        let place = link.describe_place(reference.section, reference.offset);
+        diagnostic = diagnostic.note(format!("referenced by {place}"));
+    }
+    let more = count.saturating_sub(shown.len() as u64);
+    if more > 0 {
+        diagnostic = diagnostic.note(format!("referenced {more} more times"));
+    }
+    if hints { with_hints(link, id, diagnostic) } else { diagnostic }
+}
+
+fn with_hints<T: Target>(link: &Link<'_, T>, id: SymbolId, mut diagnostic: Diagnostic) -> Diagnostic {
+    let name = link.symbols.names[id.index()];
+    if let Some(note) = discarded_definition(link, id) {
+        return diagnostic.note(note);
+    }
+    if name.starts_with(b"_ZTV") {
+        diagnostic = diagnostic.help(
+            "the vtable is where the class's first virtual function that is neither inline nor pure is \
+             defined: it may be missing",
+        );
+    }
+    match similar(link, name) {
+        Some(Similar::Spelling(found)) => {
+            let file = definition_place(link, found);
+            diagnostic.note(format!("did you mean: {}{file}", link.symbols.demangled(found)))
+        }
+        Some(Similar::Version(found)) => {
+            let text = String::from_utf8_lossy(link.symbols.names[found.index()]).into_owned();
+            let file = definition_place(link, found);
+            diagnostic.note(format!("only the hidden version {text} exists{file}"))
+        }
+        Some(Similar::CLinkage(found)) => {
+            let file = definition_place(link, found);
+            diagnostic
+                .help(format!("declare it as extern \"C\": {} exists{file}", link.symbols.demangled(found)))
+        }
+        None => diagnostic,
+    }
+}
+
+/// A definition exists, in a group that lost to one without it.
+fn discarded_definition<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<String> {
+    link.objects.iter().find_map(|object| {
+        let row = object.globals.iter().position(|&global| global == id)?;
+        let SymbolPlace::Section(section) = object.symbol_place(object.first_global as usize + row) else {
+            return None;
+        };
+        let place = object.section_id(section);
+        if !link.sections.is(place, state::DISCARDED_BY_GROUP) {
+            return None;
+        }
+        let entry = link.groups.of_section(object.id, section)?;
+        let winner = &link.objects.get(entry.prevailing.index())?.name;
+        Some(format!(
+            "defined in the discarded section {} of {}; its group {} prevails in {winner}, without it",
+            object.section_name_lossy(section as usize),
+            object.name,
+            demangle(entry.group.signature),
+        ))
+    })
+}
+
+enum Similar {
+    Spelling(SymbolId),
+    Version(SymbolId),
+    CLinkage(SymbolId),
+}
+
+/// The defined name that is most probably meant.
+fn similar<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Option<Similar> {
+    if let Some(plain) = plain_name(name)
+        && let Some(found) = link.symbols.lookup(plain)
+        && link.symbols.definition(found) != Definition::Undefined
+    {
+        return Some(Similar::CLinkage(found));
+    }
+    let is_defined = |id: SymbolId| link.symbols.definition(id) != Definition::Undefined;
+    let names = &link.symbols.names;
+    let rank = |candidate: &[u8]| {
+        if candidate.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'@')) {
+            Some(0)
+        } else if candidate.eq_ignore_ascii_case(name) {
+            Some(1)
+        } else if name.len() > 3 && is_one_edit_apart(candidate, name) {
+            Some(2)
+        } else if plain_name(candidate) == Some(name) {
+            Some(3)
+        } else {
+            None
+        }
+    };
+    let (rank, row) = (0..names.len())
+        .into_par_iter()
+        .with_min_len(4096)
+        .filter_map(|row| {
+            let rank = rank(names[row])?;
+            is_defined(SymbolId(row as u32)).then_some((rank, row))
+        })
+        .min()?;
+    let id = SymbolId(row as u32);
+    Some(match rank {
+        0 => Similar::Version(id),
+        3 => Similar::CLinkage(id),
+        _ => Similar::Spelling(id),
+    })
+}
+
+/// `f` of `_Z1fi`: the function's name, if it is in no namespace or class.
+fn plain_name(name: &[u8]) -> Option<&[u8]> {
+    let rest = name.strip_prefix(b"_Z")?;
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let length: usize = std::str::from_utf8(&rest[..digits]).ok()?.parse().ok()?;
+    rest.get(digits..digits.checked_add(length)?)
+}
+
+/// Whether one letter was left out, put in, replaced, or two neighbours were exchanged.
+fn is_one_edit_apart(a: &[u8], b: &[u8]) -> bool {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    if long.len() - short.len() > 1 {
+        return false;
+    }
+    let same = short.iter().zip(long).take_while(|(x, y)| x == y).count();
+    if long.len() > short.len() {
+        return short[same..] == long[same + 1..];
+    }
+    match (&short[same..], &long[same..]) {
+        ([], _) => false,
+        ([_, rest_a @ ..], [_, rest_b @ ..]) if rest_a == rest_b => true,
+        ([a, b, rest_a @ ..], [c, d, rest_b @ ..]) => a == d && b == c && rest_a == rest_b,
+        _ => false,
+    }
+}
+
+fn definition_place<T: Target>(link: &Link<'_, T>, id: SymbolId) -> String {
+    match link.symbols.definition(id) {
+        Definition::Object { file, .. } => format!(" (defined in {})", link.objects[file.index()].name),
+        Definition::Shared { library, .. } => format!(" (defined in {})", link.shared[library.index()].name),
+        _ => String::new(),
+    }
+}
+
+/// Reports what libraries need and nothing defines. A library that needs a library which is not
+/// part of the link cannot be judged.
+pub fn report_shared<T: Target>(link: &Link<'_, T>) {
+    let policy = link.config.undefined.in_shared_libraries;
+    if policy == Report::Ignore || link.config.is_relocatable() {
+        return;
+    }
+    let present: HashSet<&[u8]> = link.shared.iter().map(|library| library.soname).collect();
+    let ignored: HashSet<&[u8]> = link.config.undefined.ignored.iter().map(Vec::as_slice).collect();
+    let gravity = if policy == Report::Warning { Severity::Warning } else { Severity::Error };
+    link.shared.par_iter().for_each(|library| {
+        if !library.needed.iter().all(|needed| present.contains(needed)) {
+            return;
+        }
+        for (index, symbol) in library.symbols.iter().enumerate().skip(1) {
+            let Some(&id) = library.globals.get(index) else { break };
+            if !symbol.is_undefined() || symbol.is_weak() || symbol.is_local() || !id.is_some() {
+                continue;
+            }
+            let name = link.symbols.names[id.index()];
+            if link.symbols.definition(id) != Definition::Undefined || ignored.contains(name) {
+                continue;
+            }
+            let message = format!("undefined reference: {}", link.symbols.demangled(id));
+            link.sink.report_recoverable(
+                Diagnostic::new(gravity, Code::UndefinedSymbol, message)
+                    .note(format!("referenced by {}", library.name))
+                    .help("--allow-shlib-undefined leaves it to the dynamic linker")
+                    .ordered(u32::MAX, library.id.0, index as u64),
+            );
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_one_edit_apart, plain_name};
+
+    #[test]
+    fn one_slip_of_the_pen() {
+        for (a, b) in [("print", "prnt"), ("print", "pprint"), ("print", "pront"), ("print", "pritn")] {
+            assert!(is_one_edit_apart(a.as_bytes(), b.as_bytes()), "{a} {b}");
+            assert!(is_one_edit_apart(b.as_bytes(), a.as_bytes()), "{b} {a}");
+        }
+        for (a, b) in [("print", "print"), ("print", "prnit_"), ("print", "pr"), ("", "")] {
+            assert!(!is_one_edit_apart(a.as_bytes(), b.as_bytes()), "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn plain_names_of_cpp_functions() {
+        assert_eq!(plain_name(b"_Z4areai"), Some(&b"area"[..]));
+        assert_eq!(plain_name(b"_ZN1a1bEv"), None);
+        assert_eq!(plain_name(b"_Z99x"), None);
+        assert_eq!(plain_name(b"area"), None);
+    }
+}

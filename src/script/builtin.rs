@@ -1,0 +1,214 @@
+//! The default layouts: scripts of this repository, `linker-scripts/*.ld`, inside the program.
+//!
+//! There is one text per kind of output. What options change in it is asked as a constant, by
+//! `CONSTANT(name)` in an expression, so that no text is edited and no tree rewritten; [`Switches`]
+//! answers. For `--verbose` the answers are put into the text, so that what is printed is an
+//! ordinary script that GNU ld reads too.
+
+use super::ast::Script;
+use super::parse::parse_script;
+use super::source::Sources;
+
+/// The kinds of output that have a default layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Layout {
+    /// An executable at a fixed address, dynamic or static.
+    Static,
+    /// A position-independent executable, dynamic or static-pie.
+    Pie,
+    /// A shared library.
+    Shared,
+    /// `-r`.
+    Relocatable,
+}
+
+impl Layout {
+    /// All of them.
+    pub const ALL: [Layout; 4] = [Layout::Static, Layout::Pie, Layout::Shared, Layout::Relocatable];
+
+    /// What messages call the script.
+    pub fn name(self) -> &'static str {
+        match self {
+            Layout::Static => "<built-in static.ld>",
+            Layout::Pie => "<built-in pie.ld>",
+            Layout::Shared => "<built-in shared.ld>",
+            Layout::Relocatable => "<built-in relocatable.ld>",
+        }
+    }
+
+    /// The text of the script.
+    pub fn text(self) -> &'static str {
+        match self {
+            Layout::Static => include_str!("../../linker-scripts/static.ld"),
+            Layout::Pie => include_str!("../../linker-scripts/pie.ld"),
+            Layout::Shared => include_str!("../../linker-scripts/shared.ld"),
+            Layout::Relocatable => include_str!("../../linker-scripts/relocatable.ld"),
+        }
+    }
+
+    /// The script, its text added to `sources`.
+    pub fn script(self, sources: &mut Sources) -> Script {
+        let mut include = |_: &str, _: &str| Err("the built-in scripts include nothing".to_owned());
+        // A test parses all four.
+        parse_script(sources, self.name(), self.text().as_bytes(), &mut include).unwrap_or_default()
+    }
+
+    /// The text of the script with its switches resolved, for `--verbose`.
+    pub fn resolved_text(self, switches: &Switches) -> String {
+        let mut text = self.text().to_owned();
+        for (name, value) in switches.constants() {
+            let value = if name == "IMAGE_BASE" { format!("{value:#x}") } else { value.to_string() };
+            text = text.replace(&format!("CONSTANT({name})"), &value);
+        }
+        text
+    }
+}
+
+/// What options and targets change in a default layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Switches {
+    /// `-z separate-code`, and neither `-N` nor `-n`: code shares no page with anything else.
+    pub separate_code: bool,
+    /// `-z now` (with `-z relro`): `.got.plt` is protected whole.
+    pub protect_got: bool,
+    /// Not `-N`: data begins in pages of its own.
+    pub paged_data: bool,
+    /// The lowest address of an executable at a fixed address.
+    pub image_base: u64,
+}
+
+impl Switches {
+    /// The value of `CONSTANT(name)` if it is one of the switches; `MAXPAGESIZE` and its like are
+    /// not.
+    pub fn constant(&self, name: &[u8]) -> Option<u64> {
+        self.constants().into_iter().find(|(known, _)| known.as_bytes() == name).map(|(_, value)| value)
+    }
+
+    fn constants(&self) -> [(&'static str, u64); 4] {
+        [
+            ("SEPARATE_CODE", self.separate_code.into()),
+            ("PROTECT_GOT", self.protect_got.into()),
+            ("PAGED_DATA", self.paged_data.into()),
+            ("IMAGE_BASE", self.image_base),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::ast::{BodyItem, Command, OutputSection, SectionsItem};
+
+    fn output_sections(script: &Script) -> Vec<&OutputSection> {
+        let mut all = Vec::new();
+        for command in &script.commands {
+            let Command::Sections(items) = command else { continue };
+            all.extend(items.iter().filter_map(|item| match item {
+                SectionsItem::Output(section) => Some(&**section),
+                _ => None,
+            }));
+        }
+        all
+    }
+
+    fn names(layout: Layout) -> Vec<String> {
+        let script = layout.script(&mut Sources::new());
+        output_sections(&script).iter().map(|section| section.name.text().into_owned()).collect()
+    }
+
+    #[test]
+    fn sections_stand_in_the_usual_order() {
+        let order = [
+            ".dynsym",
+            ".rela.dyn",
+            ".init",
+            ".plt",
+            ".text",
+            ".fini",
+            ".rodata",
+            ".eh_frame_hdr",
+            ".eh_frame",
+            ".sframe_idx",
+            ".sframe",
+            ".tdata",
+            ".init_array",
+            ".data.rel.ro",
+            ".dynamic",
+            ".got",
+            ".got.plt",
+            ".data",
+            ".bss",
+            ".lbss",
+            ".lrodata",
+            ".ldata",
+            ".comment",
+            ".debug_info",
+        ];
+        for layout in [Layout::Static, Layout::Pie, Layout::Shared] {
+            let names = names(layout);
+            let places: Vec<_> =
+                order.iter().map(|name| names.iter().position(|have| have == name).expect(name)).collect();
+            assert!(places.is_sorted(), "{layout:?}: {places:?}");
+            assert_eq!(names.iter().any(|name| name == ".interp"), layout != Layout::Shared);
+        }
+    }
+
+    #[test]
+    fn relocatable_merges_only_equal_names() {
+        let script = Layout::Relocatable.script(&mut Sources::new());
+        assert!(output_sections(&script).len() > 60);
+        for section in output_sections(&script) {
+            for item in &section.body {
+                let BodyItem::Input(statement) = item else { continue };
+                for pattern in statement.sections.iter().flatten() {
+                    assert_eq!(pattern.glob.bytes, section.name.bytes);
+                }
+            }
+        }
+        assert!(names(Layout::Relocatable).iter().all(|name| !name.starts_with(".sframe")));
+    }
+
+    #[test]
+    fn kept_sections_are_kept() {
+        for layout in [Layout::Static, Layout::Pie, Layout::Shared] {
+            let script = layout.script(&mut Sources::new());
+            for name in [
+                ".init",
+                ".fini",
+                ".init_array",
+                ".fini_array",
+                ".preinit_array",
+                ".eh_frame",
+                ".jcr",
+                ".ctors",
+            ] {
+                let section =
+                    output_sections(&script).into_iter().find(|s| *s.name.bytes == *name.as_bytes());
+                let kept = section
+                    .expect(name)
+                    .body
+                    .iter()
+                    .any(|item| matches!(item, BodyItem::Input(statement) if statement.keep));
+                assert!(kept, "{layout:?} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn switches_are_constants() {
+        let switches =
+            Switches { separate_code: true, protect_got: false, paged_data: true, image_base: 0x40_0000 };
+        assert_eq!(switches.constant(b"SEPARATE_CODE"), Some(1));
+        assert_eq!(switches.constant(b"PROTECT_GOT"), Some(0));
+        assert_eq!(switches.constant(b"MAXPAGESIZE"), None);
+        for layout in Layout::ALL {
+            let text = layout.resolved_text(&switches);
+            for (name, _) in switches.constants() {
+                assert!(!text.contains(&format!("CONSTANT({name})")), "{layout:?}");
+            }
+        }
+        assert!(
+            Layout::Static.resolved_text(&switches).contains("SEGMENT_START(\"text-segment\", 0x400000)")
+        );
+    }
+}

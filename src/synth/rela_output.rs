@@ -1,0 +1,44 @@
+//! `.rela.NAME`: relocations of an output section (`-r`, `--emit-relocs`).
+//!
+//! One section for each output section that has relocations left, with `SHF_INFO_LINK`: `sh_info`
+//! names what they apply to, `sh_link` the symbol table (gABI, "Relocation").
+
+use crate::arch::Target;
+use crate::elf::Rela;
+use crate::ids::ChunkId;
+use crate::link::Link;
+use crate::relocs::emit;
+use rayon::prelude::*;
+use zerocopy::FromBytes;
+
+/// The relocations of one output section.
+#[derive(Clone, Debug)]
+pub struct OutputRelocations {
+    /// What they apply to.
+    pub target: ChunkId,
+    /// How many each of its items has.
+    pub counts: Vec<u32>,
+}
+
+impl OutputRelocations {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|&count| u64::from(count)).sum()
+    }
+}
+
+/// Writes the section. `row` is a row of [`super::Synthetics::output_relocations`].
+pub fn write<T: Target>(link: &Link<'_, T>, row: u32, out: &mut [u8]) {
+    let table = &link.synthetics.output_relocations[row as usize];
+    let Ok(mut rest) = <[Rela<T::E>]>::mut_from_bytes(out) else { return };
+    let items = &link.layout.chunks[table.target.index()].items;
+    let mut jobs = Vec::with_capacity(items.len());
+    for (&item, &count) in items.iter().zip(&table.counts) {
+        let Some((own, tail)) = std::mem::take(&mut rest).split_at_mut_checked(count as usize) else { return };
+        rest = tail;
+        if count > 0 {
+            jobs.push((item, own));
+        }
+    }
+    jobs.into_par_iter().for_each(|(item, own)| emit::write(link, item, own));
+}

@@ -1,0 +1,113 @@
+//! `.rela.dyn` and `.rela.plt`.
+//!
+//! Order of `.rela.dyn` (`-z combreloc`): relative relocations by address, so that the dynamic
+//! linker runs through them without looking at symbols (`DT_RELACOUNT`); then by symbol, so that
+//! each is looked up once; resolvers last, because they may call what the others bind.
+
+use crate::arch::Target;
+use crate::elf::Rela;
+use crate::link::Link;
+use crate::relocs::dynamic::{self, Entry};
+use crate::synth::plt;
+use rayon::prelude::*;
+use zerocopy::FromBytes;
+use zerocopy::byteorder::{I64, U64};
+
+/// Size of an entry in bytes.
+pub const ENTRY: u64 = 24;
+
+/// Sizes of `.rela.dyn` and `.rela.plt` in bytes, for these counts.
+pub fn sizes<T: Target>(link: &Link<'_, T>, counts: &dynamic::Counts) -> (u64, u64) {
+    let (mut rela, mut plt) = (counts.relative + counts.other, u64::from(link.relocations.plt_count));
+    match dynamic::irelative_in_plt(link) {
+        true => plt += counts.irelative,
+        false => rela += counts.irelative,
+    }
+    (rela * ENTRY, plt * ENTRY)
+}
+
+/// Writes `.rela.dyn`.
+pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+    let (mut entries, _) = dynamic::collect(link);
+    if dynamic::irelative_in_plt(link) {
+        entries.retain(|entry| entry.kind != T::DYNAMIC.irelative);
+    }
+    sort::<T>(&mut entries, link.config.relocations.combine);
+    store::<T>(&entries, out);
+}
+
+fn sort<T: Target>(entries: &mut [Entry], combine: bool) {
+    let class = |entry: &Entry| match entry.kind {
+        kind if kind == T::DYNAMIC.relative && combine => 0,
+        kind if kind == T::DYNAMIC.irelative => 2,
+        _ => 1,
+    };
+    entries.par_sort_by_key(|entry| {
+        let symbol = if combine { entry.symbol } else { 0 };
+        (class(entry), symbol, entry.address, entry.kind)
+    });
+}
+
+/// Writes `.rela.plt`: jump slots in the order of `.plt`, then the results of resolvers if they
+/// are here.
+pub fn write_plt<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+    let count = link.relocations.plt_count as usize;
+    let mut entries = vec![Entry { address: 0, kind: T::DYNAMIC.none, symbol: 0, addend: 0 }; count];
+    for row in link.synthetics.rows.iter().filter(|row| row.plt != u32::MAX) {
+        if let Some(entry) = entries.get_mut(row.plt as usize) {
+            *entry = Entry {
+                address: plt::slot_address(link, row.plt),
+                kind: T::DYNAMIC.jump_slot,
+                symbol: if row.dynsym == u32::MAX { 0 } else { row.dynsym },
+                addend: 0,
+            };
+        }
+    }
+    if dynamic::irelative_in_plt(link) {
+        let (mut resolved, _) = dynamic::collect(link);
+        resolved.retain(|entry| entry.kind == T::DYNAMIC.irelative);
+        resolved.sort_by_key(|entry| entry.address);
+        entries.extend(resolved);
+    }
+    store::<T>(&entries, out);
+}
+
+fn store<T: Target>(entries: &[Entry], out: &mut [u8]) {
+    let Ok(out) = <[Rela<T::E>]>::mut_from_bytes(out) else { return };
+    out.par_iter_mut().zip(entries).for_each(|(out, entry)| {
+        *out = Rela {
+            r_offset: U64::new(entry.address),
+            r_info: U64::new(u64::from(entry.symbol) << 32 | u64::from(entry.kind)),
+            r_addend: I64::new(entry.addend as i64),
+        };
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::x86_64::X86_64;
+    use crate::elf::consts as elf;
+
+    fn entry(kind: u32, symbol: u32, address: u64) -> Entry {
+        Entry { address, kind, symbol, addend: 0 }
+    }
+
+    #[test]
+    fn relative_first_resolvers_last_symbols_together() {
+        let mut entries = vec![
+            entry(elf::R_X86_64_IRELATIVE, 0, 0x10),
+            entry(elf::R_X86_64_64, 2, 0x20),
+            entry(elf::R_X86_64_RELATIVE, 0, 0x90),
+            entry(elf::R_X86_64_GLOB_DAT, 1, 0x80),
+            entry(elf::R_X86_64_RELATIVE, 0, 0x30),
+            entry(elf::R_X86_64_64, 1, 0x70),
+        ];
+        sort::<X86_64>(&mut entries, true);
+        let order: Vec<u64> = entries.iter().map(|entry| entry.address).collect();
+        assert_eq!(order, [0x30, 0x90, 0x70, 0x80, 0x20, 0x10]);
+        sort::<X86_64>(&mut entries, false);
+        let order: Vec<u64> = entries.iter().map(|entry| entry.address).collect();
+        assert_eq!(order, [0x20, 0x30, 0x70, 0x80, 0x90, 0x10]);
+    }
+}

@@ -1,0 +1,111 @@
+//! `.relr.dyn` (gABI, "Relative Relocation Table"): the places of relative relocations, one bit
+//! each where they lie close together.
+//!
+//! An even word is an address, whose word is relocated. An odd word is a bitmap for the 63 words
+//! that follow what was covered last. The size depends on the addresses, so layout asks
+//! [`update_size`] in its loop.
+
+use crate::arch::Target;
+use crate::link::Link;
+use crate::relocs::dynamic;
+use crate::synth::Kind;
+use zerocopy::byteorder::U64;
+
+const WORD: u64 = 8;
+const BITS: u64 = 63;
+/// A bitmap without a bit set: it relocates nothing.
+const NOTHING: u64 = 1;
+
+/// Encodes sorted even addresses.
+pub fn encode(places: &[u64]) -> Vec<u64> {
+    let mut words = Vec::new();
+    let mut rest = places;
+    while let Some((&first, tail)) = rest.split_first() {
+        words.push(first);
+        rest = tail;
+        let mut base = first.wrapping_add(WORD);
+        loop {
+            let mut bitmap = 0;
+            while let Some((&place, tail)) = rest.split_first() {
+                let distance = place.wrapping_sub(base);
+                if distance >= BITS * WORD || distance % WORD != 0 {
+                    break;
+                }
+                bitmap |= 1 << (distance / WORD);
+                rest = tail;
+            }
+            if bitmap == 0 {
+                break;
+            }
+            words.push(bitmap << 1 | 1);
+            base = base.wrapping_add(BITS * WORD);
+        }
+    }
+    words
+}
+
+/// A size in words to start with: the least that can be enough.
+pub fn first_guess(count: u64) -> u64 {
+    match count {
+        0 => 0,
+        count => 1 + (count - 1).div_ceil(BITS),
+    }
+}
+
+/// Makes the section as large as the present addresses need; whether it grew. It never shrinks.
+pub fn update_size<T: Target>(link: &mut Link<'_, T>) -> bool {
+    if link.relocations.relr_words == 0 {
+        return false;
+    }
+    let needed = encode(&dynamic::packed_places(link)).len() as u64;
+    let Some(row) = link.synthetics.find(Kind::RelrDyn) else { return false };
+    if needed <= link.relocations.relr_words {
+        return false;
+    }
+    link.relocations.relr_words = needed;
+    link.synthetics.sections[row as usize].size = needed * WORD;
+    true
+}
+
+/// Writes `.relr.dyn`; a rest is filled with bitmaps that relocate nothing.
+pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+    let words = encode(&dynamic::packed_places(link));
+    for (index, out) in out.chunks_exact_mut(WORD as usize).enumerate() {
+        let word = words.get(index).copied().unwrap_or(NOTHING);
+        out.copy_from_slice(&U64::<T::E>::new(word).to_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As a dynamic linker reads it.
+    fn decode(words: &[u64]) -> Vec<u64> {
+        let (mut places, mut base) = (Vec::new(), 0);
+        for &word in words {
+            if word & 1 == 0 {
+                places.push(word);
+                base = word + WORD;
+            } else {
+                places.extend((0..BITS).filter(|bit| word >> (bit + 1) & 1 != 0).map(|bit| base + bit * WORD));
+                base += BITS * WORD;
+            }
+        }
+        places
+    }
+
+    #[test]
+    fn round_trip() {
+        let dense: Vec<u64> = (0..200).map(|n| 0x1000 + n * 8).collect();
+        let mut mixed = dense.clone();
+        mixed.extend([0x9000, 0x9002, 0x9004, 0x900a, 0x9008 + 63 * 8, 0x2_0000]);
+        mixed.sort_unstable();
+        for places in [vec![], vec![0x10], dense.clone(), mixed] {
+            let words = encode(&places);
+            assert_eq!(decode(&words), places);
+            assert!(words.len() as u64 >= first_guess(places.len() as u64));
+        }
+        assert_eq!(encode(&dense).len(), 1 + 4);
+    }
+}

@@ -1,0 +1,179 @@
+//! Archives: which members are taken, in which order, and the options that change it.
+
+use crate::support::Work;
+
+const MAIN: &str = "int first(void); int main(void) { return first() - 3; }";
+
+fn members(work: &Work) -> (String, String, String) {
+    (
+        work.c("first", "int second(void); int first(void) { return second() + 1; }", &[]),
+        work.c("second", "int third(void); int second(void) { return third() + 1; }", &[]),
+        work.c("third", "int third(void) { return 1; } int unused(void) { return 0; }", &[]),
+    )
+}
+
+#[test]
+fn members_are_taken_when_they_define_something_needed() {
+    let work = Work::new();
+    let main = work.c("main", MAIN, &[]);
+    let (first, second, third) = members(&work);
+    let spare = work.c("spare", "int spare(void) { return 0; }", &[]);
+    let archive = work.ar("liball.a", "", &[&third, &spare, &first, &second]);
+    work.gcc(&["-o", "program", &main, &archive]).quiet();
+    work.run("program");
+    let elf = work.elf("program");
+    assert!(elf.find_symbol("third").is_some() && elf.find_symbol("spare").is_none());
+}
+
+#[test]
+fn an_archive_is_searched_where_it_stands() {
+    let work = Work::new();
+    let main = work.c("main", MAIN, &[]);
+    let (first, second, third) = members(&work);
+    let (a, b) = (work.ar("liba.a", "", &[&first, &third]), work.ar("libb.a", "", &[&second]));
+    work.gcc(&["-o", "program", &main, "-Wl,--start-group", &a, &b, "-Wl,--end-group"]).quiet();
+    work.run("program");
+    work.gcc(&["-o", "program", &main, "-Wl,-(", &b, &a, "-Wl,-)"]).quiet();
+    work.gcc(&["-o", "program", &main, &a, &b, &a]).quiet();
+    work.run("program");
+    work.gcc(&["-o", "never", &main, &a, &b]).fails().says(&["third"]);
+    work.gcc(&["-o", "never", &a, &b, &a, &main]).fails().says(&["first"]);
+}
+
+#[test]
+fn the_first_archive_that_defines_a_symbol_provides_it() {
+    let work = Work::new();
+    let main =
+        work.c("main", "#include <stdio.h>\nint f(void);\nint main(void) { printf(\"%d\\n\", f()); }", &[]);
+    let one = work.c("one", "int f(void) { return 1; }", &[]);
+    let two = work.c("two", "int f(void) { return 2; }", &[]);
+    let (a, b) = (work.ar("liba.a", "", &[&one]), work.ar("libb.a", "", &[&two]));
+    work.gcc(&["-o", "program", &main, &a, &b]).quiet();
+    assert_eq!(work.run("program"), "1\n");
+    work.gcc(&["-o", "program", &main, &b, &a]).quiet();
+    assert_eq!(work.run("program"), "2\n");
+    work.gcc(&["-o", "program", &main, &two, &a]).quiet();
+    assert_eq!(work.run("program"), "2\n", "an object's definition needs no member");
+}
+
+#[test]
+fn weak_references_and_definitions_take_no_member() {
+    let work = Work::new();
+    let main = work.c("main", "#include <stdio.h>\n__attribute__((weak)) int f(void);\n__attribute__((weak)) int g(void) { return 1; }\nint main(void) { printf(\"%d %d\\n\", f != 0, g()); }", &["-fno-PIE"]);
+    let lib = work.c("lib", "int f(void) { return 1; }", &[]);
+    let strong = work.c("strong", "int g(void) { return 2; }", &[]);
+    let archive = work.ar("liball.a", "", &[&lib, &strong]);
+    work.gcc(&["-no-pie", "-o", "program", &main, &archive]).quiet();
+    assert_eq!(work.run("program"), "0 1\n");
+}
+
+#[test]
+fn a_common_symbol_takes_a_member_that_defines_it() {
+    let work = Work::new();
+    let main = work.c(
+        "main",
+        "#include <stdio.h>\nint value;\nint main(void) { printf(\"%d\\n\", value); }",
+        &["-fcommon"],
+    );
+    let data = work.c("data", "int value = 9;", &[]);
+    let code = work.c("code", "int value(void) { return 1; }", &[]);
+    let archive = work.ar("libdata.a", "", &[&data]);
+    work.gcc(&["-o", "program", &main, &archive]).quiet();
+    assert_eq!(work.run("program"), "9\n");
+    let archive = work.ar("libcode.a", "", &[&code]);
+    work.gcc(&["-o", "program", &main, &archive]).ok();
+    assert_eq!(work.run("program"), "0\n", "a function does not replace a common variable");
+}
+
+#[test]
+fn whole_archive_takes_everything_once() {
+    let work = Work::new();
+    let main = work.c("main", "int main(void) { return 0; }", &[]);
+    let spare = work.c("spare", "int spare(void) { return 0; }", &[]);
+    let other = work.c("other", "int other(void) { return 0; }", &[]);
+    let archive = work.ar("libspare.a", "", &[&spare]);
+    let later = work.ar("libother.a", "", &[&other]);
+    work.gcc(&["-o", "program", &main, "-Wl,--whole-archive", &archive, "-Wl,--no-whole-archive", &later])
+        .quiet();
+    let elf = work.elf("program");
+    assert!(elf.find_symbol("spare").is_some() && elf.find_symbol("other").is_none());
+}
+
+#[test]
+fn thin_archives_name_their_members() {
+    let work = Work::new();
+    let main = work.c("main", MAIN, &[]);
+    let (first, second, third) = members(&work);
+    std::fs::create_dir(work.path("sub")).unwrap();
+    let archive = work.ar("sub/libthin.a", "T", &[&first, &second, &third]);
+    assert!(work.read(&archive).starts_with(b"!<thin>\n"));
+    work.gcc(&["-o", "program", &main, &archive]).quiet();
+    work.run("program");
+    std::fs::remove_file(work.path("third.o")).unwrap();
+    work.gcc(&["-o", "program", &main, &archive]).fails().says(&["third.o", "libthin.a"]);
+}
+
+#[test]
+fn start_lib_makes_objects_lazy() {
+    let work = Work::new();
+    let main = work.c("main", MAIN, &[]);
+    let (first, second, third) = members(&work);
+    let spare = work.c("spare", "int spare(void) { return 0; }", &[]);
+    work.gcc(&["-o", "program", &main, "-Wl,--start-lib", &third, &spare, &first, &second, "-Wl,--end-lib"])
+        .quiet();
+    work.run("program");
+    assert!(work.elf("program").find_symbol("spare").is_none());
+}
+
+#[test]
+fn long_member_names_and_same_names_twice() {
+    let work = Work::new();
+    let long = "a_member_with_a_name_that_is_longer_than_sixteen_bytes";
+    let main = work.c("main", "int f(void); int g(void); int main(void) { return f() + g() - 3; }", &[]);
+    let mut args = vec!["qc".to_owned(), "liblong.a".to_owned()];
+    for (dir, source) in [("one", "int f(void) { return 1; }"), ("two", "int g(void) { return 2; }")] {
+        std::fs::create_dir(work.path(dir)).unwrap();
+        args.push(work.c(&format!("{dir}/{long}"), source, &[]));
+    }
+    work.command("ar", &args.iter().map(String::as_str).collect::<Vec<_>>()).ok();
+    let archive = "liblong.a";
+    work.gcc(&["-o", "program", &main, archive]).quiet();
+    work.run("program");
+    let outcome = work.gcc(&["-o", "program", &main, archive, "-Wl,-t"]).ok();
+    assert!(outcome.output().contains(&format!("{long}.o")), "{outcome}");
+}
+
+#[test]
+fn an_archive_without_symbol_table_or_members() {
+    let work = Work::new();
+    let main = work.c("main", "int main(void) { return 0; }", &[]);
+    work.command("ar", &["rcS", "libempty.a"]).ok();
+    work.gcc(&["-o", "program", &main, "libempty.a"]).quiet();
+    work.run("program");
+    work.write("libtext.a", "!<arch>\nnonsense that is no header");
+    work.gcc(&["-o", "program", &main, "libtext.a"]).fails().says(&["libtext.a"]);
+}
+
+#[test]
+fn libraries_are_searched_in_directory_order_shared_first() {
+    let work = Work::new();
+    for (dir, value) in [("one", 1), ("two", 2)] {
+        std::fs::create_dir(work.path(dir)).unwrap();
+        let object = work.c(dir, &format!("int f(void) {{ return {value}; }}"), &["-fPIC"]);
+        work.ar(&format!("{dir}/libf.a"), "", &[&object]);
+    }
+    let shared = work.c("shared", "int f(void) { return 3; }", &["-fPIC"]);
+    work.gcc(&["-shared", "-o", "two/libf.so", &shared]).quiet();
+    let main =
+        work.c("main", "#include <stdio.h>\nint f(void);\nint main(void) { printf(\"%d\\n\", f()); }", &[]);
+    let result = |args: &[&str]| {
+        let mut all = vec!["-o", "program", main.as_str(), "-Wl,-rpath,$ORIGIN/two"];
+        all.extend(args);
+        work.gcc(&all).quiet();
+        work.run("program")
+    };
+    assert_eq!(result(&["-Lone", "-Ltwo", "-lf"]), "1\n");
+    assert_eq!(result(&["-Ltwo", "-Lone", "-lf"]), "3\n");
+    assert_eq!(result(&["-Ltwo", "-Wl,-Bstatic", "-lf", "-Wl,-Bdynamic"]), "2\n");
+    assert_eq!(result(&["-Ltwo", "-l:libf.a"]), "2\n");
+}

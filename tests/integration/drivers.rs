@@ -1,0 +1,93 @@
+//! gcc, clang and cargo reach this linker, and the output says so.
+
+use crate::need;
+use crate::support::{Work, tools, work};
+
+/// Whether an output was made by the linker under test, by its `.comment`.
+fn made_here(work: &Work, program: &str) -> bool {
+    work.elf_unchecked(program).section(".comment").strings().iter().any(|s| s.contains("sframe-ld"))
+}
+
+#[test]
+fn gcc_finds_it_by_every_name() {
+    if tools::another_linker() {
+        return;
+    }
+    let work = Work::new();
+    let main = work.c("main", "int main(void) { return 0; }", &[]);
+    for option in ["", "-fuse-ld=bfd", "-fuse-ld=gold", "-fuse-ld=lld", "-fuse-ld=mold"] {
+        let mut args = vec!["-o", "program", main.as_str()];
+        if !option.is_empty() {
+            args.push(option);
+        }
+        work.gcc(&args).quiet();
+        work.run("program");
+        assert!(made_here(&work, "program"), "{option}");
+    }
+}
+
+#[test]
+fn clang_finds_it_by_path_and_by_name() {
+    if tools::another_linker() {
+        return;
+    }
+    let clang = need!(tools::clang("clang"));
+    let work = Work::new();
+    work.write("main.c", "int main(void) { return 0; }");
+    let path = format!("--ld-path={}", work::linker().display());
+    work.command(&clang, &[&path, "-o", "program", "main.c"]).ok();
+    work.run("program");
+    assert!(made_here(&work, "program"));
+    std::os::unix::fs::symlink(work::linker(), work.path("ld.sframe")).unwrap();
+    let prefix = format!("-B{}", work.path("").display());
+    work.command(&clang, &[&prefix, "-fuse-ld=sframe", "-o", "program", "main.c"]).ok();
+    assert!(made_here(&work, "program"));
+}
+
+#[test]
+fn cargo_builds_and_tests_through_it() {
+    if tools::another_linker() {
+        return;
+    }
+    let cargo = need!(tools::program("cargo"));
+    let mut work = Work::new();
+    work.write(
+        "Cargo.toml",
+        "[package]\nname = \"hello\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n",
+    );
+    work.write("src/main.rs", "fn main() { let r = std::panic::catch_unwind(|| panic!(\"x\")); println!(\"{}\", r.is_err()); }\n#[test] fn t() { assert_eq!(1 + 1, 2); }\n");
+    let directory = work::linker_directory().display().to_string();
+    work.env("RUSTFLAGS", &format!("-Clink-arg=-B{directory}"));
+    work.env("CARGO_TARGET_DIR", &work.path("target").display().to_string());
+    work.command(&cargo, &["build", "--offline", "--quiet"]).ok();
+    work.command(&cargo, &["test", "--offline", "--quiet"]).ok();
+    assert!(made_here(&work, "target/debug/hello"));
+    assert_eq!(work.run("target/debug/hello"), "true\n");
+    work.env(
+        "RUSTFLAGS",
+        &format!("-Clink-self-contained=-linker -Zunstable-options -Clink-arg=-B{directory}"),
+    );
+}
+
+#[test]
+fn rustc_names_lld_and_still_reaches_it() {
+    if tools::another_linker() {
+        return;
+    }
+    let rustc = need!(tools::program("rustc"));
+    let work = Work::new();
+    work.write("main.rs", "fn main() { println!(\"hello\"); }");
+    let prefix = format!("-Clink-arg=-B{}", work::linker_directory().display());
+    for extra in [
+        &["-Clink-arg=-fuse-ld=lld"][..],
+        &["-Copt-level=2", "-Cstrip=symbols"],
+        &["-Cprefer-dynamic=no", "-Crelocation-model=static"],
+    ] {
+        let mut args = vec!["-o", "program", "main.rs", prefix.as_str()];
+        args.extend(extra);
+        work.command(&rustc, &args).ok();
+        assert_eq!(work.run("program"), "hello\n");
+        assert!(made_here(&work, "program"), "{extra:?}");
+        work.elf("program");
+    }
+}

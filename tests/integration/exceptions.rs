@@ -1,0 +1,102 @@
+//! C++ exceptions, with throw and catch on two sides of shared libraries.
+
+use crate::support::elf::*;
+use crate::support::{Work, eh_frame};
+
+const HEADER: &str = "
+struct Problem { virtual ~Problem(); int code; explicit Problem(int c) : code(c) {} };
+void raise(int code);
+int guarded(void (*f)(int), int code);
+";
+
+const LIBRARY: &str = r#"
+#include "problem.h"
+Problem::~Problem() {}
+void raise(int code) { throw Problem(code); }
+int guarded(void (*f)(int), int code) {
+    try { f(code); } catch (const Problem &p) { return p.code + 100; }
+    return 0;
+}
+"#;
+
+const PROGRAM: &str = r#"
+#include <cstdio>
+#include "problem.h"
+static int destroyed;
+struct Guard { ~Guard() { destroyed++; } };
+static void thrower(int code) { Guard g; throw Problem(code); }
+int main() {
+    int caught = 0;
+    try { Guard g; raise(7); } catch (const Problem &p) { caught = p.code; }
+    int guarded_result = guarded(thrower, 5);
+    std::printf("%d %d %d\n", caught, guarded_result, destroyed);
+}
+"#;
+
+#[test]
+fn exceptions_cross_a_shared_library_in_both_directions() {
+    for (compile, link) in [("-fPIE", "-pie"), ("-fno-PIE", "-no-pie")] {
+        let work = Work::new();
+        work.write("problem.h", HEADER);
+        let library = work.cc("library", LIBRARY, &["-fPIC"]);
+        work.gxx(&["-shared", "-o", "libproblem.so", &library]).quiet();
+        let program = work.cc("program", PROGRAM, &[compile]);
+        work.gxx(&[link, "-o", "program", &program, "-L.", "-lproblem"]).quiet();
+        assert_eq!(work.run("program"), "7 105 2\n");
+        for file in ["program", "libproblem.so"] {
+            let elf = work.elf(file);
+            eh_frame::check(&elf);
+            let header = elf.segment(PT_GNU_EH_FRAME);
+            let section = elf.section(".eh_frame_hdr");
+            assert_eq!((header.addr, header.size), (section.addr, section.size));
+        }
+    }
+}
+
+#[test]
+fn exceptions_work_in_static_programs() {
+    for link in ["-static", "-static-pie"] {
+        let work = Work::new();
+        work.write("problem.h", HEADER);
+        let library = work.cc("library", LIBRARY, &["-fPIE"]);
+        let program = work.cc("program", PROGRAM, &["-fPIE"]);
+        work.gxx(&[link, "-o", "program", &program, &library]).quiet();
+        assert_eq!(work.run("program"), "7 105 2\n");
+        let elf = work.elf("program");
+        if elf.find(".eh_frame_hdr").is_some() {
+            eh_frame::check(&elf);
+        }
+        work.gxx(&[link, "-o", "program", &program, &library, "-Wl,--eh-frame-hdr"]).quiet();
+        assert_eq!(work.run("program"), "7 105 2\n");
+        eh_frame::check(&work.elf("program"));
+    }
+}
+
+#[test]
+fn exceptions_leave_functions_that_gc_and_comdat_touch() {
+    let inline = "
+#include \"problem.h\"
+template <int N> __attribute__((noinline)) int attempt(int x) {
+    try { if (x == N) raise(x); return 0; } catch (const Problem &p) { return p.code; }
+}
+";
+    let work = Work::new();
+    work.write("problem.h", HEADER);
+    let library = work.cc("library", LIBRARY, &["-ffunction-sections"]);
+    let other = format!(
+        "{inline}int other(int x) {{ return attempt<3>(x) + attempt<4>(x); }}\nint dead(int x) {{ return attempt<9>(x); }}"
+    );
+    let other = work.cc("other", &other, &["-ffunction-sections"]);
+    let main = format!(
+        "{inline}#include <cstdio>\nint other(int);\nint main() {{ std::printf(\"%d %d\\n\", attempt<3>(3), other(4)); }}"
+    );
+    let main = work.cc("main", &main, &["-ffunction-sections"]);
+    work.gxx(&["-o", "program", &main, &other, &library, "-Wl,--gc-sections"]).quiet();
+    assert_eq!(work.run("program"), "3 4\n");
+    let elf = work.elf("program");
+    let fdes = eh_frame::check(&elf);
+    assert!(elf.find_symbol("_Z7attemptILi9EEii").is_none(), "dead code is gone");
+    let attempt = elf.symbol("_Z7attemptILi3EEii");
+    let of_attempt = fdes.iter().filter(|f| f.start == attempt.value).count();
+    assert_eq!(of_attempt, 1, "one FDE for the one kept copy");
+}

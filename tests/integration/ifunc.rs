@@ -1,0 +1,83 @@
+//! Indirect functions: called, address taken, across libraries, in static programs.
+
+use crate::support::Work;
+use crate::support::elf::*;
+
+const R_X86_64_IRELATIVE: u32 = 37;
+
+const IFUNC: &str = "
+static int fast(int x) { return x + 1; }
+static int slow(int x) { return x - 1; }
+static int (*choose(void))(int) { return fast; }
+int pick(int) __attribute__((ifunc(\"choose\")));
+static int local_pick(int) __attribute__((ifunc(\"choose\")));
+int through_local(int x) { return local_pick(x); }
+int (*table[])(int) = {pick, slow};
+";
+
+const PROGRAM: &str = r#"
+#include <stdio.h>
+int pick(int);
+int through_local(int);
+extern int (*table[])(int);
+int (*volatile pointer)(int) = pick;
+int main(void) {
+    printf("%d %d %d %d %d\n", pick(1), through_local(2), table[0](3), pointer(4), pointer == table[0]);
+}
+"#;
+
+#[test]
+fn ifuncs_in_every_form() {
+    for (compile, link) in [
+        ("-fPIE", "-pie"),
+        ("-fno-PIE", "-no-pie"),
+        ("-fno-PIE", "-static"),
+        ("-fPIE", "-static-pie"),
+        ("-fPIC", "-pie"),
+    ] {
+        let work = Work::new();
+        let pick = work.c("pick", IFUNC, &[compile]);
+        let program = work.c("program", PROGRAM, &[compile]);
+        work.gcc(&[link, "-o", "program", &program, &pick]).quiet();
+        assert_eq!(work.run("program"), "2 3 4 5 1\n", "{compile} {link}");
+        let elf = work.elf("program");
+        assert!(elf.dynamic_relocations().iter().any(|r| r.kind == R_X86_64_IRELATIVE), "{link}");
+    }
+}
+
+#[test]
+fn static_programs_bracket_their_irelative_relocations() {
+    let work = Work::new();
+    let pick = work.c("pick", IFUNC, &["-fno-PIE"]);
+    let program = work.c("program", PROGRAM, &["-fno-PIE"]);
+    work.gcc(&["-static", "-o", "program", &program, &pick]).quiet();
+    let elf = work.elf("program");
+    let (start, end) = (elf.symbol("__rela_iplt_start").value, elf.symbol("__rela_iplt_end").value);
+    let relocations = elf.dynamic_relocations();
+    assert_eq!((end - start) / 24, relocations.len() as u64);
+    assert!(!relocations.is_empty() && relocations.iter().all(|r| r.kind == R_X86_64_IRELATIVE));
+}
+
+#[test]
+fn a_shared_library_exports_an_ifunc() {
+    let work = Work::new();
+    work.shared("pick", IFUNC, &[]);
+    let elf = work.elf("libpick.so");
+    assert_eq!(elf.dynamic("pick").kind, STT_GNU_IFUNC);
+    for (compile, link) in [("-fPIE", "-pie"), ("-fno-PIE", "-no-pie")] {
+        let program = work.c("program", PROGRAM, &[compile]);
+        work.gcc(&[link, "-o", "program", &program, "-L.", "-lpick"]).quiet();
+        assert_eq!(work.run("program"), "2 3 4 5 1\n", "{link}");
+    }
+}
+
+#[test]
+fn an_ifunc_whose_address_is_taken_in_a_fixed_executable_becomes_a_plt_entry() {
+    let work = Work::new();
+    let pick = work.c("pick", IFUNC, &["-fno-PIE"]);
+    let program = work.c("program", PROGRAM, &["-fno-PIE"]);
+    work.gcc(&["-no-pie", "-o", "program", &program, &pick, "-Wl,--export-dynamic"]).quiet();
+    assert_eq!(work.run("program"), "2 3 4 5 1\n");
+    let elf = work.elf("program");
+    assert_eq!(elf.dynamic("pick").kind, STT_FUNC, "others must see the one address, not the resolver");
+}

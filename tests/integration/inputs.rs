@@ -1,0 +1,203 @@
+//! Inputs that are neither objects nor archives: text scripts, response files, raw bytes; and
+//! compressed debug sections in and out.
+
+use crate::need;
+use crate::support::elf::*;
+use crate::support::{Work, tools};
+
+#[test]
+fn a_text_script_stands_for_a_library() {
+    let work = Work::new();
+    work.shared("real", "int real(void) { return 1; }", &["-Wl,-soname,libreal.so"]);
+    work.shared("spare", "int spare(void) { return 1; }", &["-Wl,-soname,libspare.so"]);
+    let helper = work.c("helper", "int real(void); int helper(void) { return real() + 1; }", &[]);
+    work.ar("libhelper_nonshared.a", "", &[&helper]);
+    work.write("libfront.so", "/* GNU ld script */\nOUTPUT_FORMAT(elf64-x86-64)\nGROUP ( libreal.so libhelper_nonshared.a AS_NEEDED ( libspare.so ) )\n");
+    let main = work.c("main", "int helper(void); int main(void) { return helper() - 2; }", &[]);
+    work.gcc(&["-o", "program", &main, "-L.", "-lfront"]).quiet();
+    work.run("program");
+    let needed = work.elf("program").needed();
+    assert!(needed.contains(&"libreal.so".into()) && !needed.contains(&"libspare.so".into()), "{needed:?}");
+}
+
+#[test]
+fn input_commands_take_files_and_libraries() {
+    let work = Work::new();
+    let f = work.c("f", "int f(void) { return 1; }", &[]);
+    let g = work.c("g", "int g(void) { return 2; }", &[]);
+    work.ar("libg.a", "", &[&g]);
+    work.write("both.ld", format!("INPUT({f} , -lg)\n"));
+    work.write("extern.ld", "EXTERN(g) // a comment\n");
+    let main = work.c("main", "int f(void); int g(void); int main(void) { return f() + g() - 3; }", &[]);
+    work.gcc(&["-o", "program", &main, "both.ld", "-L."]).quiet();
+    work.run("program");
+    let plain = work.c("plain", "int main(void) { return 0; }", &[]);
+    work.gcc(&["-o", "program", &plain, "extern.ld", "-L.", "-lg"]).quiet();
+    assert!(work.elf("program").find_symbol("g").is_some());
+}
+
+#[test]
+fn a_broken_text_script_is_shown_with_its_line() {
+    let work = Work::new();
+    work.write("bad.ld", "INPUT(a.o)\nNONSENSE here\n");
+    let main = work.c("main", "int main(void) { return 0; }", &[]);
+    work.gcc(&["-o", "program", &main, "bad.ld"]).fails().says(&["bad.ld:2"]);
+    work.write("random.bin", [0u8, 159, 146, 150, 1, 2, 3]);
+    work.gcc(&["-o", "program", &main, "random.bin"]).fails().says(&["random.bin"]);
+}
+
+#[test]
+fn response_files_hold_arguments_quoted_and_nested() {
+    let work = Work::new();
+    work.c("main", "int f(void); int main(void) { return f(); }", &[]);
+    let f = work.c("f", "int f(void) { return 0; }", &[]);
+    std::fs::rename(work.path(&f), work.path("with space.o")).unwrap();
+    work.write("outer.rsp", "-o 'my program'\n@inner.rsp \"with space.o\"\n");
+    work.write("inner.rsp", "main.o --defsym=quoted=\\1 -e main\n");
+    work.ld(&["@outer.rsp"]).ok();
+    assert_eq!(work.elf("my program").symbol("quoted").value, 1);
+    work.ld(&["@missing.rsp", "-o", "x"]).fails().says(&["missing.rsp"]);
+    work.write("loop.rsp", "@loop.rsp");
+    work.ld(&["@loop.rsp"]).fails();
+}
+
+#[test]
+fn binary_input_becomes_data_with_symbols() {
+    let work = Work::new();
+    work.write("data-file.txt", "hello binary\n");
+    let main = work.c("main", "#include <stdio.h>\nextern const char _binary_data_file_txt_start[], _binary_data_file_txt_end[];\nint main(void) { fwrite(_binary_data_file_txt_start, 1, _binary_data_file_txt_end - _binary_data_file_txt_start, stdout); }", &[]);
+    work.gcc(&["-o", "program", &main, "-Wl,-b,binary", "data-file.txt", "-Wl,-b,default"]).quiet();
+    assert_eq!(work.run("program"), "hello binary\n");
+    assert_eq!(work.elf("program").symbol("_binary_data_file_txt_size").value, 13);
+    work.ld(&["-r", "-m", "elf_x86_64", "-b", "binary", "-o", "data.o", "data-file.txt"]).ok();
+    work.gcc(&["-o", "program", &main, "data.o"]).ok();
+    assert_eq!(work.run("program"), "hello binary\n");
+}
+
+const DEBUGGED: &str = "#include <stdio.h>\nstruct point { int x, y; }; static struct point p = {1, 2};\nint main(void) { printf(\"%d\\n\", p.x + p.y); }";
+
+fn debug_dump(work: &Work, program: &str) -> String {
+    let outcome = work.command(tools::readelf().unwrap(), &["--debug-dump=info", program]).ok();
+    outcome
+        .stdout
+        .lines()
+        .filter(|l| l.contains("DW_AT_name"))
+        .map(|l| l.rsplit(' ').next().unwrap_or("").to_owned() + "\n")
+        .collect()
+}
+
+#[test]
+fn compressed_debug_sections_are_read() {
+    need!(tools::readelf());
+    let work = Work::new();
+    let plain = work.c("plain", DEBUGGED, &["-g"]);
+    work.gcc(&["-o", "expected", &plain]).quiet();
+    let expected = debug_dump(&work, "expected");
+    assert!(expected.contains("point"));
+    for (name, flag) in
+        [("zlib", "-gz=zlib"), ("zstd", "--compress-debug-sections=zstd"), ("gnu", "-gz=zlib-gnu")]
+    {
+        let object = if name == "zstd" {
+            let output = format!("{name}.o");
+            work.command("objcopy", &[flag, &plain, &output]).ok();
+            output
+        } else {
+            work.c(name, DEBUGGED, &["-g", flag])
+        };
+        work.gcc(&["-o", "program", &object]).quiet();
+        let elf = work.elf("program");
+        let info = elf.section(".debug_info");
+        assert_eq!(info.flags & SHF_COMPRESSED, 0, "{name}");
+        assert_eq!(debug_dump(&work, "program").replace(name, "plain"), expected, "{name}");
+    }
+}
+
+#[test]
+fn debug_sections_are_compressed_on_request() {
+    need!(tools::readelf());
+    let work = Work::new();
+    let object = work.c("plain", DEBUGGED, &["-g3"]);
+    work.gcc(&["-o", "expected", &object]).quiet();
+    let expected = debug_dump(&work, "expected");
+    for (style, kind) in [("zlib", 1), ("zlib-gabi", 1), ("zstd", 2)] {
+        work.gcc(&["-o", "program", &object, &format!("-Wl,--compress-debug-sections={style}")]).quiet();
+        let elf = work.elf("program");
+        let macros = elf.section(".debug_str");
+        assert!(macros.flags & SHF_COMPRESSED != 0, "{style}");
+        assert_eq!(word(&macros.data, 0), kind, "ch_type for {style}");
+        let plain = work.elf("expected");
+        assert_eq!(quad(&macros.data, 8), plain.section(".debug_str").size, "ch_size");
+        assert!(macros.size < plain.section(".debug_str").size);
+        assert_eq!(debug_dump(&work, "program"), expected, "{style}");
+    }
+    work.gcc(&["-o", "program", &object, "-Wl,--compress-debug-sections=none"]).quiet();
+    assert_eq!(work.elf("program").section(".debug_str").flags & SHF_COMPRESSED, 0);
+}
+
+#[test]
+fn damaged_compressed_sections_are_errors() {
+    let work = Work::new();
+    let object = work.c("plain", DEBUGGED, &["-g3", "-gz=zlib"]);
+    let elf = work.elf_unchecked(&object);
+    let section = elf.section(".debug_str");
+    let mut bytes = elf.bytes.clone();
+    let start = section.offset as usize;
+    bytes[start + 40..start + 60].fill(0xff);
+    work.write("damaged.o", &bytes);
+    work.gcc(&["-o", "program", "damaged.o"]).fails().says(&["damaged.o", ".debug_str"]);
+    bytes.copy_from_slice(&elf.bytes);
+    bytes[start + 8..start + 16].fill(0x7f);
+    work.write("huge.o", &bytes);
+    work.gcc(&["-o", "program", "huge.o"]).fails().says(&["huge.o", ".debug_str"]);
+}
+
+#[test]
+fn lto_only_objects_are_refused_clearly() {
+    let work = Work::new();
+    let object = work.c("slim", "int main(void) { return 0; }", &["-flto", "-fno-fat-lto-objects"]);
+    work.ld(&["-o", "program", &object]).fails().says(&["slim.o", "LTO"]);
+    work.write("bitcode.o", b"BC\xc0\xde\x35\x14\x00\x00");
+    work.ld(&["-o", "program", "bitcode.o"]).fails().says(&["bitcode.o", "LTO"]);
+    let fat = work.c("fat", "int main(void) { return 0; }", &["-flto", "-ffat-lto-objects"]);
+    work.gcc(&["-fno-lto", "-o", "program", &fat]).ok();
+    work.run("program");
+    assert!(work.elf("program").section_names().iter().all(|n| !n.starts_with(".gnu.lto")));
+}
+
+#[test]
+fn an_object_of_another_machine_is_an_error_and_a_library_is_passed_over() {
+    let work = Work::new();
+    let main = work.c("main", "int f(void); int main(void) { return f(); }", &[]);
+    let f = work.c("f", "int f(void) { return 0; }", &[]);
+    let mut foreign = work.read(&f);
+    foreign[18] = 183;
+    work.write("foreign.o", &foreign);
+    work.gcc(&["-o", "program", &main, "foreign.o"]).fails().says(&["foreign.o"]);
+    for dir in ["wrong", "right"] {
+        std::fs::create_dir(work.path(dir)).unwrap();
+    }
+    work.ar("wrong/libf.a", "", &["foreign.o"]);
+    work.ar("right/libf.a", "", &[&f]);
+    work.gcc(&["-o", "program", &main, "-Lwrong", "-Lright", "-lf"]).ok();
+    work.run("program");
+}
+
+#[test]
+fn more_sections_than_sixteen_bits_can_number() {
+    let work = Work::new();
+    let count = 66_000;
+    let mut source = String::new();
+    for i in 0..count {
+        source.push_str(&format!(".section .text.f{i},\"ax\",@progbits\nf{i}: .byte 0xc3\n"));
+    }
+    source.push_str(&format!(
+        ".text\n.globl _start\n_start: call f{}\nmov $60,%eax\nxor %edi,%edi\nsyscall\n",
+        count - 1
+    ));
+    let object = work.s("many", &source);
+    work.ld(&["-o", "program", &object]).ok();
+    work.run("program");
+    work.ld(&["-r", "-o", "again.o", &object]).ok();
+    work.ld(&["-o", "program", "again.o"]).ok();
+    work.run("program");
+}

@@ -1,0 +1,30 @@
+//! Links real programs, runs them, and asserts on what the files hold. One binary, so that the
+//! product links into one test program; a module per topic.
+
+mod support;
+
+mod archives;
+mod drivers;
+mod dynamic;
+mod exceptions;
+mod frames_and_merge;
+mod gc;
+mod got_plt;
+mod groups;
+mod ifunc;
+mod init_order;
+mod inputs;
+mod layout;
+mod link_order;
+mod notes;
+mod options;
+mod programs;
+mod relocatable;
+mod robust;
+mod sframe_concat;
+mod sframe_relocatable;
+mod sframe_violation;
+mod symbol_errors;
+mod symbols;
+mod tls;
+mod versions;

@@ -1,0 +1,183 @@
+//! `-r`: objects merged, relocations and groups kept, and the result links and runs.
+
+use crate::support::Work;
+use crate::support::elf::*;
+
+#[test]
+fn a_merged_object_links_and_runs_like_its_parts() {
+    let work = Work::new();
+    let a = work.cc("a", "#include <cstdio>\n#include <string>\nint helper(const std::string &); static int once = 3;\nint main() { try { std::printf(\"%d\\n\", helper(\"abc\") + once); throw 1; } catch (int) { std::puts(\"caught\"); } }", &["-g"]);
+    let b = work.cc(
+        "b",
+        "#include <string>\nint helper(const std::string &s) { return (int)s.size() * 10; }",
+        &["-g"],
+    );
+    work.ld(&["-r", "-o", "merged.o", &a, &b]).quiet();
+    let elf = work.elf("merged.o");
+    assert_eq!((elf.kind, elf.segments.len(), elf.entry), (ET_REL, 0, 0));
+    assert!(elf.sections.iter().all(|s| s.addr == 0));
+    assert!(
+        elf.find(".eh_frame_hdr").is_none() && elf.find(".dynamic").is_none() && elf.find(".got").is_none()
+    );
+    work.gxx(&["-o", "program", "merged.o"]).quiet();
+    assert_eq!(work.run("program"), "33\ncaught\n");
+    work.ld(&["-r", "-o", "twice.o", "merged.o"]).quiet();
+    work.gxx(&["-o", "program", "twice.o"]).quiet();
+    assert_eq!(work.run("program"), "33\ncaught\n");
+}
+
+#[test]
+fn sections_merge_by_exact_name_and_relocations_follow() {
+    let work = Work::new();
+    let a = work.s("a", ".text\nnop\n.data\n.quad target+4\n.section .text.x,\"ax\"\nnop\n");
+    let b = work.s(
+        "b",
+        ".text\n.globl target\ntarget: ret\nlocal: nop\n.data\n.quad local\n.section .text.x,\"ax\"\nnop\n",
+    );
+    work.ld(&["-r", "-o", "merged.o", &a, &b]).quiet();
+    let elf = work.elf("merged.o");
+    let text = elf.section(".text");
+    assert_eq!(elf.section(".text.x").size, 2);
+    let symbols = elf.symbols();
+    let relocations = elf.relocations_for(elf.section(".data").index);
+    assert_eq!(relocations.len(), 2);
+    let place = |r: &Relocation| {
+        let symbol = &symbols[r.symbol];
+        (symbol.section as usize == text.index, symbol.value.wrapping_add_signed(r.addend))
+    };
+    let target = elf.symbol("target").value;
+    assert_eq!(symbols[relocations[0].symbol].name, "target");
+    assert_eq!((relocations[0].offset, place(&relocations[0])), (0, (true, target + 4)));
+    assert_eq!((relocations[1].offset, place(&relocations[1])), (8, (true, target + 1)));
+    let rela = elf.find(".rela.data").unwrap();
+    assert_eq!((rela.info as usize, rela.flags & 0x40), (elf.section(".data").index, 0x40), "SHF_INFO_LINK");
+}
+
+#[test]
+fn undefined_weak_and_common_symbols_stay_what_they_are() {
+    let work = Work::new();
+    let a = work.c("a", "int common; extern int undefined; __attribute__((weak)) extern int weak; __attribute__((weak)) int weak_here = 1; int *p[] = {&common, &undefined, &weak};", &["-fcommon"]);
+    work.ld(&["-r", "-o", "merged.o", &a]).quiet();
+    let elf = work.elf("merged.o");
+    assert_eq!(elf.symbol("common").section, SHN_COMMON);
+    assert_eq!((elf.symbol("undefined").section, elf.symbol("undefined").binding), (SHN_UNDEF, STB_GLOBAL));
+    assert_eq!((elf.symbol("weak").section, elf.symbol("weak").binding), (SHN_UNDEF, STB_WEAK));
+    assert_eq!(elf.symbol("weak_here").binding, STB_WEAK);
+    work.ld(&["-r", "-d", "-o", "allocated.o", &a]).quiet();
+    let elf = work.elf("allocated.o");
+    let common = elf.symbol("common");
+    assert_eq!(elf.sections[common.section as usize].name, ".bss");
+}
+
+#[test]
+fn groups_stay_with_their_relocation_sections() {
+    let work = Work::new();
+    let inline =
+        "extern int outside; inline __attribute__((noinline)) int twice(int x) { return x * 2 + outside; }\n";
+    let a = work.cc("a", &format!("int outside = 0;\n{inline}int use_a() {{ return twice(1); }}"), &[]);
+    let b =
+        work.cc("b", &format!("{inline}int use_a(); int main() {{ return twice(1) + use_a() - 4; }}"), &[]);
+    work.ld(&["-r", "-o", "merged.o", &a, &b]).ok();
+    let elf = work.elf("merged.o");
+    let group = elf.group("_Z5twicei");
+    assert_eq!(group.flags, 1);
+    let mut names = elf.member_names(&group);
+    names.sort_unstable();
+    assert_eq!(names, [".rela.text._Z5twicei", ".text._Z5twicei"]);
+    for &member in &group.members {
+        assert!(elf.sections[member].flags & SHF_GROUP != 0);
+        assert!(group.index < member, "a group header precedes its members");
+    }
+    let grouped = elf.sections.iter().filter(|s| s.flags & SHF_GROUP != 0).count();
+    assert_eq!(grouped, group.members.len());
+    let c = work.cc("c", &format!("{inline}int use_c() {{ return twice(3); }}"), &[]);
+    work.gxx(&["-o", "program", "merged.o", &c]).quiet();
+    work.run("program");
+}
+
+#[test]
+fn frames_of_a_losing_copy_do_not_survive() {
+    let work = Work::new();
+    let inline = "inline __attribute__((noinline)) int twice(int x) { volatile int y = x; return y * 2; }\n";
+    let a = work.cc("a", &format!("{inline}int use_a() {{ return twice(1); }}"), &[]);
+    let b =
+        work.cc("b", &format!("{inline}int use_a(); int main() {{ return twice(1) + use_a() - 4; }}"), &[]);
+    work.ld(&["-r", "-o", "merged.o", &a, &b]).ok();
+    work.gxx(&["-o", "program", "merged.o"]).quiet();
+    work.run("program");
+    let elf = work.elf("program");
+    let fdes = crate::support::eh_frame::check(&elf);
+    let twice = elf.symbol("_Z5twicei").value;
+    assert_eq!(fdes.iter().filter(|f| f.start == twice).count(), 1);
+}
+
+#[test]
+fn strip_and_discard_options_work() {
+    let work = Work::new();
+    let a = work.c(
+        "a",
+        "static int inner(void) { return 1; } int outer(void) { return inner(); }",
+        &["-g", "-O0"],
+    );
+    work.ld(&["-r", "-S", "-o", "nodebug.o", &a]).quiet();
+    assert!(work.elf("nodebug.o").section_names().iter().all(|n| !n.contains("debug")));
+    work.ld(&["-r", "-x", "-o", "nolocals.o", &a]).quiet();
+    assert!(work.elf("nolocals.o").find_symbol("inner").is_none());
+    work.ld(&["-r", "-o", "all.o", &a]).quiet();
+    assert!(work.elf("all.o").find_symbol("inner").is_some());
+}
+
+#[test]
+fn modes_that_do_not_fit_together_are_refused() {
+    let work = Work::new();
+    let a = work.c("a", "int a;", &[]);
+    for other in ["-shared", "-pie"] {
+        work.ld(&["-r", other, "-o", "out", &a]).fails().says(&["-r", other.trim_start_matches('-')]);
+    }
+}
+
+#[test]
+fn dynamic_options_are_accepted_and_without_effect() {
+    let work = Work::new();
+    let a = work.c("a", "int a(void) { return 1; }", &[]);
+    work.gcc(&["-r", "-o", "merged.o", &a]).quiet();
+    work.ld(&[
+        "-r",
+        "-o",
+        "merged.o",
+        &a,
+        "--eh-frame-hdr",
+        "--hash-style=gnu",
+        "-z",
+        "now",
+        "-dynamic-linker",
+        "/x",
+    ])
+    .quiet();
+    let elf = work.elf("merged.o");
+    assert!(elf.find(".interp").is_none() && elf.find(".gnu.hash").is_none());
+}
+
+#[test]
+fn strings_are_merged_and_comment_is_kept() {
+    let work = Work::new();
+    let a = work.c("a", "const char *a(void) { return \"the same words\"; }", &[]);
+    let b = work.c("b", "const char *b(void) { return \"the same words\"; }", &[]);
+    let main = work.c("main", "#include <stdio.h>\nconst char *a(void); const char *b(void);\nint main(void) { printf(\"%s %d\\n\", a(), a() == b()); }", &[]);
+    work.ld(&["-r", "-o", "merged.o", &a, &b, &main]).quiet();
+    work.gcc(&["-o", "program", "merged.o"]).quiet();
+    assert_eq!(work.run("program"), "the same words 1\n");
+    assert!(work.elf("merged.o").find(".comment").is_some());
+}
+
+#[test]
+fn tls_init_arrays_and_ifuncs_survive() {
+    let work = Work::new();
+    let a = work.c("a", "#include <stdio.h>\n__thread int t = 4; static int f1(void) { return 5; } static int (*ch(void))(void) { return f1; } int pick(void) __attribute__((ifunc(\"ch\"))); __attribute__((constructor(200))) static void first(void) { printf(\"200 \"); }", &["-fPIC"]);
+    let b = work.c("b", "#include <stdio.h>\nextern __thread int t; int pick(void); __attribute__((constructor(150))) static void zero(void) { printf(\"150 \"); }\nint main(void) { printf(\"%d %d\\n\", t, pick()); }", &["-fPIC"]);
+    work.ld(&["-r", "-o", "merged.o", &a, &b]).quiet();
+    for link in ["-pie", "-no-pie", "-static"] {
+        work.gcc(&[link, "-o", "program", "merged.o"]).quiet();
+        assert_eq!(work.run("program"), "150 200 4 5\n", "{link}");
+    }
+}

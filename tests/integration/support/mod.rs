@@ -1,0 +1,31 @@
+//! What every integration test stands on: a scratch directory with compilers and the linker under
+//! test ([`Work`]), a parsed view of what was linked ([`Elf`]), tools of other projects that may
+//! be missing ([`tools`]), and a small reader of SFrame bytes that shares no code with the product
+//! ([`sframe`]).
+//!
+//! The linker under test is the one that cargo built; `SFRAME_TEST_LD=/path/ld` points the same
+//! tests at another one, which is how the tests themselves are tested.
+
+pub mod eh_frame;
+pub mod elf;
+pub mod elf_write;
+pub mod sframe;
+pub mod tools;
+pub mod work;
+
+pub use elf::Elf;
+pub use work::{Outcome, Work};
+
+/// The value of an optional tool, or a named and counted skip of the calling test.
+#[macro_export]
+macro_rules! need {
+    ($tool:expr) => {
+        match $tool {
+            Ok(tool) => tool,
+            Err(reason) => {
+                $crate::support::tools::skip(std::any::type_name_of_val(&|| ()), &reason);
+                return;
+            }
+        }
+    };
+}

@@ -1,0 +1,180 @@
+//! Tools of other projects that a test may need: found by what they do, skipped by name where
+//! they are missing.
+//!
+//! They are looked for in the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, else
+//! `target/peers`), then on `PATH`. A skip is written past the test harness's capture to standard
+//! error, and to `skips.txt` in the test's scratch area, from which `cargo xtask test` counts.
+//! With `SFRAME_TESTS_REQUIRE_ALL=1` a skip is a failure.
+
+use super::Work;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// A tool, or why there is none.
+pub type Found = Result<PathBuf, String>;
+
+/// Reports that a test cannot run here.
+#[track_caller]
+pub fn skip(test: &str, reason: &str) {
+    let test = test.trim_end_matches("::{{closure}}");
+    let required = std::env::var("SFRAME_TESTS_REQUIRE_ALL").is_ok_and(|v| v == "1");
+    assert!(!required, "{test} may not be skipped here: {reason}");
+    let line = format!("skipped: {test}: {reason}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skips.txt");
+    if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
+        let _ = file.write_all(line.as_bytes());
+    }
+}
+
+/// The tree of peer tools.
+pub fn peers() -> PathBuf {
+    match std::env::var_os("SFRAME_PEERS") {
+        Some(path) => path.into(),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("target/peers"),
+    }
+}
+
+/// All programs of a name in the folders of the peers tree, in the order of the folders' names.
+fn peer_programs(name: &str) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(peers())
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join(name))
+        .filter(|path| path.is_file())
+        .collect();
+    found.sort();
+    found
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+/// An assembler that emits SFrame of this version.
+pub fn assembler(version: u8) -> Found {
+    static FOUND: OnceLock<Vec<(u8, PathBuf)>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let candidates = peer_programs("as").into_iter().chain(on_path("as"));
+        candidates.filter_map(|path| Some((emitted_version(&path)?, path))).collect()
+    });
+    let fitting = found.iter().find(|(v, _)| *v == version).map(|(_, path)| path.clone());
+    fitting.ok_or_else(|| format!("no assembler that emits SFrame V{version} (cargo xtask peers)"))
+}
+
+/// The SFrame version that an assembler emits.
+fn emitted_version(assembler: &Path) -> Option<u8> {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).ok()?;
+    let (source, object) = (dir.path().join("probe.s"), dir.path().join("probe.o"));
+    std::fs::write(&source, ".cfi_sections .sframe\nf: .cfi_startproc\nnop\n.cfi_endproc\n").ok()?;
+    let status = Command::new(assembler).arg("-o").arg(&object).arg(&source).output().ok()?.status;
+    let elf = super::Elf::parse(std::fs::read(object).ok()?).ok()?;
+    let section = elf.find(".sframe")?;
+    (status.success() && section.data.len() > 4).then(|| section.data[2])
+}
+
+/// The newest `readelf` at hand.
+pub fn readelf() -> Found {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| peer_programs("readelf").pop().or_else(|| on_path("readelf")));
+    found.clone().ok_or_else(|| "no readelf".into())
+}
+
+/// A `readelf` that understands SFrame V3.
+pub fn sframe_readelf() -> Found {
+    let readelf = readelf()?;
+    let help = Command::new(&readelf).arg("--help").output().map_err(|e| e.to_string())?;
+    let knows = String::from_utf8_lossy(&help.stdout).contains("--sframe");
+    knows.then_some(readelf).ok_or_else(|| "no readelf that knows SFrame (cargo xtask peers)".into())
+}
+
+/// `eu-elflint`.
+pub fn elflint() -> Found {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| peer_programs("eu-elflint").pop().or_else(|| on_path("eu-elflint")));
+    found.clone().ok_or_else(|| "no eu-elflint (cargo xtask peers)".into())
+}
+
+/// `clang` or `clang++`, the newest.
+pub fn clang(name: &str) -> Found {
+    let installed = (11..40).rev().find_map(|n| on_path(&format!("{name}-{n}")));
+    let found = peer_programs(name).pop().or_else(|| on_path(name)).or(installed);
+    found.ok_or_else(|| format!("no {name} (cargo xtask peers)"))
+}
+
+/// Any program on `PATH`.
+pub fn program(name: &str) -> Found {
+    on_path(name).ok_or_else(|| format!("no {name}"))
+}
+
+/// A GNU ld of the peers tree or the system, for objects that only it can make.
+pub fn gnu_ld() -> Found {
+    on_path("ld.bfd").or_else(|| on_path("ld")).ok_or_else(|| "no GNU ld".into())
+}
+
+/// What `eu-elflint` says of good files too, with the reason why it does not count.
+const ELFLINT_KNOWN: &[&str] = &[
+    // elfutils does not know the types of SFrame.
+    "SFRAME",
+    "0x6474e554",
+    "0x6ffffff4",
+    "1879048180",
+    // elfutils older than 0.190 does not know RELR.
+    "RELR",
+    "'.relr.dyn' has wrong type",
+    // IRELATIVE relocations of a static program have no symbol table to index; GNU ld's are such.
+    "invalid symbol index",
+    // Linker-made symbols at the file header or the segment's end lie outside their section.
+    "(__ehdr_start): st_value out of bounds",
+    "(__executable_start): st_value out of bounds",
+    "(_TLS_MODULE_BASE_): st_value out of bounds",
+    // Notes of SystemTap probes, from libstdc++.a.
+    "stapsdt",
+    // Protected symbols are exported with their visibility.
+    "symbol in dynamic symbol table with non-default visibility",
+    // Large-model sections.
+    "invalid processor-specific flag(s) 0x10000000",
+];
+
+/// Demands that `readelf -aW` and `eu-elflint --gnu-ld` find nothing to complain about.
+#[track_caller]
+pub fn lint(work: &Work, file: &str) {
+    match readelf() {
+        Ok(readelf) => {
+            work.command(readelf, &["-aW", file]).quiet();
+        }
+        Err(reason) => skip("support::tools::lint", &reason),
+    }
+    if another_linker() && std::env::var_os("SFRAME_TEST_LINT").is_none() {
+        return;
+    }
+    match elflint() {
+        Ok(elflint) => {
+            let outcome = work.command(elflint, &["--gnu-ld", "-q", file]);
+            let bad: Vec<&str> = outcome
+                .stdout
+                .lines()
+                .chain(outcome.stderr.lines())
+                .filter(|line| !ELFLINT_KNOWN.iter().any(|known| line.contains(known)) && !irelative(line))
+                .collect();
+            assert!(bad.is_empty(), "eu-elflint on {file}: {bad:#?}");
+        }
+        Err(reason) => skip("support::tools::lint", &reason),
+    }
+}
+
+/// Whether a complaint is about an IRELATIVE relocation of a static PIE, which is right there.
+fn irelative(line: &str) -> bool {
+    line.contains("relocation type invalid for the file type")
+        && (line.contains("'.rela.dyn'") || line.contains("'.rela.plt'"))
+}
+
+/// Whether the tests run with another linker than the product's own (`SFRAME_TEST_LD`), whose
+/// quirks `eu-elflint` need not judge (unless `SFRAME_TEST_LINT` says so).
+pub fn another_linker() -> bool {
+    std::env::var_os("SFRAME_TEST_LD").is_some()
+}

@@ -1,0 +1,326 @@
+//! A scratch directory, the compilers that fill it, and the linker under test.
+//!
+//! All commands run with the scratch directory as their working directory, so tests name files
+//! relatively and messages are the same everywhere.
+
+use super::{Elf, tools};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Longest time that any command of a test may take.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The command line, for messages.
+    pub command: String,
+    /// Exit status, or none where a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Outcome {
+    /// Demands exit status 0.
+    #[track_caller]
+    pub fn ok(self) -> Self {
+        assert!(self.code == Some(0), "should succeed: {self}");
+        self
+    }
+
+    /// Demands exit status 0 and not a word on standard error.
+    #[track_caller]
+    pub fn quiet(self) -> Self {
+        let this = self.ok();
+        assert!(this.stderr.is_empty(), "should be silent: {this}");
+        this
+    }
+
+    /// Demands exit status 1 and a message on standard error, not a crash.
+    #[track_caller]
+    pub fn fails(self) -> Self {
+        assert!(self.code == Some(1), "should fail with exit status 1: {self}");
+        assert!(!self.stderr.trim().is_empty(), "should say why it fails: {self}");
+        self.no_crash()
+    }
+
+    /// Demands that no signal and no panic ended it.
+    #[track_caller]
+    pub fn no_crash(self) -> Self {
+        assert!(matches!(self.code, Some(0 | 1)), "should end with exit status 0 or 1: {self}");
+        assert!(!self.stderr.contains("panicked"), "should not panic: {self}");
+        self
+    }
+
+    /// Demands that standard error holds all these texts.
+    #[track_caller]
+    pub fn says(self, texts: &[&str]) -> Self {
+        for text in texts {
+            assert!(self.stderr.contains(text), "standard error should hold {text:?}: {self}");
+        }
+        self
+    }
+
+    /// Demands that standard error holds none of these texts.
+    #[track_caller]
+    pub fn says_not(self, texts: &[&str]) -> Self {
+        for text in texts {
+            assert!(!self.stderr.contains(text), "standard error should not hold {text:?}: {self}");
+        }
+        self
+    }
+
+    /// Both streams, for facts that linkers print on either.
+    pub fn output(&self) -> String {
+        format!("{}{}", self.stdout, self.stderr)
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "\n$ {}\nexit status: {:?}\nstdout: {}\nstderr: {}",
+            self.command, self.code, self.stdout, self.stderr
+        )
+    }
+}
+
+/// The path of the linker under test.
+pub fn linker() -> PathBuf {
+    match std::env::var_os("SFRAME_TEST_LD") {
+        Some(path) => path.into(),
+        None => env!("CARGO_BIN_EXE_sframe-ld").into(),
+    }
+}
+
+/// A directory that holds the linker under test by every name that compilers ask for.
+pub fn linker_directory() -> &'static Path {
+    static DIRECTORY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
+    let (_, path) = DIRECTORY.get_or_init(|| {
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch directory");
+        for name in ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"] {
+            std::os::unix::fs::symlink(linker(), dir.path().join(name)).expect("a link");
+        }
+        let path = dir.path().to_owned();
+        (dir, path)
+    });
+    path
+}
+
+/// A scratch directory.
+pub struct Work {
+    dir: tempfile::TempDir,
+    environment: Vec<(String, String)>,
+}
+
+impl Work {
+    /// An empty scratch directory.
+    pub fn new() -> Self {
+        let dir = tempfile::Builder::new()
+            .prefix("work-")
+            .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+            .expect("a scratch directory");
+        Work { dir, environment: Vec::new() }
+    }
+
+    /// Sets an environment variable for all commands to come.
+    pub fn env(&mut self, name: &str, value: &str) {
+        self.environment.push((name.into(), value.into()));
+    }
+
+    /// The absolute path of a file of the scratch directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Writes a file.
+    #[track_caller]
+    pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        std::fs::write(path, content).unwrap_or_else(|e| panic!("write {name}: {e}"));
+        name.into()
+    }
+
+    /// Copies one of the sample objects made by real assemblers (`tests/fixtures/sframe`, or
+    /// `SFRAME_FIXTURES`) into the scratch directory; returns its name there.
+    #[track_caller]
+    pub fn fixture(&self, path: &str) -> String {
+        let root = match std::env::var_os("SFRAME_FIXTURES") {
+            Some(root) => PathBuf::from(root),
+            None => Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sframe"),
+        };
+        let bytes = std::fs::read(root.join(path)).unwrap_or_else(|e| panic!("fixture {path}: {e}"));
+        self.write(&path.replace('/', "-"), bytes)
+    }
+
+    /// Reads a file.
+    #[track_caller]
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap_or_else(|e| panic!("read {name}: {e}"))
+    }
+
+    /// Whether a file exists.
+    pub fn exists(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    /// Compiles C source to `NAME.o`, with `-O1` and what `flags` say; returns the object's name.
+    #[track_caller]
+    pub fn c(&self, name: &str, source: &str, flags: &[&str]) -> String {
+        self.compile("gcc", name, "c", source, flags)
+    }
+
+    /// Compiles C++ source to `NAME.o`.
+    #[track_caller]
+    pub fn cc(&self, name: &str, source: &str, flags: &[&str]) -> String {
+        self.compile("g++", name, "cc", source, flags)
+    }
+
+    /// Assembles to `NAME.o`. A `.note.GNU-stack` is added.
+    #[track_caller]
+    pub fn s(&self, name: &str, source: &str) -> String {
+        let source = format!("{source}\n.section .note.GNU-stack,\"\",@progbits\n");
+        self.compile("gcc", name, "s", &source, &[])
+    }
+
+    #[track_caller]
+    fn compile(&self, compiler: &str, name: &str, suffix: &str, source: &str, flags: &[&str]) -> String {
+        let file = self.write(&format!("{name}.{suffix}"), source);
+        let object = format!("{name}.o");
+        let mut args = vec!["-c", "-O1", "-o", &object, &file];
+        args.extend(flags);
+        self.command(compiler, &args).ok();
+        object
+    }
+
+    /// Links through `gcc -B`, warnings allowed.
+    #[track_caller]
+    pub fn gcc(&self, args: &[&str]) -> Outcome {
+        self.drive("gcc", args)
+    }
+
+    /// Links through `g++ -B`.
+    #[track_caller]
+    pub fn gxx(&self, args: &[&str]) -> Outcome {
+        self.drive("g++", args)
+    }
+
+    /// Links through any compiler driver that takes `-B`.
+    #[track_caller]
+    pub fn drive(&self, driver: impl AsRef<OsStr>, args: &[&str]) -> Outcome {
+        let prefix = format!("-B{}", linker_directory().display());
+        let mut all = vec![prefix.as_str()];
+        all.extend(args);
+        self.command(driver, &all)
+    }
+
+    /// Makes `libNAME.so` from one C source, position independent.
+    #[track_caller]
+    pub fn shared(&self, name: &str, source: &str, flags: &[&str]) -> String {
+        let object = self.c(&format!("{name}-so"), source, &["-fPIC"]);
+        let library = format!("lib{name}.so");
+        let mut args = vec!["-shared", "-o", &library, &object];
+        args.extend(flags);
+        self.gcc(&args).ok();
+        library
+    }
+
+    /// Runs the linker under test itself.
+    #[track_caller]
+    pub fn ld(&self, args: &[&str]) -> Outcome {
+        self.command(linker(), args)
+    }
+
+    /// Packs objects into an archive with `ar rcsFLAGS`.
+    #[track_caller]
+    pub fn ar(&self, archive: &str, flags: &str, members: &[&str]) -> String {
+        let flags = format!("rcs{flags}");
+        let mut args = vec![flags.as_str(), archive];
+        args.extend(members);
+        self.command("ar", &args).ok();
+        archive.into()
+    }
+
+    /// Runs a program of the scratch directory; it must end with status 0. Its output is returned.
+    #[track_caller]
+    pub fn run(&self, program: &str) -> String {
+        self.run_any(program).ok().stdout
+    }
+
+    /// Runs a program of the scratch directory, whatever its exit status. Libraries beside it are
+    /// found.
+    #[track_caller]
+    pub fn run_any(&self, program: &str) -> Outcome {
+        self.command(self.path(program), &[])
+    }
+
+    /// The parsed output, after `readelf` and `eu-elflint` found nothing to complain about.
+    #[track_caller]
+    pub fn elf(&self, name: &str) -> Elf {
+        tools::lint(self, name);
+        self.elf_unchecked(name)
+    }
+
+    /// The parsed output, for files that are odd on purpose.
+    #[track_caller]
+    pub fn elf_unchecked(&self, name: &str) -> Elf {
+        Elf::parse(self.read(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+    }
+
+    /// Runs any command in the scratch directory.
+    #[track_caller]
+    pub fn command(&self, program: impl AsRef<OsStr>, args: &[&str]) -> Outcome {
+        let program = program.as_ref();
+        let mut command = Command::new(program);
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .env("LC_ALL", "C")
+            .env("LD_LIBRARY_PATH", self.dir.path())
+            .env_remove("SFRAME_LD_OPTIONS")
+            .env_remove("SFRAME_LD_IDENTITY")
+            .envs(self.environment.iter().map(|(k, v)| (k, v)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let text = format!("{} {}", program.to_string_lossy(), args.join(" "));
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot start {text}: {e}"));
+        let stdout = drain(child.stdout.take());
+        let stderr = drain(child.stderr.take());
+        let start = Instant::now();
+        let mut pause = Duration::from_micros(500);
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("wait") {
+                break status;
+            }
+            if start.elapsed() > TIME_LIMIT {
+                let _ = child.kill();
+                panic!("took more than {TIME_LIMIT:?}: {text}");
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(10));
+        };
+        let join = |t: std::thread::JoinHandle<Vec<u8>>| {
+            String::from_utf8_lossy(&t.join().expect("reader")).into_owned()
+        };
+        Outcome { command: text, code: status.code(), stdout: join(stdout), stderr: join(stderr) }
+    }
+}
+
+fn drain(pipe: Option<impl std::io::Read + Send + 'static>) -> std::thread::JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}

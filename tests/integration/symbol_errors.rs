@@ -1,0 +1,141 @@
+//! Undefined and duplicate symbols: every place is named, names are demangled, limits hold.
+
+use crate::support::Work;
+
+#[test]
+fn undefined_symbols_name_every_reference() {
+    let work = Work::new();
+    let a = work.cc(
+        "a",
+        "int missing(int); int lost(); int f() { return missing(1); } int main() { return f() + lost(); }",
+        &["-ffunction-sections"],
+    );
+    let b = work.cc("b", "int missing(int); int g() { return missing(2); }", &["-ffunction-sections"]);
+    let outcome = work.gxx(&["-o", "program", &a, &b]).fails();
+    let outcome = outcome.says(&[
+        "undefined symbol",
+        "missing(int)",
+        "lost()",
+        "a.o",
+        "b.o",
+        ".text._Z1fv+0x",
+        ".text._Z1gv+0x",
+    ]);
+    assert!(!work.exists("program"));
+    outcome.says_not(&["_Z7missingi"]);
+}
+
+#[test]
+fn no_demangle_shows_names_as_they_are() {
+    let work = Work::new();
+    let a = work.cc("a", "int missing(int); int main() { return missing(1); }", &[]);
+    work.gxx(&["-o", "program", &a, "-Wl,--no-demangle"]).fails().says(&["_Z7missingi"]);
+}
+
+#[test]
+fn many_references_are_cut_off() {
+    let work = Work::new();
+    let calls: String = (0..40).map(|i| format!("int f{i}(void) {{ return missing(); }}\n")).collect();
+    let a = work.c("a", &format!("int missing(void);\n{calls}int main(void) {{ return 0; }}"), &[]);
+    let outcome = work.gcc(&["-o", "program", &a]).fails();
+    let shown = outcome.stderr.matches("a.o:(.text+").count();
+    assert!((1..=20).contains(&shown), "{outcome}");
+}
+
+#[test]
+fn duplicate_symbols_name_every_place() {
+    let work = Work::new();
+    let a = work.cc("a", "int twice(int x) { return x; } int main() { return 0; }", &[]);
+    let b = work.cc("b", "int twice(int x) { return x + 1; }", &[]);
+    let c = work.cc("c", "int twice(int x) { return x + 2; }", &[]);
+    work.gxx(&["-o", "program", &a, &b, &c]).fails().says(&[
+        "duplicate symbol",
+        "twice(int)",
+        "a.o",
+        "b.o",
+        "c.o",
+    ]);
+    for option in ["-Wl,--allow-multiple-definition", "-Wl,-z,muldefs"] {
+        work.gxx(&["-o", "program", &a, &b, &c, option]).ok();
+        work.run("program");
+    }
+}
+
+#[test]
+fn all_errors_of_a_pass_are_shown() {
+    let work = Work::new();
+    let a = work.c(
+        "a",
+        "int one(void); int two(void); int three(void); int main(void) { return one() + two() + three(); }",
+        &[],
+    );
+    work.gcc(&["-o", "program", &a]).fails().says(&["one", "two", "three"]);
+}
+
+#[test]
+fn error_limit_stops_the_list() {
+    let work = Work::new();
+    let names: Vec<String> = (0..50).map(|i| format!("missing_{i:02}")).collect();
+    let declarations: String = names.iter().map(|n| format!("int {n}(void);\n")).collect();
+    let calls: Vec<String> = names.iter().map(|n| format!("{n}()")).collect();
+    let a = work.c("a", &format!("{declarations}int main(void) {{ return {}; }}", calls.join("+")), &[]);
+    let shown = |limit: &str| {
+        let outcome = work.gcc(&["-o", "program", &a, limit]).fails();
+        names.iter().filter(|n| outcome.stderr.contains(n.as_str())).count()
+    };
+    assert!(shown("-Wl,--error-limit=3") <= 3);
+    assert_eq!(shown("-Wl,--error-limit=0"), 50);
+}
+
+#[test]
+fn unresolved_symbols_options_choose_the_outcome() {
+    let work = Work::new();
+    let a =
+        work.c("a", "int missing(void); int main(void) { return 0; } int f(void) { return missing(); }", &[]);
+    work.gcc(&["-o", "p", &a, "-Wl,--unresolved-symbols=ignore-all"]).quiet();
+    work.gcc(&["-o", "p", &a, "-Wl,--warn-unresolved-symbols"]).ok().says(&["warning", "missing"]);
+    work.gcc(&["-o", "p", &a, "-Wl,--noinhibit-exec"]).ok().says(&["missing"]);
+    work.gcc(&["-o", "p", &a, "-Wl,--unresolved-symbols=ignore-in-object-files"]).quiet();
+    work.gcc(&["-o", "p", &a, "-Wl,--unresolved-symbols=ignore-in-shared-libs"]).fails();
+}
+
+#[test]
+fn shared_libraries_may_leave_symbols_open_unless_told() {
+    let work = Work::new();
+    let a = work.c("a", "int missing(void); int f(void) { return missing(); }", &["-fPIC"]);
+    work.gcc(&["-shared", "-o", "liba.so", &a]).quiet();
+    for option in ["-Wl,--no-undefined", "-Wl,-z,defs"] {
+        work.gcc(&["-shared", "-o", "libb.so", &a, option]).fails().says(&["missing"]);
+    }
+    let main = work.c("main", "int f(void); int main(void) { return f(); }", &["-O0"]);
+    work.gcc(&["-o", "p", &main, "-L.", "-la"]).fails().says(&["missing", "liba.so"]);
+    work.gcc(&["-o", "p", &main, "-L.", "-la", "-Wl,--allow-shlib-undefined"]).quiet();
+}
+
+#[test]
+fn missing_libraries_and_files_are_named() {
+    let work = Work::new();
+    let a = work.c("a", "int main(void) { return 0; }", &[]);
+    work.gcc(&["-o", "p", &a, "-lnosuchlibrary", "-lneither"]).fails().says(&["nosuchlibrary", "neither"]);
+    work.ld(&["-o", "p", "nosuchfile.o"]).fails().says(&["nosuchfile.o"]);
+    work.ld(&["-o", "p"]).fails().says(&["no input files"]);
+}
+
+#[test]
+fn a_relocation_that_overflows_names_place_and_symbol() {
+    let work = Work::new();
+    let a = work.s("a", ".globl _start\n_start: movl $far, %eax\n.globl far\n.set far, 0x123456789\n");
+    work.ld(&["-o", "p", &a]).fails().says(&["R_X86_64_32", "a.o:(.text+0x1)", "far"]);
+}
+
+#[test]
+fn absolute_relocations_in_shared_code_say_what_helps() {
+    let work = Work::new();
+    let a = work.s("a", ".globl f\nf: movl $value, %eax\nret\n.data\n.globl value\nvalue: .long 1\n");
+    work.ld(&["-shared", "-o", "liba.so", &a]).fails().says(&[
+        "R_X86_64_32",
+        "value",
+        "a.o:(.text+0x1)",
+        "-fPIC",
+    ]);
+}

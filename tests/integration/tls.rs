@@ -1,0 +1,163 @@
+//! Thread-local storage: general dynamic, local dynamic, initial exec, local exec and TLS
+//! descriptors, each kept or relaxed as the output allows.
+
+use crate::support::Work;
+use crate::support::elf::*;
+
+const R_X86_64_DTPMOD64: u32 = 16;
+const R_X86_64_DTPOFF64: u32 = 17;
+const R_X86_64_TPOFF64: u32 = 18;
+const R_X86_64_TLSDESC: u32 = 36;
+
+const LIBRARY: &str = "
+__thread int shared_counter = 40;
+static __thread int one = 1, two = 2;
+static __thread char zeros[100];
+int bump(void) { return ++shared_counter; }
+int locals(void) { return one++ + two++ * 10 + zeros[99]; }
+";
+
+const PROGRAM: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+extern __thread int shared_counter;
+__thread int here = 5;
+__thread int aligned_one __attribute__((aligned(64))) = 9;
+static __thread int zeroed;
+int bump(void);
+int locals(void);
+static void *work(void *result) {
+    here++; zeroed++; bump();
+    *(int *)result = here * 10000 + zeroed * 1000 + shared_counter;
+    if ((unsigned long)&aligned_one % 64 != 0 || aligned_one != 9) *(int *)result = -1;
+    if (locals() != 21 || locals() != 32) *(int *)result = -2;
+    return 0;
+}
+int main(void) {
+    pthread_t threads[4];
+    int results[4];
+    bump();
+    for (int i = 0; i < 4; i++) pthread_create(&threads[i], 0, work, &results[i]);
+    for (int i = 0; i < 4; i++) { pthread_join(threads[i], 0); printf("%d ", results[i]); }
+    printf("%d %d %d\n", here, zeroed, shared_counter);
+}
+"#;
+const EXPECTED: &str = "61041 61041 61041 61041 5 0 41\n";
+
+/// Flags that make every dynamic access of the library one model.
+const MODELS: [(&str, &[&str]); 5] = [
+    ("gd", &["-ftls-model=global-dynamic", "-mtls-dialect=gnu"]),
+    ("ld", &["-ftls-model=local-dynamic", "-mtls-dialect=gnu"]),
+    ("desc", &["-mtls-dialect=gnu2"]),
+    ("ie", &["-ftls-model=initial-exec"]),
+    ("noplt", &["-fno-plt", "-mtls-dialect=gnu"]),
+];
+
+#[test]
+fn every_model_in_a_shared_library() {
+    for (name, flags) in MODELS {
+        let work = Work::new();
+        let mut all = vec!["-fPIC"];
+        all.extend(flags);
+        let library = work.c("library", LIBRARY, &all);
+        work.gcc(&["-shared", "-o", "libcounter.so", &library]).quiet();
+        let elf = work.elf("libcounter.so");
+        let has = |kind| elf.dynamic_relocations().iter().any(|r| r.kind == kind);
+        match name {
+            "gd" | "noplt" | "ld" => assert!(has(R_X86_64_DTPMOD64), "{name}"),
+            "desc" => assert!(has(R_X86_64_TLSDESC), "{name}"),
+            _ => {
+                assert!(has(R_X86_64_TPOFF64), "{name}");
+                assert!(elf.tags(DT_FLAGS)[0] & 0x10 != 0, "DF_STATIC_TLS");
+            }
+        }
+        if name == "gd" {
+            assert!(has(R_X86_64_DTPOFF64), "a global in a shared library may be preempted");
+        }
+        for (compile, link) in [("-fPIE", "-pie"), ("-fno-PIE", "-no-pie")] {
+            let program = work.c("program", PROGRAM, &[compile]);
+            work.gcc(&[link, "-pthread", "-o", "program", &program, "-L.", "-lcounter"]).quiet();
+            assert_eq!(work.run("program"), EXPECTED, "{name} {link}");
+            work.elf("program");
+        }
+    }
+}
+
+#[test]
+fn every_model_relaxes_in_an_executable() {
+    for (name, flags) in MODELS {
+        for (compile, link) in
+            [("-fPIC", "-pie"), ("-fPIC", "-no-pie"), ("-fPIC", "-static"), ("-fPIC", "-static-pie")]
+        {
+            let work = Work::new();
+            let mut all = vec![compile];
+            all.extend(flags);
+            let library = work.c("library", LIBRARY, &all);
+            let program = work.c("program", PROGRAM, &all);
+            work.gcc(&[link, "-pthread", "-o", "program", &program, &library]).quiet();
+            assert_eq!(work.run("program"), EXPECTED, "{name} {link}");
+            let elf = work.elf("program");
+            let left = elf
+                .dynamic_relocations()
+                .iter()
+                .filter(|r| {
+                    matches!(
+                        r.kind,
+                        R_X86_64_DTPMOD64 | R_X86_64_DTPOFF64 | R_X86_64_TPOFF64 | R_X86_64_TLSDESC
+                    )
+                })
+                .count();
+            if link == "-pie" || link == "-no-pie" {
+                assert_eq!(left, 0, "{name} {link}: all relaxed to local exec");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_tls_segment_holds_data_then_zeros() {
+    let work = Work::new();
+    let library = work.c("library", LIBRARY, &[]);
+    let program = work.c("program", PROGRAM, &[]);
+    work.gcc(&["-pthread", "-o", "program", &program, &library]).quiet();
+    let elf = work.elf("program");
+    let tls = elf.segment(PT_TLS);
+    let (data, zeros) = (elf.section(".tdata"), elf.section(".tbss"));
+    assert_eq!(tls.addr, data.addr);
+    assert_eq!(tls.file_size, data.size);
+    assert_eq!(tls.size, zeros.end() - data.addr);
+    assert_eq!(tls.align, 64);
+    assert!(elf.symbol("here").kind == 6 && elf.symbol("here").value < tls.size, "offset in the segment");
+}
+
+#[test]
+fn descriptor_and_general_dynamic_relax_to_initial_exec_for_shared_variables() {
+    for dialect in ["-mtls-dialect=gnu", "-mtls-dialect=gnu2"] {
+        let work = Work::new();
+        work.shared("counter", LIBRARY, &[]);
+        let program = work.c("program", PROGRAM, &["-fPIC", "-ftls-model=global-dynamic", dialect]);
+        work.gcc(&["-pie", "-pthread", "-o", "program", &program, "-L.", "-lcounter"]).quiet();
+        assert_eq!(work.run("program"), EXPECTED, "{dialect}");
+        let elf = work.elf("program");
+        let named = elf.dynamic_relocations_of(R_X86_64_TPOFF64);
+        assert!(named.iter().any(|(_, name)| name == "shared_counter"), "{dialect}: {named:?}");
+        assert!(elf.dynamic_relocations_of(R_X86_64_DTPMOD64).is_empty(), "{dialect}");
+        assert!(elf.dynamic_relocations_of(R_X86_64_TLSDESC).is_empty(), "{dialect}");
+    }
+}
+
+#[test]
+fn a_local_exec_relocation_in_a_shared_library_is_an_error() {
+    let work = Work::new();
+    let object = work
+        .s("a", ".globl f\nf: mov %fs:x@tpoff,%eax\nret\n.section .tdata,\"awT\"\n.globl x\nx: .long 3\n");
+    work.ld(&["-shared", "-o", "liba.so", &object]).fails().says(&["R_X86_64_TPOFF32", "a.o", "x"]);
+}
+
+#[test]
+fn a_name_with_and_without_tls_is_an_error() {
+    let work = Work::new();
+    let a = work.c("a", "__thread int x = 1;", &[]);
+    let b = work.c("b", "extern int x; int main(void) { return x; }", &[]);
+    work.gcc(&["-o", "program", &b, &a]).fails().says(&["x", "a.o", "b.o"]);
+}
