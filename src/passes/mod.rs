@@ -19,3 +19,4 @@ pub mod select_comdats;
 pub mod select_definitions;
 pub mod settle_symbols;
 pub mod split_eh_frames;
+pub mod unpack_sections;
