@@ -69,9 +69,23 @@ pub fn run<T: Target>(link: &Link<'_, T>) -> Vec<Found> {
                     }
                 }
             }
+            if !relocatable {
+                scan_frames(link, object, &mut found);
+            }
             found
         })
         .collect()
+}
+
+/// Scans the `.eh_frame` records that are kept.
+fn scan_frames<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, found: &mut Found) {
+    let Some(frames) = link.frames.files.get(object.id.index()) else { return };
+    for section in &frames.sections {
+        let id = object.section_id(section.index);
+        for record in frames.kept_records(section) {
+            scan_relocation_list(link, id, record.relocations, found);
+        }
+    }
 }
 
 /// Keeps what was found, and reports.

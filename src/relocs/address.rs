@@ -6,8 +6,8 @@ use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::link::{Link, LinkerSymbolOrigin, Reserved, state};
-use crate::symbols::Definition;
-use crate::synth::{DynamicRow, Kind, section_id};
+use crate::symbols::{Definition, flag};
+use crate::synth::{DynamicRow, Kind, copy, plt, section_id};
 
 /// Addresses of the tables, and of the TLS segment. 0 for what the output does not have.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -102,7 +102,7 @@ pub fn target<T: Target>(
     {
         let section = object.section_id(section);
         if link.sections.is(section, state::ABSORBED) {
-            return in_absorbed(link, section, symbol.st_value.get().wrapping_add_signed(addend));
+            return link.absorbed_address(section, symbol.st_value.get().wrapping_add_signed(addend));
         }
     }
     if index == 0 {
@@ -111,16 +111,11 @@ pub fn target<T: Target>(
     value(link, id).wrapping_add_signed(addend)
 }
 
-/// Address of what was at `offset` of a section that was taken apart.
-pub fn in_absorbed<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> u64 {
-    link.section_address(section).wrapping_add(offset)
-}
-
 /// Address of a place of an input section in the output.
 #[inline]
 pub fn place<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> u64 {
     if link.sections.is(section, state::ABSORBED) {
-        return in_absorbed(link, section, offset);
+        return link.absorbed_address(section, offset);
     }
     link.section_address(section).wrapping_add(offset)
 }
@@ -165,4 +160,17 @@ pub fn symbol_size<T: Target>(
         _ => object.symbols.get(index as usize),
     };
     symbol.map_or(0, |symbol| symbol.st_size.get())
+}
+
+/// The address that a library's symbol has in this program: that of its copy, or of its PLT entry
+/// if that is canonical. `None` for all others. Values of symbols start from here.
+pub fn of_imported<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
+    let flags = link.symbols.flags(id);
+    if flags & flag::IMPORTED == 0 {
+        return None;
+    }
+    if flags & flag::NEEDS_COPY != 0 {
+        return copy::address(link, id);
+    }
+    (flags & flag::NEEDS_CANONICAL_PLT != 0).then(|| plt::address(link, id))
 }
