@@ -2,6 +2,8 @@
 //!
 //! The format itself is the `sframe-format` crate's business.
 
+pub mod concat;
+
 use crate::elf::consts as elf;
 use crate::input::ObjectFile;
 use zerocopy::byteorder::ByteOrder;
