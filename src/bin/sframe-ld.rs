@@ -73,7 +73,8 @@ fn show(diagnostics: &[Diagnostic], program: &str, config: Option<&cli::Config>)
         Color::Auto => stderr.is_terminal(),
     };
     let options = RenderOptions { program: program.into(), color };
-    let limit = config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, |limit| limit.get());
+    let limit =
+        config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, |limit| limit.get());
     let mut errors = 0;
     let mut stderr = stderr.lock();
     for diagnostic in diagnostics {
