@@ -153,6 +153,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     collect_garbage::run(&mut link);
     progress.timings.pass("collect garbage");
     // frozen: liveness.
+    unpack_sections::run(&mut link);
     keep_eh_frames::run(&mut link);
     scan_relocations::prepare(&mut link);
     let (found, merged) = {

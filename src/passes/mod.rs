@@ -4,6 +4,7 @@ pub mod assign_versions;
 pub mod bind_versions;
 pub mod build_synthetics;
 pub mod collect_garbage;
+pub mod compress_debug;
 pub mod create_synthetics;
 pub mod create_relocatable;
 pub mod define_linker_symbols;
