@@ -11,6 +11,8 @@ pub mod define_linker_symbols;
 pub mod extract_members;
 pub mod index_objects;
 pub mod keep_eh_frames;
+pub mod lay_out;
+pub mod match_script;
 pub mod merge_strings;
 pub mod open_inputs;
 pub mod parse_inputs;
