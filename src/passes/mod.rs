@@ -19,6 +19,7 @@ pub mod merge_strings;
 pub mod open_inputs;
 pub mod parse_inputs;
 pub mod read_scripts;
+pub mod read_versions;
 pub mod scan_relocations;
 pub mod select_comdats;
 pub mod select_definitions;
