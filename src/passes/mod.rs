@@ -2,6 +2,7 @@
 
 pub mod bind_versions;
 pub mod build_synthetics;
+pub mod check_sframes;
 pub mod collect_garbage;
 pub mod create_relocatable;
 pub mod define_linker_symbols;

@@ -9,6 +9,7 @@ pub mod apply;
 pub mod decide;
 pub mod discarded;
 pub mod dynamic;
+pub mod emit;
 pub mod undefined;
 
 use crate::arch::relocation::fact;
