@@ -3,7 +3,7 @@
 //! Final and relocatable links take the same way; the mode is a value that passes ask. Lines
 //! marked *frozen* say what no later pass may change.
 
-use crate::arch::Target;
+use crate::arch::{ForTarget, Target};
 use crate::cli::{Config, InputSpec};
 use crate::diag::{Aborted, Diagnostic, Sink};
 use crate::input::{InputSource, InputStore};
@@ -13,7 +13,7 @@ use crate::passes::open_inputs::Opened;
 use crate::passes::*;
 use crate::script::Sources;
 use crate::timing::Timings;
-use crate::{arch, output, relocs, synth};
+use crate::{arch, output, relocs};
 
 /// What came of a link.
 #[derive(Debug)]
@@ -78,52 +78,67 @@ fn run_all(
     let opened = open_inputs::run(config, inputs, source, &store, &mut sources, sink);
     progress.timings.pass("open inputs");
     sink.checkpoint()?;
-    let job = Job { config, source, sink, store: &store, opened, sources };
-    arch::dispatch::run(job, progress)
+    let machine = opened.machine.unwrap_or(crate::cli::Machine::X86_64);
+    let job = Job { config, source, sink, store: &store, opened, sources, progress };
+    match arch::dispatch(machine, job) {
+        Ok(outcome) => outcome,
+        Err(diagnostic) => {
+            sink.report(diagnostic);
+            Err(Aborted)
+        }
+    }
 }
 
-/// A link whose machine is known.
-pub(crate) struct Job<'a> {
-    pub(crate) config: &'a Config,
-    pub(crate) source: &'a dyn InputSource,
-    pub(crate) sink: &'a Sink,
-    pub(crate) store: &'a InputStore,
-    pub(crate) opened: Opened<'a>,
-    pub(crate) sources: Sources,
+/// A link whose inputs are open, so that its machine is known.
+struct Job<'a, 'p> {
+    config: &'a Config,
+    source: &'a dyn InputSource,
+    sink: &'a Sink,
+    store: &'a InputStore,
+    opened: Opened<'a>,
+    sources: Sources,
+    progress: &'p mut Progress,
+}
+
+impl ForTarget for Job<'_, '_> {
+    type Output = Result<(), Aborted>;
+
+    fn run<T: Target>(self, _: T) -> Self::Output {
+        run::<T>(self)
+    }
 }
 
 /// All passes, for one machine.
-pub(crate) fn run<T: Target>(job: Job<'_>, progress: &mut Progress) -> Result<(), Aborted> {
-    let mut link = Link::<T>::new(job.config, job.sink, job.store);
-    output::reports::files_read(&job.opened, job.config, job.source, job.sink, &mut progress.printed);
+fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
+    let Job { config, source, sink, store, mut opened, sources, progress } = job;
+    let mut link = Link::<T>::new(config, sink, store);
 
     // ---- symbols ------------------------------------------------------------------------------
-    read_scripts::run(&mut link, &job);
-    job.sink.checkpoint()?;
-    let mut parsed = parse_inputs::run::<T>(job.config, &job.opened.files, job.store, job.sink);
+    read_scripts::run(&mut link, std::mem::take(&mut opened.scripts), sources, source);
+    sink.checkpoint()?;
+    let mut parsed = parse_inputs::run::<T>(config, &opened.files, store, sink);
     let assigned = define_linker_symbols::intern_names(&mut link, &mut parsed);
     progress.timings.pass("parse inputs");
     let extracted = extract_members::run::<T>(
         &parsed.files,
-        &job.opened.steps,
+        &opened.steps,
         parsed.names.len(),
         &assigned.wanted,
         &assigned.defined,
     );
-    output::reports::extracted(&parsed, &extracted, job.config, job.sink, &mut progress.printed);
     index_objects::run(&mut link, parsed, &extracted);
-    job.sink.checkpoint()?;
+    sink.checkpoint()?;
     progress.timings.pass("extract members");
     // frozen: the files that take part.
     select_comdats::run(&mut link);
-    job.sink.checkpoint()?;
+    sink.checkpoint()?;
     progress.timings.pass("select groups");
     select_definitions::run(&mut link);
     bind_versions::run(&mut link);
     define_linker_symbols::find_identifier_sections(&mut link);
     define_linker_symbols::run(&mut link, &assigned.symbols);
     assign_versions::run(&mut link);
-    job.sink.checkpoint()?;
+    sink.checkpoint()?;
     progress.timings.pass("select definitions");
     // frozen: definitions.
 
@@ -131,42 +146,42 @@ pub(crate) fn run<T: Target>(job: Job<'_>, progress: &mut Progress) -> Result<()
     split_eh_frames::run(&mut link);
     create_synthetics::run(&mut link);
     match_script::run(&mut link);
-    job.sink.checkpoint()?;
+    sink.checkpoint()?;
     // frozen: the rule of each section; the linker's own take part in it.
     settle_symbols::run(&link);
     progress.timings.pass("match script");
     collect_garbage::run(&mut link);
-    output::reports::removed(&link, &mut progress.printed);
     progress.timings.pass("collect garbage");
     // frozen: liveness.
-    let link_ref = &link;
-    let (needs, merged) =
-        rayon::join(|| scan_relocations::run(link_ref), || merge_strings::run(link_ref));
+    unpack_sections::run(&mut link);
+    keep_eh_frames::run(&mut link);
+    scan_relocations::prepare(&mut link);
+    let (found, merged) = {
+        let link = &link;
+        rayon::join(|| scan_relocations::run(link), || merge_strings::run(link))
+    };
     merge_strings::place(&mut link, merged);
-    scan_relocations::finish(&mut link, needs);
-    job.sink.checkpoint()?;
+    scan_relocations::finish(&mut link, found);
+    sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
     build_synthetics::run(&mut link);
-    create_relocatable::run(&mut link);
-    job.sink.checkpoint()?;
+    sink.checkpoint()?;
     progress.timings.pass("build synthetic sections");
     // frozen: the sections of the output.
 
     // ---- addresses ----------------------------------------------------------------------------
     lay_out::run(&mut link);
-    job.sink.checkpoint()?;
+    sink.checkpoint()?;
     progress.timings.pass("lay out");
     // frozen: addresses.
+    relocs::address::settle(&mut link);
     compute_values::run(&mut link);
     compress_debug::run(&mut link);
-    job.sink.checkpoint()?;
+    sink.checkpoint()?;
     progress.timings.pass("compute values");
 
     // ---- bytes --------------------------------------------------------------------------------
     write(&mut link, progress)?;
-    output::reports::finish(&link, &mut progress.printed);
-    job.sink.checkpoint()?;
-    progress.timings.pass("reports");
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Machines before one is chosen: names, ELF numbers, default directories.
 
-use crate::cli::Machine;
+use crate::cli::{Gcs, Machine, PropertyOptions, Report};
 use crate::elf::consts as elf;
 use std::path::{Path, PathBuf};
 
@@ -49,4 +49,77 @@ pub fn library_directories(machine: Machine, sysroot: Option<&Path>) -> Vec<Path
     .into_iter()
     .map(|directory| root.join(directory))
     .collect()
+}
+
+const X86_FEATURE_1_AND: u32 = 0xc000_0002;
+const X86_ISA_1_NEEDED: u32 = 0xc000_8002;
+const AARCH64_FEATURE_1_AND: u32 = 0xc000_0000;
+/// x86: indirect branch tracking.
+pub const FEATURE_IBT: u32 = 1;
+/// x86: shadow stack.
+pub const FEATURE_SHSTK: u32 = 2;
+/// AArch64: branch target identification.
+pub const FEATURE_BTI: u32 = 1;
+/// AArch64: pointer authentication.
+pub const FEATURE_PAC: u32 = 2;
+/// AArch64: guarded control stack.
+pub const FEATURE_GCS: u32 = 4;
+
+/// The program property (psABI, "Program Property") with the machine's features that hold only if
+/// all objects have them.
+pub fn feature_property(machine: Machine) -> Option<u32> {
+    match machine {
+        Machine::X86_64 => Some(X86_FEATURE_1_AND),
+        Machine::AArch64 => Some(AARCH64_FEATURE_1_AND),
+        Machine::S390x => None,
+    }
+}
+
+/// Properties with the bits that options set whatever objects say.
+pub fn forced_properties(machine: Machine, options: &PropertyOptions) -> Vec<(u32, u32)> {
+    let bit = |wanted: bool, bit: u32| if wanted { bit } else { 0 };
+    let all = match machine {
+        Machine::X86_64 => vec![
+            (X86_FEATURE_1_AND, bit(options.ibt, FEATURE_IBT) | bit(options.shstk, FEATURE_SHSTK)),
+            (X86_ISA_1_NEEDED, options.x86_64_level.map_or(0, |level| (1 << level.min(4)) - 1)),
+        ],
+        Machine::AArch64 => vec![(
+            AARCH64_FEATURE_1_AND,
+            bit(options.force_bti, FEATURE_BTI) | bit(options.gcs == Gcs::Always, FEATURE_GCS),
+        )],
+        Machine::S390x => Vec::new(),
+    };
+    all.into_iter().filter(|(_, bits)| *bits != 0).collect()
+}
+
+/// Properties with the bits that options clear whatever objects say.
+pub fn forbidden_properties(machine: Machine, options: &PropertyOptions) -> Vec<(u32, u32)> {
+    match machine {
+        Machine::AArch64 if options.gcs == Gcs::Never => vec![(AARCH64_FEATURE_1_AND, FEATURE_GCS)],
+        _ => Vec::new(),
+    }
+}
+
+/// The features (bit and name) that options want reported where an object lacks them.
+pub fn reported_features(
+    machine: Machine,
+    options: &PropertyOptions,
+) -> Vec<(Report, &'static [(u32, &'static str)])> {
+    match machine {
+        Machine::X86_64 => vec![(options.cet_report, &[(FEATURE_IBT, "IBT"), (FEATURE_SHSTK, "SHSTK")])],
+        Machine::AArch64 => {
+            vec![(options.bti_report, &[(FEATURE_BTI, "BTI")]), (options.gcs_report, &[(FEATURE_GCS, "GCS")])]
+        }
+        Machine::S390x => Vec::new(),
+    }
+}
+
+/// Whether procedure linkage tables are those for control-flow protection. `features` are the
+/// bits of [`feature_property`] that hold for the output.
+pub fn has_protected_plt(machine: Machine, options: &PropertyOptions, features: u32) -> bool {
+    match machine {
+        Machine::X86_64 => options.ibt_plt || features & FEATURE_IBT != 0,
+        Machine::AArch64 => options.pac_plt || features & FEATURE_BTI != 0,
+        Machine::S390x => false,
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod binary;
+pub mod decompress;
 mod exercise;
 pub mod group;
 pub mod object;

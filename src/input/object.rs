@@ -4,6 +4,7 @@
 //! string tables that end. Section contents are looked at when a pass needs them. Archive members
 //! that are never extracted are parsed this far and no further.
 
+use super::decompress::Packed;
 use crate::elf::consts as elf;
 use crate::elf::{Ehdr, Rela, Shdr, Sym, string_at, table, whole_table};
 use crate::ids::{FileId, SectionId, SymbolId};
@@ -104,6 +105,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub globals: Vec<SymbolId>,
     /// Symbols with a version of their own.
     pub versioned: Vec<VersionedSymbol<'a>>,
+    /// Compressed sections, by section. [`ObjectFile::headers`] say what they are unpacked.
+    pub packed: Vec<Packed<'a>>,
     /// Names and definitions count only if something refers to them (`--just-symbols`: contents
     /// are not linked, symbols are absolute).
     pub just_symbols: bool,
@@ -135,6 +138,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             first_local: 0,
             globals: Vec::new(),
             versioned: Vec::new(),
+            packed: Vec::new(),
             just_symbols: false,
             hide_symbols: false,
         };
@@ -239,7 +243,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         Ok(())
     }
 
-    /// The bytes of a section in the file; empty for `SHT_NOBITS`.
+    /// The contents of a section: its bytes in the file; empty for `SHT_NOBITS`, and for a
+    /// compressed section that is not unpacked yet.
     ///
     /// # Errors
     /// The section reaches past the end of the file.
@@ -248,6 +253,11 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .headers
             .get(index)
             .ok_or_else(|| Malformed::at(0, format!("there is no section {index}")))?;
+        if !self.packed.is_empty()
+            && let Ok(row) = self.packed.binary_search_by_key(&index, |packed| packed.section as usize)
+        {
+            return Ok(self.packed[row].bytes);
+        }
         section_range(self.bytes, header).ok_or_else(|| {
             Malformed::at(
                 header.sh_offset.get(),

@@ -15,15 +15,24 @@ pub struct Region {
     pub length: u64,
     /// Where the next section goes.
     pub current: u64,
-    /// Load address minus address of the last section that was put here; sections that say
-    /// nothing about their load address keep the distance.
-    pub load_delta: Option<u64>,
+    /// Address of the last section that was put here, and its load address minus that.
+    pub last: Option<(u64, u64)>,
 }
 
 impl Region {
     /// A region that starts at `origin`.
     pub fn new(origin: u64, length: u64) -> Region {
-        Region { origin, length, current: origin, load_delta: None }
+        Region { origin, length, current: origin, last: None }
+    }
+
+    /// Load address of a section that says nothing about it: as far from its address as that of
+    /// the section before, unless it lies wholly below that one.
+    pub fn load_address(&self, address: u64, size: u64) -> u64 {
+        match self.last {
+            Some((last, _)) if size != 0 && address < last && last - address >= size => address,
+            Some((_, delta)) => address.wrapping_add(delta),
+            None => address,
+        }
     }
 
     /// By how many bytes a section that ends at `end` leaves the region.

@@ -1,4 +1,5 @@
 //! Bytes to disk.
 
+pub mod compress;
 pub mod file;
 pub mod headers;

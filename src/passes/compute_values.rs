@@ -8,8 +8,8 @@ use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::link::{Link, state};
-use crate::relocs;
-use crate::symbols::Definition;
+use crate::symbols::{Definition, flag};
+use crate::synth::{copy, plt};
 use rayon::prelude::*;
 
 /// Fills [`crate::symbols::SymbolTable::values`].
@@ -35,8 +35,14 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
 }
 
 fn global_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
-    if let Some(address) = relocs::address_in_output(link, id) {
+    let flags = link.symbols.flags(id);
+    if flags & flag::NEEDS_COPY != 0
+        && let Some(address) = copy::address(link, id)
+    {
         return address;
+    }
+    if flags & flag::NEEDS_CANONICAL_PLT != 0 {
+        return plt::address(link, id);
     }
     match link.symbols.definition(id) {
         Definition::Object { file, symbol } => {

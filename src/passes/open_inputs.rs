@@ -11,7 +11,7 @@ use crate::input::sniff::{FileKind, file_kind, machine};
 use crate::input::store::{FileBytes, InputSource, InputStore};
 use crate::input::{archive, binary};
 use crate::script::ast::{Command, InputFile, Script};
-use crate::script::{Sources, parse_script};
+use crate::script::{Sources, glob, parse_script};
 use rayon::prelude::*;
 use std::collections::HashSet;
 use std::io;
@@ -188,7 +188,7 @@ impl<'a> Walk<'_, 'a> {
     fn remapped(&self, path: &Path) -> Option<PathBuf> {
         let name = path.as_os_str().as_encoded_bytes();
         for (pattern, replacement) in &self.config.search.remap {
-            if pattern == name {
+            if glob::matches(pattern, name) {
                 return replacement.clone();
             }
         }

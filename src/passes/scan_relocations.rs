@@ -37,8 +37,8 @@ pub struct Found {
     pub text_relocation: Option<Reference>,
 }
 
-/// Scans all objects and reports. Under `-r` only references to discarded sections are looked for.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
+/// What must be known before sections are looked at: which symbols are dead, which are undefined.
+pub fn prepare<T: Target>(link: &mut Link<'_, T>) {
     mark_dead_symbols(link);
     link.relocations = Relocations {
         mode: crate::relocs::mode(link.config, T::IMAGE_BASE),
@@ -46,33 +46,36 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
         tls_module_slot: u32::MAX,
         ..Relocations::default()
     };
-    let relocatable = link.config.is_relocatable();
-    if !relocatable {
+    if !link.config.is_relocatable() {
         undefined::mark(link);
     }
-    let shared: &Link<'_, T> = link;
-    let found: Vec<Found> = shared
-        .objects
+}
+
+/// Scans all objects. Under `-r` only references to discarded sections are looked for. Only reads
+/// the link (and sets bits of symbols), so that mergeable sections can be looked at beside it.
+pub fn run<T: Target>(link: &Link<'_, T>) -> Vec<Found> {
+    let relocatable = link.config.is_relocatable();
+    link.objects
         .par_iter()
         .map(|object| {
             let mut found = Found::default();
             for index in 1..object.headers.len() {
-                if is_scanned(shared, object, index) {
+                if is_scanned(link, object, index) {
                     let section = object.section_id(index as u32);
                     let relocations = object.relocations(index);
                     match relocatable {
-                        true => find_discarded(shared, object, section, relocations, &mut found),
-                        false => scan_relocation_list(shared, section, relocations, &mut found),
+                        true => find_discarded(link, object, section, relocations, &mut found),
+                        false => scan_relocation_list(link, section, relocations, &mut found),
                     }
                 }
             }
             found
         })
-        .collect();
-    keep(link, found);
+        .collect()
 }
 
-fn keep<T: Target>(link: &mut Link<'_, T>, found: Vec<Found>) {
+/// Keeps what was found, and reports.
+pub fn finish<T: Target>(link: &mut Link<'_, T>, found: Vec<Found>) {
     let mut undefined = Vec::with_capacity(found.len());
     let mut text_relocation = None;
     let relocations = &mut link.relocations;

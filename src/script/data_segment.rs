@@ -169,7 +169,7 @@ impl DataSegment {
 pub(super) fn align_up(value: u64, alignment: u64) -> u64 {
     match alignment {
         0 | 1 => value,
-        _ if value % alignment == 0 => value,
+        _ if value.is_multiple_of(alignment) => value,
         _ => (value - value % alignment).wrapping_add(alignment),
     }
 }

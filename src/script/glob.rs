@@ -32,6 +32,11 @@ pub enum Shape<'a> {
     General(&'a [u8]),
 }
 
+/// Whether a pattern takes all of a text. For patterns that are asked often, keep a [`Glob`].
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    Glob::new(pattern).matches(text)
+}
+
 impl Glob {
     /// Compiles a pattern. Every text is one: a bracket that is not closed stands for itself.
     pub fn new(pattern: &[u8]) -> Self {

@@ -15,6 +15,7 @@ mod lex;
 pub mod matcher;
 mod parse;
 pub mod source;
+pub mod version;
 
 pub use parse::{Include, parse_defsym, parse_expression, parse_script};
 pub use source::{Sources, Span};

@@ -6,17 +6,22 @@
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
 pub mod copy;
-pub mod got;
-pub mod plt;
-pub mod reldyn;
-pub mod relr;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
-pub mod merged;
+pub mod got;
 pub mod groups;
+pub mod merged;
+pub mod notes;
+pub mod plt;
+pub mod property_note;
 pub mod rela_output;
+pub mod reldyn;
+pub mod relr;
 pub mod section_names;
 pub mod symtab;
+mod write;
+
+pub use write::write;
 
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::link::SectionInfo;
@@ -204,6 +209,9 @@ pub struct Synthetics<'a> {
     pub sections: Vec<SyntheticSection<'a>>,
     /// Symbols with GOT, PLT or dynamic symbol entries.
     pub rows: Vec<DynamicRow>,
+    /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output. Set by
+    /// `create_synthetics`.
+    pub features: u32,
     /// Relocations that are written, by output section. Filled by `create_relocatable`.
     pub output_relocations: Vec<rela_output::OutputRelocations>,
     /// Groups that are written, in link order. Filled by `create_relocatable`.
@@ -245,4 +253,9 @@ pub fn settle_tables<T: crate::arch::Target>(link: &mut crate::link::Link<'_, T>
             _ => continue,
         };
     }
+}
+
+/// Sizes that depend on addresses. Gives whether any changed; they may only grow.
+pub fn update_sizes<T: crate::arch::Target>(_: &mut crate::link::Link<'_, T>) -> bool {
+    false
 }

@@ -1,0 +1,193 @@
+//! Packs the contents of debug sections (`--compress-debug-sections`).
+//!
+//! Contents are cut into shards of a fixed size that are packed in parallel. For zlib, each shard
+//! but the last ends on a byte with a flush, so that the shards together are one deflate stream;
+//! its checksum is put together from theirs. For zstd, each shard is a frame, and readers take
+//! frames in a row. The bytes do not depend on the number of threads.
+
+use crate::cli::CompressDebug;
+use crate::elf::{Chdr, consts as elf};
+use flate2::{Compress, Compression, FlushCompress, Status};
+use rayon::prelude::*;
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::ByteOrder;
+use zlib_rs::adler32::{adler32, adler32_combine};
+
+/// Bytes of contents in a shard.
+const SHARD: usize = 1 << 20;
+/// Fast: sections are large, and higher levels win little on debug information.
+const ZLIB_LEVEL: u32 = 1;
+const ZSTD_LEVEL: i32 = 3;
+/// zlib header (RFC 1950): deflate with a 32 KiB window, fastest level.
+const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];
+
+/// Whether an output section is one that is compressed: debug information that is not loaded.
+pub fn is_compressible(name: &[u8], flags: u64) -> bool {
+    flags & u64::from(elf::SHF_ALLOC) == 0 && name.starts_with(b".debug_")
+}
+
+/// Name that a section has when it is compressed in the old GNU way.
+pub fn old_name(name: &[u8]) -> Vec<u8> {
+    [b".z", name.strip_prefix(b".").unwrap_or(name)].concat()
+}
+
+/// Alignment of compressed contents: that of their header, in bytes.
+pub fn alignment(kind: CompressDebug) -> u64 {
+    if kind == CompressDebug::ZlibGnu { 1 } else { 8 }
+}
+
+/// What is in the file for these contents, header included; `None` if that is no smaller. `align`
+/// is the alignment of the contents, in bytes.
+pub fn compress<E: ByteOrder>(kind: CompressDebug, contents: &[u8], align: u64) -> Option<Vec<u8>> {
+    let size = contents.len() as u64;
+    let header = |ch_type: u32| {
+        let header = Chdr::<E> {
+            ch_type: ch_type.into(),
+            ch_reserved: 0.into(),
+            ch_size: size.into(),
+            ch_addralign: align.into(),
+        };
+        header.as_bytes().to_vec()
+    };
+    let (mut out, shards) = match kind {
+        CompressDebug::None => return None,
+        CompressDebug::Zlib => (header(elf::ELFCOMPRESS_ZLIB), zlib(contents)),
+        CompressDebug::ZlibGnu => ([b"ZLIB".as_slice(), &size.to_be_bytes()].concat(), zlib(contents)),
+        CompressDebug::Zstd => (header(elf::ELFCOMPRESS_ZSTD), zstd(contents)?),
+    };
+    let total = out.len() + shards.iter().map(Vec::len).sum::<usize>();
+    if total >= contents.len() {
+        return None;
+    }
+    out.reserve_exact(total - out.len());
+    shards.iter().for_each(|shard| out.extend_from_slice(shard));
+    Some(out)
+}
+
+/// The parts of one zlib stream.
+fn zlib(contents: &[u8]) -> Vec<Vec<u8>> {
+    let last = contents.len().div_ceil(SHARD).saturating_sub(1);
+    let shards: Vec<(Vec<u8>, u32, u64)> = contents
+        .par_chunks(SHARD)
+        .enumerate()
+        .map(|(number, shard)| {
+            let flush = if number == last { FlushCompress::Finish } else { FlushCompress::Sync };
+            (deflate(shard, flush), adler32(1, shard), shard.len() as u64)
+        })
+        .collect();
+    let checksum = shards.iter().fold(1, |sum, &(_, part, length)| adler32_combine(sum, part, length));
+    let mut parts = vec![ZLIB_HEADER.to_vec()];
+    parts.extend(shards.into_iter().map(|(bytes, ..)| bytes));
+    parts.push(checksum.to_be_bytes().to_vec());
+    parts
+}
+
+/// A stretch of a deflate stream. Should the library fail, the stretch comes out longer than it
+/// was, so that the whole is not used.
+fn deflate(shard: &[u8], flush: FlushCompress) -> Vec<u8> {
+    let mut state = Compress::new(Compression::new(ZLIB_LEVEL), false);
+    let mut out = Vec::with_capacity(shard.len() / 2 + 64);
+    loop {
+        let rest = &shard[state.total_in() as usize..];
+        let status = state.compress_vec(rest, &mut out, flush);
+        let is_done = match (flush, status) {
+            (FlushCompress::Finish, Ok(status)) => status == Status::StreamEnd,
+            // A flush is complete when there was room left behind it.
+            (_, Ok(_)) => state.total_in() == shard.len() as u64 && out.len() < out.capacity(),
+            (_, Err(_)) => return vec![0; shard.len() * 2 + 64],
+        };
+        if is_done {
+            return out;
+        }
+        out.reserve(out.capacity().max(64));
+    }
+}
+
+/// Frames, one for each shard.
+fn zstd(contents: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let frames: Result<Vec<Vec<u8>>, std::io::Error> = contents
+        .par_chunks(SHARD)
+        .map_init(
+            || zstd::bulk::Compressor::new(ZSTD_LEVEL),
+            |compressor, shard| match compressor {
+                Ok(compressor) => compressor.compress(shard),
+                Err(error) => Err(std::io::Error::other(error.to_string())),
+            },
+        )
+        .collect();
+    frames.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::decompress::{Format, Packed, unpack};
+    use proptest::prelude::*;
+    use zerocopy::FromBytes;
+    use zerocopy::byteorder::{BigEndian, LittleEndian};
+
+    fn text(size: usize) -> Vec<u8> {
+        (0..size).map(|index| (index * index / 1000) as u8 ^ (index / 77) as u8).collect()
+    }
+
+    fn unpacked(packed: &[u8], format: Format, size: usize) -> Vec<u8> {
+        unpack(&Packed { section: 1, format, packed, size: size as u64, bytes: &[] }).expect("sound data")
+    }
+
+    #[test]
+    fn several_shards_are_one_stream() {
+        for size in [SHARD - 1, SHARD, SHARD + 1, 3 * SHARD + 12345] {
+            let contents = text(size);
+            let packed = compress::<LittleEndian>(CompressDebug::Zlib, &contents, 16).expect("smaller");
+            let (header, rest) = Chdr::<LittleEndian>::ref_from_prefix(&packed).expect("a header");
+            assert_eq!((header.ch_type.get(), header.ch_size.get()), (1, size as u64));
+            assert_eq!(header.ch_addralign.get(), 16);
+            assert_eq!(unpacked(rest, Format::Zlib, size), contents);
+            let packed = compress::<BigEndian>(CompressDebug::Zstd, &contents, 1).expect("smaller");
+            let (header, rest) = Chdr::<BigEndian>::ref_from_prefix(&packed).expect("a header");
+            assert_eq!((header.ch_type.get(), header.ch_size.get()), (2, size as u64));
+            assert_eq!(unpacked(rest, Format::Zstd, size), contents);
+        }
+    }
+
+    #[test]
+    fn the_old_way_has_a_big_endian_size() {
+        let contents = text(5000);
+        let packed = compress::<LittleEndian>(CompressDebug::ZlibGnu, &contents, 1).expect("smaller");
+        assert_eq!(packed[..12], [b"ZLIB".as_slice(), &5000u64.to_be_bytes()].concat());
+        assert_eq!(unpacked(&packed[12..], Format::Zlib, 5000), contents);
+        assert_eq!(old_name(b".debug_info"), b".zdebug_info");
+    }
+
+    #[test]
+    fn what_does_not_shrink_stays() {
+        assert_eq!(compress::<LittleEndian>(CompressDebug::Zlib, b"abc", 1), None);
+        assert_eq!(compress::<LittleEndian>(CompressDebug::Zstd, b"", 1), None);
+    }
+
+    #[test]
+    fn bytes_do_not_depend_on_the_number_of_threads() {
+        let contents = text(5 * SHARD);
+        let run = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
+            pool.install(|| compress::<LittleEndian>(CompressDebug::Zlib, &contents, 1))
+        };
+        assert_eq!(run(1), run(4));
+    }
+
+    proptest! {
+        #[test]
+        fn deflate_pieces_join(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 1..4)) {
+            let mut stream = ZLIB_HEADER.to_vec();
+            let mut checksum = 1;
+            for (number, part) in parts.iter().enumerate() {
+                let is_last = number + 1 == parts.len();
+                stream.extend(deflate(part, if is_last { FlushCompress::Finish } else { FlushCompress::Sync }));
+                checksum = adler32_combine(checksum, adler32(1, part), part.len() as u64);
+            }
+            stream.extend(checksum.to_be_bytes());
+            let whole = parts.concat();
+            prop_assert_eq!(unpacked(&stream, Format::Zlib, whole.len()), whole);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Makes the sections that the linker may fill in this link.
+//!
+//! Whether a section is needed and how large it is shows only later (relocations, layout), but
+//! scripts match names, so everything that may come into being exists from here on; what stays
+//! empty is dropped by the layout. What is known already (notes, the interpreter's path) gets its
+//! contents at once. Types, flags and entry sizes are those that GNU ld gives them.
+
+use crate::arch::Target;
+use crate::cli::{BuildId, OutputMode, SortCommon, Strip};
+use crate::elf::consts as elf;
+use crate::ids::{FileId, SectionId};
+use crate::input::object::SHN_X86_64_LCOMMON;
+use crate::link::Link;
+use crate::passes::select_definitions::CommonBlock;
+use crate::symbols::Definition;
+use crate::synth::{Kind, SyntheticSection, eh_frame, eh_frame_hdr, notes, property_note};
+
+const A: u64 = elf::SHF_ALLOC as u64;
+const AW: u64 = A | elf::SHF_WRITE as u64;
+const AX: u64 = A | elf::SHF_EXECINSTR as u64;
+const WORD: u64 = 8;
+
+/// Adds them to [`Link::synthetics`] and allocates common blocks.
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    add_notes(link);
+    if !link.config.is_relocatable() {
+        if link.is_dynamic() {
+            add_dynamic_tables(link);
+        }
+        add_linkage_tables(link);
+        for section in [eh_frame::section(link), eh_frame_hdr::section(link)].into_iter().flatten() {
+            link.add_synthetic(section);
+        }
+        add_comment(link);
+    }
+    if allocates_commons(link) {
+        add_commons(link);
+    }
+    add_symbol_tables(link);
+}
+
+fn add<T: Target>(
+    link: &mut Link<'_, T>,
+    kind: Kind,
+    name: &'static str,
+    (sh_type, flags): (u32, u64),
+    (align, entsize): (u64, u64),
+) {
+    let section = SyntheticSection::new(kind, name.as_bytes(), sh_type, flags, align);
+    link.add_synthetic(SyntheticSection { entsize, ..section });
+}
+
+/// A section whose contents are settled now.
+fn add_bytes<'a, T: Target>(
+    link: &mut Link<'a, T>,
+    kind: Kind,
+    name: &'static str,
+    (sh_type, flags): (u32, u64),
+    align: u64,
+    bytes: Vec<u8>,
+) {
+    let bytes = link.store.keep(bytes);
+    let section = SyntheticSection::new(kind, name.as_bytes(), sh_type, flags, align);
+    link.add_synthetic(SyntheticSection { size: bytes.len() as u64, bytes, ..section });
+}
+
+fn add_notes<T: Target>(link: &mut Link<'_, T>) {
+    let note = (elf::SHT_NOTE, A);
+    let properties = property_note::merge(link);
+    if !properties.is_empty() {
+        add_bytes(link, Kind::PropertyNote, ".note.gnu.property", note, WORD, properties);
+    }
+    let build_id = match &link.config.notes.build_id {
+        BuildId::None => None,
+        BuildId::Fast => Some(vec![0; 8]),
+        BuildId::Md5 | BuildId::Uuid => Some(vec![0; 16]),
+        BuildId::Sha1 => Some(vec![0; 20]),
+        BuildId::Hex(bytes) => Some(bytes.clone()),
+    };
+    if let Some(identifier) = build_id {
+        let bytes = notes::encode::<T>(b"GNU", elf::NT_GNU_BUILD_ID, &identifier);
+        add_bytes(link, Kind::BuildIdNote, ".note.gnu.build-id", note, 4, bytes);
+    }
+    if let Some(text) = &link.config.notes.package_metadata
+        && !link.config.is_relocatable()
+    {
+        let text = [&text[..], b"\0"].concat();
+        let bytes = notes::encode::<T>(b"FDO", notes::NT_FDO_PACKAGING_METADATA, &text);
+        add_bytes(link, Kind::PackageNote, ".note.package", note, 4, bytes);
+    }
+}
+
+/// What the dynamic linker reads.
+fn add_dynamic_tables<T: Target>(link: &mut Link<'_, T>) {
+    let dynamic = &link.config.dynamic;
+    if let Some(path) = interpreter(link) {
+        let path = [&path[..], b"\0"].concat();
+        add_bytes(link, Kind::Interp, ".interp", (elf::SHT_PROGBITS, A), 1, path);
+    }
+    if dynamic.hash_style.sysv {
+        add(link, Kind::Hash, ".hash", (elf::SHT_HASH, A), (WORD, 4));
+    }
+    if dynamic.hash_style.gnu {
+        add(link, Kind::GnuHash, ".gnu.hash", (elf::SHT_GNU_HASH, A), (WORD, 0));
+    }
+    add(link, Kind::DynSym, ".dynsym", (elf::SHT_DYNSYM, A), (WORD, 24));
+    add(link, Kind::DynStr, ".dynstr", (elf::SHT_STRTAB, A), (1, 0));
+    add(link, Kind::VerSym, ".gnu.version", (elf::SHT_GNU_VERSYM, A), (2, 2));
+    add(link, Kind::VerDef, ".gnu.version_d", (elf::SHT_GNU_VERDEF, A), (WORD, 0));
+    add(link, Kind::VerNeed, ".gnu.version_r", (elf::SHT_GNU_VERNEED, A), (WORD, 0));
+    add(link, Kind::RelaDyn, ".rela.dyn", (elf::SHT_RELA, A), (WORD, 24));
+    if link.config.relocations.pack_relative {
+        let sh_type = if link.config.relocations.android_relr_tags { SHT_ANDROID_RELR } else { elf::SHT_RELR };
+        add(link, Kind::RelrDyn, ".relr.dyn", (sh_type, A), (WORD, WORD));
+    }
+    let flags = if dynamic.read_only_dynamic { A } else { AW };
+    add(link, Kind::Dynamic, ".dynamic", (elf::SHT_DYNAMIC, flags), (WORD, 16));
+    if matches!(link.config.mode, OutputMode::Executable { .. }) && !link.shared.is_empty() {
+        add(link, Kind::CopyData, ".dynbss", (elf::SHT_NOBITS, AW), (1, 0));
+        add(link, Kind::CopyRelro, ".data.rel.ro", (elf::SHT_PROGBITS, AW), (1, 0));
+    }
+}
+
+/// `SHT_ANDROID_RELR`, the number that RELR had before the gABI took it in.
+const SHT_ANDROID_RELR: u32 = 0x6fff_ff00;
+
+/// The path for `PT_INTERP`: executables that a dynamic linker starts have one.
+fn interpreter<T: Target>(link: &Link<'_, T>) -> Option<Vec<u8>> {
+    let config = link.config;
+    if config.is_shared() || config.dynamic.no_dynamic_linker || config.static_link {
+        return None;
+    }
+    Some(match &config.dynamic.dynamic_linker {
+        Some(path) => path.as_os_str().as_encoded_bytes().to_vec(),
+        None => T::INTERPRETER.as_bytes().to_vec(),
+    })
+}
+
+/// Tables that code goes through. Static programs have them too, for `STT_GNU_IFUNC`.
+fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
+    let plt = T::PLT;
+    let info = A | u64::from(elf::SHF_INFO_LINK);
+    add(link, Kind::RelaPlt, ".rela.plt", (elf::SHT_RELA, info), (WORD, 24));
+    add(link, Kind::Plt, ".plt", (elf::SHT_PROGBITS, AX), (plt.align, plt.entry));
+    if link.is_dynamic() {
+        add(link, Kind::PltGot, ".plt.got", (elf::SHT_PROGBITS, AX), (plt.direct_entry, plt.direct_entry));
+    }
+    let protected = T::PLT_PROTECTED;
+    if protected.split {
+        let shape = (protected.align, protected.direct_entry);
+        add(link, Kind::PltSec, ".plt.sec", (elf::SHT_PROGBITS, AX), shape);
+    }
+    add(link, Kind::Got, ".got", (elf::SHT_PROGBITS, AW), (WORD, WORD));
+    add(link, Kind::GotPlt, ".got.plt", (elf::SHT_PROGBITS, AW), (WORD, WORD));
+}
+
+/// Names this linker in `.comment`, as compilers name themselves.
+fn add_comment<T: Target>(link: &mut Link<'_, T>) {
+    const TEXT: &str = concat!("Linker: sframe-ld ", env!("CARGO_PKG_VERSION"), "\0");
+    let flags = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
+    let section = SyntheticSection::new(Kind::Bytes, b".comment", elf::SHT_PROGBITS, flags, 1);
+    let bytes = TEXT.as_bytes();
+    link.add_synthetic(SyntheticSection { entsize: 1, size: bytes.len() as u64, bytes, ..section });
+}
+
+fn add_symbol_tables<T: Target>(link: &mut Link<'_, T>) {
+    if link.config.layout.no_section_headers {
+        return;
+    }
+    if link.config.is_relocatable() || link.config.strip.strip != Strip::All {
+        add(link, Kind::SymTab, ".symtab", (elf::SHT_SYMTAB, 0), (WORD, 24));
+        add(link, Kind::SymTabShndx, ".symtab_shndx", (elf::SHT_SYMTAB_SHNDX, 0), (4, 4));
+        add(link, Kind::StrTab, ".strtab", (elf::SHT_STRTAB, 0), (1, 0));
+    }
+    add(link, Kind::ShStrTab, ".shstrtab", (elf::SHT_STRTAB, 0), (1, 0));
+}
+
+/// Common blocks get room in a final link, and under `-r` if `-d` or the script says so.
+fn allocates_commons<T: Target>(link: &Link<'_, T>) -> bool {
+    let relocatable = link.config.is_relocatable();
+    link.config.symbols.define_common || link.layout.plan.allocate_commons.unwrap_or(!relocatable)
+}
+
+/// Which of an object's sections for commons a block belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum CommonKind {
+    Plain,
+    Tls,
+    Large,
+}
+
+/// One section per object and kind, as scripts expect it: `file.o(COMMON)`.
+fn add_commons<T: Target>(link: &mut Link<'_, T>) {
+    let mut order: Vec<(FileId, CommonKind, u32, usize)> = link
+        .commons
+        .iter()
+        .enumerate()
+        .filter_map(|(row, block)| {
+            let Definition::Object { file, symbol } = link.symbols.definition(block.symbol) else {
+                return None;
+            };
+            Some((file, common_kind(link, file, symbol), symbol, row))
+        })
+        .collect();
+    order.sort_unstable();
+    let mut blocks = std::mem::take(&mut link.commons);
+    for group in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let mut rows: Vec<usize> = group.iter().map(|entry| entry.3).collect();
+        match link.config.layout.sort_common {
+            SortCommon::None => {}
+            SortCommon::Ascending => rows.sort_by_key(|&row| blocks[row].align),
+            SortCommon::Descending => rows.sort_by_key(|&row| std::cmp::Reverse(blocks[row].align)),
+        }
+        add_common_section(link, group[0].0, group[0].1, &rows, &mut blocks);
+    }
+    link.commons = blocks;
+}
+
+fn common_kind<T: Target>(link: &Link<'_, T>, file: FileId, symbol: u32) -> CommonKind {
+    let symbol = &link.objects[file.index()].symbols[symbol as usize];
+    if symbol.kind() == elf::STT_TLS {
+        CommonKind::Tls
+    } else if T::SHF_LARGE != 0 && symbol.st_shndx.get() == SHN_X86_64_LCOMMON {
+        CommonKind::Large
+    } else {
+        CommonKind::Plain
+    }
+}
+
+fn add_common_section<T: Target>(
+    link: &mut Link<'_, T>,
+    file: FileId,
+    kind: CommonKind,
+    rows: &[usize],
+    blocks: &mut [CommonBlock],
+) {
+    let (name, flags) = match kind {
+        CommonKind::Plain => (&b"COMMON"[..], AW),
+        CommonKind::Tls => (&b".tcommon"[..], AW | u64::from(elf::SHF_TLS)),
+        CommonKind::Large => (&b"LARGE_COMMON"[..], AW | T::SHF_LARGE),
+    };
+    let id = SectionId::from_index(link.sections.len());
+    let (mut size, mut align) = (0u64, 1u64);
+    for &row in rows {
+        let block = &mut blocks[row];
+        // Sizes are an input's word: what does not fit an address space is the layout's to report.
+        size = size.checked_next_multiple_of(block.align).unwrap_or(u64::MAX);
+        align = align.max(block.align);
+        block.section = id;
+        block.offset = size;
+        size = size.saturating_add(block.size);
+    }
+    let section = SyntheticSection::new(Kind::Common, name, elf::SHT_NOBITS, flags, align);
+    link.add_synthetic(SyntheticSection { size, file, ..section });
+}

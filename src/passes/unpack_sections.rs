@@ -1,0 +1,47 @@
+//! Unpacks the compressed sections that are in the output.
+//!
+//! Comes when liveness is frozen, so that nothing is unpacked in vain, and before anything looks
+//! at contents that are not loaded.
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::input::ObjectFile;
+use crate::input::decompress::unpack;
+use crate::link::Link;
+use rayon::prelude::*;
+use zerocopy::byteorder::ByteOrder;
+
+/// Fills the contents of compressed sections. What cannot be unpacked is reported.
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let (sections, store, sink) = (&link.sections, link.store, link.sink);
+    link.objects.par_iter_mut().filter(|object| !object.packed.is_empty()).for_each(|object| {
+        let mut entries = std::mem::take(&mut object.packed);
+        entries.par_iter_mut().for_each(|entry| {
+            if !sections.is_alive(object.section_id(entry.section)) {
+                return;
+            }
+            match unpack(entry) {
+                Ok(bytes) => entry.bytes = store.keep(bytes),
+                Err(what) => sink.report(finding(object, entry.section, 0, what)),
+            }
+        });
+        object.packed = entries;
+    });
+}
+
+/// The message about a compressed section that is not what it says.
+pub fn finding<E: ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    section: u32,
+    offset: u64,
+    what: String,
+) -> Diagnostic {
+    Diagnostic::error(Code::Compression, format!("cannot unpack the section: {what}"))
+        .at(Location::Section {
+            file: object.name.to_string(),
+            section: object.section_name_lossy(section as usize),
+            offset,
+        })
+        .help("the file is damaged, or was written by a tool that compresses in another way; build it anew")
+        .ordered(object.id.0, section, offset)
+}

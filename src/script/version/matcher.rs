@@ -1,0 +1,254 @@
+//! Which version a symbol gets, and whether a list names it.
+//!
+//! GNU ld's rules: a name without wildcards beats every wildcard; of several such, the first in
+//! the script counts, `global:` before `local:` in one node. Of wildcards, `global:` beats
+//! `local:`, and the last of each counts. `*` is only looked at if nothing else fits, `local: *`
+//! last of all.
+
+use super::{Language, SymbolPattern, VersionScript};
+use crate::script::glob::Glob;
+use foldhash::fast::FixedState;
+use std::collections::HashMap;
+
+/// The node that a symbol belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct VersionMatch {
+    /// The node's place in [`VersionScript::nodes`].
+    pub node: u32,
+    /// Listed under `local:`: not exported.
+    pub local: bool,
+}
+
+/// A version script, compiled.
+#[derive(Debug, Default)]
+pub struct VersionMatcher {
+    exact: Names<VersionMatch>,
+    /// Without `*`, in the order of the script.
+    global_wildcards: Vec<Wildcard>,
+    local_wildcards: Vec<Wildcard>,
+    /// The last nodes that have `*`.
+    global_star: Option<u32>,
+    local_star: Option<u32>,
+}
+
+#[derive(Debug)]
+struct Wildcard {
+    glob: Glob,
+    language: Language,
+    node: u32,
+}
+
+impl VersionMatcher {
+    /// Compiles a script.
+    pub fn new(script: &VersionScript) -> Self {
+        let mut matcher = VersionMatcher::default();
+        for (node, versions) in (0..).zip(&script.nodes) {
+            for pattern in &versions.global {
+                matcher.add(pattern, VersionMatch { node, local: false });
+            }
+            for pattern in &versions.local {
+                matcher.add(pattern, VersionMatch { node, local: true });
+            }
+        }
+        matcher
+    }
+
+    fn add(&mut self, pattern: &SymbolPattern, found: VersionMatch) {
+        let VersionMatch { node, local } = found;
+        if let Some(name) = pattern.exact() {
+            self.exact.add(pattern.language, name, found);
+        } else if pattern.is_star() {
+            *(if local { &mut self.local_star } else { &mut self.global_star }) = Some(node);
+        } else {
+            let glob = Glob::new(&pattern.name.bytes);
+            let wildcards = if local { &mut self.local_wildcards } else { &mut self.global_wildcards };
+            wildcards.push(Wildcard { glob, language: pattern.language, node });
+        }
+    }
+
+    /// The node of a symbol, by its name without any `@VERSION`; `None` if no pattern fits: the
+    /// symbol is then exported without a version of its own.
+    pub fn find(&self, name: &[u8]) -> Option<VersionMatch> {
+        let mut demangled = Demangled::new(name);
+        if let Some(found) = self.exact.find(&mut demangled) {
+            return Some(found);
+        }
+        let mut last = |wildcards: &[Wildcard]| {
+            let fits = |wildcard: &&Wildcard| wildcard.glob.matches(demangled.name(wildcard.language));
+            wildcards.iter().rev().find(fits).map(|wildcard| wildcard.node)
+        };
+        let global = |node| VersionMatch { node, local: false };
+        let local = |node| VersionMatch { node, local: true };
+        last(&self.global_wildcards)
+            .map(global)
+            .or_else(|| last(&self.local_wildcards).map(local))
+            .or_else(|| self.global_star.map(global))
+            .or_else(|| self.local_star.map(local))
+    }
+}
+
+/// A set of symbols given by patterns: a dynamic list, the symbols to export or to retain.
+#[derive(Debug, Default)]
+pub struct SymbolSet {
+    exact: Names<()>,
+    wildcards: Vec<(Language, Glob)>,
+}
+
+impl SymbolSet {
+    /// Compiles patterns.
+    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a SymbolPattern>) -> Self {
+        let mut set = SymbolSet::default();
+        for pattern in patterns {
+            match pattern.exact() {
+                Some(name) => set.exact.add(pattern.language, name, ()),
+                None => set.wildcards.push((pattern.language, Glob::new(&pattern.name.bytes))),
+            }
+        }
+        set
+    }
+
+    /// Whether there are no patterns.
+    pub fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.wildcards.is_empty()
+    }
+
+    /// Whether a symbol is in the set.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        let mut demangled = Demangled::new(name);
+        self.exact.find(&mut demangled).is_some()
+            || self.wildcards.iter().any(|(language, glob)| glob.matches(demangled.name(*language)))
+    }
+}
+
+/// Names without wildcards. The smallest value that a name was added with counts.
+#[derive(Debug)]
+struct Names<T> {
+    c: HashMap<Box<[u8]>, T, FixedState>,
+    cxx: HashMap<Box<[u8]>, T, FixedState>,
+}
+
+impl<T> Default for Names<T> {
+    fn default() -> Self {
+        Names { c: HashMap::default(), cxx: HashMap::default() }
+    }
+}
+
+impl<T: Copy + Ord> Names<T> {
+    fn add(&mut self, language: Language, name: Box<[u8]>, value: T) {
+        let names = match language {
+            Language::C => &mut self.c,
+            Language::Cxx => &mut self.cxx,
+        };
+        names.entry(name).and_modify(|old| *old = value.min(*old)).or_insert(value);
+    }
+
+    fn find(&self, name: &mut Demangled<'_>) -> Option<T> {
+        let c = self.c.get(name.name(Language::C)).copied();
+        if self.cxx.is_empty() {
+            return c;
+        }
+        let cxx = self.cxx.get(name.name(Language::Cxx)).copied();
+        match (c, cxx) {
+            (Some(c), Some(cxx)) => Some(c.min(cxx)),
+            (c, cxx) => c.or(cxx),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.c.is_empty() && self.cxx.is_empty()
+    }
+}
+
+/// A symbol's name, demangled when that is first asked for.
+struct Demangled<'a> {
+    name: &'a [u8],
+    /// Empty where the name is not mangled.
+    demangled: Option<String>,
+}
+
+impl<'a> Demangled<'a> {
+    fn new(name: &'a [u8]) -> Self {
+        Demangled { name, demangled: None }
+    }
+
+    fn name(&mut self, language: Language) -> &[u8] {
+        if language == Language::C || !self.name.starts_with(b"_Z") {
+            return self.name;
+        }
+        let name = self.name;
+        let demangled = self.demangled.get_or_insert_with(|| demangle(name).unwrap_or_default());
+        if demangled.is_empty() { self.name } else { demangled.as_bytes() }
+    }
+}
+
+fn demangle(name: &[u8]) -> Option<String> {
+    let symbol = cpp_demangle::Symbol::new(name).ok()?;
+    symbol.demangle(&cpp_demangle::DemangleOptions::new()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Sources;
+    use crate::script::version::{parse_dynamic_list, parse_version_script};
+
+    /// `node` or `-node` for a local one, counted from 1; 0 if nothing fits.
+    fn find(script: &str, name: &str) -> i64 {
+        let script = parse_version_script(&mut Sources::new(), "v", script.as_bytes()).unwrap();
+        match VersionMatcher::new(&script).find(name.as_bytes()) {
+            None => 0,
+            Some(VersionMatch { node, local: false }) => i64::from(node) + 1,
+            Some(VersionMatch { node, local: true }) => -i64::from(node) - 1,
+        }
+    }
+
+    #[test]
+    fn exact_names_beat_wildcards() {
+        let script = "A { global: f*; local: fx; }; B { global: fy; local: *; };";
+        assert_eq!(find(script, "fa"), 1);
+        assert_eq!(find(script, "fx"), -1);
+        assert_eq!(find(script, "fy"), 2);
+        assert_eq!(find(script, "g"), -2);
+        assert_eq!(find("A { f; }; B { f; };", "f"), 1);
+        assert_eq!(find("A { local: f; }; B { global: f; };", "f"), -1);
+        assert_eq!(find("A { local: f; global: f; };", "f"), 1);
+        assert_eq!(find("A { f; };", "g"), 0);
+    }
+
+    #[test]
+    fn among_wildcards_global_and_then_the_last_counts() {
+        assert_eq!(find("A { f*; }; B { fo*; };", "foo"), 2);
+        assert_eq!(find("A { global: f*; local: *; }; B { local: fo*; };", "foo"), 1);
+        assert_eq!(find("A { global: *; local: f*; };", "foo"), -1);
+        assert_eq!(find("A { global: *; local: f*; };", "bar"), 1);
+        assert_eq!(find("A { global: *; }; B { local: *; };", "foo"), 1);
+        assert_eq!(find("A { \"f*\"; };", "foo"), 0);
+        assert_eq!(find("A { \"f*\"; };", "f*"), 1);
+    }
+
+    #[test]
+    fn cxx_names() {
+        let script = "A { global: extern \"C++\" { ns::*; \"f(int)\"; plain; }; local: *; };";
+        assert_eq!(find(script, "_Z1fi"), 1);
+        assert_eq!(find(script, "_Z1fc"), -1);
+        assert_eq!(find(script, "_ZN2ns1gEv"), 1);
+        assert_eq!(find(script, "plain"), 1);
+        assert_eq!(find("A { \"f(int)\"; };", "_Z1fi"), 0);
+        assert_eq!(find("A { extern \"C++\" { \"f(int)\" }; }; B { _Z1fi; };", "_Z1fi"), 1);
+    }
+
+    #[test]
+    fn sets_of_symbols() {
+        let text = b"{ main; plugin_*; extern \"C++\" { api::*; }; };";
+        let patterns = parse_dynamic_list(&mut Sources::new(), "l", text).unwrap();
+        let set = SymbolSet::new(&patterns);
+        for name in ["main", "plugin_a", "_ZN3api1fEv"] {
+            assert!(set.contains(name.as_bytes()), "{name}");
+        }
+        for name in ["mainx", "plugin", "_ZN2ns1gEv"] {
+            assert!(!set.contains(name.as_bytes()), "{name}");
+        }
+        assert!(SymbolSet::default().is_empty() && !set.is_empty());
+        assert!(SymbolSet::new(&[SymbolPattern::plain(b"a?")]).contains(b"ab"));
+    }
+}

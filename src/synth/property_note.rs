@@ -1,0 +1,271 @@
+//! `.note.gnu.property`: what all objects promise or need, merged into one note
+//! (Linux Extensions to gABI, "Program Property"; x86-64 psABI, "Program Property").
+//!
+//! Each property's number says how it is merged: bits that hold only if every object has them
+//! (control-flow protection), bits that any object may ask for (ISA levels), or both. An object
+//! without the note promises nothing.
+
+use crate::arch::{Target, machine};
+use crate::cli::Report;
+use crate::diag::{Code, Diagnostic, Location, Severity};
+use crate::elf::consts as elf;
+use crate::elf::notes::notes;
+use crate::input::ObjectFile;
+use crate::link::{Link, state};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use zerocopy::byteorder::{ByteOrder, U32, U64};
+
+const NT_GNU_PROPERTY_TYPE_0: u32 = 5;
+const STACK_SIZE: u32 = 1;
+const NO_COPY_ON_PROTECTED: u32 = 2;
+const MEMORY_SEAL: u32 = 3;
+const NAME: &[u8] = b".note.gnu.property";
+
+/// How the values of a property in several objects become one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Rule {
+    /// The largest.
+    Maximum,
+    /// There if it is in any object; without a value.
+    Any,
+    /// Bits that all objects have.
+    And,
+    /// Bits that any object has.
+    Or,
+    /// Bits that any object has, if all objects have the property.
+    OrIfAll,
+}
+
+fn rule(property: u32) -> Option<Rule> {
+    Some(match property {
+        STACK_SIZE => Rule::Maximum,
+        NO_COPY_ON_PROTECTED => Rule::Any,
+        0xb000_0000..=0xb000_7fff | 0xc000_0000..=0xc000_7fff => Rule::And,
+        0xb000_8000..=0xb000_ffff | 0xc000_8000..=0xc000_ffff => Rule::Or,
+        0xc001_0000..=0xc001_7fff => Rule::OrIfAll,
+        _ => return None,
+    })
+}
+
+/// The properties of one object, by number. `None`: the object has no note.
+type Properties = Option<BTreeMap<u32, u64>>;
+
+/// Merges the notes of all objects, marks the input sections as absorbed, and gives the output
+/// section's contents; empty if nothing holds. Sets [`crate::synth::Synthetics::features`].
+pub fn merge<T: Target>(link: &mut Link<'_, T>) -> Vec<u8> {
+    let found: Vec<Properties> = link.objects.par_iter().map(|object| read(link, object)).collect();
+    report_missing(link, &found);
+    let taking_part = link.objects.iter().zip(&found).filter(|(object, _)| !object.just_symbols);
+    let mut merged = merge_all(taking_part.map(|(_, properties)| properties));
+    let options = &link.config.properties;
+    for (property, bits) in machine::forced_properties(T::MACHINE, options) {
+        *merged.entry(property).or_default() |= u64::from(bits);
+    }
+    for (property, bits) in machine::forbidden_properties(T::MACHINE, options) {
+        merged.entry(property).and_modify(|value| *value &= !u64::from(bits));
+    }
+    if options.memory_seal {
+        merged.insert(MEMORY_SEAL, 0);
+    }
+    merged.retain(|&property, value| *value != 0 || matches!(property, NO_COPY_ON_PROTECTED | MEMORY_SEAL));
+    let features = machine::feature_property(T::MACHINE).and_then(|property| merged.get(&property));
+    link.synthetics.features = features.map_or(0, |&bits| bits as u32);
+    encode::<T>(&merged)
+}
+
+/// The properties of an object. Its sections are absorbed.
+fn read<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>) -> Properties {
+    let mut properties: Properties = None;
+    for (index, header) in object.headers.iter().enumerate() {
+        if header.sh_type.get() != elf::SHT_NOTE || object.section_name(index) != NAME {
+            continue;
+        }
+        let id = object.section_id(index as u32);
+        if !link.sections.is_alive(id) {
+            continue;
+        }
+        link.sections.set(id, state::ABSORBED);
+        let bytes = object.section_bytes(index).unwrap_or(&[]);
+        for note in notes::<T::E>(bytes, 8) {
+            if note.name == b"GNU" && note.kind == NT_GNU_PROPERTY_TYPE_0 {
+                let properties = properties.get_or_insert_default();
+                if !read_descriptor::<T::E>(note.descriptor, properties) {
+                    report_malformed(link, object, index);
+                }
+            }
+        }
+    }
+    properties
+}
+
+/// Reads the array of properties; false if it is cut short or a size is wrong.
+fn read_descriptor<E: ByteOrder>(mut bytes: &[u8], properties: &mut BTreeMap<u32, u64>) -> bool {
+    while !bytes.is_empty() {
+        let Some((head, rest)) = bytes.split_first_chunk::<8>() else { return false };
+        let property = U32::<E>::from_bytes([head[0], head[1], head[2], head[3]]).get();
+        let size = U32::<E>::from_bytes([head[4], head[5], head[6], head[7]]).get() as usize;
+        let Some(data) = rest.get(..size) else { return false };
+        bytes = rest.get(size.next_multiple_of(8)..).unwrap_or(&[]);
+        let value = match (rule(property), data) {
+            (None, _) => continue,
+            (Some(Rule::Any), []) => 1,
+            (Some(Rule::Maximum), &[a, b, c, d, e, f, g, h]) => {
+                U64::<E>::from_bytes([a, b, c, d, e, f, g, h]).get()
+            }
+            (Some(Rule::And | Rule::Or | Rule::OrIfAll), &[a, b, c, d]) => {
+                U32::<E>::from_bytes([a, b, c, d]).get().into()
+            }
+            _ => return false,
+        };
+        *properties.entry(property).or_default() |= value;
+    }
+    true
+}
+
+fn report_malformed<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) {
+    link.sink.report(
+        Diagnostic::warning(
+            Code::MalformedInput,
+            "the list of program properties is cut short or has an entry of a wrong size; it is read up to there",
+        )
+        .at(Location::Section {
+            file: object.name.to_string(),
+            section: object.section_name_lossy(index),
+            offset: 0,
+        })
+        .ordered(object.id.0, index as u32, 0),
+    );
+}
+
+fn merge_all<'p>(objects: impl Iterator<Item = &'p Properties> + Clone) -> BTreeMap<u32, u64> {
+    let mut merged: BTreeMap<u32, u64> = BTreeMap::new();
+    let known = objects.clone().flatten().flat_map(|properties| properties.keys().copied());
+    for property in known {
+        merged.insert(property, 0);
+    }
+    merged.retain(|property, value| {
+        let values = objects.clone().map(|one| one.as_ref().and_then(|own| own.get(property)).copied());
+        let combined = match rule(*property) {
+            None => None,
+            Some(Rule::Maximum) => values.flatten().max(),
+            Some(Rule::Any) => Some(1),
+            Some(Rule::And) => values.reduce(|a, b| Some(a? & b?)).flatten(),
+            Some(Rule::Or) => values.flatten().reduce(|a, b| a | b),
+            Some(Rule::OrIfAll) => values.reduce(|a, b| Some(a? | b?)).flatten(),
+        };
+        *value = combined.unwrap_or(0);
+        combined.is_some()
+    });
+    merged
+}
+
+fn encode<T: Target>(merged: &BTreeMap<u32, u64>) -> Vec<u8> {
+    if merged.is_empty() {
+        return Vec::new();
+    }
+    let word = |value: u32| U32::<T::E>::new(value).to_bytes();
+    let mut descriptor = Vec::new();
+    for (&property, &value) in merged {
+        descriptor.extend(word(property));
+        match rule(property) {
+            Some(Rule::Any) | None => descriptor.extend(word(0)),
+            Some(Rule::Maximum) => {
+                descriptor.extend(word(8));
+                descriptor.extend(U64::<T::E>::new(value).to_bytes());
+            }
+            Some(Rule::And | Rule::Or | Rule::OrIfAll) => {
+                descriptor.extend(word(4));
+                descriptor.extend(word(value as u32));
+            }
+        }
+        descriptor.resize(descriptor.len().next_multiple_of(8), 0);
+    }
+    let mut out = Vec::with_capacity(16 + descriptor.len());
+    out.extend(word(4));
+    out.extend(word(descriptor.len() as u32));
+    out.extend(word(NT_GNU_PROPERTY_TYPE_0));
+    out.extend(b"GNU\0");
+    out.extend(descriptor);
+    out
+}
+
+/// `-z cet-report=`, `-z bti-report=`, `-z gcs-report=`: objects that lack what is asked for.
+fn report_missing<T: Target>(link: &Link<'_, T>, found: &[Properties]) {
+    let Some(property) = machine::feature_property(T::MACHINE) else { return };
+    let checks = machine::reported_features(T::MACHINE, &link.config.properties);
+    for (object, properties) in link.objects.iter().zip(found) {
+        let value = properties.as_ref().and_then(|own| own.get(&property)).copied().unwrap_or(0);
+        for &(report, features) in &checks {
+            let severity = match report {
+                Report::Ignore => continue,
+                Report::Warning => Severity::Warning,
+                Report::Error => Severity::Error,
+            };
+            let missing: Vec<&str> = features
+                .iter()
+                .filter(|(bit, _)| value & u64::from(*bit) == 0)
+                .map(|(_, name)| *name)
+                .collect();
+            if missing.is_empty() || object.just_symbols {
+                continue;
+            }
+            let noun = if missing.len() == 1 { "property" } else { "properties" };
+            let message = format!("missing {} {noun}", missing.join(" and "));
+            link.sink.report(
+                Diagnostic::new(severity, Code::MissingProperty, message)
+                    .at(Location::File(object.name.to_string()))
+                    .ordered(object.id.0, 0, 0),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::x86_64::X86_64;
+    use zerocopy::byteorder::LittleEndian;
+
+    const FEATURE_1_AND: u32 = 0xc000_0002;
+    const ISA_1_NEEDED: u32 = 0xc000_8002;
+    const ISA_1_USED: u32 = 0xc001_0002;
+
+    fn object(properties: &[(u32, u64)]) -> Properties {
+        Some(properties.iter().copied().collect())
+    }
+
+    #[test]
+    fn each_rule() {
+        let all = [
+            object(&[(FEATURE_1_AND, 3), (ISA_1_NEEDED, 1), (ISA_1_USED, 1), (STACK_SIZE, 0x1000)]),
+            object(&[(FEATURE_1_AND, 1), (ISA_1_USED, 2), (STACK_SIZE, 0x4000)]),
+        ];
+        let merged = merge_all(all.iter());
+        assert_eq!(merged[&FEATURE_1_AND], 1);
+        assert_eq!(merged[&ISA_1_NEEDED], 1);
+        assert_eq!(merged[&ISA_1_USED], 3);
+        assert_eq!(merged[&STACK_SIZE], 0x4000);
+        let with_silent = [all[0].clone(), None];
+        let merged = merge_all(with_silent.iter());
+        assert_eq!(merged.keys().copied().collect::<Vec<_>>(), [STACK_SIZE, ISA_1_NEEDED]);
+    }
+
+    #[test]
+    fn what_is_encoded_reads_back() {
+        let merged = BTreeMap::from([(FEATURE_1_AND, 3), (STACK_SIZE, 0x2000), (NO_COPY_ON_PROTECTED, 1)]);
+        let bytes = encode::<X86_64>(&merged);
+        assert_eq!(bytes.len() % 8, 0);
+        let note = notes::<LittleEndian>(&bytes, 8).next().unwrap();
+        let mut read = BTreeMap::new();
+        assert!(read_descriptor::<LittleEndian>(note.descriptor, &mut read));
+        assert_eq!(read, merged);
+    }
+
+    #[test]
+    fn a_list_that_is_cut_short_is_told() {
+        let mut read = BTreeMap::new();
+        assert!(!read_descriptor::<LittleEndian>(&[2, 0, 0, 0xc0, 4, 0, 0, 0, 1], &mut read));
+        assert!(!read_descriptor::<LittleEndian>(&[2, 0, 0, 0xc0, 2, 0, 0, 0, 1, 1], &mut read));
+    }
+}

@@ -1,0 +1,43 @@
+//! The bytes of synthetic sections, by kind.
+
+use super::{Kind, copy, eh_frame, eh_frame_hdr, got, merged, plt, reldyn, relr};
+use crate::arch::Target;
+use crate::ids::SectionId;
+use crate::link::Link;
+use crate::relocs::{address, apply};
+
+/// Writes a synthetic section into its place in the output.
+pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
+    let section = link.synthetics.section(id.0 - link.sections.first_internal);
+    match section.kind {
+        Kind::Got => got::write(link, out),
+        Kind::GotPlt => got::write_plt(link, out),
+        Kind::Plt => plt::write(link, out),
+        Kind::PltSec => plt::write_sec(link, out),
+        Kind::PltGot => plt::write_got(link, out),
+        Kind::RelaDyn => reldyn::write(link, out),
+        Kind::RelaPlt => reldyn::write_plt(link, out),
+        Kind::RelrDyn => relr::write(link, out),
+        Kind::Merged(number) => merged::write(link, number, out),
+        Kind::EhFrame => eh_frame::write(link, link.section_address(id), out, |place| {
+            let record = place.record;
+            let section = link.objects[place.file.index()].section_id(record.section);
+            apply::apply_list(link, section, record.relocations, record.input, place.address, place.out);
+        }),
+        Kind::EhFrameHdr => {
+            let eh_frame = address::of_synthetic(link, Kind::EhFrame);
+            eh_frame_hdr::write(link, link.section_address(id), eh_frame, out);
+        }
+        Kind::ShStrTab => copy_bytes(&link.section_names.bytes, out),
+        // Written together, see `symtab::write`.
+        Kind::SymTab | Kind::SymTabShndx | Kind::StrTab => {}
+        // Take room in memory only.
+        Kind::CopyData | Kind::CopyRelro | Kind::Common => {}
+        _ => copy_bytes(section.bytes, out),
+    }
+}
+
+fn copy_bytes(bytes: &[u8], out: &mut [u8]) {
+    let size = bytes.len().min(out.len());
+    out[..size].copy_from_slice(&bytes[..size]);
+}
