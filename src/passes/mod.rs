@@ -3,10 +3,10 @@
 pub mod assign_versions;
 pub mod bind_versions;
 pub mod build_synthetics;
+pub mod check_sframes;
 pub mod collect_garbage;
 pub mod compress_debug;
 pub mod compute_values;
-pub mod create_synthetics;
 pub mod create_relocatable;
 pub mod create_synthetics;
 pub mod define_linker_symbols;
