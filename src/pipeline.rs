@@ -195,8 +195,8 @@ fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(
         Aborted
     };
     let executable = !link.config.is_relocatable();
-    let mut file = OutputFile::create(&link.config.output, link.layout.file_size, executable)
-        .map_err(cannot_write)?;
+    let mut file =
+        OutputFile::create(&link.config.output, link.layout.file_size, executable).map_err(cannot_write)?;
     write_output::run(link, file.bytes());
     link.sink.checkpoint()?;
     progress.timings.pass("write output");

@@ -1,6 +1,6 @@
 //! The parameters of a machine.
 
-use super::relocation::{Mode, RelocInfo, Relaxed, Site};
+use super::relocation::{Mode, Relaxed, RelocInfo, Site};
 use crate::cli::Machine;
 use zerocopy::byteorder::ByteOrder;
 

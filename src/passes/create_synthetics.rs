@@ -110,7 +110,8 @@ fn add_dynamic_tables<T: Target>(link: &mut Link<'_, T>) {
     add(link, Kind::VerNeed, ".gnu.version_r", (elf::SHT_GNU_VERNEED, A), (WORD, 0));
     add(link, Kind::RelaDyn, ".rela.dyn", (elf::SHT_RELA, A), (WORD, 24));
     if link.config.relocations.pack_relative {
-        let sh_type = if link.config.relocations.android_relr_tags { SHT_ANDROID_RELR } else { elf::SHT_RELR };
+        let sh_type =
+            if link.config.relocations.android_relr_tags { SHT_ANDROID_RELR } else { elf::SHT_RELR };
         add(link, Kind::RelrDyn, ".relr.dyn", (sh_type, A), (WORD, WORD));
     }
     let flags = if dynamic.read_only_dynamic { A } else { AW };

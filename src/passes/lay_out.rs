@@ -55,7 +55,10 @@ pub fn assign_file_offsets<T: Target>(link: &mut Link<'_, T>) {
         }
     }
     if !file_offsets::assign(&mut link.layout, !link.config.layout.no_section_headers) {
-        link.sink.report(Diagnostic::error(Code::LayoutError, "the output does not fit a file: its size overflows 64 bits"));
+        link.sink.report(Diagnostic::error(
+            Code::LayoutError,
+            "the output does not fit a file: its size overflows 64 bits",
+        ));
         return;
     }
     link.layout.tls = file_offsets::tls_template(&link.layout.segments);
@@ -168,9 +171,7 @@ fn converge<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan, rules: &[u32],
     converge::refresh_outputs(&mut machine, relocatable, sframe_alloc);
     report_types(link, &machine);
     start_outputs(link, &mut machine);
-    machine.output_names = OutputNames::new(plan, &|output| {
-        machine.outputs[output as usize].facts.count > 0
-    });
+    machine.output_names = OutputNames::new(plan, &|output| machine.outputs[output as usize].facts.count > 0);
     machine.symbols = Symbols::new(link, plan, &machine.output_names);
     let fixed = fixed(link, plan);
     machine.headers_size = fixed.file_header_size;
