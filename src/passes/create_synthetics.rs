@@ -143,9 +143,7 @@ fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
     let info = A | u64::from(elf::SHF_INFO_LINK);
     add(link, Kind::RelaPlt, ".rela.plt", (elf::SHT_RELA, info), (WORD, 24));
     add(link, Kind::Plt, ".plt", (elf::SHT_PROGBITS, AX), (plt.align, plt.entry));
-    if link.is_dynamic() {
-        add(link, Kind::PltGot, ".plt.got", (elf::SHT_PROGBITS, AX), (plt.direct_entry, plt.direct_entry));
-    }
+    add(link, Kind::PltGot, ".plt.got", (elf::SHT_PROGBITS, AX), (plt.direct_entry, plt.direct_entry));
     let protected = T::PLT_PROTECTED;
     if protected.split {
         let shape = (protected.align, protected.direct_entry);

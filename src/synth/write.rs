@@ -1,6 +1,6 @@
 //! The bytes of synthetic sections, by kind.
 
-use super::{Kind, copy, eh_frame, eh_frame_hdr, got, merged, plt, reldyn, relr};
+use super::{Kind, eh_frame, eh_frame_hdr, got, merged, plt, reldyn, relr};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::link::Link;
