@@ -95,6 +95,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const PLT: PltShape;
     /// The tables for control-flow protection (`-z ibtplt`, or all inputs marked).
     const PLT_PROTECTED: PltShape;
+    /// Size of an entry of `.hash`, in bytes.
+    const SYSV_HASH_ENTRY: u64 = 4;
     /// Whether places of `RELA` relative relocations hold the address too, unless
     /// `--[no-]apply-dynamic-relocs` says otherwise.
     const APPLY_DYNAMIC: bool;

@@ -6,6 +6,13 @@
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
 pub mod copy;
+pub mod dynamic;
+pub mod dynamic_tables;
+pub mod dynstr;
+pub mod dynsym;
+pub mod gnu_hash;
+pub mod hash;
+pub mod symbol_versions;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
 pub mod got;
