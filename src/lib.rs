@@ -11,9 +11,12 @@ pub mod link;
 pub mod merge;
 pub mod output;
 pub mod passes;
+pub mod pipeline;
 pub mod relocs;
 pub mod script;
 pub mod sframe;
 pub mod symbols;
 pub mod synth;
 pub mod timing;
+
+pub use pipeline::link;

@@ -153,6 +153,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     collect_garbage::run(&mut link);
     progress.timings.pass("collect garbage");
     // frozen: liveness.
+    unpack_sections::run(&mut link);
     keep_eh_frames::run(&mut link);
     scan_relocations::prepare(&mut link);
     let (found, merged) = {
@@ -164,7 +165,6 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
     build_synthetics::run(&mut link);
-    create_relocatable::run(&mut link);
     sink.checkpoint()?;
     progress.timings.pass("build synthetic sections");
     // frozen: the sections of the output.
@@ -200,7 +200,7 @@ fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(
     write_output::run(link, file.bytes());
     link.sink.checkpoint()?;
     progress.timings.pass("write output");
-    output::build_id::write(link, file.bytes());
+    //BUILDID
     progress.timings.pass("build id");
     file.commit().map_err(cannot_write)?;
     progress.timings.pass("commit");

@@ -125,7 +125,7 @@ fn go_together(a: u32, b: u32) -> bool {
 }
 
 /// Type, flags and entry size of an output section.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Attributes {
     /// `SHT_*`.
     pub sh_type: u32,

@@ -6,7 +6,6 @@
 //! first section that they came from.
 
 use super::output::{self, Facts};
-use super::plan::NO_RULE;
 use crate::arch::Target;
 use crate::ids::{FileId, SectionId};
 use crate::link::{Link, state};
@@ -77,12 +76,8 @@ pub fn list<T: Target>(link: &Link<'_, T>) -> (Vec<List>, Vec<SectionId>) {
 }
 
 /// Sections that are laid out as they are.
-fn placeable<T: Target>(link: &Link<'_, T>) -> impl Iterator<Item = SectionId> {
-    let states = &link.sections.state;
-    (0..states.len() as u32).map(SectionId).filter(|id| {
-        let bits = states[id.index()].load(std::sync::atomic::Ordering::Relaxed);
-        bits & (state::ALIVE | state::ABSORBED | state::NOT_CONTENT) == state::ALIVE
-    })
+fn placeable<'l, T: Target>(link: &'l Link<'_, T>) -> impl Iterator<Item = SectionId> + 'l {
+    (0..link.sections.len() as u32).map(SectionId).filter(|&id| is_placed(link, id))
 }
 
 /// Where a section stands in input order.
@@ -142,11 +137,9 @@ pub fn gather<T: Target>(link: &Link<'_, T>, lists: &mut [List]) {
     lists.par_iter_mut().for_each(|list| list.gather(link));
 }
 
-/// The rule that a section's list has, if it is laid out.
-pub fn rule_of<T: Target>(link: &Link<'_, T>, id: SectionId) -> Option<u32> {
+/// Whether a section is laid out as it is.
+#[inline]
+pub fn is_placed<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
     let bits = link.sections.state[id.index()].load(std::sync::atomic::Ordering::Relaxed);
-    if bits & (state::ALIVE | state::ABSORBED | state::NOT_CONTENT) != state::ALIVE {
-        return None;
-    }
-    Some(link.sections.rule[id.index()]).filter(|&rule| rule != NO_RULE)
+    bits & (state::ALIVE | state::ABSORBED | state::NOT_CONTENT) == state::ALIVE
 }

@@ -7,12 +7,13 @@
 //! look at section types for that.
 
 use super::extract_members::Extracted;
+use super::unpack_sections;
 use super::parse_inputs::{Parsed, ParsedInputs};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, FileId, SharedId};
-use crate::input::{ObjectFile, SharedFile};
+use crate::input::{InputStore, ObjectFile, SharedFile, decompress};
 use crate::link::{Link, SectionTable, state};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU32};
@@ -41,7 +42,7 @@ pub fn run<'a, T: Target>(link: &mut Link<'a, T>, parsed: ParsedInputs<'a, T>, e
     }
     let (symbol_count, section_count) = assign_rows::<T>(&mut objects, names.len());
     let rows: Vec<(Vec<u8>, bool)> =
-        objects.par_iter_mut().map(|object| index_object(object, relocatable, sink)).collect();
+        objects.par_iter_mut().map(|object| index_object(object, relocatable, link.store, sink)).collect();
     let sections = section_table(&objects, &rows, section_count);
     link.executable_stack = rows.iter().any(|(_, executable)| *executable);
     link.objects = objects;
@@ -67,11 +68,15 @@ fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: us
     (symbols, sections)
 }
 
-fn index_object<E: zerocopy::byteorder::ByteOrder>(
-    object: &mut ObjectFile<'_, E>,
+fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
+    object: &mut ObjectFile<'a, E>,
     relocatable: bool,
+    store: &'a InputStore,
     sink: &Sink,
 ) -> (Vec<u8>, bool) {
+    for (section, malformed) in decompress::declare(object, store) {
+        sink.report(unpack_sections::finding(object, section, 0, malformed.what));
+    }
     if let Err(malformed) = object.index_relocation_sections() {
         report(sink, object, malformed.offset, malformed.what);
     }

@@ -161,7 +161,8 @@ fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
     if sframe::is_input(object, index as usize) {
         return sframe::concat::write_section(link, id, out);
     }
-    let contents = link.section_contents(id);
+    // Broken ones were reported when the object was indexed.
+    let contents = object.section_bytes(index as usize).unwrap_or_default();
     let size = contents.len().min(out.len());
     out[..size].copy_from_slice(&contents[..size]);
     if !link.config.is_relocatable() {

@@ -1,0 +1,136 @@
+//! Checks of a layout that has come to rest: overlaps, and segments that nobody wants.
+
+use super::plan::{LayoutPlan, OverlayPlace};
+use super::{Chunk, Segment};
+use crate::cli::Report;
+use crate::diag::{Code, Diagnostic, Severity};
+use crate::elf::consts as elf;
+use crate::script::Span;
+
+/// Where a chunk comes from, for messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Place in the script.
+    pub span: Span,
+    /// Its place in an overlay.
+    pub overlay: Option<OverlayPlace>,
+}
+
+/// Reports output sections whose addresses or load addresses overlap (`--check-sections`).
+pub fn overlaps(plan: &LayoutPlan, chunks: &[Chunk<'_>], origins: &[Origin]) -> Vec<Diagnostic> {
+    let loaded = |chunk: &Chunk<'_>| chunk.takes_address_space() && chunk.size > 0;
+    let mut findings = Vec::new();
+    // Sections of an overlay share their addresses on purpose, but not where they are loaded.
+    let by_address: Vec<usize> =
+        (0..chunks.len()).filter(|&at| loaded(&chunks[at]) && origins[at].overlay.is_none()).collect();
+    find(plan, chunks, origins, by_address, "address", |chunk| chunk.address, &mut findings);
+    if findings.is_empty() {
+        let by_load: Vec<usize> = (0..chunks.len())
+            .filter(|&at| loaded(&chunks[at]) && chunks[at].sh_type != elf::SHT_NOBITS)
+            .collect();
+        find(plan, chunks, origins, by_load, "load address", |chunk| chunk.load_address, &mut findings);
+    }
+    findings
+}
+
+fn find(
+    plan: &LayoutPlan,
+    chunks: &[Chunk<'_>],
+    origins: &[Origin],
+    mut order: Vec<usize>,
+    what: &str,
+    start: impl Fn(&Chunk<'_>) -> u64,
+    findings: &mut Vec<Diagnostic>,
+) {
+    order.sort_by_key(|&at| (start(&chunks[at]), at));
+    let name = |chunk: &Chunk<'_>| String::from_utf8_lossy(chunk.name).into_owned();
+    for pair in order.windows(2) {
+        let (low, high) = (&chunks[pair[0]], &chunks[pair[1]]);
+        let last = |chunk: &Chunk<'_>| start(chunk).saturating_add(chunk.size - 1);
+        if last(low) < start(high) {
+            continue;
+        }
+        let span = origins[pair[1]].span;
+        let mut finding = Diagnostic::error(
+            Code::LayoutError,
+            format!(
+                "output section {} ({what} {:#x} to {:#x}) overlaps {} ({:#x} to {:#x})",
+                name(high),
+                start(high),
+                last(high),
+                name(low),
+                start(low),
+                last(low)
+            ),
+        )
+        .ordered(u32::MAX, pair[1] as u32, 0)
+        .help("--no-check-sections allows it");
+        if span != Span::default() {
+            finding = finding.at(plan.sources.location(span));
+        }
+        findings.push(finding);
+    }
+}
+
+/// Reports loaded segments that are writable and executable, and executable thread-local storage.
+pub fn rwx(segments: &[Segment], chunks: &[Chunk<'_>], report: Report, output: &str) -> Vec<Diagnostic> {
+    let severity = match report {
+        Report::Ignore => return Vec::new(),
+        Report::Warning => Severity::Warning,
+        Report::Error => Severity::Error,
+    };
+    let mut findings = Vec::new();
+    for segment in segments {
+        let writable = segment.flags & elf::PF_W != 0;
+        let executable = segment.flags & elf::PF_X != 0;
+        let message = match segment.p_type {
+            elf::PT_LOAD if writable && executable && segment.memory_size > 0 => {
+                format!("{output} has a LOAD segment with RWX permissions")
+            }
+            elf::PT_TLS if executable => format!("{output} has a TLS segment with execute permission"),
+            _ => continue,
+        };
+        let mut finding = Diagnostic::new(severity, Code::ExecutableStack, message);
+        let held = super::file_offsets::chunks_of(segment).filter_map(|id| chunks.get(id.index()));
+        let held: Vec<_> =
+            held.take(8).map(|chunk| String::from_utf8_lossy(chunk.name).into_owned()).collect();
+        if !held.is_empty() {
+            finding = finding.note(format!("it holds {}", held.join(", ")));
+        }
+        findings.push(finding);
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(name: &'static [u8], address: u64, load_address: u64, size: u64) -> Chunk<'static> {
+        Chunk {
+            name,
+            sh_type: elf::SHT_PROGBITS,
+            flags: elf::SHF_ALLOC.into(),
+            address,
+            load_address,
+            size,
+            ..Chunk::default()
+        }
+    }
+
+    #[test]
+    fn overlaps_are_found_by_address_and_by_load_address() {
+        let plan = LayoutPlan::default();
+        let origin = Origin { span: Span::default(), overlay: None };
+        let of = |chunks: &[Chunk<'_>], origins: &[Origin]| overlaps(&plan, chunks, origins).len();
+        let apart = [chunk(b"a", 0, 0, 16), chunk(b"b", 16, 16, 16)];
+        assert_eq!(of(&apart, &[origin; 2]), 0);
+        let same = [chunk(b"a", 0, 0, 17), chunk(b"b", 16, 16, 16)];
+        assert_eq!(of(&same, &[origin; 2]), 1);
+        let overlay = Origin { overlay: Some(OverlayPlace::Following), ..origin };
+        let laid_over = [chunk(b"a", 0, 0, 16), chunk(b"b", 0, 16, 16)];
+        assert_eq!(of(&laid_over, &[overlay; 2]), 0);
+        let loaded_twice = [chunk(b"a", 0, 0, 16), chunk(b"b", 0, 8, 16)];
+        assert_eq!(of(&loaded_twice, &[overlay; 2]), 1);
+    }
+}

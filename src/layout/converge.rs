@@ -1,0 +1,358 @@
+//! The only fixpoint loop: runs of the plan until nothing moves any more.
+//!
+//! A round carries the plan out, lets the relocation-read-only part find its page boundary, puts
+//! link-ordered sections in order of the addresses that came out, and counts segments, whose
+//! headers take room themselves. When two rounds end alike, the addresses are published, and
+//! sections whose size depends on addresses are asked again.
+
+use super::dot::Machine;
+use super::output::{self, Attributes};
+use super::plan::{Body, Command};
+use super::segments::{self, PhdrValues, Wishes};
+use super::{Chunk, Segment, file_offsets, link_order};
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, SectionId};
+use crate::link::Link;
+use crate::script::ast::OutputSectionType;
+use crate::script::data_segment::{DataSegment, RelroSection};
+use crate::script::eval::eval;
+
+/// Rounds after which a layout counts as one that never comes to rest. Values that depend on one
+/// another settle in as many rounds as the chain is long.
+const MAX_ROUNDS: u32 = 50;
+
+/// What does not change from round to round.
+pub struct Fixed<'a> {
+    /// Names of the plan's output sections.
+    pub names: Vec<&'a [u8]>,
+    /// `-z relro`, in an output that can have it.
+    pub relro: bool,
+    /// Sections that a segment of their own is made of.
+    pub special: Special,
+    /// What segments are to be like; chunks and ranges are filled in each round.
+    pub wishes: Wishes,
+    /// Whether there are segments at all.
+    pub segments: bool,
+    /// Bytes of the file header.
+    pub file_header_size: u64,
+}
+
+/// Sections of the linker for which segments are made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Special {
+    /// `.dynamic`.
+    pub dynamic: Option<SectionId>,
+    /// `.eh_frame_hdr`.
+    pub eh_frame_hdr: Option<SectionId>,
+    /// The SFrame index.
+    pub sframe_index: Option<SectionId>,
+}
+
+/// What a round ends with, compared with what the next one ends with.
+#[derive(Clone, PartialEq, Eq, Default)]
+struct Signature {
+    outputs: Vec<(u64, u64, u64, bool)>,
+    symbols: Vec<Option<u64>>,
+    segments: usize,
+}
+
+/// The layout of a round.
+#[derive(Default)]
+pub struct Round<'a> {
+    /// Output sections without items, in order.
+    pub chunks: Vec<Chunk<'a>>,
+    /// For each chunk, its output section in the plan.
+    pub outputs: Vec<u32>,
+    /// Program headers, without offsets.
+    pub segments: Vec<Segment>,
+}
+
+/// Runs rounds until they end alike; gives the last one.
+pub fn settle<'a, T: Target>(link: &Link<'a, T>, machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
+    let mut before = Signature::default();
+    let mut changed_names = Vec::new();
+    for round in 0..MAX_ROUNDS {
+        run_with_relro(machine, fixed.relro);
+        let reordered = reorder(link, machine);
+        let dropped = drop_empty(machine, link.config.is_relocatable(), round == 0);
+        let result = finish_round(machine, fixed);
+        let now = signature(machine, result.segments.len());
+        if now == before && !reordered && !dropped {
+            return result;
+        }
+        changed_names = changes(machine, &before, &now);
+        before = now;
+        for entry in &mut machine.symbols.entries {
+            entry.previous = entry.value.or(entry.previous);
+        }
+    }
+    link.sink.report(
+        Diagnostic::error(
+            Code::LayoutDiverges,
+            format!("the layout does not come to rest in {MAX_ROUNDS} rounds"),
+        )
+        .note(format!("still moving: {}", changed_names.join(", ")))
+        .help("look for assignments whose value depends on an address that depends on them"),
+    );
+    finish_round(machine, fixed)
+}
+
+/// One run, or two where the start of the read-only part has to be shifted.
+fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
+    machine.data_segment = DataSegment::new();
+    machine.run();
+    let sections = machine.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(machine, range));
+    if machine.data_segment.next_round(relro, &sections) {
+        machine.run();
+    }
+}
+
+/// Output sections in a range of addresses, in order.
+fn relro_sections(machine: &Machine<'_>, (start, end): (u64, u64)) -> Vec<RelroSection> {
+    let states = machine.plan.commands.iter().filter_map(|command| match command {
+        Command::Output(output) => Some(&machine.outputs[*output as usize]),
+        _ => None,
+    });
+    states
+        .filter(|state| {
+            let alloc = crate::link::is_alloc(state.attributes.flags);
+            state.in_output && alloc && state.address >= start && state.address < end
+        })
+        .map(|state| RelroSection {
+            size: if state.is_tls_zeros() { 0 } else { state.size },
+            alignment: state.align.max(1),
+        })
+        .collect()
+}
+
+/// Puts link-ordered sections in the order of the addresses of this round.
+fn reorder<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) -> bool {
+    if !machine.lists.iter().any(|list| list.link_order) {
+        return false;
+    }
+    let mut lists = std::mem::take(&mut machine.lists);
+    let starts: Vec<u64> = lists
+        .iter()
+        .zip(&machine.plan.rules)
+        .map(|(list, rule)| machine.outputs[rule.output as usize].address.wrapping_add(list.start))
+        .collect();
+    let ranks = list_ranks(machine.plan);
+    let relocatable = link.config.is_relocatable();
+    let changed = link_order::sort(link, &mut lists, &|id| {
+        let rule = machine.section_rules[id.index()] as usize;
+        if rule >= starts.len() || !super::place::is_placed(link, id) {
+            return None;
+        }
+        let offset = machine.offsets[id.index()];
+        // Without addresses, the order of output sections decides.
+        Some(match relocatable {
+            true => u64::from(ranks[rule]) << 40 | offset & ((1 << 40) - 1),
+            false => starts[rule].wrapping_add(offset),
+        })
+    });
+    machine.lists = lists;
+    changed
+}
+
+/// The position of each rule in the order of the plan.
+pub fn list_ranks(plan: &super::LayoutPlan) -> Vec<u32> {
+    let mut ranks = vec![0; plan.rules.len()];
+    let mut rank = 0;
+    for command in &plan.commands {
+        let Command::Output(output) = command else { continue };
+        for item in &plan.outputs[*output as usize].body {
+            if let Body::Rule(rule) = item {
+                ranks[*rule as usize] = rank;
+                rank += 1;
+            }
+        }
+    }
+    ranks
+}
+
+/// Empty output sections are dropped after the first run, and come back if they get contents.
+fn drop_empty(machine: &mut Machine<'_>, relocatable: bool, first: bool) -> bool {
+    let mut changed = false;
+    for state in &mut machine.outputs {
+        let wanted = state.size > 0 || state.keep || relocatable && state.facts.count > 0;
+        if first && state.in_output != wanted || wanted && !state.in_output {
+            state.in_output = wanted;
+            changed = true;
+        }
+    }
+    changed
+}
+
+fn signature(machine: &Machine<'_>, segments: usize) -> Signature {
+    let outputs = &machine.outputs;
+    Signature {
+        outputs: outputs.iter().map(|s| (s.address, s.load_address, s.size, s.in_output)).collect(),
+        symbols: machine
+            .symbols
+            .entries
+            .iter()
+            .map(|entry| entry.value.map(|value| value.address(None, machine)))
+            .collect(),
+        segments,
+    }
+}
+
+/// Names of what differs between two rounds, a few of them.
+fn changes(machine: &Machine<'_>, before: &Signature, now: &Signature) -> Vec<String> {
+    let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+    let mut names = Vec::new();
+    for (index, output) in now.outputs.iter().enumerate() {
+        if before.outputs.get(index) != Some(output) {
+            names.push(format!("section {}", text(&machine.plan.outputs[index].name)));
+        }
+    }
+    for (index, symbol) in now.symbols.iter().enumerate() {
+        if before.symbols.get(index) != Some(symbol) {
+            names.push(format!("symbol {}", text(machine.symbols.names[index])));
+        }
+    }
+    if before.segments != now.segments {
+        names.push("the number of segments".to_owned());
+    }
+    names.truncate(8);
+    names
+}
+
+/// Output sections and segments as this round has them; the room for program headers never
+/// shrinks, so that it cannot swing to and fro.
+fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
+    let (chunks, outputs) = chunks(machine, fixed);
+    let segments = if fixed.segments { segments_of(machine, fixed, &chunks, &outputs) } else { Vec::new() };
+    let size = if segments.is_empty() { fixed.file_header_size } else { file_offsets::headers_size(segments.len()) };
+    machine.headers_size = machine.headers_size.max(size);
+    let header = segments.iter().find(|segment| segment.p_type == elf::PT_LOAD && segment.file_header);
+    machine.headers_address = header.and_then(|load| {
+        let offset = file_offsets::congruent(machine.headers_size, load.address, load.align)?;
+        load.first.is_some().then(|| load.address.wrapping_sub(offset))
+    });
+    Round { chunks, outputs, segments }
+}
+
+/// Chunks without items.
+fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<u32>) {
+    let mut chunks = Vec::new();
+    let mut outputs = Vec::new();
+    for command in &machine.plan.commands {
+        let Command::Output(output) = *command else { continue };
+        let state = &machine.outputs[output as usize];
+        let plan = &machine.plan.outputs[output as usize];
+        if plan.discard || !state.in_output {
+            continue;
+        }
+        let mut align = state.align.max(1);
+        if crate::link::is_alloc(state.attributes.flags) && state.address != 0 {
+            // An address that the script gives may be less aligned than what the section holds.
+            align = align.min(1 << state.address.trailing_zeros());
+        }
+        chunks.push(Chunk {
+            name: fixed.names[output as usize],
+            sh_type: state.attributes.sh_type,
+            flags: state.attributes.flags,
+            entsize: state.attributes.entsize,
+            align,
+            address: state.address,
+            load_address: state.load_address,
+            size: state.size,
+            ..Chunk::default()
+        });
+        outputs.push(output);
+    }
+    (chunks, outputs)
+}
+
+fn segments_of(
+    machine: &mut Machine<'_>,
+    fixed: &Fixed<'_>,
+    chunks: &[Chunk<'_>],
+    outputs: &[u32],
+) -> Vec<Segment> {
+    let plan = machine.plan;
+    if !plan.phdrs.is_empty() {
+        let values = phdr_values(machine);
+        let names: Vec<_> = outputs.iter().map(|&output| &plan.outputs[output as usize].phdrs[..]).collect();
+        let page_size = fixed.wishes.align_page;
+        return segments::from_phdrs(plan, &values, chunks, &names, page_size, &mut machine.findings);
+    }
+    let chunk_of = |section: Option<SectionId>| {
+        let rule = machine.section_rules[section?.index()] as usize;
+        let output = plan.rules.get(rule)?.output;
+        outputs.iter().position(|&other| other == output).map(ChunkId::from_index)
+    };
+    let plain_sframe = || {
+        chunks
+            .iter()
+            .position(|chunk| chunk.name == b".sframe" && chunk.sh_type == output::SHT_GNU_SFRAME)
+            .map(ChunkId::from_index)
+    };
+    let wishes = Wishes {
+        dynamic: chunk_of(fixed.special.dynamic),
+        eh_frame_hdr: chunk_of(fixed.special.eh_frame_hdr),
+        sframe: chunk_of(fixed.special.sframe_index).or_else(plain_sframe),
+        relro: machine.data_segment.relro().filter(|_| fixed.relro),
+        ..fixed.wishes.clone()
+    };
+    segments::derive(chunks, &wishes, machine.headers_size.max(fixed.file_header_size))
+}
+
+fn phdr_values(machine: &mut Machine<'_>) -> Vec<PhdrValues> {
+    let plan = machine.plan;
+    let mut number = |expr: &crate::script::expr::Expr| match eval(expr, machine) {
+        Ok(value) => value.address(None, machine),
+        Err(error) => {
+            machine.findings.push(error.diagnostic(&plan.sources));
+            0
+        }
+    };
+    plan.phdrs
+        .iter()
+        .map(|phdr| PhdrValues {
+            p_type: number(&phdr.kind) as u32,
+            flags: phdr.flags.as_ref().map(|flags| number(flags) as u32),
+            load_address: phdr.load_address.as_ref().map(&mut number),
+        })
+        .collect()
+}
+
+/// Type and flags of every output section, from what its lists hold now.
+pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_alloc: bool) {
+    let keep_groups = relocatable && !machine.plan.force_group_allocation;
+    let plans = machine.plan;
+    for index in 0..machine.outputs.len() {
+        let plan = &plans.outputs[index];
+        let facts = super::orphan::facts_of(machine.plan, &machine.lists, index);
+        let writes = plan.body.iter().any(|item| matches!(item, Body::Data(..) | Body::Text(_)));
+        let script_type = match &plan.kind {
+            Some(OutputSectionType::Type { value, .. }) => match eval(value, machine) {
+                Ok(value) => Some(value.value),
+                Err(error) => {
+                    machine.findings.push(error.diagnostic(&machine.plan.sources));
+                    None
+                }
+            },
+            _ => None,
+        };
+        let Attributes { sh_type, mut flags, entsize } =
+            output::attributes(plan, &facts, writes, script_type, relocatable, sframe_alloc);
+        if !keep_groups {
+            flags &= !u64::from(elf::SHF_GROUP);
+        }
+        let lists = plan.body.iter().filter_map(|item| match item {
+            Body::Rule(rule) => Some(&machine.lists[*rule as usize]),
+            _ => None,
+        });
+        let align = lists.map(|list| list.max_align).max().unwrap_or(0);
+        let state = &mut machine.outputs[index];
+        state.facts = facts;
+        state.attributes = Attributes { sh_type, flags, entsize };
+        state.input_align = 1 << align.min(63);
+        state.align = state.align.max(state.input_align);
+        state.in_output |= facts.bytes > 0;
+    }
+}

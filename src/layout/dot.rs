@@ -1,0 +1,581 @@
+//! The location counter: one run over the plan, statement by statement, exactly as written.
+//!
+//! A run gives every output section an address, a load address and a size, and every assigned
+//! symbol a value. What a run cannot know yet it takes from the run before ([`super::scope`]).
+
+use super::memory::{self, Region};
+use super::output::{Attributes, Facts};
+use super::place::List;
+use super::plan::{Body, Command, LayoutPlan, OutputPlan, OverlayPlace};
+use super::scope::{OutputNames, Source, Symbols};
+use super::{Data, Fill, size};
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::link::is_alloc;
+use crate::script::Span;
+use crate::script::ast::{Assert, Assignment, DataSize};
+use crate::script::builtin::Switches;
+use crate::script::data_segment::DataSegment;
+use crate::script::eval::{EvalError, Value, eval, fill_bytes};
+use crate::script::expr::{BinaryOp, Expr, ExprKind};
+
+/// What options and the machine say.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Settings {
+    /// Bytes.
+    pub max_page_size: u64,
+    /// Bytes.
+    pub common_page_size: u64,
+    /// What the built-in scripts ask.
+    pub switches: Option<Switches>,
+    /// `-Ttext-segment`, `--image-base`.
+    pub image_base: Option<u64>,
+    /// `-Trodata-segment`.
+    pub rodata_segment: Option<u64>,
+    /// `-Tldata-segment`.
+    pub ldata_segment: Option<u64>,
+    /// `-r`.
+    pub relocatable: bool,
+    /// Byte order of data statements.
+    pub big_endian: bool,
+}
+
+/// What is known of one output section of the plan.
+#[derive(Clone, Debug, Default)]
+pub struct OutputState {
+    /// What its sections say together.
+    pub facts: Facts,
+    /// Type and flags.
+    pub attributes: Attributes,
+    /// Largest alignment of its sections, in bytes.
+    pub input_align: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    /// Address of its first byte.
+    pub address: u64,
+    /// Load address of its first byte.
+    pub load_address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Has a header in the output. Empty ones are dropped.
+    pub in_output: bool,
+    /// Something in it wants it kept although it is empty (`. = .`).
+    pub keep: bool,
+    /// It assigns symbols: it is carried out although it is dropped.
+    pub assigns: bool,
+    /// It has an address, of this run or the one before.
+    pub placed: bool,
+    /// Fills, by offset.
+    pub fills: Vec<Fill>,
+    /// Bytes that the script writes, by offset.
+    pub data: Vec<Data>,
+}
+
+impl OutputState {
+    /// Whether a run looks at it at all.
+    pub fn is_processed(&self) -> bool {
+        self.in_output || self.assigns
+    }
+
+    /// Whether it is `.tbss`, which takes no address space.
+    pub fn is_tls_zeros(&self) -> bool {
+        self.attributes.sh_type == elf::SHT_NOBITS && self.attributes.flags & u64::from(elf::SHF_TLS) != 0
+    }
+}
+
+/// The state of a run.
+pub struct Machine<'p> {
+    /// What to do.
+    pub plan: &'p LayoutPlan,
+    /// Sections of each rule.
+    pub lists: Vec<List>,
+    /// Offset of each section in its list.
+    pub offsets: Vec<u64>,
+    /// Rule of each section.
+    pub section_rules: &'p [u32],
+    /// Output sections, as the plan numbers them.
+    pub outputs: Vec<OutputState>,
+    /// Output sections by name.
+    pub output_names: OutputNames<'p>,
+    /// Symbols that the plan mentions.
+    pub symbols: Symbols<'p>,
+    /// Options.
+    pub settings: Settings,
+    /// Bytes of the file header and the program headers.
+    pub headers_size: u64,
+    /// Where the file header is in memory, as of the round before.
+    pub headers_address: Option<u64>,
+    /// Regions; the first one is the default.
+    pub regions: Vec<Region>,
+    /// The relocation-read-only part.
+    pub data_segment: DataSegment,
+    /// Address of the location counter.
+    pub dot: u64,
+    /// The output section that is being carried out.
+    pub current: Option<u32>,
+    /// The command that is being carried out.
+    pub position: usize,
+    /// What is wrong, as far as this run can tell.
+    pub findings: Vec<Diagnostic>,
+    last_output: Option<u32>,
+    tls_zeros_end: Option<u64>,
+    overlay_start: u64,
+    overlay_end: u64,
+    overlay_load_end: u64,
+}
+
+impl<'p> Machine<'p> {
+    /// Before the first run.
+    pub fn new(
+        plan: &'p LayoutPlan,
+        section_rules: &'p [u32],
+        lists: Vec<List>,
+        offsets: Vec<u64>,
+        outputs: Vec<OutputState>,
+        settings: Settings,
+    ) -> Self {
+        Machine {
+            plan,
+            lists,
+            offsets,
+            section_rules,
+            outputs,
+            output_names: OutputNames::default(),
+            symbols: Symbols::default(),
+            settings,
+            headers_size: 0,
+            headers_address: None,
+            regions: Vec::new(),
+            data_segment: DataSegment::new(),
+            dot: 0,
+            current: None,
+            position: 0,
+            findings: Vec::new(),
+            last_output: None,
+            tls_zeros_end: None,
+            overlay_start: 0,
+            overlay_end: 0,
+            overlay_load_end: 0,
+        }
+    }
+
+    /// Carries out the plan once.
+    pub fn run(&mut self) {
+        self.findings.clear();
+        self.dot = 0;
+        self.current = None;
+        self.last_output = None;
+        self.tls_zeros_end = None;
+        for entry in &mut self.symbols.entries {
+            entry.value = None;
+        }
+        self.start_regions();
+        for (position, command) in self.plan.commands.iter().enumerate() {
+            self.position = position;
+            match command {
+                Command::Assignment(assignment) => self.assign(assignment),
+                Command::Assert(assert) => self.check(assert),
+                Command::Output(output) => self.output(*output),
+                Command::OverlayStart { address, .. } => self.start_overlay(address.as_ref()),
+                Command::OverlayEnd => self.end_overlay(),
+            }
+        }
+    }
+
+    fn start_regions(&mut self) {
+        self.regions.clear();
+        self.regions.push(Region::new(0, u64::MAX));
+        for region in &self.plan.memory {
+            let origin = self.number(&region.origin).unwrap_or(0);
+            let length = self.number(&region.length).unwrap_or(0);
+            self.regions.push(Region::new(origin, length));
+        }
+    }
+
+    /// The value of an expression; what is wrong with it is remembered.
+    fn eval(&mut self, expr: &Expr) -> Option<Value> {
+        match eval(expr, self) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.fail(&error);
+                None
+            }
+        }
+    }
+
+    fn number(&mut self, expr: &Expr) -> Option<u64> {
+        Some(self.eval(expr)?.value)
+    }
+
+    /// The value as an address.
+    fn address(&mut self, expr: &Expr) -> Option<u64> {
+        let value = self.eval(expr)?;
+        Some(value.address(self.current, self))
+    }
+
+    fn fail(&mut self, error: &EvalError) {
+        let diagnostic = error.diagnostic(&self.plan.sources);
+        self.findings.push(diagnostic);
+    }
+
+    fn find_fault(&mut self, span: Span, code: Code, message: String) {
+        let diagnostic = Diagnostic::error(code, message)
+            .at(self.plan.sources.location(span))
+            .ordered(span.file, 0, span.start.into());
+        self.findings.push(diagnostic);
+    }
+
+    fn assign(&mut self, assignment: &'p Assignment) {
+        if assignment.is_to_dot() {
+            return self.move_dot(assignment);
+        }
+        let Some(row) = self.symbols.row(&assignment.target.bytes) else { return };
+        let Source::Script(visible) = self.symbols.entries[row as usize].source else { return };
+        let value = match eval(&assignment.value, self) {
+            Ok(value) => value,
+            Err(error) => {
+                // Nobody asks for a symbol that is only provided: it need not have a value.
+                if visible.is_some() || !assignment.kind.is_provide() {
+                    self.fail(&error);
+                }
+                return;
+            }
+        };
+        self.symbols.entries[row as usize].value = Some(self.anchored(value));
+    }
+
+    /// A number inside a description is an offset there; an address outside that moves with the
+    /// program belongs to the section before it.
+    fn anchored(&self, value: Value) -> Value {
+        let (section, number) = value.symbol(self.current);
+        match (section, self.last_output) {
+            (Some(section), _) => Value::relative(section, number),
+            (None, Some(last)) if value.moves => {
+                Value::relative(last, number.wrapping_sub(self.outputs[last as usize].address))
+            }
+            (None, _) => Value { moves: value.moves, ..Value::absolute(number) },
+        }
+    }
+
+    fn move_dot(&mut self, assignment: &Assignment) {
+        let Some(value) = self.eval(&assignment.value) else { return };
+        let address = value.address(self.current, self);
+        let Some(current) = self.current else {
+            self.dot = address;
+            self.regions[memory::DEFAULT].current = address;
+            self.tls_zeros_end = None;
+            return;
+        };
+        let state = &mut self.outputs[current as usize];
+        let offset = address.wrapping_sub(state.address);
+        if !(offset == 0 && is_zero_form(&assignment.value)) {
+            state.keep = true;
+        }
+        if address < self.dot {
+            let message = format!(
+                "the location counter cannot move backwards in output section `{}`, from {:#x} to {:#x}",
+                String::from_utf8_lossy(&self.plan.outputs[current as usize].name),
+                self.dot,
+                address
+            );
+            return self.find_fault(assignment.span, Code::ScriptError, message);
+        }
+        self.dot = address;
+    }
+
+    fn check(&mut self, assert: &Assert) {
+        let Some(value) = self.eval(&assert.condition) else { return };
+        if value.value == 0 {
+            let message = assert.message.text().into_owned();
+            let message = if message.is_empty() { "assertion failed".to_owned() } else { message };
+            self.find_fault(assert.span, Code::AssertionFailed, message);
+        }
+    }
+
+    fn output(&mut self, output: u32) {
+        let plan = &self.plan.outputs[output as usize];
+        let index = output as usize;
+        if plan.discard {
+            return;
+        }
+        if !self.outputs[index].is_processed() {
+            // Symbols in its empty sections have an address all the same.
+            let state = &mut self.outputs[index];
+            (state.address, state.load_address, state.size) = (self.dot, self.dot, 0);
+            state.placed = state.facts.count > 0;
+            return;
+        }
+        let before = self.dot;
+        let alloc = is_alloc(self.outputs[index].attributes.flags);
+        let region = self.region_of(plan, index, alloc);
+        let Some(address) = self.start_address(plan, index, alloc, region) else { return };
+        self.outputs[index].address = address;
+        self.outputs[index].placed = true;
+        self.dot = address;
+        self.current = Some(output);
+        if self.body(plan, index).is_none() {
+            let name = String::from_utf8_lossy(&plan.name).into_owned();
+            let message = format!("output section `{name}` does not fit the address space, from {address:#x}");
+            self.find_fault(plan.span, Code::LayoutError, message);
+            self.dot = address;
+        }
+        self.current = None;
+        let end = self.dot;
+        self.outputs[index].size = end.wrapping_sub(address);
+        self.load_address(plan, index, alloc, region);
+        if !alloc || self.settings.relocatable {
+            self.dot = before;
+            return;
+        }
+        self.last_output = Some(output);
+        if self.outputs[index].is_tls_zeros() {
+            self.tls_zeros_end = Some(end);
+            self.dot = address;
+        } else {
+            self.tls_zeros_end = None;
+        }
+        self.advance(plan, index, region);
+    }
+
+    /// Row of the region that the section goes to.
+    fn region_of(&mut self, plan: &OutputPlan, index: usize, alloc: bool) -> usize {
+        if let Some(name) = &plan.region {
+            return match memory::find(self.plan, &name.bytes) {
+                Some(row) => row,
+                None => {
+                    self.findings.push(memory::unknown_region(self.plan, name));
+                    memory::DEFAULT
+                }
+            };
+        }
+        if self.plan.memory.is_empty() || plan.address.is_some() || !alloc || self.settings.relocatable {
+            return memory::DEFAULT;
+        }
+        let attributes = self.outputs[index].attributes;
+        let row = memory::by_attributes(self.plan, attributes.sh_type, attributes.flags);
+        if row == memory::DEFAULT && self.outputs[index].facts.bytes > 0 {
+            let name = String::from_utf8_lossy(&plan.name).into_owned();
+            let message = format!("no memory region for output section `{name}`, and none fits its attributes");
+            self.find_fault(plan.span, Code::LayoutError, message);
+        }
+        row
+    }
+
+    /// The address of the section's first byte. `None` if it cannot be.
+    fn start_address(&mut self, plan: &OutputPlan, index: usize, alloc: bool, region: usize) -> Option<u64> {
+        let align = match &plan.align {
+            Some(align) => self.number(align).unwrap_or(1).max(1),
+            None => 1,
+        };
+        let subalign = plan.subalign.as_ref().and_then(|subalign| self.number(subalign));
+        let own = match subalign {
+            Some(subalign) if self.outputs[index].facts.count > 0 => subalign.max(1),
+            _ => self.outputs[index].input_align,
+        };
+        if align > 1 && !align.is_power_of_two() {
+            let message = format!("an alignment of {align} is not a power of two");
+            self.find_fault(plan.span, Code::ScriptError, message);
+            return None;
+        }
+        self.outputs[index].align = align.max(own);
+        let explicit = match &plan.address {
+            Some(address) => Some(self.address(address)?),
+            None => None,
+        };
+        let (base, align) = match explicit {
+            Some(address) => (address, align),
+            None if plan.overlay.is_some() => (self.overlay_start, align.max(own)),
+            None if !alloc || self.settings.relocatable => (0, 1),
+            None => {
+                let zeros_end = self.tls_zeros_end.filter(|_| self.outputs[index].is_tls_zeros());
+                (zeros_end.unwrap_or(self.regions[region].current), align.max(own))
+            }
+        };
+        let address = size::round_up(base, align);
+        if address.is_none() {
+            let name = String::from_utf8_lossy(&plan.name).into_owned();
+            let message = format!("output section `{name}` does not fit the address space, at {base:#x}");
+            self.find_fault(plan.span, Code::LayoutError, message);
+        }
+        address
+    }
+
+    /// What stands between the braces. `None` if it leaves the address space.
+    fn body(&mut self, plan: &'p OutputPlan, index: usize) -> Option<()> {
+        let start = self.dot;
+        let subalign = plan.subalign.as_ref().and_then(|subalign| self.number(subalign));
+        let subalign = subalign.filter(|align| align.is_power_of_two()).map(|align| align.trailing_zeros() as u8);
+        self.outputs[index].fills.clear();
+        self.outputs[index].data.clear();
+        if let Some(fill) = &plan.fill {
+            self.fill(fill, index, start);
+        }
+        for item in &plan.body {
+            match item {
+                Body::Rule(rule) => {
+                    let list = &mut self.lists[*rule as usize];
+                    if !list.items.is_empty() {
+                        list.start = self.dot.wrapping_sub(start);
+                        self.dot = size::lay_out(list, self.dot, subalign, &mut self.offsets)?;
+                    }
+                }
+                Body::Assignment(assignment) => self.assign(assignment),
+                Body::Assert(assert) => self.check(assert),
+                Body::Data(size, value) => {
+                    let value = self.eval(value);
+                    let value = value.map_or(0, |value| data_value(value, self));
+                    let bytes = data_bytes(*size, value, self.settings.big_endian);
+                    self.write(index, start, bytes)?;
+                }
+                Body::Text(bytes) => self.write(index, start, bytes.to_vec())?,
+                Body::Fill(value) => self.fill(value, index, start),
+            }
+        }
+        Some(())
+    }
+
+    fn write(&mut self, index: usize, start: u64, bytes: Vec<u8>) -> Option<()> {
+        let offset = self.dot.wrapping_sub(start);
+        self.dot = self.dot.checked_add(bytes.len() as u64)?;
+        self.outputs[index].data.push(Data { offset, bytes });
+        Some(())
+    }
+
+    fn fill(&mut self, value: &Expr, index: usize, start: u64) {
+        let offset = self.dot.wrapping_sub(start);
+        match fill_bytes(value, self) {
+            Ok(pattern) => self.outputs[index].fills.push(Fill { offset, pattern }),
+            Err(error) => self.fail(&error),
+        }
+    }
+
+    /// GNU ld's manual, "Output Section LMA".
+    fn load_address(&mut self, plan: &OutputPlan, index: usize, alloc: bool, region: usize) {
+        let address = self.outputs[index].address;
+        let explicit = plan.load_address.as_ref().and_then(|load| self.address(load));
+        let load_region = plan.load_region.as_ref().and_then(|name| {
+            let row = memory::find(self.plan, &name.bytes);
+            if row.is_none() {
+                self.findings.push(memory::unknown_region(self.plan, name));
+            }
+            row
+        });
+        let align = self.outputs[index].align;
+        let load = match (explicit, load_region) {
+            (Some(load), _) => load,
+            (None, Some(row)) => {
+                let current = self.regions[row].current;
+                let aligned = if plan.align_with_input { Some(current) } else { size::round_up(current, align) };
+                aligned.unwrap_or(current)
+            }
+            (None, None) if plan.overlay == Some(OverlayPlace::Following) => {
+                size::round_up(self.overlay_load_end, align).unwrap_or(self.overlay_load_end)
+            }
+            (None, None) if !alloc => address,
+            (None, None) => self.regions[region].load_address(address, self.outputs[index].size),
+        };
+        let state = &mut self.outputs[index];
+        state.load_address = load;
+        if !alloc || self.settings.relocatable {
+            return;
+        }
+        let size = if state.is_tls_zeros() { 0 } else { state.size };
+        let has_contents = state.attributes.sh_type != elf::SHT_NOBITS;
+        self.overlay_load_end = load.wrapping_add(size);
+        if let Some(row) = load_region {
+            if row != region && (has_contents || plan.align_with_input) {
+                self.regions[row].current = load.wrapping_add(size);
+                self.check_region(row, plan, load.wrapping_add(size), plan.load_region.as_ref());
+            }
+        } else if state_counts(size, load, address) && plan.overlay.is_none() {
+            self.regions[region].last = Some((address, load.wrapping_sub(address)));
+        }
+    }
+
+    /// Moves the region's end, or remembers that of the overlay.
+    fn advance(&mut self, plan: &OutputPlan, index: usize, region: usize) {
+        let end = self.dot;
+        if plan.overlay.is_some() {
+            self.overlay_end = self.overlay_end.max(end);
+        }
+        self.regions[region].current = end;
+        if self.outputs[index].size > 0 {
+            self.check_region(region, plan, end, plan.region.as_ref());
+        }
+    }
+
+    fn check_region(
+        &mut self,
+        row: usize,
+        plan: &OutputPlan,
+        end: u64,
+        named: Option<&crate::script::ast::Name>,
+    ) {
+        let over = self.regions[row].overflow(end);
+        if over == 0 || row == memory::DEFAULT {
+            return;
+        }
+        let name = self.plan.memory[row - 1].name.text();
+        let message = format!(
+            "output section `{}` does not fit region `{name}`: it ends at {end:#x}, {over} bytes ({over:#x}) behind the region's end",
+            String::from_utf8_lossy(&plan.name)
+        );
+        let span = named.map_or(plan.span, |name| name.span);
+        self.find_fault(span, Code::LayoutError, message);
+    }
+
+    fn start_overlay(&mut self, address: Option<&Expr>) {
+        let start = address.and_then(|address| self.address(address));
+        let start = start.unwrap_or(self.regions[memory::DEFAULT].current);
+        self.overlay_start = start;
+        self.overlay_end = start;
+        self.overlay_load_end = start;
+    }
+
+    fn end_overlay(&mut self) {
+        self.dot = self.overlay_end;
+        self.regions[memory::DEFAULT].current = self.overlay_end;
+    }
+}
+
+/// Sections without contents at their own address say nothing about where others are loaded.
+fn state_counts(size: u64, load: u64, address: u64) -> bool {
+    size > 0 || load != address
+}
+
+/// What a data statement writes: the address of a section-relative value.
+fn data_value(value: Value, machine: &Machine<'_>) -> u64 {
+    match super::scope::section_of(value) {
+        Some(section) => machine.outputs[section as usize].address.wrapping_add(value.value),
+        None => value.value,
+    }
+}
+
+fn data_bytes(size: DataSize, value: u64, big_endian: bool) -> Vec<u8> {
+    let count = size.bytes() as usize;
+    if big_endian { value.to_be_bytes()[8 - count..].to_vec() } else { value.to_le_bytes()[..count].to_vec() }
+}
+
+/// GNU ld's manual, "Output Section Discarding": assignments to dot that do not by themselves keep
+/// an empty section.
+fn is_zero_form(value: &Expr) -> bool {
+    let is_zero = |expr: &Expr| matches!(&expr.kind, ExprKind::Number(number) if number.value == 0);
+    match &value.kind {
+        ExprKind::Number(_) | ExprKind::Symbol(_) => true,
+        ExprKind::Binary(BinaryOp::Add, left, right) => {
+            matches!(left.kind, ExprKind::Dot) && (is_zero(right) || matches!(right.kind, ExprKind::Symbol(_)))
+        }
+        ExprKind::Align { value: None, alignment } => matches!(
+            &alignment.kind,
+            ExprKind::Conditional { condition, .. } if is_dot_not_zero(condition)
+        ),
+        ExprKind::Conditional { condition, .. } => is_dot_not_zero(condition),
+        _ => false,
+    }
+}
+
+fn is_dot_not_zero(expr: &Expr) -> bool {
+    matches!(&expr.kind, ExprKind::Binary(BinaryOp::NotEqual, left, right)
+        if matches!(left.kind, ExprKind::Dot)
+            && matches!(&right.kind, ExprKind::Number(number) if number.value == 0))
+}

@@ -1,0 +1,237 @@
+//! What follows from addresses: where sections and linker-defined symbols are, and the entry.
+
+use super::converge::Round;
+use super::dot::Machine;
+use super::scope::{Source, reserved_section};
+use super::{Chunk, link_order};
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, SectionId, SymbolId};
+use crate::input::object::SymbolPlace;
+use crate::link::{Link, LinkerSymbolOrigin, Reserved, is_alloc};
+use crate::script::eval::{Base, Value};
+use crate::symbols::Definition;
+
+/// Writes the layout of a round into the link: chunks with their items, the place of every
+/// section, the values of the linker's symbols.
+pub fn publish<'a, T: Target>(link: &mut Link<'a, T>, machine: &mut Machine<'_>, round: Round<'a>) {
+    let Round { chunks, outputs, segments } = round;
+    let mut chunk_of = vec![ChunkId::NONE; machine.outputs.len()];
+    for (index, &output) in outputs.iter().enumerate() {
+        chunk_of[output as usize] = ChunkId::from_index(index);
+    }
+    link.layout.chunks = chunks;
+    link.layout.segments = segments;
+    link.layout.headers_size = machine.headers_size;
+    link.layout.headers_address = machine.headers_address;
+    let mut tls = super::TlsTemplate::default();
+    if let Some(segment) = link.layout.segments.iter().find(|segment| segment.p_type == elf::PT_TLS) {
+        let last = &link.layout.chunks[segment.last.index()];
+        let end = last.address.wrapping_add(last.size);
+        tls = super::TlsTemplate { start: segment.address, size: end.wrapping_sub(segment.address), align: segment.align };
+    }
+    link.layout.tls = tls;
+    for (output, &chunk) in chunk_of.iter().enumerate() {
+        if chunk.is_some() {
+            fill_chunk(link, machine, output, chunk);
+        } else {
+            move_to_neighbour(link, machine, output);
+        }
+    }
+    symbols(link, machine, &chunk_of);
+}
+
+fn lists_of(machine: &Machine<'_>, output: usize) -> impl Iterator<Item = usize> {
+    let rules: Vec<usize> = machine.plan.outputs[output]
+        .body
+        .iter()
+        .filter_map(|item| match item {
+            super::plan::Body::Rule(rule) => Some(*rule as usize),
+            _ => None,
+        })
+        .collect();
+    rules.into_iter()
+}
+
+fn fill_chunk<T: Target>(link: &mut Link<'_, T>, machine: &mut Machine<'_>, output: usize, id: ChunkId) {
+    let count = lists_of(machine, output).map(|rule| machine.lists[rule].items.len()).sum();
+    let mut items: Vec<SectionId> = Vec::with_capacity(count);
+    for rule in lists_of(machine, output) {
+        let list = &machine.lists[rule];
+        for &item in &list.items {
+            link.sections.chunk[item.index()] = id;
+            link.sections.offset[item.index()] = list.start.wrapping_add(machine.offsets[item.index()]);
+        }
+        items.extend_from_slice(&list.items);
+    }
+    let link_order = match link.layout.chunks[id.index()].flags & u64::from(elf::SHF_LINK_ORDER) {
+        0 => None,
+        _ => items.iter().find_map(|&item| link_order::target(link, item)),
+    };
+    let state = &mut machine.outputs[output];
+    let chunk = &mut link.layout.chunks[id.index()];
+    chunk.items = items;
+    chunk.link_order = link_order.unwrap_or(SectionId::NONE);
+    chunk.fills.clone_from(&state.fills);
+    chunk.data.clone_from(&state.data);
+}
+
+/// The sections of an output section that is dropped are empty, but may hold symbols: they count
+/// as part of the output section beside it.
+fn move_to_neighbour<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, output: usize) {
+    let address = machine.outputs[output].address;
+    let neighbour = nearest(&link.layout.chunks, address);
+    for rule in lists_of(machine, output) {
+        for &item in &machine.lists[rule].items {
+            link.sections.chunk[item.index()] = neighbour.unwrap_or(ChunkId::NONE);
+            let start = neighbour.map_or(0, |chunk| link.layout.chunks[chunk.index()].address);
+            link.sections.offset[item.index()] = address.wrapping_sub(start);
+        }
+    }
+}
+
+/// The last allocated output section that begins at or before an address, else the first one.
+pub fn nearest(chunks: &[Chunk<'_>], address: u64) -> Option<ChunkId> {
+    let taking = || chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space());
+    let before = taking().filter(|(_, chunk)| chunk.address <= address).max_by_key(|(at, chunk)| (chunk.address, *at));
+    before.or_else(|| taking().next()).map(|(at, _)| ChunkId::from_index(at))
+}
+
+fn symbols<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, chunk_of: &[ChunkId]) {
+    for (row, entry) in machine.symbols.entries.iter().enumerate() {
+        let Source::Script(Some(symbol)) = entry.source else { continue };
+        let Some(value) = machine.symbols.entries[row].value else { continue };
+        let (chunk, value) = place(link, machine, chunk_of, value);
+        let symbol = &mut link.linker_symbols[symbol as usize];
+        (symbol.chunk, symbol.value) = (chunk, value);
+    }
+    for row in 0..link.linker_symbols.len() {
+        let symbol = link.linker_symbols[row];
+        let name = link.symbols.names[symbol.symbol.index()];
+        let found = match symbol.origin {
+            LinkerSymbolOrigin::Assignment => continue,
+            LinkerSymbolOrigin::Start => edge(link, machine, name.strip_prefix(b"__start_"), chunk_of, false),
+            LinkerSymbolOrigin::Stop => edge(link, machine, name.strip_prefix(b"__stop_"), chunk_of, true),
+            LinkerSymbolOrigin::Reserved(reserved) => reserved_place(link, reserved),
+        };
+        let (chunk, value) = found.unwrap_or((ChunkId::NONE, 0));
+        let symbol = &mut link.linker_symbols[row];
+        (symbol.chunk, symbol.value) = (chunk, value);
+    }
+}
+
+/// Chunk and address of a script's value.
+fn place<T: Target>(
+    link: &Link<'_, T>,
+    machine: &Machine<'_>,
+    chunk_of: &[ChunkId],
+    value: Value,
+) -> (ChunkId, u64) {
+    let address = value.address(None, machine);
+    let chunk = match value.base {
+        Base::Section(section) => Some(chunk_of[section as usize]).filter(|chunk| chunk.is_some()),
+        _ if value.moves => None,
+        _ => return (ChunkId::NONE, address),
+    };
+    let chunk = chunk.or_else(|| nearest(&link.layout.chunks, address));
+    (chunk.unwrap_or(ChunkId::NONE), address)
+}
+
+fn edge<T: Target>(
+    link: &Link<'_, T>,
+    machine: &Machine<'_>,
+    section: Option<&[u8]>,
+    chunk_of: &[ChunkId],
+    stop: bool,
+) -> Option<(ChunkId, u64)> {
+    let output = machine.output_names.find(section?)?;
+    let state = &machine.outputs[output as usize];
+    let address = state.address.wrapping_add(if stop { state.size } else { 0 });
+    let chunk = Some(chunk_of[output as usize]).filter(|chunk| chunk.is_some());
+    Some((chunk.or_else(|| nearest(&link.layout.chunks, address))?, address))
+}
+
+fn reserved_place<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> Option<(ChunkId, u64)> {
+    match reserved {
+        Reserved::EhdrStart => {
+            let address = link.layout.headers_address?;
+            Some((nearest(&link.layout.chunks, address)?, address))
+        }
+        Reserved::TlsModuleBase => {
+            let chunk = link.layout.chunks.iter().position(|chunk| {
+                is_alloc(chunk.flags) && chunk.flags & u64::from(elf::SHF_TLS) != 0
+            })?;
+            Some((ChunkId::from_index(chunk), link.layout.tls.start))
+        }
+        _ => {
+            let section = reserved_section(link, reserved)?;
+            let chunk = link.sections.chunk[section.index()];
+            chunk.is_some().then(|| (chunk, link.section_address(section)))
+        }
+    }
+}
+
+/// Address of a symbol that is defined in this output; `None` if it is not.
+pub fn symbol_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
+    match link.symbols.definition(id) {
+        Definition::Linker(row) => Some(link.linker_symbols[row as usize].value),
+        Definition::Object { file, symbol } => {
+            if let Some(block) = link.common_block(id) {
+                return Some(link.section_address(block.section).wrapping_add(block.offset));
+            }
+            let object = &link.objects[file.index()];
+            match object.symbol_place(symbol as usize) {
+                SymbolPlace::Absolute => Some(object.symbols[symbol as usize].st_value.get()),
+                SymbolPlace::Section(_) => {
+                    let (section, offset) = link.symbol_section(id)?;
+                    let placed = link.sections.is_alive(section) && link.sections.chunk[section.index()].is_some();
+                    placed.then(|| link.section_address(section).wrapping_add(offset))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The entry address: `-e`, then `ENTRY`, then `_start`; a name or a number. Where an executable
+/// has none, the start of its code, with a warning, as GNU ld has it.
+pub fn entry<T: Target>(link: &Link<'_, T>) -> u64 {
+    let config = link.config;
+    let chosen = config.symbols.entry.as_deref().or(link.layout.plan.entry.as_ref().map(|name| &*name.bytes));
+    let name = chosen.unwrap_or(b"_start");
+    if let Some(address) = link.symbols.lookup(name).and_then(|id| symbol_address(link, id)) {
+        return if config.is_relocatable() { 0 } else { address };
+    }
+    if let Some(number) = parse_number(name) {
+        return number;
+    }
+    let asked = config.symbols.entry.is_some();
+    if config.is_relocatable() || config.is_shared() && !asked {
+        return 0;
+    }
+    let text = link.layout.find(b".text").map(|chunk| link.layout.chunks[chunk.index()].address);
+    let outcome = match text {
+        Some(address) => format!("defaulting to {address:016x}"),
+        None => "not setting start address".to_owned(),
+    };
+    let name = crate::diag::demangle::demangle(name);
+    link.sink.report(
+        Diagnostic::warning(Code::NoEntry, format!("cannot find entry symbol {name}; {outcome}"))
+            .help("-e names another symbol or an address"),
+    );
+    text.unwrap_or(0)
+}
+
+/// A number as `strtoul` with base 0 reads it, all of the text.
+fn parse_number(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        return u64::from_str_radix(digits, 16).ok();
+    }
+    match text.strip_prefix('0') {
+        Some(digits) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
+        _ => text.parse().ok(),
+    }
+}

@@ -1,0 +1,150 @@
+//! `SHF_LINK_ORDER`: sections that stand in the order of the sections that they describe.
+//!
+//! In each list the plain sections come first, in the order that the list has; after them those
+//! with `SHF_LINK_ORDER`, by the address of the section that `sh_link` names (gABI, "Section
+//! Attribute Flags"). Before there are addresses, the order of lists stands in for them; each
+//! round of the layout puts them in order again.
+
+use super::place::List;
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::link::{Link, state};
+use rayon::prelude::*;
+
+/// Longer chains of sections that describe one another are taken for cycles.
+const MAX_CHAIN: usize = 32;
+
+/// The section that `id` describes, if it has `SHF_LINK_ORDER` and names one that exists.
+pub fn target<T: Target>(link: &Link<'_, T>, id: SectionId) -> Option<SectionId> {
+    let (object, index) = link.locate(id)?;
+    let header = object.headers.get(index as usize)?;
+    if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) == 0 {
+        return None;
+    }
+    let target = header.sh_link.get();
+    (target != 0 && (target as usize) < object.headers.len()).then(|| object.section_id(target))
+}
+
+/// Finds the lists that have such sections, and reports links that lead nowhere.
+pub fn prepare<T: Target>(link: &Link<'_, T>, lists: &mut [List]) {
+    let flag = u64::from(elf::SHF_LINK_ORDER);
+    lists.par_iter_mut().filter(|list| list.facts.any & flag != 0).for_each(|list| {
+        list.link_order = true;
+        for &id in &list.items {
+            check(link, id);
+        }
+    });
+}
+
+fn check<T: Target>(link: &Link<'_, T>, id: SectionId) {
+    let Some((object, index)) = link.locate(id) else { return };
+    let header = &object.headers[index as usize];
+    if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) == 0 {
+        return;
+    }
+    let linked = header.sh_link.get();
+    let file = link.sections.file[id.index()];
+    let error = |what: String| {
+        let place = crate::diag::Location::Section {
+            file: object.name.to_string(),
+            section: object.section_name_lossy(index as usize),
+            offset: 0,
+        };
+        link.sink.report(Diagnostic::error(Code::LinkOrder, what).at(place).ordered(file.0, index, 0));
+    };
+    if linked as usize >= object.headers.len() {
+        error(format!(
+            "SHF_LINK_ORDER to section {linked}, which does not exist: the file has {} sections",
+            object.headers.len()
+        ));
+    } else if linked != 0 {
+        let target = object.section_id(linked);
+        if root(link, id).is_none() {
+            error("SHF_LINK_ORDER goes round in a circle".to_owned());
+        } else if !link.sections.is_alive(target) {
+            error(format!(
+                "SHF_LINK_ORDER to section {}, which is not in the output",
+                object.section_name_lossy(linked as usize)
+            ));
+        }
+    }
+}
+
+/// The end of the chain of links; `None` if it has none.
+fn root<T: Target>(link: &Link<'_, T>, id: SectionId) -> Option<SectionId> {
+    let mut at = id;
+    for _ in 0..MAX_CHAIN {
+        match target(link, at) {
+            Some(next) => at = next,
+            None => return Some(at),
+        }
+    }
+    None
+}
+
+/// Puts lists in order by `position` of the sections that theirs describe. `position` gives
+/// addresses, or what stands in for them; `None`: the section is not laid out by itself. Gives
+/// whether any order changed.
+pub fn sort<T: Target>(
+    link: &Link<'_, T>,
+    lists: &mut [List],
+    position: &(dyn Fn(SectionId) -> Option<u64> + Sync),
+) -> bool {
+    lists
+        .par_iter_mut()
+        .filter(|list| list.link_order)
+        .map(|list| sort_list(link, list, position))
+        .reduce(|| false, |a, b| a | b)
+}
+
+fn sort_list<T: Target>(
+    link: &Link<'_, T>,
+    list: &mut List,
+    position: &(dyn Fn(SectionId) -> Option<u64> + Sync),
+) -> bool {
+    let key = |id: SectionId| match target(link, id) {
+        Some(target) if !link.sections.is(target, state::ABSORBED) => (1, position(target).unwrap_or(0)),
+        _ => (0, 0),
+    };
+    let mut order: Vec<((u8, u64), u32)> =
+        list.items.iter().enumerate().map(|(at, &id)| (key(id), at as u32)).collect();
+    if order.is_sorted() {
+        return false;
+    }
+    // Equal keys keep the order of the list: rows are part of the key.
+    order.sort_unstable();
+    let pick = |at: u32| at as usize;
+    list.items = order.iter().map(|&(_, at)| list.items[pick(at)]).collect();
+    list.sizes = order.iter().map(|&(_, at)| list.sizes[pick(at)]).collect();
+    list.aligns = order.iter().map(|&(_, at)| list.aligns[pick(at)]).collect();
+    list.computed_for = None;
+    true
+}
+
+/// Positions before there are addresses: by list, then by place in it. A section that describes
+/// another stands where the end of its chain does.
+pub fn initial_positions<T: Target>(
+    link: &Link<'_, T>,
+    lists: &[List],
+    list_order: &[u32],
+    scratch: &mut [u64],
+) -> bool {
+    if !lists.iter().any(|list| list.link_order) {
+        return false;
+    }
+    for (list, &rank) in lists.iter().zip(list_order) {
+        for (at, &id) in list.items.iter().enumerate() {
+            scratch[id.index()] = u64::from(rank) << 32 | at as u64;
+        }
+    }
+    for list in lists.iter().filter(|list| list.link_order) {
+        for &id in &list.items {
+            if let Some(root) = root(link, id) {
+                scratch[id.index()] = scratch[root.index()];
+            }
+        }
+    }
+    true
+}

@@ -1,0 +1,335 @@
+//! What expressions of the script see: symbols, output sections, regions, constants.
+//!
+//! A layout runs in rounds. A question about something that this round has not reached yet is
+//! answered with what the round before found, and the rounds go on until that is the same.
+
+use super::dot::Machine;
+use super::memory;
+use super::plan::{Command, LayoutPlan};
+use crate::arch::Target;
+use crate::ids::SectionId;
+use crate::input::object::SymbolPlace;
+use crate::link::{Link, LinkerSymbolOrigin, Reserved, state};
+use crate::script::data_segment::DataSegment;
+use crate::script::eval::{Base, Lookup, Scope, SectionFacts, Symbol, Value};
+use crate::symbols::Definition;
+use crate::synth::Kind;
+use hashbrown::HashMap;
+
+/// Where the value of a symbol comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// From assignments; the row among the linker's symbols if objects see it.
+    Script(Option<u32>),
+    /// An offset in a section that is laid out.
+    Section(SectionId, u64),
+    /// A number.
+    Number(u64),
+    /// The start (false) or end (true) of an output section.
+    Edge(u32, bool),
+    /// The file header, if it is loaded.
+    Headers,
+    /// In a section that is not laid out.
+    Discarded,
+    /// Nowhere.
+    Undefined,
+}
+
+/// A symbol that the script assigns or asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Where its value comes from.
+    pub source: Source,
+    /// What this round has assigned.
+    pub value: Option<Value>,
+    /// What the round before ended with.
+    pub previous: Option<Value>,
+}
+
+type Names<'p> = HashMap<&'p [u8], u32, foldhash::fast::FixedState>;
+
+/// The symbols of a plan.
+#[derive(Default)]
+pub struct Symbols<'p> {
+    rows: Names<'p>,
+    /// One for each name, in order of first mention.
+    pub entries: Vec<Entry>,
+    /// Their names.
+    pub names: Vec<&'p [u8]>,
+}
+
+impl<'p> Symbols<'p> {
+    /// Finds out what each name of the plan is.
+    pub fn new<T: Target>(link: &Link<'_, T>, plan: &'p LayoutPlan, outputs: &OutputNames<'p>) -> Self {
+        let mut symbols = Symbols::default();
+        for symbol in plan.symbols() {
+            let source = match source(link, outputs, symbol.name) {
+                Source::Undefined | Source::Discarded => Source::Script(None),
+                found if symbol.provide => found,
+                found @ Source::Script(_) => found,
+                _ => Source::Script(None),
+            };
+            symbols.add(symbol.name, source);
+        }
+        plan.for_each_expression(&mut |expr| {
+            expr.for_each_symbol(&mut |name| {
+                if !symbols.rows.contains_key(&*name.bytes) {
+                    symbols.add(&name.bytes, source(link, outputs, &name.bytes));
+                }
+            });
+            for_each_defined(expr, &mut |name| {
+                if !symbols.rows.contains_key(name) {
+                    symbols.add(name, source(link, outputs, name));
+                }
+            });
+        });
+        symbols
+    }
+
+    fn add(&mut self, name: &'p [u8], source: Source) {
+        self.rows.insert(name, self.entries.len() as u32);
+        self.entries.push(Entry { source, value: None, previous: None });
+        self.names.push(name);
+    }
+
+    /// Row of a name.
+    pub fn row(&self, name: &[u8]) -> Option<u32> {
+        self.rows.get(name).copied()
+    }
+}
+
+/// Names inside `DEFINED(…)`.
+fn for_each_defined<'e>(expr: &'e crate::script::expr::Expr, visit: &mut dyn FnMut(&'e [u8])) {
+    if let crate::script::expr::ExprKind::Defined(name) = &expr.kind {
+        visit(&name.bytes);
+    }
+    for operand in expr.operands() {
+        for_each_defined(operand, visit);
+    }
+}
+
+fn source<T: Target>(link: &Link<'_, T>, outputs: &OutputNames<'_>, name: &[u8]) -> Source {
+    let Some(id) = link.symbols.lookup(name) else { return Source::Undefined };
+    match link.symbols.definition(id) {
+        Definition::Linker(row) => linker_source(link, outputs, name, row),
+        Definition::Object { file, symbol } => {
+            if let Some(block) = link.common_block(id) {
+                return section_source(link, block.section, block.offset);
+            }
+            let object = &link.objects[file.index()];
+            match object.symbol_place(symbol as usize) {
+                SymbolPlace::Absolute => Source::Number(object.symbols[symbol as usize].st_value.get()),
+                SymbolPlace::Section(_) => match link.symbol_section(id) {
+                    Some((section, offset)) => section_source(link, section, offset),
+                    None => Source::Discarded,
+                },
+                SymbolPlace::Undefined | SymbolPlace::Common => Source::Undefined,
+            }
+        }
+        Definition::Shared { .. } | Definition::Undefined => Source::Undefined,
+    }
+}
+
+fn linker_source<T: Target>(link: &Link<'_, T>, outputs: &OutputNames<'_>, name: &[u8], row: u32) -> Source {
+    let edge = |prefix: &[u8], stop| {
+        let section = name.strip_prefix(prefix).and_then(|section| outputs.find(section));
+        section.map_or(Source::Undefined, |output| Source::Edge(output, stop))
+    };
+    match link.linker_symbols[row as usize].origin {
+        LinkerSymbolOrigin::Assignment => Source::Script(Some(row)),
+        LinkerSymbolOrigin::Start => edge(b"__start_", false),
+        LinkerSymbolOrigin::Stop => edge(b"__stop_", true),
+        LinkerSymbolOrigin::Reserved(Reserved::EhdrStart) => Source::Headers,
+        LinkerSymbolOrigin::Reserved(reserved) => match reserved_section(link, reserved) {
+            Some(section) => section_source(link, section, 0),
+            None => Source::Undefined,
+        },
+    }
+}
+
+/// The section at whose start a reserved symbol stands.
+pub fn reserved_section<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> Option<SectionId> {
+    let kinds: &[Kind] = match reserved {
+        Reserved::Dynamic => &[Kind::Dynamic],
+        Reserved::GlobalOffsetTable if T::GOT_SYMBOL_IN_GOT_PLT => &[Kind::GotPlt, Kind::Got],
+        Reserved::GlobalOffsetTable => &[Kind::Got, Kind::GotPlt],
+        Reserved::EhFrameHdr => &[Kind::EhFrameHdr],
+        Reserved::ProcedureLinkageTable => &[Kind::Plt],
+        Reserved::EhdrStart | Reserved::TlsModuleBase => &[],
+    };
+    kinds.iter().find_map(|&kind| {
+        let id = link.synthetics.find(kind)?;
+        let id = crate::synth::section_id(link.sections.first_internal, id);
+        link.sections.is_alive(id).then_some(id)
+    })
+}
+
+fn section_source<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> Source {
+    if !section.is_some() || !link.sections.is_alive(section) || link.sections.is(section, state::ABSORBED) {
+        return Source::Discarded;
+    }
+    Source::Section(section, offset)
+}
+
+/// Output sections by name.
+#[derive(Default)]
+pub struct OutputNames<'p> {
+    rows: Names<'p>,
+}
+
+impl<'p> OutputNames<'p> {
+    /// For each name the first output section that holds something, else the first.
+    pub fn new(plan: &'p LayoutPlan, holds_something: &dyn Fn(u32) -> bool) -> Self {
+        let mut rows: Names<'p> = HashMap::default();
+        let mut filled: Names<'p> = HashMap::default();
+        for command in &plan.commands {
+            let Command::Output(output) = *command else { continue };
+            let name = &plan.outputs[output as usize].name[..];
+            rows.entry(name).or_insert(output);
+            if holds_something(output) {
+                filled.entry(name).or_insert(output);
+            }
+        }
+        rows.extend(filled);
+        OutputNames { rows }
+    }
+
+    /// The output section of a name.
+    pub fn find(&self, name: &[u8]) -> Option<u32> {
+        self.rows.get(name).copied()
+    }
+}
+
+impl Machine<'_> {
+    /// What is known of a symbol now.
+    fn value_of(&self, entry: &Entry) -> Symbol {
+        match entry.source {
+            Source::Script(_) => match entry.value.or(entry.previous) {
+                Some(value) => Symbol::Defined(value),
+                None => Symbol::NotYetKnown,
+            },
+            Source::Section(section, offset) => self.value_in_section(section, offset),
+            Source::Number(value) => Symbol::Defined(Value::absolute(value)),
+            Source::Edge(output, stop) => {
+                let size = self.outputs[output as usize].size;
+                Symbol::Defined(Value::relative(output, if stop { size } else { 0 }))
+            }
+            Source::Headers => match self.headers_address {
+                Some(address) => Symbol::Defined(Value { moves: true, ..Value::absolute(address) }),
+                None => Symbol::NotYetKnown,
+            },
+            Source::Discarded => Symbol::Discarded,
+            Source::Undefined => Symbol::Undefined,
+        }
+    }
+
+    fn value_in_section(&self, section: SectionId, offset: u64) -> Symbol {
+        let rule = self.section_rules[section.index()] as usize;
+        let (Some(list), Some(rule)) = (self.lists.get(rule), self.plan.rules.get(rule)) else {
+            return Symbol::Discarded;
+        };
+        if !self.outputs[rule.output as usize].placed || list.computed_for.is_none() {
+            return Symbol::NotYetKnown;
+        }
+        let in_output = list.start.wrapping_add(self.offsets[section.index()]).wrapping_add(offset);
+        Symbol::Defined(Value::relative(rule.output, in_output))
+    }
+
+    fn facts(&self, output: u32) -> SectionFacts {
+        let state = &self.outputs[output as usize];
+        SectionFacts {
+            section: output,
+            load_address: state.load_address,
+            size: state.size,
+            alignment: state.align,
+        }
+    }
+}
+
+impl Scope for Machine<'_> {
+    fn dot(&self) -> Option<u64> {
+        Some(self.dot)
+    }
+
+    fn current_section(&self) -> Option<u32> {
+        self.current
+    }
+
+    fn section_address(&self, section: u32) -> u64 {
+        self.outputs[section as usize].address
+    }
+
+    fn section(&self, name: &[u8]) -> Lookup<SectionFacts> {
+        let Some(output) = self.output_names.find(name) else { return Lookup::Missing };
+        let state = &self.outputs[output as usize];
+        if !state.placed && state.is_processed() {
+            return Lookup::NotYetKnown;
+        }
+        Lookup::Known(self.facts(output))
+    }
+
+    fn next_section(&self) -> Lookup<SectionFacts> {
+        let next = self.plan.commands[self.position..].iter().skip(1).find_map(|command| match command {
+            Command::Output(output) if self.outputs[*output as usize].in_output => Some(*output),
+            _ => None,
+        });
+        next.map_or(Lookup::Missing, |output| Lookup::Known(self.facts(output)))
+    }
+
+    fn symbol(&self, name: &[u8]) -> Symbol {
+        match self.symbols.row(name) {
+            Some(row) => self.value_of(&self.symbols.entries[row as usize]),
+            None => Symbol::Undefined,
+        }
+    }
+
+    fn is_defined(&self, name: &[u8]) -> bool {
+        let Some(row) = self.symbols.row(name) else { return false };
+        let entry = &self.symbols.entries[row as usize];
+        match entry.source {
+            Source::Script(_) => entry.value.is_some(),
+            Source::Undefined | Source::Discarded => false,
+            _ => true,
+        }
+    }
+
+    fn region(&self, name: &[u8]) -> Lookup<(u64, u64)> {
+        match memory::find(self.plan, name).and_then(|row| self.regions.get(row)) {
+            Some(region) => Lookup::Known((region.origin, region.length)),
+            None => Lookup::Missing,
+        }
+    }
+
+    fn constant(&self, name: &[u8]) -> Option<u64> {
+        match name {
+            b"MAXPAGESIZE" => Some(self.settings.max_page_size),
+            b"COMMONPAGESIZE" => Some(self.settings.common_page_size),
+            _ => self.settings.switches.and_then(|switches| switches.constant(name)),
+        }
+    }
+
+    fn size_of_headers(&self) -> u64 {
+        self.headers_size
+    }
+
+    fn segment_start(&self, name: &[u8]) -> Option<u64> {
+        match name {
+            b"text-segment" => self.settings.image_base,
+            b"rodata-segment" => self.settings.rodata_segment,
+            b"ldata-segment" => self.settings.ldata_segment,
+            _ => None,
+        }
+    }
+
+    fn data_segment(&mut self) -> &mut DataSegment {
+        &mut self.data_segment
+    }
+}
+
+/// Whether a value counts from an output section.
+pub fn section_of(value: Value) -> Option<u32> {
+    match value.base {
+        Base::Section(section) => Some(section),
+        _ => None,
+    }
+}

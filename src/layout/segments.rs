@@ -1,0 +1,412 @@
+//! Program headers: as `PHDRS` says, or derived from what the output sections are.
+//!
+//! A derived loaded segment holds consecutive output sections of equal permissions; where two of
+//! different permissions share a page they must share the segment.
+
+use super::plan::LayoutPlan;
+use super::{Chunk, Segment};
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::ids::ChunkId;
+use crate::link::is_alloc;
+
+/// `PT_GNU_SFRAME` (GNU binutils).
+pub const PT_GNU_SFRAME: u32 = 0x6474_e554;
+/// `PT_GNU_PROPERTY`.
+pub const PT_GNU_PROPERTY: u32 = 0x6474_e553;
+
+/// What options and inputs say about segments.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// Bytes.
+    pub page_size: u64,
+    /// Alignment of loaded segments in the file: the page size, or 1 where the output is not paged.
+    pub align_page: u64,
+    /// Code has pages of its own.
+    pub separate_code: bool,
+    /// Every segment has pages of its own.
+    pub separate_all: bool,
+    /// The output is paged: `-n` and `-N` are not given.
+    pub paged: bool,
+    /// `-N`: text is writable.
+    pub writable_text: bool,
+    /// `PT_GNU_STACK`: whether it is executable, and its size.
+    pub stack: Option<(bool, u64)>,
+    /// Address range that is read-only after relocation.
+    pub relro: Option<(u64, u64)>,
+    /// Chunk of `.dynamic`.
+    pub dynamic: Option<ChunkId>,
+    /// Chunk of `.eh_frame_hdr`.
+    pub eh_frame_hdr: Option<ChunkId>,
+    /// Chunk of the SFrame index, or of `.sframe`.
+    pub sframe: Option<ChunkId>,
+}
+
+/// One `PHDRS` line, evaluated.
+#[derive(Clone, Copy, Debug)]
+pub struct PhdrValues {
+    /// `PT_*`.
+    pub p_type: u32,
+    /// `FLAGS`.
+    pub flags: Option<u32>,
+    /// `AT`.
+    pub load_address: Option<u64>,
+}
+
+/// The segments that the chunks need. Offsets and sizes come later, from
+/// [`super::file_offsets`]; addresses of segments that hold chunks too. `headers_size` counts the
+/// file header and the room for program headers.
+pub fn derive(chunks: &[Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<Segment> {
+    let loads = loads(chunks, wishes);
+    let mut segments = Vec::new();
+    let headers_loaded = wishes.paged && loads.first().is_some_and(|load| fits_headers(chunks, load, wishes, headers_size));
+    let interp = chunks.iter().position(|chunk| is_alloc(chunk.flags) && chunk.name == b".interp");
+    if headers_loaded && interp.is_some() {
+        segments.push(Segment {
+            p_type: elf::PT_PHDR,
+            flags: elf::PF_R,
+            align: 8,
+            program_headers: true,
+            ..empty()
+        });
+    }
+    if let Some(interp) = interp {
+        segments.push(one(elf::PT_INTERP, chunks, interp, elf::PF_R, 1));
+    }
+    let first_load = segments.len();
+    segments.extend(loads);
+    if headers_loaded && let Some(first) = segments.get_mut(first_load) {
+        first.file_header = true;
+        first.program_headers = true;
+    }
+    let of = |id: Option<ChunkId>| {
+        id.map(ChunkId::index).filter(|&index| chunks.get(index).is_some_and(|chunk| is_alloc(chunk.flags)))
+    };
+    if let Some(dynamic) = of(wishes.dynamic) {
+        segments.push(one(elf::PT_DYNAMIC, chunks, dynamic, permissions(&chunks[dynamic]), chunks[dynamic].align));
+    }
+    notes(chunks, &mut segments);
+    tls(chunks, &mut segments);
+    let property = chunks.iter().position(|chunk| {
+        is_alloc(chunk.flags) && chunk.sh_type == elf::SHT_NOTE && chunk.name == b".note.gnu.property"
+    });
+    if let Some(property) = property {
+        segments.push(one(PT_GNU_PROPERTY, chunks, property, elf::PF_R, chunks[property].align));
+    }
+    if let Some(header) = of(wishes.eh_frame_hdr) {
+        segments.push(one(elf::PT_GNU_EH_FRAME, chunks, header, elf::PF_R, chunks[header].align));
+    }
+    if let Some(sframe) = of(wishes.sframe) {
+        segments.push(one(PT_GNU_SFRAME, chunks, sframe, elf::PF_R, 8));
+    }
+    if let Some((executable, size)) = wishes.stack {
+        let flags = elf::PF_R | elf::PF_W | if executable { elf::PF_X } else { 0 };
+        segments.push(Segment { p_type: elf::PT_GNU_STACK, flags, memory_size: size, align: 16, ..empty() });
+    }
+    if let Some(relro) = relro(chunks, wishes) {
+        segments.push(relro);
+    }
+    segments
+}
+
+fn empty() -> Segment {
+    Segment { first: ChunkId::NONE, last: ChunkId::NONE, ..Segment::default() }
+}
+
+fn one(p_type: u32, chunks: &[Chunk<'_>], index: usize, flags: u32, align: u64) -> Segment {
+    let id = ChunkId::from_index(index);
+    Segment { p_type, flags, align, address: chunks[index].address, first: id, last: id, ..empty() }
+}
+
+fn permissions(chunk: &Chunk<'_>) -> u32 {
+    let mut flags = elf::PF_R;
+    if chunk.flags & u64::from(elf::SHF_WRITE) != 0 {
+        flags |= elf::PF_W;
+    }
+    if chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0 {
+        flags |= elf::PF_X;
+    }
+    flags
+}
+
+fn loads(chunks: &[Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
+    let mut loads: Vec<Segment> = Vec::new();
+    for (index, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space()) {
+        let mut flags = permissions(chunk);
+        if wishes.writable_text {
+            flags = elf::PF_R | elf::PF_W | elf::PF_X;
+        }
+        match loads.last_mut() {
+            Some(load) if !starts_load(&chunks[load.last.index()], load.flags, chunk, flags, wishes) => {
+                load.flags |= flags;
+                load.last = ChunkId::from_index(index);
+                load.align = load.align.max(chunk.align);
+            }
+            _ => {
+                let mut load = one(elf::PT_LOAD, chunks, index, flags, wishes.align_page.max(chunk.align));
+                load.load_address = chunk.load_address;
+                loads.push(load);
+            }
+        }
+    }
+    loads
+}
+
+/// Whether `chunk` cannot be in the segment that ends with `last`.
+fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32, wishes: &Wishes) -> bool {
+    let end = last.address.wrapping_add(last.size);
+    let load_end = last.load_address.wrapping_add(last.size);
+    if chunk.load_address.wrapping_sub(chunk.address) != last.load_address.wrapping_sub(last.address) {
+        return true;
+    }
+    if chunk.load_address < load_end {
+        return true;
+    }
+    if !wishes.paged {
+        return false;
+    }
+    let page = |address: u64| address & wishes.page_size.wrapping_neg();
+    let next_page = super::size::round_up(end, wishes.page_size);
+    if next_page.is_none_or(|next| next < page(chunk.address)) {
+        return true;
+    }
+    let last_page = page(end.wrapping_sub(u64::from(last.size > 0)));
+    if last_page == page(chunk.address) {
+        return false;
+    }
+    if last.sh_type == elf::SHT_NOBITS && chunk.sh_type != elf::SHT_NOBITS {
+        return true;
+    }
+    if wishes.separate_all && load_flags != flags {
+        return true;
+    }
+    let differs = load_flags ^ flags;
+    differs & elf::PF_W != 0 || wishes.separate_code && differs & elf::PF_X != 0
+}
+
+/// Whether the file header and the program headers fit in front of the first chunk, in its page.
+fn fits_headers(chunks: &[Chunk<'_>], load: &Segment, wishes: &Wishes, headers_size: u64) -> bool {
+    let chunk = &chunks[load.first.index()];
+    let in_page = |bytes: u64| bytes & wishes.page_size.wrapping_sub(1);
+    chunk.address >= headers_size && in_page(chunk.address) >= in_page(headers_size)
+}
+
+/// Neighbouring notes of one alignment share a segment: their entries follow one another.
+fn notes(chunks: &[Chunk<'_>], segments: &mut Vec<Segment>) {
+    let mut run: Option<Segment> = None;
+    for (index, chunk) in chunks.iter().enumerate() {
+        let is_note = is_alloc(chunk.flags) && chunk.sh_type == elf::SHT_NOTE;
+        let follows = |run: &Segment| {
+            let last = &chunks[run.last.index()];
+            let end = super::size::round_up(last.address.wrapping_add(last.size), chunk.align);
+            run.align == chunk.align && end == Some(chunk.address) && run.last.index() + 1 == index
+        };
+        match &mut run {
+            Some(segment) if is_note && follows(segment) => {
+                segment.last = ChunkId::from_index(index);
+                segment.flags |= permissions(chunk);
+            }
+            _ => {
+                segments.extend(run.take());
+                if is_note {
+                    run = Some(one(elf::PT_NOTE, chunks, index, permissions(chunk), chunk.align));
+                }
+            }
+        }
+    }
+    segments.extend(run);
+}
+
+fn tls(chunks: &[Chunk<'_>], segments: &mut Vec<Segment>) {
+    let is_tls = |chunk: &Chunk<'_>| is_alloc(chunk.flags) && chunk.flags & u64::from(elf::SHF_TLS) != 0;
+    let Some(first) = chunks.iter().position(is_tls) else { return };
+    let last = chunks.iter().rposition(is_tls).unwrap_or(first);
+    let align = chunks[first..=last].iter().filter(|chunk| is_tls(chunk)).map(|chunk| chunk.align).max();
+    let mut segment = one(elf::PT_TLS, chunks, first, elf::PF_R, align.unwrap_or(1));
+    segment.last = ChunkId::from_index(last);
+    segments.push(segment);
+}
+
+fn relro(chunks: &[Chunk<'_>], wishes: &Wishes) -> Option<Segment> {
+    let (start, end) = wishes.relro?;
+    let inside = |chunk: &Chunk<'_>| {
+        chunk.takes_address_space() && chunk.size > 0 && chunk.address >= start && chunk.address < end
+    };
+    let first = chunks.iter().position(inside)?;
+    let last = chunks.iter().rposition(inside)?;
+    let mut segment = one(elf::PT_GNU_RELRO, chunks, first, elf::PF_R, 1);
+    segment.last = ChunkId::from_index(last);
+    segment.memory_size = end - chunks[first].address;
+    Some(segment)
+}
+
+/// The segments of `PHDRS`. `of_chunk` gives for each chunk the names of its output section in
+/// the plan; a section that names none goes where the one before it went.
+pub fn from_phdrs(
+    plan: &LayoutPlan,
+    values: &[PhdrValues],
+    chunks: &[Chunk<'_>],
+    of_chunk: &[&[crate::script::ast::Name]],
+    page_size: u64,
+    findings: &mut Vec<Diagnostic>,
+) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = plan
+        .phdrs
+        .iter()
+        .zip(values)
+        .map(|(phdr, value)| Segment {
+            p_type: value.p_type,
+            align: if value.p_type == elf::PT_LOAD { page_size } else { 1 },
+            file_header: phdr.file_header,
+            program_headers: phdr.program_headers,
+            ..empty()
+        })
+        .collect();
+    let mut current: Option<&[crate::script::ast::Name]> = None;
+    for (index, chunk) in chunks.iter().enumerate() {
+        let named = of_chunk[index];
+        if !named.is_empty() {
+            current = Some(named);
+        } else if !is_alloc(chunk.flags) {
+            continue;
+        } else if current.is_none() {
+            current = of_chunk.iter().copied().find(|names| !names.is_empty());
+        }
+        for name in current.unwrap_or(&[]) {
+            if *name.bytes == *b"NONE" {
+                continue;
+            }
+            match plan.phdrs.iter().position(|phdr| phdr.name.bytes == name.bytes) {
+                Some(row) => add(&mut segments[row], chunks, index),
+                None => findings.push(unknown_phdr(plan, name)),
+            }
+        }
+    }
+    for (segment, value) in segments.iter_mut().zip(values) {
+        if let Some(flags) = value.flags {
+            segment.flags = flags;
+        } else if matches!(segment.p_type, elf::PT_PHDR) {
+            segment.flags = elf::PF_R;
+        }
+        if let Some(load_address) = value.load_address {
+            segment.load_address = load_address;
+        }
+        if segment.p_type == elf::PT_PHDR {
+            segment.align = 8;
+        }
+    }
+    segments
+}
+
+fn add(segment: &mut Segment, chunks: &[Chunk<'_>], index: usize) {
+    let chunk = &chunks[index];
+    let template_only = is_alloc(chunk.flags) && !chunk.takes_address_space();
+    if template_only && segment.p_type == elf::PT_LOAD {
+        return;
+    }
+    let id = ChunkId::from_index(index);
+    if !segment.first.is_some() {
+        segment.first = id;
+        segment.address = chunk.address;
+        segment.load_address = chunk.load_address;
+    }
+    segment.last = id;
+    segment.flags |= permissions(chunk);
+    segment.align = segment.align.max(chunk.align);
+}
+
+fn unknown_phdr(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {
+    let known: Vec<_> = plan.phdrs.iter().map(|phdr| phdr.name.text()).collect();
+    Diagnostic::error(Code::ScriptError, format!("there is no program header `{}`", name.text()))
+        .at(plan.sources.location(name.span))
+        .ordered(name.span.file, 0, name.span.start.into())
+        .help(format!("PHDRS declares {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(name: &'static [u8], sh_type: u32, flags: u32, address: u64, size: u64) -> Chunk<'static> {
+        Chunk {
+            name,
+            sh_type,
+            flags: (flags | elf::SHF_ALLOC).into(),
+            align: 4,
+            address,
+            load_address: address,
+            size,
+            ..Chunk::default()
+        }
+    }
+
+    fn wishes() -> Wishes {
+        Wishes { page_size: 0x1000, align_page: 0x1000, separate_code: true, paged: true, ..Wishes::default() }
+    }
+
+    fn of_type<'s>(segments: &'s [Segment], p_type: u32) -> Vec<&'s Segment> {
+        segments.iter().filter(|segment| segment.p_type == p_type).collect()
+    }
+
+    #[test]
+    fn permissions_part_segments_and_shared_pages_join_them() {
+        let text = elf::SHF_EXECINSTR;
+        let data = elf::SHF_WRITE;
+        let far = [
+            chunk(b".rodata", elf::SHT_PROGBITS, 0, 0x400200, 0x10),
+            chunk(b".text", elf::SHT_PROGBITS, text, 0x401000, 0x10),
+            chunk(b".data", elf::SHT_PROGBITS, data, 0x402000, 0x10),
+            chunk(b".bss", elf::SHT_NOBITS, data, 0x402010, 0x5000),
+        ];
+        let segments = derive(&far, &wishes(), 0x200);
+        let loads = of_type(&segments, elf::PT_LOAD);
+        assert_eq!(loads.iter().map(|load| load.flags).collect::<Vec<_>>(), [4, 5, 6]);
+        assert!(loads[0].file_header && loads[0].program_headers);
+        assert_eq!(loads[2].last, ChunkId(3));
+
+        let mut near = far.clone();
+        near[1].address = 0x400300;
+        near[1].load_address = 0x400300;
+        let segments = derive(&near, &wishes(), 0x200);
+        let loads = of_type(&segments, elf::PT_LOAD);
+        assert_eq!(loads.iter().map(|load| load.flags).collect::<Vec<_>>(), [5, 6]);
+    }
+
+    #[test]
+    fn headers_are_loaded_only_where_they_fit() {
+        let chunks = [chunk(b".text", elf::SHT_PROGBITS, elf::SHF_EXECINSTR, 0x400100, 0x10)];
+        assert!(derive(&chunks, &wishes(), 0x100)[0].file_header);
+        assert!(!derive(&chunks, &wishes(), 0x101)[0].file_header);
+        let low = [chunk(b".text", elf::SHT_PROGBITS, elf::SHF_EXECINSTR, 0, 0x10)];
+        assert!(!derive(&low, &wishes(), 0x100)[0].file_header);
+    }
+
+    #[test]
+    fn notes_of_one_alignment_share_a_segment() {
+        let mut chunks = [
+            chunk(b".note.gnu.property", elf::SHT_NOTE, 0, 0x400300, 0x20),
+            chunk(b".note.gnu.build-id", elf::SHT_NOTE, 0, 0x400320, 0x24),
+            chunk(b".note.ABI-tag", elf::SHT_NOTE, 0, 0x400344, 0x20),
+        ];
+        chunks[0].align = 8;
+        let segments = derive(&chunks, &wishes(), 0x200);
+        let notes = of_type(&segments, elf::PT_NOTE);
+        assert_eq!(notes.len(), 2);
+        assert_eq!((notes[1].first, notes[1].last), (ChunkId(1), ChunkId(2)));
+        assert_eq!(of_type(&segments, PT_GNU_PROPERTY).len(), 1);
+    }
+
+    #[test]
+    fn thread_local_zeros_take_no_address_space() {
+        let tls = elf::SHF_WRITE | elf::SHF_TLS;
+        let chunks = [
+            chunk(b".tdata", elf::SHT_PROGBITS, tls, 0x403000, 0x10),
+            chunk(b".tbss", elf::SHT_NOBITS, tls, 0x403010, 0x100),
+            chunk(b".data", elf::SHT_PROGBITS, elf::SHF_WRITE, 0x403010, 0x10),
+        ];
+        let segments = derive(&chunks, &wishes(), 0x200);
+        assert_eq!(of_type(&segments, elf::PT_LOAD).len(), 1);
+        let template = of_type(&segments, elf::PT_TLS)[0];
+        assert_eq!((template.first, template.last), (ChunkId(0), ChunkId(1)));
+    }
+}

@@ -1,0 +1,347 @@
+//! Gives everything an address and a place in the file.
+//!
+//! Lists the live sections of each rule, puts them in order, finds places for orphans, and lets
+//! [`crate::layout::converge`] carry the plan out until nothing moves.
+
+use crate::arch::Target;
+use crate::cli::{Magic, OrphanHandling, SeparateCode};
+use crate::diag::{Code, Diagnostic, Location, Severity};
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::layout::check::{self, Origin};
+use crate::layout::converge::{self, Fixed, Special};
+use crate::layout::dot::{Machine, OutputState, Settings};
+use crate::layout::orphan::{self, Key, Orphan};
+use crate::layout::output::is_sframe;
+use crate::layout::place::{self, List};
+use crate::layout::plan::{Body, LayoutPlan};
+use crate::layout::scope::{OutputNames, Symbols};
+use crate::layout::segments::Wishes;
+use crate::layout::{file_offsets, finish, link_order, sort};
+use crate::link::{Link, is_alloc};
+use crate::script::builtin::Switches;
+use crate::script::glob::Glob;
+use crate::synth::{self, Kind};
+use rayon::prelude::*;
+
+/// How often sections may change their size with their addresses. Each may only grow, so a few
+/// times are enough.
+const MAX_RESIZES: u32 = 32;
+
+/// Lays the output out.
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let lists = list_sections(link);
+    // The plan and the rules are read all the time while the rest of the link changes.
+    let plan = std::mem::take(&mut link.layout.plan);
+    let rules = std::mem::take(&mut link.sections.rule);
+    converge(link, &plan, &rules, lists);
+    link.layout.plan = plan;
+    link.sections.rule = rules;
+    link.layout.entry = finish::entry(link);
+    assign_file_offsets(link);
+    report_segments(link);
+}
+
+/// Settles the tables about the output itself, file offsets and section header numbers. Called
+/// again by whatever changes the size of sections that are not loaded.
+pub fn assign_file_offsets<T: Target>(link: &mut Link<'_, T>) {
+    for (index, chunk) in link.layout.chunks.iter_mut().enumerate() {
+        chunk.header_index = index as u32 + 1;
+    }
+    synth::settle_tables(link);
+    for kind in [Kind::SymTab, Kind::SymTabShndx, Kind::StrTab, Kind::ShStrTab] {
+        if let (Some(row), Some(chunk)) = (link.synthetics.find(kind), link.chunk_of(kind)) {
+            link.layout.chunks[chunk.index()].size = link.synthetics.section(row).size;
+        }
+    }
+    if !file_offsets::assign(&mut link.layout, !link.config.layout.no_section_headers) {
+        link.sink.report(Diagnostic::error(Code::LayoutError, "the output does not fit a file: its size overflows 64 bits"));
+        return;
+    }
+    link.layout.tls = file_offsets::tls_template(&link.layout.segments);
+}
+
+/// The sections of each rule, in order, orphans placed.
+fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
+    let (mut lists, left) = place::list(link);
+    let plan = &link.layout.plan;
+    let link_ref = &*link;
+    lists
+        .par_iter_mut()
+        .zip(&plan.rules)
+        .for_each(|(list, rule)| sort::sort(link_ref, rule, &mut list.items));
+    place::gather(link, &mut lists);
+    let first_new = lists.len();
+    let orphans = orphans(link, &left);
+    let mut plan = std::mem::take(&mut link.layout.plan);
+    orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans);
+    link.layout.plan = plan;
+    for list in &mut lists[first_new..] {
+        list.has_internal = list.items.iter().any(|item| item.0 >= link.sections.first_internal);
+    }
+    place::gather(link, &mut lists[first_new..]);
+    link_order::prepare(link, &mut lists);
+    let mut positions = Vec::new();
+    if lists.iter().any(|list| list.link_order) {
+        positions = vec![0u64; link.sections.len()];
+        link_order::initial_positions(link, &lists, &converge::list_ranks(&link.layout.plan), &mut positions);
+    }
+    link_order::sort(link, &mut lists, &|id| positions.get(id.index()).copied());
+    lists
+}
+
+/// What the orphans are and which of them go together; `--orphan-handling` speaks here.
+fn orphans<'a, T: Target>(link: &Link<'a, T>, left: &[SectionId]) -> Vec<Orphan<'a>> {
+    let handling = link.config.layout.orphan_handling;
+    left.iter()
+        .map(|&id| {
+            let orphan = orphan(link, id);
+            if !orphan.last && matches!(handling, OrphanHandling::Warn | OrphanHandling::Error) {
+                report_orphan(link, &orphan, handling);
+            }
+            orphan
+        })
+        .collect()
+}
+
+fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
+    let info = link.section_info(id);
+    let relocatable = link.config.is_relocatable();
+    let has = |bit: u32| info.flags & u64::from(bit) != 0;
+    let unique = &link.config.layout.unique;
+    let last = match id.0.checked_sub(link.sections.first_internal) {
+        Some(row) => is_about_output(link.synthetics.section(row).kind, info.sh_type, relocatable),
+        None => false,
+    };
+    let grouped = relocatable && has(elf::SHF_GROUP) && !link.layout.plan.force_group_allocation;
+    let alone = last
+        || grouped
+        || relocatable && (has(elf::SHF_LINK_ORDER) || is_sframe(&info))
+        || unique.orphans
+        || unique.patterns.iter().any(|pattern| Glob::new(pattern).matches(info.name));
+    let exact = (info.sh_type, info.flags & !u64::from(elf::SHF_GROUP), info.entsize);
+    let key = Key {
+        name: info.name,
+        alloc: is_alloc(info.flags),
+        tls: has(elf::SHF_TLS),
+        exact: relocatable.then_some(exact),
+        own: if alone { id } else { SectionId::NONE },
+    };
+    Orphan { id, info, key, may_join: !alone, last }
+}
+
+/// Tables about the output itself come last, in the order of their making.
+fn is_about_output(kind: Kind, sh_type: u32, relocatable: bool) -> bool {
+    matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
+        || relocatable && matches!(sh_type, elf::SHT_RELA | elf::SHT_REL | elf::SHT_GROUP)
+}
+
+fn report_orphan<T: Target>(link: &Link<'_, T>, orphan: &Orphan<'_>, handling: OrphanHandling) {
+    let name = String::from_utf8_lossy(orphan.info.name);
+    let file = match link.locate(orphan.id) {
+        Some((object, _)) => object.name.to_string(),
+        None => "<internal>".to_owned(),
+    };
+    let (severity, message) = match handling {
+        OrphanHandling::Error => (Severity::Error, format!("unplaced orphan section `{name}' from `{file}'")),
+        _ => (
+            Severity::Warning,
+            format!("orphan section `{name}' from `{file}' being placed in section `{name}'"),
+        ),
+    };
+    let number = link.sections.file[orphan.id.index()].0;
+    link.sink.report(
+        Diagnostic::new(severity, Code::OrphanSection, message)
+            .at(Location::File(file))
+            .help("give it a place in the script's SECTIONS, or discard it there")
+            .ordered(number, orphan.id.0, 0),
+    );
+}
+
+/// Rounds, then the sizes that depend on addresses, until both rest.
+fn converge<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan, rules: &[u32], lists: Vec<List>) {
+    let relocatable = link.config.is_relocatable();
+    let sframe_alloc = link.config.sframe.alloc;
+    let offsets = vec![0; link.sections.len()];
+    let outputs = plan.outputs.iter().map(|_| OutputState::default()).collect();
+    let mut machine = Machine::new(plan, rules, lists, offsets, outputs, settings(link));
+    converge::refresh_outputs(&mut machine, relocatable, sframe_alloc);
+    report_types(link, &machine);
+    start_outputs(link, &mut machine);
+    machine.output_names = OutputNames::new(plan, &|output| {
+        machine.outputs[output as usize].facts.count > 0
+    });
+    machine.symbols = Symbols::new(link, plan, &machine.output_names);
+    let fixed = fixed(link, plan);
+    machine.headers_size = fixed.file_header_size;
+    for attempt in 0.. {
+        let round = converge::settle(link, &mut machine, &fixed);
+        let origins: Vec<Origin> = round
+            .outputs
+            .iter()
+            .map(|&output| &plan.outputs[output as usize])
+            .map(|output| Origin { span: output.span, overlay: output.overlay })
+            .collect();
+        finish::publish(link, &mut machine, round);
+        if !link.sink.has_errors() && attempt < MAX_RESIZES && synth::update_sizes(link) {
+            for list in machine.lists.iter_mut().filter(|list| list.has_internal) {
+                list.gather(link);
+            }
+            converge::refresh_outputs(&mut machine, relocatable, sframe_alloc);
+            continue;
+        }
+        for finding in std::mem::take(&mut machine.findings) {
+            link.sink.report_recoverable(finding);
+        }
+        if link.config.layout.check_sections && !relocatable {
+            for finding in check::overlaps(plan, &link.layout.chunks, &origins) {
+                link.sink.report_recoverable(finding);
+            }
+        }
+        return;
+    }
+}
+
+/// Which output sections exist before the first run: those that hold something or are written to.
+fn start_outputs<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) {
+    for (index, output) in machine.plan.outputs.iter().enumerate() {
+        let lists = output.body.iter().filter_map(|item| match item {
+            Body::Rule(rule) => Some(&machine.lists[*rule as usize]),
+            _ => None,
+        });
+        // The symbol table has no size yet.
+        let is_table = |id: &SectionId| {
+            id.0.checked_sub(link.sections.first_internal)
+                .is_some_and(|row| is_kept_empty(link.synthetics.section(row).kind))
+        };
+        let keep = lists.flat_map(|list| list.items.first()).any(is_table);
+        let writes = |item: &Body| match item {
+            Body::Data(..) | Body::Text(_) => true,
+            Body::Assignment(assignment) => assignment.is_to_dot(),
+            _ => false,
+        };
+        let assigns = |item: &Body| matches!(item, Body::Assignment(assignment) if !assignment.is_to_dot());
+        let state = &mut machine.outputs[index];
+        state.keep = keep;
+        state.in_output = keep || state.facts.count > 0 || output.body.iter().any(writes);
+        state.assigns = output.body.iter().any(assigns);
+    }
+    // A table of long section numbers is only needed where there are so many.
+    let count = machine.outputs.iter().filter(|state| state.in_output).count();
+    if count < usize::from(elf::SHN_LORESERVE) - MARGIN
+        && let Some(row) = link.synthetics.find(Kind::SymTabShndx)
+    {
+        let id = synth::section_id(link.sections.first_internal, row);
+        if let Some(rule) = machine.plan.rules.get(machine.section_rules[id.index()] as usize) {
+            let state = &mut machine.outputs[rule.output as usize];
+            (state.keep, state.in_output) = (false, false);
+        }
+    }
+}
+
+/// Output sections that may come back when they get contents.
+const MARGIN: usize = 256;
+
+fn is_kept_empty(kind: Kind) -> bool {
+    matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
+}
+
+fn page_sizes<T: Target>(link: &Link<'_, T>) -> (u64, u64) {
+    let layout = &link.config.layout;
+    let max = layout.max_page_size.unwrap_or(T::MAX_PAGE_SIZE);
+    (max, layout.common_page_size.unwrap_or(T::COMMON_PAGE_SIZE).min(max))
+}
+
+fn separate_code<T: Target>(link: &Link<'_, T>) -> bool {
+    let layout = &link.config.layout;
+    layout.magic == Magic::Paged
+        && layout.separate_code != Some(SeparateCode::No)
+        && layout.rosegment != Some(false)
+}
+
+fn settings<T: Target>(link: &Link<'_, T>) -> Settings {
+    let layout = &link.config.layout;
+    let (max_page_size, common_page_size) = page_sizes(link);
+    Settings {
+        max_page_size,
+        common_page_size,
+        switches: Some(Switches {
+            separate_code: separate_code(link),
+            protect_got: link.config.dynamic.bind_now && layout.relro,
+            paged_data: layout.magic != Magic::OMagic,
+            image_base: T::IMAGE_BASE,
+        }),
+        image_base: layout.image_base,
+        rodata_segment: layout.rodata_segment,
+        ldata_segment: layout.ldata_segment,
+        relocatable: link.config.is_relocatable(),
+        big_endian: T::EI_DATA == elf::ELFDATA2MSB,
+    }
+}
+
+fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
+    let config = link.config;
+    let layout = &config.layout;
+    let alive = |kind: Kind| {
+        let id = synth::section_id(link.sections.first_internal, link.synthetics.find(kind)?);
+        link.sections.is_alive(id).then_some(id)
+    };
+    let paged = layout.magic == Magic::Paged;
+    let (max_page_size, _) = page_sizes(link);
+    let executable = layout.executable_stack.unwrap_or(link.executable_stack);
+    Fixed {
+        names: plan.outputs.iter().map(|output| link.store.keep(&output.name[..])).collect(),
+        relro: layout.relro && layout.magic != Magic::OMagic && !config.is_relocatable(),
+        special: Special {
+            dynamic: alive(Kind::Dynamic),
+            eh_frame_hdr: alive(Kind::EhFrameHdr),
+            sframe_index: alive(Kind::SFrame).filter(|_| config.sframe.index.is_some()),
+        },
+        wishes: Wishes {
+            page_size: max_page_size,
+            align_page: if paged { max_page_size } else { 1 },
+            separate_code: separate_code(link),
+            separate_all: layout.separate_code == Some(SeparateCode::AllSegments),
+            paged,
+            writable_text: layout.magic == Magic::OMagic,
+            stack: (!layout.no_gnu_stack).then(|| (executable, layout.stack_size.unwrap_or(0))),
+            ..Wishes::default()
+        },
+        segments: !config.is_relocatable(),
+        file_header_size: file_offsets::FILE_HEADER_SIZE,
+    }
+}
+
+/// Sections of types that do not go together in one output section.
+fn report_types<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>) {
+    for (plan, state) in machine.plan.outputs.iter().zip(&machine.outputs) {
+        let Some((first, other)) = state.facts.mismatch.filter(|_| !plan.discard) else { continue };
+        let described = |id: SectionId| {
+            format!("{} has type {:#x}", link.describe_place(id, 0), link.section_info(id).sh_type)
+        };
+        link.sink.report(
+            Diagnostic::warning(
+                Code::LayoutError,
+                format!(
+                    "sections of different types are put into output section {}, which gets type {:#x}",
+                    String::from_utf8_lossy(&plan.name),
+                    state.attributes.sh_type
+                ),
+            )
+            .note(described(first))
+            .note(described(other))
+            .ordered(link.sections.file[other.index()].0, other.0, 0),
+        );
+    }
+}
+
+fn report_segments<T: Target>(link: &Link<'_, T>) {
+    let output = link.config.output.display().to_string();
+    // -N asks for such a segment.
+    if link.config.layout.magic != Magic::OMagic {
+        let report = link.config.diagnostics.rwx_segments;
+        for finding in check::rwx(&link.layout.segments, &link.layout.chunks, report, &output) {
+            link.sink.report(finding);
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Gives every section the rule of the layout plan that takes it, before garbage collection:
+//! `KEEP` makes roots, and what `/DISCARD/` takes is gone before anything can ask for it.
+//!
+//! The linker's own sections are matched like those of a file `<internal>`. Sections whose
+//! contents are no part of the program (symbol tables, relocations, groups) are not matched,
+//! whatever their names. What no rule takes stays an orphan; `lay_out` finds it a place.
+
+use crate::arch::Target;
+use crate::cli::Config;
+use crate::cli::{OrphanHandling, Strip};
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::layout::orphan::is_debug;
+use crate::layout::output::is_sframe;
+use crate::layout::plan::{LayoutPlan, NO_RULE};
+use crate::layout::link_order;
+use crate::link::{Link, SectionInfo, is_alloc, state};
+use crate::script::ast::{Constraint, InputStatement};
+use crate::script::glob::Glob;
+use crate::script::matcher::{File, Matcher};
+use crate::synth::Kind;
+use rayon::prelude::*;
+
+/// Sections that are matched by one task.
+const BLOCK: usize = 4096;
+
+/// Matches all sections.
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let mut rules = std::mem::take(&mut link.sections.rule);
+    let mut disabled = vec![false; link.layout.plan.outputs.len()];
+    {
+        let matching = Matching::new(link);
+        matching.all(&mut rules, &disabled);
+        matching.settle_constraints(&mut rules, &mut disabled);
+        matching.mark(&rules);
+    }
+    link.sections.rule = rules;
+    drop_disabled(&mut link.layout.plan, &disabled);
+    discard_dependents(link);
+    report_shared_sframe(link);
+}
+
+struct Matching<'l, 'a, T: Target> {
+    link: &'l Link<'a, T>,
+    plan: &'l LayoutPlan,
+    matcher: Matcher,
+    /// For each statement, the rule of each of its patterns.
+    rules: Vec<Vec<u32>>,
+    unique: Vec<Glob>,
+}
+
+/// What becomes of a section.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It has this rule, or none.
+    Rule(u32),
+    /// It is left out, for a reason that is no rule's.
+    Dropped,
+}
+
+impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
+    fn new(link: &'l Link<'a, T>) -> Self {
+        let plan = &link.layout.plan;
+        let mut rules: Vec<Vec<u32>> = vec![Vec::new(); plan.statements.len()];
+        let mut statements: Vec<(u32, &InputStatement)> = Vec::new();
+        for (number, rule) in plan.rules.iter().enumerate() {
+            let Some(of_statement) = rules.get_mut(rule.statement as usize) else { continue };
+            if of_statement.is_empty() {
+                statements.push((rule.statement, &plan.statements[rule.statement as usize]));
+            }
+            of_statement.extend(rule.patterns.clone().map(|_| number as u32));
+        }
+        let unique = link.config.layout.unique.patterns.iter().map(|pattern| Glob::new(pattern)).collect();
+        Matching { link, plan, matcher: Matcher::new(statements), rules, unique }
+    }
+
+    /// Matches all sections that are alive.
+    fn all(&self, rules: &mut [u32], disabled: &[bool]) {
+        rules.par_chunks_mut(BLOCK).enumerate().for_each(|(block, rules)| {
+            for (at, rule) in rules.iter_mut().enumerate() {
+                let id = SectionId::from_index(block * BLOCK + at);
+                *rule = NO_RULE;
+                if self.is_matched(id) {
+                    match self.fate(id, disabled) {
+                        Fate::Rule(number) => *rule = number,
+                        Fate::Dropped => {
+                            self.link.sections.set(id, state::DISCARDED_BY_SCRIPT);
+                            self.link.sections.clear(id, state::ALIVE);
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    fn is_matched(&self, id: SectionId) -> bool {
+        if !self.link.sections.is_alive(id) || self.link.sections.is(id, state::NOT_CONTENT) {
+            return false;
+        }
+        match id.0.checked_sub(self.link.sections.first_internal) {
+            Some(row) => !is_table(self.link.synthetics.section(row).kind),
+            None => true,
+        }
+    }
+
+    fn fate(&self, id: SectionId, disabled: &[bool]) -> Fate {
+        let info = self.link.section_info(id);
+        if is_left_out(self.link.config, &info) {
+            return Fate::Dropped;
+        }
+        let stays_alone = self.stays_alone(&info);
+        let rule = if self.is_unique(&info) { NO_RULE } else { self.rule(id, &info, disabled) };
+        match self.plan.rules.get(rule as usize) {
+            Some(found) if found.discard => Fate::Rule(rule),
+            Some(_) if !stays_alone => Fate::Rule(rule),
+            _ if self.link.config.layout.orphan_handling == OrphanHandling::Discard => Fate::Dropped,
+            _ => Fate::Rule(NO_RULE),
+        }
+    }
+
+    /// Members of groups are not merged into anything that is not in their group.
+    fn stays_alone(&self, info: &SectionInfo<'_>) -> bool {
+        self.link.config.is_relocatable()
+            && !self.plan.force_group_allocation
+            && info.flags & u64::from(elf::SHF_GROUP) != 0
+    }
+
+    fn is_unique(&self, info: &SectionInfo<'_>) -> bool {
+        self.unique.iter().any(|pattern| pattern.matches(info.name))
+    }
+
+    fn rule(&self, id: SectionId, info: &SectionInfo<'_>, disabled: &[bool]) -> u32 {
+        let found = self.matcher.find_among(info.name, self.file(id), info.flags, |statement| {
+            let rule = self.rules[statement as usize].first();
+            rule.is_some_and(|&rule| !disabled[self.plan.rules[rule as usize].output as usize])
+        });
+        let rule = found.and_then(|found| self.rules[found.rule as usize].get(found.pattern as usize));
+        rule.copied().unwrap_or(NO_RULE)
+    }
+
+    fn file(&self, id: SectionId) -> File<'a> {
+        let mut file = self.link.sections.file[id.index()];
+        if let Some(row) = id.0.checked_sub(self.link.sections.first_internal) {
+            file = self.link.synthetics.section(row).file;
+        }
+        if !file.is_some() {
+            return File { name: b"<internal>", archive: None };
+        }
+        let name = self.link.objects[file.index()].name;
+        match name.member {
+            Some(member) => File { name: member.as_bytes(), archive: Some(name.path.as_bytes()) },
+            None => File { name: name.path.as_bytes(), archive: None },
+        }
+    }
+
+    /// `ONLY_IF_RO` and `ONLY_IF_RW`, in order: an output section whose condition does not hold is
+    /// as if it were not written, and its sections look for another.
+    fn settle_constraints(&self, rules: &mut [u32], disabled: &mut [bool]) {
+        let output_of = |rule: u32| self.plan.rules.get(rule as usize).map(|rule| rule.output as usize);
+        let constrained = |rule: u32| {
+            output_of(rule).is_some_and(|output| self.plan.outputs[output].constraint.is_some())
+        };
+        let taken: Vec<SectionId> = rules
+            .par_iter()
+            .enumerate()
+            .with_min_len(BLOCK)
+            .filter(|&(_, &rule)| constrained(rule))
+            .map(|(id, _)| SectionId::from_index(id))
+            .collect();
+        for (number, output) in self.plan.outputs.iter().enumerate() {
+            let Some(constraint) = output.constraint else { continue };
+            let of_output = |id: &SectionId| output_of(rules[id.index()]) == Some(number);
+            let is_writable = |id: SectionId| {
+                self.link.section_info(id).flags & u64::from(elf::SHF_WRITE) != 0
+            };
+            let writable = taken.iter().any(|id| of_output(id) && is_writable(*id));
+            let holds = match constraint {
+                Constraint::OnlyIfReadOnly => !writable,
+                Constraint::OnlyIfReadWrite => writable,
+                Constraint::Special => false,
+            };
+            if holds {
+                continue;
+            }
+            disabled[number] = true;
+            let again: Vec<SectionId> = taken.iter().copied().filter(of_output).collect();
+            for id in again {
+                rules[id.index()] = match self.fate(id, disabled) {
+                    Fate::Rule(number) => number,
+                    Fate::Dropped => NO_RULE,
+                };
+            }
+        }
+    }
+
+    /// Marks what rules keep and throw away.
+    fn mark(&self, rules: &[u32]) {
+        let sections = &self.link.sections;
+        rules.par_iter().enumerate().with_min_len(BLOCK).for_each(|(id, &rule)| {
+            let Some(rule) = self.plan.rules.get(rule as usize) else { return };
+            let id = SectionId::from_index(id);
+            if rule.discard {
+                sections.set(id, state::DISCARDED_BY_SCRIPT);
+                sections.clear(id, state::ALIVE);
+            } else if rule.keep {
+                sections.set(id, state::KEEP);
+            }
+        });
+    }
+}
+
+/// Tables about the output itself: scripts have no say in them.
+fn is_table(kind: Kind) -> bool {
+    matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
+}
+
+/// Sections that the kind of output leaves out, whatever the script says.
+fn is_left_out(config: &Config, info: &SectionInfo<'_>) -> bool {
+    if config.strip.strip >= Strip::Debug && !is_alloc(info.flags) && is_debug(info.name) {
+        return true;
+    }
+    if config.is_relocatable() {
+        return false;
+    }
+    info.flags & u64::from(elf::SHF_EXCLUDE) != 0 || info.name == b".note.GNU-stack"
+}
+
+/// Output sections whose condition does not hold are not carried out.
+fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
+    use crate::layout::plan::Command;
+    plan.commands.retain(|command| match command {
+        Command::Output(output) => !disabled[*output as usize],
+        _ => true,
+    });
+}
+
+/// What describes a section that was thrown away goes with it.
+fn discard_dependents<T: Target>(link: &Link<'_, T>) {
+    let sections = &link.sections;
+    let dependents: Vec<(SectionId, SectionId)> = (0..sections.first_internal)
+        .into_par_iter()
+        .with_min_len(BLOCK)
+        .map(SectionId)
+        .filter(|&id| sections.is_alive(id))
+        .filter_map(|id| Some((id, link_order::target(link, id)?)))
+        .collect();
+    loop {
+        let mut changed = false;
+        for &(id, target) in &dependents {
+            if sections.is_alive(id) && sections.is(target, state::DISCARDED_BY_SCRIPT) {
+                sections.set(id, state::DISCARDED_BY_SCRIPT);
+                sections.clear(id, state::ALIVE);
+                changed = true;
+            }
+        }
+        if !changed {
+            return;
+        }
+    }
+}
+
+/// Under `-r`, a script's rule that names SFrame data may put several blobs into one section,
+/// which GNU ld cannot read.
+fn report_shared_sframe<T: Target>(link: &Link<'_, T>) {
+    if !link.config.is_relocatable() {
+        return;
+    }
+    let mut taken: Vec<(u32, u32, SectionId)> = link
+        .sections
+        .rule
+        .par_iter()
+        .enumerate()
+        .with_min_len(BLOCK)
+        .filter(|&(_, &rule)| rule != NO_RULE)
+        .filter_map(|(id, &rule)| {
+            let id = SectionId::from_index(id);
+            let info = link.section_info(id);
+            let output = link.layout.plan.rules.get(rule as usize)?.output;
+            (is_sframe(&info) && info.size > 0 && link.sections.is_alive(id)).then_some((output, rule, id))
+        })
+        .collect();
+    taken.sort_unstable();
+    for group in taken.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1) {
+        let (output, _, second) = group[1];
+        let plan = &link.layout.plan;
+        let output = &plan.outputs[output as usize];
+        let file = link.sections.file[second.index()];
+        link.sink.report(
+            Diagnostic::warning(
+                Code::SFrameNote,
+                format!(
+                    "{} SFrame sections are put into one section `{}` of relocatable output",
+                    group.len(),
+                    String::from_utf8_lossy(&output.name)
+                ),
+            )
+            .at(match plan.sources.location(output.span) {
+                Location::Link => Location::Argument("-T".to_owned()),
+                place => place,
+            })
+            .note(format!("the second one is {}", link.describe_place(second, 0)))
+            .help("GNU ld refuses such a section; leave `.sframe` to the linker, which keeps each apart")
+            .ordered(file.0, 0, 0),
+        );
+    }
+}
