@@ -98,7 +98,7 @@ fn add_dynamic_tables<T: Target>(link: &mut Link<'_, T>) {
         add_bytes(link, Kind::Interp, ".interp", (elf::SHT_PROGBITS, A), 1, path);
     }
     if dynamic.hash_style.sysv {
-        add(link, Kind::Hash, ".hash", (elf::SHT_HASH, A), (WORD, 4));
+        add(link, Kind::Hash, ".hash", (elf::SHT_HASH, A), (WORD, T::SYSV_HASH_ENTRY));
     }
     if dynamic.hash_style.gnu {
         add(link, Kind::GnuHash, ".gnu.hash", (elf::SHT_GNU_HASH, A), (WORD, 0));
