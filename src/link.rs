@@ -19,11 +19,12 @@ use crate::passes::select_comdats::GroupTable;
 use crate::passes::select_definitions::CommonBlock;
 use crate::relocs::Relocations;
 use crate::sframe;
-use crate::symbols::{Definition, NameList, SymbolTable, flag};
+use crate::symbols::{Definition, NameList, SymbolTable, Versions, flag};
 use crate::synth::section_names::SectionNames;
 use crate::synth::symtab::SymtabPlan;
 use crate::synth::{self, Kind, SyntheticSection, Synthetics, section_id};
 use hashbrown::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Bits of [`SectionTable::state`].
@@ -223,8 +224,13 @@ pub struct Link<'a, T: Target> {
     pub dynamic_list: Option<NameList>,
     /// `--dynamic-list` was given for a shared library: what it does not name is bound here.
     pub dynamic_list_is_exclusive: bool,
+    /// Versions that the output defines. Scripts are read by `read_versions`, definitions filled by
+    /// `assign_versions`.
+    pub versions: Versions<'a>,
     /// `--retain-symbols-file`: the globals that stay in the symbol table.
     pub retained_names: Option<NameList>,
+    /// Scripts and lists that options name, as they were opened.
+    pub script_paths: Vec<PathBuf>,
     /// Symbols that scripts refer to.
     pub script_references: Vec<&'a [u8]>,
     /// The entry symbol's name.
@@ -272,7 +278,9 @@ impl<'a, T: Target> Link<'a, T> {
             identifier_sections: HashMap::default(),
             dynamic_list: None,
             dynamic_list_is_exclusive: false,
+            versions: Versions::default(),
             retained_names: None,
+            script_paths: Vec::new(),
             script_references: Vec::new(),
             entry: Vec::new(),
             executable_stack: false,

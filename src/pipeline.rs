@@ -162,6 +162,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     };
     merge_strings::place(&mut link, merged);
     scan_relocations::finish(&mut link, found);
+    check_sframes::run(&link);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
     build_synthetics::run(&mut link);
@@ -200,7 +201,7 @@ fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(
     write_output::run(link, file.bytes());
     link.sink.checkpoint()?;
     progress.timings.pass("write output");
-    output::build_id::write(link, file.bytes());
+    //BUILDID
     progress.timings.pass("build id");
     file.commit().map_err(cannot_write)?;
     progress.timings.pass("commit");

@@ -159,20 +159,18 @@ impl<E: zerocopy::byteorder::ByteOrder> super::Frames<'_, E> {
         let frames = self.files.get(file.index())?;
         let position = frames.sections.iter().position(|candidate| candidate.index == section)?;
         let section = &frames.sections[position];
-        // Behind the last record stands the terminator; the end of the section is the end of
-        // what the section became.
+        // The first kept FDE, and the first kept CIE, that ends behind the offset.
         let fdes = &frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
+        let first = fdes.partition_point(|fde| u64::from(fde.offset) + u64::from(fde.size) <= offset);
+        let fde = fdes[first..].iter().find(|fde| fde.output != DROPPED).map(|fde| (fde.offset, fde.output));
         let cies = &frames.cies[section.cies.start as usize..section.cies.end as usize];
-        let records = fdes
-            .iter()
-            .map(|fde| (fde.offset, fde.size, fde.output))
-            .chain(cies.iter().map(|cie| (cie.offset, cie.size, cie.output)))
-            .filter(|&(start, size, output)| {
-                output != DROPPED && offset < u64::from(start) + u64::from(size)
-            });
-        if let Some((start, _, output)) = records.min_by_key(|&(start, ..)| start) {
+        let first = cies.partition_point(|cie| u64::from(cie.offset) + u64::from(cie.size) <= offset);
+        let cie = cies[first..].iter().find(|cie| cie.output != DROPPED).map(|cie| (cie.offset, cie.output));
+        if let Some((start, output)) = fde.into_iter().chain(cie).min() {
             return Some(frames.base + u64::from(output) + offset.saturating_sub(start.into()));
         }
+        // Behind the last record stands the terminator; the end of the section is the end of
+        // what the section became.
         let later = &frames.sections[position + 1..];
         let next = later.iter().flat_map(|section| frames.kept_records(section)).next();
         Some(next.map_or(frames.base + u64::from(frames.size), |record| record.output))

@@ -1,55 +1,44 @@
-//! Packs debug sections (`--compress-debug-sections`).
+//! Compresses debug sections (`--compress-debug-sections`).
 //!
-//! A packed section's size is known only when its bytes are; so debug sections, which have no
-//! addresses, are written here into memory, packed, and given new places in the file.
+//! Their contents depend on addresses, and how far they shrink decides where things stand in the
+//! file; addresses do not depend on that, since debug sections are not loaded. So they are written
+//! here, between layout and the output, one after the other to need memory for one at a time.
 
+use super::lay_out;
+use super::write_output::write_chunk;
 use crate::arch::Target;
 use crate::cli::CompressDebug;
 use crate::elf::consts as elf;
 use crate::ids::ChunkId;
-use crate::layout::file_offsets;
 use crate::link::Link;
 use crate::output::compress;
-use crate::passes::write_output::write_chunk;
-use rayon::prelude::*;
 
-/// Packs every debug section that gets smaller by it.
+/// Fills [`Link::compressed`]. A section that would not shrink stays as it is.
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
     let kind = link.config.strip.compress_debug;
-    if kind == CompressDebug::None || link.config.is_relocatable() {
+    if kind == CompressDebug::None {
         return;
     }
-    let shared = &*link;
-    let packed: Vec<(ChunkId, Vec<u8>)> = shared
-        .layout
-        .chunks
-        .par_iter()
-        .enumerate()
-        .filter(|(_, chunk)| chunk.size > 0 && compress::is_compressible(chunk.name, chunk.flags))
-        .filter_map(|(index, chunk)| {
-            let id = ChunkId::from_index(index);
-            let mut contents = vec![0; usize::try_from(chunk.size).ok()?];
-            write_chunk(shared, id, &mut contents);
-            Some((id, compress::compress::<T::E>(kind, &contents, chunk.align)?))
-        })
-        .collect();
-    if packed.is_empty() {
-        return;
-    }
-    for (id, bytes) in packed {
-        let chunk = &mut link.layout.chunks[id.index()];
-        chunk.size = bytes.len() as u64;
-        chunk.align = compress::alignment(kind);
-        if kind == CompressDebug::ZlibGnu {
-            chunk.name = link.store.keep(compress::old_name(chunk.name));
-        } else {
-            chunk.flags |= u64::from(elf::SHF_COMPRESSED);
+    for index in 0..link.layout.chunks.len() {
+        let id = ChunkId::from_index(index);
+        let chunk = &link.layout.chunks[index];
+        if chunk.size == 0 || !compress::is_compressible(chunk.name, chunk.flags) {
+            continue;
         }
-        // What it was an array of is no longer visible.
-        chunk.flags &= !u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
-        chunk.entsize = 0;
-        link.compressed.insert(id, bytes);
+        let mut contents = vec![0; chunk.file_size() as usize];
+        write_chunk(link, id, &mut contents);
+        let Some(packed) = compress::compress::<T::E>(kind, &contents, chunk.align) else { continue };
+        let store = link.store;
+        let chunk = &mut link.layout.chunks[index];
+        chunk.size = packed.len() as u64;
+        chunk.align = compress::alignment(kind);
+        match kind {
+            CompressDebug::ZlibGnu => chunk.name = store.keep(compress::old_name(chunk.name)),
+            _ => chunk.flags |= u64::from(elf::SHF_COMPRESSED),
+        }
+        link.compressed.insert(id, packed);
     }
-    crate::synth::settle_tables(link);
-    file_offsets::assign(link);
+    if !link.compressed.is_empty() {
+        lay_out::assign_file_offsets(link);
+    }
 }

@@ -7,13 +7,13 @@
 //! look at section types for that.
 
 use super::extract_members::Extracted;
+use super::unpack_sections;
 use super::parse_inputs::{Parsed, ParsedInputs};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, FileId, SharedId};
 use crate::input::{InputStore, ObjectFile, SharedFile, decompress};
-use crate::passes::unpack_sections;
 use crate::link::{Link, SectionTable, state};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU32};
@@ -75,7 +75,7 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
     sink: &Sink,
 ) -> (Vec<u8>, bool) {
     for (section, malformed) in decompress::declare(object, store) {
-        sink.report(unpack_sections::finding(object, section, malformed.offset, malformed.what));
+        sink.report(unpack_sections::finding(object, section, 0, malformed.what));
     }
     if let Err(malformed) = object.index_relocation_sections() {
         report(sink, object, malformed.offset, malformed.what);

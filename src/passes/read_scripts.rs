@@ -12,10 +12,11 @@ use crate::layout::LayoutPlan;
 use crate::layout::plan::Scripts;
 use crate::link::Link;
 use crate::passes::open_inputs::read_include;
-use crate::script::ast::Script;
+use crate::passes::read_versions;
+use crate::script::ast::{Command, Script};
 use crate::script::builtin::Layout as BuiltIn;
-use crate::script::{Sources, parse_defsym, parse_script};
-use std::path::Path;
+use crate::script::{Sources, Span, parse_defsym, parse_script};
+use std::path::{Path, PathBuf};
 
 /// Reads all scripts and makes the plan. `augmenting` are those among the inputs, already parsed
 /// into `sources`.
@@ -25,7 +26,7 @@ pub fn run<T: Target>(
     sources: Sources,
     source: &dyn InputSource,
 ) {
-    let mut reader = Reader { config: link.config, source, sources, found: Vec::new() };
+    let mut reader = Reader { config: link.config, source, sources, found: Vec::new(), paths: Vec::new() };
     let mut scripts = Scripts { augmenting, ..Scripts::default() };
     for path in &link.config.scripts.scripts {
         scripts.replacing.extend(reader.file(path));
@@ -41,13 +42,26 @@ pub fn run<T: Target>(
             Err(found) => reader.found.extend(found),
         }
     }
-    scripts.sources = reader.sources;
-    let mut found = reader.found;
+    let Reader { mut sources, mut found, paths, .. } = reader;
+    link.script_paths = paths;
+    read_versions::run(link, &version_commands(&scripts), &mut sources, source);
+    scripts.sources = sources;
     let (plan, more) = LayoutPlan::new(scripts, link.config);
     found.extend(more);
     found.into_iter().for_each(|diagnostic| link.sink.report(diagnostic));
     note_symbols(link, &plan);
     link.layout.plan = plan;
+}
+
+/// The `VERSION` commands of all scripts.
+fn version_commands(scripts: &Scripts) -> Vec<Span> {
+    let all = scripts.replacing.iter().chain([&scripts.builtin]).chain(&scripts.augmenting);
+    all.flat_map(|script| &script.commands)
+        .filter_map(|command| match command {
+            Command::Version(span) => Some(*span),
+            _ => None,
+        })
+        .collect()
 }
 
 /// The built-in script of a kind of output.
@@ -65,6 +79,7 @@ struct Reader<'r> {
     source: &'r dyn InputSource,
     sources: Sources,
     found: Vec<Diagnostic>,
+    paths: Vec<PathBuf>,
 }
 
 impl Reader<'_> {
@@ -80,6 +95,7 @@ impl Reader<'_> {
                 return None;
             }
         };
+        self.paths.push(PathBuf::from(&found_as));
         let source = self.source;
         let mut include = |name: &str, _: &str| read_include(source, directories, name);
         match parse_script(&mut self.sources, &found_as, &text, &mut include) {

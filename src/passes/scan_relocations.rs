@@ -65,10 +65,11 @@ pub fn run<T: Target>(link: &Link<'_, T>) -> Vec<Found> {
                     let relocations = object.relocations(index);
                     match relocatable {
                         true => find_discarded(link, object, section, relocations, &mut found),
-                        false => scan_relocation_list(link, section, relocations, &mut found),
+                        false => scan_lists(link, section, [relocations], &mut found),
                     }
                 }
             }
+            scan_frames(link, object, &mut found);
             found
         })
         .collect()
@@ -153,12 +154,20 @@ fn find_discarded<T: Target>(
     }
 }
 
-/// Scans relocations of one section: all of them, or those of the records of an `.eh_frame` that
-/// are kept.
-pub fn scan_relocation_list<T: Target>(
+/// Scans the records of an object's `.eh_frame` sections that are kept.
+fn scan_frames<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, found: &mut Found) {
+    let Some(frames) = link.frames.files.get(object.id.index()) else { return };
+    for section in &frames.sections {
+        let lists = frames.kept_records(section).map(|record| record.relocations);
+        scan_lists(link, object.section_id(section.index), lists, found);
+    }
+}
+
+/// Scans relocations of one section: all of them, or those of the parts of it that are kept.
+fn scan_lists<'r, T: Target>(
     link: &Link<'_, T>,
     section: SectionId,
-    relocations: &[Rela<T::E>],
+    lists: impl IntoIterator<Item = &'r [Rela<T::E>]>,
     found: &mut Found,
 ) {
     let Some((object, index)) = link.locate(section) else { return };
@@ -174,10 +183,12 @@ pub fn scan_relocation_list<T: Target>(
         told: 0,
         found,
     };
-    let mut position = 0;
-    while let Some(relocation) = relocations.get(position) {
-        let next = relocations.get(position + 1);
-        position += 1 + usize::from(scan.one(relocation, next));
+    for relocations in lists {
+        let mut position = 0;
+        while let Some(relocation) = relocations.get(position) {
+            let next = relocations.get(position + 1);
+            position += 1 + usize::from(scan.one(relocation, next));
+        }
     }
 }
 

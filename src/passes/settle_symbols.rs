@@ -80,12 +80,15 @@ fn global_bits<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
         Definition::Object { file, symbol } => {
             let object = &link.objects[file.index()];
             let bits = definition_bits(object, symbol as usize, &link.sections);
-            let unique = object.symbols[symbol as usize].binding() == elf::STB_GNU_UNIQUE;
-            bits | export_bits(link, id, bits | flags, visibility, object.hide_symbols, unique)
+            let source = &object.symbols[symbol as usize];
+            let unique = source.binding() == elf::STB_GNU_UNIQUE;
+            let exemption = Exemption { unique, listed: is_listed(link, id, source.kind()) };
+            bits | export_bits(link, id, bits | flags, visibility, object.hide_symbols, exemption)
         }
         Definition::Linker(row) => {
             let hidden = link.linker_symbols[row as usize].hidden;
-            export_bits(link, id, flags, visibility, hidden, false)
+            let exemption = Exemption { unique: false, listed: is_listed(link, id, elf::STT_NOTYPE) };
+            export_bits(link, id, flags, visibility, hidden, exemption)
         }
     }
 }
@@ -113,6 +116,22 @@ fn undefined_bits<T: Target>(link: &Link<'_, T>, id: SymbolId, flags: u32, visib
     bits
 }
 
+/// Why a definition is exported, and not bound here, whatever the rest says.
+#[derive(Clone, Copy)]
+struct Exemption {
+    /// `STB_GNU_UNIQUE`.
+    unique: bool,
+    /// A dynamic list names it.
+    listed: bool,
+}
+
+/// Whether `--dynamic-list` or one of its kin names a definition of type `kind` (`STT_*`).
+fn is_listed<T: Target>(link: &Link<'_, T>, id: SymbolId, kind: u8) -> bool {
+    let data = matches!(kind, elf::STT_OBJECT | elf::STT_COMMON);
+    (data && link.config.symbols.dynamic_list_data)
+        || link.dynamic_list.as_ref().is_some_and(|list| list.contains(link.symbols.names[id.index()]))
+}
+
 /// Whether a definition of this output is visible to other modules, and whether they may take its
 /// place.
 fn export_bits<T: Target>(
@@ -121,7 +140,7 @@ fn export_bits<T: Target>(
     flags: u32,
     visibility: u8,
     hidden: bool,
-    unique: bool,
+    Exemption { unique, listed }: Exemption,
 ) -> u32 {
     let version = link.symbols.versions[id.index()];
     if !link.is_dynamic()
@@ -132,7 +151,6 @@ fn export_bits<T: Target>(
     {
         return 0;
     }
-    let listed = link.dynamic_list.as_ref().is_some_and(|list| list.contains(link.symbols.names[id.index()]));
     let symbols = &link.config.symbols;
     let exported = match link.config.mode {
         OutputMode::Shared => true,

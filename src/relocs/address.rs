@@ -102,7 +102,7 @@ pub fn target<T: Target>(
     {
         let section = object.section_id(section);
         if link.sections.is(section, state::ABSORBED) {
-            return in_absorbed(link, section, symbol.st_value.get().wrapping_add_signed(addend));
+            return link.absorbed_address(section, symbol.st_value.get().wrapping_add_signed(addend));
         }
     }
     if index == 0 {
@@ -111,16 +111,11 @@ pub fn target<T: Target>(
     value(link, id).wrapping_add_signed(addend)
 }
 
-/// Address of what was at `offset` of a section that was taken apart.
-pub fn in_absorbed<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> u64 {
-    link.section_address(section).wrapping_add(offset)
-}
-
 /// Address of a place of an input section in the output.
 #[inline]
 pub fn place<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> u64 {
     if link.sections.is(section, state::ABSORBED) {
-        return in_absorbed(link, section, offset);
+        return link.absorbed_address(section, offset);
     }
     link.section_address(section).wrapping_add(offset)
 }

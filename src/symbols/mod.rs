@@ -3,7 +3,9 @@
 pub mod intern;
 pub mod name_list;
 pub mod table;
+pub mod versions;
 
 pub use intern::Interner;
 pub use name_list::NameList;
 pub use table::{Definition, SymbolTable, flag};
+pub use versions::Versions;

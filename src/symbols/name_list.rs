@@ -1,21 +1,22 @@
 //! A list of symbol names and patterns (`--dynamic-list`, `--retain-symbols-file`, …).
 
-use hashbrown::HashSet;
+use crate::script::version::{SymbolPattern, SymbolSet};
 
-/// Names, exact or by pattern.
-#[derive(Clone, Debug, Default)]
+/// Names, exact or by pattern, in C or as C++ writes them.
+#[derive(Debug, Default)]
 pub struct NameList {
-    exact: HashSet<Vec<u8>, foldhash::fast::FixedState>,
+    set: SymbolSet,
 }
 
 impl NameList {
-    /// Adds a name.
-    pub fn add(&mut self, name: &[u8]) {
-        self.exact.insert(name.to_vec());
+    /// Compiles patterns.
+    pub fn new<'p>(patterns: impl IntoIterator<Item = &'p SymbolPattern>) -> Self {
+        NameList { set: SymbolSet::new(patterns) }
     }
 
-    /// Whether the list names this symbol.
+    /// Whether the list names this symbol. A version (`name@VERSION`) is not looked at.
     pub fn contains(&self, name: &[u8]) -> bool {
-        self.exact.contains(name)
+        let end = memchr::memchr(b'@', name).filter(|&at| at != 0).unwrap_or(name.len());
+        self.set.contains(&name[..end])
     }
 }

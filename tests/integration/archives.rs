@@ -139,7 +139,7 @@ fn long_member_names_and_same_names_twice() {
     let archive = "liblong.a";
     work.gcc(&["-o", "program", &main, archive]).quiet();
     work.run("program");
-    let outcome = work.gcc(&["-o", "program", &main, archive, "-Wl,-t"]).ok();
+    let outcome = work.gcc(&["-o", "program", &main, archive, "-Wl,-t,-t"]).ok();
     assert!(outcome.output().contains(&format!("{long}.o")), "{outcome}");
 }
 

@@ -160,9 +160,10 @@ fn an_unnamed_section_symbol_signs_by_its_section_name() {
     work.elf("program");
 }
 
-/// The shapes of malformed groups. Names, group data, whether a second group follows, and whether
-/// the link must fail.
-fn malformed() -> Vec<(&'static str, Vec<u8>, Option<Vec<u8>>, bool)> {
+/// A malformed group: what is odd, its data, that of a second group, and whether the link must fail.
+type Malformed = (&'static str, Vec<u8>, Option<Vec<u8>>, bool);
+
+fn malformed() -> Vec<Malformed> {
     vec![
         ("flag word only", words(&[1]), None, false),
         ("zero size", words(&[]), None, true),

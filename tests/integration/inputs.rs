@@ -27,7 +27,7 @@ fn input_commands_take_files_and_libraries() {
     let g = work.c("g", "int g(void) { return 2; }", &[]);
     work.ar("libg.a", "", &[&g]);
     work.write("both.ld", format!("INPUT({f} , -lg)\n"));
-    work.write("extern.ld", "EXTERN(g) // a comment\n");
+    work.write("extern.ld", "EXTERN(g) /* a comment */\n");
     let main = work.c("main", "int f(void); int g(void); int main(void) { return f() + g() - 3; }", &[]);
     work.gcc(&["-o", "program", &main, "both.ld", "-L."]).quiet();
     work.run("program");

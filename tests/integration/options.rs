@@ -1,7 +1,7 @@
 //! The command line: spelling, identity, information that build systems read, maps and traces.
 
-use crate::support::Work;
 use crate::support::elf::*;
+use crate::support::{Work, tools};
 
 fn start(work: &Work) -> String {
     work.s("a", ".text\n.globl _start\n_start: ret\n.globl other\nother: ret\n")
@@ -57,7 +57,7 @@ fn unknown_options_are_errors_and_unknown_z_words_warnings() {
 
 #[test]
 fn a_misspelt_option_gets_a_suggestion() {
-    if std::env::var_os("SFRAME_TEST_LD").is_some() {
+    if tools::another_linker() {
         return;
     }
     let work = Work::new();
@@ -115,7 +115,7 @@ fn version_and_help_are_as_build_systems_read_them() {
     {
         assert!(help.contains(word), "{word}");
     }
-    if std::env::var_os("SFRAME_TEST_LD").is_none() {
+    if !tools::another_linker() {
         let expected = format!("sframe-ld {} (compatible with GNU ld)", env!("CARGO_PKG_VERSION"));
         assert_eq!(first, expected);
         assert!(work.ld(&["-v"]).ok().stdout.starts_with(&expected));
@@ -127,7 +127,7 @@ fn version_and_help_are_as_build_systems_read_them() {
 
 #[test]
 fn identity_makes_the_version_line_that_others_look_for() {
-    if std::env::var_os("SFRAME_TEST_LD").is_some() {
+    if tools::another_linker() {
         return;
     }
     let first = |work: &Work, args: &[&str]| {
@@ -150,7 +150,7 @@ fn identity_makes_the_version_line_that_others_look_for() {
 
 #[test]
 fn options_come_from_the_environment_first() {
-    if std::env::var_os("SFRAME_TEST_LD").is_some() {
+    if tools::another_linker() {
         return;
     }
     let mut work = Work::new();
@@ -219,7 +219,7 @@ fn dependency_files_name_every_input() {
 
 #[test]
 fn statistics_are_text_or_json() {
-    if std::env::var_os("SFRAME_TEST_LD").is_some() {
+    if tools::another_linker() {
         return;
     }
     let work = Work::new();

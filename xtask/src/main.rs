@@ -1,8 +1,14 @@
 //! Project chores: one subcommand per module.
 
 use clap::{Parser, Subcommand};
+use std::path::{Path, PathBuf};
 
 mod bench;
+mod demo;
+mod install;
+mod peers;
+mod prove;
+mod test;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Project chores of sframe-ld")]
@@ -13,6 +19,16 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Link and run a C++ program with per-text frames, and show what the linker did
+    Demo,
+    /// Run all tests, fetching the tools that they need
+    Test(test::Arguments),
+    /// Fetch assemblers, readelf and other linkers into a folder of their own
+    Peers(peers::Arguments),
+    /// Build and lay out bin/ and libexec/ below a prefix
+    Install(install::Arguments),
+    /// Link something large and check it: self, ripgrep, llvm, sqlite
+    Prove(prove::Arguments),
     /// Time sframe-ld against every linker found on the machine
     Bench(bench::Arguments),
     /// Run one command and print what its process tree cost (used by `bench`)
@@ -22,7 +38,22 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match CommandLine::parse().command {
+        Command::Demo => demo::run(),
+        Command::Test(arguments) => test::run(arguments),
+        Command::Peers(arguments) => peers::run(arguments),
+        Command::Install(arguments) => install::run(arguments),
+        Command::Prove(arguments) => prove::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Measure(arguments) => bench::measure::run(arguments),
     }
+}
+
+/// The workspace's folder.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
+}
+
+/// Cargo's target folder.
+pub fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }

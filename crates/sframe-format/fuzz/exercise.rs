@@ -47,13 +47,14 @@ pub fn look_up(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
     let section = Section::new(bytes, address);
     let index = SectionIndex::new(bytes, address);
+    let paged = index.clone().with_pages();
     let mut unwinder = Unwinder::new();
     unwinder.add_module(sframe_format::Module::new(ModuleId(1), 0..u64::MAX, 0, bytes, address));
     let mut cache = RuleCache::<16>::new();
     for blob in section.blobs() {
         for fde in blob.fdes().take(64) {
             for pc in [fde.address, fde.address.wrapping_add(fde.size.into()), fde.address.wrapping_sub(1)] {
-                let _ = (blob.lookup(pc), section.lookup(pc), index.lookup(pc));
+                let _ = (blob.lookup(pc), section.lookup(pc), index.lookup(pc), paged.lookup(pc));
                 let mut registers = Registers::new(0x1000, 0x1010, Some(7)).with_others(&[Some(3); 20]);
                 let mut read = |at: u64| if at < 0x2000 { Ok(at ^ 0x55) } else { Err(()) };
                 let at = FrameAddress::InstructionPointer(pc);

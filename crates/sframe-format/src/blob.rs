@@ -77,7 +77,23 @@ impl<'data> Section<'data> {
     pub fn blob_at(&self, offset: usize) -> Result<Blob<'data>, Error> {
         let rest = self.data.get(offset..).unwrap_or_default();
         let header = Header::parse(rest).map_err(|error| error.rebased(offset))?;
-        Ok(Blob::from_parts(header, rest, offset, self.address.wrapping_add(offset as u64), self.strict))
+        Ok(self.blob_with(header, offset))
+    }
+
+    /// The blob at byte `offset`, whose header was parsed before.
+    #[inline]
+    pub(crate) fn blob_with(&self, header: Header, offset: usize) -> Blob<'data> {
+        let rest = self.data.get(offset..).unwrap_or_default();
+        let part = |range| rest.get(range).unwrap_or_default();
+        Blob {
+            data: part(0..header.blob_size()),
+            fdes: part(header.fde_array()),
+            fres: part(header.fre_area()),
+            header,
+            offset,
+            address: self.address.wrapping_add(offset as u64),
+            strict: self.strict,
+        }
     }
 }
 
@@ -155,19 +171,6 @@ impl<'data> Blob<'data> {
         Section::new(data, address).blob_at(0)
     }
 
-    fn from_parts(header: Header, rest: &'data [u8], offset: usize, address: u64, strict: bool) -> Self {
-        let part = |range| rest.get(range).unwrap_or_default();
-        Self {
-            data: part(0..header.blob_size()),
-            fdes: part(header.fde_array()),
-            fres: part(header.fre_area()),
-            header,
-            offset,
-            address,
-            strict,
-        }
-    }
-
     /// The header.
     pub fn header(&self) -> &Header {
         &self.header
@@ -236,13 +239,19 @@ impl<'data> Blob<'data> {
     /// header says so, else from the header. Addresses wrap.
     #[inline]
     pub(crate) fn decode_start(&self, raw: i64, index: u32) -> u64 {
-        let base = if self.header.is_field_relative() {
-            let field = self.header.fde_array().start + index as usize * self.header.version.fde_size();
-            self.address.wrapping_add(field as u64)
+        let (origin, stride) = self.start_origin();
+        origin.wrapping_add(u64::from(index) * stride).wrapping_add_signed(raw)
+    }
+
+    /// What function starts count from: an address for FDE 0, and by how much it grows with each FDE.
+    #[inline]
+    pub(crate) fn start_origin(&self) -> (u64, u64) {
+        if self.header.is_field_relative() {
+            let table = self.header.fde_array().start as u64;
+            (self.address.wrapping_add(table), self.header.version.fde_size() as u64)
         } else {
-            self.address
-        };
-        base.wrapping_add_signed(raw)
+            (self.address, 0)
+        }
     }
 
     /// Whether the function addresses ascend (equal neighbours are allowed), whatever the SORTED flag says.

@@ -205,8 +205,11 @@ impl Fre<'_> {
 /// Iterator over the FREs of a function. After an error it ends, since nothing tells where the next FRE starts.
 #[derive(Clone, Debug)]
 pub struct Fres<'data> {
-    blob: Blob<'data>,
-    attributes: Attributes,
+    area: &'data [u8],
+    area_offset: usize,
+    endian: Endian,
+    strict: bool,
+    start_width: u8,
     left: u32,
     position: usize,
     previous: Option<u32>,
@@ -221,28 +224,27 @@ impl<'data> Fres<'data> {
 
     #[inline]
     fn read(&mut self) -> Result<Fre<'data>, Error> {
-        let area = self.blob.fre_bytes();
-        let offset = self.blob.fre_area_offset() + self.position;
-        let endian = self.blob.header().endian;
-        let width = usize::from(self.attributes.start_width);
+        let area = self.area;
+        let offset = self.area_offset + self.position;
+        let width = usize::from(self.start_width);
         let start = match width {
             1 => area.get(self.position).copied().map(u32::from),
-            2 => endian.read_u16(area, self.position).map(u32::from),
-            _ => endian.read_u32(area, self.position),
+            2 => self.endian.read_u16(area, self.position).map(u32::from),
+            _ => self.endian.read_u32(area, self.position),
         };
         let info_at = self.position + width;
         let (Some(start), Some(&info)) = (start, area.get(info_at)) else {
             return Err(self.truncated(offset, info_at + 1));
         };
         let code = info >> 5 & 3;
-        if code == 3 && (self.blob.is_strict() || info & 0x1e != 0) {
+        if code == 3 && (self.strict || info & 0x1e != 0) {
             return Err(Error::new(offset + width, ErrorKind::DataWordSize { found: code }));
         }
         let end = info_at + 1 + (usize::from(info >> 1 & 0xf) << code);
         let Some(words) = area.get(info_at + 1..end) else {
             return Err(self.truncated(offset, end));
         };
-        if let (true, Some(previous)) = (self.blob.is_strict(), self.previous)
+        if let (true, Some(previous)) = (self.strict, self.previous)
             && start <= previous
         {
             return Err(Error::new(offset, ErrorKind::FreOrder { previous, found: start }));
@@ -254,7 +256,7 @@ impl<'data> Fres<'data> {
 
     #[cold]
     fn truncated(&self, offset: usize, needed: usize) -> Error {
-        let available = self.blob.fre_bytes().len() as u64;
+        let available = self.area.len() as u64;
         Error::new(offset, ErrorKind::Truncated { what: "FRE", needed: needed as u64, available })
     }
 }
@@ -276,6 +278,8 @@ impl<'data> Iterator for Fres<'data> {
 /// Iterator over the rows of a function, decoded.
 #[derive(Clone, Debug)]
 pub struct Rows<'data> {
+    blob: Blob<'data>,
+    attributes: Attributes,
     fres: Fres<'data>,
 }
 
@@ -287,7 +291,7 @@ impl Iterator for Rows<'_> {
             Ok(fre) => fre,
             Err(error) => return Some(Err(error)),
         };
-        let rules = self.fres.blob.decode_fre(&self.fres.attributes, &fre);
+        let rules = self.blob.decode_fre(&self.attributes, &fre);
         Some(rules.map(|rules| Row { start: fre.start, rules }))
     }
 }
@@ -306,8 +310,11 @@ impl<'data> Blob<'data> {
     #[inline]
     pub fn fres(&self, attributes: &Attributes) -> Fres<'data> {
         Fres {
-            blob: *self,
-            attributes: *attributes,
+            area: self.fre_bytes(),
+            area_offset: self.fre_area_offset(),
+            endian: self.header().endian,
+            strict: self.is_strict(),
+            start_width: attributes.start_width,
             left: attributes.fre_count,
             position: attributes.rows_offset as usize,
             previous: None,
@@ -316,7 +323,7 @@ impl<'data> Blob<'data> {
 
     /// The rows of a function. A function without FREs has no rows here; see [`Blob::rules_without_rows`].
     pub fn rows(&self, attributes: &Attributes) -> Rows<'data> {
-        Rows { fres: self.fres(attributes) }
+        Rows { blob: *self, attributes: *attributes, fres: self.fres(attributes) }
     }
 
     /// What a function without any FRE says: in V3 that it is outermost, or for signal frames that the saved

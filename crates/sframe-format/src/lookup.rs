@@ -1,15 +1,18 @@
 //! From a program counter to its row.
 //!
-//! Inside a sorted blob the search guesses the place from the address (functions are spread about evenly over
-//! text) and brackets it, which touches few cache lines; a blob that is not sorted is searched from end to end.
+//! A sorted blob is bisected, one that is not is searched from end to end.
 //! [`SectionIndex`](crate::SectionIndex) serves sections of many blobs: it picks the blob by address when the blobs are sorted and do
 //! not overlap, and makes a sorted list of all functions otherwise.
+
+use core::hint::select_unpredictable;
+use core::ops::Range;
 
 use crate::abi::Abi;
 use crate::blob::{Blob, Section};
 use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
 use crate::fre::{Attributes, PauthKey, PcType};
+use crate::header::Version;
 use crate::rules::Row;
 
 /// The row that covers a program counter, and its function.
@@ -45,7 +48,14 @@ impl<'data> Blob<'data> {
         if !self.header().is_sorted() {
             return self.fdes().find(|fde| covers(fde, pc)).map(|fde| fde.index);
         }
-        let mut index = self.last_not_after(pc)?;
+        self.find_fde_between(0, self.header().fde_count, pc)
+    }
+
+    /// [`Blob::find_fde`] in a sorted blob when the last function that starts at or before `pc` is known to be one of
+    /// the FDEs from `low` up to `high`.
+    #[inline]
+    pub(crate) fn find_fde_between(&self, low: u32, high: u32, pc: u64) -> Option<u32> {
+        let mut index = self.last_not_after(low, high, pc)?;
         // Several FDEs may start at one address (folded functions, functions of size 0).
         let start = self.function_address(index)?;
         loop {
@@ -59,36 +69,40 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// The last FDE that starts at or before `pc` in a sorted blob.
-    fn last_not_after(&self, pc: u64) -> Option<u32> {
-        let last = self.header().fde_count.checked_sub(1)?;
-        let at = |index| self.function_address(index).map(|address| (index, address));
-        let mut bracket = Bracket { low: at(0)?, high: at(last)? };
-        if pc < bracket.low.1 {
-            return None;
+    /// The last FDE from `low` up to `high` that starts at or before `pc` in a sorted blob.
+    #[inline]
+    fn last_not_after(&self, low: u32, high: u32, pc: u64) -> Option<u32> {
+        let range = low as usize..high as usize;
+        let fdes = self.fde_bytes();
+        match self.header().version {
+            Version::V1 => self.bisect(fdes.as_chunks::<{ Version::V1.fde_size() }>().0, range, pc),
+            Version::V2 => self.bisect(fdes.as_chunks::<{ Version::V2.fde_size() }>().0, range, pc),
+            Version::V3 => self.bisect(fdes.as_chunks::<{ Version::V3.fde_size() }>().0, range, pc),
         }
-        if pc >= bracket.high.1 {
-            return Some(last);
+    }
+
+    /// Bisection without branches on what is found: they would be mispredicted every other time, which costs more
+    /// than all the cache misses of a large table.
+    #[inline]
+    fn bisect<const SIZE: usize>(&self, entries: &[[u8; SIZE]], range: Range<usize>, pc: u64) -> Option<u32> {
+        let (origin, stride) = self.start_origin();
+        let endian = self.header().endian;
+        let not_after = |index: usize, entry: &[u8; SIZE]| {
+            let raw = match self.header().version {
+                Version::V3 => endian.read_i64(entry, 0),
+                _ => endian.read_i32(entry, 0).map(i64::from),
+            };
+            let origin = origin.wrapping_add(index as u64 * stride);
+            origin.wrapping_add_signed(raw.unwrap_or(0)) <= pc
+        };
+        let (mut low, mut count) = (range.start, range.len());
+        while count > 1 {
+            let half = count / 2;
+            let middle = low + half;
+            low = select_unpredictable(not_after(middle, entries.get(middle)?), middle, low);
+            count -= half;
         }
-        while bracket.count() > BISECT {
-            let count = bracket.count();
-            let guess = bracket.guess(pc);
-            let step = 1 << (count.ilog2() / 2);
-            // A second probe on the other side of the target, about one standard deviation away.
-            let other =
-                if bracket.narrow(at(guess)?, pc) { guess + step } else { guess.saturating_sub(step) };
-            if bracket.low.0 < other && other < bracket.high.0 {
-                bracket.narrow(at(other)?, pc);
-            }
-            // Addresses that are not spread evenly must not cost more than bisection would.
-            if bracket.count() > count / 2 {
-                bracket.narrow(at(bracket.middle())?, pc);
-            }
-        }
-        while bracket.count() > 1 {
-            bracket.narrow(at(bracket.middle())?, pc);
-        }
-        Some(bracket.low.0)
+        not_after(low, entries.get(low)?).then_some(low as u32)
     }
 
     /// The row that holds at the address `pc`, if the blob has a function there and that function a row.
@@ -141,41 +155,6 @@ impl<'data> Blob<'data> {
         let Some(fre) = found else { return Ok(None) };
         let rules = self.decode_fre(attributes, &fre)?;
         Ok(Some(Row { start: fre.start, rules }))
-    }
-}
-
-/// Brackets of at most this many entries are bisected: they lie in a few cache lines.
-const BISECT: u32 = 16;
-
-/// Two entries, as (index, address), with `low.1 <= pc < high.1`.
-struct Bracket {
-    low: (u32, u64),
-    high: (u32, u64),
-}
-
-impl Bracket {
-    fn count(&self) -> u32 {
-        self.high.0 - self.low.0
-    }
-
-    fn middle(&self) -> u32 {
-        self.low.0 + self.count() / 2
-    }
-
-    /// Where `pc` would be if addresses were spread evenly, strictly between the two entries.
-    fn guess(&self, pc: u64) -> u32 {
-        let (distance, span) = (pc - self.low.1, self.high.1 - self.low.1);
-        match distance.checked_mul(self.count().into()) {
-            Some(scaled) => self.low.0 + ((scaled / span) as u32).clamp(1, self.count() - 1),
-            None => self.middle(),
-        }
-    }
-
-    /// Takes in an entry between the two; true if it starts at or before `pc`.
-    fn narrow(&mut self, entry: (u32, u64), pc: u64) -> bool {
-        let not_after = entry.1 <= pc;
-        *(if not_after { &mut self.low } else { &mut self.high }) = entry;
-        not_after
     }
 }
 

@@ -32,6 +32,13 @@ impl<D: Deref<Target = [u8]>> Module<D> {
         Self { id, range, bias, index: SectionIndex::new(data, section_address) }
     }
 
+    /// The same module with a page table for its section ([`SectionIndex::with_pages`]).
+    #[must_use]
+    pub fn with_pages(mut self) -> Self {
+        self.index = self.index.with_pages();
+        self
+    }
+
     /// The number it is cached under.
     pub fn id(&self) -> ModuleId {
         self.id

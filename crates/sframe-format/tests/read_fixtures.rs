@@ -74,6 +74,7 @@ fn lookup_finds_the_row_of_every_byte() {
         let data = if fixture.relocatable { relocated(&fixture) } else { fixture.data.clone() };
         let section = Section::new(&data, fixture.address);
         let index = SectionIndex::new(&*data, fixture.address);
+        let paged = index.clone().with_pages();
         for blob in section.blobs() {
             for fde in blob.fdes() {
                 let attributes = blob.attributes(&fde).unwrap();
@@ -93,6 +94,7 @@ fn lookup_finds_the_row_of_every_byte() {
                         assert_eq!(blob.lookup(pc).unwrap(), found, "{} {pc:#x}", fixture.name());
                         assert_eq!(section.lookup(pc).unwrap(), found);
                         assert_eq!(index.lookup(pc).unwrap(), found);
+                        assert_eq!(paged.lookup(pc).unwrap(), found);
                     }
                 }
             }

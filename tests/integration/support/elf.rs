@@ -187,8 +187,8 @@ impl Elf {
             sections.push(Section {
                 index: index.0,
                 name: String::from_utf8_lossy(table.section_name(LE, s).unwrap_or(b"")).into_owned(),
-                kind: s.sh_type(LE).0,
-                flags: s.sh_flags(LE).0,
+                kind: s.sh_type(LE),
+                flags: s.sh_flags(LE),
                 addr: s.sh_addr(LE),
                 offset: s.sh_offset(LE),
                 size: s.sh_size(LE),
@@ -204,8 +204,8 @@ impl Elf {
             .map_err(fail)?
             .iter()
             .map(|p| Segment {
-                kind: p.p_type(LE).0,
-                flags: p.p_flags(LE).0,
+                kind: p.p_type(LE),
+                flags: p.p_flags(LE),
                 offset: p.p_offset(LE),
                 addr: p.p_vaddr(LE),
                 file_size: p.p_filesz(LE),
@@ -213,7 +213,7 @@ impl Elf {
                 align: p.p_align(LE),
             })
             .collect();
-        Ok(Elf { kind: header.e_type(LE).0, entry: header.e_entry(LE), sections, segments, bytes })
+        Ok(Elf { kind: header.e_type(LE), entry: header.e_entry(LE), sections, segments, bytes })
     }
 
     /// The one section of a name.

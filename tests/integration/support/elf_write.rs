@@ -72,7 +72,7 @@ pub fn object(sections: &[RawSection], symbols: &[RawSymbol]) -> Vec<u8> {
     let mut bytes = vec![0u8; 64];
     let mut headers = vec![0u8; 64];
     for (section, name) in all.iter().zip(names) {
-        while bytes.len() % section.align.max(1) as usize != 0 {
+        while !bytes.len().is_multiple_of(section.align.max(1) as usize) {
             bytes.push(0);
         }
         let link = match section.link {
@@ -91,7 +91,7 @@ pub fn object(sections: &[RawSection], symbols: &[RawSymbol]) -> Vec<u8> {
         headers.extend(section.entsize.to_le_bytes());
         bytes.extend(&section.data);
     }
-    while bytes.len() % 8 != 0 {
+    while !bytes.len().is_multiple_of(8) {
         bytes.push(0);
     }
     let header_offset = bytes.len() as u64;

@@ -7,6 +7,7 @@
 //! tests at another one, which is how the tests themselves are tested.
 
 pub mod eh_frame;
+#[allow(dead_code)] // A vocabulary; not every word is in use.
 pub mod elf;
 pub mod elf_write;
 pub mod sframe;

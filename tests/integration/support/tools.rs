@@ -111,11 +111,6 @@ pub fn program(name: &str) -> Found {
     on_path(name).ok_or_else(|| format!("no {name}"))
 }
 
-/// A GNU ld of the peers tree or the system, for objects that only it can make.
-pub fn gnu_ld() -> Found {
-    on_path("ld.bfd").or_else(|| on_path("ld")).ok_or_else(|| "no GNU ld".into())
-}
-
 /// What `eu-elflint` says of good files too, with the reason why it does not count.
 const ELFLINT_KNOWN: &[&str] = &[
     // elfutils does not know the types of SFrame.
@@ -174,7 +169,8 @@ fn irelative(line: &str) -> bool {
 }
 
 /// Whether the tests run with another linker than the product's own (`SFRAME_TEST_LD`), whose
-/// quirks `eu-elflint` need not judge (unless `SFRAME_TEST_LINT` says so).
+/// quirks `eu-elflint` need not judge (unless `SFRAME_TEST_LINT` says so). `SFRAME_TEST_OWN` says
+/// that the other one is sframe-ld too, built in another way.
 pub fn another_linker() -> bool {
-    std::env::var_os("SFRAME_TEST_LD").is_some()
+    std::env::var_os("SFRAME_TEST_LD").is_some() && std::env::var_os("SFRAME_TEST_OWN").is_none()
 }

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
-mod case;
+pub mod case;
 mod generated;
 mod generated_object;
 mod generated_program;
 mod linkers;
 pub mod measure;
-mod programs;
+pub mod programs;
 mod table;
 
 use case::Case;

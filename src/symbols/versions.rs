@@ -1,0 +1,37 @@
+//! The versions that the output defines (gABI extension, "Symbol Versioning").
+
+use crate::elf::consts as elf;
+use crate::script::version::{VersionMatcher, VersionScript};
+
+/// Version scripts, and the versions that they and `.symver` directives define.
+#[derive(Debug, Default)]
+pub struct Versions<'a> {
+    /// All version scripts, one after another.
+    pub script: VersionScript,
+    /// The same, compiled.
+    pub matcher: VersionMatcher,
+    /// Versions of the output. The first has index [`FIRST_VERSION`]; index 1 is the output itself.
+    pub definitions: Vec<VersionDefinition<'a>>,
+}
+
+/// A version of the output.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VersionDefinition<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Names of the versions that it follows.
+    pub parents: Vec<&'a [u8]>,
+    /// `VER_FLG_WEAK`: no symbol has it.
+    pub weak: bool,
+}
+
+/// Index of the first version that is not the output itself.
+pub const FIRST_VERSION: u16 = elf::VER_NDX_GLOBAL + 1;
+
+impl Versions<'_> {
+    /// Index of a version by its name.
+    pub fn index_of(&self, name: &[u8]) -> Option<u16> {
+        let row = self.definitions.iter().position(|definition| definition.name == name)?;
+        u16::try_from(row).ok()?.checked_add(FIRST_VERSION)
+    }
+}

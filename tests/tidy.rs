@@ -1,0 +1,215 @@
+//! The house's own rules, checked on the sources: files of a readable length, modules that say
+//! what they are for, dependencies that point downward, no paths of anybody's machine.
+
+use std::path::{Path, PathBuf};
+
+/// Longest Rust source file, in lines.
+const LONGEST: usize = 700;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All files below these folders with one of these suffixes, with their text, sorted by path.
+fn files(folders: &[&str], suffixes: &[&str]) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for folder in folders {
+        collect(&root().join(folder), suffixes, &mut found);
+    }
+    found.sort();
+    found
+        .into_iter()
+        .map(|path: PathBuf| {
+            let name = path.strip_prefix(root()).unwrap().display().to_string();
+            (name, String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned())
+        })
+        .collect()
+}
+
+fn collect(folder: &Path, suffixes: &[&str], found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            if path.file_name().is_some_and(|n| n != "target" && n != "fixtures") {
+                collect(&path, suffixes, found);
+            }
+        } else if path.extension().is_some_and(|e| suffixes.iter().any(|s| e == *s)) {
+            found.push(path);
+        }
+    }
+}
+
+fn sources() -> Vec<(String, String)> {
+    files(&["src", "crates", "xtask", "tests", "benches", "fuzz"], &["rs"])
+}
+
+/// The lines of code, comments left out.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate().map(|(n, l)| (n + 1, l));
+    lines.filter(|(_, l)| !l.trim_start().starts_with("//"))
+}
+
+#[track_caller]
+fn none(what: &str, found: Vec<String>) {
+    assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
+}
+
+#[test]
+fn files_are_of_readable_length() {
+    let long = |(name, text): (String, String)| {
+        let lines = text.lines().count();
+        (lines > LONGEST).then(|| format!("{name}: {lines} lines"))
+    };
+    none("files longer than 700 lines", sources().into_iter().filter_map(long).collect());
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    let silent = |(name, text): (String, String)| {
+        let first = text.lines().find(|l| !l.trim().is_empty() && !l.starts_with("#!"));
+        (!first.is_some_and(|l| l.starts_with("//!"))).then_some(name)
+    };
+    none("files that do not open with //!", sources().into_iter().filter_map(silent).collect());
+}
+
+#[test]
+fn nothing_is_left_undone() {
+    // Put together here, so that this file does not find itself.
+    let words = [
+        ["todo", "!("],
+        ["unimplement", "ed!("],
+        ["dbg", "!("],
+        ["FIX", "ME"],
+        ["XX", "X:"],
+        ["#[ign", "ore"],
+    ];
+    let words = words.map(|w| w.concat());
+    let mut found = Vec::new();
+    for (name, text) in sources() {
+        for (line, content) in text.lines().enumerate() {
+            if words.iter().any(|w| content.contains(w.as_str())) {
+                found.push(format!("{name}:{}: {}", line + 1, content.trim()));
+            }
+        }
+    }
+    none("unfinished work", found);
+}
+
+/// Which modules of `src` a module may not name: those above it.
+const LAYERS: [(&str, &[&str]); 5] = [
+    (
+        "src/diag",
+        &["crate::passes", "crate::input", "crate::layout", "crate::script", "crate::cli", "crate::arch"],
+    ),
+    (
+        "src/elf",
+        &["crate::passes", "crate::cli", "crate::layout", "crate::output", "crate::synth", "crate::script"],
+    ),
+    ("src/arch", &["crate::passes", "crate::cli", "crate::script", "crate::output"]),
+    ("src/script", &["crate::passes", "crate::output", "crate::arch"]),
+    ("src/input", &["crate::passes", "crate::output", "crate::synth"]),
+];
+
+#[test]
+fn modules_depend_downward() {
+    let mut found = Vec::new();
+    for (folder, above) in LAYERS {
+        for (name, text) in files(&[folder], &["rs"]) {
+            for (line, content) in code(&text) {
+                if let Some(word) = above.iter().find(|w| content.contains(**w)) {
+                    found.push(format!("{name}:{line}: names {word}"));
+                }
+            }
+        }
+    }
+    none("dependencies that point upward", found);
+}
+
+#[test]
+fn the_format_crate_knows_nothing_of_the_linker() {
+    let mut found = Vec::new();
+    for (name, text) in files(&["crates/sframe-format"], &["rs", "toml"]) {
+        for (line, content) in code(&text) {
+            if content.contains("sframe_ld") || content.contains("sframe-ld") {
+                found.push(format!("{name}:{line}: {}", content.trim()));
+            }
+        }
+    }
+    none("sframe-format names the linker", found);
+}
+
+#[test]
+fn hash_maps_are_not_iterated_where_order_matters() {
+    // A map that is walked must say why that is in order, on the same line or the one before.
+    let walks =
+        [".iter()", ".keys()", ".values()", ".into_iter()", ".drain(", ".values_mut()", ".iter_mut()"];
+    let mut found = Vec::new();
+    for (name, text) in files(&["src"], &["rs"]) {
+        let maps = hash_maps(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        for (line, content) in code(&text) {
+            let walked = maps.iter().any(|map| {
+                walks.iter().any(|walk| content.contains(&format!("{map}{walk}")))
+                    || content.contains(&format!("in &{map} "))
+                    || content.contains(&format!("in {map} "))
+            });
+            let said = |n: usize| n > 0 && lines[n - 1].contains("order");
+            if walked && !said(line) && !said(line - 1) {
+                found.push(format!("{name}:{line}: {}", content.trim()));
+            }
+        }
+    }
+    none("walks over a hash map that do not say why the order is right", found);
+}
+
+/// Names of fields and variables that are declared as a hash map or set in this text.
+fn hash_maps(text: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (_, line) in code(text) {
+        let Some(at) = line.find("HashMap<").or_else(|| line.find("HashSet<")) else { continue };
+        let before =
+            line[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == ':' || c == '&' || c == '_');
+        let Some(declared) = before.trim_end().strip_suffix(':') else { continue };
+        let name = declared.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or("");
+        if !name.is_empty() {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+#[test]
+fn nothing_names_a_machine() {
+    let words = [["/ro", "ot/"], ["/wo", "rk/"], ["/ho", "me/"], ["deb.deb", "ian.org"], ["crat", "es.io"]];
+    let words = words.map(|w| w.concat());
+    let mut found = Vec::new();
+    let mut all = files(
+        &["src", "crates", "xtask", "tests", "benches", "examples", "linker-scripts", "lit-tests", ".ci"],
+        &["rs", "toml", "md", "s", "inc", "cc", "c", "sh", "ld", "x"],
+    );
+    for name in ["README.md", "DESIGN.md", "Cargo.toml", ".ci/run"] {
+        if let Ok(text) = std::fs::read_to_string(root().join(name)) {
+            all.push((name.to_owned(), text));
+        }
+    }
+    for (name, text) in all {
+        for (line, content) in text.lines().enumerate() {
+            if let Some(word) = words.iter().find(|w| content.contains(w.as_str())) {
+                found.push(format!("{name}:{}: {word}", line + 1));
+            }
+        }
+    }
+    none("paths or hosts of a machine", found);
+}
+
+#[test]
+fn the_readme_has_exactly_two_set_up_commands() {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let set_up = text.split("## ").next().unwrap();
+    let commands: Vec<&str> = set_up.lines().filter(|l| l.starts_with("    ")).map(str::trim).collect();
+    assert_eq!(commands, ["cargo xtask demo", "cargo xtask test"]);
+    let ci = std::fs::read_to_string(root().join(".ci/run")).unwrap();
+    for command in ["cargo xtask test", "fmt", "clippy", "-D warnings", "SFRAME_TESTS_REQUIRE_ALL=1"] {
+        assert!(ci.contains(command), ".ci/run lacks {command}");
+    }
+}

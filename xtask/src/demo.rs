@@ -1,0 +1,93 @@
+//! What SFrame linking looks like when every text section has frames of its own, and what happens
+//! when it has not. Builds, links, runs and shows; fails if something is not as it should be.
+
+use crate::install;
+use anyhow::{Context, Result, ensure};
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// What the program prints.
+const EXPECTED: &str = "disc 314, ring 235\n";
+
+pub fn run() -> Result<()> {
+    let linker = install::build()?;
+    let folder = crate::target().join("demo");
+    std::fs::create_dir_all(&folder)?;
+    let prefix = install::install(&linker, &folder.join("installed"))?;
+    let demo = Demo { folder: &folder, source: &crate::workspace().join("examples/demo"), linker: &prefix };
+    demo.compile()?;
+
+    println!("\n== Per-text frames: a section for each function, in its group and linked to it");
+    let linked = demo.link("per-text", &["disc.o", "ring.o"], &["--print-sframe", "--stats"])?;
+    show(&linked);
+    ensure!(linked.status.success(), "the link should succeed");
+    demo.execute("per-text")?;
+
+    println!("\n== Monolithic frames: one section for each file, as today's assemblers emit");
+    let refused = demo.link("refused", &["disc-monolithic.o", "ring-monolithic.o"], &[])?;
+    show(&refused);
+    ensure!(!refused.status.success(), "the link should be refused");
+    let message = String::from_utf8_lossy(&refused.stderr);
+    ensure!(message.contains("discarded section"), "the message should say what is wrong");
+
+    println!("\n== The same with -z sframe-violation=warning: dead rows");
+    let options = ["-z", "sframe-violation=warning", "--print-sframe", "--stats"];
+    let warned = demo.link("warned", &["disc-monolithic.o", "ring-monolithic.o"], &options)?;
+    show(&warned);
+    ensure!(warned.status.success(), "the link should succeed");
+    demo.execute("warned")
+}
+
+struct Demo<'a> {
+    folder: &'a Path,
+    source: &'a Path,
+    linker: &'a Path,
+}
+
+impl Demo<'_> {
+    fn compile(&self) -> Result<()> {
+        let source = self.source.display();
+        self.tool("g++", &["-O1", "-c", "-o", "main.o", &format!("{source}/main.cc")])?;
+        for name in ["disc", "ring"] {
+            let input = format!("{source}/{name}.s");
+            let include = format!("-I{source}");
+            self.tool("as", &[&include, "-o", &format!("{name}.o"), &input])?;
+            let output = format!("{name}-monolithic.o");
+            self.tool("as", &[&include, "--defsym", "MONOLITHIC=1", "-o", &output, &input])?;
+        }
+        Ok(())
+    }
+
+    fn link(&self, program: &str, objects: &[&str], options: &[&str]) -> Result<Output> {
+        let _ = std::fs::remove_file(self.folder.join(program));
+        let mut command = Command::new("g++");
+        command.current_dir(self.folder).arg(format!("-B{}", self.linker.display()));
+        command.args(["-o", program, "main.o"]).args(objects);
+        command.args(options.iter().map(|o| format!("-Wl,{o}")));
+        let words = format!("g++ -Blibexec/sframe-ld -o {program} main.o {}", objects.join(" "));
+        println!("$ {words} {}", options.iter().map(|o| format!("-Wl,{o}")).collect::<Vec<_>>().join(" "));
+        command.output().context("cannot start g++")
+    }
+
+    fn execute(&self, program: &str) -> Result<()> {
+        let output = Command::new(self.folder.join(program)).output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        print!("$ ./{program}\n{text}");
+        ensure!(text == EXPECTED && output.status.success(), "the program should print {EXPECTED:?}");
+        Ok(())
+    }
+
+    fn tool(&self, program: &str, arguments: &[&str]) -> Result<()> {
+        let status = Command::new(program)
+            .current_dir(self.folder)
+            .args(arguments)
+            .status()
+            .with_context(|| format!("cannot start {program}"))?;
+        ensure!(status.success(), "{program} failed");
+        Ok(())
+    }
+}
+
+fn show(output: &Output) {
+    print!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+}

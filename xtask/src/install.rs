@@ -1,0 +1,61 @@
+//! Lays the programs out as users find them: `bin/`, and a folder in which the linker answers to
+//! every name that compilers ask for.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Names that gcc, clang and rustc look for.
+const NAMES: [&str; 5] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Folder that gets `bin/` and `libexec/`
+    #[arg(long)]
+    prefix: PathBuf,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let linker = build()?;
+    let folder = install(&linker, &arguments.prefix)?;
+    println!("installed; use it with gcc -B{}", folder.display());
+    Ok(())
+}
+
+/// Builds the linker with optimisation and returns its path.
+pub fn build() -> Result<PathBuf> {
+    let status = Command::new("cargo")
+        .current_dir(crate::workspace())
+        .args(["build", "--release", "--quiet", "--bin", "sframe-ld"])
+        .status()?;
+    if !status.success() {
+        bail!("sframe-ld does not build");
+    }
+    Ok(crate::target().join("release/sframe-ld"))
+}
+
+/// Copies the linker below the prefix. Returns the folder for `gcc -B`.
+pub fn install(linker: &Path, prefix: &Path) -> Result<PathBuf> {
+    let bin = prefix.join("bin");
+    let folder = prefix.join("libexec/sframe-ld");
+    std::fs::create_dir_all(&bin)?;
+    std::fs::create_dir_all(&folder)?;
+    replace(linker, &bin.join("sframe-ld"))?;
+    link("sframe-ld", &bin.join("ld.sframe"))?;
+    for name in NAMES {
+        link("../../bin/sframe-ld", &folder.join(name))?;
+    }
+    Ok(folder.canonicalize()?)
+}
+
+/// Copies over a program that may be running.
+fn replace(from: &Path, to: &Path) -> Result<()> {
+    let new = to.with_extension("new");
+    std::fs::copy(from, &new).with_context(|| format!("cannot copy to {}", new.display()))?;
+    Ok(std::fs::rename(new, to)?)
+}
+
+fn link(target: &str, at: &Path) -> Result<()> {
+    let _ = std::fs::remove_file(at);
+    std::os::unix::fs::symlink(target, at).with_context(|| format!("cannot link {}", at.display()))
+}

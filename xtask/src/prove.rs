@@ -1,0 +1,318 @@
+//! Large links that CI has no time for: each builds something well known with the linker, checks
+//! that it works, and records what was seen under `tests/proofs/`.
+
+use crate::bench::{case::Case, programs};
+use crate::install;
+use anyhow::{Context, Result, bail, ensure};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The release that is built.
+const RIPGREP_VERSION: &str = "14.1.1";
+/// The package whose source holds sqlite's amalgamation.
+const SQLITE_CRATE: &str = "libsqlite3-sys";
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// What to prove (all if none)
+    names: Vec<Name>,
+    /// Do not write to tests/proofs
+    #[arg(long)]
+    no_record: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Name {
+    /// sframe-ld links itself: the second generation passes the tests and equals the third
+    #[value(name = "self")]
+    Itself,
+    /// ripgrep, through cargo
+    Ripgrep,
+    /// A C++ compiler from Debian's static archives of libclang and LLVM
+    Llvm,
+    /// sqlite3's amalgamation, in every kind of output
+    Sqlite,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let all = [Name::Sqlite, Name::Ripgrep, Name::Itself, Name::Llvm];
+    let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
+    let linker = install::build()?;
+    for name in names {
+        let (file, mut proof) = match name {
+            Name::Itself => ("self", Proof::new("self", &linker)?),
+            Name::Ripgrep => ("ripgrep", Proof::new("ripgrep", &linker)?),
+            Name::Llvm => ("llvm", Proof::new("llvm", &linker)?),
+            Name::Sqlite => ("sqlite", Proof::new("sqlite", &linker)?),
+        };
+        match name {
+            Name::Itself => itself(&mut proof)?,
+            Name::Ripgrep => ripgrep(&mut proof)?,
+            Name::Llvm => llvm(&mut proof)?,
+            Name::Sqlite => sqlite(&mut proof)?,
+        }
+        if !arguments.no_record {
+            let folder = crate::workspace().join("tests/proofs");
+            std::fs::create_dir_all(&folder)?;
+            std::fs::write(folder.join(format!("{file}.md")), &proof.record)?;
+        }
+    }
+    Ok(())
+}
+
+/// A proof on its way: its folder, the linker laid out for `gcc -B`, and what was seen so far.
+struct Proof {
+    folder: PathBuf,
+    prefix: PathBuf,
+    record: String,
+}
+
+impl Proof {
+    fn new(name: &str, linker: &Path) -> Result<Self> {
+        let folder = crate::target().join("prove").join(name);
+        std::fs::create_dir_all(&folder)?;
+        let folder = folder.canonicalize()?;
+        let prefix = install::install(linker, &folder.join("installed"))?;
+        let mut proof = Proof { folder, prefix, record: String::new() };
+        let date = first_line(Command::new("date").arg("+%Y-%m-%d"))?;
+        let version = first_line(Command::new(linker).arg("--version"))?;
+        proof.note(format!("# `cargo xtask prove {name}`\n\n{date}, {version}, {}\n", compiler()?))?;
+        Ok(proof)
+    }
+
+    /// Adds a line to the record, and shows it. Paths of this machine are left out.
+    fn note(&mut self, line: impl AsRef<str>) -> Result<()> {
+        let line = line.as_ref().replace(&self.folder.display().to_string(), ".");
+        println!("{line}");
+        Ok(writeln!(self.record, "{line}")?)
+    }
+
+    fn tool(&self, program: impl AsRef<Path>, arguments: &[&str]) -> Result<String> {
+        let program = program.as_ref();
+        let mut command = Command::new(program);
+        command.current_dir(&self.folder).args(arguments);
+        output(&mut command).with_context(|| format!("{} {}", program.display(), arguments.join(" ")))
+    }
+
+    /// Demands that this linker made a program and that readelf has nothing to say against it.
+    fn check(&mut self, program: &Path) -> Result<()> {
+        let bytes = std::fs::read(program)?;
+        let named = bytes.windows(9).any(|w| w == b"sframe-ld");
+        ensure!(named, "{} was not linked by sframe-ld", program.display());
+        let dump = Command::new("readelf").arg("-aW").arg(program).output()?;
+        let complaints = String::from_utf8_lossy(&dump.stderr).into_owned();
+        ensure!(dump.status.success() && complaints.is_empty(), "readelf: {complaints}");
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.note(format!(
+            "- {name}: {} bytes, made by sframe-ld, `readelf -aW` has no complaint",
+            bytes.len()
+        ))
+    }
+}
+
+/// The flags that make rustc reach the linker in a folder.
+fn rust_flags(prefix: &Path) -> String {
+    format!("-Clink-arg=-B{}", prefix.display())
+}
+
+fn itself(proof: &mut Proof) -> Result<()> {
+    let target = proof.folder.join("target");
+    let program = target.join("release/sframe-ld");
+    let mut generations = Vec::new();
+    for generation in 2..=3 {
+        // Same paths and same flags: only the linker behind them differs.
+        forget_own_builds(&target)?;
+        let mut command = Command::new("cargo");
+        command.current_dir(crate::workspace()).args(["build", "--release", "--quiet", "--bin", "sframe-ld"]);
+        command.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", rust_flags(&proof.prefix));
+        output(&mut command).with_context(|| format!("generation {generation}"))?;
+        proof.note(format!("\nGeneration {generation}, linked by generation {}:", generation - 1))?;
+        proof.check(&program)?;
+        generations.push(std::fs::read(&program)?);
+        proof.prefix = install::install(&program, &proof.folder.join("installed"))?;
+    }
+    ensure!(generations[0] == generations[1], "generations 2 and 3 differ");
+    proof.note("\nGenerations 2 and 3 are the same, byte for byte.")?;
+    let mut command = Command::new("cargo");
+    command.current_dir(crate::workspace()).args(["test", "--test", "integration"]);
+    let linker = proof.folder.join("installed/bin/sframe-ld");
+    command.env("SFRAME_TEST_LD", linker).env("SFRAME_TEST_OWN", "1");
+    command.env(
+        "SFRAME_PEERS",
+        std::env::var_os("SFRAME_PEERS").map_or_else(crate::peers::default_folder, PathBuf::from),
+    );
+    let text = output(&mut command)?;
+    let result = text.lines().find(|l| l.starts_with("test result")).unwrap_or("").to_owned();
+    proof.note(format!("The integration tests with generation 3: {result}"))
+}
+
+/// Removes what cargo knows of this package's own builds, so that it links them again.
+fn forget_own_builds(target: &Path) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(target.join("release/.fingerprint")) else { return Ok(()) };
+    for entry in entries {
+        let path = entry?.path();
+        if path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("sframe-ld-")) {
+            std::fs::remove_dir_all(path)?;
+        }
+    }
+    Ok(())
+}
+
+fn ripgrep(proof: &mut Proof) -> Result<()> {
+    let mut command = Command::new("cargo");
+    command.args(["install", "ripgrep", "--locked", "--force", "--version", RIPGREP_VERSION, "--root"]);
+    command.arg(proof.folder.join("root")).env("CARGO_TARGET_DIR", proof.folder.join("target"));
+    command.env("RUSTFLAGS", rust_flags(&proof.prefix));
+    output(&mut command)?;
+    let program = proof.folder.join("root/bin/rg");
+    proof.check(&program)?;
+    let version = proof.tool(&program, &["--version"])?;
+    proof.note(format!("- says {:?}", version.lines().next().unwrap_or("")))?;
+    let source = crate::workspace().join("src").display().to_string();
+    let ours = proof.tool(&program, &["--no-config", "-c", "--sort", "path", r"\bfn \w+\(", &source])?;
+    let grep = proof.tool("grep", &["-rcP", r"\bfn \w+\(", &source])?;
+    let sum =
+        |text: &str| text.lines().filter_map(|l| l.rsplit(':').next()?.parse::<u64>().ok()).sum::<u64>();
+    ensure!(sum(&ours) == sum(&grep) && sum(&ours) > 0, "rg counts {}, grep {}", sum(&ours), sum(&grep));
+    proof.note("- counts the functions of `src` as grep does, in threads and with a JIT-less regex engine")
+}
+
+fn llvm(proof: &mut Proof) -> Result<()> {
+    let folder = proof.folder.join("case");
+    std::fs::create_dir_all(&folder)?;
+    let case = match Case::load(&folder) {
+        Some(case) => case,
+        None => {
+            let case = programs::prepare_llvm(&folder)?;
+            case.save(&folder)?;
+            case
+        }
+    };
+    let program = folder.join("compiler");
+    let mut command = Command::new(proof.folder.join("installed/bin/sframe-ld"));
+    command.current_dir(&folder).args(&case.link).arg("-o").arg(&program);
+    output(&mut command)?;
+    proof.check(&program)?;
+    case.check(&folder, &program).map_err(anyhow::Error::msg)?;
+    let archives = case.link.iter().filter(|a| a.ends_with(".a")).count();
+    proof.note(format!(
+        "- {archives} archives named; the linked compiler compiles C++ to s390x assembly as expected"
+    ))
+}
+
+/// Makes tables, indices and a trigger, and asks questions whose answers are known.
+const SQLITE_MAIN: &str = r#"
+#include <stdio.h>
+#include "sqlite3.h"
+static int row(void *unused, int n, char **values, char **names) {
+    (void)unused; (void)names;
+    for (int i = 0; i < n; i++) printf("%s%s", i ? "|" : "", values[i] ? values[i] : "null");
+    puts("");
+    return 0;
+}
+int main(void) {
+    sqlite3 *db;
+    char *message = 0;
+    const char *script =
+        "create table t(id integer primary key, name text unique, x real);"
+        "create table log(what text);"
+        "create trigger tr after insert on t begin insert into log values (new.name); end;"
+        "with recursive n(i) as (values(1) union all select i + 1 from n where i < 1000)"
+        " insert into t select i, printf('name%04d', i), i * 0.5 from n;"
+        "create index ix on t(x);"
+        "select count(*), sum(x), max(name), round(avg(sqrt(x * x)), 2) from t;"
+        "select count(*) from log;"
+        "select group_concat(name, ',') from (select name from t where x between 10 and 11 order by x desc);"
+        "select json_extract('{\"a\":[1,2,{\"b\":3}]}', '$.a[2].b');"
+        "pragma integrity_check;";
+    if (sqlite3_open(":memory:", &db) || sqlite3_exec(db, script, row, 0, &message)) {
+        printf("error: %s\n", message ? message : "open");
+        return 1;
+    }
+    return sqlite3_close(db);
+}
+"#;
+const SQLITE_EXPECTED: &str = "1000|250250.0|name1000|250.25\n1000\nname0022,name0021,name0020\n3\nok\n";
+
+fn sqlite(proof: &mut Proof) -> Result<()> {
+    let source = sqlite_source(proof)?;
+    std::fs::write(proof.folder.join("main.c"), SQLITE_MAIN)?;
+    let include = format!("-I{}", source.display());
+    let amalgamation = source.join("sqlite3.c").display().to_string();
+    let features = ["-DSQLITE_ENABLE_FTS5", "-DSQLITE_ENABLE_RTREE", "-DSQLITE_ENABLE_MATH_FUNCTIONS"];
+    let prefix = format!("-B{}", proof.prefix.display());
+    for (name, compile, link) in [
+        ("pie", "-fPIE", &["-pie"][..]),
+        ("no-pie", "-fno-PIE", &["-no-pie"]),
+        ("static", "-fno-PIE", &["-static"]),
+        ("static-pie", "-fPIE", &["-static-pie"]),
+        ("gc", "-fPIE", &["-pie", "-Wl,--gc-sections", "-Wl,-z,pack-relative-relocs"]),
+    ] {
+        let mut words =
+            vec!["-O1", "-g", "-ffunction-sections", "-fdata-sections", compile, &prefix, &include];
+        words.extend(features);
+        words.extend(["-o", name, "main.c", &amalgamation]);
+        words.extend(link);
+        words.extend(["-lm", "-lpthread"]);
+        proof.tool("gcc", &words)?;
+        run_sqlite(proof, name)?;
+    }
+    let mut words =
+        vec!["-O1", "-g", "-fPIC", "-shared", &prefix, &include, "-o", "libsqlite3.so", &amalgamation, "-lm"];
+    words.extend(features);
+    proof.tool("gcc", &words)?;
+    let library = proof.folder.join("libsqlite3.so");
+    proof.check(&library)?;
+    let run_path = format!("-Wl,-rpath,{}", proof.folder.display());
+    proof
+        .tool("gcc", &["-O1", &prefix, &include, "-o", "shared", "main.c", "-L.", "-lsqlite3", &run_path])?;
+    run_sqlite(proof, "shared")
+}
+
+fn run_sqlite(proof: &mut Proof, name: &str) -> Result<()> {
+    let program = proof.folder.join(name);
+    proof.check(&program)?;
+    let text = proof.tool(&program, &[])?;
+    ensure!(text == SQLITE_EXPECTED, "{name} says {text:?}");
+    proof.note(format!("- {name}: answers are right"))
+}
+
+/// The folder of the amalgamation, from the crate that bundles it, fetched by cargo.
+fn sqlite_source(proof: &Proof) -> Result<PathBuf> {
+    let folder = proof.folder.join("crate");
+    std::fs::create_dir_all(folder.join("src"))?;
+    std::fs::write(folder.join("src/lib.rs"), "")?;
+    let manifest = format!(
+        "[package]\nname = \"fetch\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\n{SQLITE_CRATE} = \"*\"\n[workspace]\n"
+    );
+    std::fs::write(folder.join("Cargo.toml"), manifest)?;
+    let mut command = Command::new("cargo");
+    command.current_dir(&folder).args(["metadata", "--format-version", "1"]);
+    let metadata: serde_json::Value = serde_json::from_str(&output(&mut command)?)?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let package = packages.iter().find(|p| p["name"] == SQLITE_CRATE).context("no such package")?;
+    let manifest = package["manifest_path"].as_str().context("no path")?;
+    let source = Path::new(manifest).with_file_name("sqlite3");
+    ensure!(source.join("sqlite3.c").exists(), "{SQLITE_CRATE} holds no amalgamation");
+    Ok(source)
+}
+
+/// Runs a command and returns its standard output; what it said is in the error if it fails.
+fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().context("cannot start")?;
+    if !output.status.success() {
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        bail!("failed with {}:\n{out}{err}", output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn first_line(command: &mut Command) -> Result<String> {
+    Ok(output(command)?.lines().next().unwrap_or("").to_owned())
+}
+
+fn compiler() -> Result<String> {
+    let gcc = first_line(Command::new("gcc").arg("--version"))?;
+    Ok(format!("{gcc}, {}", first_line(Command::new("rustc").arg("--version"))?))
+}

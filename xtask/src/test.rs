@@ -1,0 +1,42 @@
+//! All tests, with the tools that they need; what was skipped is said at the end.
+
+use crate::peers;
+use anyhow::{Result, bail};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::Command;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Arguments for `cargo test` (`-- FILTER` to run some)
+    #[arg(last = true)]
+    rest: Vec<String>,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let folder = std::env::var_os("SFRAME_PEERS").map_or_else(peers::default_folder, PathBuf::from);
+    let missing = peers::prepare(&folder, true)?;
+    let skips = crate::target().join("tmp/skips.txt");
+    let _ = std::fs::remove_file(&skips);
+    let mut command = Command::new("cargo");
+    command.current_dir(crate::workspace()).env("SFRAME_PEERS", folder.canonicalize()?);
+    command.args(["test", "--workspace"]);
+    if !arguments.rest.is_empty() {
+        command.arg("--").args(&arguments.rest);
+    }
+    let status = command.status()?;
+    for line in &missing {
+        println!("not to be had: {line}");
+    }
+    let text = std::fs::read_to_string(&skips).unwrap_or_default();
+    let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
+    text.lines().for_each(|line| *counted.entry(line).or_default() += 1);
+    for (line, count) in &counted {
+        println!("{line} ({count})");
+    }
+    println!("{} skips", text.lines().count());
+    if !status.success() {
+        bail!("tests failed");
+    }
+    Ok(())
+}
