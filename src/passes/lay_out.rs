@@ -19,6 +19,7 @@ use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::{file_offsets, finish, link_order, sort};
 use crate::link::{Link, is_alloc};
+use crate::passes::create_relocatable;
 use crate::script::builtin::Switches;
 use crate::script::glob::Glob;
 use crate::synth::{self, Kind};
@@ -38,6 +39,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     link.layout.plan = plan;
     link.sections.rule = rules;
     link.layout.entry = finish::entry(link);
+    create_relocatable::run(link);
     assign_file_offsets(link);
     report_segments(link);
 }
