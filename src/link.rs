@@ -21,6 +21,7 @@ use crate::relocs::Relocations;
 use crate::sframe;
 use crate::symbols::{Definition, NameList, SymbolTable, Versions, flag};
 use crate::synth::section_names::SectionNames;
+use crate::synth::dynamic_tables::DynamicTables;
 use crate::synth::symtab::SymtabPlan;
 use crate::synth::{self, Kind, SyntheticSection, Synthetics, section_id};
 use hashbrown::HashMap;
@@ -251,6 +252,8 @@ pub struct Link<'a, T: Target> {
     pub linker_symbols: Vec<LinkerSymbol>,
     /// Sections that the linker makes, and what they are made of.
     pub synthetics: Synthetics<'a>,
+    /// Tables for the dynamic linker. Filled by [`crate::synth::dynamic_tables::size`].
+    pub dynamic: DynamicTables<'a>,
     /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
     pub relocations: Relocations,
     /// Output sections, segments, addresses.
@@ -291,6 +294,7 @@ impl<'a, T: Target> Link<'a, T> {
             merges: Merges::default(),
             linker_symbols: Vec::new(),
             synthetics: Synthetics::default(),
+            dynamic: DynamicTables::default(),
             relocations: Relocations::default(),
             layout: Layout::default(),
             target: T::default(),
@@ -318,7 +322,8 @@ impl<'a, T: Target> Link<'a, T> {
     pub fn relocatable_link_and_info(&self, id: ChunkId) -> Option<(u32, u32)> {
         let item = *self.layout.chunks.get(id.index())?.items.first()?;
         let row = item.0.checked_sub(self.sections.first_internal)?;
-        let symtab = || self.chunk_of(Kind::SymTab).map_or(0, |id| self.layout.chunks[id.index()].header_index);
+        let symtab =
+            || self.chunk_of(Kind::SymTab).map_or(0, |id| self.layout.chunks[id.index()].header_index);
         match self.synthetics.section(row).kind {
             Kind::OutputRelocations(row) => {
                 let target = self.synthetics.output_relocations[row as usize].target;
@@ -334,7 +339,7 @@ impl<'a, T: Target> Link<'a, T> {
 
     /// Number of version definitions, and of libraries with needed versions.
     pub fn dynamic_counts(&self) -> (u32, u32) {
-        (0, 0)
+        (self.dynamic.defined.len() as u32, self.dynamic.needed.len() as u32)
     }
 
     /// Whether the output uses what only `ELFOSABI_GNU` has: indirect functions, unique symbols,

@@ -173,7 +173,8 @@ mod tests {
         let canonical = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_GOT;
         let canonical = row(&mut numbers, flag::IMPORTED | canonical);
         assert_eq!((canonical.plt, canonical.plt_got, canonical.got), (1, NONE, 1));
-        let tls = row(&mut numbers, flag::TLS | flag::NEEDS_TLS_GD | flag::NEEDS_GOT_TP | flag::NEEDS_TLS_DESC);
+        let tls =
+            row(&mut numbers, flag::TLS | flag::NEEDS_TLS_GD | flag::NEEDS_GOT_TP | flag::NEEDS_TLS_DESC);
         assert_eq!((tls.got_tp, tls.tls_gd, tls.tls_desc, numbers.got), (2, 3, 5, 7));
     }
 

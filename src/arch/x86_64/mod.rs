@@ -4,7 +4,7 @@ mod plt;
 mod relax;
 mod relocs;
 
-use super::relocation::{Mode, RelocInfo, Relaxed, Site};
+use super::relocation::{Mode, Relaxed, RelocInfo, Site};
 use super::target::{DynamicRelocations, PltEntry, PltShape, Target};
 use crate::cli::Machine;
 use crate::elf::consts as elf;
