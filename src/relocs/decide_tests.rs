@@ -11,7 +11,7 @@ const STATIC: Mode = Mode {
     low_addresses: true,
     copy: true,
     text_relocations: false,
-    call_nop: crate::cli::config::CallNop { byte: 0x67, after: false },
+    call_nop: crate::cli::CallNop { byte: 0x67, after: false },
 };
 const PIE: Mode = Mode { position_independent: true, low_addresses: false, ..STATIC };
 const SHARED: Mode = Mode { shared: true, ..PIE };

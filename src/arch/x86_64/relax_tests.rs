@@ -4,7 +4,7 @@ use super::*;
 use crate::arch::Target;
 use crate::arch::relocation::NextRelocation;
 use crate::arch::x86_64::X86_64;
-use crate::cli::config::CallNop;
+use crate::cli::CallNop;
 
 const GOTPCREL: u32 = 9;
 const GOTPCRELX: u32 = 41;
