@@ -420,8 +420,9 @@ impl<'p> Machine<'p> {
                 Body::Rule(rule) => {
                     let list = &mut self.lists[*rule as usize];
                     if !list.items.is_empty() {
-                        list.start = self.dot.wrapping_sub(start);
+                        let offset = self.dot.wrapping_sub(start);
                         self.dot = size::lay_out(list, self.dot, subalign, &mut self.offsets)?;
+                        list.start = offset;
                     }
                 }
                 Body::Assignment(assignment) => self.assign(assignment),
