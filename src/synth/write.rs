@@ -1,6 +1,6 @@
 //! The bytes of synthetic sections, by kind.
 
-use super::{Kind, copy, eh_frame, eh_frame_hdr, got, merged, plt, reldyn, relr};
+use super::{Kind, copy, dynamic_tables, eh_frame, eh_frame_hdr, got, merged, plt, reldyn, relr};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::link::Link;
@@ -33,6 +33,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
         Kind::SymTab | Kind::SymTabShndx | Kind::StrTab => {}
         // Take room in memory only.
         Kind::CopyData | Kind::CopyRelro | Kind::Common => {}
+        kind if dynamic_tables::write(link, kind, out) => {}
         _ => copy_bytes(section.bytes, out),
     }
 }
