@@ -6,7 +6,6 @@ pub mod build_synthetics;
 pub mod collect_garbage;
 pub mod compress_debug;
 pub mod compute_values;
-pub mod create_synthetics;
 pub mod create_relocatable;
 pub mod create_synthetics;
 pub mod define_linker_symbols;
