@@ -21,8 +21,9 @@ use crate::relocs::Relocations;
 use crate::sframe;
 use crate::symbols::{Definition, NameList, SymbolTable, Versions, flag};
 use crate::synth::section_names::SectionNames;
+use crate::synth::dynamic_tables::DynamicTables;
 use crate::synth::symtab::SymtabPlan;
-use crate::synth::{Kind, SyntheticSection, Synthetics, section_id};
+use crate::synth::{self, Kind, SyntheticSection, Synthetics, section_id};
 use hashbrown::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -251,6 +252,8 @@ pub struct Link<'a, T: Target> {
     pub linker_symbols: Vec<LinkerSymbol>,
     /// Sections that the linker makes, and what they are made of.
     pub synthetics: Synthetics<'a>,
+    /// Tables for the dynamic linker. Filled by [`crate::synth::dynamic_tables::size`].
+    pub dynamic: DynamicTables<'a>,
     /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
     pub relocations: Relocations,
     /// Output sections, segments, addresses.
@@ -291,6 +294,7 @@ impl<'a, T: Target> Link<'a, T> {
             merges: Merges::default(),
             linker_symbols: Vec::new(),
             synthetics: Synthetics::default(),
+            dynamic: DynamicTables::default(),
             relocations: Relocations::default(),
             layout: Layout::default(),
             target: T::default(),
@@ -315,13 +319,27 @@ impl<'a, T: Target> Link<'a, T> {
 
     /// `sh_link` and `sh_info` of a section of relocatable output that has them (relocations,
     /// groups).
-    pub fn relocatable_link_and_info(&self, _: ChunkId) -> Option<(u32, u32)> {
-        None
+    pub fn relocatable_link_and_info(&self, id: ChunkId) -> Option<(u32, u32)> {
+        let item = *self.layout.chunks.get(id.index())?.items.first()?;
+        let row = item.0.checked_sub(self.sections.first_internal)?;
+        let symtab =
+            || self.chunk_of(Kind::SymTab).map_or(0, |id| self.layout.chunks[id.index()].header_index);
+        match self.synthetics.section(row).kind {
+            Kind::OutputRelocations(row) => {
+                let target = self.synthetics.output_relocations[row as usize].target;
+                Some((symtab(), self.layout.chunks[target.index()].header_index))
+            }
+            Kind::OutputGroup(row) => {
+                let group = &self.synthetics.output_groups[row as usize];
+                Some((symtab(), synth::groups::signature_index(self, group)))
+            }
+            _ => None,
+        }
     }
 
     /// Number of version definitions, and of libraries with needed versions.
     pub fn dynamic_counts(&self) -> (u32, u32) {
-        (0, 0)
+        (self.dynamic.defined.len() as u32, self.dynamic.needed.len() as u32)
     }
 
     /// Whether the output uses what only `ELFOSABI_GNU` has: indirect functions, unique symbols,
@@ -505,7 +523,8 @@ impl<'a, T: Target> Link<'a, T> {
     }
 }
 
-/// What a section header of an object says. Alignments that are no power of two count as 1;
+/// What a section header of an object says. SFrame input has its own type whatever the assembler
+/// wrote (product rule 1). Alignments that are no power of two count as 1;
 /// `index_sections` has reported them.
 pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
@@ -513,9 +532,14 @@ pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
 ) -> SectionInfo<'a> {
     let header: &Shdr<E> = &object.headers[index];
     let align = header.sh_addralign.get();
+    let name = object.section_name(index);
+    let (name, sh_type) = match sframe::is_input(object, index) {
+        true => (sframe::matched_name(name), sframe::SHT_GNU_SFRAME),
+        false => (name, header.sh_type.get()),
+    };
     SectionInfo {
-        name: object.section_name(index),
-        sh_type: header.sh_type.get(),
+        name,
+        sh_type,
         flags: header.sh_flags.get(),
         size: header.sh_size.get(),
         align: if align.is_power_of_two() { align } else { 1 },

@@ -4,7 +4,7 @@ use super::object::{FileName, Malformed, section_headers, section_range};
 use crate::elf::consts as elf;
 use crate::elf::{Dyn, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
 use crate::ids::{SharedId, SymbolId};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{ByteOrder, U16};
 
@@ -83,6 +83,12 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             }
         }
         Ok(shared)
+    }
+
+    /// Whether the output names the library (`DT_NEEDED`), once uses are known.
+    #[inline]
+    pub fn is_needed(&self) -> bool {
+        !self.as_needed || self.used.load(Ordering::Relaxed)
     }
 
     fn contents(&self, header: &Shdr<E>) -> Result<&'a [u8], Malformed> {

@@ -30,7 +30,7 @@ pub fn run<T: Target>(link: &Link<'_, T>) {
         mark_and_sweep(link, &dependents);
     }
     drop_orphaned_dependents(link, &dependents);
-    settle_sframes(link);
+    sframe::discard::settle(link);
 }
 
 /// Pairs (target, dependent) of all `SHF_LINK_ORDER` sections, sorted.
@@ -75,48 +75,6 @@ fn drop_orphaned_dependents<T: Target>(link: &Link<'_, T>, dependents: &Dependen
     }
 }
 
-/// A per-text `.sframe` lives with its text; any other lives if something that its relocations
-/// point at does.
-fn settle_sframes<T: Target>(link: &Link<'_, T>) {
-    link.objects.par_iter().for_each(|object| {
-        for index in 1..object.headers.len() {
-            let id = object.section_id(index as u32);
-            if !sframe::is_input(object, index) || !link.sections.is_alive(id) {
-                continue;
-            }
-            if object.headers[index].sh_size.get() == 0 || !sframe_lives(link, object, index) {
-                link.sections.clear(id, state::ALIVE);
-                link.sections.set(id, state::COLLECTED);
-            }
-        }
-    });
-}
-
-fn sframe_lives<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
-    let header = &object.headers[index];
-    if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) != 0 && header.sh_link.get() != 0 {
-        let target = object.section_id(header.sh_link.get());
-        // Text that lost with its group, while this section is in no group, is a violation: the
-        // section stays and the reference is reported.
-        return link.sections.is_alive(target) || link.sections.is(target, state::DISCARDED_BY_GROUP);
-    }
-    let relocations = object.relocations(index);
-    if relocations.is_empty() {
-        return !link.config.gc.enabled;
-    }
-    relocations.iter().any(|relocation| {
-        let id = object.symbol_id(relocation.symbol());
-        match link.symbol_section(id) {
-            Some((target, _)) => {
-                link.sections.is_alive(target)
-                    // Nothing of a violation may be lost with the section that shows it.
-                    || (!link.config.gc.enabled && link.sections.is(target, state::DISCARDED_BY_GROUP))
-            }
-            None => true,
-        }
-    })
-}
-
 struct Marker<'m, 'a, T: Target> {
     link: &'m Link<'a, T>,
     dependents: &'m Dependents,
@@ -142,10 +100,14 @@ fn mark_and_sweep<T: Target>(link: &Link<'_, T>, dependents: &Dependents) {
 }
 
 impl<T: Target> Marker<'_, '_, T> {
-    /// Marks a section; whether it was unmarked and its edges must be followed.
+    /// Marks a section; whether it was unmarked and its edges must be followed. Those of `.sframe`
+    /// never are: it keeps nothing alive, whoever refers to it.
     fn mark(&self, id: SectionId) -> bool {
         let sections = &self.link.sections;
-        sections.is_alive(id) && sections.set(id, state::MARKED) & state::MARKED == 0
+        sections.is_alive(id)
+            && !sections.is(id, state::MARKED)
+            && !self.link.is_sframe_section(id)
+            && sections.set(id, state::MARKED) & state::MARKED == 0
     }
 
     fn roots(&self) -> Vec<SectionId> {
@@ -203,11 +165,11 @@ impl<T: Target> Marker<'_, '_, T> {
         if !self.link.sections.is_alive(id) || self.link.sections.is(id, state::NOT_CONTENT) {
             return false;
         }
-        if flags & u64::from(elf::SHF_GNU_RETAIN) != 0 {
-            return true;
-        }
         if sframe::is_input(object, index) {
             return false;
+        }
+        if flags & u64::from(elf::SHF_GNU_RETAIN) != 0 {
+            return true;
         }
         if self.link.sections.is(id, state::KEEP) || self.link.sections.is(id, state::ABSORBED) {
             return true;
@@ -243,7 +205,7 @@ impl<T: Target> Marker<'_, '_, T> {
         let Some((object, index)) = link.locate(id) else { return };
         let header = &object.headers[index as usize];
         for dependent in dependents_of(self.dependents, id) {
-            if !link.is_sframe_section(dependent) && self.mark(dependent) {
+            if self.mark(dependent) {
                 stack.push(dependent);
             }
         }
@@ -271,7 +233,7 @@ impl<T: Target> Marker<'_, '_, T> {
         let Some(entry) = self.link.groups.of_section(file, section) else { return };
         for &member in &entry.group.members {
             let id = self.link.objects[file.index()].section_id(member);
-            if !self.link.is_sframe_section(id) && self.mark(id) {
+            if self.mark(id) {
                 stack.push(id);
             }
         }

@@ -5,6 +5,7 @@
 //! write from what is kept here. All problems are reported, a few for each section, so that
 //! one broken file does not hide the next.
 
+use crate::arch::machine;
 use crate::arch::relocation::NextRelocation;
 use crate::arch::{RelocInfo, Site, Target, What};
 use crate::cli::TextRelocations;
@@ -44,6 +45,11 @@ pub fn prepare<T: Target>(link: &mut Link<'_, T>) {
         mode: crate::relocs::mode(link.config, T::IMAGE_BASE),
         has_large: has_large_sections(link),
         tls_module_slot: u32::MAX,
+        protected_plt: machine::has_protected_plt(
+            T::MACHINE,
+            &link.config.properties,
+            link.synthetics.features,
+        ),
         ..Relocations::default()
     };
     if !link.config.is_relocatable() {
@@ -306,9 +312,7 @@ impl<T: Target> Scan<'_, '_, T> {
             section: self.object.section_name_lossy(index as usize),
             offset,
         };
-        self.link
-            .sink
-            .report_recoverable(diagnostic.at(location).ordered(self.object.id.0, index, offset));
+        self.link.sink.report_recoverable(diagnostic.at(location).ordered(self.object.id.0, index, offset));
     }
 
     #[cold]

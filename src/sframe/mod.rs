@@ -3,6 +3,8 @@
 //! The format itself is the `sframe-format` crate's business.
 
 pub mod concat;
+pub mod discard;
+pub mod report;
 
 use crate::elf::consts as elf;
 use crate::input::ObjectFile;
@@ -31,9 +33,16 @@ pub fn is_sframe_name(name: &[u8]) -> bool {
     }
 }
 
+/// The name that scripts match: an `.sframe_idx` of an earlier link is an `.sframe` like any other,
+/// so that an output section of that name always means that this link made it.
+#[inline]
+pub fn matched_name(name: &[u8]) -> &[u8] {
+    if name == b".sframe_idx" { b".sframe" } else { name }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_sframe_name;
+    use super::{is_sframe_name, matched_name};
 
     #[test]
     fn names() {
@@ -43,5 +52,7 @@ mod tests {
         for name in [&b".sframed"[..], b".sframe_idx2", b".text"] {
             assert!(!is_sframe_name(name));
         }
+        assert_eq!(matched_name(b".sframe_idx"), b".sframe");
+        assert_eq!(matched_name(b".sframe.f"), b".sframe.f");
     }
 }

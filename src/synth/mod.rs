@@ -6,10 +6,16 @@
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
 pub mod copy;
+pub mod dynamic;
+pub mod dynamic_tables;
+pub mod dynstr;
+pub mod dynsym;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
+pub mod gnu_hash;
 pub mod got;
 pub mod groups;
+pub mod hash;
 pub mod merged;
 pub mod notes;
 pub mod plt;
@@ -18,6 +24,7 @@ pub mod rela_output;
 pub mod reldyn;
 pub mod relr;
 pub mod section_names;
+pub mod symbol_versions;
 pub mod symtab;
 mod write;
 

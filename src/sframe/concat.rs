@@ -1,0 +1,294 @@
+//! `--sframe=concat`: SFrame inputs one behind the other, each blob made right by its own version.
+//!
+//! No byte moves. A section is copied and its relocations are applied like any other's; then the
+//! blobs in it are mended, because what relocations compute is relative to the field, and that is
+//! not what every version and flag says (product rule 5):
+//!
+//! - V2 and V3 get the flag that says so, if they lack it (GNU as 2.40 to 2.44);
+//! - V1 has no such flag: values become relative to the blob's header;
+//! - rows of functions that are not in the output get size 0 and a start that decodes to the blob
+//!   itself, so that no address matches them;
+//! - SORTED stays only where one blob is all that the output section holds and still ascends.
+//!
+//! In blobs of unknown versions and in junk, relocated fields of dead functions are 0, and that is
+//! all that can be done. Under `-r` everything stays as it is but the sizes of dead rows.
+
+use super::is_input;
+use crate::arch::{From, Target};
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::Rela;
+use crate::ids::SectionId;
+use crate::input::ObjectFile;
+use crate::link::Link;
+use crate::relocs::{apply, emit};
+use sframe_format::{BlobMut, ErrorKind, Piece, Section, Version};
+use std::ops::Range;
+
+/// Copies an SFrame input into the output, relocated and mended. `out` is its place, zeroed or
+/// not.
+pub fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
+    let Some((object, index)) = link.locate(id) else { return };
+    let Ok(bytes) = object.section_bytes(index as usize) else { return };
+    let Some(place) = out.get_mut(..bytes.len()) else { return };
+    place.copy_from_slice(bytes);
+    let relocatable = link.config.is_relocatable();
+    if !relocatable {
+        apply::apply_section(link, id, place);
+    }
+    let mender = Mender {
+        link,
+        id,
+        object,
+        relocations: object.relocations(index as usize),
+        address: if relocatable { 0 } else { link.section_address(id) },
+    };
+    let section = Section::new(bytes, 0);
+    let mut next = 0;
+    let mut pieces = section.pieces().peekable();
+    let mut first = true;
+    while let Some(piece) = pieces.next() {
+        let range = range_of(&piece);
+        next = mender.skip_to(next, range.start);
+        let end = mender.skip_to(next, range.end);
+        let alone = first && pieces.peek().is_none();
+        first = false;
+        match piece {
+            Piece::Blob(_) if relocatable => mender.bury(&mut place[range.clone()], range.start, next..end),
+            Piece::Blob(_) => mender.mend(&mut place[range.clone()], range.start, next..end, alone),
+            Piece::Gap(_) if relocatable => mender.clear(place, next..end),
+            Piece::Gap(_) => {}
+        }
+        next = end;
+    }
+}
+
+fn range_of(piece: &Piece<'_>) -> Range<usize> {
+    match piece {
+        Piece::Blob(blob) => blob.offset()..blob.offset() + blob.data().len(),
+        Piece::Gap(gap) => gap.offset..gap.offset + gap.length,
+    }
+}
+
+struct Mender<'m, 'a, T: Target> {
+    link: &'m Link<'a, T>,
+    id: SectionId,
+    object: &'m ObjectFile<'a, T::E>,
+    /// All of the section. Assemblers write them by ascending offset; one that is out of order is
+    /// applied all the same, but belongs to no row.
+    relocations: &'a [Rela<T::E>],
+    /// Address of the section in the output.
+    address: u64,
+}
+
+impl<T: Target> Mender<'_, '_, T> {
+    /// The first relocation from `row` on whose offset is `offset` or more.
+    fn skip_to(&self, row: usize, offset: usize) -> usize {
+        let rest = self.relocations.get(row..).unwrap_or_default();
+        row + rest.iter().take_while(|relocation| relocation.r_offset.get() < offset as u64).count()
+    }
+
+    /// The FDE of each relocation that is one's, with whether its function is gone.
+    fn rows<'r>(
+        &'r self,
+        header: sframe_format::Header,
+        start: usize,
+        rows: Range<usize>,
+    ) -> impl Iterator<Item = (u32, bool, &'r Rela<T::E>)> {
+        self.relocations[rows].iter().filter_map(move |relocation| {
+            if relocation.kind() == T::DYNAMIC.none {
+                return None;
+            }
+            let offset = usize::try_from(relocation.r_offset.get()).ok()?.checked_sub(start)?;
+            let row = header.fde_at(offset)?;
+            Some((row, emit::is_dropped(self.link, self.object, relocation), relocation))
+        })
+    }
+
+    /// Mends a blob of a final link, at `start` in its section.
+    fn mend(&self, bytes: &mut [u8], start: usize, relocations: Range<usize>, alone: bool) {
+        let Ok(mut blob) = BlobMut::parse(bytes, self.address.wrapping_add(start as u64)) else { return };
+        let header = *blob.header();
+        let mut relocated = 0;
+        if !relocations.is_empty() {
+            blob.make_field_relative();
+        }
+        let converts = header.version == Version::V1;
+        for (row, dead, relocation) in self.rows(header, start, relocations.clone()) {
+            relocated += 1;
+            let result = match dead {
+                true => blob.mark_dead(row),
+                false if converts || !is_field_relative::<T>(relocation) => self.convert(&mut blob, row, relocation),
+                false => Ok(()),
+            };
+            if let Err(error) = result {
+                self.report_range(start, &error);
+            }
+        }
+        // What an earlier link left without a relocation describes nothing any more.
+        if relocated > 0 && relocated < header.fde_count {
+            self.bury_unrelocated(&mut blob, start, relocations);
+        }
+        if header.is_sorted() {
+            let ascending = blob.as_blob().is_ok_and(|blob| blob.is_ascending());
+            blob.set_sorted(ascending && alone && self.is_only_blob());
+        }
+    }
+
+    /// Turns the value that the relocation stored into one that counts as the blob's version says.
+    fn convert(
+        &self,
+        blob: &mut BlobMut<'_>,
+        row: u32,
+        relocation: &Rela<T::E>,
+    ) -> Result<(), sframe_format::Error> {
+        let Some(stored) = blob.as_blob()?.fde(row).map(|fde| fde.raw_start) else { return Ok(()) };
+        let field = self.address.wrapping_add(relocation.r_offset.get());
+        let base = if is_field_relative::<T>(relocation) { field } else { 0 };
+        blob.set_function_start(row, base.wrapping_add_signed(stored))
+    }
+
+    fn bury_unrelocated(&self, blob: &mut BlobMut<'_>, start: usize, relocations: Range<usize>) {
+        let header = *blob.header();
+        let mut has_relocation = vec![false; header.fde_count as usize];
+        for (row, ..) in self.rows(header, start, relocations) {
+            has_relocation[row as usize] = true;
+        }
+        for row in (0..header.fde_count).filter(|&row| !has_relocation[row as usize]) {
+            let _ = blob.mark_dead(row);
+        }
+    }
+
+    /// Whether the output section holds nothing but this input, which is one blob.
+    fn is_only_blob(&self) -> bool {
+        let chunk = self.link.output_chunk(self.id);
+        self.link.layout.chunks.get(chunk.index()).is_some_and(|chunk| chunk.items.len() == 1)
+    }
+
+    /// Gives dead rows size 0, and changes nothing else (`-r`).
+    fn bury(&self, bytes: &mut [u8], start: usize, relocations: Range<usize>) {
+        let Ok(header) = sframe_format::Header::parse(bytes) else { return };
+        for (row, dead, _) in self.rows(header, start, relocations) {
+            let size = header.fde_position(row).map(|at| at + usize::from(header.version.start_width()));
+            if dead
+                && let Some(at) = size
+                && let Some(size) = bytes.get_mut(at..at + 4)
+            {
+                size.fill(0);
+            }
+        }
+    }
+
+    /// Clears the fields of dead references in what is no blob (`-r`; a final link has applied 0).
+    fn clear(&self, place: &mut [u8], relocations: Range<usize>) {
+        for relocation in &self.relocations[relocations] {
+            if emit::is_dropped(self.link, self.object, relocation)
+                && let Some(info) = T::reloc_info(relocation.kind())
+                && let Ok(at) = usize::try_from(relocation.r_offset.get())
+                && let Some(field) = place.get_mut(at..at.saturating_add(info.size.into()))
+            {
+                field.fill(0);
+            }
+        }
+    }
+
+    #[cold]
+    fn report_range(&self, start: usize, error: &sframe_format::Error) {
+        let index = self.id.0 - self.object.first_section;
+        let offset = (start + error.offset) as u64;
+        self.link.sink.report_recoverable(
+            Diagnostic::error(Code::RelocationOverflow, format!("SFrame row out of reach: {}", error.kind))
+                .at(Location::Section {
+                    file: self.object.name.to_string(),
+                    section: self.object.section_name_lossy(index as usize),
+                    offset,
+                })
+                .help("SFrame V3 has no such limit; --sframe=discard leaves the section out")
+                .ordered(self.object.id.0, index, offset),
+        );
+    }
+}
+
+/// Whether a relocation computes a distance from its own field.
+fn is_field_relative<T: Target>(relocation: &Rela<T::E>) -> bool {
+    T::reloc_info(relocation.kind()).is_none_or(|info| info.from == From::Place)
+}
+
+/// What `--emit-relocs` adds to addends of SFrame relocations, so that they recompute what was
+/// written: V1 values count from the blob's header, a relocation from its field.
+#[derive(Clone, Debug, Default)]
+pub struct EmittedBias {
+    /// V1 blobs, by offset in the section.
+    blobs: Vec<Range<u64>>,
+}
+
+impl EmittedBias {
+    /// That of a section; nothing for all but SFrame inputs of final links.
+    pub fn of<T: Target>(link: &Link<'_, T>, id: SectionId) -> Self {
+        let Some((object, index)) = link.locate(id) else { return Self::default() };
+        if link.config.is_relocatable() || !is_input(object, index as usize) {
+            return Self::default();
+        }
+        let bytes = object.section_bytes(index as usize).unwrap_or_default();
+        let of_version_1 = |piece| match piece {
+            Piece::Blob(blob) if blob.header().version == Version::V1 => {
+                let start = blob.offset() as u64;
+                Some(start..start + blob.data().len() as u64)
+            }
+            _ => None,
+        };
+        EmittedBias { blobs: Section::new(bytes, 0).pieces().filter_map(of_version_1).collect() }
+    }
+
+    /// What is added to the addend of a relocation at `offset` of the section.
+    pub fn at(&self, offset: u64) -> i64 {
+        match self.blobs.iter().find(|blob| blob.contains(&offset)) {
+            Some(blob) => (offset - blob.start) as i64,
+            None => 0,
+        }
+    }
+}
+
+/// Reports what is wrong with SFrame inputs that pass all the same, and counts the references to
+/// dead functions that cannot be made dead rows (product rules 4 and 10).
+pub fn check_section<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) {
+    let Ok(bytes) = object.section_bytes(index) else { return };
+    let mut relocations = object.relocations(index).iter().peekable();
+    for piece in Section::new(bytes, 0).pieces() {
+        let range = range_of(&piece);
+        let mut dead = 0u32;
+        while let Some(relocation) = relocations.next_if(|next| next.r_offset.get() < range.end as u64) {
+            dead += u32::from(emit::is_dropped(link, object, relocation));
+        }
+        let Piece::Gap(gap) = piece else { continue };
+        let offset = gap.error.offset as u64;
+        let told = |diagnostic: Diagnostic| {
+            let location = Location::Section {
+                file: object.name.to_string(),
+                section: object.section_name_lossy(index),
+                offset,
+            };
+            link.sink.report(diagnostic.at(location).ordered(object.id.0, index as u32, offset));
+        };
+        let version = match gap.error.kind {
+            ErrorKind::Version { found } => Some(found),
+            _ => None,
+        };
+        let what = match version {
+            Some(found) => format!("SFrame data of unknown version {found}"),
+            None => format!("corrupt SFrame data: {}", gap.error.kind),
+        };
+        if version.is_none() {
+            told(
+                Diagnostic::warning(Code::SFrameCorrupt, what.clone())
+                    .note(format!("{} bytes from offset {:#x} on are taken as they are", gap.length, gap.offset)),
+            );
+        }
+        if dead > 0 {
+            let rows = if dead == 1 { "1 function" } else { &format!("{dead} functions") };
+            told(
+                Diagnostic::warning(Code::SFrameDeadRows, format!("{what} describes {rows} that the output lacks"))
+                    .note("their start fields are set to 0; a reader that knows the version may not expect that"),
+            );
+        }
+    }
+}

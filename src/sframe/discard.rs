@@ -1,0 +1,140 @@
+//! Which SFrame inputs are in the output, and why the others are not.
+//!
+//! Product rule 2: `.sframe` keeps nothing alive and is kept by what it describes. A section that
+//! is linked to its text (`SHF_LINK_ORDER`) lives and dies with it; a member of a group dies with
+//! the group. Any other lives as long as a section that its relocations point at does; one without
+//! relocations describes nobody knows what, and is kept unless `--gc-sections` collects.
+//!
+//! Rule 3: text that lost with its group while its own `.sframe` stands outside is a violation, so
+//! that section is kept for its reference to be reported.
+
+use super::is_input;
+use crate::arch::Target;
+use crate::cli::SFrameMode;
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::input::ObjectFile;
+use crate::link::{Link, state};
+use rayon::prelude::*;
+
+/// What became of an SFrame input.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum Fate {
+    /// It is in the output.
+    Kept,
+    /// It has no bytes.
+    Empty,
+    /// `--sframe=discard`.
+    NotWanted,
+    /// Its group lost to another of the same signature.
+    LostGroup,
+    /// A script discards it.
+    Script,
+    /// Nothing that it describes is in the output.
+    DeadText,
+}
+
+impl Fate {
+    /// A stable word for machine-readable reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fate::Kept => "kept",
+            Fate::Empty => "empty",
+            Fate::NotWanted => "discarded-by-option",
+            Fate::LostGroup => "discarded-with-group",
+            Fate::Script => "discarded-by-script",
+            Fate::DeadText => "collected-with-text",
+        }
+    }
+
+    /// The reason in words.
+    pub fn text(self) -> &'static str {
+        match self {
+            Fate::Kept => "kept",
+            Fate::Empty => "dropped: it is empty",
+            Fate::NotWanted => "dropped: --sframe=discard",
+            Fate::LostGroup => "dropped: another group of the same signature prevails",
+            Fate::Script => "dropped: the linker script discards it",
+            Fate::DeadText => "dropped: nothing that it describes is in the output",
+        }
+    }
+}
+
+/// What became of an SFrame input, once liveness is settled.
+pub fn fate<T: Target>(link: &Link<'_, T>, id: SectionId) -> Fate {
+    let has = |bits| link.sections.is(id, bits);
+    if link.sections.is_alive(id) {
+        Fate::Kept
+    } else if link.section_info(id).size == 0 {
+        Fate::Empty
+    } else if has(state::DISCARDED_BY_GROUP) {
+        Fate::LostGroup
+    } else if has(state::DISCARDED_BY_SCRIPT) {
+        Fate::Script
+    } else if is_unwanted(link) {
+        Fate::NotWanted
+    } else {
+        Fate::DeadText
+    }
+}
+
+fn is_unwanted<T: Target>(link: &Link<'_, T>) -> bool {
+    link.config.sframe.mode == SFrameMode::Discard && link.config.sframe.index.is_none()
+}
+
+/// Clears `ALIVE` of the SFrame inputs that are not in the output. Comes when everything else is
+/// settled.
+pub fn settle<T: Target>(link: &Link<'_, T>) {
+    link.objects.par_iter().for_each(|object| {
+        for index in 1..object.headers.len() {
+            let id = object.section_id(index as u32);
+            if !is_input(object, index) || !link.sections.is_alive(id) {
+                continue;
+            }
+            if object.headers[index].sh_size.get() == 0 || is_unwanted(link) {
+                link.sections.clear(id, state::ALIVE);
+            } else if !lives(link, object, index) {
+                link.sections.clear(id, state::ALIVE);
+                link.sections.set(id, state::COLLECTED);
+            }
+        }
+    });
+}
+
+/// Whether what a section describes keeps it. The section itself has not been discarded.
+fn lives<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+    let header = &object.headers[index];
+    let linked = header.sh_link.get();
+    if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) != 0
+        && linked != 0
+        && (linked as usize) < object.headers.len()
+    {
+        let text = object.section_id(linked);
+        return link.sections.is_alive(text) || is_violated(link, text);
+    }
+    let mut first = None;
+    let mut several = false;
+    for relocation in object.relocations(index) {
+        if relocation.symbol() == 0 || relocation.kind() == T::DYNAMIC.none {
+            continue;
+        }
+        let Some((text, _)) = link.symbol_section(object.symbol_id(relocation.symbol())) else {
+            // Not in any section, so nothing can die with it.
+            return true;
+        };
+        if link.sections.is_alive(text) {
+            return true;
+        }
+        several |= first.is_some_and(|first| first != text);
+        first.get_or_insert(text);
+    }
+    match first {
+        None => !link.config.gc.enabled,
+        // A section of its own for text that is gone: of a discarded group it is a violation.
+        Some(text) => !several && is_violated(link, text),
+    }
+}
+
+fn is_violated<T: Target>(link: &Link<'_, T>, text: SectionId) -> bool {
+    link.sections.is(text, state::DISCARDED_BY_GROUP)
+}

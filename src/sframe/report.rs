@@ -1,0 +1,433 @@
+//! What the link did with SFrame inputs, for `--print-sframe` and `--stats`.
+//!
+//! [`collect`] reads every input once more, so it is called only when someone asks. The same
+//! report has two forms: lines to read ([`std::fmt::Display`]) and JSON ([`Report::to_json`]) whose
+//! keys and words are stable.
+
+use super::discard::{Fate, fate};
+use super::is_input;
+use crate::arch::Target;
+use crate::cli::SFrameMode;
+use crate::ids::SectionId;
+use crate::input::ObjectFile;
+use crate::link::{Link, state};
+use rayon::prelude::*;
+use sframe_format::{Blob, ErrorKind, Piece, Section};
+use std::fmt::{self, Write};
+
+/// Functions, rows and bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Amount {
+    /// SFrame sections.
+    pub sections: u64,
+    /// Blobs of known versions in them.
+    pub blobs: u64,
+    /// Functions (FDEs) of those.
+    pub functions: u64,
+    /// Rows (FREs) of those.
+    pub rows: u64,
+    /// Bytes of the sections.
+    pub bytes: u64,
+}
+
+impl Amount {
+    fn add(&mut self, other: Amount) {
+        self.sections += other.sections;
+        self.blobs += other.blobs;
+        self.functions += other.functions;
+        self.rows += other.rows;
+        self.bytes += other.bytes;
+    }
+}
+
+/// Functions whose rows are dead, by the reason.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Dead {
+    /// Their section group lost to another.
+    pub lost_group: u64,
+    /// `--gc-sections` collected them.
+    pub collected: u64,
+    /// A script discards them.
+    pub script: u64,
+    /// Nothing says where they are: an earlier `-r` link removed the relocation.
+    pub unrelocated: u64,
+}
+
+impl Dead {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.lost_group + self.collected + self.script + self.unrelocated
+    }
+
+    fn add(&mut self, other: Dead) {
+        self.lost_group += other.lost_group;
+        self.collected += other.collected;
+        self.script += other.script;
+        self.unrelocated += other.unrelocated;
+    }
+}
+
+/// One SFrame input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Input {
+    /// The file.
+    pub file: String,
+    /// Name of the section.
+    pub section: String,
+    /// Its section header index.
+    pub index: u32,
+    /// What became of it.
+    pub fate: Fate,
+    /// Versions of its blobs, ascending, unknown ones too.
+    pub versions: Vec<u8>,
+    /// What it holds.
+    pub amount: Amount,
+    /// Those of its functions whose rows are dead in the output; none if it was dropped.
+    pub dead: Dead,
+    /// What is corrupt in it: byte offset and finding.
+    pub findings: Vec<(u64, String)>,
+}
+
+/// What became of all SFrame inputs, in link order.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// `--sframe=` as it was in force.
+    pub mode: &'static str,
+    /// The inputs.
+    pub inputs: Vec<Input>,
+}
+
+/// Looks at all SFrame inputs. Liveness must be settled.
+pub fn collect<T: Target>(link: &Link<'_, T>) -> Report {
+    let inputs = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            (1..object.headers.len())
+                .filter(move |&index| is_input(object, index))
+                .map(move |index| inspect(link, object, index))
+        })
+        .collect();
+    let mode = match link.config.sframe.mode {
+        SFrameMode::Concat => "concat",
+        SFrameMode::Merge => "merge",
+        SFrameMode::Discard => "discard",
+    };
+    Report { mode, inputs }
+}
+
+fn inspect<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> Input {
+    let id = object.section_id(index as u32);
+    let bytes = object.section_bytes(index).unwrap_or_default();
+    let mut input = Input {
+        file: object.name.to_string(),
+        section: object.section_name_lossy(index),
+        index: index as u32,
+        fate: fate(link, id),
+        versions: Vec::new(),
+        amount: Amount { sections: 1, bytes: bytes.len() as u64, ..Amount::default() },
+        dead: Dead::default(),
+        findings: Vec::new(),
+    };
+    for piece in Section::new(bytes, 0).pieces() {
+        match piece {
+            Piece::Blob(blob) => {
+                input.versions.push(blob.header().version as u8);
+                input.amount.blobs += 1;
+                input.amount.functions += u64::from(blob.header().fde_count);
+                input.amount.rows += u64::from(blob.header().fre_count);
+                if input.fate == Fate::Kept {
+                    input.dead.add(dead_functions(link, object, index, &blob));
+                }
+            }
+            Piece::Gap(gap) => match gap.error.kind {
+                ErrorKind::Version { found } => input.versions.push(found),
+                kind => input.findings.push((gap.error.offset as u64, kind.to_string())),
+            },
+        }
+    }
+    input.versions.sort_unstable();
+    input.versions.dedup();
+    input
+}
+
+fn dead_functions<T: Target>(
+    link: &Link<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    index: usize,
+    blob: &Blob<'_>,
+) -> Dead {
+    let mut dead = Dead::default();
+    let mut relocated = 0;
+    for relocation in object.relocations(index) {
+        let offset = usize::try_from(relocation.r_offset.get()).ok();
+        let row = offset
+            .and_then(|offset| offset.checked_sub(blob.offset()))
+            .and_then(|offset| blob.header().fde_at(offset));
+        if row.is_none() || relocation.kind() == T::DYNAMIC.none {
+            continue;
+        }
+        relocated += 1;
+        if relocation.symbol() != 0
+            && let Some((text, _)) = link.symbol_section(object.symbol_id(relocation.symbol()))
+        {
+            count_dead(link, text, &mut dead);
+        }
+    }
+    if relocated > 0 {
+        dead.unrelocated = u64::from(blob.header().fde_count).saturating_sub(relocated);
+    }
+    dead
+}
+
+fn count_dead<T: Target>(link: &Link<'_, T>, text: SectionId, dead: &mut Dead) {
+    let has = |bits| link.sections.is(text, bits);
+    if has(state::DISCARDED_BY_GROUP) {
+        dead.lost_group += 1;
+    } else if has(state::DISCARDED_BY_SCRIPT) {
+        dead.script += 1;
+    } else if has(state::COLLECTED) {
+        dead.collected += 1;
+    }
+}
+
+impl Report {
+    /// What is in the output. Dead rows are counted in: their bytes are there.
+    pub fn kept(&self) -> Amount {
+        self.sum(|fate| fate == Fate::Kept)
+    }
+
+    /// What is not.
+    pub fn dropped(&self) -> Amount {
+        self.sum(|fate| fate != Fate::Kept)
+    }
+
+    /// Dead rows of all kept inputs.
+    pub fn dead(&self) -> Dead {
+        let mut dead = Dead::default();
+        self.inputs.iter().for_each(|input| dead.add(input.dead));
+        dead
+    }
+
+    fn sum(&self, wanted: impl Fn(Fate) -> bool) -> Amount {
+        let mut amount = Amount::default();
+        let chosen = self.inputs.iter().filter(|input| wanted(input.fate));
+        chosen.for_each(|input| amount.add(input.amount));
+        amount
+    }
+
+    /// The totals alone, for `--stats`.
+    pub fn summary(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = self.write_summary(&mut out);
+        out
+    }
+
+    fn write_summary(&self, out: &mut impl Write) -> fmt::Result {
+        writeln!(out, "sframe: mode {}", self.mode)?;
+        writeln!(out, "sframe: kept {}", self.kept())?;
+        writeln!(out, "sframe: dropped {}", self.dropped())?;
+        let dead = self.dead();
+        if dead.total() > 0 {
+            writeln!(out, "sframe: dead rows for {dead}")?;
+        }
+        Ok(())
+    }
+
+    /// The whole report as one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut out = String::from("{");
+        let _ = write!(out, "\"mode\":\"{}\",", self.mode);
+        let _ = write!(out, "\"kept\":{},", amount_json(&self.kept()));
+        let _ = write!(out, "\"dropped\":{},", amount_json(&self.dropped()));
+        let _ = write!(out, "\"dead\":{},\"inputs\":[", dead_json(&self.dead()));
+        for (position, input) in self.inputs.iter().enumerate() {
+            if position > 0 {
+                out.push(',');
+            }
+            input.write_json(&mut out);
+        }
+        out.push_str("]}");
+        out
+    }
+}
+
+impl Input {
+    fn write_json(&self, out: &mut String) {
+        let versions: Vec<String> = self.versions.iter().map(u8::to_string).collect();
+        let _ = write!(
+            out,
+            "{{\"file\":{},\"section\":{},\"index\":{},\"fate\":\"{}\",\"versions\":[{}],\"amount\":{},\"dead\":{},\"findings\":[",
+            json_string(&self.file),
+            json_string(&self.section),
+            self.index,
+            self.fate.word(),
+            versions.join(","),
+            amount_json(&self.amount),
+            dead_json(&self.dead),
+        );
+        for (position, (offset, what)) in self.findings.iter().enumerate() {
+            let comma = if position > 0 { "," } else { "" };
+            let _ = write!(out, "{comma}{{\"offset\":{offset},\"what\":{}}}", json_string(what));
+        }
+        out.push_str("]}");
+    }
+}
+
+fn amount_json(amount: &Amount) -> String {
+    let Amount { sections, blobs, functions, rows, bytes } = amount;
+    format!(
+        "{{\"sections\":{sections},\"blobs\":{blobs},\"functions\":{functions},\"rows\":{rows},\"bytes\":{bytes}}}"
+    )
+}
+
+fn dead_json(dead: &Dead) -> String {
+    let Dead { lost_group, collected, script, unrelocated } = dead;
+    format!(
+        "{{\"lost_group\":{lost_group},\"collected\":{collected},\"script\":{script},\"unrelocated\":{unrelocated}}}"
+    )
+}
+
+/// A text as a JSON string, quotes included (RFC 8259, section 7).
+fn json_string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for character in text.chars() {
+        match character {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            control if (control as u32) < 0x20 => {
+                let _ = write!(out, "\\u{:04x}", control as u32);
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// `3 functions`, `1 row`.
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}, {}, {}, {}, {}",
+            counted(self.sections, "section"),
+            counted(self.blobs, "blob"),
+            counted(self.functions, "function"),
+            counted(self.rows, "row"),
+            counted(self.bytes, "byte")
+        )
+    }
+}
+
+impl fmt::Display for Dead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = [
+            (self.lost_group, "of discarded groups"),
+            (self.collected, "collected"),
+            (self.script, "discarded by the script"),
+            (self.unrelocated, "without a relocation"),
+        ];
+        write!(f, "{}", counted(self.total(), "function"))?;
+        let named: Vec<String> =
+            parts.iter().filter(|part| part.0 > 0).map(|(count, why)| format!("{count} {why}")).collect();
+        if named.is_empty() { Ok(()) } else { write!(f, " ({})", named.join(", ")) }
+    }
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let versions: Vec<String> = self.versions.iter().map(|version| format!("V{version}")).collect();
+        let versions = if versions.is_empty() { "no version".to_owned() } else { versions.join(", ") };
+        let Amount { functions, rows, bytes, .. } = self.amount;
+        write!(
+            f,
+            "{}:({}): {}; {versions}, {}, {}, {}",
+            self.file,
+            self.section,
+            self.fate.text(),
+            counted(functions, "function"),
+            counted(rows, "row"),
+            counted(bytes, "byte")
+        )?;
+        if self.dead.total() > 0 {
+            write!(f, "; dead rows for {}", self.dead)?;
+        }
+        for (offset, what) in &self.findings {
+            write!(f, "; corrupt at {offset:#x}: {what}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for input in &self.inputs {
+            writeln!(f, "sframe: {input}")?;
+        }
+        self.write_summary(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let kept = Input {
+            file: "a\"b.o".into(),
+            section: ".sframe".into(),
+            index: 4,
+            fate: Fate::Kept,
+            versions: vec![2, 9],
+            amount: Amount { sections: 1, blobs: 1, functions: 3, rows: 7, bytes: 160 },
+            dead: Dead { lost_group: 1, ..Dead::default() },
+            findings: vec![(0x40, "junk".into())],
+        };
+        let dropped = Input {
+            file: "b.o".into(),
+            fate: Fate::LostGroup,
+            dead: Dead::default(),
+            findings: Vec::new(),
+            versions: vec![3],
+            amount: Amount { sections: 1, blobs: 1, functions: 1, rows: 1, bytes: 52 },
+            ..kept.clone()
+        };
+        Report { mode: "concat", inputs: vec![kept, dropped] }
+    }
+
+    #[test]
+    fn totals_tell_kept_from_dropped() {
+        let report = report();
+        assert_eq!(report.kept(), Amount { sections: 1, blobs: 1, functions: 3, rows: 7, bytes: 160 });
+        assert_eq!(report.dropped().bytes, 52);
+        assert_eq!(report.dead().total(), 1);
+        assert_eq!(
+            report.to_string(),
+            "sframe: a\"b.o:(.sframe): kept; V2, V9, 3 functions, 7 rows, 160 bytes; dead rows for 1 function \
+             (1 of discarded groups); corrupt at 0x40: junk\n\
+             sframe: b.o:(.sframe): dropped: another group of the same signature prevails; V3, 1 function, 1 row, \
+             52 bytes\n\
+             sframe: mode concat\n\
+             sframe: kept 1 section, 1 blob, 3 functions, 7 rows, 160 bytes\n\
+             sframe: dropped 1 section, 1 blob, 1 function, 1 row, 52 bytes\n\
+             sframe: dead rows for 1 function (1 of discarded groups)\n"
+        );
+    }
+
+    #[test]
+    fn json_is_one_object_with_stable_words() {
+        let json = report().to_json();
+        assert!(json.starts_with("{\"mode\":\"concat\",\"kept\":{\"sections\":1,\"blobs\":1,"));
+        assert!(json.contains("\"file\":\"a\\\"b.o\""));
+        assert!(json.contains("\"fate\":\"discarded-with-group\""));
+        assert!(json.contains("\"findings\":[{\"offset\":64,\"what\":\"junk\"}]"));
+        assert_eq!(json_string("\u{1}"), "\"\\u0001\"");
+    }
+}

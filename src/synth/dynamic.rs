@@ -1,0 +1,307 @@
+//! `.dynamic`: what the dynamic linker must know (gABI, "Dynamic Section"), in GNU ld's order.
+
+use super::dynamic_tables::DynamicTables;
+use super::{Kind, section_id};
+use crate::arch::Target;
+use crate::cli::{OutputMode, Symbolic};
+use crate::elf::Dyn;
+use crate::elf::consts as elf;
+use crate::ids::SymbolId;
+use crate::link::Link;
+use crate::relocs::decide::need;
+use crate::symbols::Definition;
+use rayon::prelude::*;
+use zerocopy::FromBytes;
+use zerocopy::byteorder::U64;
+
+/// Size of an entry in bytes.
+pub const ENTRY: u64 = 16;
+
+const DT_RELRSZ: u32 = 35;
+const DT_RELR: u32 = 36;
+const DT_RELRENT: u32 = 37;
+const DT_ANDROID_RELR: u32 = 0x6fff_e000;
+const DT_ANDROID_RELRSZ: u32 = 0x6fff_e001;
+const DT_ANDROID_RELRENT: u32 = 0x6fff_e003;
+const DT_X86_64_PLT: u32 = 0x7000_0000;
+const DT_X86_64_PLTSZ: u32 = 0x7000_0001;
+const DT_X86_64_PLTENT: u32 = 0x7000_0003;
+
+/// An entry whose value may wait for the layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DynamicEntry {
+    /// `DT_*`.
+    pub tag: u32,
+    /// Its value.
+    pub value: Value,
+}
+
+/// The value of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Value {
+    /// Known.
+    Number(u64),
+    /// Address of a section that the linker makes.
+    AddressOf(Kind),
+    /// Its size in bytes.
+    SizeOf(Kind),
+    /// Address of the output section of this name.
+    OutputAddress(&'static str),
+    /// Its size in bytes.
+    OutputSize(&'static str),
+    /// What `_GLOBAL_OFFSET_TABLE_` is.
+    GotBase,
+    /// Address of a symbol.
+    Symbol(SymbolId),
+}
+
+struct List<'l, 'a, T: Target> {
+    link: &'l Link<'a, T>,
+    entries: Vec<DynamicEntry>,
+}
+
+impl<T: Target> List<'_, '_, T> {
+    fn push(&mut self, tag: u32, value: Value) {
+        self.entries.push(DynamicEntry { tag, value });
+    }
+
+    fn number(&mut self, tag: u32, number: impl Into<u64>) {
+        self.push(tag, Value::Number(number.into()));
+    }
+
+    /// Whether a section that the linker makes has contents.
+    fn has(&self, kind: Kind) -> bool {
+        self.link.synthetics.find(kind).is_some_and(|row| self.link.synthetics.section(row).size > 0)
+    }
+}
+
+/// All entries but the null ones. Sizes of the other tables are settled; strings are added here.
+pub fn entries<'a, T: Target>(link: &Link<'a, T>, tables: &mut DynamicTables<'a>) -> Vec<DynamicEntry> {
+    let mut list = List { link, entries: Vec::new() };
+    names(&mut list, tables);
+    functions(&mut list);
+    symbol_tables(&mut list);
+    relocations(&mut list);
+    flags(&mut list);
+    versions(&mut list, tables);
+    list.entries
+}
+
+/// Libraries and names.
+fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'a>) {
+    let link = list.link;
+    for library in link.shared.iter().filter(|library| library.is_needed()) {
+        list.number(elf::DT_NEEDED, tables.strings.add(library.soname));
+    }
+    let options = &link.config.dynamic;
+    let single = options.soname.iter().map(|name| (elf::DT_SONAME, name));
+    let auxiliary = options.auxiliary.iter().map(|name| (elf::DT_AUXILIARY, name));
+    let filter = options.filter.iter().map(|name| (elf::DT_FILTER, name));
+    for (tag, name) in single.chain(auxiliary).chain(filter) {
+        list.number(tag, tables.strings.add(name));
+    }
+    let path_tag = if options.new_dtags { elf::DT_RUNPATH } else { elf::DT_RPATH };
+    let joined = [
+        (elf::DT_AUDIT, &options.audit),
+        (elf::DT_DEPAUDIT, &options.depaudit),
+        (path_tag, &options.rpath),
+    ];
+    for (tag, parts) in joined {
+        if !parts.is_empty() {
+            list.number(tag, tables.strings.add(link.store.keep(parts.join(&b':'))));
+        }
+    }
+}
+
+/// What runs before and after the program.
+fn functions<T: Target>(list: &mut List<'_, '_, T>) {
+    let link = list.link;
+    for (tag, name) in
+        [(elf::DT_INIT, &link.config.symbols.init), (elf::DT_FINI, &link.config.symbols.fini)]
+    {
+        if let Some(id) = link.symbols.lookup(name)
+            && matches!(link.symbols.definition(id), Definition::Object { .. } | Definition::Linker(_))
+            && link.symbol_section(id).is_none_or(|(section, _)| link.sections.is_alive(section))
+        {
+            list.push(tag, Value::Symbol(id));
+        }
+    }
+    let arrays = [
+        (elf::DT_PREINIT_ARRAY, elf::DT_PREINIT_ARRAYSZ, ".preinit_array", elf::SHT_PREINIT_ARRAY, ""),
+        (elf::DT_INIT_ARRAY, elf::DT_INIT_ARRAYSZ, ".init_array", elf::SHT_INIT_ARRAY, ".ctors"),
+        (elf::DT_FINI_ARRAY, elf::DT_FINI_ARRAYSZ, ".fini_array", elf::SHT_FINI_ARRAY, ".dtors"),
+    ];
+    for (address, size, name, sh_type, old_name) in arrays {
+        if sh_type == elf::SHT_PREINIT_ARRAY && link.config.is_shared() {
+            continue;
+        }
+        if may_have_array(link, name, sh_type, old_name) {
+            list.push(address, Value::OutputAddress(name));
+            list.push(size, Value::OutputSize(name));
+        }
+    }
+}
+
+/// Whether some section may go into an array of functions. Only layout knows for sure; if it then
+/// does not exist, its entries are left out and null entries take their place.
+fn may_have_array<T: Target>(link: &Link<'_, T>, name: &str, sh_type: u32, old_name: &str) -> bool {
+    link.objects.par_iter().any(|object| {
+        object.headers.iter().enumerate().any(|(index, header)| {
+            let kind = header.sh_type.get();
+            let by_name = || {
+                let section = object.section_name(index);
+                section.starts_with(name.as_bytes())
+                    || (!old_name.is_empty() && section.starts_with(old_name.as_bytes()))
+            };
+            (kind == sh_type || kind == elf::SHT_PROGBITS && by_name())
+                && link.sections.is_alive(object.section_id(index as u32))
+        })
+    })
+}
+
+fn symbol_tables<T: Target>(list: &mut List<'_, '_, T>) {
+    for (tag, kind) in [(elf::DT_HASH, Kind::Hash), (elf::DT_GNU_HASH, Kind::GnuHash)] {
+        if list.has(kind) {
+            list.push(tag, Value::AddressOf(kind));
+        }
+    }
+    list.push(elf::DT_STRTAB, Value::AddressOf(Kind::DynStr));
+    list.push(elf::DT_SYMTAB, Value::AddressOf(Kind::DynSym));
+    list.push(elf::DT_STRSZ, Value::SizeOf(Kind::DynStr));
+    list.number(elf::DT_SYMENT, 24u64);
+    // The dynamic linker leaves its address for debuggers here.
+    if !list.link.config.is_shared() {
+        list.number(elf::DT_DEBUG, 0u64);
+    }
+}
+
+fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
+    if list.has(Kind::GotPlt) {
+        list.push(elf::DT_PLTGOT, Value::GotBase);
+    }
+    if list.has(Kind::RelaPlt) {
+        list.push(elf::DT_PLTRELSZ, Value::SizeOf(Kind::RelaPlt));
+        list.number(elf::DT_PLTREL, elf::DT_RELA);
+        list.push(elf::DT_JMPREL, Value::AddressOf(Kind::RelaPlt));
+    }
+    if list.has(Kind::RelaDyn) {
+        list.push(elf::DT_RELA, Value::AddressOf(Kind::RelaDyn));
+        list.push(elf::DT_RELASZ, Value::SizeOf(Kind::RelaDyn));
+        list.number(elf::DT_RELAENT, 24u64);
+    }
+    if list.has(Kind::RelrDyn) {
+        let (address, size, entry) = if list.link.config.relocations.android_relr_tags {
+            (DT_ANDROID_RELR, DT_ANDROID_RELRSZ, DT_ANDROID_RELRENT)
+        } else {
+            (DT_RELR, DT_RELRSZ, DT_RELRENT)
+        };
+        list.push(address, Value::AddressOf(Kind::RelrDyn));
+        list.push(size, Value::SizeOf(Kind::RelrDyn));
+        list.number(entry, 8u64);
+    }
+    if list.link.config.dynamic.mark_plt && list.has(Kind::Plt) {
+        list.push(DT_X86_64_PLT, Value::AddressOf(Kind::Plt));
+        list.push(DT_X86_64_PLTSZ, Value::SizeOf(Kind::Plt));
+        list.number(DT_X86_64_PLTENT, T::PLT.entry);
+    }
+}
+
+fn flags<T: Target>(list: &mut List<'_, '_, T>) {
+    let link = list.link;
+    let options = &link.config.dynamic;
+    let symbolic = link.config.is_shared() && link.config.symbols.symbolic == Symbolic::All;
+    let bits = [
+        (options.origin, elf::DF_ORIGIN),
+        (symbolic, elf::DF_SYMBOLIC),
+        (link.relocations.text_relocations, elf::DF_TEXTREL),
+        (options.bind_now, elf::DF_BIND_NOW),
+        (link.relocations.needs & need::STATIC_TLS != 0, elf::DF_STATIC_TLS),
+    ];
+    // Dynamic linkers without DT_FLAGS know these.
+    if symbolic {
+        list.number(elf::DT_SYMBOLIC, 0u64);
+    }
+    if link.relocations.text_relocations {
+        list.number(elf::DT_TEXTREL, 0u64);
+    }
+    if options.bind_now && !options.new_dtags {
+        list.number(elf::DT_BIND_NOW, 0u64);
+    }
+    let union = |bits: &[(bool, u32)]| bits.iter().filter(|bit| bit.0).fold(0, |all, bit| all | bit.1);
+    let (flags, flags_1) = (union(&bits), union(&flags_1_bits(link)));
+    if flags != 0 {
+        list.number(elf::DT_FLAGS, flags);
+    }
+    if flags_1 != 0 {
+        list.number(elf::DT_FLAGS_1, flags_1);
+    }
+}
+
+fn flags_1_bits<T: Target>(link: &Link<'_, T>) -> [(bool, u32); 13] {
+    let options = &link.config.dynamic;
+    let shared = link.config.is_shared();
+    [
+        (options.bind_now, elf::DF_1_NOW),
+        (options.global, elf::DF_1_GLOBAL),
+        (options.group, elf::DF_1_GROUP),
+        // These three say how a library may be loaded and unloaded.
+        (options.nodelete && shared, elf::DF_1_NODELETE),
+        (options.initfirst && shared, elf::DF_1_INITFIRST),
+        (options.nodlopen && shared, elf::DF_1_NOOPEN),
+        (options.loadfltr, elf::DF_1_LOADFLTR),
+        (options.origin, elf::DF_1_ORIGIN),
+        (options.interpose, elf::DF_1_INTERPOSE),
+        (options.nodefaultlib, elf::DF_1_NODEFLIB),
+        (options.nodump, elf::DF_1_NODUMP),
+        (options.globalaudit, elf::DF_1_GLOBAUDIT),
+        (link.config.mode == OutputMode::Executable { pie: true }, elf::DF_1_PIE),
+    ]
+}
+
+fn versions<T: Target>(list: &mut List<'_, '_, T>, tables: &DynamicTables<'_>) {
+    if !tables.defined.is_empty() {
+        list.push(elf::DT_VERDEF, Value::AddressOf(Kind::VerDef));
+        list.number(elf::DT_VERDEFNUM, tables.defined.len() as u64);
+    }
+    if !tables.needed.is_empty() {
+        list.push(elf::DT_VERNEED, Value::AddressOf(Kind::VerNeed));
+        list.number(elf::DT_VERNEEDNUM, tables.needed.len() as u64);
+    }
+    if list.has(Kind::VerSym) {
+        list.push(elf::DT_VERSYM, Value::AddressOf(Kind::VerSym));
+    }
+    let relative = list.link.relocations.relative_count;
+    if relative != 0 {
+        list.number(elf::DT_RELACOUNT, relative);
+    }
+}
+
+/// Writes the section. What turned out not to be in the output is left out.
+pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+    let Ok(out) = <[Dyn<T::E>]>::mut_from_bytes(out) else { return };
+    let known = link.dynamic.entries.iter().filter_map(|entry| Some((entry.tag, evaluate(link, entry.value)?)));
+    let null = std::iter::repeat((elf::DT_NULL, 0));
+    for (place, (tag, value)) in out.iter_mut().zip(known.chain(null)) {
+        *place = Dyn { d_tag: U64::new(tag.into()), d_val: U64::new(value) };
+    }
+}
+
+/// `None`: there is no such section.
+fn evaluate<T: Target>(link: &Link<'_, T>, value: Value) -> Option<u64> {
+    let output = |name: &str| link.layout.find(name.as_bytes()).map(|id| &link.layout.chunks[id.index()]);
+    Some(match value {
+        Value::Number(number) => number,
+        Value::AddressOf(kind) => {
+            link.chunk_of(kind)?;
+            link.section_address(section_id(link.sections.first_internal, link.synthetics.find(kind)?))
+        }
+        Value::SizeOf(kind) => {
+            link.chunk_of(kind)?;
+            link.synthetics.section(link.synthetics.find(kind)?).size
+        }
+        Value::OutputAddress(name) => output(name).filter(|chunk| chunk.size > 0)?.address,
+        Value::OutputSize(name) => output(name).filter(|chunk| chunk.size > 0)?.size,
+        Value::GotBase => link.relocations.addresses.got_base,
+        Value::Symbol(id) => link.symbols.values[id.index()],
+    })
+}

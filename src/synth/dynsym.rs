@@ -1,0 +1,216 @@
+//! `.dynsym`: what this output wants from other modules and what it gives them.
+//!
+//! Order: the null symbol, references, then what others may find here, sorted by bucket of
+//! `.gnu.hash`. The dynamic linker finds a copied variable and a function whose address is a PLT
+//! entry here too, though a library defines them.
+
+use super::dynamic_tables::DynamicSymbol;
+use super::gnu_hash::{self, Shape};
+use crate::arch::Target;
+use crate::elf::Sym;
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, SectionId, SymbolId};
+use crate::input::object::SymbolPlace;
+use crate::link::Link;
+use crate::symbols::{Definition, flag};
+use rayon::prelude::*;
+use zerocopy::FromBytes;
+use zerocopy::byteorder::{U16, U32, U64};
+
+/// Bits that put a library's symbol among what others may find here.
+const FOUND_HERE: u32 = flag::NEEDS_COPY | flag::NEEDS_CANONICAL_PLT;
+
+/// The symbols in their order, without the null one, and the position of the first hashed one.
+/// Name offsets are still 0.
+pub fn select<'a, T: Target>(link: &Link<'a, T>) -> (Vec<DynamicSymbol<'a>>, usize, Shape) {
+    let roles: Vec<(SymbolId, bool)> = (0..link.symbols.global_count() as u32)
+        .into_par_iter()
+        .with_min_len(4096)
+        .filter_map(|row| role(link, SymbolId(row)).map(|hashed| (SymbolId(row), hashed)))
+        .collect();
+    let symbol = |&(id, _): &(SymbolId, bool)| {
+        let name = plain_name(link.symbols.names[id.index()]);
+        DynamicSymbol { id, name, name_offset: 0, gnu_hash: gnu_hash::hash(name) }
+    };
+    let references: Vec<DynamicSymbol<'a>> = roles.iter().filter(|role| !role.1).map(symbol).collect();
+    let mut hashed: Vec<DynamicSymbol<'a>> = roles.par_iter().filter(|role| role.1).map(symbol).collect();
+    let shape = Shape::new(hashed.len());
+    hashed.par_sort_unstable_by_key(|symbol| (shape.bucket(symbol.gnu_hash), symbol.id));
+    let first_hashed = references.len();
+    let mut symbols = references;
+    symbols.append(&mut hashed);
+    (symbols, first_hashed, shape)
+}
+
+/// A name without its version.
+pub fn plain_name(name: &[u8]) -> &[u8] {
+    match memchr::memchr(b'@', name) {
+        Some(at) if at != 0 => &name[..at],
+        _ => name,
+    }
+}
+
+/// Whether a global is in the table, and then whether others find it here.
+fn role<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<bool> {
+    let flags = link.symbols.flags(id);
+    if flags & (flag::EXPORTED | flag::IMPORTED | flag::NEEDS_DYNSYM | flag::NEEDS_COPY) == 0 {
+        return None;
+    }
+    match link.symbols.definition(id) {
+        Definition::Object { .. } | Definition::Linker(_) => {
+            (flags & flag::EXPORTED != 0 && representative(link, id) == id && is_in_output(link, id))
+                .then_some(true)
+        }
+        Definition::Shared { .. } | Definition::Undefined => {
+            let referenced = flags & flag::IN_OBJECT != 0 && link.is_name_used(id);
+            let wanted = flags & flag::NEEDS != 0 || flags & flag::IMPORTED != 0 && referenced;
+            (wanted && representative(link, id) == id).then_some(flags & FOUND_HERE != 0)
+        }
+    }
+}
+
+/// The global that stands for this one: a name with a version that means the same definition as
+/// the plain name gives way to it.
+pub fn representative<T: Target>(link: &Link<'_, T>, id: SymbolId) -> SymbolId {
+    let name = link.symbols.names[id.index()];
+    let plain = plain_name(name);
+    if plain.len() == name.len() {
+        return id;
+    }
+    let definition = link.symbols.definition(id);
+    match link.symbols.lookup(plain) {
+        Some(other) if definition != Definition::Undefined && link.symbols.definition(other) == definition => {
+            other
+        }
+        _ => id,
+    }
+}
+
+/// Whether a definition of this output is in a section that is laid out, or in none.
+fn is_in_output<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+    match link.symbol_section(id) {
+        Some((section, _)) => link.sections.is_alive(section),
+        None => true,
+    }
+}
+
+/// What an entry holds besides its name.
+struct Entry {
+    info: u8,
+    other: u8,
+    section: u16,
+    value: u64,
+    size: u64,
+}
+
+impl Entry {
+    fn undefined(info: u8, other: u8, value: u64) -> Self {
+        Entry { info, other, section: elf::SHN_UNDEF, value, size: 0 }
+    }
+}
+
+/// Writes the table.
+pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+    let Ok(rows) = <[Sym<T::E>]>::mut_from_bytes(out) else { return };
+    let Some((_, rows)) = rows.split_first_mut() else { return };
+    rows.par_iter_mut().zip(&link.dynamic.symbols).with_min_len(512).for_each(|(row, symbol)| {
+        let entry = entry(link, symbol.id);
+        *row = Sym {
+            st_name: U32::new(symbol.name_offset),
+            st_info: entry.info,
+            st_other: entry.other,
+            st_shndx: U16::new(entry.section),
+            st_value: U64::new(entry.value),
+            st_size: U64::new(entry.size),
+        };
+    });
+}
+
+fn entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
+    let value = link.symbols.values[id.index()];
+    let visibility = link.symbols.visibility[id.index()];
+    let flags = link.symbols.flags(id);
+    match link.symbols.definition(id) {
+        Definition::Object { file, symbol } => {
+            let object = &link.objects[file.index()];
+            let source = &object.symbols[symbol as usize];
+            let (section, value) = match object.symbol_place(symbol as usize) {
+                SymbolPlace::Undefined | SymbolPlace::Absolute => (elf::SHN_ABS, value),
+                SymbolPlace::Section(section) => {
+                    in_section(link, object.section_id(section), source.kind(), value)
+                }
+                SymbolPlace::Common => {
+                    let section = link.common_block(id).map_or(SectionId::NONE, |block| block.section);
+                    in_section(link, section, source.kind(), value)
+                }
+            };
+            Entry {
+                info: defined_info(link, source.st_info, flags),
+                other: source.st_other & !3 | visibility,
+                section,
+                value,
+                size: link.common_block(id).map_or(source.st_size.get(), |block| block.size),
+            }
+        }
+        Definition::Linker(row) => {
+            let symbol = &link.linker_symbols[row as usize];
+            let section = if symbol.chunk.is_some() { chunk_index(link, symbol.chunk) } else { elf::SHN_ABS };
+            let info = elf::STB_GLOBAL << 4 | elf::STT_NOTYPE;
+            Entry { info, other: visibility, section, value: symbol.value, size: 0 }
+        }
+        Definition::Shared { library, symbol } => {
+            let source = &link.shared[library.index()].symbols[symbol as usize];
+            let kind = if source.kind() == elf::STT_GNU_IFUNC { elf::STT_FUNC } else { source.kind() };
+            if flags & flag::NEEDS_COPY != 0
+                && let Some(chunk) = link.layout.chunk_at(value)
+            {
+                let info = source.binding() << 4 | kind;
+                let section = chunk_index(link, chunk);
+                return Entry { info, other: 0, section, value, size: source.st_size.get() };
+            }
+            // x86-64 psABI 5.2: undefined, but with a value: the function's address in this program.
+            let value = if flags & flag::NEEDS_CANONICAL_PLT != 0 { value } else { 0 };
+            Entry::undefined(reference_binding(flags) << 4 | kind, 0, value)
+        }
+        Definition::Undefined => Entry::undefined(reference_binding(flags) << 4, visibility, 0),
+    }
+}
+
+/// Binding and type of a definition of ours.
+fn defined_info<T: Target>(link: &Link<'_, T>, info: u8, flags: u32) -> u8 {
+    let (mut binding, mut kind) = (info >> 4, info & 0xf);
+    if binding == elf::STB_GNU_UNIQUE && !link.config.symbols.gnu_unique {
+        binding = elf::STB_GLOBAL;
+    }
+    if kind == elf::STT_COMMON {
+        kind = elf::STT_OBJECT;
+    }
+    // The value is the PLT entry, which is no resolver.
+    if kind == elf::STT_GNU_IFUNC && flags & flag::NEEDS_CANONICAL_PLT != 0 {
+        kind = elf::STT_FUNC;
+    }
+    binding << 4 | kind
+}
+
+fn reference_binding(flags: u32) -> u8 {
+    if flags & flag::STRONG_REFERENCE != 0 { elf::STB_GLOBAL } else { elf::STB_WEAK }
+}
+
+fn in_section<T: Target>(link: &Link<'_, T>, section: SectionId, kind: u8, value: u64) -> (u16, u64) {
+    let chunk = if section.is_some() { link.output_chunk(section) } else { ChunkId::NONE };
+    if !chunk.is_some() {
+        return (elf::SHN_ABS, value);
+    }
+    // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
+    let base = if kind == elf::STT_TLS { link.relocations.addresses.tls_start } else { 0 };
+    (chunk_index(link, chunk), value.wrapping_sub(base))
+}
+
+/// Section index of an output section. There is no table of extended indices for dynamic symbols,
+/// and dynamic linkers only ask whether the index is that of an undefined or an absolute symbol:
+/// one that does not fit, or that a file without section headers does not have, becomes the
+/// nearest ordinary one.
+fn chunk_index<T: Target>(link: &Link<'_, T>, chunk: ChunkId) -> u16 {
+    let index = link.layout.chunks[chunk.index()].header_index;
+    index.clamp(1, u32::from(elf::SHN_LORESERVE) - 1) as u16
+}

@@ -1,0 +1,150 @@
+//! `.gnu.hash`: the hash table that dynamic linkers look at first.
+//!
+//! Header (four words: buckets, first hashed row, words of the filter, shift), a Bloom filter that
+//! tells most absent names apart at once, the first row of each bucket, and for each hashed row
+//! its hash, with the low bit set at the end of a bucket. Rows of one bucket follow each other in
+//! `.dynsym`, so [`super::dynsym`] sorts by [`Shape::bucket`].
+
+use super::dynamic_tables::DynamicTables;
+use crate::arch::Target;
+use zerocopy::byteorder::{U32, U64};
+
+/// The hash of a name (Bernstein's, 32 bits).
+pub fn hash(name: &[u8]) -> u32 {
+    name.iter().fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
+}
+
+const HEADER: usize = 16;
+/// The second bit of a name in the filter comes from the hash shifted by this.
+const SHIFT: u32 = 26;
+/// Bits of the filter for each name: one name in fifty that is not there passes.
+const BITS_PER_NAME: usize = 12;
+
+/// Numbers that the size of the table follows from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Shape {
+    /// Buckets, at least one.
+    pub buckets: u32,
+    /// 64-bit words of the filter, a power of two.
+    pub filter: u32,
+    /// Rows that are hashed.
+    pub hashed: u32,
+}
+
+impl Shape {
+    /// For so many names.
+    pub fn new(hashed: usize) -> Self {
+        Shape {
+            buckets: (hashed as u32 / 4).max(1),
+            filter: (hashed * BITS_PER_NAME / 64).next_power_of_two() as u32,
+            hashed: hashed as u32,
+        }
+    }
+
+    /// The bucket of a hash.
+    pub fn bucket(self, hash: u32) -> u32 {
+        hash % self.buckets
+    }
+
+    /// Size of the table in bytes.
+    pub fn size(self) -> u64 {
+        HEADER as u64 + u64::from(self.filter) * 8 + (u64::from(self.buckets) + u64::from(self.hashed)) * 4
+    }
+}
+
+/// Writes the table; `out` has [`Shape::size`] bytes.
+pub fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
+    let shape = tables.gnu_hash;
+    let hashed = tables.symbols.get(tables.first_hashed..).unwrap_or_default();
+    let first_row = tables.first_hashed as u32 + 1;
+    let hashes: Vec<u32> = hashed.iter().map(|symbol| symbol.gnu_hash).collect();
+    let word = |value: u32| U32::<T::E>::new(value).to_bytes();
+    let mut position = 0;
+    let mut push = |bytes: &[u8]| {
+        if let Some(place) = out.get_mut(position..position + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        position += bytes.len();
+    };
+    for value in [shape.buckets, first_row, shape.filter, SHIFT] {
+        push(&word(value));
+    }
+    for value in filter(shape, &hashes) {
+        push(&U64::<T::E>::new(value).to_bytes());
+    }
+    for value in first_rows(shape, &hashes, first_row) {
+        push(&word(value));
+    }
+    for value in chains(shape, &hashes) {
+        push(&word(value));
+    }
+}
+
+fn filter(shape: Shape, hashes: &[u32]) -> Vec<u64> {
+    let mut words = vec![0u64; shape.filter as usize];
+    for &hash in hashes {
+        let row = (hash / 64) as usize & (words.len() - 1);
+        words[row] |= 1 << (hash % 64) | 1 << ((hash >> SHIFT) % 64);
+    }
+    words
+}
+
+fn first_rows(shape: Shape, hashes: &[u32], first_row: u32) -> Vec<u32> {
+    let mut rows = vec![0u32; shape.buckets as usize];
+    for (row, &hash) in (first_row..).zip(hashes) {
+        let bucket = &mut rows[shape.bucket(hash) as usize];
+        if *bucket == 0 {
+            *bucket = row;
+        }
+    }
+    rows
+}
+
+fn chains(shape: Shape, hashes: &[u32]) -> impl Iterator<Item = u32> + '_ {
+    hashes.iter().enumerate().map(move |(index, &hash)| {
+        let next = hashes.get(index + 1).map(|&next| shape.bucket(next));
+        let ends = next != Some(shape.bucket(hash));
+        hash & !1 | u32::from(ends)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_hashes() {
+        assert_eq!(hash(b""), 0x1505);
+        assert_eq!(hash(b"printf"), 0x156b2bb8);
+        assert_eq!(hash(b"exit"), 0x7c967e3f);
+    }
+
+    #[test]
+    fn an_empty_table_has_a_bucket_and_a_filter() {
+        assert_eq!(Shape::new(0), Shape { buckets: 1, filter: 1, hashed: 0 });
+        assert_eq!(Shape::new(0).size(), 28);
+        assert_eq!(Shape::new(100), Shape { buckets: 25, filter: 32, hashed: 100 });
+    }
+
+    #[test]
+    fn every_name_is_found() {
+        let mut hashes: Vec<u32> = (0..200).map(|n| hash(format!("symbol_{n}").as_bytes())).collect();
+        let shape = Shape::new(hashes.len());
+        hashes.sort_by_key(|&hash| shape.bucket(hash));
+        let (filter, first, chains) = (
+            filter(shape, &hashes),
+            first_rows(shape, &hashes, 7),
+            chains(shape, &hashes).collect::<Vec<_>>(),
+        );
+        for (row, &hash) in (7u32..).zip(&hashes) {
+            let word = filter[(hash / 64) as usize & (filter.len() - 1)];
+            assert!(word >> (hash % 64) & 1 == 1 && word >> ((hash >> SHIFT) % 64) & 1 == 1);
+            let mut at = first[shape.bucket(hash) as usize];
+            while at != row {
+                assert_eq!(chains[at as usize - 7] & 1, 0, "the bucket ends before {row}");
+                at += 1;
+            }
+            assert_eq!(chains[at as usize - 7] | 1, hash | 1);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! `.hash`: the gABI's symbol hash table ("Hash Table").
+
+use super::dynamic_tables::DynamicTables;
+use crate::arch::Target;
+use zerocopy::byteorder::{U32, U64};
+
+/// The gABI's hash of a name, also of version names.
+pub fn hash(name: &[u8]) -> u32 {
+    name.iter().fold(0u32, |hash, &byte| {
+        let hash = (hash << 4).wrapping_add(byte.into());
+        let high = hash & 0xf000_0000;
+        (hash ^ high >> 24) & !high
+    })
+}
+
+/// Number of buckets for so many rows of `.dynsym`: two rows a bucket, an odd number so that all
+/// bits of the hash count.
+fn buckets(rows: usize) -> usize {
+    (rows / 2) | 1
+}
+
+/// Size in bytes for so many rows of `.dynsym`, the null one included.
+pub fn size<T: Target>(rows: usize) -> u64 {
+    (2 + buckets(rows) + rows) as u64 * T::SYSV_HASH_ENTRY
+}
+
+/// Writes the table.
+pub fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
+    let rows = tables.symbols.len() + 1;
+    let words = table(rows, tables.symbols.iter().map(|symbol| hash(symbol.name)));
+    let entry = T::SYSV_HASH_ENTRY as usize;
+    for (place, word) in out.chunks_exact_mut(entry).zip(words) {
+        if entry == 8 {
+            place.copy_from_slice(&U64::<T::E>::new(word.into()).to_bytes());
+        } else {
+            place.copy_from_slice(&U32::<T::E>::new(word).to_bytes());
+        }
+    }
+}
+
+/// Numbers of buckets and chains, first row of each bucket, next row of each row.
+fn table(rows: usize, hashes: impl Iterator<Item = u32>) -> Vec<u32> {
+    let buckets = buckets(rows);
+    let mut words = vec![0u32; 2 + buckets + rows];
+    words[0] = buckets as u32;
+    words[1] = rows as u32;
+    for (row, hash) in (1u32..).zip(hashes) {
+        let bucket = 2 + hash as usize % buckets;
+        words[2 + buckets + row as usize] = words[bucket];
+        words[bucket] = row;
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_hashes() {
+        assert_eq!(hash(b""), 0);
+        assert_eq!(hash(b"printf"), 0x077905a6);
+        assert_eq!(hash(b"GLIBC_2.2.5"), 0x09691a75);
+    }
+
+    #[test]
+    fn every_row_is_found() {
+        let names: Vec<Vec<u8>> = (0..100).map(|n| format!("symbol_{n}").into_bytes()).collect();
+        let words = table(101, names.iter().map(|name| hash(name)));
+        let buckets = words[0] as usize;
+        for (row, name) in (1u32..).zip(&names) {
+            let mut at = words[2 + hash(name) as usize % buckets];
+            while at != row {
+                assert_ne!(at, 0, "the chain ends before {row}");
+                at = words[2 + buckets + at as usize];
+            }
+        }
+    }
+}

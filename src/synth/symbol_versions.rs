@@ -1,0 +1,248 @@
+//! `.gnu.version`, `.gnu.version_d`, `.gnu.version_r` (Linux Standard Base, "Symbol Versioning").
+//!
+//! Index 0 is local, 1 the output without a version; then come the versions that the output
+//! defines, then those that it needs from libraries. The tables exist only if there are versions.
+
+use super::dynamic_tables::DynamicTables;
+use super::dynstr::DynamicStrings;
+use super::hash::hash;
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::elf::{Verdaux, Verdef, Vernaux, Verneed};
+use crate::ids::SharedId;
+use crate::input::shared::VERSION_HIDDEN;
+use crate::link::Link;
+use crate::passes::assign_versions::output_name;
+use crate::symbols::versions::FIRST_VERSION;
+use crate::symbols::{Definition, flag};
+use std::collections::BTreeMap;
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::{U16, U32};
+
+/// A version that the output defines, ready to be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DefinedVersion<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// Index in `.gnu.version`.
+    pub index: u16,
+    /// `VER_FLG_*`.
+    pub flags: u16,
+    /// Offsets in `.dynstr`: of the name, then of the versions that it follows.
+    pub names: Vec<u32>,
+}
+
+/// The versions that the output needs of one library.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NeededLibrary<'a> {
+    /// Offset of the library's name in `.dynstr`.
+    pub file: u32,
+    /// The versions.
+    pub versions: Vec<NeededVersion<'a>>,
+}
+
+/// A version of a library.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NeededVersion<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// Offset of the name in `.dynstr`.
+    pub name_offset: u32,
+    /// Index in `.gnu.version`.
+    pub index: u16,
+    /// All references to it are weak.
+    pub weak: bool,
+}
+
+/// The versions that the output defines; none without a script that names any.
+pub fn defined<'a, T: Target>(
+    link: &Link<'a, T>,
+    strings: &mut DynamicStrings<'a>,
+) -> Vec<DefinedVersion<'a>> {
+    if link.versions.definitions.is_empty() {
+        return Vec::new();
+    }
+    let base = link.store.keep(output_name(link));
+    let names = vec![strings.add(base)];
+    let mut all =
+        vec![DefinedVersion { name: base, index: elf::VER_NDX_GLOBAL, flags: elf::VER_FLG_BASE, names }];
+    for (index, definition) in (FIRST_VERSION..).zip(&link.versions.definitions) {
+        let mut names = vec![strings.add(definition.name)];
+        names.extend(definition.parents.iter().map(|parent| strings.add(parent)));
+        let flags = if definition.weak { elf::VER_FLG_WEAK } else { 0 };
+        all.push(DefinedVersion { name: definition.name, index, flags, names });
+    }
+    all
+}
+
+/// Finds the versions that the output needs, and gives each dynamic symbol its version word.
+/// Rows of `.dynsym` are settled.
+pub fn need<'a, T: Target>(link: &mut Link<'a, T>, tables: &mut DynamicTables<'a>) {
+    let mut needed: BTreeMap<(SharedId, u16), bool> = BTreeMap::new();
+    for symbol in &tables.symbols {
+        if let Some((key, weak)) = needed_version(link, symbol.id) {
+            *needed.entry(key).or_insert(true) &= weak;
+        }
+    }
+    let mut next = FIRST_VERSION + link.versions.definitions.len() as u16;
+    let mut index_of: BTreeMap<(SharedId, u16), u16> = BTreeMap::new();
+    let mut libraries: Vec<(SharedId, NeededLibrary<'a>)> = Vec::new();
+    for (&(library, version), &weak) in &needed {
+        if next >= VERSION_HIDDEN {
+            break;
+        }
+        let file = &link.shared[library.index()];
+        if libraries.last().is_none_or(|last| last.0 != library) {
+            let entry = NeededLibrary { file: tables.strings.add(file.soname), versions: Vec::new() };
+            libraries.push((library, entry));
+        }
+        let name = file.version_name(version);
+        let name_offset = tables.strings.add(name);
+        if let Some((_, entry)) = libraries.last_mut() {
+            entry.versions.push(NeededVersion { name, name_offset, index: next, weak });
+        }
+        index_of.insert((library, version), next);
+        next += 1;
+    }
+    for symbol in &tables.symbols {
+        let word = match link.symbols.definition(symbol.id) {
+            Definition::Shared { .. } => needed_version(link, symbol.id)
+                .and_then(|(key, _)| index_of.get(&key).copied())
+                .unwrap_or(elf::VER_NDX_GLOBAL),
+            Definition::Undefined => elf::VER_NDX_GLOBAL,
+            Definition::Object { .. } | Definition::Linker(_) => continue,
+        };
+        link.symbols.versions[symbol.id.index()] = word;
+    }
+    for name in feature_versions(link) {
+        add_feature_version(link, tables, &mut libraries, name, &mut next);
+    }
+    tables.needed = libraries.into_iter().map(|(_, library)| library).collect();
+}
+
+/// The library and its version index that an imported symbol is bound to, and whether only weak
+/// references want it.
+fn needed_version<T: Target>(
+    link: &Link<'_, T>,
+    id: crate::ids::SymbolId,
+) -> Option<((SharedId, u16), bool)> {
+    let Definition::Shared { library, symbol } = link.symbols.definition(id) else { return None };
+    let file = &link.shared[library.index()];
+    let version = file.symbol_version(symbol as usize).index;
+    if version <= elf::VER_NDX_GLOBAL || file.version_name(version).is_empty() || !file.is_needed() {
+        return None;
+    }
+    Some(((library, version), link.symbols.flags(id) & flag::STRONG_REFERENCE == 0))
+}
+
+/// Versions by which the C library says that it understands what this output contains.
+fn feature_versions<T: Target>(link: &Link<'_, T>) -> Vec<&'static [u8]> {
+    let mut names: Vec<&[u8]> = Vec::new();
+    if link.relocations.relr_words != 0 && !link.config.relocations.android_relr_tags {
+        names.push(b"GLIBC_ABI_DT_RELR");
+    }
+    if link.config.dynamic.mark_plt {
+        names.push(b"GLIBC_ABI_DT_X86_64_PLT");
+    }
+    names
+}
+
+/// Needs such a version of the C library, if the output needs any version of it: an older one then
+/// refuses to start the program instead of running it wrong.
+fn add_feature_version<'a, T: Target>(
+    link: &Link<'a, T>,
+    tables: &mut DynamicTables<'a>,
+    libraries: &mut [(SharedId, NeededLibrary<'a>)],
+    name: &'static [u8],
+    next: &mut u16,
+) {
+    for (library, needed) in libraries {
+        let is_libc = link.shared[library.index()].soname.starts_with(b"libc.so.");
+        let versions = &mut needed.versions;
+        if !is_libc || !versions.iter().any(|version| version.name.starts_with(b"GLIBC_2.")) {
+            continue;
+        }
+        if *next < VERSION_HIDDEN && versions.iter().all(|version| version.name != name) {
+            let name_offset = tables.strings.add(name);
+            versions.push(NeededVersion { name, name_offset, index: *next, weak: false });
+            *next += 1;
+        }
+        return;
+    }
+}
+
+/// Sizes of the three tables in bytes.
+pub fn sizes(tables: &DynamicTables<'_>) -> (u64, u64, u64) {
+    if tables.defined.is_empty() && tables.needed.is_empty() {
+        return (0, 0, 0);
+    }
+    let defined: usize = tables.defined.iter().map(|version| 20 + 8 * version.names.len()).sum();
+    let needed: usize = tables.needed.iter().map(|library| 16 + 16 * library.versions.len()).sum();
+    (2 * (tables.symbols.len() as u64 + 1), defined as u64, needed as u64)
+}
+
+/// Writes `.gnu.version`.
+pub fn write_words<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+    let ids = link.dynamic.symbols.iter().map(|symbol| link.symbols.versions[symbol.id.index()]);
+    for (place, word) in out.chunks_exact_mut(2).zip(std::iter::once(elf::VER_NDX_LOCAL).chain(ids)) {
+        place.copy_from_slice(&U16::<T::E>::new(word).to_bytes());
+    }
+}
+
+/// Writes `.gnu.version_d`.
+pub fn write_defined<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
+    let mut bytes = Vec::with_capacity(out.len());
+    for (row, version) in tables.defined.iter().enumerate() {
+        let count = version.names.len() as u32;
+        let last = row + 1 == tables.defined.len();
+        let definition = Verdef::<T::E> {
+            vd_version: U16::new(elf::VER_DEF_CURRENT),
+            vd_flags: U16::new(version.flags),
+            vd_ndx: U16::new(version.index),
+            vd_cnt: U16::new(count as u16),
+            vd_hash: U32::new(hash(version.name)),
+            vd_aux: U32::new(20),
+            vd_next: U32::new(if last { 0 } else { 20 + 8 * count }),
+        };
+        bytes.extend(definition.as_bytes());
+        for (position, &name) in (1..).zip(&version.names) {
+            let next = if position == count { 0 } else { 8 };
+            let aux = Verdaux::<T::E> { vda_name: U32::new(name), vda_next: U32::new(next) };
+            bytes.extend(aux.as_bytes());
+        }
+    }
+    copy(&bytes, out);
+}
+
+/// Writes `.gnu.version_r`.
+pub fn write_needed<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
+    let mut bytes = Vec::with_capacity(out.len());
+    for (row, library) in tables.needed.iter().enumerate() {
+        let count = library.versions.len() as u32;
+        let last = row + 1 == tables.needed.len();
+        let head = Verneed::<T::E> {
+            vn_version: U16::new(elf::VER_NEED_CURRENT),
+            vn_cnt: U16::new(count as u16),
+            vn_file: U32::new(library.file),
+            vn_aux: U32::new(16),
+            vn_next: U32::new(if last { 0 } else { 16 + 16 * count }),
+        };
+        bytes.extend(head.as_bytes());
+        for (position, version) in (1..).zip(&library.versions) {
+            let aux = Vernaux::<T::E> {
+                vna_hash: U32::new(hash(version.name)),
+                vna_flags: U16::new(if version.weak { elf::VER_FLG_WEAK } else { 0 }),
+                vna_other: U16::new(version.index),
+                vna_name: U32::new(version.name_offset),
+                vna_next: U32::new(if position == count { 0 } else { 16 }),
+            };
+            bytes.extend(aux.as_bytes());
+        }
+    }
+    copy(&bytes, out);
+}
+
+fn copy(bytes: &[u8], out: &mut [u8]) {
+    let size = bytes.len().min(out.len());
+    out[..size].copy_from_slice(&bytes[..size]);
+}
