@@ -322,7 +322,8 @@ impl<'a, T: Target> Link<'a, T> {
     pub fn relocatable_link_and_info(&self, id: ChunkId) -> Option<(u32, u32)> {
         let item = *self.layout.chunks.get(id.index())?.items.first()?;
         let row = item.0.checked_sub(self.sections.first_internal)?;
-        let symtab = || self.chunk_of(Kind::SymTab).map_or(0, |id| self.layout.chunks[id.index()].header_index);
+        let symtab =
+            || self.chunk_of(Kind::SymTab).map_or(0, |id| self.layout.chunks[id.index()].header_index);
         match self.synthetics.section(row).kind {
             Kind::OutputRelocations(row) => {
                 let target = self.synthetics.output_relocations[row as usize].target;

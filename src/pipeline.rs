@@ -162,6 +162,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     };
     merge_strings::place(&mut link, merged);
     scan_relocations::finish(&mut link, found);
+    check_sframes::run(&link);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
     build_synthetics::run(&mut link);
@@ -195,8 +196,8 @@ fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(
         Aborted
     };
     let executable = !link.config.is_relocatable();
-    let mut file = OutputFile::create(&link.config.output, link.layout.file_size, executable)
-        .map_err(cannot_write)?;
+    let mut file =
+        OutputFile::create(&link.config.output, link.layout.file_size, executable).map_err(cannot_write)?;
     write_output::run(link, file.bytes());
     link.sink.checkpoint()?;
     progress.timings.pass("write output");

@@ -105,7 +105,7 @@ const LAYERS: [(&str, &[&str]); 5] = [
         "src/elf",
         &["crate::passes", "crate::cli", "crate::layout", "crate::output", "crate::synth", "crate::script"],
     ),
-    ("src/arch", &["crate::passes", "crate::cli", "crate::script", "crate::output"]),
+    ("src/arch", &["crate::passes", "crate::script", "crate::output"]),
     ("src/script", &["crate::passes", "crate::output", "crate::arch"]),
     ("src/input", &["crate::passes", "crate::output", "crate::synth"]),
 ];

@@ -9,7 +9,7 @@ pub mod relocation;
 pub mod target;
 pub mod x86_64;
 
-pub use relocation::{From, Mode, RelocInfo, Relaxed, Site, What};
+pub use relocation::{From, Mode, Relaxed, RelocInfo, Site, What};
 pub use target::Target;
 
 use crate::cli::Machine;

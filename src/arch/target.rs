@@ -1,6 +1,6 @@
 //! The parameters of a machine.
 
-use super::relocation::{Mode, RelocInfo, Relaxed, Site};
+use super::relocation::{Mode, Relaxed, RelocInfo, Site};
 use crate::cli::Machine;
 use zerocopy::byteorder::ByteOrder;
 
@@ -95,6 +95,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const PLT: PltShape;
     /// The tables for control-flow protection (`-z ibtplt`, or all inputs marked).
     const PLT_PROTECTED: PltShape;
+    /// The feature bit (`GNU_PROPERTY_*_FEATURE_1_AND`) of outputs that have [`Self::PLT_PROTECTED`].
+    const BRANCH_PROTECTION: u32;
     /// Size of an entry of `.hash`, in bytes.
     const SYSV_HASH_ENTRY: u64 = 4;
     /// Whether places of `RELA` relative relocations hold the address too, unless

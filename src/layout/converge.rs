@@ -225,7 +225,8 @@ fn changes(machine: &Machine<'_>, before: &Signature, now: &Signature) -> Vec<St
 fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
     let (chunks, outputs) = chunks(machine, fixed);
     let segments = if fixed.segments { segments_of(machine, fixed, &chunks, &outputs) } else { Vec::new() };
-    let size = if segments.is_empty() { fixed.file_header_size } else { file_offsets::headers_size(segments.len()) };
+    let size =
+        if segments.is_empty() { fixed.file_header_size } else { file_offsets::headers_size(segments.len()) };
     machine.headers_size = machine.headers_size.max(size);
     let header = segments.iter().find(|segment| segment.p_type == elf::PT_LOAD && segment.file_header);
     machine.headers_address = header.and_then(|load| {

@@ -219,9 +219,11 @@ impl<'p> Machine<'p> {
     }
 
     fn find_fault(&mut self, span: Span, code: Code, message: String) {
-        let diagnostic = Diagnostic::error(code, message)
-            .at(self.plan.sources.location(span))
-            .ordered(span.file, 0, span.start.into());
+        let diagnostic = Diagnostic::error(code, message).at(self.plan.sources.location(span)).ordered(
+            span.file,
+            0,
+            span.start.into(),
+        );
         self.findings.push(diagnostic);
     }
 
@@ -315,7 +317,8 @@ impl<'p> Machine<'p> {
         self.current = Some(output);
         if self.body(plan, index).is_none() {
             let name = String::from_utf8_lossy(&plan.name).into_owned();
-            let message = format!("output section `{name}` does not fit the address space, from {address:#x}");
+            let message =
+                format!("output section `{name}` does not fit the address space, from {address:#x}");
             self.find_fault(plan.span, Code::LayoutError, message);
             self.dot = address;
         }
@@ -355,7 +358,8 @@ impl<'p> Machine<'p> {
         let row = memory::by_attributes(self.plan, attributes.sh_type, attributes.flags);
         if row == memory::DEFAULT && self.outputs[index].facts.bytes > 0 {
             let name = String::from_utf8_lossy(&plan.name).into_owned();
-            let message = format!("no memory region for output section `{name}`, and none fits its attributes");
+            let message =
+                format!("no memory region for output section `{name}`, and none fits its attributes");
             self.find_fault(plan.span, Code::LayoutError, message);
         }
         row
@@ -404,7 +408,8 @@ impl<'p> Machine<'p> {
     fn body(&mut self, plan: &'p OutputPlan, index: usize) -> Option<()> {
         let start = self.dot;
         let subalign = plan.subalign.as_ref().and_then(|subalign| self.number(subalign));
-        let subalign = subalign.filter(|align| align.is_power_of_two()).map(|align| align.trailing_zeros() as u8);
+        let subalign =
+            subalign.filter(|align| align.is_power_of_two()).map(|align| align.trailing_zeros() as u8);
         self.outputs[index].fills.clear();
         self.outputs[index].data.clear();
         if let Some(fill) = &plan.fill {
@@ -415,8 +420,9 @@ impl<'p> Machine<'p> {
                 Body::Rule(rule) => {
                     let list = &mut self.lists[*rule as usize];
                     if !list.items.is_empty() {
-                        list.start = self.dot.wrapping_sub(start);
+                        let offset = self.dot.wrapping_sub(start);
                         self.dot = size::lay_out(list, self.dot, subalign, &mut self.offsets)?;
+                        list.start = offset;
                     }
                 }
                 Body::Assignment(assignment) => self.assign(assignment),
@@ -465,7 +471,8 @@ impl<'p> Machine<'p> {
             (Some(load), _) => load,
             (None, Some(row)) => {
                 let current = self.regions[row].current;
-                let aligned = if plan.align_with_input { Some(current) } else { size::round_up(current, align) };
+                let aligned =
+                    if plan.align_with_input { Some(current) } else { size::round_up(current, align) };
                 aligned.unwrap_or(current)
             }
             (None, None) if plan.overlay == Some(OverlayPlace::Following) => {
@@ -563,7 +570,8 @@ fn is_zero_form(value: &Expr) -> bool {
     match &value.kind {
         ExprKind::Number(_) | ExprKind::Symbol(_) => true,
         ExprKind::Binary(BinaryOp::Add, left, right) => {
-            matches!(left.kind, ExprKind::Dot) && (is_zero(right) || matches!(right.kind, ExprKind::Symbol(_)))
+            matches!(left.kind, ExprKind::Dot)
+                && (is_zero(right) || matches!(right.kind, ExprKind::Symbol(_)))
         }
         ExprKind::Align { value: None, alignment } => matches!(
             &alignment.kind,

@@ -102,7 +102,8 @@ fn load(chunks: &mut [Chunk<'_>], segment: &mut Segment, cursor: u64, done: &mut
     segment.offset = start;
     segment.address = first_address.wrapping_sub(base - start);
     let shift = segment.load_address.wrapping_sub(load_address);
-    segment.load_address = if shift == 0 { load_address.wrapping_sub(base - start) } else { segment.load_address };
+    segment.load_address =
+        if shift == 0 { load_address.wrapping_sub(base - start) } else { segment.load_address };
     let mut file_end = if segment.file_header || segment.program_headers { cursor } else { base };
     let mut memory_end = first_address;
     for index in range(segment) {
@@ -183,8 +184,7 @@ fn relro(layout: &mut Layout<'_>, segment: &mut Segment) {
     segment.memory_size = memory_size.max(segment.memory_size);
     let end = segment.address.saturating_add(segment.memory_size);
     let holder = layout.segments.iter_mut().find(|load| {
-        load.p_type == elf::PT_LOAD
-            && segment.address.wrapping_sub(load.address) < load.memory_size
+        load.p_type == elf::PT_LOAD && segment.address.wrapping_sub(load.address) < load.memory_size
     });
     let Some(load) = holder else { return };
     load.memory_size = load.memory_size.max(end - load.address);
@@ -209,11 +209,25 @@ mod tests {
     use super::*;
 
     fn chunk(sh_type: u32, flags: u32, address: u64, size: u64) -> Chunk<'static> {
-        Chunk { sh_type, flags: flags.into(), align: 16, address, load_address: address, size, ..Chunk::default() }
+        Chunk {
+            sh_type,
+            flags: flags.into(),
+            align: 16,
+            address,
+            load_address: address,
+            size,
+            ..Chunk::default()
+        }
     }
 
     fn segment(first: u32, last: u32, align: u64) -> Segment {
-        Segment { p_type: elf::PT_LOAD, align, first: ChunkId(first), last: ChunkId(last), ..Segment::default() }
+        Segment {
+            p_type: elf::PT_LOAD,
+            align,
+            first: ChunkId(first),
+            last: ChunkId(last),
+            ..Segment::default()
+        }
     }
 
     #[test]
@@ -238,7 +252,10 @@ mod tests {
         let offsets: Vec<u64> = layout.chunks.iter().map(|chunk| chunk.file_offset).collect();
         assert_eq!(offsets, [0x200, 0x230, 0x240, 0x240]);
         let first = layout.segments[0];
-        assert_eq!((first.offset, first.address, first.file_size, first.memory_size), (0, 0x400000, 0x230, 0x230));
+        assert_eq!(
+            (first.offset, first.address, first.file_size, first.memory_size),
+            (0, 0x400000, 0x230, 0x230)
+        );
         let second = layout.segments[1];
         assert_eq!((second.offset, second.file_size, second.memory_size), (0x230, 0x10, 0x5010));
         assert_eq!(layout.headers_address, Some(0x400000));

@@ -29,7 +29,11 @@ pub fn publish<'a, T: Target>(link: &mut Link<'a, T>, machine: &mut Machine<'_>,
     if let Some(segment) = link.layout.segments.iter().find(|segment| segment.p_type == elf::PT_TLS) {
         let last = &link.layout.chunks[segment.last.index()];
         let end = last.address.wrapping_add(last.size);
-        tls = super::TlsTemplate { start: segment.address, size: end.wrapping_sub(segment.address), align: segment.align };
+        tls = super::TlsTemplate {
+            start: segment.address,
+            size: end.wrapping_sub(segment.address),
+            align: segment.align,
+        };
     }
     link.layout.tls = tls;
     for (output, &chunk) in chunk_of.iter().enumerate() {
@@ -94,7 +98,8 @@ fn move_to_neighbour<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, o
 /// The last allocated output section that begins at or before an address, else the first one.
 pub fn nearest(chunks: &[Chunk<'_>], address: u64) -> Option<ChunkId> {
     let taking = || chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space());
-    let before = taking().filter(|(_, chunk)| chunk.address <= address).max_by_key(|(at, chunk)| (chunk.address, *at));
+    let before =
+        taking().filter(|(_, chunk)| chunk.address <= address).max_by_key(|(at, chunk)| (chunk.address, *at));
     before.or_else(|| taking().next()).map(|(at, _)| ChunkId::from_index(at))
 }
 
@@ -159,9 +164,11 @@ fn reserved_place<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> Option<(
             Some((nearest(&link.layout.chunks, address)?, address))
         }
         Reserved::TlsModuleBase => {
-            let chunk = link.layout.chunks.iter().position(|chunk| {
-                is_alloc(chunk.flags) && chunk.flags & u64::from(elf::SHF_TLS) != 0
-            })?;
+            let chunk = link
+                .layout
+                .chunks
+                .iter()
+                .position(|chunk| is_alloc(chunk.flags) && chunk.flags & u64::from(elf::SHF_TLS) != 0)?;
             Some((ChunkId::from_index(chunk), link.layout.tls.start))
         }
         _ => {
@@ -185,7 +192,8 @@ pub fn symbol_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64
                 SymbolPlace::Absolute => Some(object.symbols[symbol as usize].st_value.get()),
                 SymbolPlace::Section(_) => {
                     let (section, offset) = link.symbol_section(id)?;
-                    let placed = link.sections.is_alive(section) && link.sections.chunk[section.index()].is_some();
+                    let placed =
+                        link.sections.is_alive(section) && link.sections.chunk[section.index()].is_some();
                     placed.then(|| link.section_address(section).wrapping_add(offset))
                 }
                 _ => None,

@@ -238,7 +238,9 @@ impl<'p> Placer<'p> {
     fn walk(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         std::iter::successors(self.first, |&node| self.nodes[node].next).filter_map(|node| {
             match self.nodes[node].command {
-                Command::Output(output) if !self.plan.outputs[output as usize].discard => Some((node, output)),
+                Command::Output(output) if !self.plan.outputs[output as usize].discard => {
+                    Some((node, output))
+                }
                 _ => None,
             }
         })
@@ -269,7 +271,8 @@ impl<'p> Placer<'p> {
         } else if own.code {
             last(&|other| loaded(other) && other.code)
         } else if own.tls {
-            last(&|other| other.alloc && other.tls).or_else(|| last(&|other| loaded(other) && !other.read_only))
+            last(&|other| other.alloc && other.tls)
+                .or_else(|| last(&|other| loaded(other) && !other.read_only))
         } else if own.read_only && own.contents {
             last(&|other| loaded(other) && other.read_only && !other.tls)
         } else if own.contents {

@@ -10,9 +10,9 @@ use crate::cli::Config;
 use crate::cli::SortSection;
 use crate::diag::{Code, Diagnostic};
 use crate::script::ast::{
-    Assert, Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, Constraint, DataSize, Insert,
-    InputStatement, MemoryRegion, Name, OutputSection, OutputSectionType, Overlay, Phdr, Script, SectionsItem,
-    Sort, SortKey,
+    Assert, Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, Constraint, DataSize,
+    InputStatement, Insert, MemoryRegion, Name, OutputSection, OutputSectionType, Overlay, Phdr, Script,
+    SectionsItem, Sort, SortKey,
 };
 use crate::script::expr::{BinaryOp, Expr, ExprKind, SectionOperand};
 use crate::script::{Sources, Span};
@@ -615,8 +615,7 @@ fn load_symbols(section: &Name) -> [Assignment; 2] {
     let operand = || SectionOperand::Named(section.clone());
     let start = || Expr { span, kind: ExprKind::LoadAddr(operand()) };
     let size = Expr { span, kind: ExprKind::SizeOf(operand()) };
-    let stop =
-        Expr { span, kind: ExprKind::Binary(BinaryOp::Add, Box::new(start()), Box::new(size)) };
+    let stop = Expr { span, kind: ExprKind::Binary(BinaryOp::Add, Box::new(start()), Box::new(size)) };
     let assign = |prefix: &[u8], value| Assignment {
         span,
         kind: AssignmentKind::Provide,

@@ -59,7 +59,8 @@ pub struct PhdrValues {
 pub fn derive(chunks: &[Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<Segment> {
     let loads = loads(chunks, wishes);
     let mut segments = Vec::new();
-    let headers_loaded = wishes.paged && loads.first().is_some_and(|load| fits_headers(chunks, load, wishes, headers_size));
+    let headers_loaded =
+        wishes.paged && loads.first().is_some_and(|load| fits_headers(chunks, load, wishes, headers_size));
     let interp = chunks.iter().position(|chunk| is_alloc(chunk.flags) && chunk.name == b".interp");
     if headers_loaded && interp.is_some() {
         segments.push(Segment {
@@ -83,7 +84,13 @@ pub fn derive(chunks: &[Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<S
         id.map(ChunkId::index).filter(|&index| chunks.get(index).is_some_and(|chunk| is_alloc(chunk.flags)))
     };
     if let Some(dynamic) = of(wishes.dynamic) {
-        segments.push(one(elf::PT_DYNAMIC, chunks, dynamic, permissions(&chunks[dynamic]), chunks[dynamic].align));
+        segments.push(one(
+            elf::PT_DYNAMIC,
+            chunks,
+            dynamic,
+            permissions(&chunks[dynamic]),
+            chunks[dynamic].align,
+        ));
     }
     notes(chunks, &mut segments);
     tls(chunks, &mut segments);
@@ -341,7 +348,13 @@ mod tests {
     }
 
     fn wishes() -> Wishes {
-        Wishes { page_size: 0x1000, align_page: 0x1000, separate_code: true, paged: true, ..Wishes::default() }
+        Wishes {
+            page_size: 0x1000,
+            align_page: 0x1000,
+            separate_code: true,
+            paged: true,
+            ..Wishes::default()
+        }
     }
 
     fn of_type<'s>(segments: &'s [Segment], p_type: u32) -> Vec<&'s Segment> {

@@ -23,7 +23,7 @@ pub fn round_up(value: u64, align: u64) -> Option<u64> {
     }
 }
 
-/// Lays a list out from offset `start` of its output section, and writes for each section its
+/// Lays a list out from address `start`, and writes for each section its
 /// offset *in the list*. `subalign` replaces the sections' own alignments. Gives the offset of the
 /// list's end; `None` if it overflows.
 ///
@@ -37,7 +37,6 @@ pub fn lay_out(list: &mut List, start: u64, subalign: Option<u8>, offsets: &mut 
         list.length = scan(list, start, subalign, offsets)?.checked_sub(start)?;
         list.computed_for = Some(key);
     }
-    list.start = start;
     start.checked_add(list.length)
 }
 

@@ -68,7 +68,11 @@ impl OutputFile {
                 Ok(())
             }
             Bytes::InPlace(bytes) => {
-                let mut file = File::options().write(true).create(true).truncate(!is_special(&self.path)).open(&self.path)?;
+                let mut file = File::options()
+                    .write(true)
+                    .create(true)
+                    .truncate(!is_special(&self.path))
+                    .open(&self.path)?;
                 file.write_all(&bytes)
             }
         }

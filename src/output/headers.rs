@@ -114,9 +114,8 @@ fn write_sections<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
 
 /// `sh_link` and `sh_info`, by what the section is (gABI, figure "sh_link and sh_info").
 fn link_and_info<T: Target>(link: &Link<'_, T>, id: ChunkId, chunk: &Chunk<'_>) -> (u32, u32) {
-    let index_of = |kind: Kind| {
-        link.chunk_of(kind).map_or(0, |chunk| link.layout.chunks[chunk.index()].header_index)
-    };
+    let index_of =
+        |kind: Kind| link.chunk_of(kind).map_or(0, |chunk| link.layout.chunks[chunk.index()].header_index);
     if let Some(pair) = link.relocatable_link_and_info(id) {
         return pair;
     }

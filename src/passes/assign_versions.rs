@@ -13,8 +13,8 @@ use crate::ids::SymbolId;
 use crate::input::shared::VERSION_HIDDEN;
 use crate::link::Link;
 use crate::script::Span;
-use crate::symbols::versions::{FIRST_VERSION, VersionDefinition};
 use crate::symbols::Definition;
+use crate::symbols::versions::{FIRST_VERSION, VersionDefinition};
 use rayon::prelude::*;
 
 /// Fills [`crate::symbols::SymbolTable::versions`] and the versions that the output defines.

@@ -5,6 +5,7 @@
 //! and is dropped.
 
 use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
 use crate::ids::SymbolId;
 use crate::link::Link;
 use crate::relocs::decide::need;
@@ -17,6 +18,12 @@ const NONE: u32 = u32::MAX;
 
 /// Makes the rows, and the sizes of GOT, PLT, copies and dynamic relocations.
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let properties = &link.config.properties;
+    link.relocations.protected_plt = T::PLT_PROTECTED != T::PLT
+        && (properties.ibt
+            || properties.ibt_plt
+            || properties.force_bti
+            || link.synthetics.features & T::BRANCH_PROTECTION != 0);
     let (data, relro) = copy::collect(link);
     set_size(link, Kind::CopyData, data.size, data.align);
     set_size(link, Kind::CopyRelro, relro.size, relro.align);
@@ -135,12 +142,18 @@ fn is_got_symbol_used<T: Target>(link: &Link<'_, T>) -> bool {
         .is_some_and(|id| matches!(link.symbols.definition(id), Definition::Linker(_)))
 }
 
+/// A section that is needed and was not made would leave its contents nowhere.
 fn set_size<T: Target>(link: &mut Link<'_, T>, kind: Kind, size: u64, align: u64) {
-    if let Some(row) = link.synthetics.find(kind) {
-        let section = &mut link.synthetics.sections[row as usize];
-        section.size = size;
-        section.align = section.align.max(align);
-    }
+    let Some(row) = link.synthetics.find(kind) else {
+        if size > 0 && !link.config.is_relocatable() {
+            let message = format!("{kind:?} needs {size:#x} bytes, but there is no section for it");
+            link.sink.report(Diagnostic::error(Code::Internal, message));
+        }
+        return;
+    };
+    let section = &mut link.synthetics.sections[row as usize];
+    section.size = size;
+    section.align = section.align.max(align);
 }
 
 #[cfg(test)]
@@ -161,7 +174,8 @@ mod tests {
         let canonical = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_GOT;
         let canonical = row(&mut numbers, flag::IMPORTED | canonical);
         assert_eq!((canonical.plt, canonical.plt_got, canonical.got), (1, NONE, 1));
-        let tls = row(&mut numbers, flag::TLS | flag::NEEDS_TLS_GD | flag::NEEDS_GOT_TP | flag::NEEDS_TLS_DESC);
+        let tls =
+            row(&mut numbers, flag::TLS | flag::NEEDS_TLS_GD | flag::NEEDS_GOT_TP | flag::NEEDS_TLS_DESC);
         assert_eq!((tls.got_tp, tls.tls_gd, tls.tls_desc, numbers.got), (2, 3, 5, 7));
     }
 

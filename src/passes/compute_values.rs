@@ -54,13 +54,20 @@ fn global_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
 }
 
 #[inline]
-fn symbol_address<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize, id: SymbolId) -> u64 {
+fn symbol_address<T: Target>(
+    link: &Link<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    index: usize,
+    id: SymbolId,
+) -> u64 {
     let Some(symbol) = object.symbols.get(index) else { return 0 };
     match object.symbol_place(index) {
         SymbolPlace::Undefined => 0,
         SymbolPlace::Absolute => symbol.st_value.get(),
         SymbolPlace::Common => match link.common_block(id) {
-            Some(block) if block.section.is_some() => link.section_address(block.section).wrapping_add(block.offset),
+            Some(block) if block.section.is_some() => {
+                link.section_address(block.section).wrapping_add(block.offset)
+            }
             _ => 0,
         },
         SymbolPlace::Section(section) => {

@@ -110,7 +110,8 @@ fn add_dynamic_tables<T: Target>(link: &mut Link<'_, T>) {
     add(link, Kind::VerNeed, ".gnu.version_r", (elf::SHT_GNU_VERNEED, A), (WORD, 0));
     add(link, Kind::RelaDyn, ".rela.dyn", (elf::SHT_RELA, A), (WORD, 24));
     if link.config.relocations.pack_relative {
-        let sh_type = if link.config.relocations.android_relr_tags { SHT_ANDROID_RELR } else { elf::SHT_RELR };
+        let sh_type =
+            if link.config.relocations.android_relr_tags { SHT_ANDROID_RELR } else { elf::SHT_RELR };
         add(link, Kind::RelrDyn, ".relr.dyn", (sh_type, A), (WORD, WORD));
     }
     let flags = if dynamic.read_only_dynamic { A } else { AW };
@@ -142,9 +143,7 @@ fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
     let info = A | u64::from(elf::SHF_INFO_LINK);
     add(link, Kind::RelaPlt, ".rela.plt", (elf::SHT_RELA, info), (WORD, 24));
     add(link, Kind::Plt, ".plt", (elf::SHT_PROGBITS, AX), (plt.align, plt.entry));
-    if link.is_dynamic() {
-        add(link, Kind::PltGot, ".plt.got", (elf::SHT_PROGBITS, AX), (plt.direct_entry, plt.direct_entry));
-    }
+    add(link, Kind::PltGot, ".plt.got", (elf::SHT_PROGBITS, AX), (plt.direct_entry, plt.direct_entry));
     let protected = T::PLT_PROTECTED;
     if protected.split {
         let shape = (protected.align, protected.direct_entry);

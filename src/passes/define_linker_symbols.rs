@@ -6,8 +6,8 @@
 
 use crate::arch::Target;
 use crate::ids::{ChunkId, SectionId, SymbolId};
-use crate::passes::parse_inputs::ParsedInputs;
 use crate::link::{Link, LinkerSymbol, LinkerSymbolOrigin, Reserved};
+use crate::passes::parse_inputs::ParsedInputs;
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 

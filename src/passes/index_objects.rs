@@ -7,8 +7,8 @@
 //! look at section types for that.
 
 use super::extract_members::Extracted;
-use super::unpack_sections;
 use super::parse_inputs::{Parsed, ParsedInputs};
+use super::unpack_sections;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::elf::consts as elf;

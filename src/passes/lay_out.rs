@@ -19,6 +19,7 @@ use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::{file_offsets, finish, link_order, sort};
 use crate::link::{Link, is_alloc};
+use crate::passes::create_relocatable;
 use crate::script::builtin::Switches;
 use crate::script::glob::Glob;
 use crate::synth::{self, Kind};
@@ -38,6 +39,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     link.layout.plan = plan;
     link.sections.rule = rules;
     link.layout.entry = finish::entry(link);
+    create_relocatable::run(link);
     assign_file_offsets(link);
     report_segments(link);
 }
@@ -55,7 +57,10 @@ pub fn assign_file_offsets<T: Target>(link: &mut Link<'_, T>) {
         }
     }
     if !file_offsets::assign(&mut link.layout, !link.config.layout.no_section_headers) {
-        link.sink.report(Diagnostic::error(Code::LayoutError, "the output does not fit a file: its size overflows 64 bits"));
+        link.sink.report(Diagnostic::error(
+            Code::LayoutError,
+            "the output does not fit a file: its size overflows 64 bits",
+        ));
         return;
     }
     link.layout.tls = file_offsets::tls_template(&link.layout.segments);
@@ -168,9 +173,7 @@ fn converge<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan, rules: &[u32],
     converge::refresh_outputs(&mut machine, relocatable, sframe_alloc);
     report_types(link, &machine);
     start_outputs(link, &mut machine);
-    machine.output_names = OutputNames::new(plan, &|output| {
-        machine.outputs[output as usize].facts.count > 0
-    });
+    machine.output_names = OutputNames::new(plan, &|output| machine.outputs[output as usize].facts.count > 0);
     machine.symbols = Symbols::new(link, plan, &machine.output_names);
     let fixed = fixed(link, plan);
     machine.headers_size = fixed.file_header_size;

@@ -11,10 +11,10 @@ use crate::cli::{OrphanHandling, Strip};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
+use crate::layout::link_order;
 use crate::layout::orphan::is_debug;
 use crate::layout::output::is_sframe;
 use crate::layout::plan::{LayoutPlan, NO_RULE};
-use crate::layout::link_order;
 use crate::link::{Link, SectionInfo, is_alloc, state};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
@@ -158,9 +158,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     /// as if it were not written, and its sections look for another.
     fn settle_constraints(&self, rules: &mut [u32], disabled: &mut [bool]) {
         let output_of = |rule: u32| self.plan.rules.get(rule as usize).map(|rule| rule.output as usize);
-        let constrained = |rule: u32| {
-            output_of(rule).is_some_and(|output| self.plan.outputs[output].constraint.is_some())
-        };
+        let constrained =
+            |rule: u32| output_of(rule).is_some_and(|output| self.plan.outputs[output].constraint.is_some());
         let taken: Vec<SectionId> = rules
             .par_iter()
             .enumerate()
@@ -171,9 +170,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         for (number, output) in self.plan.outputs.iter().enumerate() {
             let Some(constraint) = output.constraint else { continue };
             let of_output = |id: &SectionId| output_of(rules[id.index()]) == Some(number);
-            let is_writable = |id: SectionId| {
-                self.link.section_info(id).flags & u64::from(elf::SHF_WRITE) != 0
-            };
+            let is_writable =
+                |id: SectionId| self.link.section_info(id).flags & u64::from(elf::SHF_WRITE) != 0;
             let writable = taken.iter().any(|id| of_output(id) && is_writable(*id));
             let holds = match constraint {
                 Constraint::OnlyIfReadOnly => !writable,

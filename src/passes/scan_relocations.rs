@@ -312,9 +312,7 @@ impl<T: Target> Scan<'_, '_, T> {
             section: self.object.section_name_lossy(index as usize),
             offset,
         };
-        self.link
-            .sink
-            .report_recoverable(diagnostic.at(location).ordered(self.object.id.0, index, offset));
+        self.link.sink.report_recoverable(diagnostic.at(location).ordered(self.object.id.0, index, offset));
     }
 
     #[cold]

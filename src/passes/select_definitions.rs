@@ -52,16 +52,13 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     let visibility: Vec<AtomicU8> =
         (0..globals).into_par_iter().map(|_| AtomicU8::new(VISIBILITY_DEFAULT)).collect();
     let flags = &link.symbols.flags;
-    let commons: Vec<Vec<u32>> = objects
-        .par_iter()
-        .map(|object| offer_object(object, sections, &best, &visibility, flags))
-        .collect();
+    let commons: Vec<Vec<u32>> =
+        objects.par_iter().map(|object| offer_object(object, sections, &best, &visibility, flags)).collect();
     shared.par_iter().for_each(|library| offer_shared(library, &best, flags));
     if !link.config.symbols.allow_multiple_definition {
         report_duplicates(objects, sections, &link.symbols.names, &best, link.sink);
     }
-    let mut definitions: Vec<Definition> =
-        best.into_par_iter().map(|key| unpack(key.into_inner())).collect();
+    let mut definitions: Vec<Definition> = best.into_par_iter().map(|key| unpack(key.into_inner())).collect();
     link.commons = join_commons(objects, &commons, &mut definitions);
     link.symbols.definitions = definitions;
     link.symbols.visibility = visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect();

@@ -80,7 +80,9 @@ pub fn write_chunk<T: Target>(link: &Link<'_, T>, id: ChunkId, out: &mut [u8]) {
     let chunk = &link.layout.chunks[id.index()];
     write_items(link, chunk, &chunk.items, 0, out);
     for data in &chunk.data {
-        if let Some(place) = out.get_mut(data.offset as usize..).and_then(|rest| rest.get_mut(..data.bytes.len())) {
+        if let Some(place) =
+            out.get_mut(data.offset as usize..).and_then(|rest| rest.get_mut(..data.bytes.len()))
+        {
             place.copy_from_slice(&data.bytes);
         }
     }
@@ -91,13 +93,18 @@ const MIN_ITEMS: usize = 32;
 const MIN_BYTES: usize = 256 << 10;
 
 /// Fills `out`, which starts at offset `base` of the chunk, with `items` and what is between them.
-fn write_items<T: Target>(link: &Link<'_, T>, chunk: &Chunk<'_>, items: &[SectionId], base: u64, out: &mut [u8]) {
+fn write_items<T: Target>(
+    link: &Link<'_, T>,
+    chunk: &Chunk<'_>,
+    items: &[SectionId],
+    base: u64,
+    out: &mut [u8],
+) {
     if items.len() >= 2 && (items.len() > MIN_ITEMS || out.len() > MIN_BYTES) {
         let middle = items.len() / 2;
         let split = link.sections.offset[items[middle].index()];
-        if let Some((left, right)) = split
-            .checked_sub(base)
-            .and_then(|at| out.split_at_mut_checked(at as usize))
+        if let Some((left, right)) =
+            split.checked_sub(base).and_then(|at| out.split_at_mut_checked(at as usize))
         {
             rayon::join(
                 || write_items(link, chunk, &items[..middle], base, left),
@@ -138,7 +145,9 @@ fn fill_gap<T: Target>(link: &Link<'_, T>, chunk: &Chunk<'_>, offset: u64, out: 
         let stop = chunk.fills.get(next).map_or(end, |fill| fill.offset.min(end));
         let pattern = match next.checked_sub(1).map(|index| &chunk.fills[index].pattern[..]) {
             Some(pattern) if !pattern.is_empty() => pattern,
-            _ if chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0 && !link.config.is_relocatable() => T::CODE_FILL,
+            _ if chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0 && !link.config.is_relocatable() => {
+                T::CODE_FILL
+            }
             _ => &[],
         };
         if !pattern.is_empty() {
@@ -155,7 +164,9 @@ fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else {
         return synth::write(link, id, out);
     };
-    if object.headers[index as usize].sh_type.get() == elf::SHT_NOBITS || link.sections.is(id, state::ABSORBED) {
+    if object.headers[index as usize].sh_type.get() == elf::SHT_NOBITS
+        || link.sections.is(id, state::ABSORBED)
+    {
         return;
     }
     if sframe::is_input(object, index as usize) {

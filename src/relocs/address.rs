@@ -6,8 +6,8 @@ use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::link::{Link, LinkerSymbolOrigin, Reserved, state};
-use crate::symbols::Definition;
-use crate::synth::{DynamicRow, Kind, section_id};
+use crate::symbols::{Definition, flag};
+use crate::synth::{DynamicRow, Kind, copy, plt, section_id};
 
 /// Addresses of the tables, and of the TLS segment. 0 for what the output does not have.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -160,4 +160,17 @@ pub fn symbol_size<T: Target>(
         _ => object.symbols.get(index as usize),
     };
     symbol.map_or(0, |symbol| symbol.st_size.get())
+}
+
+/// The address that a library's symbol has in this program: that of its copy, or of its PLT entry
+/// if that is canonical. `None` for all others. Values of symbols start from here.
+pub fn of_imported<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
+    let flags = link.symbols.flags(id);
+    if flags & flag::IMPORTED == 0 {
+        return None;
+    }
+    if flags & flag::NEEDS_COPY != 0 {
+        return copy::address(link, id);
+    }
+    (flags & flag::NEEDS_CANONICAL_PLT != 0).then(|| plt::address(link, id))
 }

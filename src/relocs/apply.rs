@@ -307,11 +307,8 @@ impl<T: Target> Apply<'_, '_, T> {
         if self.link.config.relocations.ignore_overflow {
             return;
         }
-        let (min, max) = if action.edit.is_some() {
-            (i32::MIN.into(), i32::MAX.into())
-        } else {
-            (info.min, info.max)
-        };
+        let (min, max) =
+            if action.edit.is_some() { (i32::MIN.into(), i32::MAX.into()) } else { (info.min, info.max) };
         let message = if value < min || value > max {
             format!("relocation {} out of range: {value} is not in [{min}, {max}]", info.name)
         } else {
@@ -348,9 +345,7 @@ impl<T: Target> Apply<'_, '_, T> {
         let section = self.object.section_name_lossy(self.index as usize);
         let location = Location::Section { file: self.object.name.to_string(), section, offset };
         let index = self.section.0 - self.object.first_section;
-        self.link
-            .sink
-            .report_recoverable(diagnostic.at(location).ordered(self.object.id.0, index, offset));
+        self.link.sink.report_recoverable(diagnostic.at(location).ordered(self.object.id.0, index, offset));
     }
 }
 

@@ -110,9 +110,7 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
     match info.what {
         What::Nothing => Action::value(What::Nothing, From::Zero, 0),
         What::Symbol => symbol(info, site, mode),
-        What::Plt if !site.is_bound() => {
-            Action::value(What::Plt, info.from, flag::NEEDS_PLT | import(site))
-        }
+        What::Plt if !site.is_bound() => Action::value(What::Plt, info.from, flag::NEEDS_PLT | import(site)),
         What::Plt => symbol(info, site, mode),
         What::GotSlot | What::GotTp | What::TlsGd => {
             Action::value(info.what, info.from, slot_needs(info.what, site, mode))
@@ -122,9 +120,7 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         What::TlsLd | What::TlsDesc | What::TlsDescCall if !mode.shared => {
             Action::problem(info, Problem::UnexpectedInstruction)
         }
-        What::TlsLd | What::TlsDesc => {
-            Action::value(info.what, info.from, slot_needs(info.what, site, mode))
-        }
+        What::TlsLd | What::TlsDesc => Action::value(info.what, info.from, slot_needs(info.what, site, mode)),
         What::TlsDescCall => Action::value(What::Nothing, From::Zero, 0),
         What::GotBase | What::Size => Action::value(info.what, info.from, 0),
         What::TpOffset => thread_pointer_offset(info, site, mode),

@@ -189,9 +189,8 @@ pub fn collect<T: Target>(link: &Link<'_, T>) -> (Vec<Entry>, Vec<u64>) {
 
 /// The addresses that `.relr.dyn` names, sorted.
 pub fn packed_places<T: Target>(link: &Link<'_, T>) -> Vec<u64> {
-    let is_packed = |site: &&DynRelocSite| {
-        settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site)
-    };
+    let is_packed =
+        |site: &&DynRelocSite| settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site);
     let mut places: Vec<u64> = link
         .relocations
         .sites

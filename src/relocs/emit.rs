@@ -132,7 +132,10 @@ fn through_section<T: Target>(
                 (object.section_id(section), object.symbols[symbol as usize].st_value.get())
             }
             SymbolPlace::Absolute => {
-                return Some((0, addend.wrapping_add_unsigned(object.symbols[symbol as usize].st_value.get())));
+                return Some((
+                    0,
+                    addend.wrapping_add_unsigned(object.symbols[symbol as usize].st_value.get()),
+                ));
             }
             _ => return None,
         }

@@ -74,8 +74,7 @@ fn describe<T: Target>(
     shown: &[Reference],
     hints: bool,
 ) -> Diagnostic {
-    let gravity =
-        if severity(link, id) == Report::Warning { Severity::Warning } else { Severity::Error };
+    let gravity = if severity(link, id) == Report::Warning { Severity::Warning } else { Severity::Error };
     let visibility = match link.symbols.visibility[id.index()] {
         elf::STV_HIDDEN => "hidden ",
         elf::STV_INTERNAL => "internal ",

@@ -43,11 +43,8 @@ pub struct Extent {
 /// Finds what is copied, and marks all names of it. Gives the extents of the writable section and
 /// of the read-only one.
 pub fn collect<T: Target>(link: &mut Link<'_, T>) -> (Extent, Extent) {
-    let wanted: Vec<SymbolId> = link
-        .symbols
-        .globals()
-        .filter(|&id| link.symbols.flags(id) & flag::NEEDS_COPY != 0)
-        .collect();
+    let wanted: Vec<SymbolId> =
+        link.symbols.globals().filter(|&id| link.symbols.flags(id) & flag::NEEDS_COPY != 0).collect();
     let mut extents = [Extent { size: 0, align: 1 }; 2];
     let mut aliases = Aliases::default();
     let mut copies: Vec<Copy> = Vec::new();

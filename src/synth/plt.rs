@@ -49,12 +49,7 @@ pub fn slot_address<T: Target>(link: &Link<'_, T>, index: u32) -> u64 {
 /// What an entry of `.plt` is made of.
 pub fn entry<T: Target>(link: &Link<'_, T>, index: u32) -> PltEntry {
     let plt = link.relocations.addresses.plt;
-    PltEntry {
-        plt,
-        entry: lazy_address(plt, index, shape(link)),
-        slot: slot_address(link, index),
-        index,
-    }
+    PltEntry { plt, entry: lazy_address(plt, index, shape(link)), slot: slot_address(link, index), index }
 }
 
 /// Sizes of `.plt`, `.plt.sec` and `.plt.got` in bytes.

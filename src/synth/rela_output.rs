@@ -34,7 +34,9 @@ pub fn write<T: Target>(link: &Link<'_, T>, row: u32, out: &mut [u8]) {
     let items = &link.layout.chunks[table.target.index()].items;
     let mut jobs = Vec::with_capacity(items.len());
     for (&item, &count) in items.iter().zip(&table.counts) {
-        let Some((own, tail)) = std::mem::take(&mut rest).split_at_mut_checked(count as usize) else { return };
+        let Some((own, tail)) = std::mem::take(&mut rest).split_at_mut_checked(count as usize) else {
+            return;
+        };
         rest = tail;
         if count > 0 {
             jobs.push((item, own));

@@ -88,7 +88,8 @@ mod tests {
                 places.push(word);
                 base = word + WORD;
             } else {
-                places.extend((0..BITS).filter(|bit| word >> (bit + 1) & 1 != 0).map(|bit| base + bit * WORD));
+                places
+                    .extend((0..BITS).filter(|bit| word >> (bit + 1) & 1 != 0).map(|bit| base + bit * WORD));
                 base += BITS * WORD;
             }
         }

@@ -15,6 +15,7 @@ use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::link::{Link, state};
 use crate::symbols::{Definition, flag};
+use crate::synth::groups;
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
@@ -199,9 +200,14 @@ fn locals<'l, 'a, T: Target>(
     object: &'l ObjectFile<'a, T::E>,
 ) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let discard = link.config.strip.discard;
+    let signatures = groups::local_signatures(link, object.id);
     (1..object.first_global).filter_map(move |index| {
         let symbol = &object.symbols[index as usize];
         let kind = symbol.kind();
+        if signatures.binary_search(&index).is_ok() && kind != elf::STT_SECTION {
+            let name = string_at(object.symbol_names, symbol.st_name.get() as usize)?;
+            return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
+        }
         if kind == elf::STT_SECTION || discard == Discard::All && kind != elf::STT_FILE {
             return None;
         }

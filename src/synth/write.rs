@@ -1,6 +1,6 @@
 //! The bytes of synthetic sections, by kind.
 
-use super::{Kind, copy, dynamic_tables, eh_frame, eh_frame_hdr, got, merged, plt, reldyn, relr};
+use super::{Kind, dynamic_tables, eh_frame, eh_frame_hdr, got, groups, merged, plt, rela_output, reldyn, relr};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::link::Link;
@@ -28,6 +28,8 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
             let eh_frame = address::of_synthetic(link, Kind::EhFrame);
             eh_frame_hdr::write(link, link.section_address(id), eh_frame, out);
         }
+        Kind::OutputRelocations(row) => rela_output::write(link, row, out),
+        Kind::OutputGroup(row) => groups::write(link, row, out),
         Kind::ShStrTab => copy_bytes(&link.section_names.bytes, out),
         // Written together, see `symtab::write`.
         Kind::SymTab | Kind::SymTabShndx | Kind::StrTab => {}

@@ -222,6 +222,39 @@ impl<'data> Fres<'data> {
         self.position
     }
 
+    /// Goes to the last FRE that starts at or before `offset`, or to one before it that is malformed. False if the
+    /// first one starts later. `WIDTH` is the width of a start in bytes.
+    #[inline]
+    pub(crate) fn skip_to<const WIDTH: usize>(&mut self, offset: u32) -> bool {
+        let (mut position, mut left, mut found) = (self.position, self.left, None);
+        while left > 0 {
+            let head = self.area.get(position..).and_then(|rest| rest.get(..=WIDTH));
+            let Some((&info, start)) = head.and_then(<[u8]>::split_last) else {
+                found = Some((position, left));
+                break;
+            };
+            let start = match WIDTH {
+                1 => start.first().copied().map(u32::from),
+                2 => self.endian.read_u16(start, 0).map(u32::from),
+                _ => self.endian.read_u32(start, 0),
+            };
+            if start.is_none_or(|start| start > offset) {
+                break;
+            }
+            found = Some((position, left));
+            let code = info >> 5 & 3;
+            if code == 3 {
+                break;
+            }
+            position += WIDTH + 1 + (usize::from(info >> 1 & 0xf) << code);
+            left -= 1;
+        }
+        if let Some((position, left)) = found {
+            (self.position, self.left) = (position, left);
+        }
+        found.is_some()
+    }
+
     #[inline]
     fn read(&mut self) -> Result<Fre<'data>, Error> {
         let area = self.area;

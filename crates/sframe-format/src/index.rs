@@ -77,32 +77,40 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
     }
 
     /// The blob and the index of the FDE whose function holds the address `pc`.
-    #[inline]
     pub fn find(&self, pc: u64) -> Option<(Blob<'_>, u32)> {
+        self.find_with(pc, |blob, index| (*blob, index))
+    }
+
+    /// Hands what [`SectionIndex::find`] finds to `take`, without moving it.
+    #[inline]
+    fn find_with<'index, R>(&'index self, pc: u64, take: impl FnOnce(&Blob<'index>, u32) -> R) -> Option<R> {
         match &self.order {
             Order::One(header) => {
                 let blob = self.section().blob_with(*header, 0);
-                Some((blob, blob.find_fde(pc)?))
+                Some(take(&blob, blob.find_fde(pc)?))
             }
             Order::Paged(header, pages) => {
                 let blob = self.section().blob_with(*header, 0);
                 let (low, high) = pages.bounds(pc)?;
-                Some((blob, blob.find_fde_between(low, high, pc)?))
+                Some(take(&blob, blob.find_fde_between(low, high, pc)?))
             }
             Order::Blobs(order) => {
                 let place = order.partition_point(|&(first, _)| first <= pc).checked_sub(1)?;
                 let blob = self.section().blob_at(order.get(place)?.1).ok()?;
-                Some((blob, blob.find_fde(pc)?))
+                Some(take(&blob, blob.find_fde(pc)?))
             }
             Order::Functions(order) => {
                 let end = order.partition_point(|&(address, ..)| address <= pc);
                 let &(start, ..) = order.get(end.checked_sub(1)?)?;
                 // Several functions may start at one address; readers take any that covers `pc`.
                 let same = order[..end].iter().rev().take_while(|entry| entry.0 == start);
-                same.filter_map(|&(_, offset, index)| Some((self.section().blob_at(offset).ok()?, index)))
-                    .find(|(blob, index)| {
-                        blob.fde(*index).is_some_and(|fde| pc.wrapping_sub(fde.address) < fde.size.into())
-                    })
+                let covers = |blob: &Blob<'_>, index| {
+                    blob.fde(index).is_some_and(|fde| pc.wrapping_sub(fde.address) < fde.size.into())
+                };
+                let mut blobs = same
+                    .filter_map(|&(_, offset, index)| Some((self.section().blob_at(offset).ok()?, index)));
+                let (blob, index) = blobs.find(|(blob, index)| covers(blob, *index))?;
+                Some(take(&blob, index))
             }
         }
     }
@@ -113,10 +121,11 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
     /// The function that covers `pc` is malformed.
     #[inline]
     pub fn lookup(&self, pc: u64) -> Result<Option<Match>, Error> {
-        match self.find(pc).and_then(|(blob, index)| Some((blob, blob.fde(index)?))) {
-            Some((blob, fde)) => blob.lookup_in(fde, pc),
+        let found = self.find_with(pc, |blob, index| match blob.fde(index) {
+            Some(fde) => blob.lookup_in(fde, pc),
             None => Ok(None),
-        }
+        });
+        found.unwrap_or(Ok(None))
     }
 }
 

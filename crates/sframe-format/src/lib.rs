@@ -16,6 +16,10 @@
 //! | `derive` | rows from `.eh_frame` (feature `derive`) |
 //! | [`patch`] | what a linker rewrites in place: function starts, dead functions, flags |
 //!
+//! Feature `alloc` (in `std`, the default) brings the modules named without a link; without it everything else works
+//! in `no_std` programs that have no allocator. Structures and names follow the SFrame specification of binutils;
+//! where versions differ, items name the version and section.
+//!
 //! All offsets and sizes are in bytes. No function panics on any input bytes, and reading allocates nothing.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -65,6 +69,10 @@ pub use rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
 pub use unwind::{FrameAddress, Registers, UnwindError};
 #[cfg(feature = "alloc")]
 pub use unwinder::{Module, ModuleId, RuleCache, Unwinder};
+
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 /// Section type of SFrame sections, `SHT_GNU_SFRAME`. GNU as before 2.45 wrote `SHT_PROGBITS` instead.
 pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;

@@ -144,15 +144,14 @@ impl<'data> Blob<'data> {
             let repeat = u64::from(attributes.repeat_size);
             offset = offset.checked_rem(repeat).ok_or(Error::new(fde.offset, ErrorKind::RepeatSize))?;
         }
-        let mut found = None;
-        for fre in self.fres(attributes) {
-            let fre = fre?;
-            if u64::from(fre.start) > offset {
-                break;
-            }
-            found = Some(fre);
-        }
-        let Some(fre) = found else { return Ok(None) };
+        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+        let mut fres = self.fres(attributes);
+        let found = match attributes.start_width {
+            1 => fres.skip_to::<1>(offset),
+            2 => fres.skip_to::<2>(offset),
+            _ => fres.skip_to::<4>(offset),
+        };
+        let Some(fre) = found.then(|| fres.next()).flatten().transpose()? else { return Ok(None) };
         let rules = self.decode_fre(attributes, &fre)?;
         Ok(Some(Row { start: fre.start, rules }))
     }

@@ -5,22 +5,6 @@ mod common;
 use pretty_assertions::assert_eq;
 use sframe_format::{BlobMut, ErrorKind, Flags, Piece, Section, SectionIndex, Version};
 
-/// The section with function starts resolved as a final link at address 0 would, text at 0.
-fn relocated(fixture: &common::Fixture) -> Vec<u8> {
-    let mut data = fixture.data.clone();
-    let offsets: Vec<usize> = Section::new(&data, 0).blobs().map(|blob| blob.offset()).collect();
-    for offset in offsets {
-        let mut blob = BlobMut::parse(&mut data[offset..], offset as u64).unwrap();
-        blob.make_field_relative();
-        for &(at, addend) in &fixture.relocations {
-            if let Some(index) = (at as usize).checked_sub(offset).and_then(|at| blob.header().fde_at(at)) {
-                blob.set_function_start(index, addend as u64).unwrap();
-            }
-        }
-    }
-    data
-}
-
 #[test]
 fn rows_agree_with_readelf() {
     let (mut compared, mut rows) = (0, 0);
@@ -29,7 +13,7 @@ fn rows_agree_with_readelf() {
         else {
             continue;
         };
-        let data = if fixture.relocatable { relocated(&fixture) } else { fixture.data.clone() };
+        let data = if fixture.relocatable { common::relocated(&fixture) } else { fixture.data.clone() };
         let blob = Section::new(&data, fixture.address).strict().blob_at(0).unwrap();
         let header = *blob.header();
         let name = fixture.name();
@@ -71,7 +55,7 @@ fn every_fixture_has_one_blob_or_the_crafted_number() {
 #[test]
 fn lookup_finds_the_row_of_every_byte() {
     for fixture in common::all() {
-        let data = if fixture.relocatable { relocated(&fixture) } else { fixture.data.clone() };
+        let data = if fixture.relocatable { common::relocated(&fixture) } else { fixture.data.clone() };
         let section = Section::new(&data, fixture.address);
         let index = SectionIndex::new(&*data, fixture.address);
         let paged = index.clone().with_pages();

@@ -4,7 +4,7 @@ mod plt;
 mod relax;
 mod relocs;
 
-use super::relocation::{Mode, RelocInfo, Relaxed, Site};
+use super::relocation::{Mode, Relaxed, RelocInfo, Site};
 use super::target::{DynamicRelocations, PltEntry, PltShape, Target};
 use crate::cli::Machine;
 use crate::elf::consts as elf;
@@ -59,6 +59,8 @@ impl Target for X86_64 {
     const PLT: PltShape = PltShape { header: 16, entry: 16, direct_entry: 8, split: false, align: 16 };
     const PLT_PROTECTED: PltShape =
         PltShape { header: 16, entry: 16, direct_entry: 16, split: true, align: 16 };
+    /// `GNU_PROPERTY_X86_FEATURE_1_IBT`.
+    const BRANCH_PROTECTION: u32 = 1;
     const APPLY_DYNAMIC: bool = true;
 
     type Field = Field;

@@ -11,8 +11,7 @@ const LAZY_IBT: [u8; 16] = [0xf3, 0x0f, 0x1e, 0xfa, 0x68, 0, 0, 0, 0, 0xe9, 0, 0
 /// `jmp *slot(%rip); xchg %ax,%ax`
 const DIRECT: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, 0x66, 0x90];
 /// `endbr64; jmp *slot(%rip); nopw 0(%rax,%rax,1)`
-const DIRECT_IBT: [u8; 16] =
-    [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0, 0, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0];
+const DIRECT_IBT: [u8; 16] = [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0, 0, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0];
 
 /// Stores the distance from the end of the four bytes at `at` (which is the end of the
 /// instruction) to `target`. `start` is the address of `out`.
@@ -83,10 +82,7 @@ mod tests {
         X86_64::write_plt_header(&mut out, 0x1000, 0x4000);
         X86_64::write_plt_entry(&mut out[16..], ENTRY, &X86_64::PLT);
         assert_eq!(out[..12], [0xff, 0x35, 0x02, 0x30, 0, 0, 0xff, 0x25, 0x04, 0x30, 0, 0]);
-        assert_eq!(
-            out[16..],
-            [0xff, 0x25, 0x02, 0x30, 0, 0, 0x68, 5, 0, 0, 0, 0xe9, 0xe0, 0xff, 0xff, 0xff]
-        );
+        assert_eq!(out[16..], [0xff, 0x25, 0x02, 0x30, 0, 0, 0x68, 5, 0, 0, 0, 0xe9, 0xe0, 0xff, 0xff, 0xff]);
         assert_eq!(X86_64::lazy_target(ENTRY, &X86_64::PLT), 0x1016);
     }
 

@@ -107,8 +107,7 @@ static LD_LARGE_TO_LE: Sequence = Sequence {
 /// `xchg %ax,%ax` for `call *(%rax)`.
 static NO_CALL: Sequence = Sequence { before: 0, bytes: &[0x66, 0x90], field: None, adjust: 0 };
 /// `nopl (%rax)` for `call *(%eax)`.
-static NO_CALL_ADDR32: Sequence =
-    Sequence { before: 0, bytes: &[0x0f, 0x1f, 0x00], field: None, adjust: 0 };
+static NO_CALL_ADDR32: Sequence = Sequence { before: 0, bytes: &[0x0f, 0x1f, 0x00], field: None, adjust: 0 };
 
 /// The rewriting that applies at a site.
 pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
@@ -289,12 +288,7 @@ fn local_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
         _ if is_large_model_call(site) => &LD_LARGE_TO_LE,
         _ => return None,
     };
-    Some(Relaxed {
-        what: What::Nothing,
-        from: From::Zero,
-        edit: Edit::Sequence(sequence),
-        takes_next: true,
-    })
+    Some(Relaxed { what: What::Nothing, from: From::Zero, edit: Edit::Sequence(sequence), takes_next: true })
 }
 
 /// In code, this offset is added to what the local dynamic sequence gave, which in an executable
@@ -399,9 +393,7 @@ pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64) -> Result
             let start = offset.wrapping_sub(sequence.before);
             put(section, start, sequence.bytes);
             match sequence.field {
-                Some(field) => {
-                    store(section, start.wrapping_add(field), value.wrapping_add(sequence.adjust))
-                }
+                Some(field) => store(section, start.wrapping_add(field), value.wrapping_add(sequence.adjust)),
                 None => Ok(()),
             }
         }

@@ -250,7 +250,7 @@ impl fmt::Display for NotDerived {
     }
 }
 
-/// What stopped [`derive`].
+/// What stopped [`derive()`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeriveError {
     /// The entries of `.eh_frame` cannot be told apart.

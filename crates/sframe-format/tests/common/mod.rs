@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection, ObjectSymbol};
-use sframe_format::{Abi, Base, Blob, Fde, Frame, Location, RegisterRule, Row, Rules};
+use sframe_format::{Abi, Base, Blob, BlobMut, Fde, Frame, Location, RegisterRule, Row, Rules, Section};
 
 /// An SFrame section of a fixture.
 pub struct Fixture {
@@ -98,6 +98,22 @@ fn load(path: &Path) -> Vec<Fixture> {
             text: texts.next().map(str::to_owned),
         })
         .collect()
+}
+
+/// The section with function starts resolved as a final link at address 0 would, text at 0.
+pub fn relocated(fixture: &Fixture) -> Vec<u8> {
+    let mut data = fixture.data.clone();
+    let offsets: Vec<usize> = Section::new(&data, 0).blobs().map(|blob| blob.offset()).collect();
+    for offset in offsets {
+        let mut blob = BlobMut::parse(&mut data[offset..], offset as u64).unwrap();
+        blob.make_field_relative();
+        for &(at, addend) in &fixture.relocations {
+            if let Some(index) = (at as usize).checked_sub(offset).and_then(|at| blob.header().fde_at(at)) {
+                blob.set_function_start(index, addend as u64).unwrap();
+            }
+        }
+    }
+    data
 }
 
 /// One function as readelf prints it, in a normal form that no release's habits show in.

@@ -1,0 +1,62 @@
+//! Conversion of real sections: every byte of every function keeps its answer, or the function is listed.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use sframe_format::convert::{OmittedReason, convert};
+use sframe_format::verify::{Context, Severity, verify};
+use sframe_format::write::{Inexpressible, LeftOut, Options, Reason};
+use sframe_format::{Section, SectionIndex, Version};
+
+#[test]
+fn every_address_keeps_its_row() {
+    let (mut compared, mut reasons) = (0, Vec::new());
+    // In objects all text sections start at 0 here and functions overlap, so the answers would be arbitrary.
+    let single = |fixture: &common::Fixture| {
+        let sections: BTreeSet<usize> = fixture.targets.iter().map(|target| target.0).collect();
+        sections.len() <= 1
+    };
+    for fixture in common::all().into_iter().filter(single) {
+        let name = fixture.name();
+        let data = if fixture.relocatable { common::relocated(&fixture) } else { fixture.data.clone() };
+        let section = Section::new(&data, fixture.address);
+        let abi = section.blob_at(0).unwrap().header().abi;
+        let before = SectionIndex::new(&*data, fixture.address);
+        for version in [Version::V2, Version::V3] {
+            let converted = convert(&section, Options::new(abi).version(version), fixture.address).unwrap();
+            let findings = verify(&Section::new(&converted.bytes, fixture.address), &Context::default());
+            let worst = findings.iter().find(|finding| finding.kind.severity() == Severity::Error);
+            assert!(worst.is_none(), "{name}: {}", worst.unwrap());
+            let omitted: BTreeSet<usize> = converted.omitted.iter().map(|omitted| omitted.offset).collect();
+            let after = SectionIndex::new(&*converted.bytes, fixture.address);
+            for fde in section.blobs().flat_map(|blob| blob.fdes()) {
+                if omitted.contains(&fde.offset) {
+                    continue;
+                }
+                for pc in (0..fde.size).map(|offset| fde.address + u64::from(offset)) {
+                    let rules = |index: &SectionIndex<&[u8]>| {
+                        let found = index.lookup(pc).unwrap();
+                        found.map(|found| (found.row.rules, found.is_signal(), found.pauth_key()))
+                    };
+                    assert_eq!(rules(&after), rules(&before), "{name}: {pc:#x}");
+                    compared += 1;
+                }
+            }
+            reasons
+                .extend(converted.omitted.into_iter().map(|omitted| (name.clone(), version, omitted.reason)));
+        }
+    }
+    assert!(compared > 10_000, "only {compared} addresses were compared");
+    for (name, version, reason) in reasons {
+        let expected = match reason {
+            OmittedReason::LeftOut(LeftOut::Inexpressible(Inexpressible { reason, .. })) => {
+                version == Version::V2 || reason == Reason::NoRows
+            }
+            OmittedReason::LeftOut(LeftOut::Duplicate | LeftOut::Empty) => true,
+            OmittedReason::Gap(_) => name.contains("padnz"),
+            _ => false,
+        };
+        assert!(expected, "{name} {version}: {reason}");
+    }
+}
