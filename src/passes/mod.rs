@@ -8,6 +8,7 @@ pub mod collect_garbage;
 pub mod compress_debug;
 pub mod compute_values;
 pub mod create_relocatable;
+pub mod create_synthetics;
 pub mod define_linker_symbols;
 pub mod extract_members;
 pub mod index_objects;
