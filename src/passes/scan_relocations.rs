@@ -15,7 +15,9 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::link::{Link, is_alloc, state};
 use crate::relocs::decide::{Action, DynamicKind, Problem, decide, need};
-use crate::relocs::{DynRelocSite, Reference, Relocations, described, discarded, facts, large_fact, undefined};
+use crate::relocs::{
+    DynRelocSite, Reference, Relocations, described, discarded, facts, large_fact, undefined,
+};
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 
