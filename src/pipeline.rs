@@ -201,7 +201,7 @@ fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(
     write_output::run(link, file.bytes());
     link.sink.checkpoint()?;
     progress.timings.pass("write output");
-    //BUILDID
+    output::build_id::write(link, file.bytes()).map_err(cannot_write)?;
     progress.timings.pass("build id");
     file.commit().map_err(cannot_write)?;
     progress.timings.pass("commit");

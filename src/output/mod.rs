@@ -1,5 +1,6 @@
 //! Bytes to disk.
 
+pub mod build_id;
 pub mod compress;
 pub mod file;
 pub mod headers;

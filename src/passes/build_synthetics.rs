@@ -11,7 +11,7 @@ use crate::link::Link;
 use crate::relocs::decide::need;
 use crate::relocs::dynamic;
 use crate::symbols::{Definition, flag};
-use crate::synth::{DynamicRow, Kind, copy, plt, reldyn, relr};
+use crate::synth::{DynamicRow, Kind, copy, dynamic_tables, plt, reldyn, relr};
 use rayon::prelude::*;
 
 const NONE: u32 = u32::MAX;
@@ -29,6 +29,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     set_size(link, Kind::CopyRelro, relro.size, relro.align);
     number_rows(link);
     size_tables(link);
+    dynamic_tables::size(link);
 }
 
 fn number_rows<T: Target>(link: &mut Link<'_, T>) {

@@ -1,1 +1,180 @@
+//! The table of decisions: relocation, symbol, kind of output.
 
+use super::*;
+use crate::arch::x86_64::X86_64;
+use crate::elf::consts as elf;
+
+const STATIC: Mode = Mode {
+    shared: false,
+    position_independent: false,
+    relax: true,
+    low_addresses: true,
+    copy: true,
+    text_relocations: false,
+    call_nop: crate::cli::CallNop { byte: 0x67, after: false },
+};
+const PIE: Mode = Mode { position_independent: true, low_addresses: false, ..STATIC };
+const SHARED: Mode = Mode { shared: true, ..PIE };
+
+const LOCAL: u32 = 0;
+const FUNCTION: u32 = flag::IMPORTED | flag::FUNCTION;
+const DATA: u32 = flag::IMPORTED;
+const WEAK: u32 = flag::UNDEFINED_WEAK | flag::ABSOLUTE;
+
+fn ask(kind: u32, facts: u32, mode: &Mode, writable: bool) -> Action<X86_64> {
+    let site = Site { facts, bytes: &[0; 32], offset: 8, addend: -4, writable, code: true, next: None };
+    decide(X86_64::reloc_info(kind).expect("a known type"), &site, mode)
+}
+
+/// What a decision comes to, for short tables.
+#[derive(PartialEq, Debug)]
+enum Short {
+    Value(What, u32),
+    Dynamic(DynamicKind, u32),
+    Refused(Problem),
+}
+use Short::{Dynamic, Refused, Value};
+
+fn short(action: Action<X86_64>) -> Short {
+    match (action.problem, action.dynamic) {
+        (Some(problem), _) => Refused(problem),
+        (None, Some(kind)) => Dynamic(kind, action.needs),
+        (None, None) => Value(action.what, action.needs),
+    }
+}
+
+fn table(rows: &[(u32, u32, &Mode, Short)]) {
+    for (kind, facts, mode, expected) in rows {
+        assert_eq!(&short(ask(*kind, *facts, mode, false)), expected, "{kind} {facts:#x} {mode:?}");
+    }
+}
+
+#[test]
+fn addresses_bound_here() {
+    table(&[
+        (elf::R_X86_64_64, LOCAL, &STATIC, Value(What::Symbol, 0)),
+        (elf::R_X86_64_32, LOCAL, &STATIC, Value(What::Symbol, 0)),
+        (elf::R_X86_64_64, LOCAL, &PIE, Dynamic(DynamicKind::Relative, 0)),
+        (elf::R_X86_64_64, LOCAL, &SHARED, Dynamic(DynamicKind::Relative, 0)),
+        (elf::R_X86_64_32, LOCAL, &PIE, Refused(Problem::NeedsPic)),
+        (elf::R_X86_64_32S, LOCAL, &SHARED, Refused(Problem::NeedsPic)),
+        (elf::R_X86_64_16, LOCAL, &PIE, Refused(Problem::NeedsPic)),
+        (elf::R_X86_64_PC32, LOCAL, &SHARED, Value(What::Symbol, 0)),
+        (elf::R_X86_64_PC64, LOCAL, &SHARED, Value(What::Symbol, 0)),
+        (elf::R_X86_64_PLT32, LOCAL, &SHARED, Value(What::Symbol, 0)),
+        (elf::R_X86_64_GOTOFF64, LOCAL, &SHARED, Value(What::Symbol, need::GOT_BASE)),
+        (elf::R_X86_64_PLTOFF64, LOCAL, &SHARED, Value(What::Symbol, need::GOT_BASE)),
+        (elf::R_X86_64_GOTPC64, LOCAL, &SHARED, Value(What::GotBase, need::GOT_BASE)),
+        (elf::R_X86_64_GOT64, LOCAL, &PIE, Value(What::GotSlot, flag::NEEDS_GOT | need::GOT_BASE)),
+        (elf::R_X86_64_SIZE32, LOCAL, &SHARED, Value(What::Size, 0)),
+    ]);
+}
+
+#[test]
+fn numbers_and_undefined_weak() {
+    table(&[
+        (elf::R_X86_64_64, flag::ABSOLUTE, &PIE, Value(What::Symbol, 0)),
+        (elf::R_X86_64_32, flag::ABSOLUTE, &SHARED, Value(What::Symbol, 0)),
+        (elf::R_X86_64_PC32, flag::ABSOLUTE, &STATIC, Value(What::Symbol, 0)),
+        (elf::R_X86_64_PC32, flag::ABSOLUTE, &PIE, Refused(Problem::AbsoluteDistance)),
+        (elf::R_X86_64_PC32, WEAK, &PIE, Value(What::Symbol, 0)),
+        (elf::R_X86_64_PLT32, WEAK, &PIE, Value(What::Symbol, 0)),
+        (elf::R_X86_64_64, WEAK, &PIE, Value(What::Symbol, 0)),
+    ]);
+}
+
+#[test]
+fn functions_of_libraries() {
+    let call = flag::NEEDS_PLT | flag::NEEDS_DYNSYM;
+    let canonical = call | flag::NEEDS_CANONICAL_PLT;
+    let got = flag::NEEDS_GOT | flag::NEEDS_DYNSYM;
+    table(&[
+        (elf::R_X86_64_PLT32, FUNCTION, &STATIC, Value(What::Plt, call)),
+        (elf::R_X86_64_PLT32, FUNCTION, &SHARED, Value(What::Plt, call)),
+        (elf::R_X86_64_PLTOFF64, FUNCTION, &SHARED, Value(What::Plt, call | need::GOT_BASE)),
+        (elf::R_X86_64_PC32, FUNCTION, &STATIC, Value(What::Plt, canonical)),
+        (elf::R_X86_64_PC32, FUNCTION, &PIE, Value(What::Plt, canonical)),
+        (elf::R_X86_64_PC32, FUNCTION, &SHARED, Refused(Problem::NeedsPic)),
+        (elf::R_X86_64_32, FUNCTION, &STATIC, Value(What::Plt, canonical)),
+        (elf::R_X86_64_32, FUNCTION, &PIE, Refused(Problem::NeedsPic)),
+        (elf::R_X86_64_64, FUNCTION, &STATIC, Value(What::Plt, canonical)),
+        (elf::R_X86_64_64, FUNCTION, &PIE, Dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM)),
+        (elf::R_X86_64_REX_GOTPCRELX, FUNCTION, &PIE, Value(What::GotSlot, got)),
+    ]);
+    let in_data = ask(elf::R_X86_64_64, FUNCTION, &STATIC, true);
+    assert_eq!(short(in_data), Dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM));
+}
+
+#[test]
+fn data_of_libraries() {
+    let copy = flag::NEEDS_COPY | flag::NEEDS_DYNSYM;
+    let no_copy = Mode { copy: false, ..STATIC };
+    let text = Mode { text_relocations: true, ..STATIC };
+    table(&[
+        (elf::R_X86_64_PC32, DATA, &STATIC, Value(What::Symbol, copy)),
+        (elf::R_X86_64_PC32, DATA, &PIE, Value(What::Symbol, copy)),
+        (elf::R_X86_64_PC32, DATA, &SHARED, Refused(Problem::NeedsPic)),
+        (elf::R_X86_64_GOTOFF64, DATA, &SHARED, Refused(Problem::NeedsPic)),
+        (elf::R_X86_64_32S, DATA, &STATIC, Value(What::Symbol, copy)),
+        (elf::R_X86_64_64, DATA, &STATIC, Value(What::Symbol, copy)),
+        (elf::R_X86_64_PC32, DATA, &no_copy, Refused(Problem::CopyForbidden)),
+        (elf::R_X86_64_64, DATA, &text, Dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM)),
+        (elf::R_X86_64_PC32, DATA | fact::NO_DEFINITION, &PIE, Value(What::Symbol, 0)),
+    ]);
+}
+
+#[test]
+fn resolved_functions() {
+    let ifunc = flag::IFUNC | flag::FUNCTION;
+    let canonical = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT;
+    table(&[
+        (elf::R_X86_64_PLT32, ifunc, &STATIC, Value(What::Plt, flag::NEEDS_PLT)),
+        (elf::R_X86_64_PLT32, ifunc, &SHARED, Value(What::Plt, flag::NEEDS_PLT)),
+        (elf::R_X86_64_PC32, ifunc, &PIE, Value(What::Plt, canonical)),
+        (elf::R_X86_64_64, ifunc, &STATIC, Value(What::Plt, canonical)),
+        (elf::R_X86_64_32, ifunc, &STATIC, Value(What::Plt, canonical)),
+        (elf::R_X86_64_64, ifunc, &PIE, Dynamic(DynamicKind::Resolved, 0)),
+        (elf::R_X86_64_32, ifunc, &PIE, Refused(Problem::NeedsPic)),
+        (elf::R_X86_64_REX_GOTPCRELX, ifunc, &STATIC, Value(What::GotSlot, flag::NEEDS_GOT)),
+    ]);
+}
+
+#[test]
+fn thread_local_storage() {
+    let (local, imported) = (flag::TLS, flag::TLS | flag::IMPORTED);
+    let gd = flag::NEEDS_TLS_GD;
+    let ie = flag::NEEDS_GOT_TP;
+    let dynsym = flag::NEEDS_DYNSYM;
+    table(&[
+        (elf::R_X86_64_TPOFF32, local, &PIE, Value(What::TpOffset, 0)),
+        (elf::R_X86_64_TPOFF32, local, &SHARED, Refused(Problem::NeedsTlsModel)),
+        (elf::R_X86_64_TPOFF32, imported, &PIE, Refused(Problem::NeedsTlsModel)),
+        (elf::R_X86_64_TPOFF64, local, &SHARED, Dynamic(DynamicKind::TpOffset, need::STATIC_TLS)),
+        (elf::R_X86_64_TPOFF64, imported, &PIE, Dynamic(DynamicKind::TpOffset, dynsym)),
+        (elf::R_X86_64_GOTTPOFF, local, &SHARED, Value(What::GotTp, ie | need::STATIC_TLS)),
+        (elf::R_X86_64_GOTTPOFF, imported, &PIE, Value(What::GotTp, ie | dynsym)),
+        // Not the sequence of the psABI: the GOT pair serves executables too.
+        (elf::R_X86_64_TLSGD, local, &PIE, Value(What::TlsGd, gd)),
+        (elf::R_X86_64_TLSGD, imported, &SHARED, Value(What::TlsGd, gd | dynsym)),
+        (elf::R_X86_64_TLSLD, LOCAL, &SHARED, Value(What::TlsLd, need::TLS_MODULE)),
+        (elf::R_X86_64_TLSLD, LOCAL, &PIE, Refused(Problem::UnexpectedInstruction)),
+        (elf::R_X86_64_DTPOFF32, local, &SHARED, Value(What::DtpOffset, 0)),
+        (elf::R_X86_64_DTPOFF32, local, &PIE, Value(What::TpOffset, 0)),
+        (elf::R_X86_64_DTPOFF64, imported, &SHARED, Dynamic(DynamicKind::DtpOffset, dynsym)),
+        (elf::R_X86_64_DTPOFF32, imported, &SHARED, Refused(Problem::NeedsTlsModel)),
+        (elf::R_X86_64_GOTPC32_TLSDESC, local, &SHARED, Value(What::TlsDesc, flag::NEEDS_TLS_DESC)),
+        (elf::R_X86_64_GOTPC32_TLSDESC, local, &PIE, Refused(Problem::UnexpectedInstruction)),
+        (elf::R_X86_64_TLSDESC_CALL, local, &SHARED, Value(What::Nothing, 0)),
+    ]);
+}
+
+#[test]
+fn a_rewriting_asks_for_the_slot_of_what_it_becomes() {
+    let bytes = [0x48, 0x8d, 0x05, 0, 0, 0, 0];
+    let facts = flag::TLS | flag::IMPORTED;
+    let site = Site { facts, bytes: &bytes, offset: 3, addend: -4, writable: false, code: true, next: None };
+    let info = X86_64::reloc_info(elf::R_X86_64_GOTPC32_TLSDESC).expect("a known type");
+    let action = decide(info, &site, &PIE);
+    assert!(action.edit.is_some());
+    assert_eq!((action.what, action.needs), (What::GotTp, flag::NEEDS_GOT_TP | flag::NEEDS_DYNSYM));
+}

@@ -1,6 +1,6 @@
 //! The bytes of synthetic sections, by kind.
 
-use super::{Kind, eh_frame, eh_frame_hdr, got, groups, merged, plt, rela_output, reldyn, relr};
+use super::{Kind, dynamic_tables, eh_frame, eh_frame_hdr, got, groups, merged, plt, rela_output, reldyn, relr};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::link::Link;
@@ -35,6 +35,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
         Kind::SymTab | Kind::SymTabShndx | Kind::StrTab => {}
         // Take room in memory only.
         Kind::CopyData | Kind::CopyRelro | Kind::Common => {}
+        kind if dynamic_tables::write(link, kind, out) => {}
         _ => copy_bytes(section.bytes, out),
     }
 }

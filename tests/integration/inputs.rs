@@ -201,3 +201,25 @@ fn more_sections_than_sixteen_bits_can_number() {
     work.ld(&["-o", "program", "again.o"]).ok();
     work.run("program");
 }
+
+#[test]
+fn relocation_formats_that_are_not_read_are_refused_clearly() {
+    use crate::support::elf_write::{Link, RawSection, RawSymbol, object};
+    for (name, kind) in [(".crel.text", 0x4000_0014u32), (".relr.dyn", SHT_RELR)] {
+        let text = RawSection {
+            name: ".text",
+            kind: SHT_PROGBITS,
+            flags: SHF_ALLOC | SHF_EXECINSTR,
+            align: 1,
+            data: vec![0xe8, 0, 0, 0, 0, 0xc3],
+            link: Link::Index(0),
+            ..Default::default()
+        };
+        let relocations =
+            RawSection { name, kind, info: 1, align: 8, data: vec![0; 8], ..Default::default() };
+        let start = RawSymbol { name: "_start", info: 0x12, section: 1, value: 0 };
+        let work = Work::new();
+        work.write("odd.o", object(&[text, relocations], &[start]));
+        work.ld(&["-o", "program", "odd.o"]).fails().says(&["odd.o", name]);
+    }
+}

@@ -140,3 +140,9 @@ impl fmt::Display for Rules {
         }
     }
 }
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}: {}", self.start, self.rules)
+    }
+}

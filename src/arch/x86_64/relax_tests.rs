@@ -1,1 +1,308 @@
+//! Every rewriting by its bytes, and the instructions that must be left alone.
 
+use super::*;
+use crate::arch::Target;
+use crate::arch::relocation::NextRelocation;
+use crate::arch::x86_64::X86_64;
+use crate::cli::CallNop;
+
+const GOTPCREL: u32 = 9;
+const GOTPCRELX: u32 = 41;
+const REX_GOTPCRELX: u32 = 42;
+const CODE_4_GOTPCRELX: u32 = 43;
+const TLSGD: u32 = 19;
+const TLSLD: u32 = 20;
+const DTPOFF32: u32 = 21;
+const DTPOFF64: u32 = 17;
+const GOTTPOFF: u32 = 22;
+const CODE_4_GOTTPOFF: u32 = 44;
+const CODE_6_GOTTPOFF: u32 = 50;
+const TLSDESC: u32 = 34;
+const TLSDESC_CALL: u32 = 35;
+const CODE_4_TLSDESC: u32 = 45;
+
+const EXECUTABLE: Mode = Mode {
+    shared: false,
+    position_independent: false,
+    relax: true,
+    low_addresses: true,
+    copy: true,
+    text_relocations: false,
+    call_nop: CallNop { byte: 0x67, after: false },
+};
+const PIE: Mode = Mode { position_independent: true, low_addresses: false, ..EXECUTABLE };
+const SHARED: Mode = Mode { shared: true, ..PIE };
+
+/// Hexadecimal bytes; `....` is the 4-byte field.
+fn bytes(text: &str) -> (Vec<u8>, usize) {
+    let text = text.replace(' ', "");
+    let field = text.find("........").map_or(0, |at| at / 2);
+    let digits = text.replace('.', "0");
+    let bytes = (0..digits.len() / 2)
+        .map(|index| u8::from_str_radix(&digits[index * 2..index * 2 + 2], 16).expect("hexadecimal"))
+        .collect();
+    (bytes, field)
+}
+
+/// What becomes of `before` (the relocation is at the dots), with 0x11223344 as the value.
+struct Case {
+    kind: u32,
+    facts: u32,
+    addend: i64,
+    next: Option<(u32, u64)>,
+    code: bool,
+}
+
+impl Default for Case {
+    fn default() -> Self {
+        Case { kind: 0, facts: 0, addend: -4, next: None, code: true }
+    }
+}
+
+fn relaxed_at(case: &Case, mode: &Mode, bytes: &[u8], offset: usize) -> Option<Relaxed<Edit>> {
+    let site = Site {
+        facts: case.facts,
+        bytes,
+        offset,
+        addend: case.addend,
+        writable: false,
+        code: case.code,
+        next: case.next.map(|(kind, offset)| NextRelocation { kind, offset }),
+    };
+    X86_64::relax(X86_64::reloc_info(case.kind).expect("a known type"), &site, mode)
+}
+
+fn check(case: Case, mode: &Mode, before: &str, what: What, from: From, after: &str, adjust: i64) {
+    let (mut section, offset) = bytes(before);
+    let relaxed = relaxed_at(&case, mode, &section, offset).unwrap_or_else(|| panic!("{before} stays"));
+    assert_eq!((relaxed.what, relaxed.from), (what, from), "{before}");
+    X86_64::edit(relaxed.edit, &mut section, offset, 0x1122_3344).expect("the value fits");
+    let (mut expected, _) = bytes(after);
+    let field = after.replace(' ', "").find("........");
+    if let Some(field) = field {
+        let value = (0x1122_3344 + adjust) as u32;
+        expected[field / 2..field / 2 + 4].copy_from_slice(&value.to_le_bytes());
+        let overflow = X86_64::edit(relaxed.edit, &mut bytes(before).0, offset, 0x8000_0100);
+        assert!(overflow.is_err(), "{before} takes too large a value");
+    }
+    assert_eq!(section, expected, "{before}");
+}
+
+fn stays(case: Case, mode: &Mode, before: &str) {
+    let (section, offset) = bytes(before);
+    assert_eq!(relaxed_at(&case, mode, &section, offset), None, "{before}");
+}
+
+fn got(kind: u32) -> Case {
+    Case { kind, ..Case::default() }
+}
+
+#[test]
+fn loads_become_address_computations() {
+    for mode in [&EXECUTABLE, &PIE, &SHARED] {
+        check(got(GOTPCRELX), mode, "8b 05 ........", What::Symbol, From::Place, "8d 05 ........", 0);
+        check(got(REX_GOTPCRELX), mode, "4c 8b 3d ........", What::Symbol, From::Place, "4c 8d 3d ........", 0);
+        let (before, after) = ("d5 48 8b 05 ........", "d5 48 8d 05 ........");
+        check(got(CODE_4_GOTPCRELX), mode, before, What::Symbol, From::Place, after, 0);
+    }
+}
+
+#[test]
+fn calls_and_jumps_become_direct() {
+    check(got(GOTPCRELX), &SHARED, "ff 15 ........", What::Symbol, From::Place, "67 e8 ........", 0);
+    check(got(GOTPCRELX), &PIE, "ff 25 ........", What::Symbol, From::Place, "e9 ........ 90", 1);
+    let suffix = Mode { call_nop: CallNop { byte: 0x90, after: true }, ..PIE };
+    check(got(GOTPCRELX), &suffix, "ff 15 ........", What::Symbol, From::Place, "e8 ........ 90", 1);
+    let prefix = Mode { call_nop: CallNop { byte: 0x40, after: false }, ..PIE };
+    check(got(GOTPCRELX), &prefix, "ff 15 ........", What::Symbol, From::Place, "40 e8 ........", 0);
+}
+
+#[test]
+fn operands_become_immediate_at_low_addresses() {
+    for (before, after) in [
+        ("48 85 05 ........", "48 f7 c0 ........"),
+        ("4c 85 3d ........", "49 f7 c7 ........"),
+        ("48 03 05 ........", "48 81 c0 ........"),
+        ("48 0b 0d ........", "48 81 c9 ........"),
+        ("48 13 15 ........", "48 81 d2 ........"),
+        ("48 1b 1d ........", "48 81 db ........"),
+        ("48 23 25 ........", "48 81 e4 ........"),
+        ("48 2b 2d ........", "48 81 ed ........"),
+        ("48 33 35 ........", "48 81 f6 ........"),
+        ("4c 3b 3d ........", "49 81 ff ........"),
+    ] {
+        check(got(REX_GOTPCRELX), &EXECUTABLE, before, What::Symbol, From::Zero, after, 4);
+        stays(got(REX_GOTPCRELX), &PIE, before);
+        stays(got(REX_GOTPCRELX), &Mode { low_addresses: false, ..EXECUTABLE }, before);
+    }
+    // R4 and R3 become B4 and B3.
+    let (before, after) = ("d5 4c 03 05 ........", "d5 19 81 c0 ........");
+    check(got(CODE_4_GOTPCRELX), &EXECUTABLE, before, What::Symbol, From::Zero, after, 4);
+}
+
+#[test]
+fn undefined_weak_is_zero_everywhere() {
+    let weak = || Case { facts: flag::UNDEFINED_WEAK | flag::ABSOLUTE, ..got(REX_GOTPCRELX) };
+    for mode in [&EXECUTABLE, &PIE, &SHARED] {
+        check(weak(), mode, "4c 8b 3d ........", What::Symbol, From::Zero, "49 c7 c7 ........", 4);
+        check(weak(), mode, "48 3b 05 ........", What::Symbol, From::Zero, "48 81 f8 ........", 4);
+    }
+    let weak = || Case { facts: flag::UNDEFINED_WEAK | flag::ABSOLUTE, ..got(GOTPCRELX) };
+    check(weak(), &PIE, "8b 05 ........", What::Symbol, From::Zero, "c7 c0 ........", 4);
+    stays(weak(), &PIE, "ff 15 ........");
+}
+
+#[test]
+fn other_instructions_keep_their_slot() {
+    // push, inc, a register operand, an unknown opcode
+    for before in ["ff 35 ........", "ff 05 ........", "8b 45 ........", "2a 05 ........"] {
+        stays(got(GOTPCRELX), &EXECUTABLE, before);
+        stays(got(GOTPCRELX), &SHARED, before);
+    }
+    stays(got(REX_GOTPCRELX), &EXECUTABLE, "48 ff 35 ........");
+    stays(got(REX_GOTPCRELX), &EXECUTABLE, "0f 03 05 ........");
+    stays(got(GOTPCREL), &EXECUTABLE, "48 8b 05 ........");
+    stays(got(46), &EXECUTABLE, "62 f4 fc 18 03 05 ........");
+    stays(got(49), &EXECUTABLE, "62 f4 fc 18 03 05 ........");
+}
+
+#[test]
+fn loads_stay_where_the_address_is_not_settled_or_far() {
+    for facts in [flag::IMPORTED, flag::IFUNC, flag::ABSOLUTE, fact::LARGE] {
+        stays(Case { facts, ..got(REX_GOTPCRELX) }, &EXECUTABLE, "48 8b 05 ........");
+    }
+    stays(Case { addend: 0, ..got(REX_GOTPCRELX) }, &EXECUTABLE, "48 8b 05 ........");
+    stays(got(REX_GOTPCRELX), &Mode { relax: false, ..EXECUTABLE }, "48 8b 05 ........");
+    let (section, _) = bytes("8b 05");
+    assert_eq!(relaxed_at(&got(GOTPCRELX), &EXECUTABLE, &section, 1), None);
+}
+
+/// The sequences that call `__tls_get_addr`, with the type and place of the call's relocation.
+const GD_SEQUENCES: &[(&str, u32, u64)] = &[
+    ("66 48 8d 3d ........ 66 66 48 e8 00000000", 4, 12),
+    ("66 48 8d 3d ........ 66 66 48 e8 00000000", 2, 12),
+    ("66 48 8d 3d ........ 66 48 ff 15 00000000", 41, 12),
+    ("66 48 8d 3d ........ 66 48 ff 15 00000000", 9, 12),
+    ("66 48 8d 3d ........ 66 48 67 e8 00000000", 4, 12),
+];
+const GD_LARGE: [&str; 2] = [
+    "48 8d 3d ........ 48 b8 0000000000000000 48 01 d8 ff d0",
+    "48 8d 3d ........ 48 b8 0000000000000000 4c 01 f8 ff d0",
+];
+const THREAD_POINTER: &str = "64 48 8b 04 25 00000000";
+
+#[test]
+fn general_dynamic_in_executables() {
+    for &(before, kind, offset) in GD_SEQUENCES {
+        let case = |facts| Case { facts, next: Some((kind, offset)), ..got(TLSGD) };
+        let exec = format!("{THREAD_POINTER} 48 8d 80 ........");
+        check(case(flag::TLS), &PIE, before, What::TpOffset, From::Zero, &exec, 4);
+        let initial = format!("{THREAD_POINTER} 48 03 05 ........");
+        let imported = flag::TLS | flag::IMPORTED;
+        check(case(imported), &EXECUTABLE, before, What::GotTp, From::Place, &initial, -8);
+        stays(case(flag::TLS), &SHARED, before);
+        stays(Case { next: None, ..got(TLSGD) }, &PIE, before);
+        stays(Case { next: Some((kind, offset + 1)), ..got(TLSGD) }, &PIE, before);
+    }
+    for before in GD_LARGE {
+        let case = |facts| Case { facts, next: Some((31, 9)), ..got(TLSGD) };
+        let exec = format!("{THREAD_POINTER} 48 8d 80 ........ 66 0f 1f 44 00 00");
+        check(case(flag::TLS), &PIE, before, What::TpOffset, From::Zero, &exec, 4);
+        let initial = format!("{THREAD_POINTER} 48 03 05 ........ 66 0f 1f 44 00 00");
+        check(case(flag::IMPORTED), &PIE, before, What::GotTp, From::Place, &initial, -9);
+    }
+}
+
+#[test]
+fn the_call_of_a_rewritten_sequence_is_done_with() {
+    let (section, offset) = bytes(GD_SEQUENCES[0].0);
+    let case = Case { next: Some((4, 12)), ..got(TLSGD) };
+    assert!(relaxed_at(&case, &PIE, &section, offset).is_some_and(|relaxed| relaxed.takes_next));
+}
+
+#[test]
+fn local_dynamic_in_executables() {
+    for (before, kind, offset, after) in [
+        ("48 8d 3d ........ e8 00000000", 4, 8, "66 66 66"),
+        ("48 8d 3d ........ ff 15 00000000", 41, 9, "66 66 66 66"),
+        ("48 8d 3d ........ 67 e8 00000000", 4, 9, "66 66 66 66"),
+        (GD_LARGE[0], 31, 9, "66 66 66 66 2e 0f 1f 84 00 00 00 00 00"),
+        (GD_LARGE[1], 31, 9, "66 66 66 66 2e 0f 1f 84 00 00 00 00 00"),
+    ] {
+        let case = || Case { next: Some((kind, offset)), ..got(TLSLD) };
+        let after = format!("{after} {THREAD_POINTER}");
+        check(case(), &PIE, before, What::Nothing, From::Zero, &after, 0);
+        stays(case(), &SHARED, before);
+        stays(Case { next: None, ..got(TLSLD) }, &PIE, before);
+    }
+}
+
+#[test]
+fn block_offsets_follow_the_model_of_the_code() {
+    for kind in [DTPOFF32, DTPOFF64] {
+        let case = |code| Case { code, addend: 0, ..got(kind) };
+        let section = [0; 8];
+        let relaxed = relaxed_at(&case(true), &PIE, &section, 0);
+        assert!(relaxed.is_some_and(|relaxed| (relaxed.what, relaxed.from) == (What::TpOffset, From::Zero)));
+        assert_eq!(relaxed_at(&case(false), &PIE, &section, 0), None);
+        assert_eq!(relaxed_at(&case(true), &SHARED, &section, 0), None);
+    }
+    let wide = relaxed_at(&Case { addend: 0, ..got(DTPOFF64) }, &PIE, &[0; 8], 0).map(|relaxed| relaxed.edit);
+    let mut section = [0; 8];
+    X86_64::edit(wide.expect("rewritten"), &mut section, 0, -16).expect("fits");
+    assert_eq!(section, (-16i64).to_le_bytes());
+}
+
+#[test]
+fn initial_exec_in_executables() {
+    for (kind, before, after) in [
+        (GOTTPOFF, "48 8b 05 ........", "48 c7 c0 ........"),
+        (GOTTPOFF, "4c 8b 3d ........", "49 c7 c7 ........"),
+        (GOTTPOFF, "48 03 05 ........", "48 8d 80 ........"),
+        (GOTTPOFF, "4c 03 3d ........", "4d 8d bf ........"),
+        // rsp and r12
+        (GOTTPOFF, "48 03 25 ........", "48 81 c4 ........"),
+        (GOTTPOFF, "4c 03 25 ........", "49 81 c4 ........"),
+        (CODE_4_GOTTPOFF, "d5 48 8b 05 ........", "d5 18 c7 c0 ........"),
+        (CODE_4_GOTTPOFF, "d5 4c 03 0d ........", "d5 19 81 c1 ........"),
+        // add x@gottpoff(%rip), %r16, %r17: R4 becomes B4
+        (CODE_6_GOTTPOFF, "62 e4 f4 10 03 05 ........", "62 fc f4 10 81 c0 ........"),
+        (CODE_6_GOTTPOFF, "62 74 f4 10 01 05 ........", "62 d4 f4 10 81 c0 ........"),
+    ] {
+        check(Case { facts: flag::TLS, ..got(kind) }, &PIE, before, What::TpOffset, From::Zero, after, 4);
+        stays(Case { facts: flag::TLS | flag::IMPORTED, ..got(kind) }, &PIE, before);
+        stays(Case { facts: flag::TLS, ..got(kind) }, &SHARED, before);
+    }
+    stays(got(GOTTPOFF), &PIE, "48 3b 05 ........");
+    stays(got(GOTTPOFF), &PIE, "0f 8b 05 ........");
+    stays(got(47), &PIE, "62 f4 fc 18 03 05 ........");
+}
+
+#[test]
+fn descriptors_in_executables() {
+    for (kind, before, exec, initial) in [
+        (TLSDESC, "48 8d 05 ........", "48 c7 c0 ........", "48 8b 05 ........"),
+        (TLSDESC, "4c 8d 3d ........", "49 c7 c7 ........", "4c 8b 3d ........"),
+        (CODE_4_TLSDESC, "d5 48 8d 05 ........", "d5 18 c7 c0 ........", "d5 48 8b 05 ........"),
+    ] {
+        let case = |facts| Case { facts, ..got(kind) };
+        check(case(flag::TLS), &PIE, before, What::TpOffset, From::Zero, exec, 4);
+        check(case(flag::IMPORTED), &PIE, before, What::GotTp, From::Place, initial, 0);
+        stays(case(flag::TLS), &SHARED, before);
+    }
+    stays(got(TLSDESC), &PIE, "48 8b 05 ........");
+    for (call, nop) in [("ff 10", "66 90"), ("67 ff 10", "0f 1f 00")] {
+        let case = || Case { addend: 0, ..got(TLSDESC_CALL) };
+        check(case(), &PIE, call, What::Nothing, From::Zero, nop, 0);
+        stays(case(), &SHARED, call);
+    }
+    stays(got(TLSDESC_CALL), &PIE, "ff 11");
+}
+
+#[test]
+fn the_thread_pointer_ends_the_segment() {
+    assert_eq!(X86_64::thread_pointer(0x4000, 0x24, 0x20), 0x4040);
+    assert_eq!(X86_64::thread_pointer(0x4000, 0x40, 0x20), 0x4040);
+    assert_eq!(X86_64::thread_pointer(0x4008, 0x10, 0x20), 0x4028);
+    assert_eq!(X86_64::thread_pointer(0, 0, 0), 0);
+}

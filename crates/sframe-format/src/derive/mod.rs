@@ -273,6 +273,20 @@ impl core::error::Error for DeriveError {}
 /// Derives a whole section for a linked file: `.eh_frame` at `eh_frame_address` gives one sorted blob for a section
 /// at `output_address`.
 ///
+/// ```
+/// use sframe_format::{derive::derive, write::Options, Abi, Section};
+/// let eh_frame = [
+///     // CIE "zR": CFA = rsp + 8, return address at CFA - 8.
+///     0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0,
+///     // FDE: 16 bytes at 0x1000; from byte 4 on CFA = rsp + 16.
+///     0x14, 0, 0, 0, 0x1c, 0, 0, 0, 0xe0, 0xef, 0xff, 0xff, 16, 0, 0, 0, 0, 0x44, 0x0e, 16, 0, 0, 0, 0,
+/// ];
+/// let derived = derive(Options::new(Abi::Amd64), &eh_frame, 0x2000, 0x3000).unwrap();
+/// assert!(derived.left_out.is_empty());
+/// let found = Section::new(&derived.bytes, 0x3000).lookup(0x1004).unwrap().unwrap();
+/// assert_eq!(found.row.to_string(), "4: cfa=r7+16 fp=u ra=*(cfa-8)");
+/// ```
+///
 /// # Errors
 /// `.eh_frame` is malformed as a whole, or version 2 cannot reach a function.
 pub fn derive(

@@ -1,0 +1,85 @@
+//! The identifier in `.note.gnu.build-id`.
+//!
+//! It is a hash of the whole file with the identifier's own place filled with zeros. The file is
+//! hashed in shards of a fixed size by many threads, and then the shards' hashes are: the result
+//! depends on the contents only.
+
+use crate::arch::Target;
+use crate::cli::BuildId;
+use crate::link::Link;
+use crate::synth::{Kind, notes};
+use md5::{Digest, Md5};
+use rayon::prelude::*;
+use sha1::Sha1;
+use std::io::Read;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes of a shard. Part of what an identifier means: another size gives other identifiers.
+const SHARD: usize = 4 << 20;
+
+/// Fills the identifier in. The rest of the file is finished.
+///
+/// # Errors
+/// The system has no random bytes for `--build-id=uuid`.
+pub fn write<T: Target>(link: &Link<'_, T>, file: &mut [u8]) -> std::io::Result<()> {
+    let Some(place) = place(link) else { return Ok(()) };
+    let identifier = match link.config.notes.build_id {
+        // A given identifier was written with its note.
+        BuildId::None | BuildId::Hex(_) => return Ok(()),
+        BuildId::Fast => shards(file, |bytes| xxh3_64(bytes).to_be_bytes()).to_vec(),
+        BuildId::Md5 => shards(file, |bytes| Md5::digest(bytes).into()).to_vec(),
+        BuildId::Sha1 => shards(file, |bytes| Sha1::digest(bytes).into()).to_vec(),
+        BuildId::Uuid => random_uuid()?.to_vec(),
+    };
+    if let Some(out) = file.get_mut(place..).and_then(|rest| rest.get_mut(..identifier.len())) {
+        out.copy_from_slice(&identifier);
+    }
+    Ok(())
+}
+
+/// File offset of the identifier.
+fn place<T: Target>(link: &Link<'_, T>) -> Option<usize> {
+    let row = link.synthetics.find(Kind::BuildIdNote)?;
+    let chunk = &link.layout.chunks[link.chunk_of(Kind::BuildIdNote)?.index()];
+    let offset = link.sections.offset[(link.sections.first_internal + row) as usize];
+    Some((chunk.file_offset + offset) as usize + notes::DESCRIPTOR_OFFSET)
+}
+
+/// The hash of the hashes of all shards.
+fn shards<const N: usize>(file: &[u8], hash: impl Fn(&[u8]) -> [u8; N] + Sync) -> [u8; N] {
+    let hashes: Vec<[u8; N]> = file.par_chunks(SHARD).map(&hash).collect();
+    hash(hashes.as_flattened())
+}
+
+/// A random identifier (RFC 9562, version 4).
+fn random_uuid() -> std::io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_does_not_depend_on_threads_and_does_on_every_byte() {
+        let mut file = vec![7u8; 2 * SHARD + 5];
+        let hash = |file: &[u8]| shards(file, |bytes| -> [u8; 20] { Sha1::digest(bytes).into() });
+        let first = hash(&file);
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            assert_eq!(pool.install(|| hash(&file)), first);
+        }
+        *file.last_mut().unwrap() = 8;
+        assert_ne!(hash(&file), first);
+    }
+
+    #[test]
+    fn uuids_say_what_they_are() {
+        let bytes = random_uuid().unwrap();
+        assert_eq!((bytes[6] >> 4, bytes[8] >> 6), (4, 2));
+    }
+}
