@@ -117,7 +117,9 @@ impl<T: Target> Mender<'_, '_, T> {
             relocated += 1;
             let result = match dead {
                 true => blob.mark_dead(row),
-                false if converts || !is_field_relative::<T>(relocation) => self.convert(&mut blob, row, relocation),
+                false if converts || !is_field_relative::<T>(relocation) => {
+                    self.convert(&mut blob, row, relocation)
+                }
                 false => Ok(()),
             };
             if let Err(error) = result {
@@ -278,16 +280,19 @@ pub fn check_section<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E
             None => format!("corrupt SFrame data: {}", gap.error.kind),
         };
         if version.is_none() {
-            told(
-                Diagnostic::warning(Code::SFrameCorrupt, what.clone())
-                    .note(format!("{} bytes from offset {:#x} on are taken as they are", gap.length, gap.offset)),
-            );
+            told(Diagnostic::warning(Code::SFrameCorrupt, what.clone()).note(format!(
+                "{} bytes from offset {:#x} on are taken as they are",
+                gap.length, gap.offset
+            )));
         }
         if dead > 0 {
             let rows = if dead == 1 { "1 function" } else { &format!("{dead} functions") };
             told(
-                Diagnostic::warning(Code::SFrameDeadRows, format!("{what} describes {rows} that the output lacks"))
-                    .note("their start fields are set to 0; a reader that knows the version may not expect that"),
+                Diagnostic::warning(
+                    Code::SFrameDeadRows,
+                    format!("{what} describes {rows} that the output lacks"),
+                )
+                .note("their start fields are set to 0; a reader that knows the version may not expect that"),
             );
         }
     }

@@ -101,11 +101,8 @@ fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'
         list.number(tag, tables.strings.add(name));
     }
     let path_tag = if options.new_dtags { elf::DT_RUNPATH } else { elf::DT_RPATH };
-    let joined = [
-        (elf::DT_AUDIT, &options.audit),
-        (elf::DT_DEPAUDIT, &options.depaudit),
-        (path_tag, &options.rpath),
-    ];
+    let joined =
+        [(elf::DT_AUDIT, &options.audit), (elf::DT_DEPAUDIT, &options.depaudit), (path_tag, &options.rpath)];
     for (tag, parts) in joined {
         if !parts.is_empty() {
             list.number(tag, tables.strings.add(link.store.keep(parts.join(&b':'))));
@@ -116,8 +113,7 @@ fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'
 /// What runs before and after the program.
 fn functions<T: Target>(list: &mut List<'_, '_, T>) {
     let link = list.link;
-    for (tag, name) in
-        [(elf::DT_INIT, &link.config.symbols.init), (elf::DT_FINI, &link.config.symbols.fini)]
+    for (tag, name) in [(elf::DT_INIT, &link.config.symbols.init), (elf::DT_FINI, &link.config.symbols.fini)]
     {
         if let Some(id) = link.symbols.lookup(name)
             && matches!(link.symbols.definition(id), Definition::Object { .. } | Definition::Linker(_))
@@ -279,7 +275,8 @@ fn versions<T: Target>(list: &mut List<'_, '_, T>, tables: &DynamicTables<'_>) {
 /// Writes the section. What turned out not to be in the output is left out.
 pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
     let Ok(out) = <[Dyn<T::E>]>::mut_from_bytes(out) else { return };
-    let known = link.dynamic.entries.iter().filter_map(|entry| Some((entry.tag, evaluate(link, entry.value)?)));
+    let known =
+        link.dynamic.entries.iter().filter_map(|entry| Some((entry.tag, evaluate(link, entry.value)?)));
     let null = std::iter::repeat((elf::DT_NULL, 0));
     for (place, (tag, value)) in out.iter_mut().zip(known.chain(null)) {
         *place = Dyn { d_tag: U64::new(tag.into()), d_val: U64::new(value) };

@@ -79,7 +79,9 @@ pub fn representative<T: Target>(link: &Link<'_, T>, id: SymbolId) -> SymbolId {
     }
     let definition = link.symbols.definition(id);
     match link.symbols.lookup(plain) {
-        Some(other) if definition != Definition::Undefined && link.symbols.definition(other) == definition => {
+        Some(other)
+            if definition != Definition::Undefined && link.symbols.definition(other) == definition =>
+        {
             other
         }
         _ => id,

@@ -101,7 +101,15 @@ fn got(kind: u32) -> Case {
 fn loads_become_address_computations() {
     for mode in [&EXECUTABLE, &PIE, &SHARED] {
         check(got(GOTPCRELX), mode, "8b 05 ........", What::Symbol, From::Place, "8d 05 ........", 0);
-        check(got(REX_GOTPCRELX), mode, "4c 8b 3d ........", What::Symbol, From::Place, "4c 8d 3d ........", 0);
+        check(
+            got(REX_GOTPCRELX),
+            mode,
+            "4c 8b 3d ........",
+            What::Symbol,
+            From::Place,
+            "4c 8d 3d ........",
+            0,
+        );
         let (before, after) = ("d5 48 8b 05 ........", "d5 48 8d 05 ........");
         check(got(CODE_4_GOTPCRELX), mode, before, What::Symbol, From::Place, after, 0);
     }
