@@ -356,4 +356,29 @@ pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_allo
         state.align = state.align.max(state.input_align);
         state.in_output |= facts.bytes > 0;
     }
+    align_tls(machine);
+}
+
+/// The first section of the TLS template gets the alignment of the whole template: the offsets
+/// from the thread pointer are those that the dynamic linker computes only if the template starts
+/// at such an address.
+fn align_tls(machine: &mut Machine<'_>) {
+    let tls = u64::from(elf::SHF_TLS);
+    let of_template: Vec<usize> = machine
+        .plan
+        .commands
+        .iter()
+        .filter_map(|command| match command {
+            Command::Output(output) => Some(*output as usize),
+            _ => None,
+        })
+        .filter(|&output| machine.outputs[output].facts.any & tls != 0)
+        .filter(|&output| machine.outputs[output].facts.bytes > 0)
+        .collect();
+    let align = of_template.iter().map(|&output| machine.outputs[output].input_align).max();
+    if let (Some(&first), Some(align)) = (of_template.first(), align) {
+        let state = &mut machine.outputs[first];
+        state.input_align = align;
+        state.align = state.align.max(align);
+    }
 }

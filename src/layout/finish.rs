@@ -88,6 +88,12 @@ fn move_to_neighbour<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, o
     let neighbour = nearest(&link.layout.chunks, address);
     for rule in lists_of(machine, output) {
         for &item in &machine.lists[rule].items {
+            if item.0 >= link.sections.first_internal {
+                // Nobody defines symbols in the linker's own sections but the linker, and an empty
+                // one is not in the output.
+                link.sections.chunk[item.index()] = ChunkId::NONE;
+                continue;
+            }
             link.sections.chunk[item.index()] = neighbour.unwrap_or(ChunkId::NONE);
             let start = neighbour.map_or(0, |chunk| link.layout.chunks[chunk.index()].address);
             link.sections.offset[item.index()] = address.wrapping_sub(start);

@@ -63,7 +63,8 @@ fn check<T: Target>(link: &Link<'_, T>, id: SectionId) {
         let target = object.section_id(linked);
         if root(link, id).is_none() {
             error("SHF_LINK_ORDER goes round in a circle".to_owned());
-        } else if !link.sections.is_alive(target) {
+        } else if !link.sections.is_alive(target) && !link.is_sframe_section(id) {
+            // Of `.sframe`, the reference is reported, not the link.
             error(format!(
                 "SHF_LINK_ORDER to section {}, which is not in the output",
                 object.section_name_lossy(linked as usize)

@@ -41,10 +41,8 @@ fn global_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
     {
         return address;
     }
-    if flags & flag::NEEDS_CANONICAL_PLT != 0 {
-        return plt::address(link, id);
-    }
     match link.symbols.definition(id) {
+        Definition::Shared { .. } if flags & flag::NEEDS_CANONICAL_PLT != 0 => plt::address(link, id),
         Definition::Object { file, symbol } => {
             symbol_address(link, &link.objects[file.index()], symbol as usize, id)
         }

@@ -10,6 +10,7 @@ use crate::cli::{BuildId, OutputMode, SortCommon, Strip};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
 use crate::input::object::SHN_X86_64_LCOMMON;
+use crate::relocs::dynamic;
 use crate::link::Link;
 use crate::passes::select_definitions::CommonBlock;
 use crate::symbols::Definition;
@@ -141,7 +142,10 @@ fn interpreter<T: Target>(link: &Link<'_, T>) -> Option<Vec<u8>> {
 fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
     let plt = T::PLT;
     let info = A | u64::from(elf::SHF_INFO_LINK);
-    add(link, Kind::RelaPlt, ".rela.plt", (elf::SHT_RELA, info), (WORD, 24));
+    // Start-up code of static programs finds it between `__rela_iplt_start` and `_end`, which the
+    // scripts put around sections of this name.
+    let rela_plt = if dynamic::irelative_in_plt(link) { ".rela.iplt" } else { ".rela.plt" };
+    add(link, Kind::RelaPlt, rela_plt, (elf::SHT_RELA, info), (WORD, 24));
     add(link, Kind::Plt, ".plt", (elf::SHT_PROGBITS, AX), (plt.align, plt.entry));
     add(link, Kind::PltGot, ".plt.got", (elf::SHT_PROGBITS, AX), (plt.direct_entry, plt.direct_entry));
     let protected = T::PLT_PROTECTED;

@@ -16,7 +16,9 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::link::{Link, is_alloc, state};
 use crate::relocs::decide::{Action, DynamicKind, Problem, decide, need};
-use crate::relocs::{DynRelocSite, Reference, Relocations, discarded, facts, large_fact, undefined};
+use crate::relocs::{
+    DynRelocSite, Reference, Relocations, described, discarded, facts, large_fact, undefined,
+};
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 
@@ -70,6 +72,8 @@ pub fn run<T: Target>(link: &Link<'_, T>) -> Vec<Found> {
                     let section = object.section_id(index as u32);
                     let relocations = object.relocations(index);
                     match relocatable {
+                        // An FDE whose function is gone loses its relocations without a word.
+                        true if is_frame_section(link, object, index) => {}
                         true => find_discarded(link, object, section, relocations, &mut found),
                         false => scan_lists(link, section, [relocations], &mut found),
                     }
@@ -111,6 +115,12 @@ fn is_scanned<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, inde
         && link.sections.is_alive(id)
         && !link.sections.is(id, state::ABSORBED)
         && !link.sections.is(id, state::NOT_CONTENT)
+}
+
+/// Whether a section holds call frame records that were told apart.
+fn is_frame_section<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+    let frames = link.frames.files.get(object.id.index());
+    frames.is_some_and(|frames| frames.sections.iter().any(|section| section.index as usize == index))
 }
 
 /// Symbols of collected sections are as dead as those of discarded ones.
@@ -186,6 +196,7 @@ fn scan_lists<'r, T: Target>(
         bytes: object.section_bytes(index as usize).unwrap_or_default(),
         writable: flags & u64::from(elf::SHF_WRITE) != 0,
         code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
+        describes: crate::sframe::is_input(object, index as usize),
         told: 0,
         found,
     };
@@ -205,6 +216,8 @@ struct Scan<'s, 'a, T: Target> {
     bytes: &'a [u8],
     writable: bool,
     code: bool,
+    /// It is SFrame data: it describes functions.
+    describes: bool,
     told: u32,
     found: &'s mut Found,
 }
@@ -240,6 +253,9 @@ impl<T: Target> Scan<'_, '_, T> {
                 return false;
             }
             self.found.undefined.push(reference);
+        }
+        if self.describes {
+            facts = described(self.link, symbol, facts);
         }
         if info.what == What::GotSlot {
             facts |= large_fact(self.link, symbol);

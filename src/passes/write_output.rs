@@ -176,7 +176,9 @@ fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
     let contents = object.section_bytes(index as usize).unwrap_or_default();
     let size = contents.len().min(out.len());
     out[..size].copy_from_slice(&contents[..size]);
-    if !link.config.is_relocatable() {
+    if link.config.is_relocatable() {
+        relocs::emit::bury(link, id, out);
+    } else {
         relocs::apply::apply_section(link, id, out);
     }
 }

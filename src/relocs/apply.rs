@@ -5,7 +5,7 @@
 
 use super::address::{self, from_thread_pointer, symbol_size};
 use super::decide::{Action, DynamicKind, decide};
-use super::{facts, large_fact};
+use super::{described, facts, large_fact};
 use crate::arch::relocation::NextRelocation;
 use crate::arch::{From, RelocInfo, Site, Target, What};
 use crate::diag::{Code, Diagnostic, Location};
@@ -55,7 +55,7 @@ pub fn apply_list<T: Target>(
         bytes: object.section_bytes(index as usize).unwrap_or_default(),
         writable: flags & u64::from(elf::SHF_WRITE) != 0,
         code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
-        dead: crate::sframe::is_input(object, index as usize),
+        describes: crate::sframe::is_input(object, index as usize),
         in_place: link.config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC)
             || link.config.relocations.pack_relative,
     };
@@ -72,8 +72,9 @@ struct Frame<'b> {
     bytes: &'b [u8],
     writable: bool,
     code: bool,
-    /// Dead fields become 0 whatever their addend: the SFrame pass makes dead rows of them.
-    dead: bool,
+    /// It is SFrame data: it describes functions. Dead fields become 0 whatever their addend, for
+    /// the SFrame pass makes dead rows of them.
+    describes: bool,
     /// Places of relative relocations hold the address too.
     in_place: bool,
 }
@@ -140,9 +141,12 @@ impl<T: Target> Apply<'_, '_, T> {
         let mut facts = facts(self.link, index, symbol);
         let addend = relocation.r_addend.get();
         if facts & flag::DISCARDED != 0 {
-            let value = if frame.dead { 0 } else { addend };
+            let value = if frame.describes { 0 } else { addend };
             T::write_field(info.field, &mut self.out[at..], value);
             return false;
+        }
+        if frame.describes {
+            facts = described(self.link, symbol, facts);
         }
         if info.what == What::GotSlot {
             facts |= large_fact(self.link, symbol);

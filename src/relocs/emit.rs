@@ -17,7 +17,8 @@ use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::{Link, state};
+use crate::link::{Link, is_alloc, state};
+use crate::relocs::apply::Tombstone;
 use crate::sframe;
 use crate::symbols::flag;
 use zerocopy::byteorder::{I64, U64};
@@ -52,6 +53,28 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rela<T::E>
             r_addend: I64::new(addend.wrapping_add(bias.at(offset))),
         };
     });
+}
+
+/// Under `-r`: gives fields of a section that is not loaded, whose relocations are left out, what a
+/// final link would give them, because no later link will.
+pub fn bury<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
+    let Some((object, index)) = link.locate(id) else { return };
+    if is_alloc(object.headers[index as usize].sh_flags.get()) {
+        return;
+    }
+    for relocation in object.relocations(index as usize) {
+        if is_dropped(link, object, relocation)
+            && let Some(info) = T::reloc_info(relocation.kind())
+            && let Ok(at) = usize::try_from(relocation.r_offset.get())
+            && let Some(field) = out.get_mut(at..at.saturating_add(info.size.into()))
+        {
+            let value = match Tombstone::of_section(link, object.section_name(index as usize)) {
+                Tombstone::Value(value) => value as i64,
+                Tombstone::Addend => relocation.r_addend.get(),
+            };
+            T::write_field(info.field, field, value);
+        }
+    }
 }
 
 /// Whether a relocation refers to something that is not in the output.

@@ -114,6 +114,17 @@ pub fn facts<T: Target>(link: &Link<'_, T>, index: u32, id: SymbolId) -> u32 {
     facts
 }
 
+/// The facts for a section that describes functions and does not call them (`.sframe`): meant is
+/// the definition of this output, though another module's may take its place when it is called.
+#[inline]
+pub fn described<T: Target>(link: &Link<'_, T>, id: SymbolId, facts: u32) -> u32 {
+    match link.symbols.definition(id) {
+        Definition::Undefined if link.symbols.is_global(id) => facts,
+        Definition::Undefined | Definition::Object { .. } => facts & !(flag::IMPORTED | flag::IFUNC),
+        _ => facts,
+    }
+}
+
 /// [`fact::LARGE`] if the symbol is defined in a section of the large code model.
 pub fn large_fact<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
     if !link.relocations.has_large {

@@ -104,7 +104,8 @@ pub struct SymbolTable<'a> {
     /// Bits of [`flag`], for globals and locals.
     pub flags: Vec<AtomicU32>,
     /// Addresses (TLS symbols too: the address in the initialisation image), for globals and
-    /// locals; filled after layout. Imported symbols without a copy or canonical PLT entry are 0.
+    /// locals; filled after layout. Imported symbols without a copy or canonical PLT entry are 0;
+    /// an `STT_GNU_IFUNC` of this output has the address of its resolver.
     pub values: Vec<u64>,
     /// For each symbol: its row among [`crate::synth::DynamicRow`]s, `u32::MAX` if it has none.
     pub rows: Vec<u32>,

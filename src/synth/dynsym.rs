@@ -12,6 +12,7 @@ use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::link::Link;
+use crate::synth::plt;
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
@@ -129,9 +130,12 @@ pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
 }
 
 fn entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
-    let value = link.symbols.values[id.index()];
     let visibility = link.symbols.visibility[id.index()];
     let flags = link.symbols.flags(id);
+    let value = match flags & flag::NEEDS_CANONICAL_PLT {
+        0 => link.symbols.values[id.index()],
+        _ => plt::address(link, id),
+    };
     match link.symbols.definition(id) {
         Definition::Object { file, symbol } => {
             let object = &link.objects[file.index()];

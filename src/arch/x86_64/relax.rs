@@ -277,7 +277,7 @@ fn general_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
 
 fn local_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let starts = site.around(3, 3) == Some(&[0x48, 0x8d, 0x3d]);
-    let call = site.around(0, 10).map_or([0; 2], |bytes| [bytes[4], bytes[5]]);
+    let call = site.around(0, 6).map_or([0; 2], |bytes| [bytes[4], bytes[5]]);
     let sequence = match call {
         [0xe8, _] if starts && site.around(3, 12).is_some() && call_follows(site, 5, false) => &LD_TO_LE,
         [0xff, 0x15] | [0x67, 0xe8]
