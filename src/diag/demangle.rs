@@ -11,13 +11,19 @@ pub fn demangle(name: &[u8]) -> String {
     if let Ok(symbol) = rustc_demangle::try_demangle(base) {
         return format!("{symbol:#}{version}");
     }
-    if base.starts_with("_Z")
-        && let Ok(symbol) = cpp_demangle::Symbol::new(base)
-        && let Ok(plain) = symbol.demangle(&cpp_demangle::DemangleOptions::new())
-    {
-        return format!("{plain}{version}");
+    if base.starts_with("_Z") {
+        // The demangler does not know the names that sign the group of all variants of a
+        // constructor or destructor (`C5`, `D5`).
+        let of_group = || demangle_cpp(&base.replace("C5", "C2").replace("D5", "D2"));
+        if let Some(plain) = demangle_cpp(base).or_else(of_group) {
+            return format!("{plain}{version}");
+        }
     }
     text.into_owned()
+}
+
+fn demangle_cpp(name: &str) -> Option<String> {
+    cpp_demangle::Symbol::new(name).ok()?.demangle(&cpp_demangle::DemangleOptions::new()).ok()
 }
 
 #[cfg(test)]
@@ -30,6 +36,7 @@ mod tests {
         assert_eq!(demangle(b"_Z9shared_fni"), "shared_fn(int)");
         assert_eq!(demangle(b"_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
         assert_eq!(demangle(b"_ZSt4cout@GLIBCXX_3.4"), "std::cout@GLIBCXX_3.4");
+        assert_eq!(demangle(b"_ZN4BaseD5Ev"), "Base::~Base()");
         assert_eq!(demangle(b"_Znot a name"), "_Znot a name");
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Groups stand before everything else, because the gABI wants a group's header before those of
 //! its members; under `-r`, relocations stand behind what they apply to. In a final link
-//! (`--emit-relocs`) they stand behind everything that is loaded.
+//! (`--emit-relocs`) they stand behind everything that is loaded. The layout keeps `.symtab_shndx`
+//! for this pass to decide about, which knows how many sections there are in the end.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -111,13 +112,17 @@ fn order<T: Target>(
 ) -> Vec<Place> {
     let chunks = &link.layout.chunks;
     let mut order: Vec<Place> = (0..groups.len()).map(Place::Group).collect();
+    let count = 1 + chunks.len() + relocations.len() + groups.len();
+    let unneeded = link.chunk_of(Kind::SymTabShndx).filter(|_| count < usize::from(elf::SHN_LORESERVE));
     let mut rows = (0..relocations.len()).peekable();
     let relocatable = link.config.is_relocatable();
     for (index, chunk) in chunks.iter().enumerate() {
         if !relocatable && chunk.sh_type == elf::SHT_SYMTAB {
             order.extend(rows.by_ref().map(Place::Relocations));
         }
-        order.push(Place::Chunk(index));
+        if unneeded != Some(ChunkId::from_index(index)) {
+            order.push(Place::Chunk(index));
+        }
         if relocatable && let Some(row) = rows.next_if(|&row| relocations[row].target.index() == index) {
             order.push(Place::Relocations(row));
         }

@@ -20,6 +20,7 @@ use crate::layout::segments::Wishes;
 use crate::layout::{file_offsets, finish, link_order, sort};
 use crate::link::{Link, is_alloc};
 use crate::passes::create_relocatable;
+use crate::relocs::emit;
 use crate::script::builtin::Switches;
 use crate::script::glob::Glob;
 use crate::synth::{self, Kind};
@@ -232,6 +233,7 @@ fn start_outputs<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) {
     // A table of long section numbers is only needed where there are so many.
     let count = machine.outputs.iter().filter(|state| state.in_output).count();
     if count < usize::from(elf::SHN_LORESERVE) - MARGIN
+        && !emit::is_wanted(link)
         && let Some(row) = link.synthetics.find(Kind::SymTabShndx)
     {
         let id = synth::section_id(link.sections.first_internal, row);

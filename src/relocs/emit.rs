@@ -8,8 +8,9 @@
 //! place do not matter: `SHT_RELA` takes nothing from them.
 //!
 //! References to what is not in the output are left out. [`crate::relocs::discarded`] has told of
-//! those that matter; `.eh_frame` loses all relocations of an FDE whose function is gone, so that
-//! the next link finds a record that describes nothing.
+//! those that matter. In `.eh_frame`, where readers want a relocation in every FDE, those of an FDE
+//! whose function is gone become `R_*_NONE`, so that the next link finds a record that describes
+//! nothing.
 
 use crate::arch::Target;
 use crate::elf::Rela;
@@ -31,7 +32,7 @@ pub fn is_wanted<T: Target>(link: &Link<'_, T>) -> bool {
 /// How many relocations of a section are written.
 pub fn count<T: Target>(link: &Link<'_, T>, id: SectionId) -> u32 {
     let mut count = 0;
-    for_each_kept(link, id, |_, _| count += 1);
+    for_each_kept(link, id, |_, _, _| count += 1);
     count
 }
 
@@ -43,13 +44,16 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rela<T::E>
     }
     let bias = sframe::concat::EmittedBias::of(link, id);
     let mut places = out.iter_mut();
-    for_each_kept(link, id, |object, relocation| {
+    for_each_kept(link, id, |object, relocation, alive| {
         let Some(place) = places.next() else { return };
-        let (symbol, addend) = remap(link, object, relocation);
         let offset = relocation.r_offset.get();
+        let (kind, (symbol, addend)) = match alive {
+            true => (relocation.kind(), remap(link, object, relocation)),
+            false => (T::DYNAMIC.none, (0, 0)),
+        };
         *place = Rela {
             r_offset: U64::new(base.wrapping_add(offset)),
-            r_info: U64::new(u64::from(symbol) << 32 | u64::from(relocation.kind())),
+            r_info: U64::new(u64::from(symbol) << 32 | u64::from(kind)),
             r_addend: I64::new(addend.wrapping_add(bias.at(offset))),
         };
     });
@@ -88,11 +92,12 @@ pub fn is_dropped<T: Target>(
     symbol != 0 && link.symbols.flags(object.symbol_id(symbol)) & flag::DISCARDED != 0
 }
 
-/// Calls `visit` for each relocation of a section that is written, in their order.
+/// Calls `visit` for each relocation of a section that is written, in their order, with whether
+/// it still means something.
 fn for_each_kept<'l, 'a, T: Target>(
     link: &'l Link<'a, T>,
     id: SectionId,
-    mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>),
+    mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>, bool),
 ) {
     let Some((object, index)) = link.locate(id) else { return };
     let frames = link.frames.files.get(object.id.index());
@@ -104,15 +109,13 @@ fn for_each_kept<'l, 'a, T: Target>(
         for (row, relocation) in section.relocations.iter().enumerate() {
             while dead.next_if(|fde| fde.end_relocation as usize <= row).is_some() {}
             let described = dead.peek().is_none_or(|fde| (fde.first_relocation as usize) > row);
-            if described && !is_dropped(link, object, relocation) {
-                visit(object, relocation);
-            }
+            visit(object, relocation, described && !is_dropped(link, object, relocation));
         }
         return;
     }
     for relocation in object.relocations(index as usize) {
         if !is_dropped(link, object, relocation) {
-            visit(object, relocation);
+            visit(object, relocation, true);
         }
     }
 }

@@ -429,7 +429,12 @@ impl<T: Target> Writer<'_, '_, T> {
             SymbolPlace::Undefined => Placement::special(elf::SHN_UNDEF, 0),
             SymbolPlace::Absolute => Placement::special(elf::SHN_ABS, symbol.st_value.get()),
             SymbolPlace::Common => match self.link.common_block(entry.id) {
-                Some(block) => self.in_section(block.section, symbol.kind(), entry.id),
+                Some(block) if block.section.is_some() => {
+                    self.in_section(block.section, symbol.kind(), entry.id)
+                }
+                // Under `-r` the block stays one, of the size and alignment that all its
+                // declarations need.
+                Some(block) => Placement::special(symbol.st_shndx.get(), block.align),
                 None => Placement::special(symbol.st_shndx.get(), symbol.st_value.get()),
             },
             SymbolPlace::Section(section) => {
