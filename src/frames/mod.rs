@@ -9,3 +9,6 @@ pub mod eh_merge;
 mod reader;
 
 pub use eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames, KeptRecord};
+
+#[cfg(test)]
+mod tests;

@@ -104,6 +104,8 @@ fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
     machine.data_segment = DataSegment::new();
     machine.run();
     let sections = machine.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(machine, range));
+    // Where nothing is to be protected, there is nothing to put on a page boundary.
+    let relro = relro && sections.iter().any(|section| section.size > 0);
     if machine.data_segment.next_round(relro, &sections) {
         machine.run();
     }
@@ -176,7 +178,8 @@ pub fn list_ranks(plan: &super::LayoutPlan) -> Vec<u32> {
 fn drop_empty(machine: &mut Machine<'_>, relocatable: bool, first: bool) -> bool {
     let mut changed = false;
     for state in &mut machine.outputs {
-        let wanted = state.size > 0 || state.keep || relocatable && state.facts.count > 0;
+        let wanted =
+            !state.unneeded && (state.size > 0 || state.keep || relocatable && state.facts.count > 0);
         if first && state.in_output != wanted || wanted && !state.in_output {
             state.in_output = wanted;
             changed = true;

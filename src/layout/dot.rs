@@ -61,6 +61,8 @@ pub struct OutputState {
     pub in_output: bool,
     /// Something in it wants it kept although it is empty (`. = .`).
     pub keep: bool,
+    /// Left out whatever happens.
+    pub unneeded: bool,
     /// It assigns symbols: it is carried out although it is dropped.
     pub assigns: bool,
     /// It has an address, of this run or the one before.
@@ -494,7 +496,7 @@ impl<'p> Machine<'p> {
                 self.regions[row].current = load.wrapping_add(size);
                 self.check_region(row, plan, load.wrapping_add(size), plan.load_region.as_ref());
             }
-        } else if state_counts(size, load, address) && plan.overlay.is_none() {
+        } else if state_counts(size, load, address) {
             self.regions[region].last = Some((address, load.wrapping_sub(address)));
         }
     }

@@ -32,6 +32,8 @@ pub mod scope;
 pub mod segments;
 pub mod size;
 pub mod sort;
+#[cfg(test)]
+mod tests;
 
 use crate::ids::{ChunkId, SectionId};
 pub use plan::LayoutPlan;

@@ -12,6 +12,7 @@ use super::plan::{Command, LayoutPlan};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::link::{SectionInfo, is_alloc};
+use crate::script::ast::OutputSectionType;
 use hashbrown::HashMap;
 use std::hash::BuildHasherDefault;
 
@@ -88,15 +89,17 @@ enum Class {
     Bss,
     Note,
     NotAllocated,
+    Debug,
     Last,
 }
 
 impl Class {
     fn of(orphan: &Orphan<'_>, properties: Properties) -> Class {
-        if orphan.last || properties.debug {
-            return Class::Last;
-        }
-        if !properties.alloc {
+        if orphan.last {
+            Class::Last
+        } else if properties.debug {
+            Class::Debug
+        } else if !properties.alloc {
             Class::NotAllocated
         } else if orphan.info.sh_type == elf::SHT_NOTE || orphan.info.name.starts_with(b".note") {
             Class::Note
@@ -121,7 +124,7 @@ impl Class {
             Class::Data => Some(b".data"),
             Class::Bss => Some(b".bss"),
             Class::Note => Some(b".interp"),
-            Class::NotAllocated | Class::Last => None,
+            Class::NotAllocated | Class::Debug | Class::Last => None,
         }
     }
 }
@@ -136,7 +139,9 @@ pub fn place(plan: &mut LayoutPlan, lists: &mut Vec<List>, rules: &mut [u32], or
     }
     let mut placer = Placer::new(plan, lists);
     let mut known: HashMap<Key<'_>, u32, Hasher> = HashMap::default();
-    for orphan in orphans {
+    // What comes last is placed last, so that it stays there.
+    let (last, others): (Vec<&Orphan<'_>>, Vec<&Orphan<'_>>) = orphans.iter().partition(|orphan| orphan.last);
+    for orphan in others.into_iter().chain(last) {
         let rule = *known.entry(orphan.key).or_insert_with(|| placer.rule_for(orphan));
         placer.lists[rule as usize].items.push(orphan.id);
         rules[orphan.id.index()] = rule;
@@ -174,7 +179,9 @@ impl<'p> Placer<'p> {
         for (rule, list) in plan.rules.iter().zip(lists.iter()) {
             let output = rule.output as usize;
             if list.facts.count > 0 && !rule.discard {
-                let one = Properties::new(list.facts.sh_type, list.facts.any, &plan.outputs[output].name);
+                let described = &plan.outputs[output];
+                let mut one = Properties::new(list.facts.sh_type, list.facts.any, &described.name);
+                one.alloc &= !matches!(described.kind, Some(OutputSectionType::NoAlloc));
                 properties[output] = Some(properties[output].map_or(one, |all| join(all, one)));
             }
         }
@@ -224,7 +231,7 @@ impl<'p> Placer<'p> {
 
     /// The node behind which the first orphan of a class goes.
     fn node_after_neighbour(&self, class: Class, properties: Properties) -> Option<usize> {
-        if class == Class::Last {
+        if matches!(class, Class::Debug | Class::Last) {
             return self.last_node();
         }
         let named = class.neighbour().and_then(|name| {

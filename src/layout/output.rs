@@ -30,8 +30,6 @@ pub struct Facts {
     pub all: u64,
     /// Entry size of all of them; 0 if they differ.
     pub entsize: u64,
-    /// Whether one of them is of a `KEEP`.
-    pub keep: bool,
     /// Bytes in all of them, without padding.
     pub bytes: u64,
     /// Whether one of them is SFrame data.
@@ -40,7 +38,7 @@ pub struct Facts {
 
 impl Facts {
     /// What one section says.
-    pub fn of(id: SectionId, info: &SectionInfo<'_>, keep: bool) -> Facts {
+    pub fn of(id: SectionId, info: &SectionInfo<'_>) -> Facts {
         Facts {
             count: 1,
             sh_type: info.sh_type,
@@ -49,7 +47,6 @@ impl Facts {
             any: info.flags,
             all: info.flags,
             entsize: info.entsize,
-            keep,
             bytes: info.size,
             sframe: is_sframe(info),
         }
@@ -64,9 +61,11 @@ impl Facts {
         if next.count == 0 {
             return self;
         }
-        let mismatch = self.mismatch.or(next.mismatch).or(match (self.first, next.first) {
+        // Going together is an equivalence, so everything is compared with the first section.
+        let mismatch = self.mismatch.or(match (self.first, next.first) {
             (Some((a, a_type)), Some((b, b_type))) if !go_together(a_type, b_type) => Some((a, b)),
-            _ => None,
+            (Some((a, _)), _) => next.mismatch.map(|(_, other)| (a, other)),
+            (None, _) => next.mismatch,
         });
         Facts {
             count: self.count.saturating_add(next.count),
@@ -76,7 +75,6 @@ impl Facts {
             any: self.any | next.any,
             all: self.all & next.all,
             entsize: if self.entsize == next.entsize { self.entsize } else { 0 },
-            keep: self.keep || next.keep,
             bytes: self.bytes.saturating_add(next.bytes),
             sframe: self.sframe || next.sframe,
         }
@@ -228,7 +226,7 @@ mod tests {
     }
 
     fn joined(infos: &[SectionInfo<'static>]) -> Facts {
-        let facts = |(id, info)| Facts::of(SectionId(id as u32), info, false);
+        let facts = |(id, info)| Facts::of(SectionId(id as u32), info);
         infos.iter().enumerate().map(facts).fold(Facts::default(), Facts::join)
     }
 
@@ -301,7 +299,7 @@ mod tests {
         for cut in 1..infos.len() {
             let of = |range: std::ops::Range<usize>| {
                 range
-                    .map(|id| Facts::of(SectionId(id as u32), &infos[id], false))
+                    .map(|id| Facts::of(SectionId(id as u32), &infos[id]))
                     .fold(Facts::default(), Facts::join)
             };
             assert_eq!(of(0..cut).join(of(cut..infos.len())), all);

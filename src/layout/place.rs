@@ -113,7 +113,7 @@ impl List {
                 let info = link.section_info(id);
                 *size = info.size;
                 *align = output::alignment(&info).trailing_zeros() as u8;
-                facts = facts.join(Facts::of(id, &info, link.sections.is(id, state::KEEP)));
+                facts = facts.join(Facts::of(id, &info));
             }
             facts
         };

@@ -86,6 +86,16 @@ impl<'p> Symbols<'p> {
         symbols
     }
 
+    /// The symbols of a plan that no object has a part in.
+    #[cfg(test)]
+    pub fn of_script(plan: &'p LayoutPlan) -> Self {
+        let mut symbols = Symbols::default();
+        for symbol in plan.symbols() {
+            symbols.add(symbol.name, Source::Script(None));
+        }
+        symbols
+    }
+
     fn add(&mut self, name: &'p [u8], source: Source) {
         self.rows.insert(name, self.entries.len() as u32);
         self.entries.push(Entry { source, value: None, previous: None });

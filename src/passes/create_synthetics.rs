@@ -10,9 +10,9 @@ use crate::cli::{BuildId, OutputMode, SortCommon, Strip};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
 use crate::input::object::SHN_X86_64_LCOMMON;
-use crate::relocs::dynamic;
 use crate::link::Link;
 use crate::passes::select_definitions::CommonBlock;
+use crate::relocs::dynamic;
 use crate::symbols::Definition;
 use crate::synth::{Kind, SyntheticSection, eh_frame, eh_frame_hdr, notes, property_note};
 

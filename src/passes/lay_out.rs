@@ -239,7 +239,7 @@ fn start_outputs<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) {
         let id = synth::section_id(link.sections.first_internal, row);
         if let Some(rule) = machine.plan.rules.get(machine.section_rules[id.index()] as usize) {
             let state = &mut machine.outputs[rule.output as usize];
-            (state.keep, state.in_output) = (false, false);
+            (state.keep, state.in_output, state.unneeded) = (false, false, true);
         }
     }
 }

@@ -160,7 +160,7 @@ fn report_far<T: Target>(link: &Link<'_, T>, address: u64, far: &[Far]) {
     .help("--no-eh-frame-hdr links without the table")
     .ordered(first.file.0, first.section, first.offset);
     if far.len() > 1 {
-        diagnostic = diagnostic.note(format!("so are {} more functions", far.len() - 1));
+        diagnostic = diagnostic.note(format!("functions out of reach: {}", far.len()));
     }
     link.sink.report(diagnostic);
 }

@@ -208,11 +208,23 @@ fn locals<'l, 'a, T: Target>(
             let name = string_at(object.symbol_names, symbol.st_name.get() as usize)?;
             return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
         }
-        if kind == elf::STT_SECTION || discard == Discard::All && kind != elf::STT_FILE {
+        if kind == elf::STT_SECTION {
             return None;
         }
         let name = string_at(object.symbol_names, symbol.st_name.get() as usize)?;
         if name.is_empty() {
+            return None;
+        }
+        if let SymbolPlace::Section(section) = object.symbol_place(index as usize)
+            && link.config.is_relocatable()
+            && is_merge(object, section)
+            && is_written(link, object.section_id(section))
+        {
+            // The next link must know which piece a reference means, and only a symbol of its
+            // own says it: an addend may lead behind the piece.
+            return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
+        }
+        if discard == Discard::All && kind != elf::STT_FILE {
             return None;
         }
         let temporary = name.starts_with(b".L");

@@ -1,6 +1,8 @@
 //! The bytes of synthetic sections, by kind.
 
-use super::{Kind, dynamic_tables, eh_frame, eh_frame_hdr, got, groups, merged, plt, rela_output, reldyn, relr};
+use super::{
+    Kind, dynamic_tables, eh_frame, eh_frame_hdr, got, groups, merged, plt, rela_output, reldyn, relr,
+};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::link::Link;
