@@ -1,6 +1,7 @@
 //! The command line of `sframe`.
 
 use clap::{Args, Parser, Subcommand};
+use sframe_format::Version;
 use std::path::PathBuf;
 
 /// Look at, check and look up SFrame stack-trace sections
@@ -21,6 +22,8 @@ pub struct Arguments {
 pub enum Command {
     /// Print every blob, function and row
     Dump(Dump),
+    /// Check the format, and every row against .eh_frame
+    Verify(Verify),
 }
 
 /// Print every blob, function and row
@@ -39,6 +42,61 @@ pub struct Dump {
     #[arg(short = 'C', long)]
     pub demangle: bool,
     /// Print JSON, an array of files
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// SFrame that is derived from `.eh_frame` in memory
+#[derive(Args, Clone, Copy)]
+pub struct Derivation {
+    /// Where a file has no SFrame section, derive one from .eh_frame in memory
+    #[arg(long)]
+    pub derived: bool,
+    /// Derive even where a file has an SFrame section
+    #[arg(long = "derived-always", requires = "derived")]
+    pub always: bool,
+    /// Version to derive
+    #[arg(long = "sframe-version", value_name = "VERSION", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    version: u8,
+}
+
+impl Derivation {
+    /// The version to derive.
+    pub fn version(&self) -> Version {
+        if self.version == 2 { Version::V2 } else { Version::V3 }
+    }
+}
+
+/// Check the format, and every row against .eh_frame
+///
+/// With .eh_frame present every range of program counters of every function is compared: do both sides give the
+/// same CFA, return address and frame pointer? Wrong and malformed frames make the exit status 1.
+#[derive(Args)]
+pub struct Verify {
+    /// Files to verify, or folders whose ELF files are verified; `-` is a section on standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Code that SFrame does not cover is a finding, too
+    #[arg(long)]
+    pub complete: bool,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print all differences, not only the first of each kind
+    #[arg(long)]
+    pub all: bool,
+    /// Print notes: dead and empty functions, functions without a symbol
+    #[arg(long)]
+    pub notes: bool,
+    /// Print a summary for every file, not only where there are findings
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
     /// Address of a section on standard input

@@ -5,14 +5,17 @@
 //! know whether a file was linked.
 
 pub mod args;
+mod derived;
 mod dump;
 #[cfg(test)]
 mod fixtures;
+mod inputs;
 mod open;
 mod places;
 mod readelf_text;
 mod registers;
 mod report;
+mod verify;
 
 pub use args::Arguments;
 pub use open::{Input, Kind, Problem, SframeSection, for_each_input};
@@ -26,6 +29,7 @@ use std::process::ExitCode;
 pub fn run(arguments: &Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),
+        Command::Verify(arguments) => verify::run(arguments),
     };
     outcome.exit_code()
 }

@@ -71,14 +71,14 @@ pub struct SframeSection<'data> {
     pub name: String,
     /// Bytes with relocations applied.
     pub data: Cow<'data, [u8]>,
-    /// Bytes as they are in the file.
-    pub stored: &'data [u8],
     /// Address; in a relocatable object the one that it was laid out at.
     pub address: u64,
     /// Relocations of a relocatable object, `R_*_NONE` left out.
     pub relocations: Vec<Relocation>,
     /// What each of them refers to, by offset in this section, ascending.
     pub targets: Vec<(u64, Target)>,
+    /// Whether this tool derived it from `.eh_frame`; it is in no file then.
+    pub derived: bool,
 }
 
 /// What a relocation of an SFrame section refers to.
@@ -201,10 +201,10 @@ pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input
     let section = SframeSection {
         name: ".sframe".into(),
         data: Cow::Borrowed(bytes),
-        stored: bytes,
         address,
         relocations: Vec::new(),
         targets: Vec::new(),
+        derived: false,
     };
     Input {
         name: name.into(),
@@ -489,10 +489,10 @@ impl<'data> Reader<'_, 'data> {
         let mut section = SframeSection {
             name,
             data: Cow::Borrowed(stored),
-            stored,
             address,
             relocations: Vec::new(),
             targets: Vec::new(),
+            derived: false,
         };
         if !self.relocatable {
             return Ok(section);

@@ -149,7 +149,7 @@ impl<'data> CallFrames<'data> {
                 Ok(Some(CieOrFde::Cie(_))) => continue,
                 Ok(None) => return,
                 Err(error) => {
-                    self.unreadable.push((self.section.section().len(), error));
+                    self.unreadable.push((prepared.data.len(), error));
                     return;
                 }
             };

@@ -5,7 +5,9 @@
 //! memory, or different offsets then differ but for a chance of 2⁻⁶⁴.
 
 use super::cfi::{Bytes, CfiRow, DwarfCfa, DwarfRule};
-use gimli::{EhFrame, EvaluationResult, Location as DwarfLocation, RegisterRule as Rule, UnwindExpression, Value};
+use gimli::{
+    EhFrame, EvaluationResult, Location as DwarfLocation, RegisterRule as Rule, UnwindExpression, Value,
+};
 use sframe_format::abi::Register;
 use sframe_format::{Abi, Base, Frame, Location, RegisterRule};
 use std::cell::Cell;
@@ -66,7 +68,6 @@ impl Machine {
 
     fn register(&self, number: Register) -> u64 {
         if self.abi == Abi::Amd64 && number == self.abi.return_address() {
-            self.pc_was_read.set(true);
             return self.pc;
         }
         self.mix(u64::from(number) << 32 | 0xffff)
@@ -113,7 +114,11 @@ impl Machine {
         let cfa = match &row.cfa {
             // What gimli holds before any rule for the CFA.
             DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0 => {
-                return if undefined { Ok(Values { cfa: 0, ra: None, fp: 0, sp: None }) } else { Err(Failure::NoCfa) };
+                return if undefined {
+                    Ok(Values { cfa: 0, ra: None, fp: 0, sp: None })
+                } else {
+                    Err(Failure::NoCfa)
+                };
             }
             DwarfCfa::RegisterAndOffset { register, offset } => {
                 self.register(register.0.into()).wrapping_add_signed(*offset)
@@ -127,7 +132,9 @@ impl Machine {
         let fp = self.dwarf_value(section, &row.fp, self.abi.frame_pointer(), cfa)?;
         let sp = match &row.sp {
             // Unwinders take the CFA (s390x: less its bias) for a stack pointer that was not saved.
-            None | Some(Rule::SameValue | Rule::Undefined) => Some(cfa.wrapping_sub(self.abi.cfa_bias() as u64)),
+            None | Some(Rule::SameValue | Rule::Undefined) => {
+                Some(cfa.wrapping_sub(self.abi.cfa_bias() as u64))
+            }
             // s390x functions save the stack pointer with the other registers; what they save is the implied value.
             Some(Rule::Offset(_) | Rule::Register(_)) if self.abi == Abi::S390x => None,
             rule => Some(self.dwarf_value(section, rule, self.abi.stack_pointer(), cfa)?),
@@ -148,7 +155,9 @@ impl Machine {
             Some(Rule::Offset(offset)) => self.memory(cfa.wrapping_add_signed(*offset)),
             Some(Rule::ValOffset(offset)) => cfa.wrapping_add_signed(*offset),
             Some(Rule::Register(register)) => self.register(register.0.into()),
-            Some(Rule::Expression(expression)) => self.memory(self.evaluate(section, expression, Some(cfa))?),
+            Some(Rule::Expression(expression)) => {
+                self.memory(self.evaluate(section, expression, Some(cfa))?)
+            }
             Some(Rule::ValExpression(expression)) => self.evaluate(section, expression, Some(cfa))?,
             Some(Rule::Constant(value)) => *value,
             Some(_) => return Err(Failure::Rule),
@@ -178,7 +187,11 @@ impl Machine {
                     evaluation.resume_with_memory(Value::Generic(word))
                 }
                 EvaluationResult::RequiresRegister { register, .. } => {
-                    let value = self.register(register.0.into());
+                    let number = register.0.into();
+                    // No architecture but x86-64 has a DWARF number for the program counter.
+                    let counter = self.abi == Abi::Amd64 && number == self.abi.return_address();
+                    self.pc_was_read.set(self.pc_was_read.get() || counter);
+                    let value = self.register(number);
                     evaluation.resume_with_register(Value::Generic(value))
                 }
                 EvaluationResult::RequiresCallFrameCfa => match cfa {
