@@ -24,6 +24,8 @@ pub enum Command {
     Dump(Dump),
     /// Check the format, and every row against .eh_frame
     Verify(Verify),
+    /// Give each text section of an object its own .sframe
+    Split(Split),
 }
 
 /// Print every blob, function and row
@@ -102,6 +104,23 @@ pub struct Verify {
     /// Address of a section on standard input
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
     pub address: u64,
+}
+
+/// Give each text section of an object its own .sframe
+///
+/// Each part joins the section group of its text section and is linked to it (SHF_LINK_ORDER), which every linker
+/// understands. Objects without SFrame, and those in this shape already, stay as they are.
+#[derive(Args)]
+pub struct Split {
+    /// Relocatable objects, rewritten in place
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Write here instead; for one input
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Say what was done
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// Reads an address: hexadecimal with or without `0x`.

@@ -5,8 +5,10 @@
 //! know whether a file was linked.
 
 pub mod args;
+pub mod assembler;
 mod derived;
 mod dump;
+mod edit;
 #[cfg(test)]
 mod fixtures;
 mod inputs;
@@ -15,6 +17,7 @@ mod places;
 mod readelf_text;
 mod registers;
 mod report;
+pub mod split;
 mod verify;
 
 pub use args::Arguments;
@@ -30,6 +33,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
+        Command::Split(arguments) => split::run(arguments),
     };
     outcome.exit_code()
 }
