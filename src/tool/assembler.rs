@@ -41,7 +41,8 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     }
     // `--version` and the like write nothing; /dev/null is no file.
     let after = std::fs::metadata(&output).ok().filter(Metadata::is_file);
-    let written = after.is_some_and(|after| before.is_none_or(|before| identity(&before) != identity(&after)));
+    let written =
+        after.is_some_and(|after| before.is_none_or(|before| identity(&before) != identity(&after)));
     if !written || !has_sframe(&output) {
         return ExitCode::SUCCESS;
     }
@@ -105,7 +106,10 @@ fn real_assembler() -> Result<PathBuf, String> {
     let name = named.as_deref().unwrap_or(OsStr::new("as"));
     let path = std::env::var_os("PATH").unwrap_or_default();
     search(name, &path, own.as_deref()).ok_or_else(|| {
-        format!("no {} on PATH besides this wrapper; set {REAL_ASSEMBLER} to the real assembler", name.display())
+        format!(
+            "no {} on PATH besides this wrapper; set {REAL_ASSEMBLER} to the real assembler",
+            name.display()
+        )
     })
 }
 
@@ -117,7 +121,8 @@ fn search(name: &OsStr, path: &OsStr, own: Option<&Path>) -> Option<PathBuf> {
     });
     folders.map(|folder| folder.join(name)).find(|candidate| {
         let real = candidate.canonicalize().ok();
-        let executable = candidate.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0);
+        let executable =
+            candidate.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0);
         executable && real.as_deref() != own
     })
 }

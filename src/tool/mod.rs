@@ -6,11 +6,15 @@
 
 pub mod args;
 pub mod assembler;
+mod attach;
+mod derive;
 mod derived;
 mod dump;
 mod edit;
 #[cfg(test)]
 mod fixtures;
+mod functions;
+mod index;
 mod inputs;
 mod open;
 mod places;
@@ -34,6 +38,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
         Command::Split(arguments) => split::run(arguments),
+        Command::Derive(arguments) => derive::run(arguments),
+        Command::Index(arguments) => index::run(arguments),
+        Command::Attach(arguments) => attach::run(arguments),
     };
     outcome.exit_code()
 }

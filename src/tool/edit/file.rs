@@ -10,7 +10,8 @@ use std::path::Path;
 /// # Errors
 /// It is no regular file, or cannot be read.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, Problem> {
-    let problem = |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot read: {error}"));
+    let problem =
+        |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot read: {error}"));
     if !std::fs::metadata(path).map_err(problem)?.is_file() {
         return Err(Problem::new(path.display().to_string(), "not a regular file"));
     }
@@ -30,7 +31,8 @@ pub fn permissions(path: &Path) -> Option<Permissions> {
 pub fn replace_file(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> Result<(), Problem> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let problem = |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot write: {error}"));
+    let problem =
+        |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot write: {error}"));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".sframe-").suffix(".new");
     let permissions = permissions.or_else(|| self::permissions(&path));

@@ -2,6 +2,7 @@
 
 use crate::elf::{Ehdr, Phdr, Shdr, consts, string_at, table};
 use crate::tool::Problem;
+use sframe_format::Abi;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::ByteOrder;
 
@@ -23,7 +24,9 @@ pub fn byte_order(name: &str, bytes: &[u8]) -> Result<u8, Problem> {
         [0x7f, b'E', b'L', b'F', 1, ..] => {
             "a 32-bit ELF file; SFrame is defined for 64-bit x86-64, AArch64 and s390x"
         }
-        [b'!', b'<', b'a' | b't', ..] => "an archive; only single files can be changed, take its members out first",
+        [b'!', b'<', b'a' | b't', ..] => {
+            "an archive; only single files can be changed, take its members out first"
+        }
         _ => "no ELF file",
     };
     Err(Problem::new(name, what))
@@ -57,7 +60,8 @@ impl<'data, E: ByteOrder> Image<'data, E> {
                 signature first, and sign the result";
             return Err(Problem::new(name, message));
         }
-        let (header, _) = Ehdr::<E>::read_from_prefix(bytes).map_err(|_| problem("no room for its header"))?;
+        let (header, _) =
+            Ehdr::<E>::read_from_prefix(bytes).map_err(|_| problem("no room for its header"))?;
         let entries = [
             (header.e_phnum.get() > 0, header.e_phentsize.get(), size_of::<Phdr<E>>()),
             (header.e_shoff.get() > 0, header.e_shentsize.get(), size_of::<Shdr<E>>()),
@@ -133,12 +137,50 @@ impl<'data, E: ByteOrder> Image<'data, E> {
     /// They lie outside the file.
     pub fn data(&self, index: usize) -> Result<&'data [u8], Problem> {
         let found = self.sections.get(index).and_then(|section| self.contents(section));
-        found.ok_or_else(|| self.problem(format!("malformed ELF file: {} lies outside the file", self.shown(index))))
+        found.ok_or_else(|| {
+            self.problem(format!("malformed ELF file: {} lies outside the file", self.shown(index)))
+        })
     }
 
-    /// The first section with a name.
-    pub fn find(&self, name: &[u8]) -> Option<usize> {
-        (0..self.sections.len()).find(|&index| self.section_name(index) == name)
+    /// The sections with a name.
+    pub fn named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+        (0..self.sections.len()).filter(move |&index| self.section_name(index) == name)
+    }
+
+    /// The ABI by machine and byte order.
+    ///
+    /// # Errors
+    /// SFrame is not defined for it.
+    pub fn abi(&self) -> Result<Abi, Problem> {
+        let little = self.header.e_ident.get(5) == Some(&ORDER_LITTLE);
+        Ok(match (self.header.e_machine.get(), little) {
+            (consts::EM_X86_64, true) => Abi::Amd64,
+            (consts::EM_AARCH64, true) => Abi::AArch64Little,
+            (consts::EM_AARCH64, false) => Abi::AArch64Big,
+            (consts::EM_S390, false) => Abi::S390x,
+            (machine, _) => {
+                let message =
+                    format!("ELF machine {machine}; SFrame is defined for x86-64, AArch64 and s390x");
+                return Err(self.problem(message));
+            }
+        })
+    }
+
+    /// Where everything that a header names ends.
+    pub fn end(&self) -> usize {
+        let section = |section: &Shdr<E>| match section.sh_type.get() {
+            consts::SHT_NOBITS | consts::SHT_NULL => 0,
+            _ => section.sh_offset.get().saturating_add(section.sh_size.get()),
+        };
+        let sections = self.sections.iter().map(section);
+        let segments = self.segments.iter().map(|s| s.p_offset.get().saturating_add(s.p_filesz.get()));
+        let tables = [
+            (self.header.e_phoff.get(), self.segments.len() * size_of::<Phdr<E>>()),
+            (self.header.e_shoff.get(), self.sections.len() * size_of::<Shdr<E>>()),
+            (0, size_of::<Ehdr<E>>()),
+        ];
+        let tables = tables.map(|(offset, size)| offset.saturating_add(size as u64));
+        sections.chain(segments).chain(tables).max().unwrap_or(0) as usize
     }
 
     /// Whether this is a relocatable object.

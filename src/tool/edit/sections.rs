@@ -6,8 +6,8 @@ use crate::elf::{Ehdr, Shdr, consts};
 use crate::tool::Problem;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
 use zerocopy::IntoBytes;
+use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
 
 /// Alignment of the section header table.
 const TABLE_ALIGNMENT: u64 = 8;

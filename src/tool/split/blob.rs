@@ -38,7 +38,8 @@ pub fn extract(blob: &Blob<'_>, indices: &[u32]) -> Result<Vec<u8>, Error> {
         fre_count = fre_count.wrapping_add(attributes.fre_count);
         let position = fde.offset - blob.offset();
         let entry = entries.len();
-        entries.extend_from_slice(blob.data().get(position..position + version.fde_size()).unwrap_or_default());
+        entries
+            .extend_from_slice(blob.data().get(position..position + version.fde_size()).unwrap_or_default());
         let field = entry + rows_field..entry + rows_field + 4;
         if let Some(field) = entries.get_mut(field) {
             field.copy_from_slice(&endian.u32_bytes(offset));

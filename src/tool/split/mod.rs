@@ -9,15 +9,17 @@
 mod blob;
 
 use super::args::Split;
-use super::edit::{Image, ORDER_LITTLE, Sections, byte_order, permissions, read_file, replace_file};
+use super::edit::{
+    Frames, Image, Members, ORDER_LITTLE, Object, Pair, Sections, byte_order, permissions, read_file,
+    replace_file,
+};
 use super::open::Problem;
 use super::report::{Outcome, complain};
-use crate::elf::{Rela, Shdr, Sym, consts, whole_table};
+use crate::elf::{Rela, consts, whole_table};
 use sframe_format::{Blob, Piece, Section};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
-use zerocopy::IntoBytes;
-use zerocopy::byteorder::{BE, ByteOrder, LE, U32, U64};
+use zerocopy::byteorder::{BE, ByteOrder, LE, U64};
 
 /// What was done to an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,9 +91,9 @@ fn split_image<E: ByteOrder>(image: &Image<'_, E>) -> Result<Done, Problem> {
     if frames.is_empty() {
         return Ok(done);
     }
-    let object = Object::read(image)?;
+    let object = Splitter { object: &Object::read(image)? };
     let mut edit = Sections::new(image);
-    let mut groups: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    let mut members = Members::default();
     let mut changed = false;
     for frame in frames {
         let Some(plan) = object.plan(frame)? else { continue };
@@ -101,14 +103,10 @@ fn split_image<E: ByteOrder>(image: &Image<'_, E>) -> Result<Done, Problem> {
         }
         done.parts += plan.parts.len();
         done.functions += plan.parts.iter().map(|part| part.functions.len()).sum::<usize>();
-        object.write(frame, plan, &mut edit, &mut groups)?;
+        object.write(frame, plan, &mut edit, &mut members)?;
         changed = true;
     }
-    for (group, members) in groups {
-        let mut contents = image.data(group)?.to_vec();
-        contents.extend(members.into_iter().flat_map(|member| U32::<E>::new(member).as_bytes().to_vec()));
-        edit.replace(group, contents);
-    }
+    members.write(&mut edit, image)?;
     done.bytes = changed.then(|| edit.write());
     Ok(done)
 }
@@ -140,70 +138,25 @@ struct Plan<'data, E: ByteOrder> {
     dead: usize,
 }
 
-/// What has to be known of an object.
-struct Object<'image, 'data, E: ByteOrder> {
-    image: &'image Image<'data, E>,
-    symbols: &'data [Sym<E>],
-    /// Section numbers of symbols that have no room for them (`SHT_SYMTAB_SHNDX`).
-    wide: &'data [U32<E>],
-    /// The group of each section that is in one.
-    groups: HashMap<usize, usize>,
-    /// The relocation section of each section that has one.
-    relocations: HashMap<usize, usize>,
+/// Takes the sections of an object apart.
+struct Splitter<'object, 'image, 'data, E: ByteOrder> {
+    object: &'object Object<'image, 'data, E>,
 }
 
-impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
-    fn read(image: &'image Image<'data, E>) -> Result<Self, Problem> {
-        let (mut symbols, mut wide): (&[Sym<E>], &[U32<E>]) = (&[], &[]);
-        let (mut groups, mut relocations) = (HashMap::new(), HashMap::new());
-        for (index, section) in image.sections.iter().enumerate() {
-            match section.sh_type.get() {
-                consts::SHT_SYMTAB => symbols = whole_table(image.data(index)?),
-                consts::SHT_SYMTAB_SHNDX => wide = whole_table(image.data(index)?),
-                consts::SHT_RELA => {
-                    let target = section.sh_info.get() as usize;
-                    if relocations.insert(target, index).is_some() && image.is_sframe(target) {
-                        let message = format!("{} has two relocation sections", image.shown(target));
-                        return Err(image.problem(message));
-                    }
-                }
-                consts::SHT_GROUP => {
-                    let words: &[U32<E>] = whole_table(image.data(index)?);
-                    groups.extend(words.iter().skip(1).map(|member| (member.get() as usize, index)));
-                }
-                _ => {}
-            }
-        }
-        Ok(Self { image, symbols, wide, groups, relocations })
-    }
-
-    /// The section that a symbol is defined in.
-    fn section_of(&self, symbol: u32) -> Result<Option<usize>, Problem> {
-        let problem = |what: &str| self.image.problem(format!("malformed ELF file: symbol {symbol} {what}"));
-        let entry = self.symbols.get(symbol as usize).ok_or_else(|| problem("does not exist"))?;
-        let section = match entry.st_shndx.get() {
-            consts::SHN_XINDEX => {
-                let wide = self.wide.get(symbol as usize);
-                wide.ok_or_else(|| problem("has no section number"))?.get() as usize
-            }
-            consts::SHN_UNDEF | consts::SHN_LORESERVE.. => return Ok(None),
-            index => index.into(),
-        };
-        if section >= self.image.sections.len() {
-            return Err(problem("is in a section that does not exist"));
-        }
-        Ok(Some(section))
-    }
-
+impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
     /// Sorts the functions of a section by their text sections. `None` if nothing ties the section to any text.
     fn plan(&self, frame: usize) -> Result<Option<Plan<'data, E>>, Problem> {
-        let image = self.image;
-        let Some(&relocations) = self.relocations.get(&frame) else { return Ok(None) };
+        let image = self.object.image;
+        let Some(&relocations) = self.object.relocations.get(&frame) else { return Ok(None) };
         let table: &[Rela<E>] = whole_table(image.data(relocations)?);
         let mut by_offset: HashMap<u64, Rela<E>> = HashMap::with_capacity(table.len());
         for relocation in table.iter().filter(|relocation| relocation.kind() != 0) {
             if by_offset.insert(relocation.r_offset.get(), *relocation).is_some() {
-                return Err(self.bad_relocation(frame, relocation.r_offset.get(), "is not the only one there"));
+                return Err(self.bad_relocation(
+                    frame,
+                    relocation.r_offset.get(),
+                    "is not the only one there",
+                ));
             }
         }
         let mut plan = Plan { relocations, parts: Vec::new(), dead: 0 };
@@ -211,19 +164,24 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
             match piece {
                 Piece::Blob(blob) => self.sort_functions(&blob, &mut by_offset, &mut plan)?,
                 Piece::Gap(gap) => {
-                    let message = format!("{}: no SFrame blob that can be split: {}", image.shown(frame), gap.error);
+                    let message =
+                        format!("{}: no SFrame blob that can be split: {}", image.shown(frame), gap.error);
                     return Err(image.problem(message));
                 }
             }
         }
         match by_offset.into_keys().min() {
-            Some(offset) => Err(self.bad_relocation(frame, offset, "is not at the start of a function's entry")),
+            Some(offset) => {
+                Err(self.bad_relocation(frame, offset, "is not at the start of a function's entry"))
+            }
             None => Ok(Some(plan)),
         }
     }
 
     fn bad_relocation(&self, frame: usize, offset: u64, what: &str) -> Problem {
-        self.image.problem(format!("{}: the relocation at {offset:#x} {what}", self.image.shown(frame)))
+        self.object
+            .image
+            .problem(format!("{}: the relocation at {offset:#x} {what}", self.object.image.shown(frame)))
     }
 
     fn sort_functions(
@@ -238,7 +196,7 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
                 plan.dead += 1;
                 continue;
             };
-            let text = self.section_of(relocation.symbol())?;
+            let text = self.object.section_of(relocation.symbol())?;
             let part = *of_text.entry(text).or_insert_with(|| {
                 plan.parts.push(Part { blob: *blob, text, functions: Vec::new() });
                 plan.parts.len() - 1
@@ -251,10 +209,10 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
     /// Whether a section is what would be made of it.
     fn is_in_shape(&self, frame: usize, plan: &Plan<'_, E>) -> bool {
         let [part] = plan.parts.as_slice() else { return false };
-        let header = &self.image.sections[frame];
+        let header = &self.object.image.sections[frame];
         let linked = header.sh_flags.get() & u64::from(consts::SHF_LINK_ORDER) != 0;
         let link = if linked { Some(header.sh_link.get() as usize) } else { None };
-        let group = |index: usize| self.groups.get(&index);
+        let group = |index: usize| self.object.groups.get(&index);
         plan.dead == 0 && link == part.text && part.text.is_none_or(|text| group(text) == group(frame))
     }
 
@@ -264,63 +222,38 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
         frame: usize,
         mut plan: Plan<'data, E>,
         edit: &mut Sections<'image, 'data, E>,
-        groups: &mut BTreeMap<usize, Vec<u32>>,
+        members: &mut Members,
     ) -> Result<(), Problem> {
-        let image = self.image;
-        let group_of = |part: &Part<'_, E>| part.text.and_then(|text| self.groups.get(&text).copied());
-        let own = self.groups.get(&frame).copied();
+        let image = self.object.image;
+        let own = self.object.groups.get(&frame).copied();
         // The old section number stays in the groups it is in; without one, it best stays outside all of them.
-        let fitting = plan.parts.iter().position(|part| group_of(part) == own);
+        let fitting = plan.parts.iter().position(|part| self.object.group_of(part.text) == own);
         let first = fitting.or(own.is_none().then_some(0)).ok_or_else(|| {
             image.problem(format!("{} is in a group without any text that it describes", image.shown(frame)))
         })?;
         let first = plan.parts.remove(first);
         plan.parts.insert(0, first);
-        for (place, part) in plan.parts.iter().enumerate() {
-            let group = group_of(part);
+        let (section, relocations) = (image.sections[frame], image.sections[plan.relocations]);
+        let mut numbers = Some((frame, plan.relocations));
+        for part in &plan.parts {
             let indices: Vec<u32> = part.functions.iter().map(|function| function.index).collect();
             let contents = blob::extract(&part.blob, &indices)
                 .map_err(|error| image.problem(format!("{}: {error}", image.shown(frame))))?;
-            let moved = moved_relocations(part, &contents);
-            let mut header = image.sections[frame];
-            set_flag(&mut header, consts::SHF_LINK_ORDER, part.text.is_some());
-            set_flag(&mut header, consts::SHF_GROUP, group.is_some());
-            header.sh_link = U32::new(part.text.unwrap_or(0) as u32);
-            header.sh_addralign = U64::new(8);
-            let mut table = image.sections[plan.relocations];
-            set_flag(&mut table, consts::SHF_GROUP, group.is_some());
-            let numbers = if place == 0 {
-                edit.headers[frame] = header;
-                edit.headers[plan.relocations] = table;
-                edit.replace(frame, contents);
-                edit.replace(plan.relocations, moved);
-                (frame, plan.relocations)
-            } else {
-                let number = edit.add(header, contents);
-                table.sh_info = U32::new(number as u32);
-                (number, edit.add(table, moved))
-            };
-            if let Some(group) = group.filter(|_| place > 0 || own.is_none()) {
-                groups.entry(group).or_default().extend([numbers.0 as u32, numbers.1 as u32]);
-            }
+            let relocated = moved_relocations(part, &contents);
+            let frames = Frames { text: part.text, contents, relocations: relocated };
+            let pair = Pair { section, relocations, numbers: numbers.take() };
+            self.object.put_frames(edit, members, pair, frames);
         }
         Ok(())
     }
 }
 
-fn set_flag<E: ByteOrder>(header: &mut Shdr<E>, flag: u32, on: bool) {
-    let flags = header.sh_flags.get();
-    let flag = u64::from(flag);
-    header.sh_flags = U64::new(if on { flags | flag } else { flags & !flag });
-}
-
 /// The relocations of a part, at the start fields of its functions.
-fn moved_relocations<E: ByteOrder>(part: &Part<'_, E>, contents: &[u8]) -> Vec<u8> {
+fn moved_relocations<E: ByteOrder>(part: &Part<'_, E>, contents: &[u8]) -> Vec<Rela<E>> {
     let header = sframe_format::Header::parse(contents);
-    let moved = (0..).zip(&part.functions).map(|(index, function)| {
+    let moved = |(index, function): (u32, &Function<E>)| {
         let position = header.as_ref().ok().and_then(|header| header.fde_position(index)).unwrap_or(0);
         Rela { r_offset: U64::new(position as u64), ..function.relocation }
-    });
-    let moved: Vec<Rela<E>> = moved.collect();
-    moved.as_bytes().to_vec()
+    };
+    (0..).zip(&part.functions).map(moved).collect()
 }
