@@ -20,6 +20,8 @@ pub struct Arguments {
     /// Do not write to tests/proofs
     #[arg(long)]
     no_record: bool,
+    #[command(flatten)]
+    linker: install::Linker,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -38,7 +40,7 @@ enum Name {
 pub fn run(arguments: Arguments) -> Result<()> {
     let all = [Name::Sqlite, Name::Ripgrep, Name::Itself, Name::Llvm];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
-    let linker = install::build()?;
+    let linker = arguments.linker.path()?;
     for name in names {
         let (file, mut proof) = match name {
             Name::Itself => ("self", Proof::new("self", &linker)?),
