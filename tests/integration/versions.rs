@@ -184,3 +184,15 @@ fn data_can_be_exported_as_a_whole() {
     let elf = work.elf("program");
     assert!(elf.find_dynamic("number").is_some() && elf.find_dynamic("function").is_none());
 }
+
+#[test]
+fn versions_survive_a_relocatable_link() {
+    let work = Work::new();
+    let object = work.c("library", LIBRARY, &["-fPIC"]);
+    work.ld(&["-r", "-o", "merged.o", &object]).quiet();
+    work.write("map", SCRIPT);
+    work.gcc(&["-shared", "-o", "libgreet.so", "merged.o", "-Wl,--version-script=map"]).ok();
+    let symbols = work.elf("libgreet.so").dynamic_symbols();
+    let versions = |name: &str| symbols.iter().filter(|s| s.name == name).count();
+    assert_eq!(versions("greet"), 2, "{symbols:?}");
+}
