@@ -1,4 +1,4 @@
-use super::*;
+use super::{Kind, Link, ObjectFile, SectionId, elf, place, run, state};
 use crate::arch::x86_64::X86_64;
 use crate::cli::{Config, OutputMode};
 use crate::diag::Sink;
@@ -62,8 +62,11 @@ fn set_entry_sizes(bytes: &mut [u8]) {
     }
 }
 
-/// Links objects up to the merged sections; gives for each of them name, contents and inputs.
-fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<(String, Vec<u8>, Vec<(u32, String)>)> {
+/// A merged section: name, contents, and its inputs by file and name.
+type Merged = (String, Vec<u8>, Vec<(u32, String)>);
+
+/// Links objects up to the merged sections.
+fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     let config = Config { mode, ..Config::default() };
     let (sink, store) = (Sink::default(), InputStore::default());
     let mut link = Link::<X86_64>::new(&config, &sink, &store);
