@@ -181,7 +181,7 @@ impl<'p> Placer<'p> {
             if list.facts.count > 0 && !rule.discard {
                 let described = &plan.outputs[output];
                 let mut one = Properties::new(list.facts.sh_type, list.facts.any, &described.name);
-                one.alloc &= !matches!(described.kind, Some(OutputSectionType::NoAlloc));
+                one.alloc &= !matches!(described.kind.as_deref(), Some(OutputSectionType::NoAlloc));
                 properties[output] = Some(properties[output].map_or(one, |all| join(all, one)));
             }
         }

@@ -97,18 +97,19 @@ pub struct OutputPlan {
     pub discard: bool,
     /// Made for sections that no rule takes.
     pub orphan: bool,
-    /// Address expression.
-    pub address: Option<Expr>,
+    /// Address expression. What few descriptions have is boxed: relocatable output may have an
+    /// output section for each of a million sections.
+    pub address: Option<Box<Expr>>,
     /// The type in parentheses.
-    pub kind: Option<OutputSectionType>,
+    pub kind: Option<Box<OutputSectionType>>,
     /// `AT(…)`.
-    pub load_address: Option<Expr>,
+    pub load_address: Option<Box<Expr>>,
     /// `ALIGN(…)`.
-    pub align: Option<Expr>,
+    pub align: Option<Box<Expr>>,
     /// `ALIGN_WITH_INPUT`.
     pub align_with_input: bool,
     /// `SUBALIGN(…)`.
-    pub subalign: Option<Expr>,
+    pub subalign: Option<Box<Expr>>,
     /// `ONLY_IF_RO` and its like.
     pub constraint: Option<Constraint>,
     /// What it holds.
@@ -120,7 +121,7 @@ pub struct OutputPlan {
     /// `:phdr`.
     pub phdrs: Vec<Name>,
     /// `=fill`.
-    pub fill: Option<Expr>,
+    pub fill: Option<Box<Expr>>,
     /// Its place in an overlay.
     pub overlay: Option<OverlayPlace>,
 }
@@ -271,7 +272,7 @@ impl LayoutPlan {
                 Command::Output(output) => {
                     let output = &self.outputs[*output as usize];
                     let attributes = [&output.address, &output.load_address, &output.align, &output.subalign];
-                    attributes.into_iter().flatten().for_each(&mut *visit);
+                    attributes.into_iter().flatten().for_each(|expr| visit(expr));
                     for item in &output.body {
                         match item {
                             Body::Assert(assert) => visit(&assert.condition),
@@ -299,7 +300,8 @@ impl LayoutPlan {
         let mut plan = OutputPlan::named(name, Span::default());
         plan.orphan = true;
         plan.body.push(Body::Rule(rule));
-        plan.address = self.section_starts.get(name).map(|&start| Expr::number(Span::default(), start));
+        plan.address =
+            self.section_starts.get(name).map(|&start| Box::new(Expr::number(Span::default(), start)));
         self.outputs.push(plan);
         (output, rule)
     }
@@ -454,19 +456,19 @@ impl<'c> Builder<'c> {
         let discard = section.is_discard();
         let mut plan = OutputPlan::named(&section.name.bytes, section.span);
         plan.discard = discard;
-        plan.address = section.address;
-        plan.kind = section.kind;
-        plan.load_address = section.load_address;
-        plan.align = section.align;
+        plan.address = section.address.map(Box::new);
+        plan.kind = section.kind.map(Box::new);
+        plan.load_address = section.load_address.map(Box::new);
+        plan.align = section.align.map(Box::new);
         plan.align_with_input = section.align_with_input;
-        plan.subalign = section.subalign;
+        plan.subalign = section.subalign.map(Box::new);
         plan.constraint = section.constraint;
         plan.region = section.placement.region;
         plan.load_region = section.placement.load_region;
         plan.phdrs = section.placement.phdrs;
-        plan.fill = section.placement.fill;
+        plan.fill = section.placement.fill.map(Box::new);
         if let Some(&start) = self.plan.section_starts.get(&plan.name) {
-            plan.address = Some(Expr::number(plan.span, start));
+            plan.address = Some(Box::new(Expr::number(plan.span, start)));
         }
         for item in section.body {
             self.body_item(output, discard, item, &mut plan.body);
@@ -542,15 +544,15 @@ impl<'c> Builder<'c> {
             let output = self.output(section);
             let plan = &mut self.plan.outputs[output as usize];
             plan.overlay = Some(if index == 0 { OverlayPlace::First } else { OverlayPlace::Following });
-            plan.subalign = plan.subalign.take().or_else(|| subalign.clone());
+            plan.subalign = plan.subalign.take().or_else(|| subalign.clone().map(Box::new));
             plan.region = placement.region.clone();
             plan.load_region = placement.load_region.clone();
             if plan.phdrs.is_empty() {
                 plan.phdrs = placement.phdrs.clone();
             }
-            plan.fill = plan.fill.take().or_else(|| placement.fill.clone());
+            plan.fill = plan.fill.take().or_else(|| placement.fill.clone().map(Box::new));
             if index == 0 {
-                plan.load_address = load_address.clone();
+                plan.load_address = load_address.clone().map(Box::new);
             }
             out.push(Command::Output(output));
             symbols.extend(load_symbols(&name));

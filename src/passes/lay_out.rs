@@ -57,7 +57,9 @@ pub fn assign_file_offsets<T: Target>(link: &mut Link<'_, T>) {
             link.layout.chunks[chunk.index()].size = link.synthetics.section(row).size;
         }
     }
-    if !file_offsets::assign(&mut link.layout, !link.config.layout.no_section_headers) {
+    let options = &link.config.layout;
+    let own_pages = options.separate_code == Some(SeparateCode::AllSegments);
+    if !file_offsets::assign(&mut link.layout, !options.no_section_headers, own_pages) {
         link.sink.report(Diagnostic::error(
             Code::LayoutError,
             "the output does not fit a file: its size overflows 64 bits",
