@@ -14,7 +14,6 @@ use crate::ids::SectionId;
 use crate::link::{SectionInfo, is_alloc};
 use crate::script::ast::OutputSectionType;
 use hashbrown::HashMap;
-use std::hash::BuildHasherDefault;
 
 /// Which orphans share an output section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -129,7 +128,7 @@ impl Class {
     }
 }
 
-type Hasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+type Hasher = foldhash::fast::FixedState;
 
 /// Puts orphans, in input order, into lists: one new rule for each new output section. `lists`
 /// grows with the plan's rules; `rules` tells which rule each section has.

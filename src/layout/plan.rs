@@ -61,9 +61,9 @@ pub struct LayoutPlan {
 #[derive(Clone, Debug)]
 pub enum Command {
     /// An assignment to a symbol or to dot.
-    Assignment(Assignment),
+    Assignment(Box<Assignment>),
     /// An assertion.
-    Assert(Assert),
+    Assert(Box<Assert>),
     /// An output section: row of [`LayoutPlan::outputs`].
     Output(u32),
     /// The sections up to [`Command::OverlayEnd`] share their address.
@@ -71,7 +71,7 @@ pub enum Command {
         /// Where it is written.
         span: Span,
         /// That address; dot if absent.
-        address: Option<Expr>,
+        address: Option<Box<Expr>>,
     },
     /// Dot goes behind the longest section of the overlay.
     OverlayEnd,
@@ -132,15 +132,15 @@ pub enum Body {
     /// The sections of a rule.
     Rule(u32),
     /// An assignment.
-    Assignment(Assignment),
+    Assignment(Box<Assignment>),
     /// An assertion.
-    Assert(Assert),
+    Assert(Box<Assert>),
     /// `BYTE(value)` and its like.
-    Data(DataSize, Expr),
+    Data(DataSize, Box<Expr>),
     /// `ASCIZ "text"`, or the linker's version.
     Text(Box<[u8]>),
     /// `FILL(value)`.
-    Fill(Expr),
+    Fill(Box<Expr>),
 }
 
 /// A run of input patterns of one statement that share an order.
@@ -196,7 +196,7 @@ impl LayoutPlan {
     pub fn new(scripts: Scripts, config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
         let mut builder = Builder::new(config);
         builder.plan.sources = scripts.sources;
-        builder.plan.commands.extend(scripts.defsyms.into_iter().map(Command::Assignment));
+        builder.plan.commands.extend(scripts.defsyms.into_iter().map(assign));
         // A script of -T replaces the built-in one unless it only inserts into it.
         let replaced = scripts.replacing.iter().any(|script| !has_insert(script));
         for script in scripts.augmenting.into_iter().chain(scripts.replacing) {
@@ -372,6 +372,10 @@ impl OutputPlan {
     }
 }
 
+fn assign(assignment: Assignment) -> Command {
+    Command::Assignment(Box::new(assignment))
+}
+
 fn has_insert(script: &Script) -> bool {
     script.commands.iter().any(|command| matches!(command, ScriptCommand::Insert(_)))
 }
@@ -411,8 +415,8 @@ impl<'c> Builder<'c> {
                 }
             }
             ScriptCommand::Insert(insert) => self.inserts.push((insert, std::mem::take(out))),
-            ScriptCommand::Assignment(assignment) => out.push(Command::Assignment(assignment)),
-            ScriptCommand::Assert(assert) => out.push(Command::Assert(assert)),
+            ScriptCommand::Assignment(assignment) => out.push(assign(assignment)),
+            ScriptCommand::Assert(assert) => out.push(Command::Assert(Box::new(assert))),
             ScriptCommand::Entry(name) => self.plan.entry = Some(name),
             ScriptCommand::Extern(names) => self.plan.undefined.extend(names),
             ScriptCommand::Phdrs(phdrs) => self.plan.phdrs.extend(phdrs),
@@ -440,8 +444,8 @@ impl<'c> Builder<'c> {
 
     fn sections_item(&mut self, item: SectionsItem, out: &mut Vec<Command>) {
         match item {
-            SectionsItem::Assignment(assignment) => out.push(Command::Assignment(assignment)),
-            SectionsItem::Assert(assert) => out.push(Command::Assert(assert)),
+            SectionsItem::Assignment(assignment) => out.push(assign(assignment)),
+            SectionsItem::Assert(assert) => out.push(Command::Assert(Box::new(assert))),
             SectionsItem::Entry(name) => self.plan.entry = Some(name),
             SectionsItem::Output(section) => {
                 let output = self.output(*section);
@@ -480,11 +484,11 @@ impl<'c> Builder<'c> {
     fn body_item(&mut self, output: u32, discard: bool, item: BodyItem, body: &mut Vec<Body>) {
         match item {
             BodyItem::Input(statement) => self.rules(output, discard, statement, body),
-            BodyItem::Assignment(assignment) => body.push(Body::Assignment(assignment)),
-            BodyItem::Assert(assert) => body.push(Body::Assert(assert)),
-            BodyItem::Data { size, value } => body.push(Body::Data(size, value)),
+            BodyItem::Assignment(assignment) => body.push(Body::Assignment(Box::new(assignment))),
+            BodyItem::Assert(assert) => body.push(Body::Assert(Box::new(assert))),
+            BodyItem::Data { size, value } => body.push(Body::Data(size, Box::new(value))),
             BodyItem::Text { bytes, .. } => body.push(Body::Text(bytes)),
-            BodyItem::Fill(value) => body.push(Body::Fill(value)),
+            BodyItem::Fill(value) => body.push(Body::Fill(Box::new(value))),
             // Without --enable-linker-version it writes nothing, as in GNU ld; the others mean
             // nothing in ELF.
             BodyItem::LinkerVersion(_) | BodyItem::Constructors(_) | BodyItem::CreateObjectSymbols(_) => {}
@@ -534,7 +538,7 @@ impl<'c> Builder<'c> {
 
     fn overlay(&mut self, overlay: Overlay, out: &mut Vec<Command>) {
         let Overlay { span, address, no_cross_refs, load_address, subalign, sections, placement } = overlay;
-        out.push(Command::OverlayStart { span, address });
+        out.push(Command::OverlayStart { span, address: address.map(Box::new) });
         if no_cross_refs {
             self.plan.no_cross_refs.push(sections.iter().map(|section| section.name.clone()).collect());
         }
@@ -558,7 +562,7 @@ impl<'c> Builder<'c> {
             symbols.extend(load_symbols(&name));
         }
         out.push(Command::OverlayEnd);
-        out.extend(symbols.into_iter().map(Command::Assignment));
+        out.extend(symbols.into_iter().map(assign));
     }
 
     /// Carries out `INSERT`, in order.
