@@ -15,6 +15,7 @@ use crate::input::object::SymbolPlace;
 use crate::input::{InputStore, ObjectFile, SharedFile};
 use crate::layout::Layout;
 use crate::merge::Merges;
+use crate::output::reports::ReportData;
 use crate::passes::select_comdats::GroupTable;
 use crate::passes::select_definitions::CommonBlock;
 use crate::relocs::Relocations;
@@ -256,6 +257,8 @@ pub struct Link<'a, T: Target> {
     pub dynamic: DynamicTables<'a>,
     /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
     pub relocations: Relocations,
+    /// What reports need of passes that are over.
+    pub reports: ReportData<'a>,
     /// Output sections, segments, addresses.
     pub layout: Layout<'a>,
     /// The machine.
@@ -296,6 +299,7 @@ impl<'a, T: Target> Link<'a, T> {
             synthetics: Synthetics::default(),
             dynamic: DynamicTables::default(),
             relocations: Relocations::default(),
+            reports: ReportData::default(),
             layout: Layout::default(),
             target: T::default(),
         }

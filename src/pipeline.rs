@@ -9,6 +9,7 @@ use crate::diag::{Aborted, Diagnostic, Sink};
 use crate::input::{InputSource, InputStore};
 use crate::link::Link;
 use crate::output::file::OutputFile;
+use crate::output::reproduce::Recorder;
 use crate::passes::open_inputs::Opened;
 use crate::passes::*;
 use crate::script::Sources;
@@ -42,7 +43,7 @@ pub fn link(
     let mut progress = Progress::default();
     let threads = config.threads.map_or(0, |threads| threads.get());
     let succeeded = match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
-        Ok(pool) => pool.install(|| run_all(config, inputs, source, &sink, &mut progress)).is_ok(),
+        Ok(pool) => pool.install(|| run_recorded(config, inputs, source, &sink, &mut progress)).is_ok(),
         Err(error) => {
             sink.report(Diagnostic::error(
                 crate::diag::Code::Internal,
@@ -64,6 +65,24 @@ pub fn link(
 pub(crate) struct Progress {
     pub(crate) printed: String,
     pub(crate) timings: Timings,
+}
+
+/// With `--reproduce`, notes what is read and archives it, whatever comes of the link.
+fn run_recorded(
+    config: &Config,
+    inputs: &[InputSpec],
+    source: &dyn InputSource,
+    sink: &Sink,
+    progress: &mut Progress,
+) -> Result<(), Aborted> {
+    if config.reports.reproduce.is_none() {
+        return run_all(config, inputs, source, sink, progress);
+    }
+    let recorder = Recorder::new(source);
+    let result = run_all(config, inputs, &recorder, sink, progress);
+    let current = std::env::current_dir().unwrap_or_default();
+    output::reproduce::write(config, &recorder, &current, sink);
+    result.and_then(|()| sink.checkpoint())
 }
 
 fn run_all(
@@ -127,6 +146,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         &assigned.defined,
     );
     index_objects::run(&mut link, parsed, &extracted);
+    output::reports::files(&mut link, &opened, &extracted, &mut progress.printed);
     sink.checkpoint()?;
     progress.timings.pass("extract members");
     // frozen: the files that take part.
@@ -139,6 +159,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     define_linker_symbols::run(&mut link, &assigned.symbols);
     assign_versions::run(&mut link);
     sink.checkpoint()?;
+    output::reports::symbols(&link, &mut progress.printed);
     progress.timings.pass("select definitions");
     // frozen: definitions.
 
@@ -151,6 +172,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     settle_symbols::run(&link);
     progress.timings.pass("match script");
     collect_garbage::run(&mut link);
+    output::reports::removed(&link, &mut progress.printed);
     progress.timings.pass("collect garbage");
     // frozen: liveness.
     unpack_sections::run(&mut link);
@@ -183,7 +205,9 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
 
     // ---- bytes --------------------------------------------------------------------------------
     write(&mut link, progress)?;
-    Ok(())
+    output::reports::finish(&link, &mut progress.printed);
+    progress.timings.pass("reports");
+    sink.checkpoint()
 }
 
 /// Makes the file. Nothing is in its place before everything has succeeded.

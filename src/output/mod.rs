@@ -1,6 +1,13 @@
-//! Bytes to disk.
+//! Bytes to disk, and texts about them.
 
 pub mod build_id;
 pub mod compress;
+pub mod cross_reference;
+pub mod dependency_file;
 pub mod file;
 pub mod headers;
+pub mod map;
+pub mod reports;
+pub mod reproduce;
+pub mod stats;
+pub mod trace;

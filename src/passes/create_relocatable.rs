@@ -11,7 +11,6 @@
 //! for this pass to decide about, which knows how many sections there are in the end.
 
 use crate::arch::Target;
-use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
 use crate::layout::Chunk;
@@ -28,9 +27,6 @@ use rayon::prelude::*;
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
     if !emit::is_wanted(link) {
         return;
-    }
-    if link.config.is_relocatable() {
-        warn_of_shared_sframes(link);
     }
     let relocations = relocations(link);
     let groups = groups(link);
@@ -244,28 +240,4 @@ fn fill<'a, T: Target>(link: &mut Link<'a, T>, id: ChunkId, section: SyntheticSe
     let item = link.add_synthetic(section);
     link.sections.chunk[item.index()] = id;
     link.layout.chunks[id.index()].items.push(item);
-}
-
-/// Product rule 6: two `.sframe` inputs share an output section only where a script says so, and
-/// GNU ld dies on what comes of it.
-fn warn_of_shared_sframes<T: Target>(link: &Link<'_, T>) {
-    for (index, chunk) in link.layout.chunks.iter().enumerate() {
-        if chunk.sh_type != crate::sframe::SHT_GNU_SFRAME || chunk.items.len() < 2 {
-            continue;
-        }
-        let name = String::from_utf8_lossy(chunk.name);
-        let places = chunk.items.iter().take(2).map(|&item| link.describe_place(item, 0));
-        let mut diagnostic = Diagnostic::warning(
-            Code::SFrameNote,
-            format!("{} SFrame sections share output section {name}", chunk.items.len()),
-        )
-        .at(Location::Link)
-        .note("GNU ld cannot read a section of several SFrame blobs")
-        .help("leave .sframe out of the script, so that each stays a section of its own")
-        .ordered(u32::MAX, index as u32, 0);
-        for place in places {
-            diagnostic = diagnostic.note(format!("one comes from {place}"));
-        }
-        link.sink.report(diagnostic);
-    }
 }

@@ -126,6 +126,8 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         What::TpOffset => thread_pointer_offset(info, site, mode),
         What::DtpOffset if site.has(flag::IMPORTED) => match info.size {
             8 => Action::dynamic(DynamicKind::DtpOffset, flag::NEEDS_DYNSYM),
+            // Local-dynamic code says that the variable is this module's, and it is.
+            _ if site.has(flag::EXPORTED) => Action::value(info.what, info.from, 0),
             _ => Action::problem(info, Problem::NeedsTlsModel),
         },
         What::DtpOffset => Action::value(info.what, info.from, 0),

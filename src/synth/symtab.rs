@@ -451,7 +451,7 @@ impl<T: Target> Writer<'_, '_, T> {
         let mut place = Placement::of_chunk(self.link, chunk, self.link.symbols.values[id.index()]);
         // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
         if kind == elf::STT_TLS && !self.link.config.is_relocatable() {
-            place.value = place.value.wrapping_sub(self.link.layout.tls_start());
+            place.value = place.value.wrapping_sub(self.link.layout.tls.start);
         }
         place
     }

@@ -181,3 +181,119 @@ fn tls_init_arrays_and_ifuncs_survive() {
         assert_eq!(work.run("program"), "150 200 4 5\n", "{link}");
     }
 }
+
+#[test]
+fn forcing_groups_open_merges_their_members() {
+    let work = Work::new();
+    let inline = "inline __attribute__((noinline)) int twice(int x) { volatile int y = x; return y * 2; }\n";
+    let a = work.cc("a", &format!("{inline}int use_a() {{ return twice(1); }}"), &[]);
+    let b =
+        work.cc("b", &format!("{inline}int use_a(); int main() {{ return twice(1) + use_a() - 4; }}"), &[]);
+    work.write("merge.ld", "SECTIONS { .text 0 : { *(.text .text.*) } }");
+    work.ld(&["-r", "--force-group-allocation", "-T", "merge.ld", "-o", "merged.o", &a, &b]).ok();
+    let elf = work.elf("merged.o");
+    assert!(elf.groups().is_empty());
+    assert!(elf.sections.iter().all(|s| s.flags & SHF_GROUP == 0));
+    assert_eq!(elf.symbol("_Z5twicei").section, elf.section(".text").index as u16);
+    let counted = elf.symbols().iter().filter(|s| s.name == "_Z5twicei").count();
+    assert_eq!(counted, 1);
+    work.gxx(&["-o", "program", "merged.o"]).quiet();
+    work.run("program");
+}
+
+/// Local names that sign groups are kept, wherever they are defined, and so is their meaning.
+#[test]
+fn groups_signed_by_local_symbols_stay_apart() {
+    let work = Work::new();
+    let grouped = |name: &str, value: u32| {
+        format!(
+            ".globl {name}\n.section .data.{name},\"awG\",@progbits,local_{name},comdat\n{name}: .long {value}\n.quad {name}\n"
+        )
+    };
+    let a = work.s("a", &format!("{}{}", grouped("first", 1), grouped("second", 2)));
+    let b = work.s("b", &grouped("second", 3));
+    for options in [&[][..], &["-x"], &["-X"]] {
+        work.ld(&[&["-r", "-o", "merged.o", &a, &b], options].concat()).quiet();
+        let elf = work.elf("merged.o");
+        assert_eq!(elf.groups().len(), 2, "{options:?}");
+        for name in ["first", "second"] {
+            let group = elf.group(&format!("local_{name}"));
+            let mut members = elf.member_names(&group);
+            members.sort_unstable();
+            assert_eq!(members, [format!(".data.{name}"), format!(".rela.data.{name}")]);
+        }
+        assert_eq!(elf.section(".data.second").words()[0], 2, "the first copy prevails");
+    }
+    let c = work.s("c", &format!(".globl _start\n_start: ret\n{}", grouped("second", 4)));
+    work.ld(&["-o", "program", "merged.o", &c]).quiet();
+    let elf = work.elf("program");
+    assert_eq!(elf.at(elf.symbol("second").value, 4), 2u32.to_le_bytes());
+}
+
+/// Records of discarded functions keep relocations that mean nothing: GNU ld wants one in each.
+#[test]
+fn records_of_discarded_functions_mean_nothing() {
+    let work = Work::new();
+    let function = ".globl _start\n.text\n_start: .cfi_startproc\ncall f\nret\n.cfi_endproc\n.section .text.f,\"axG\",@progbits,f,comdat\n.weak f\nf: .cfi_startproc\nret\n.cfi_endproc\n";
+    let a = work.s("a", function);
+    let b = work.s("b", &function.replace("_start:", "other:").replace("globl _start", "globl other"));
+    work.ld(&["-r", "-o", "merged.o", &a, &b]).quiet();
+    let elf = work.elf("merged.o");
+    let frames = elf.section(".eh_frame");
+    let relocations = elf.relocations_for(frames.index);
+    assert_eq!(relocations.len(), 4);
+    let meaningless: Vec<_> = relocations.iter().filter(|r| r.kind == 0).collect();
+    assert_eq!(meaningless.len(), 1);
+    assert_eq!((meaningless[0].symbol, meaningless[0].addend), (0, 0));
+}
+
+/// Lists of ranges end at 0, so what is gone gets another value, and no link after this one can
+/// give it.
+#[test]
+fn debug_sections_get_tombstones() {
+    let work = Work::new();
+    let text = ".section .text.f,\"axG\",@progbits,f,comdat\n.weak f\nf: ret\n.Lend:\n";
+    let debug = ".section .debug_ranges,\"\",@progbits\n.quad f+0, .Lend, 0, 0\n.section .debug_info,\"\",@progbits\n.quad .Lend\n";
+    let a = work.s(
+        "a",
+        ".globl _start\n_start: call f\n.section .text.f,\"axG\",@progbits,f,comdat\n.weak f\nf: ret\n",
+    );
+    let b = work.s("b", &format!("{text}{debug}"));
+    work.ld(&["-r", "-o", "merged.o", &a, &b]).quiet();
+    let elf = work.elf("merged.o");
+    let ranges = elf.section(".debug_ranges");
+    assert_eq!(ranges.quads(), [0, 1, 0, 0], "the prevailing f keeps its relocation, the local label gets 1");
+    assert_eq!(elf.relocations_for(ranges.index).len(), 1);
+    assert_eq!(elf.section(".debug_info").quads(), [0]);
+    assert!(elf.find(".rela.debug_info").is_none());
+}
+
+/// Relocations double the number of sections: long section numbers start where those do not fit.
+#[test]
+fn very_many_sections_have_long_numbers() {
+    let work = Work::new();
+    const COUNT: usize = 33_000;
+    let source: String = (0..COUNT)
+        .map(|i| {
+            format!(".section .text.f{i},\"ax\",@progbits\n.globl f{i}\nf{i}: call f{}\n", (i + 1) % COUNT)
+        })
+        .collect();
+    let a = work.s("a", &source);
+    work.ld(&["-r", "-o", "merged.o", &a]).quiet();
+    let bytes = std::fs::read(work.path("merged.o")).unwrap();
+    assert_eq!(half(&bytes, 60), 0, "e_shnum");
+    work.ld(&["-e", "f0", "-o", "direct", &a]).quiet();
+    work.ld(&["-e", "f0", "-o", "through", "merged.o"]).quiet();
+    assert_eq!(work.elf("direct").section(".text").data, work.elf("through").section(".text").data);
+}
+
+#[test]
+fn collecting_works_on_relocatable_output() {
+    let work = Work::new();
+    let a =
+        work.c("a", "int dead(void) { return 1; } int live(void) { return 2; }", &["-ffunction-sections"]);
+    work.ld(&["-r", "--gc-sections", "-u", "live", "-o", "merged.o", &a]).quiet();
+    let elf = work.elf("merged.o");
+    assert!(elf.find(".text.live").is_some() && elf.find(".text.dead").is_none());
+    assert!(elf.find_symbol("dead").is_none());
+}

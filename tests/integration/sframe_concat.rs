@@ -435,3 +435,63 @@ fn a_real_program_with_frames_of_a_real_assembler_runs() {
     assert!(!dump.output().contains("Error"), "{dump}");
     assert_eq!(blobs(elf.section(".sframe")).len(), 1);
 }
+
+/// One V3 blob that describes `f` by its global symbol, in a section with these flags.
+fn describes_f(flags: &str) -> String {
+    format!(
+        ".section .sframe,\"{flags}\",@0x6ffffff4\n.balign 8\n.short 0xdee2\n.byte 3,4,3,0,-8,0\n.long 1,1,8,0,16\n.quad f-.\n.long 1,0\n.short 1\n.byte 0,0,0,0,3,8\n"
+    )
+}
+
+const F: &str = ".section .text.f,\"ax\",@progbits\n.globl f\n.type f,@function\nf: ret\n.size f,.-f\n";
+
+#[test]
+fn a_row_describes_the_function_of_this_output() {
+    let work = Work::new();
+    let a = work.s("a", &format!("{F}{}", describes_f("a")));
+    work.ld(&["-shared", "-o", "liba.so", &a]).quiet();
+    let elf = work.elf("liba.so");
+    assert!(elf.dynamic_relocations().is_empty());
+    let all = output_blobs(&elf);
+    assert!(all[0].row_at(elf.symbol("f").value).is_some(), "{all:?}");
+}
+
+#[test]
+fn retained_and_referenced_frames_keep_no_text() {
+    let work = Work::new();
+    let start = ".globl _start\n_start: mov frames(%rip),%eax\n";
+    let a = work.s("a", &format!("{start}{F}{}frames:\n", describes_f("aR")));
+    let outcome = work.ld(&["-o", "program", &a, "--gc-sections"]).no_crash();
+    // The frames are gone with f, so what refers to them is told.
+    assert_eq!(outcome.code, Some(1), "{outcome}");
+    let b = work.s("b", &format!(".globl _start\n_start: ret\n{F}{}", describes_f("aR")));
+    work.ld(&["-o", "program", &b, "--gc-sections"]).quiet();
+    let elf = work.elf("program");
+    assert!(elf.find_symbol("f").is_none() && elf.find(".sframe").is_none());
+}
+
+#[test]
+fn emitted_relocations_recompute_what_was_written() {
+    for version in ["v1-gas2.40", "v2-gas2.44", "v3-gas2.47"] {
+        let work = Work::new();
+        let a = work.fixture(&format!("{version}/demo.x86_64.o"));
+        let b = work.fixture(&format!("{version}/main.x86_64.o"));
+        let puts = work.s("puts", ".globl puts\nputs: ret\n");
+        work.ld(&["--emit-relocs", "-o", "program", &a, &b, &puts]).quiet();
+        let elf = work.elf("program");
+        let frames = elf.section(".sframe");
+        let symbols = elf.symbols();
+        let relocations = elf.relocations_for(frames.index);
+        assert_eq!(relocations.len(), 10, "{version}");
+        for relocation in relocations {
+            let symbol = symbols.iter().find(|s| s.index == relocation.symbol).unwrap();
+            let value = symbol.value.wrapping_add_signed(relocation.addend).wrapping_sub(relocation.offset);
+            let at = (relocation.offset - frames.addr) as usize;
+            let stored = match relocation.kind {
+                24 => quad(&frames.data, at),
+                _ => word(&frames.data, at) as i32 as u64,
+            };
+            assert_eq!(value, stored, "{version} at {at:#x}");
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! `-Map` and `--print-map`: where everything went, in GNU ld's form.
+//!
+//! The script's commands are shown in their order, each with the addresses that it led to: output
+//! sections with the input sections that each pattern took, and the symbols defined in those.
+
+use super::reports::symbol_name;
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, SectionId, SymbolId};
+use crate::input::object::SymbolPlace;
+use crate::layout::Chunk;
+use crate::layout::plan::{Body, Command, NO_RULE, OutputPlan};
+use crate::link::{Link, state};
+use crate::script::Span;
+use crate::script::ast::Assignment;
+use crate::symbols::Definition;
+use hashbrown::HashMap;
+use rayon::prelude::*;
+use std::fmt::Write;
+
+/// Width of the columns of names.
+const NAME_COLUMN: usize = 16;
+
+/// The whole map.
+pub fn map<T: Target>(link: &Link<'_, T>) -> String {
+    let mut map = Map { link, text: String::new(), symbols: symbols(link), by_rule: absorbed(link) };
+    map.members();
+    map.as_needed();
+    if !link.config.reports.no_map_discarded {
+        map.discarded();
+    }
+    map.memory();
+    map.script();
+    map.text
+}
+
+/// A symbol and where it is defined.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Placed {
+    section: SectionId,
+    value: u64,
+    symbol: SymbolId,
+}
+
+/// All symbols that are shown, by section and address.
+fn symbols<T: Target>(link: &Link<'_, T>) -> Vec<Placed> {
+    let locals = link.config.reports.map_locals;
+    let mut placed: Vec<Placed> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let first = if locals { 1 } else { object.first_global as usize };
+            (first..object.symbols.len()).filter_map(move |index| {
+                let symbol = object.symbol_id(index as u32);
+                if matches!(object.symbols[index].kind(), elf::STT_SECTION | elf::STT_FILE) {
+                    return None;
+                }
+                let section = match object.symbol_place(index) {
+                    SymbolPlace::Section(section) => object.section_id(section),
+                    SymbolPlace::Common => link.common_block(symbol)?.section,
+                    SymbolPlace::Undefined | SymbolPlace::Absolute => return None,
+                };
+                let owned = Definition::Object { file: object.id, symbol: index as u32 };
+                let is_definition =
+                    !link.symbols.is_global(symbol) || link.symbols.definition(symbol) == owned;
+                let value = link.symbols.values.get(symbol.index()).copied()?;
+                (is_definition && section.is_some()).then_some(Placed { section, value, symbol })
+            })
+        })
+        .collect();
+    placed.par_sort_unstable();
+    placed
+}
+
+/// By rule: input sections whose contents live on in a section of the linker.
+fn absorbed<T: Target>(link: &Link<'_, T>) -> HashMap<u32, Vec<SectionId>> {
+    let mut by_rule: HashMap<u32, Vec<SectionId>> = HashMap::new();
+    for id in (0..link.sections.first_internal).map(SectionId) {
+        if link.sections.is(id, state::ABSORBED | state::ALIVE) {
+            by_rule.entry(link.sections.rule[id.index()]).or_default().push(id);
+        }
+    }
+    by_rule
+}
+
+struct Map<'m, 'a, T: Target> {
+    link: &'m Link<'a, T>,
+    text: String,
+    symbols: Vec<Placed>,
+    by_rule: HashMap<u32, Vec<SectionId>>,
+}
+
+impl<T: Target> Map<'_, '_, T> {
+    fn line(&mut self, line: impl AsRef<str>) {
+        self.text.push_str(line.as_ref());
+        self.text.push('\n');
+    }
+
+    /// A name in its column; one that is too long has a line of its own.
+    fn name(&mut self, name: &str) {
+        if name.len() >= NAME_COLUMN {
+            self.line(name);
+            let _ = write!(self.text, "{:NAME_COLUMN$}", "");
+        } else {
+            let _ = write!(self.text, "{name:<NAME_COLUMN$}");
+        }
+    }
+
+    fn members(&mut self) {
+        let link = self.link;
+        if link.reports.members.is_empty() {
+            return;
+        }
+        self.line("Archive member included to satisfy reference by file (symbol)\n");
+        for included in &link.reports.members {
+            let symbol = symbol_name(link, link.symbols.names[included.symbol.index()]);
+            self.line(included.member.to_string());
+            let referrer = included.referrer.map_or_else(|| "<internal>".into(), |name| name.to_string());
+            self.line(format!("{:30}{referrer} ({symbol})", ""));
+        }
+        self.line("");
+    }
+
+    fn as_needed(&mut self) {
+        let link = self.link;
+        let mut used =
+            link.shared.iter().filter(|library| library.as_needed && library.is_needed()).peekable();
+        if used.peek().is_none() {
+            return;
+        }
+        self.line("As-needed library included to satisfy a reference\n");
+        for library in used {
+            self.line(format!("{} ({})", library.name, String::from_utf8_lossy(library.soname)));
+        }
+        self.line("");
+    }
+
+    fn discarded(&mut self) {
+        let link = self.link;
+        let gone = state::DISCARDED_BY_GROUP | state::DISCARDED_BY_SCRIPT | state::COLLECTED;
+        self.line("Discarded input sections\n");
+        for id in (0..link.sections.first_internal).map(SectionId) {
+            let bits = link.sections.state[id.index()].load(std::sync::atomic::Ordering::Relaxed);
+            if bits & gone != 0 && bits & state::ALIVE == 0 {
+                self.section(id, false);
+            }
+        }
+        self.line("");
+    }
+
+    fn memory(&mut self) {
+        let link = self.link;
+        self.line("Memory Configuration\n");
+        self.line(format!("{:<16} {:<18} {:<18} Attributes", "Name", "Origin", "Length"));
+        for region in &link.layout.plan.memory {
+            let (origin, length) = (self.source(region.origin.span), self.source(region.length.span));
+            self.line(format!("{:<16} {origin:<18} {length:<18}", region.name.text()));
+        }
+        self.line(format!("{:<16} {:#018x} {:#018x}\n", "*default*", 0, u64::MAX));
+    }
+
+    /// The text of a span, on one line.
+    fn source(&self, span: Span) -> String {
+        let text = String::from_utf8_lossy(self.link.layout.plan.sources.slice(span)).into_owned();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    fn script(&mut self) {
+        let link = self.link;
+        self.line("Linker script and memory map\n");
+        for object in &link.objects {
+            if object.name.member.is_none() {
+                self.line(format!("LOAD {}", object.name));
+            }
+        }
+        for library in &link.shared {
+            self.line(format!("LOAD {}", library.name));
+        }
+        let chunks = self.chunks_of_outputs();
+        let mut shown = vec![false; link.layout.chunks.len()];
+        for command in &link.layout.plan.commands {
+            match command {
+                Command::Assignment(assignment) => self.assignment(assignment),
+                Command::Assert(assert) => {
+                    let text = self.source(assert.span);
+                    self.line(format!("{:50}{text}", ""));
+                }
+                Command::Output(row) => {
+                    let plan = &link.layout.plan.outputs[*row as usize];
+                    let chunk = chunks.get(row).copied();
+                    if let Some(chunk) = chunk {
+                        shown[chunk.index()] = true;
+                    }
+                    self.output(plan, chunk);
+                }
+                Command::OverlayStart { .. } | Command::OverlayEnd => {}
+            }
+        }
+        for (index, chunk) in link.layout.chunks.iter().enumerate() {
+            if !shown[index] {
+                self.line("");
+                self.chunk(chunk);
+                for &item in &chunk.items {
+                    self.section(item, true);
+                }
+            }
+        }
+        self.line(format!("OUTPUT({} {})", link.config.output.display(), T::OUTPUT_FORMAT));
+    }
+
+    /// The output section that each description led to: the one that holds what its rules took,
+    /// else the one of its name.
+    fn chunks_of_outputs(&self) -> HashMap<u32, ChunkId> {
+        let link = self.link;
+        let mut chunks = HashMap::new();
+        let mut taken = vec![false; link.layout.chunks.len()];
+        for (index, chunk) in link.layout.chunks.iter().enumerate() {
+            for item in &chunk.items {
+                let rule = link.sections.rule[item.index()];
+                if let Some(rule) = link.layout.plan.rules.get(rule as usize) {
+                    chunks.entry(rule.output).or_insert(ChunkId::from_index(index));
+                    taken[index] = true;
+                }
+            }
+        }
+        for (row, plan) in (0..).zip(&link.layout.plan.outputs) {
+            if !chunks.contains_key(&row)
+                && let Some(chunk) = link.layout.find(&plan.name)
+                && !std::mem::replace(&mut taken[chunk.index()], true)
+            {
+                chunks.insert(row, chunk);
+            }
+        }
+        chunks
+    }
+
+    fn assignment(&mut self, assignment: &Assignment) {
+        let link = self.link;
+        let text = self.source(assignment.span);
+        let value =
+            link.symbols.lookup(&assignment.target.bytes).and_then(|id| match link.symbols.definition(id) {
+                Definition::Linker(row) => link.linker_symbols.get(row as usize).map(|symbol| symbol.value),
+                _ => None,
+            });
+        match value {
+            Some(value) => self.line(format!("{:NAME_COLUMN$}{value:#018x}{:16}{text}", "", "")),
+            None if assignment.kind.is_provide() => {
+                self.line(format!("{:NAME_COLUMN$}{:<34}{text}", "", "[!provide]"))
+            }
+            None => self.line(format!("{:50}{text}", "")),
+        }
+    }
+
+    fn output(&mut self, plan: &OutputPlan, chunk: Option<ChunkId>) {
+        let link = self.link;
+        self.line("");
+        let mut items: HashMap<u32, Vec<SectionId>> = HashMap::new();
+        match chunk.map(|id| &link.layout.chunks[id.index()]) {
+            Some(chunk) => {
+                self.chunk(chunk);
+                for &item in &chunk.items {
+                    items.entry(link.sections.rule[item.index()]).or_default().push(item);
+                }
+            }
+            None => self.line(String::from_utf8_lossy(&plan.name)),
+        }
+        for part in &plan.body {
+            match part {
+                Body::Rule(rule) => self.rule(*rule, &items.remove(rule).unwrap_or_default()),
+                Body::Assignment(assignment) => self.assignment(assignment),
+                Body::Assert(assert) => {
+                    let text = self.source(assert.span);
+                    self.line(format!("{:50}{text}", ""));
+                }
+                Body::Data(..) | Body::Text(_) | Body::Fill(_) => {}
+            }
+        }
+        if let Some(chunk) = chunk {
+            for data in &link.layout.chunks[chunk.index()].data {
+                let address = link.layout.chunks[chunk.index()].address.wrapping_add(data.offset);
+                self.place(" *data*", address, data.bytes.len() as u64);
+                self.line("");
+            }
+        }
+    }
+
+    /// The pattern of a rule and what it took.
+    fn rule(&mut self, number: u32, items: &[SectionId]) {
+        let plan = &self.link.layout.plan;
+        let statement = plan.rules.get(number as usize).map_or(NO_RULE, |rule| rule.statement);
+        if let Some(statement) = plan.statements.get(statement as usize) {
+            let text = self.source(statement.span);
+            self.line(format!(" {text}"));
+        }
+        let mut end: Option<u64> = None;
+        for &item in items {
+            let start = self.link.section_address(item);
+            if let Some(end) = end.filter(|&end| end < start) {
+                self.place(" *fill*", end, start - end);
+                self.line("");
+            }
+            self.section(item, true);
+            end = Some(start.wrapping_add(self.link.section_size(item)));
+        }
+        for id in self.by_rule.remove(&number).unwrap_or_default() {
+            self.section(id, true);
+        }
+    }
+
+    fn place(&mut self, name: &str, address: u64, size: u64) {
+        self.name(name);
+        let size = format!("{size:#x}");
+        let _ = write!(self.text, "{address:#018x} {size:>10}");
+    }
+
+    fn chunk(&mut self, chunk: &Chunk<'_>) {
+        self.place(&String::from_utf8_lossy(chunk.name), chunk.address, chunk.size);
+        if chunk.load_address != chunk.address && crate::link::is_alloc(chunk.flags) {
+            let _ = write!(self.text, " load address {:#018x}", chunk.load_address);
+        }
+        self.line("");
+    }
+
+    /// An input section with its file and, if it is in the output, its symbols.
+    fn section(&mut self, id: SectionId, kept: bool) {
+        let link = self.link;
+        let info = link.section_info(id);
+        let name = format!(" {}", String::from_utf8_lossy(info.name));
+        let absorbed = link.sections.is(id, state::ABSORBED);
+        let address = if absorbed { link.absorbed_address(id, 0) } else { link.section_address(id) };
+        self.place(&name, if kept { address } else { 0 }, info.size);
+        let file = match link.locate(id) {
+            Some((object, _)) => object.name.to_string(),
+            None => {
+                let row = id.0.wrapping_sub(link.sections.first_internal);
+                let file = link.synthetics.sections.get(row as usize).map(|section| section.file);
+                let object =
+                    file.filter(|file| file.is_some()).and_then(|file| link.objects.get(file.index()));
+                object.map_or_else(|| "<internal>".into(), |object| object.name.to_string())
+            }
+        };
+        self.line(format!(" {file}{}", if absorbed && kept { " (merged)" } else { "" }));
+        if !kept {
+            return;
+        }
+        let start = self.symbols.partition_point(|placed| placed.section < id);
+        let end = self.symbols.partition_point(|placed| placed.section <= id);
+        for row in start..end {
+            let Placed { value, symbol, .. } = self.symbols[row];
+            let name = self.symbol_text(symbol);
+            self.line(format!("{:NAME_COLUMN$}{value:#018x}{:16}{name}", "", ""));
+        }
+    }
+
+    fn symbol_text(&self, id: SymbolId) -> String {
+        let link = self.link;
+        if link.symbols.is_global(id) {
+            return symbol_name(link, link.symbols.names[id.index()]);
+        }
+        match link.symbol_entry(id) {
+            Some((file, symbol)) => {
+                symbol_name(link, link.objects[file.index()].symbol_name(symbol as usize))
+            }
+            None => String::new(),
+        }
+    }
+}

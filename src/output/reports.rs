@@ -1,0 +1,124 @@
+//! What a link tells about itself, where that is asked for: who takes part, who defines what, where
+//! everything went.
+//!
+//! Reports are made from the finished state of the link; nothing is collected for them beforehand
+//! except [`IncludedMember`]s, which the search for definitions knows and nobody else.
+
+use super::{cross_reference, dependency_file, map, stats, trace};
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
+use crate::ids::SymbolId;
+use crate::input::object::FileName;
+use crate::link::Link;
+use crate::passes::extract_members::Extracted;
+use crate::passes::open_inputs::Opened;
+use std::path::{Path, PathBuf};
+
+/// An archive member that takes part, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IncludedMember<'a> {
+    /// The member.
+    pub member: FileName<'a>,
+    /// The first file that refers to the symbol; `None` if an option or a script does.
+    pub referrer: Option<FileName<'a>>,
+    /// What was wanted.
+    pub symbol: SymbolId,
+}
+
+/// What reports need of passes that are over.
+#[derive(Clone, Debug, Default)]
+pub struct ReportData<'a> {
+    /// Archive members in the order of their extraction.
+    pub members: Vec<IncludedMember<'a>>,
+    /// Every input file that was opened, in order.
+    pub paths: Vec<PathBuf>,
+}
+
+/// Reports on the files, once it is known which take part.
+pub fn files<'a, T: Target>(
+    link: &mut Link<'a, T>,
+    opened: &Opened<'a>,
+    extracted: &Extracted,
+    printed: &mut String,
+) {
+    let options = &link.config.reports;
+    link.reports.paths = opened.paths.clone();
+    if options.why_extract.is_some() || options.map.is_some() || options.print_map {
+        link.reports.members = trace::included_members(link, opened, extracted);
+    }
+    if options.trace > 0 {
+        printed.push_str(&trace::files(link));
+    }
+    if let Some(path) = &options.why_extract {
+        let text = trace::why_extract(link);
+        write_text(link, path, "reasons for extraction", text, printed);
+    }
+}
+
+/// Reports on symbols, once definitions are frozen.
+pub fn symbols<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+    printed.push_str(&trace::symbols(link));
+}
+
+/// `--print-gc-sections`.
+pub fn removed<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+    if link.config.gc.enabled && link.config.gc.print {
+        for line in crate::passes::collect_garbage::removed_sections(link) {
+            printed.push_str(&line);
+            printed.push('\n');
+        }
+    }
+}
+
+/// Reports on the finished link.
+pub fn finish<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+    let options = &link.config.reports;
+    let cross_references = if options.cref { cross_reference::table(link) } else { String::new() };
+    let mut cross_references = Some(cross_references);
+    if options.map.is_some() || options.print_map {
+        let mut text = map::map(link);
+        text.push_str(&cross_references.take().unwrap_or_default());
+        if options.print_map {
+            printed.push_str(&text);
+        }
+        if let Some(path) = &options.map {
+            write_text(link, &map_path(link, path), "map", text, printed);
+        }
+    }
+    printed.push_str(&cross_references.unwrap_or_default());
+    if let Some(path) = &options.dependency_file {
+        write_text(link, path, "dependency file", dependency_file::rule(link), printed);
+    }
+    if let Some(format) = options.stats {
+        printed.push_str(&stats::stats(link, format));
+    }
+}
+
+/// `-Map=DIRECTORY` means `DIRECTORY/OUTPUT.map`.
+fn map_path<T: Target>(link: &Link<'_, T>, path: &Path) -> PathBuf {
+    if !path.is_dir() {
+        return path.to_path_buf();
+    }
+    let mut name = link.config.output.file_name().unwrap_or_default().to_os_string();
+    name.push(".map");
+    path.join(name)
+}
+
+/// Writes a text to a file; `-` is standard output.
+fn write_text<T: Target>(link: &Link<'_, T>, path: &Path, what: &str, text: String, printed: &mut String) {
+    if path.as_os_str() == "-" {
+        printed.push_str(&text);
+    } else if let Err(error) = std::fs::write(path, text) {
+        let message = format!("cannot write {what} {}: {error}", path.display());
+        link.sink.report(Diagnostic::error(Code::CannotWrite, message));
+    }
+}
+
+/// A symbol's name as reports show it.
+pub fn symbol_name<T: Target>(link: &Link<'_, T>, name: &[u8]) -> String {
+    if link.config.diagnostics.demangle {
+        crate::diag::demangle::demangle(name)
+    } else {
+        String::from_utf8_lossy(name).into_owned()
+    }
+}

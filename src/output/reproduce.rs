@@ -1,0 +1,283 @@
+//! `--reproduce`: a tar file with every input and a command line that links them again.
+//!
+//! The archive has one folder, named as the file. In it each input lies under its whole path, and
+//! `response.txt` holds the options with those paths; `sframe-ld @response.txt`, run in that
+//! folder, repeats the link without looking at anything outside. It is written even if the link
+//! fails, which is when it is wanted most.
+
+use crate::cli::Config;
+use crate::diag::{Code, Diagnostic, Sink};
+use crate::input::{FileBytes, InputSource};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Mutex;
+
+/// An input source that notes what is read.
+pub struct Recorder<'s> {
+    source: &'s dyn InputSource,
+    read: Mutex<BTreeSet<PathBuf>>,
+}
+
+impl<'s> Recorder<'s> {
+    /// Reads from `source`.
+    pub fn new(source: &'s dyn InputSource) -> Self {
+        Recorder { source, read: Mutex::default() }
+    }
+
+    fn paths(&self) -> BTreeSet<PathBuf> {
+        self.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+impl InputSource for Recorder<'_> {
+    fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        let bytes = self.source.read(path)?;
+        self.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(path.to_path_buf());
+        Ok(bytes)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.source.exists(path)
+    }
+}
+
+/// Writes the archive; `current` is the directory that relative paths count from.
+pub fn write(config: &Config, recorder: &Recorder<'_>, current: &Path, sink: &Sink) {
+    let Some(path) = &config.reports.reproduce else { return };
+    if let Err(error) = write_archive(config, recorder, current, path) {
+        let message = format!("cannot write {}: {error}", path.display());
+        sink.report(Diagnostic::error(Code::CannotWrite, message));
+    }
+}
+
+fn write_archive(config: &Config, recorder: &Recorder<'_>, current: &Path, path: &Path) -> io::Result<()> {
+    let folder = PathBuf::from(path.file_stem().unwrap_or(path.as_os_str()));
+    let file = io::BufWriter::new(std::fs::File::create(path)?);
+    let mut archive = tar::Builder::new(file);
+    let read = recorder.paths();
+    let response = response(&config.reports.arguments, &read, current);
+    append(&mut archive, &folder.join("response.txt"), &response)?;
+    let version = format!("sframe-ld {}\n", env!("CARGO_PKG_VERSION"));
+    append(&mut archive, &folder.join("version.txt"), version.as_bytes())?;
+    let mut written = BTreeSet::new();
+    for path in &read {
+        let inside = inside(path, current);
+        if written.insert(inside.clone())
+            && let Ok(bytes) = recorder.source.read(path)
+        {
+            append(&mut archive, &folder.join(inside), &bytes)?;
+        }
+    }
+    archive.into_inner()?.flush()
+}
+
+/// Adds a file. Owner and time are always the same, so that equal links give equal archives.
+fn append<W: Write>(archive: &mut tar::Builder<W>, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes.len() as u64);
+    header.set_mode(0o644);
+    header.set_mtime(0);
+    archive.append_data(&mut header, path, bytes)
+}
+
+/// Where a file lies in the archive's folder: under its whole path, without `..`.
+fn inside(path: &Path, current: &Path) -> PathBuf {
+    let mut inside = PathBuf::from(".");
+    for component in current.join(path).components() {
+        match component {
+            Component::Normal(name) => inside.push(name),
+            Component::ParentDir => {
+                inside.pop();
+            }
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    inside
+}
+
+/// Options whose value is a directory that is looked through.
+const DIRECTORIES: &[&[u8]] = &[b"-L", b"--library-path", b"-library-path", b"-rpath-link", b"--rpath-link"];
+/// Options whose value is a file that is written.
+const OUTPUTS: &[&[u8]] = &[
+    b"-o",
+    b"--output",
+    b"-Map",
+    b"--Map",
+    b"--dependency-file",
+    b"-dependency-file",
+    b"--why-extract",
+    b"-why-extract",
+];
+/// Options whose value goes into the output or to a plugin, even if it is the name of an input.
+const VERBATIM: &[&[u8]] = &[
+    b"-dynamic-linker",
+    b"--dynamic-linker",
+    b"-I",
+    b"-rpath",
+    b"--rpath",
+    b"-soname",
+    b"--soname",
+    b"-h",
+    b"-plugin",
+    b"-plugin-opt",
+];
+const REPRODUCE: &[&[u8]] = &[b"--reproduce", b"-reproduce"];
+const SYSROOT: &[&[u8]] = &[b"--sysroot", b"-sysroot"];
+
+/// The options, one on a line, with paths of the archive.
+fn response(arguments: &[Vec<u8>], read: &BTreeSet<PathBuf>, current: &Path) -> Vec<u8> {
+    let mut rewriter = Rewriter { read, current, has_sysroot: false };
+    let mut lines = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        let name = argument.as_slice();
+        let takes_value =
+            [DIRECTORIES, OUTPUTS, VERBATIM, REPRODUCE, SYSROOT].iter().any(|list| list.contains(&name));
+        if takes_value {
+            let Some(value) = rest.next() else { break };
+            if let Some(value) = rewriter.value(name, value) {
+                lines.push(name.to_vec());
+                lines.push(value);
+            }
+        } else if let Some(line) = rewriter.word(name) {
+            lines.push(line);
+        }
+    }
+    if !rewriter.has_sysroot {
+        // Scripts such as that of libc.so name absolute paths; below a sysroot these are found in
+        // the archive.
+        lines.insert(0, b"--sysroot=.".to_vec());
+    }
+    let mut text = Vec::new();
+    for line in lines {
+        quote(&line, &mut text);
+        text.push(b'\n');
+    }
+    text
+}
+
+struct Rewriter<'r> {
+    read: &'r BTreeSet<PathBuf>,
+    current: &'r Path,
+    has_sysroot: bool,
+}
+
+impl Rewriter<'_> {
+    /// The new value of an option; `None` leaves the option out.
+    fn value(&mut self, option: &[u8], value: &[u8]) -> Option<Vec<u8>> {
+        let path = Path::new(std::ffi::OsStr::from_bytes(value));
+        if REPRODUCE.contains(&option) {
+            return None;
+        }
+        if OUTPUTS.contains(&option) {
+            return Some(path.file_name().map_or_else(|| value.to_vec(), |name| name.as_bytes().to_vec()));
+        }
+        if VERBATIM.contains(&option) {
+            return Some(value.to_vec());
+        }
+        if SYSROOT.contains(&option) {
+            self.has_sysroot = true;
+            return Some(self.inside(path));
+        }
+        // `=` and `$SYSROOT` count from the sysroot, which is in the archive too.
+        if DIRECTORIES.contains(&option) && !value.starts_with(b"=") && !value.starts_with(b"$SYSROOT") {
+            return Some(self.inside(path));
+        }
+        Some(self.read_path(value).unwrap_or_else(|| value.to_vec()))
+    }
+
+    /// An argument that stands alone: a file, or an option joined with its value.
+    fn word(&mut self, word: &[u8]) -> Option<Vec<u8>> {
+        if let Some(path) = self.read_path(word) {
+            return Some(path);
+        }
+        if let Some(equals) = memchr::memchr(b'=', word)
+            && word.starts_with(b"-")
+            && !word.starts_with(b"-L")
+        {
+            let (option, value) = (&word[..equals], &word[equals + 1..]);
+            let value = self.value(option, value)?;
+            return Some([option, b"=", &value].concat());
+        }
+        for option in [&b"-L"[..], b"-o"] {
+            if let Some(value) = word.strip_prefix(option)
+                && !value.is_empty()
+            {
+                return Some([option, &self.value(option, value)?].concat());
+            }
+        }
+        if let Some(path) = word.strip_prefix(b"-T").and_then(|value| self.read_path(value)) {
+            return Some([&b"-T"[..], &path].concat());
+        }
+        Some(word.to_vec())
+    }
+
+    fn read_path(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let path = Path::new(std::ffi::OsStr::from_bytes(text));
+        self.read.contains(path).then(|| self.inside(path))
+    }
+
+    fn inside(&self, path: &Path) -> Vec<u8> {
+        // The leading `./` puts it below `--sysroot=.` in the eyes of the search.
+        [&b"./"[..], inside(path, self.current).strip_prefix(".").unwrap_or(path).as_os_str().as_bytes()]
+            .concat()
+    }
+}
+
+/// Quotes an argument as response files are read (GNU style).
+fn quote(argument: &[u8], out: &mut Vec<u8>) {
+    if argument.is_empty() {
+        out.extend(b"\"\"");
+    }
+    for &byte in argument {
+        if byte.is_ascii_whitespace() || matches!(byte, b'\\' | b'"' | b'\'') {
+            out.push(b'\\');
+        }
+        out.push(byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewrite(arguments: &[&str], read: &[&str]) -> String {
+        let arguments: Vec<Vec<u8>> = arguments.iter().map(|text| text.as_bytes().to_vec()).collect();
+        let read = read.iter().map(PathBuf::from).collect();
+        String::from_utf8(response(&arguments, &read, Path::new("/work dir"))).unwrap()
+    }
+
+    #[test]
+    fn paths_are_those_of_the_archive() {
+        let arguments = [
+            "-o",
+            "/out/a.out",
+            "a.o",
+            "/usr/lib/crt1.o",
+            "-L/usr/lib",
+            "-L=/lib",
+            "-lc",
+            "--reproduce=r.tar",
+            "--version-script=v.map",
+            "-Tx.ld",
+            "-z",
+            "now",
+            "--defsym=a=b",
+            "../b.o",
+            "-dynamic-linker",
+            "/lib/ld.so",
+        ];
+        let read = ["a.o", "/usr/lib/crt1.o", "v.map", "x.ld", "../b.o", "/lib/ld.so"];
+        let expected = "--sysroot=.\n-o\na.out\n./work\\ dir/a.o\n./usr/lib/crt1.o\n-L./usr/lib\n-L=/lib\n-lc\n\
+            --version-script=./work\\ dir/v.map\n-T./work\\ dir/x.ld\n-z\nnow\n--defsym=a=b\n./b.o\n\
+            -dynamic-linker\n/lib/ld.so\n";
+        assert_eq!(rewrite(&arguments, &read), expected);
+    }
+
+    #[test]
+    fn a_sysroot_moves_with_its_files() {
+        assert_eq!(rewrite(&["--sysroot=/root", "-lc"], &[]), "--sysroot=./root\n-lc\n");
+    }
+}

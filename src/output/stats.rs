@@ -1,0 +1,64 @@
+//! `--stats`: numbers of a link, as lines or as JSON with stable keys.
+
+use crate::arch::Target;
+use crate::cli::StatsFormat;
+use crate::link::{Link, state};
+use crate::sframe;
+use crate::symbols::Definition;
+use std::fmt::Write;
+
+/// The numbers in the form that is asked for.
+pub fn stats<T: Target>(link: &Link<'_, T>, format: StatsFormat) -> String {
+    let numbers = numbers(link);
+    let frames = sframe::report::collect(link);
+    let mut text = String::new();
+    match format {
+        StatsFormat::Text => {
+            let width = numbers.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+            let _ = writeln!(text, "{:<width$} sframe-ld {}", "linker", env!("CARGO_PKG_VERSION"));
+            for (key, value) in numbers {
+                let _ = writeln!(text, "{key:<width$} {value}");
+            }
+            let _ = write!(text, "{frames}");
+        }
+        StatsFormat::Json => {
+            let _ = write!(text, "{{\"linker\":\"sframe-ld\",\"version\":\"{}\"", env!("CARGO_PKG_VERSION"));
+            for (key, value) in numbers {
+                let _ = write!(text, ",\"{key}\":{value}");
+            }
+            let _ = writeln!(text, ",\"sframe\":{}}}", frames.to_json().trim_end());
+        }
+    }
+    text
+}
+
+fn numbers<T: Target>(link: &Link<'_, T>) -> Vec<(&'static str, u64)> {
+    let count = |bits: u8| {
+        let first_internal = link.sections.first_internal as usize;
+        let states = &link.sections.state[..first_internal.min(link.sections.len())];
+        states.iter().filter(|row| row.load(std::sync::atomic::Ordering::Relaxed) & bits == bits).count()
+            as u64
+    };
+    let members = link.objects.iter().filter(|object| object.name.member.is_some()).count();
+    let definitions = link.symbols.definitions.iter();
+    let defined = definitions.filter(|definition| **definition != Definition::Undefined).count();
+    vec![
+        ("objects", link.objects.len() as u64),
+        ("archive_members", members as u64),
+        ("shared_libraries", link.shared.len() as u64),
+        ("input_bytes", link.objects.iter().map(|object| object.bytes.len() as u64).sum()),
+        ("input_sections", u64::from(link.sections.first_internal)),
+        ("sections_discarded_by_group", count(state::DISCARDED_BY_GROUP)),
+        ("sections_discarded_by_script", count(state::DISCARDED_BY_SCRIPT)),
+        ("sections_collected", count(state::COLLECTED)),
+        ("global_symbols", link.symbols.global_count() as u64),
+        ("global_symbols_defined", defined as u64),
+        ("dynamic_symbols", link.dynamic.symbols.len() as u64),
+        ("relative_relocations", link.relocations.relative_count),
+        ("got_words", link.relocations.got_words.into()),
+        ("plt_entries", link.relocations.plt_count.into()),
+        ("copy_relocations", link.relocations.copies.len() as u64),
+        ("output_sections", link.layout.chunks.len() as u64),
+        ("output_bytes", link.layout.file_size),
+    ]
+}

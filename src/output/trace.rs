@@ -1,0 +1,96 @@
+//! `--trace`, `--trace-symbol`, `--why-extract`: files that take part, files that speak of a
+//! symbol, reasons for archive members.
+
+use super::reports::{IncludedMember, symbol_name};
+use crate::arch::Target;
+use crate::ids::SymbolId;
+use crate::input::object::{FileName, SymbolPlace};
+use crate::link::Link;
+use crate::passes::extract_members::Extracted;
+use crate::passes::open_inputs::Opened;
+use hashbrown::HashMap;
+use std::fmt::Write;
+
+/// `-t`: a line for each file that was read; given twice, also for each archive member that takes
+/// part, below its archive.
+pub fn files<T: Target>(link: &Link<'_, T>) -> String {
+    let mut text = String::new();
+    let mut members: HashMap<&str, Vec<FileName<'_>>> = HashMap::new();
+    for object in &link.objects {
+        if object.name.member.is_some() {
+            members.entry(object.name.path).or_default().push(object.name);
+        }
+    }
+    for path in &link.reports.paths {
+        let path = path.to_string_lossy();
+        let _ = writeln!(text, "{path}");
+        if link.config.reports.trace > 1 {
+            for member in members.remove(&*path).unwrap_or_default() {
+                let _ = writeln!(text, "{member}");
+            }
+        }
+    }
+    text
+}
+
+/// The archive members that take part, each with the first file that refers to what it defines.
+pub fn included_members<'a, T: Target>(
+    link: &Link<'a, T>,
+    opened: &Opened<'a>,
+    extracted: &Extracted,
+) -> Vec<IncludedMember<'a>> {
+    let mut referrers: HashMap<SymbolId, Option<FileName<'a>>> =
+        extracted.reasons.iter().map(|&(_, symbol)| (symbol, None)).collect();
+    for object in &link.objects {
+        let globals = object.symbols.iter().skip(object.first_global as usize).zip(&object.globals);
+        for (_, id) in globals.filter(|(symbol, _)| symbol.is_undefined()) {
+            if let Some(referrer) = referrers.get_mut(id) {
+                referrer.get_or_insert(object.name);
+            }
+        }
+    }
+    extracted
+        .reasons
+        .iter()
+        .filter_map(|&(file, symbol)| {
+            let member = opened.files.get(file as usize)?.name;
+            Some(IncludedMember { member, referrer: referrers.get(&symbol).copied().flatten(), symbol })
+        })
+        .collect()
+}
+
+/// `--why-extract`: a table with tabs between its columns.
+pub fn why_extract<T: Target>(link: &Link<'_, T>) -> String {
+    let mut text = String::from("reference\textracted\tsymbol\n");
+    for included in &link.reports.members {
+        let referrer = included.referrer.map_or_else(|| "<internal>".into(), |name| name.to_string());
+        let symbol = symbol_name(link, link.symbols.names[included.symbol.index()]);
+        let _ = writeln!(text, "{referrer}\t{}\t{symbol}", included.member);
+    }
+    text
+}
+
+/// `-y`: who refers to a symbol and who defines it, files in link order.
+pub fn symbols<T: Target>(link: &Link<'_, T>) -> String {
+    let mut text = String::new();
+    for name in &link.config.reports.trace_symbols {
+        let Some(id) = link.symbols.lookup(name) else { continue };
+        let shown = symbol_name(link, name);
+        for object in &link.objects {
+            let Some(position) = object.globals.iter().position(|&global| global == id) else { continue };
+            let word = match object.symbol_place(object.first_global as usize + position) {
+                SymbolPlace::Undefined => "reference to",
+                SymbolPlace::Common => "common definition of",
+                SymbolPlace::Section(_) | SymbolPlace::Absolute => "definition of",
+            };
+            let _ = writeln!(text, "{}: {word} {shown}", object.name);
+        }
+        for library in &link.shared {
+            let Some(position) = library.globals.iter().position(|&global| global == id) else { continue };
+            let undefined = library.symbols.get(position).is_none_or(|symbol| symbol.is_undefined());
+            let word = if undefined { "reference to" } else { "definition of" };
+            let _ = writeln!(text, "{}: {word} {shown}", library.name);
+        }
+    }
+    text
+}
