@@ -269,7 +269,12 @@ fn globals<'l, 'a, T: Target>(
         {
             return None;
         }
-        Some(Entry { id, name: link.symbols.names[id.index()], symbol })
+        // A later link must see `name@@VERSION`, which here is the definition of the plain name.
+        let name = match link.config.is_relocatable() {
+            true => object.symbol_name(symbol as usize),
+            false => link.symbols.names[id.index()],
+        };
+        Some(Entry { id, name, symbol })
     })
 }
 
