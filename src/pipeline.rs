@@ -43,9 +43,7 @@ pub fn link(
     let mut progress = Progress::default();
     let threads = config.threads.map_or(0, |threads| threads.get());
     let succeeded = match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
-        Ok(pool) => {
-            pool.install(|| run_recorded(config, inputs, source, &sink, &mut progress)).is_ok()
-        }
+        Ok(pool) => pool.install(|| run_recorded(config, inputs, source, &sink, &mut progress)).is_ok(),
         Err(error) => {
             sink.report(Diagnostic::error(
                 crate::diag::Code::Internal,
@@ -104,7 +102,7 @@ fn run_all(
     match arch::dispatch(machine, job) {
         Ok(outcome) => outcome,
         Err(diagnostic) => {
-            sink.report(diagnostic);
+            sink.report(*diagnostic);
             Err(Aborted)
         }
     }

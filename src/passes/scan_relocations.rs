@@ -366,15 +366,18 @@ impl<T: Target> Scan<'_, '_, T> {
     #[cold]
     fn check_thread_locality(&mut self, info: &RelocInfo<T>, reference: &Reference, index: u32) {
         let symbol = reference.symbol;
-        let kind = match self.link.symbols.definition(symbol) {
+        let (kind, holder) = match self.link.symbols.definition(symbol) {
             Definition::Object { file, symbol } => {
-                self.link.objects[file.index()].symbols[symbol as usize].kind()
+                let object = &self.link.objects[file.index()];
+                (object.symbols[symbol as usize].kind(), object.name)
             }
             Definition::Shared { library, symbol } => {
-                self.link.shared[library.index()].symbols[symbol as usize].kind()
+                let library = &self.link.shared[library.index()];
+                (library.symbols[symbol as usize].kind(), library.name)
             }
             _ if index != 0 && !self.link.symbols.is_global(symbol) => {
-                self.object.symbols.get(index as usize).map_or(elf::STT_NOTYPE, |symbol| symbol.kind())
+                let symbol = self.object.symbols.get(index as usize);
+                (symbol.map_or(elf::STT_NOTYPE, |symbol| symbol.kind()), self.object.name)
             }
             _ => return,
         };
@@ -395,6 +398,7 @@ impl<T: Target> Scan<'_, '_, T> {
         self.tell(
             reference.offset,
             Diagnostic::error(Code::SymbolMismatch, message)
+                .note(format!("defined in {holder}"))
                 .help("declare it alike (thread_local, __thread) wherever it is used"),
         );
     }
