@@ -104,8 +104,6 @@ pub mod fact {
     pub const NO_DEFINITION: u32 = 1 << 16;
     /// Defined in a section of the large code model: it may be out of reach of 32 bits.
     pub const LARGE: u32 = 1 << 17;
-    /// Imported, and a library defines it (not this output).
-    pub const IN_LIBRARY: u32 = 1 << 18;
 }
 
 /// The relocation that follows another one in the table.

@@ -30,16 +30,19 @@ pub fn congruent(offset: u64, address: u64, align: u64) -> Option<u64> {
 }
 
 /// Settles file offsets, section header numbers and the sizes of segments. Sizes of chunks that
-/// are not allocated may have changed since addresses were settled. Gives whether it all fits 64
-/// bits.
-pub fn assign(layout: &mut Layout<'_>, section_headers: bool) -> bool {
-    try_assign(layout, section_headers).is_some()
+/// are not allocated may have changed since addresses were settled. With `own_pages`, no loaded
+/// segment shares a page of the file with another. Gives whether it all fits 64 bits.
+pub fn assign(layout: &mut Layout<'_>, section_headers: bool, own_pages: bool) -> bool {
+    try_assign(layout, section_headers, own_pages).is_some()
 }
 
-fn try_assign(layout: &mut Layout<'_>, section_headers: bool) -> Option<()> {
+fn try_assign(layout: &mut Layout<'_>, section_headers: bool, own_pages: bool) -> Option<()> {
     let mut cursor = layout.headers_size;
     let mut done = vec![false; layout.chunks.len()];
     for segment in layout.segments.iter_mut().filter(|segment| segment.p_type == elf::PT_LOAD) {
+        if own_pages && cursor > layout.headers_size {
+            cursor = round_up(cursor, segment.align)?;
+        }
         cursor = load(&mut layout.chunks, segment, cursor, &mut done)?;
     }
     for (chunk, _) in layout.chunks.iter_mut().zip(done).filter(|(_, done)| !done) {
@@ -248,7 +251,7 @@ mod tests {
             ..Layout::default()
         };
         layout.segments[0].load_address = 0x400200;
-        assert!(assign(&mut layout, true));
+        assert!(assign(&mut layout, true, false));
         let offsets: Vec<u64> = layout.chunks.iter().map(|chunk| chunk.file_offset).collect();
         assert_eq!(offsets, [0x200, 0x230, 0x240, 0x240]);
         let first = layout.segments[0];

@@ -194,11 +194,6 @@ pub struct Layout<'a> {
 }
 
 impl Layout<'_> {
-    /// Address of the TLS segment, 0 if there is none.
-    pub fn tls_start(&self) -> u64 {
-        0
-    }
-
     /// The allocated output section that holds an address.
     pub fn chunk_at(&self, address: u64) -> Option<ChunkId> {
         let holds = |chunk: &Chunk<'_>| {

@@ -283,11 +283,11 @@ pub fn removed_sections<T: Target>(link: &Link<'_, T>) -> Vec<String> {
     link.objects
         .iter()
         .flat_map(|object| {
-            object.section_ids().enumerate().filter_map(move |(index, id)| {
-                link.sections.is(id, state::COLLECTED).then(|| {
+            object.section_ids().enumerate().filter(|&(_, id)| link.sections.is(id, state::COLLECTED)).map(
+                |(index, _)| {
                     format!("removing unused section {}:({})", object.name, object.section_name_lossy(index))
-                })
-            })
+                },
+            )
         })
         .collect()
 }

@@ -5,6 +5,10 @@
 //! them and no object defines them. Values come with the layout.
 
 use crate::arch::Target;
+use crate::cli::Visibility;
+use crate::diag::demangle::demangle;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::link::{Link, LinkerSymbol, LinkerSymbolOrigin, Reserved};
 use crate::passes::parse_inputs::ParsedInputs;
@@ -121,6 +125,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, assigned: &[Assigned]) {
         }
     }
     define_start_stop(link);
+    check_required(link);
 }
 
 /// A static executable has no dynamic section: a weak reference to `_DYNAMIC` stays undefined.
@@ -144,28 +149,42 @@ fn define<T: Target>(link: &mut Link<'_, T>, symbol: SymbolId, origin: LinkerSym
     link.symbols.definitions[symbol.index()] = Definition::Linker(row);
 }
 
-/// `__start_NAME` and `__stop_NAME` of sections whose names are C identifiers.
+/// `__start_NAME` and `__stop_NAME` of sections whose names are C identifiers, with the visibility
+/// that `-z start-stop-visibility` says.
 fn define_start_stop<T: Target>(link: &mut Link<'_, T>) {
-    use crate::cli::Visibility;
-    let hidden =
-        matches!(link.config.symbols.start_stop_visibility, Visibility::Hidden | Visibility::Internal);
-    let wanted: Vec<(SymbolId, LinkerSymbolOrigin)> = link
-        .symbols
-        .globals()
-        .filter_map(|id| {
-            let name = link.symbols.names[id.index()];
-            let origin = match start_stop(name)? {
-                (_, true) => LinkerSymbolOrigin::Start,
-                (_, false) => LinkerSymbolOrigin::Stop,
-            };
-            is_wanted(link, id).then_some((id, origin))
-        })
-        .collect();
-    for (id, origin) in wanted {
-        let exists = start_stop(link.symbols.names[id.index()])
-            .is_some_and(|(section, _)| link.identifier_sections.contains_key(section));
-        if exists {
-            define(link, id, origin, hidden);
+    let visibility = match link.config.symbols.start_stop_visibility {
+        Visibility::Default => elf::STV_DEFAULT,
+        Visibility::Internal => elf::STV_INTERNAL,
+        Visibility::Hidden => elf::STV_HIDDEN,
+        Visibility::Protected => elf::STV_PROTECTED,
+    };
+    for id in link.symbols.globals() {
+        let Some((section, start)) = start_stop(link.symbols.names[id.index()]) else { continue };
+        if !is_wanted(link, id) || !link.identifier_sections.contains_key(section) {
+            continue;
+        }
+        let origin = if start { LinkerSymbolOrigin::Start } else { LinkerSymbolOrigin::Stop };
+        define(link, id, origin, false);
+        let own = &mut link.symbols.visibility[id.index()];
+        if *own == elf::STV_DEFAULT {
+            *own = visibility;
+        }
+    }
+}
+
+/// `--require-defined`: names that must be defined in the end.
+fn check_required<T: Target>(link: &Link<'_, T>) {
+    for name in &link.config.symbols.require_defined {
+        let defined =
+            link.symbols.lookup(name).is_some_and(|id| link.symbols.definition(id) != Definition::Undefined);
+        if !defined {
+            link.sink.report_recoverable(
+                Diagnostic::error(
+                    Code::UndefinedSymbol,
+                    format!("required symbol `{}` is not defined", demangle(name)),
+                )
+                .help("--require-defined names it; add the file or library that defines it"),
+            );
         }
     }
 }

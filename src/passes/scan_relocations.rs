@@ -372,7 +372,7 @@ impl<T: Target> Scan<'_, '_, T> {
     #[cold]
     fn check_thread_locality(&mut self, info: &RelocInfo<T>, reference: &Reference, index: u32) {
         let symbol = reference.symbol;
-        let (kind, holder) = match self.link.symbols.definition(symbol) {
+        let (kind, definer) = match self.link.symbols.definition(symbol) {
             Definition::Object { file, symbol } => {
                 let object = &self.link.objects[file.index()];
                 (object.symbols[symbol as usize].kind(), object.name)
@@ -382,8 +382,8 @@ impl<T: Target> Scan<'_, '_, T> {
                 (library.symbols[symbol as usize].kind(), library.name)
             }
             _ if index != 0 && !self.link.symbols.is_global(symbol) => {
-                let symbol = self.object.symbols.get(index as usize);
-                (symbol.map_or(elf::STT_NOTYPE, |symbol| symbol.kind()), self.object.name)
+                let own = self.object.symbols.get(index as usize);
+                (own.map_or(elf::STT_NOTYPE, |symbol| symbol.kind()), self.object.name)
             }
             _ => return,
         };
@@ -404,7 +404,7 @@ impl<T: Target> Scan<'_, '_, T> {
         self.tell(
             reference.offset,
             Diagnostic::error(Code::SymbolMismatch, message)
-                .note(format!("defined in {holder}"))
+                .note(format!("defined in {definer}"))
                 .help("declare it alike (thread_local, __thread) wherever it is used"),
         );
     }

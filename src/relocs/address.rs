@@ -45,7 +45,7 @@ pub fn of_synthetic<T: Target>(link: &Link<'_, T>, kind: Kind) -> u64 {
 /// Looks the tables up. Called when addresses are final, before symbol values are filled in.
 pub fn settle<T: Target>(link: &mut Link<'_, T>) {
     let (got, got_plt) = (of_synthetic(link, Kind::Got), of_synthetic(link, Kind::GotPlt));
-    let (tls_start, tls_size, tls_align) = tls_segment(link);
+    let tls = link.layout.tls;
     link.relocations.addresses = Addresses {
         got,
         got_plt,
@@ -55,21 +55,9 @@ pub fn settle<T: Target>(link: &mut Link<'_, T>) {
         plt_sec: of_synthetic(link, Kind::PltSec),
         copy_data: of_synthetic(link, Kind::CopyData),
         copy_relro: of_synthetic(link, Kind::CopyRelro),
-        tls_start,
-        thread_pointer: T::thread_pointer(tls_start, tls_size, tls_align),
+        tls_start: tls.start,
+        thread_pointer: T::thread_pointer(tls.start, tls.size, tls.align.max(1)),
     };
-}
-
-/// Start, size in memory and alignment of the TLS segment.
-fn tls_segment<T: Target>(link: &Link<'_, T>) -> (u64, u64, u64) {
-    let chunks = link.layout.chunks.iter().filter(|chunk| chunk.flags & u64::from(elf::SHF_TLS) != 0);
-    let (mut start, mut end, mut align) = (u64::MAX, 0, 1);
-    for chunk in chunks {
-        start = start.min(chunk.address);
-        end = end.max(chunk.address.wrapping_add(chunk.size));
-        align = align.max(chunk.align);
-    }
-    if start > end { (0, 0, 1) } else { (start, end - start, align) }
 }
 
 /// Row of a symbol in the tables for the dynamic linker.

@@ -126,11 +126,9 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         What::TpOffset => thread_pointer_offset(info, site, mode),
         What::DtpOffset if site.has(flag::IMPORTED) => match info.size {
             8 => Action::dynamic(DynamicKind::DtpOffset, flag::NEEDS_DYNSYM),
-            _ if site.facts & (fact::NO_DEFINITION | fact::IN_LIBRARY) != 0 => {
-                Action::problem(info, Problem::NeedsTlsModel)
-            }
-            // Local dynamic code counts on the definition of its own module, exported or not.
-            _ => Action::value(info.what, info.from, 0),
+            // Local-dynamic code says that the variable is this module's, and it is.
+            _ if site.has(flag::EXPORTED) => Action::value(info.what, info.from, 0),
+            _ => Action::problem(info, Problem::NeedsTlsModel),
         },
         What::DtpOffset => Action::value(info.what, info.from, 0),
     }

@@ -108,14 +108,10 @@ pub fn facts<T: Target>(link: &Link<'_, T>, index: u32, id: SymbolId) -> u32 {
         return flag::ABSOLUTE;
     }
     let facts = link.symbols.flags(id) & fact::FLAGS;
-    if facts & flag::IMPORTED == 0 {
-        return facts;
+    if facts & flag::IMPORTED != 0 && link.symbols.definition(id) == Definition::Undefined {
+        return facts | fact::NO_DEFINITION;
     }
-    match link.symbols.definition(id) {
-        Definition::Undefined => facts | fact::NO_DEFINITION,
-        Definition::Shared { .. } => facts | fact::IN_LIBRARY,
-        Definition::Object { .. } | Definition::Linker(_) => facts,
-    }
+    facts
 }
 
 /// The facts for a section that describes functions and does not call them (`.sframe`): meant is

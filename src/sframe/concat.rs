@@ -88,12 +88,12 @@ impl<T: Target> Mender<'_, '_, T> {
     }
 
     /// The FDE of each relocation that is one's, with whether its function is gone.
-    fn rows<'r>(
-        &'r self,
+    fn rows(
+        &self,
         header: sframe_format::Header,
         start: usize,
         rows: Range<usize>,
-    ) -> impl Iterator<Item = (u32, bool, &'r Rela<T::E>)> {
+    ) -> impl Iterator<Item = (u32, bool, &Rela<T::E>)> {
         self.relocations[rows].iter().filter_map(move |relocation| {
             if relocation.kind() == T::DYNAMIC.none {
                 return None;

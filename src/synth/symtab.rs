@@ -269,7 +269,12 @@ fn globals<'l, 'a, T: Target>(
         {
             return None;
         }
-        Some(Entry { id, name: link.symbols.names[id.index()], symbol })
+        // A later link must see `name@@VERSION`, which here is the definition of the plain name.
+        let name = match link.config.is_relocatable() {
+            true => object.symbol_name(symbol as usize),
+            false => link.symbols.names[id.index()],
+        };
+        Some(Entry { id, name, symbol })
     })
 }
 
@@ -451,7 +456,7 @@ impl<T: Target> Writer<'_, '_, T> {
         let mut place = Placement::of_chunk(self.link, chunk, self.link.symbols.values[id.index()]);
         // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
         if kind == elf::STT_TLS && !self.link.config.is_relocatable() {
-            place.value = place.value.wrapping_sub(self.link.layout.tls_start());
+            place.value = place.value.wrapping_sub(self.link.layout.tls.start);
         }
         place
     }
