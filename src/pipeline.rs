@@ -102,7 +102,7 @@ fn run_all(
     match arch::dispatch(machine, job) {
         Ok(outcome) => outcome,
         Err(diagnostic) => {
-            sink.report(diagnostic);
+            sink.report(*diagnostic);
             Err(Aborted)
         }
     }

@@ -3,7 +3,6 @@
 use super::Reference;
 use crate::arch::Target;
 use crate::cli::Report;
-use crate::diag::demangle::demangle;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
@@ -81,7 +80,7 @@ fn describe<T: Target>(
         elf::STV_PROTECTED => "protected ",
         _ => "",
     };
-    let message = format!("undefined {visibility}symbol: {}", link.symbols.demangled(id));
+    let message = format!("undefined {visibility}symbol: {}", link.symbol_text(id));
     let mut diagnostic = Diagnostic::new(gravity, Code::UndefinedSymbol, message);
     let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
     for reference in shown {
@@ -109,7 +108,7 @@ fn with_hints<T: Target>(link: &Link<'_, T>, id: SymbolId, mut diagnostic: Diagn
     match similar(link, name) {
         Some(Similar::Spelling(found)) => {
             let file = definition_place(link, found);
-            diagnostic.note(format!("did you mean: {}{file}", link.symbols.demangled(found)))
+            diagnostic.note(format!("did you mean: {}{file}", link.symbol_text(found)))
         }
         Some(Similar::Version(found)) => {
             let text = String::from_utf8_lossy(link.symbols.names[found.index()]).into_owned();
@@ -118,8 +117,7 @@ fn with_hints<T: Target>(link: &Link<'_, T>, id: SymbolId, mut diagnostic: Diagn
         }
         Some(Similar::CLinkage(found)) => {
             let file = definition_place(link, found);
-            diagnostic
-                .help(format!("declare it as extern \"C\": {} exists{file}", link.symbols.demangled(found)))
+            diagnostic.help(format!("declare it as extern \"C\": {} exists{file}", link.symbol_text(found)))
         }
         None => diagnostic,
     }
@@ -142,7 +140,7 @@ fn discarded_definition<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<S
             "defined in the discarded section {} of {}; its group {} prevails in {winner}, without it",
             object.section_name_lossy(section as usize),
             object.name,
-            demangle(entry.group.signature),
+            link.name_text(entry.group.signature),
         ))
     })
 }
@@ -249,7 +247,7 @@ pub fn report_shared<T: Target>(link: &Link<'_, T>) {
             if link.symbols.definition(id) != Definition::Undefined || ignored.contains(name) {
                 continue;
             }
-            let message = format!("undefined reference: {}", link.symbols.demangled(id));
+            let message = format!("undefined reference: {}", link.symbol_text(id));
             link.sink.report_recoverable(
                 Diagnostic::new(gravity, Code::UndefinedSymbol, message)
                     .note(format!("referenced by {}", library.name))
