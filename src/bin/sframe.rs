@@ -1,0 +1,11 @@
+//! The command `sframe`: arguments in, exit status out. All the work is the library's.
+
+use clap::Parser;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    sframe_ld::tool::run(&sframe_ld::tool::Arguments::parse())
+}
