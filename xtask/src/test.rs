@@ -19,7 +19,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let _ = std::fs::remove_file(&skips);
     let mut command = Command::new("cargo");
     command.current_dir(crate::workspace()).env("SFRAME_PEERS", folder.canonicalize()?);
-    command.args(["test", "--workspace"]);
+    command.args(["test", "--workspace", "--no-fail-fast"]);
     if !arguments.rest.is_empty() {
         command.arg("--").args(&arguments.rest);
     }

@@ -1,0 +1,111 @@
+//! The command line of `sframe`.
+
+use clap::{Args, Parser, Subcommand};
+use sframe_format::Version;
+use std::path::PathBuf;
+
+/// Look at, check and look up SFrame stack-trace sections
+///
+/// Reads executables, shared libraries, relocatable objects and archives for x86-64, AArch64 and s390x, and `-` for
+/// the bytes of a section on standard input. Exit status: 0 if all is well, 1 if there are findings, 2 if an input
+/// cannot be used.
+#[derive(Parser)]
+#[command(name = "sframe", version, max_term_width = 100)]
+pub struct Arguments {
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Print every blob, function and row
+    Dump(Dump),
+    /// Check the format, and every row against .eh_frame
+    Verify(Verify),
+}
+
+/// Print every blob, function and row
+#[derive(Args)]
+pub struct Dump {
+    /// Files to read; `-` is a section on standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Print as readelf --sframe does
+    #[arg(long, conflicts_with = "json")]
+    pub readelf: bool,
+    /// Print headers only
+    #[arg(long, conflicts_with = "readelf")]
+    pub headers: bool,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON, an array of files
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// SFrame that is derived from `.eh_frame` in memory
+#[derive(Args, Clone, Copy)]
+pub struct Derivation {
+    /// Where a file has no SFrame section, derive one from .eh_frame in memory
+    #[arg(long)]
+    pub derived: bool,
+    /// Derive even where a file has an SFrame section
+    #[arg(long = "derived-always", requires = "derived")]
+    pub always: bool,
+    /// Version to derive
+    #[arg(long = "sframe-version", value_name = "VERSION", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    version: u8,
+}
+
+impl Derivation {
+    /// The version to derive.
+    pub fn version(&self) -> Version {
+        if self.version == 2 { Version::V2 } else { Version::V3 }
+    }
+}
+
+/// Check the format, and every row against .eh_frame
+///
+/// With .eh_frame present every range of program counters of every function is compared: do both sides give the
+/// same CFA, return address and frame pointer? Wrong and malformed frames make the exit status 1.
+#[derive(Args)]
+pub struct Verify {
+    /// Files to verify, or folders whose ELF files are verified; `-` is a section on standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Code that SFrame does not cover is a finding, too
+    #[arg(long)]
+    pub complete: bool,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print all differences, not only the first of each kind
+    #[arg(long)]
+    pub all: bool,
+    /// Print notes: dead and empty functions, functions without a symbol
+    #[arg(long)]
+    pub notes: bool,
+    /// Print a summary for every file, not only where there are findings
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// Reads an address: hexadecimal with or without `0x`.
+pub fn parse_address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|error| format!("expected a hexadecimal address: {error}"))
+}

@@ -1,0 +1,1 @@
+//! Tests of `sframe verify` on what real assemblers wrote.
