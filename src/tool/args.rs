@@ -1,5 +1,6 @@
 //! The command line of `sframe`.
 
+use super::open::Input;
 use clap::{Args, Parser, Subcommand};
 use sframe_format::Version;
 use std::path::PathBuf;
@@ -24,6 +25,10 @@ pub enum Command {
     Dump(Dump),
     /// Check the format, and every row against .eh_frame
     Verify(Verify),
+    /// Count sizes, functions and rows, and what sharing saves
+    Stat(Stat),
+    /// Print the row that holds at an address
+    Lookup(Lookup),
 }
 
 /// Print every blob, function and row
@@ -68,6 +73,55 @@ impl Derivation {
     pub fn version(&self) -> Version {
         if self.version == 2 { Version::V2 } else { Version::V3 }
     }
+}
+
+impl Derivation {
+    /// Whether SFrame is to be derived for a file.
+    pub fn wanted(&self, input: &Input<'_>) -> bool {
+        self.derived && (self.always || input.sframe.is_empty())
+    }
+}
+
+/// Count sizes, functions and rows, and what sharing saves
+///
+/// Over many files also how the share of file size is distributed that .eh_frame and .sframe take.
+#[derive(Args)]
+pub struct Stat {
+    /// Files to count, or folders whose ELF files are counted; `-` is a section on standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Draw the distribution of shares of file size
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// Print the row that holds at an address
+#[derive(Args)]
+pub struct Lookup {
+    /// File to look in; `-` is a section on standard input
+    pub file: PathBuf,
+    /// Hexadecimal addresses, or symbols or sections with an offset: `main+0x12`
+    #[arg(required = true, value_name = "ADDR")]
+    pub addresses: Vec<String>,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
 }
 
 /// Check the format, and every row against .eh_frame

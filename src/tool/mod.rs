@@ -10,11 +10,13 @@ mod dump;
 #[cfg(test)]
 mod fixtures;
 mod inputs;
+mod lookup;
 mod open;
 mod places;
 mod readelf_text;
 mod registers;
 mod report;
+mod stat;
 mod verify;
 
 pub use args::Arguments;
@@ -30,6 +32,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
+        Command::Stat(arguments) => stat::run(arguments),
+        Command::Lookup(arguments) => lookup::run(arguments),
     };
     outcome.exit_code()
 }
