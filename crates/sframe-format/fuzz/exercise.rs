@@ -1,3 +1,5 @@
+//! What the fuzz targets share.
+
 // What the fuzz targets run. A plain file, included by the targets and by the tests of the crate.
 
 use sframe_format::convert::convert as convert_section;
