@@ -29,6 +29,8 @@ pub enum Command {
     Stat(Stat),
     /// Print the row that holds at an address
     Lookup(Lookup),
+    /// Unwind stacks offline, from a core file or from saved registers and memory
+    Unwind(Unwind),
 }
 
 /// Print every blob, function and row
@@ -76,6 +78,11 @@ impl Derivation {
 }
 
 impl Derivation {
+    /// V3 for files that have none.
+    pub fn of_files_without() -> Self {
+        Self { derived: true, always: false, version: 3 }
+    }
+
     /// Whether SFrame is to be derived for a file.
     pub fn wanted(&self, input: &Input<'_>) -> bool {
         self.derived && (self.always || input.sframe.is_empty())
@@ -101,6 +108,57 @@ pub struct Stat {
     /// Address of a section on standard input
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
     pub address: u64,
+}
+
+/// Unwind stacks offline, from a core file or from saved registers and memory
+///
+/// With --core the threads, the stack and the mapped files come from a Linux core file; further FILEs stand in for
+/// mapped files of the same name. Without it registers come from a text file (`rip 0x401000`, a line each), memory
+/// from binary files, and every module is said with the bias it was loaded at.
+#[derive(Args)]
+pub struct Unwind {
+    /// Core file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["registers", "memory"])]
+    pub core: Option<PathBuf>,
+    /// Folder below which the mapped files of the core file are
+    #[arg(long, value_name = "FOLDER", requires = "core")]
+    pub sysroot: Option<PathBuf>,
+    /// Text file with registers, one a line
+    #[arg(long, value_name = "FILE", required_unless_present = "core")]
+    pub registers: Option<PathBuf>,
+    /// Binary file with memory, and the address of its first byte
+    #[arg(long, value_name = "FILE@ADDRESS", value_parser = parse_placed)]
+    pub memory: Vec<PlacedFile>,
+    /// Programs and libraries, with what their addresses are to be raised by
+    #[arg(value_name = "FILE[@BIAS]", value_parser = parse_placed)]
+    pub modules: Vec<PlacedFile>,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A file and an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The address, or what addresses are to be raised by.
+    pub bias: Option<u64>,
+}
+
+/// Reads `FILE@ADDRESS`. A file name may hold `@` if no address follows it.
+fn parse_placed(text: &str) -> Result<PlacedFile, String> {
+    if let Some((file, address)) = text.rsplit_once('@')
+        && let Ok(address) = parse_address(address)
+    {
+        return Ok(PlacedFile { path: file.into(), bias: Some(address) });
+    }
+    Ok(PlacedFile { path: text.into(), bias: None })
 }
 
 /// Print the row that holds at an address

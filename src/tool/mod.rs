@@ -17,6 +17,7 @@ mod readelf_text;
 mod registers;
 mod report;
 mod stat;
+mod unwind;
 mod verify;
 
 pub use args::Arguments;
@@ -34,6 +35,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Verify(arguments) => verify::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
         Command::Lookup(arguments) => lookup::run(arguments),
+        Command::Unwind(arguments) => unwind::run(arguments),
     };
     outcome.exit_code()
 }
