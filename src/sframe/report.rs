@@ -399,6 +399,7 @@ mod tests {
             file: "a\"b.o".into(),
             section: ".sframe".into(),
             index: 4,
+            text: None,
             fate: Fate::Kept,
             versions: vec![2, 9],
             amount: Amount { sections: 1, blobs: 1, functions: 3, rows: 7, bytes: 160 },
