@@ -1,6 +1,4 @@
-//! What the fuzz targets share.
-
-// What the fuzz targets run. A plain file, included by the targets and by the tests of the crate.
+//! What the fuzz targets run; a module of theirs and of the crate's tests.
 
 use sframe_format::convert::convert as convert_section;
 use sframe_format::verify::{Context, verify};
