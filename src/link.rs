@@ -513,16 +513,24 @@ impl<'a, T: Target> Link<'a, T> {
         Some((FileId::from_index(file), id.0 - self.objects[file].first_local))
     }
 
-    /// Name of any symbol for messages, demangled; a section symbol has its section's name.
+    /// A symbol's name for messages: demangled, unless `--no-demangle`.
+    pub fn name_text(&self, name: &[u8]) -> String {
+        match self.config.diagnostics.demangle {
+            true => crate::diag::demangle::demangle(name),
+            false => String::from_utf8_lossy(name).into_owned(),
+        }
+    }
+
+    /// Name of any symbol for messages; a section symbol has its section's name.
     pub fn symbol_text(&self, id: SymbolId) -> String {
         if self.symbols.is_global(id) {
-            return self.symbols.demangled(id);
+            return self.name_text(self.symbols.names[id.index()]);
         }
         let Some((file, symbol)) = self.symbol_entry(id) else { return String::new() };
         let object = &self.objects[file.index()];
         match (object.symbol_name(symbol as usize), object.symbol_place(symbol as usize)) {
             (b"", SymbolPlace::Section(section)) => object.section_name_lossy(section as usize),
-            (name, _) => crate::diag::demangle::demangle(name),
+            (name, _) => self.name_text(name),
         }
     }
 }

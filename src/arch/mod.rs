@@ -27,11 +27,12 @@ pub trait ForTarget {
 ///
 /// # Errors
 /// The machine is not among those that this linker knows to link.
-pub fn dispatch<W: ForTarget>(machine: Machine, work: W) -> Result<W::Output, Diagnostic> {
+pub fn dispatch<W: ForTarget>(machine: Machine, work: W) -> Result<W::Output, Box<Diagnostic>> {
     let name = match machine {
         Machine::X86_64 => return Ok(work.run(x86_64::X86_64)),
         Machine::AArch64 => "AArch64",
         Machine::S390x => "s390x",
     };
-    Err(Diagnostic::error(Code::WrongMachine, format!("cannot link for {name}: this build links for x86-64")))
+    let message = format!("cannot link for {name}: this build links for x86-64");
+    Err(Box::new(Diagnostic::error(Code::WrongMachine, message)))
 }

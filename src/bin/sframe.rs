@@ -3,9 +3,6 @@
 use clap::Parser;
 use std::process::ExitCode;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     sframe_ld::tool::run(&sframe_ld::tool::Arguments::parse())
 }

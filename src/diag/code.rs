@@ -69,6 +69,8 @@ codes! {
     RelocationNotAllowed = "relocation-not-allowed",
     /// A dynamic relocation in a section that is not writable.
     TextRelocation = "text-relocation",
+    /// A place that becomes a relative relocation (information, `-z report-relative-reloc`).
+    RelativeRelocation = "relative-relocation",
     /// Sections that do not fit together or into their place.
     LayoutError = "layout-error",
     /// A layout that does not come to rest.

@@ -241,8 +241,8 @@ fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
 
 /// Chunks without items.
 fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<u32>) {
-    let mut chunks = Vec::new();
-    let mut outputs = Vec::new();
+    let mut chunks = Vec::with_capacity(machine.outputs.len());
+    let mut outputs = Vec::with_capacity(machine.outputs.len());
     for command in &machine.plan.commands {
         let Command::Output(output) = *command else { continue };
         let state = &machine.outputs[output as usize];
@@ -332,7 +332,7 @@ pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_allo
         let plan = &plans.outputs[index];
         let facts = super::orphan::facts_of(machine.plan, &machine.lists, index);
         let writes = plan.body.iter().any(|item| matches!(item, Body::Data(..) | Body::Text(_)));
-        let script_type = match &plan.kind {
+        let script_type = match plan.kind.as_deref() {
             Some(OutputSectionType::Type { value, .. }) => match eval(value, machine) {
                 Ok(value) => Some(value.value),
                 Err(error) => {

@@ -178,7 +178,7 @@ impl<'p> Machine<'p> {
                 Command::Assignment(assignment) => self.assign(assignment),
                 Command::Assert(assert) => self.check(assert),
                 Command::Output(output) => self.output(*output),
-                Command::OverlayStart { address, .. } => self.start_overlay(address.as_ref()),
+                Command::OverlayStart { address, .. } => self.start_overlay(address.as_deref()),
                 Command::OverlayEnd => self.end_overlay(),
             }
         }

@@ -30,16 +30,19 @@ pub fn congruent(offset: u64, address: u64, align: u64) -> Option<u64> {
 }
 
 /// Settles file offsets, section header numbers and the sizes of segments. Sizes of chunks that
-/// are not allocated may have changed since addresses were settled. Gives whether it all fits 64
-/// bits.
-pub fn assign(layout: &mut Layout<'_>, section_headers: bool) -> bool {
-    try_assign(layout, section_headers).is_some()
+/// are not allocated may have changed since addresses were settled. With `own_pages`, no loaded
+/// segment shares a page of the file with another. Gives whether it all fits 64 bits.
+pub fn assign(layout: &mut Layout<'_>, section_headers: bool, own_pages: bool) -> bool {
+    try_assign(layout, section_headers, own_pages).is_some()
 }
 
-fn try_assign(layout: &mut Layout<'_>, section_headers: bool) -> Option<()> {
+fn try_assign(layout: &mut Layout<'_>, section_headers: bool, own_pages: bool) -> Option<()> {
     let mut cursor = layout.headers_size;
     let mut done = vec![false; layout.chunks.len()];
     for segment in layout.segments.iter_mut().filter(|segment| segment.p_type == elf::PT_LOAD) {
+        if own_pages && cursor > layout.headers_size {
+            cursor = round_up(cursor, segment.align)?;
+        }
         cursor = load(&mut layout.chunks, segment, cursor, &mut done)?;
     }
     for (chunk, _) in layout.chunks.iter_mut().zip(done).filter(|(_, done)| !done) {
@@ -181,7 +184,9 @@ fn span(chunks: &[Chunk<'_>], segment: &mut Segment) {
 fn relro(layout: &mut Layout<'_>, segment: &mut Segment) {
     let memory_size = segment.memory_size;
     span(&layout.chunks, segment);
-    segment.memory_size = memory_size.max(segment.memory_size);
+    // It may end inside an output section: only the head of `.got.plt` is protected where the
+    // rest is written lazily.
+    segment.memory_size = memory_size;
     let end = segment.address.saturating_add(segment.memory_size);
     let holder = layout.segments.iter_mut().find(|load| {
         load.p_type == elf::PT_LOAD && segment.address.wrapping_sub(load.address) < load.memory_size
@@ -248,7 +253,7 @@ mod tests {
             ..Layout::default()
         };
         layout.segments[0].load_address = 0x400200;
-        assert!(assign(&mut layout, true));
+        assert!(assign(&mut layout, true, false));
         let offsets: Vec<u64> = layout.chunks.iter().map(|chunk| chunk.file_offset).collect();
         assert_eq!(offsets, [0x200, 0x230, 0x240, 0x240]);
         let first = layout.segments[0];

@@ -84,6 +84,9 @@ fn fill_chunk<T: Target>(link: &mut Link<'_, T>, machine: &mut Machine<'_>, outp
 /// The sections of an output section that is dropped are empty, but may hold symbols: they count
 /// as part of the output section beside it.
 fn move_to_neighbour<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, output: usize) {
+    if lists_of(machine, output).all(|rule| machine.lists[rule].items.is_empty()) {
+        return;
+    }
     let address = machine.outputs[output].address;
     let neighbour = nearest(&link.layout.chunks, address);
     for rule in lists_of(machine, output) {

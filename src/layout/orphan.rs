@@ -14,7 +14,6 @@ use crate::ids::SectionId;
 use crate::link::{SectionInfo, is_alloc};
 use crate::script::ast::OutputSectionType;
 use hashbrown::HashMap;
-use std::hash::BuildHasherDefault;
 
 /// Which orphans share an output section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -129,7 +128,7 @@ impl Class {
     }
 }
 
-type Hasher = BuildHasherDefault<std::collections::hash_map::DefaultHasher>;
+type Hasher = foldhash::fast::FixedState;
 
 /// Puts orphans, in input order, into lists: one new rule for each new output section. `lists`
 /// grows with the plan's rules; `rules` tells which rule each section has.
@@ -181,7 +180,7 @@ impl<'p> Placer<'p> {
             if list.facts.count > 0 && !rule.discard {
                 let described = &plan.outputs[output];
                 let mut one = Properties::new(list.facts.sh_type, list.facts.any, &described.name);
-                one.alloc &= !matches!(described.kind, Some(OutputSectionType::NoAlloc));
+                one.alloc &= !matches!(described.kind.as_deref(), Some(OutputSectionType::NoAlloc));
                 properties[output] = Some(properties[output].map_or(one, |all| join(all, one)));
             }
         }

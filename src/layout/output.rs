@@ -169,7 +169,7 @@ pub fn attributes(
             flags &= !alloc;
         }
     }
-    match &plan.kind {
+    match plan.kind.as_deref() {
         Some(OutputSectionType::NoLoad) => sh_type = elf::SHT_NOBITS,
         Some(OutputSectionType::NoAlloc) => {
             flags &= !alloc;

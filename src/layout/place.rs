@@ -7,8 +7,9 @@
 
 use super::output::{self, Facts};
 use crate::arch::Target;
+use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
-use crate::link::{Link, state};
+use crate::link::{Link, SectionInfo, state};
 use rayon::prelude::*;
 
 /// Items that are gathered by one task.
@@ -110,7 +111,7 @@ impl List {
         let gather = |((items, sizes), aligns): ((&[SectionId], &mut [u64]), &mut [u8])| {
             let mut facts = Facts::default();
             for ((&id, size), align) in items.iter().zip(sizes).zip(aligns) {
-                let info = link.section_info(id);
+                let info = brief_info(link, id);
                 *size = info.size;
                 *align = output::alignment(&info).trailing_zeros() as u8;
                 facts = facts.join(Facts::of(id, &info));
@@ -129,6 +130,28 @@ impl List {
         };
         self.max_align = self.aligns.iter().copied().max().unwrap_or(0);
         self.computed_for = None;
+    }
+}
+
+/// What a section's header says; the name only where it may decide whether this is SFrame data, so
+/// that names are not walked for every section.
+fn brief_info<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> SectionInfo<'a> {
+    let Some((object, index)) = link.locate(id) else { return link.section_info(id) };
+    let Some(header) = object.headers.get(index as usize) else { return link.section_info(id) };
+    let flags = header.sh_flags.get();
+    let sh_type = header.sh_type.get();
+    let other = u64::from(elf::SHF_WRITE | elf::SHF_EXECINSTR | elf::SHF_MERGE);
+    if sh_type == elf::SHT_PROGBITS && flags & other == 0 {
+        return link.section_info(id);
+    }
+    let align = header.sh_addralign.get();
+    SectionInfo {
+        name: b"",
+        sh_type,
+        flags,
+        size: header.sh_size.get(),
+        align: if align.is_power_of_two() { align } else { 1 },
+        entsize: header.sh_entsize.get(),
     }
 }
 

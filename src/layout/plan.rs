@@ -61,9 +61,9 @@ pub struct LayoutPlan {
 #[derive(Clone, Debug)]
 pub enum Command {
     /// An assignment to a symbol or to dot.
-    Assignment(Assignment),
+    Assignment(Box<Assignment>),
     /// An assertion.
-    Assert(Assert),
+    Assert(Box<Assert>),
     /// An output section: row of [`LayoutPlan::outputs`].
     Output(u32),
     /// The sections up to [`Command::OverlayEnd`] share their address.
@@ -71,7 +71,7 @@ pub enum Command {
         /// Where it is written.
         span: Span,
         /// That address; dot if absent.
-        address: Option<Expr>,
+        address: Option<Box<Expr>>,
     },
     /// Dot goes behind the longest section of the overlay.
     OverlayEnd,
@@ -97,18 +97,19 @@ pub struct OutputPlan {
     pub discard: bool,
     /// Made for sections that no rule takes.
     pub orphan: bool,
-    /// Address expression.
-    pub address: Option<Expr>,
+    /// Address expression. What few descriptions have is boxed: relocatable output may have an
+    /// output section for each of a million sections.
+    pub address: Option<Box<Expr>>,
     /// The type in parentheses.
-    pub kind: Option<OutputSectionType>,
+    pub kind: Option<Box<OutputSectionType>>,
     /// `AT(…)`.
-    pub load_address: Option<Expr>,
+    pub load_address: Option<Box<Expr>>,
     /// `ALIGN(…)`.
-    pub align: Option<Expr>,
+    pub align: Option<Box<Expr>>,
     /// `ALIGN_WITH_INPUT`.
     pub align_with_input: bool,
     /// `SUBALIGN(…)`.
-    pub subalign: Option<Expr>,
+    pub subalign: Option<Box<Expr>>,
     /// `ONLY_IF_RO` and its like.
     pub constraint: Option<Constraint>,
     /// What it holds.
@@ -120,7 +121,7 @@ pub struct OutputPlan {
     /// `:phdr`.
     pub phdrs: Vec<Name>,
     /// `=fill`.
-    pub fill: Option<Expr>,
+    pub fill: Option<Box<Expr>>,
     /// Its place in an overlay.
     pub overlay: Option<OverlayPlace>,
 }
@@ -131,15 +132,15 @@ pub enum Body {
     /// The sections of a rule.
     Rule(u32),
     /// An assignment.
-    Assignment(Assignment),
+    Assignment(Box<Assignment>),
     /// An assertion.
-    Assert(Assert),
+    Assert(Box<Assert>),
     /// `BYTE(value)` and its like.
-    Data(DataSize, Expr),
+    Data(DataSize, Box<Expr>),
     /// `ASCIZ "text"`, or the linker's version.
     Text(Box<[u8]>),
     /// `FILL(value)`.
-    Fill(Expr),
+    Fill(Box<Expr>),
 }
 
 /// A run of input patterns of one statement that share an order.
@@ -195,7 +196,7 @@ impl LayoutPlan {
     pub fn new(scripts: Scripts, config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
         let mut builder = Builder::new(config);
         builder.plan.sources = scripts.sources;
-        builder.plan.commands.extend(scripts.defsyms.into_iter().map(Command::Assignment));
+        builder.plan.commands.extend(scripts.defsyms.into_iter().map(assign));
         // A script of -T replaces the built-in one unless it only inserts into it.
         let replaced = scripts.replacing.iter().any(|script| !has_insert(script));
         for script in scripts.augmenting.into_iter().chain(scripts.replacing) {
@@ -271,7 +272,7 @@ impl LayoutPlan {
                 Command::Output(output) => {
                     let output = &self.outputs[*output as usize];
                     let attributes = [&output.address, &output.load_address, &output.align, &output.subalign];
-                    attributes.into_iter().flatten().for_each(&mut *visit);
+                    attributes.into_iter().flatten().for_each(|expr| visit(expr));
                     for item in &output.body {
                         match item {
                             Body::Assert(assert) => visit(&assert.condition),
@@ -299,7 +300,8 @@ impl LayoutPlan {
         let mut plan = OutputPlan::named(name, Span::default());
         plan.orphan = true;
         plan.body.push(Body::Rule(rule));
-        plan.address = self.section_starts.get(name).map(|&start| Expr::number(Span::default(), start));
+        plan.address =
+            self.section_starts.get(name).map(|&start| Box::new(Expr::number(Span::default(), start)));
         self.outputs.push(plan);
         (output, rule)
     }
@@ -370,6 +372,10 @@ impl OutputPlan {
     }
 }
 
+fn assign(assignment: Assignment) -> Command {
+    Command::Assignment(Box::new(assignment))
+}
+
 fn has_insert(script: &Script) -> bool {
     script.commands.iter().any(|command| matches!(command, ScriptCommand::Insert(_)))
 }
@@ -409,8 +415,8 @@ impl<'c> Builder<'c> {
                 }
             }
             ScriptCommand::Insert(insert) => self.inserts.push((insert, std::mem::take(out))),
-            ScriptCommand::Assignment(assignment) => out.push(Command::Assignment(assignment)),
-            ScriptCommand::Assert(assert) => out.push(Command::Assert(assert)),
+            ScriptCommand::Assignment(assignment) => out.push(assign(assignment)),
+            ScriptCommand::Assert(assert) => out.push(Command::Assert(Box::new(assert))),
             ScriptCommand::Entry(name) => self.plan.entry = Some(name),
             ScriptCommand::Extern(names) => self.plan.undefined.extend(names),
             ScriptCommand::Phdrs(phdrs) => self.plan.phdrs.extend(phdrs),
@@ -438,8 +444,8 @@ impl<'c> Builder<'c> {
 
     fn sections_item(&mut self, item: SectionsItem, out: &mut Vec<Command>) {
         match item {
-            SectionsItem::Assignment(assignment) => out.push(Command::Assignment(assignment)),
-            SectionsItem::Assert(assert) => out.push(Command::Assert(assert)),
+            SectionsItem::Assignment(assignment) => out.push(assign(assignment)),
+            SectionsItem::Assert(assert) => out.push(Command::Assert(Box::new(assert))),
             SectionsItem::Entry(name) => self.plan.entry = Some(name),
             SectionsItem::Output(section) => {
                 let output = self.output(*section);
@@ -454,19 +460,19 @@ impl<'c> Builder<'c> {
         let discard = section.is_discard();
         let mut plan = OutputPlan::named(&section.name.bytes, section.span);
         plan.discard = discard;
-        plan.address = section.address;
-        plan.kind = section.kind;
-        plan.load_address = section.load_address;
-        plan.align = section.align;
+        plan.address = section.address.map(Box::new);
+        plan.kind = section.kind.map(Box::new);
+        plan.load_address = section.load_address.map(Box::new);
+        plan.align = section.align.map(Box::new);
         plan.align_with_input = section.align_with_input;
-        plan.subalign = section.subalign;
+        plan.subalign = section.subalign.map(Box::new);
         plan.constraint = section.constraint;
         plan.region = section.placement.region;
         plan.load_region = section.placement.load_region;
         plan.phdrs = section.placement.phdrs;
-        plan.fill = section.placement.fill;
+        plan.fill = section.placement.fill.map(Box::new);
         if let Some(&start) = self.plan.section_starts.get(&plan.name) {
-            plan.address = Some(Expr::number(plan.span, start));
+            plan.address = Some(Box::new(Expr::number(plan.span, start)));
         }
         for item in section.body {
             self.body_item(output, discard, item, &mut plan.body);
@@ -478,11 +484,11 @@ impl<'c> Builder<'c> {
     fn body_item(&mut self, output: u32, discard: bool, item: BodyItem, body: &mut Vec<Body>) {
         match item {
             BodyItem::Input(statement) => self.rules(output, discard, statement, body),
-            BodyItem::Assignment(assignment) => body.push(Body::Assignment(assignment)),
-            BodyItem::Assert(assert) => body.push(Body::Assert(assert)),
-            BodyItem::Data { size, value } => body.push(Body::Data(size, value)),
+            BodyItem::Assignment(assignment) => body.push(Body::Assignment(Box::new(assignment))),
+            BodyItem::Assert(assert) => body.push(Body::Assert(Box::new(assert))),
+            BodyItem::Data { size, value } => body.push(Body::Data(size, Box::new(value))),
             BodyItem::Text { bytes, .. } => body.push(Body::Text(bytes)),
-            BodyItem::Fill(value) => body.push(Body::Fill(value)),
+            BodyItem::Fill(value) => body.push(Body::Fill(Box::new(value))),
             // Without --enable-linker-version it writes nothing, as in GNU ld; the others mean
             // nothing in ELF.
             BodyItem::LinkerVersion(_) | BodyItem::Constructors(_) | BodyItem::CreateObjectSymbols(_) => {}
@@ -532,7 +538,7 @@ impl<'c> Builder<'c> {
 
     fn overlay(&mut self, overlay: Overlay, out: &mut Vec<Command>) {
         let Overlay { span, address, no_cross_refs, load_address, subalign, sections, placement } = overlay;
-        out.push(Command::OverlayStart { span, address });
+        out.push(Command::OverlayStart { span, address: address.map(Box::new) });
         if no_cross_refs {
             self.plan.no_cross_refs.push(sections.iter().map(|section| section.name.clone()).collect());
         }
@@ -542,21 +548,21 @@ impl<'c> Builder<'c> {
             let output = self.output(section);
             let plan = &mut self.plan.outputs[output as usize];
             plan.overlay = Some(if index == 0 { OverlayPlace::First } else { OverlayPlace::Following });
-            plan.subalign = plan.subalign.take().or_else(|| subalign.clone());
+            plan.subalign = plan.subalign.take().or_else(|| subalign.clone().map(Box::new));
             plan.region = placement.region.clone();
             plan.load_region = placement.load_region.clone();
             if plan.phdrs.is_empty() {
                 plan.phdrs = placement.phdrs.clone();
             }
-            plan.fill = plan.fill.take().or_else(|| placement.fill.clone());
+            plan.fill = plan.fill.take().or_else(|| placement.fill.clone().map(Box::new));
             if index == 0 {
-                plan.load_address = load_address.clone();
+                plan.load_address = load_address.clone().map(Box::new);
             }
             out.push(Command::Output(output));
             symbols.extend(load_symbols(&name));
         }
         out.push(Command::OverlayEnd);
-        out.extend(symbols.into_iter().map(Command::Assignment));
+        out.extend(symbols.into_iter().map(assign));
     }
 
     /// Carries out `INSERT`, in order.

@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    fn of_type<'s>(segments: &'s [Segment], p_type: u32) -> Vec<&'s Segment> {
+    fn of_type(segments: &[Segment], p_type: u32) -> Vec<&Segment> {
         segments.iter().filter(|segment| segment.p_type == p_type).collect()
     }
 

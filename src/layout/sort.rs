@@ -100,7 +100,7 @@ mod tests {
     fn names_then_alignments_then_input_order() {
         let keyed =
             |id, name: &'static [u8], align| Keyed { id: SectionId(id), name, align, file: String::new() };
-        let mut list = vec![keyed(1, b"b", 4), keyed(2, b"a", 4), keyed(3, b"a", 16), keyed(4, b"b", 4)];
+        let mut list = [keyed(1, b"b", 4), keyed(2, b"a", 4), keyed(3, b"a", 16), keyed(4, b"b", 4)];
         let sort = Sort { first: SortKey::Name, second: SortKey::Alignment, reverse: false };
         list.sort_by(|a, b| compare(sort, a, b));
         assert_eq!(list.iter().map(|keyed| keyed.id.0).collect::<Vec<_>>(), [3, 2, 1, 4]);

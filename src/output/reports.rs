@@ -6,12 +6,14 @@
 
 use super::{cross_reference, dependency_file, map, stats, trace};
 use crate::arch::Target;
+use crate::cli::StatsFormat;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::SymbolId;
 use crate::input::object::FileName;
 use crate::link::Link;
 use crate::passes::extract_members::Extracted;
 use crate::passes::open_inputs::Opened;
+use crate::sframe;
 use std::path::{Path, PathBuf};
 
 /// An archive member that takes part, and why.
@@ -88,6 +90,10 @@ pub fn finish<T: Target>(link: &Link<'_, T>, printed: &mut String) {
     printed.push_str(&cross_references.unwrap_or_default());
     if let Some(path) = &options.dependency_file {
         write_text(link, path, "dependency file", dependency_file::rule(link), printed);
+    }
+    // Statistics as text hold the same lines.
+    if link.config.sframe.print && options.stats != Some(StatsFormat::Text) {
+        printed.push_str(&sframe::report::collect(link).to_string());
     }
     if let Some(format) = options.stats {
         printed.push_str(&stats::stats(link, format));

@@ -5,7 +5,7 @@
 
 use crate::arch::Target;
 use crate::cli::{Magic, OrphanHandling, SeparateCode};
-use crate::diag::{Code, Diagnostic, Location, Severity};
+use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::layout::check::{self, Origin};
@@ -57,7 +57,9 @@ pub fn assign_file_offsets<T: Target>(link: &mut Link<'_, T>) {
             link.layout.chunks[chunk.index()].size = link.synthetics.section(row).size;
         }
     }
-    if !file_offsets::assign(&mut link.layout, !link.config.layout.no_section_headers) {
+    let options = &link.config.layout;
+    let own_pages = options.separate_code == Some(SeparateCode::AllSegments);
+    if !file_offsets::assign(&mut link.layout, !options.no_section_headers, own_pages) {
         link.sink.report(Diagnostic::error(
             Code::LayoutError,
             "the output does not fit a file: its size overflows 64 bits",
@@ -102,7 +104,9 @@ fn orphans<'a, T: Target>(link: &Link<'a, T>, left: &[SectionId]) -> Vec<Orphan<
     left.iter()
         .map(|&id| {
             let orphan = orphan(link, id);
-            if !orphan.last && matches!(handling, OrphanHandling::Warn | OrphanHandling::Error) {
+            // Sections that the linker turned out not to need are dropped.
+            let unused = id.0 >= link.sections.first_internal && orphan.info.size == 0;
+            if !orphan.last && !unused && matches!(handling, OrphanHandling::Warn | OrphanHandling::Error) {
                 report_orphan(link, &orphan, handling);
             }
             orphan
@@ -158,7 +162,6 @@ fn report_orphan<T: Target>(link: &Link<'_, T>, orphan: &Orphan<'_>, handling: O
     let number = link.sections.file[orphan.id.index()].0;
     link.sink.report(
         Diagnostic::new(severity, Code::OrphanSection, message)
-            .at(Location::File(file))
             .help("give it a place in the script's SECTIONS, or discard it there")
             .ordered(number, orphan.id.0, 0),
     );

@@ -167,15 +167,5 @@ fn holds(pieces: Pieces, bytes: &[u8]) -> bool {
     }
 }
 
-/// The sections whose pieces are in a merged section, for the map file: in input order.
-pub fn merged_inputs<'l, T: Target>(
-    link: &'l Link<'_, T>,
-    merged: SectionId,
-) -> impl Iterator<Item = SectionId> + 'l {
-    let all = (0..link.sections.first_internal).map(SectionId);
-    all.filter(move |&id| {
-        link.sections.is(id, state::ABSORBED)
-            && link.sections.merge_row(id).is_some()
-            && link.final_place(id, 0).is_some_and(|(section, _)| section == merged)
-    })
-}
+#[cfg(test)]
+mod tests;

@@ -54,7 +54,10 @@ pub fn run<'a, T: Target>(
         .par_chunks(size)
         .enumerate()
         .map(|(number, chunk)| {
-            let mut batch = Batch::default();
+            // A name takes about this many bytes of a file: enough room for most, no second copy.
+            const BYTES_PER_NAME: usize = 512;
+            let bytes: usize = chunk.iter().map(|candidate| candidate.bytes.len()).sum();
+            let mut batch = Batch::with_capacity(bytes / BYTES_PER_NAME);
             let files = chunk
                 .iter()
                 .enumerate()

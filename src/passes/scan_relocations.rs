@@ -9,7 +9,7 @@ use crate::arch::machine;
 use crate::arch::relocation::NextRelocation;
 use crate::arch::{RelocInfo, Site, Target, What};
 use crate::cli::TextRelocations;
-use crate::diag::{Code, Diagnostic, Location};
+use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
@@ -100,6 +100,9 @@ pub fn finish<T: Target>(link: &mut Link<'_, T>, found: Vec<Found>) {
     relocations.text_relocations = text_relocation.is_some();
     if let Some(first) = text_relocation {
         report_text_relocations(link, first);
+    }
+    if link.config.relocations.report_relative {
+        report_relative(link);
     }
     undefined::report(link, &undefined);
     undefined::report_shared(link);
@@ -274,6 +277,12 @@ impl<T: Target> Scan<'_, '_, T> {
         }
         let action = decide(info, &site, &self.link.relocations.mode);
         self.take(info, &action, &reference, site.addend);
+        // That nothing defines the symbol is told already.
+        if let Some(problem) = action.problem
+            && facts & flag::UNDEFINED == 0
+        {
+            self.problem(info, problem, &reference);
+        }
         action.takes_next
     }
 
@@ -289,9 +298,6 @@ impl<T: Target> Scan<'_, '_, T> {
         self.found.needs |= action.needs & need::OF_LINK;
         if let Some(kind) = action.dynamic {
             self.dynamic(info, kind, reference, addend);
-        }
-        if let Some(problem) = action.problem {
-            self.problem(info, problem, reference);
         }
     }
 
@@ -494,4 +500,25 @@ fn report_text_relocations<T: Target>(link: &Link<'_, T>, first: Reference) {
         .note(format!("the first is {place} against {}", link.symbol_text(first.symbol)))
         .help("recompile with -fPIC; -z text makes this an error, -z notext allows it"),
     );
+}
+
+/// `-z report-relative-reloc`: every place that becomes a relative relocation.
+fn report_relative<T: Target>(link: &Link<'_, T>) {
+    let relative = T::DYNAMIC.relative;
+    for site in link.relocations.sites.iter().flatten() {
+        if site.kind != DynamicKind::Relative {
+            continue;
+        }
+        let place = link.describe_place(site.section, site.offset);
+        let message = format!(
+            "{place}: relative relocation (type {relative}) against {}",
+            link.symbol_text(site.symbol)
+        );
+        let file = link.sections.file[site.section.index()].0;
+        link.sink.report(Diagnostic::new(Severity::Note, Code::RelativeRelocation, message).ordered(
+            file,
+            site.section.0,
+            site.offset,
+        ));
+    }
 }

@@ -229,6 +229,9 @@ impl<T: Target> Apply<'_, '_, T> {
             _ if !frame.in_place => 0,
             DynamicKind::Relative => address::target(self.link, self.object, index, symbol, addend) as i64,
             DynamicKind::Symbolic => addend,
+            DynamicKind::Resolved if self.link.symbols.flags(symbol) & flag::NEEDS_CANONICAL_PLT != 0 => {
+                plt::address(self.link, symbol).wrapping_add_signed(addend) as i64
+            }
             _ => 0,
         }
     }

@@ -161,6 +161,7 @@ fn thread_local_storage() {
         (elf::R_X86_64_DTPOFF32, local, &SHARED, Value(What::DtpOffset, 0)),
         (elf::R_X86_64_DTPOFF32, local, &PIE, Value(What::TpOffset, 0)),
         (elf::R_X86_64_DTPOFF64, imported, &SHARED, Dynamic(DynamicKind::DtpOffset, dynsym)),
+        (elf::R_X86_64_DTPOFF32, imported | flag::EXPORTED, &SHARED, Value(What::DtpOffset, 0)),
         (elf::R_X86_64_DTPOFF32, imported, &SHARED, Refused(Problem::NeedsTlsModel)),
         (elf::R_X86_64_GOTPC32_TLSDESC, local, &SHARED, Value(What::TlsDesc, flag::NEEDS_TLS_DESC)),
         (elf::R_X86_64_GOTPC32_TLSDESC, local, &PIE, Refused(Problem::UnexpectedInstruction)),

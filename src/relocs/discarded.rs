@@ -12,7 +12,6 @@
 use super::Reference;
 use crate::arch::Target;
 use crate::cli::SFrameViolation;
-use crate::diag::demangle::demangle;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
 use crate::link::{Link, state};
@@ -82,8 +81,8 @@ fn describe<T: Target>(link: &Link<'_, T>, violation: &Violation) -> Diagnostic 
         if let Some(entry) = link.groups.of_section(object.id, index)
             && entry.discarded
         {
-            diagnostic =
-                diagnostic.note(format!("section group signature: {}", demangle(entry.group.signature)));
+            diagnostic = diagnostic
+                .note(format!("section group signature: {}", link.name_text(entry.group.signature)));
             if let Some(prevailing) = link.objects.get(entry.prevailing.index()) {
                 diagnostic = diagnostic.note(format!("prevailing definition is in {}", prevailing.name));
             }

@@ -72,7 +72,7 @@ pub fn irelative_in_plt<T: Target>(link: &Link<'_, T>) -> bool {
 
 /// Whether `.relr.dyn` can name a place: its address will be even.
 fn is_packable<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> bool {
-    site.offset % 2 == 0 && link.section_info(site.section).align >= 2
+    site.offset.is_multiple_of(2) && link.section_info(site.section).align >= 2
 }
 
 /// What a site becomes, now that all needs are known.

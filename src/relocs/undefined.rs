@@ -3,7 +3,6 @@
 use super::Reference;
 use crate::arch::Target;
 use crate::cli::Report;
-use crate::diag::demangle::demangle;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
@@ -21,18 +20,23 @@ const HINTED: usize = 16;
 /// Marks with [`flag::UNDEFINED`] the globals whose references are to be reported. Called before
 /// the scan.
 pub fn mark<T: Target>(link: &Link<'_, T>) {
-    let ignored: HashSet<&[u8]> = link.config.undefined.ignored.iter().map(Vec::as_slice).collect();
+    let unreported = unreported(link);
     (0..link.symbols.global_count() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
         let id = SymbolId(row);
         let flags = link.symbols.flags(id);
         if link.symbols.definition(id) == Definition::Undefined
             && flags & flag::STRONG_REFERENCE != 0
             && severity(link, id) != Report::Ignore
-            && !ignored.contains(link.symbols.names[id.index()])
+            && !unreported.contains(link.symbols.names[id.index()])
         {
             link.symbols.set(id, flag::UNDEFINED);
         }
     });
+}
+
+/// Names of `--ignore-unresolved-symbol`.
+fn unreported<'l, T: Target>(link: &'l Link<'_, T>) -> HashSet<&'l [u8]> {
+    link.config.undefined.ignored.iter().map(Vec::as_slice).collect()
 }
 
 /// A symbol that may not be looked for in other modules is an error in shared libraries too.
@@ -81,7 +85,7 @@ fn describe<T: Target>(
         elf::STV_PROTECTED => "protected ",
         _ => "",
     };
-    let message = format!("undefined {visibility}symbol: {}", link.symbols.demangled(id));
+    let message = format!("undefined {visibility}symbol: {}", link.symbol_text(id));
     let mut diagnostic = Diagnostic::new(gravity, Code::UndefinedSymbol, message);
     let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
     for reference in shown {
@@ -109,7 +113,7 @@ fn with_hints<T: Target>(link: &Link<'_, T>, id: SymbolId, mut diagnostic: Diagn
     match similar(link, name) {
         Some(Similar::Spelling(found)) => {
             let file = definition_place(link, found);
-            diagnostic.note(format!("did you mean: {}{file}", link.symbols.demangled(found)))
+            diagnostic.note(format!("did you mean: {}{file}", link.symbol_text(found)))
         }
         Some(Similar::Version(found)) => {
             let text = String::from_utf8_lossy(link.symbols.names[found.index()]).into_owned();
@@ -118,8 +122,7 @@ fn with_hints<T: Target>(link: &Link<'_, T>, id: SymbolId, mut diagnostic: Diagn
         }
         Some(Similar::CLinkage(found)) => {
             let file = definition_place(link, found);
-            diagnostic
-                .help(format!("declare it as extern \"C\": {} exists{file}", link.symbols.demangled(found)))
+            diagnostic.help(format!("declare it as extern \"C\": {} exists{file}", link.symbol_text(found)))
         }
         None => diagnostic,
     }
@@ -142,7 +145,7 @@ fn discarded_definition<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<S
             "defined in the discarded section {} of {}; its group {} prevails in {winner}, without it",
             object.section_name_lossy(section as usize),
             object.name,
-            demangle(entry.group.signature),
+            link.name_text(entry.group.signature),
         ))
     })
 }
@@ -234,7 +237,7 @@ pub fn report_shared<T: Target>(link: &Link<'_, T>) {
         return;
     }
     let present: HashSet<&[u8]> = link.shared.iter().map(|library| library.soname).collect();
-    let ignored: HashSet<&[u8]> = link.config.undefined.ignored.iter().map(Vec::as_slice).collect();
+    let unreported = unreported(link);
     let gravity = if policy == Report::Warning { Severity::Warning } else { Severity::Error };
     link.shared.par_iter().for_each(|library| {
         if !library.needed.iter().all(|needed| present.contains(needed)) {
@@ -246,10 +249,10 @@ pub fn report_shared<T: Target>(link: &Link<'_, T>) {
                 continue;
             }
             let name = link.symbols.names[id.index()];
-            if link.symbols.definition(id) != Definition::Undefined || ignored.contains(name) {
+            if link.symbols.definition(id) != Definition::Undefined || unreported.contains(name) {
                 continue;
             }
-            let message = format!("undefined reference: {}", link.symbols.demangled(id));
+            let message = format!("undefined reference: {}", link.symbol_text(id));
             link.sink.report_recoverable(
                 Diagnostic::new(gravity, Code::UndefinedSymbol, message)
                     .note(format!("referenced by {}", library.name))

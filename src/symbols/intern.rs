@@ -50,6 +50,12 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
+    /// A batch with room for so many names, if their hashes spread evenly.
+    pub fn with_capacity(names: usize) -> Self {
+        let room = names / SHARDS + names / (8 * SHARDS);
+        Batch { shards: (0..SHARDS).map(|_| Vec::with_capacity(room)).collect(), slots: 0 }
+    }
+
     /// Adds a name and returns its slot in the batch.
     #[inline]
     pub fn push(&mut self, name: HashedName<'a>) -> u32 {

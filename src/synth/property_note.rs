@@ -87,13 +87,19 @@ fn read<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>) -> Propert
         }
         link.sections.set(id, state::ABSORBED);
         let bytes = object.section_bytes(index).unwrap_or(&[]);
+        let mut end = 0;
         for note in notes::<T::E>(bytes, 8) {
+            let descriptor = note.descriptor.as_ptr().addr() - bytes.as_ptr().addr();
+            end = (descriptor + note.descriptor.len()).next_multiple_of(8);
             if note.name == b"GNU" && note.kind == NT_GNU_PROPERTY_TYPE_0 {
                 let properties = properties.get_or_insert_default();
                 if !read_descriptor::<T::E>(note.descriptor, properties) {
                     report_malformed(link, object, index);
                 }
             }
+        }
+        if end < bytes.len() {
+            report_malformed(link, object, index);
         }
     }
     properties
@@ -127,7 +133,7 @@ fn report_malformed<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>
     link.sink.report(
         Diagnostic::warning(
             Code::MalformedInput,
-            "the list of program properties is cut short or has an entry of a wrong size; it is read up to there",
+            "a note or a program property is cut short or has a wrong size; the section is read up to there",
         )
         .at(Location::Section {
             file: object.name.to_string(),

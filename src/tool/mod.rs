@@ -16,12 +16,15 @@ mod fixtures;
 mod functions;
 mod index;
 mod inputs;
+mod lookup;
 mod open;
 mod places;
 mod readelf_text;
 mod registers;
 mod report;
 pub mod split;
+mod stat;
+mod unwind;
 mod verify;
 
 pub use args::Arguments;
@@ -41,6 +44,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Derive(arguments) => derive::run(arguments),
         Command::Index(arguments) => index::run(arguments),
         Command::Attach(arguments) => attach::run(arguments),
+        Command::Stat(arguments) => stat::run(arguments),
+        Command::Lookup(arguments) => lookup::run(arguments),
+        Command::Unwind(arguments) => unwind::run(arguments),
     };
     outcome.exit_code()
 }

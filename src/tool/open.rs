@@ -103,6 +103,21 @@ impl<'data> SframeSection<'data> {
     }
 }
 
+/// A loadable segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+    /// Address.
+    pub address: u64,
+    /// Bytes in the file.
+    pub file_size: u64,
+    /// Bytes in memory.
+    pub memory_size: u64,
+    /// Alignment in bytes.
+    pub alignment: u64,
+}
+
 /// One ELF file, or one raw section.
 #[derive(Clone, Debug)]
 pub struct Input<'data> {
@@ -122,6 +137,8 @@ pub struct Input<'data> {
     pub eh_frame_hdr_size: u64,
     /// Address ranges of code, ascending and disjoint.
     pub text: Vec<Range<u64>>,
+    /// Loadable segments in the order of the program headers.
+    pub loads: Vec<Load>,
     /// Names for addresses.
     pub places: Places,
     /// Whether the file has a full symbol table (`SHT_SYMTAB`), not only the dynamic one.
@@ -215,6 +232,7 @@ pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input
         eh_frame: Vec::new(),
         eh_frame_hdr_size: 0,
         text: Vec::new(),
+        loads: Vec::new(),
         places: Places::default(),
         has_symbol_table: false,
         free_address: 0,
@@ -253,14 +271,23 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
     let sections = header.sections(endian, bytes).map_err(malformed)?;
     let reader = Reader { name, bytes, endian, abi, relocatable, sections };
     let mut input = reader.read()?;
+    let segments = header.program_headers(endian, bytes).map_err(malformed)?;
+    let loads = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
+    let loads = loads.map(|segment| Load {
+        offset: segment.p_offset(endian),
+        address: segment.p_vaddr(endian),
+        file_size: segment.p_filesz(endian),
+        memory_size: segment.p_memsz(endian),
+        alignment: segment.p_align(endian),
+    });
+    input.loads = loads.collect();
     if input.sframe.is_empty() && !relocatable {
-        let segments = header.program_headers(endian, bytes).map_err(malformed)?;
         input.sframe = segments
             .iter()
             .filter(|segment| segment.p_type(endian) == PT_GNU_SFRAME)
             .filter_map(|segment| {
                 let data = segment.data(endian, bytes).ok()?;
-                Some(raw_section("PT_GNU_SFRAME", data, segment.p_vaddr(endian)).sframe.pop()?)
+                raw_section("PT_GNU_SFRAME", data, segment.p_vaddr(endian)).sframe.pop()
             })
             .map(|section| SframeSection { name: "PT_GNU_SFRAME".into(), ..section })
             .collect();
@@ -318,6 +345,7 @@ impl<'data> Reader<'_, 'data> {
             eh_frame: Vec::new(),
             eh_frame_hdr_size: 0,
             text: Vec::new(),
+            loads: Vec::new(),
             places: Places::default(),
             has_symbol_table: self.sections.iter().any(|s| s.sh_type(endian) == elf::SHT_SYMTAB),
             free_address: 0,

@@ -50,7 +50,10 @@ impl Places {
         sections.sort_by_key(|section| (section.address, section.index));
         // The best name for an address comes last.
         symbols.sort_by(|a, b| {
-            let rank = |symbol: &Symbol| (symbol.address, symbol.function, symbol.size > 0, symbol.global);
+            let rank = |symbol: &Symbol| {
+                let public = !symbol.name.starts_with("__");
+                (symbol.address, symbol.function, symbol.size > 0, symbol.global, public)
+            };
             rank(a).cmp(&rank(b)).then_with(|| b.name.cmp(&a.name))
         });
         Self { sections, symbols, relocatable }

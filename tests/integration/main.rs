@@ -20,6 +20,7 @@ mod notes;
 mod options;
 mod programs;
 mod relocatable;
+mod reports;
 mod robust;
 mod sframe_concat;
 mod sframe_relocatable;

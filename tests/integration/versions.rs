@@ -154,3 +154,45 @@ fn dynamic_lists_choose_what_is_exported_or_preemptible() {
     let slots: Vec<String> = elf.dynamic_relocations_of(7).into_iter().map(|(_, n)| n).collect();
     assert!(slots.contains(&"chosen".into()) && !slots.contains(&"other".into()), "{slots:?}");
 }
+
+#[test]
+fn the_name_of_the_library_is_the_default_version() {
+    let work = Work::new();
+    let object = work.c("a", "int f(void) { return 1; }", &["-fpic"]);
+    work.ld(&["-shared", "-o", "libf.so", &object, "-soname", "libf.so.4", "--default-symver"]).quiet();
+    let elf = work.elf("libf.so");
+    assert!(elf.version_names().contains(&(2, "libf.so.4".into())), "{:?}", elf.version_names());
+}
+
+#[test]
+fn a_version_that_no_script_defines_is_an_error_in_libraries_only() {
+    let work = Work::new();
+    let source = "int old(void) { return 1; }\n__asm__(\".symver old,f@@V9\");";
+    let object = work.c("a", source, &["-fpic"]);
+    work.ld(&["-shared", "-o", "libf.so", &object]).fails().says(&["version node not found", "f@@V9", "a.o"]);
+    let main = work.c("main", "int main(void) { return 0; }", &[]);
+    work.gcc(&["-rdynamic", "-o", "program", &main, &object]).quiet();
+    assert!(work.elf("program").version_names().iter().any(|(_, name)| name == "V9"));
+}
+
+#[test]
+fn data_can_be_exported_as_a_whole() {
+    let work = Work::new();
+    let main =
+        work.c("main", "int number = 3; int function(void) { return 1; } int main(void) { return 0; }", &[]);
+    work.gcc(&["-o", "program", &main, "-Wl,--dynamic-list-data"]).quiet();
+    let elf = work.elf("program");
+    assert!(elf.find_dynamic("number").is_some() && elf.find_dynamic("function").is_none());
+}
+
+#[test]
+fn versions_survive_a_relocatable_link() {
+    let work = Work::new();
+    let object = work.c("library", LIBRARY, &["-fPIC"]);
+    work.ld(&["-r", "-o", "merged.o", &object]).quiet();
+    work.write("map", SCRIPT);
+    work.gcc(&["-shared", "-o", "libgreet.so", "merged.o", "-Wl,--version-script=map"]).ok();
+    let symbols = work.elf("libgreet.so").dynamic_symbols();
+    let versions = |name: &str| symbols.iter().filter(|s| s.name == name).count();
+    assert_eq!(versions("greet"), 2, "{symbols:?}");
+}

@@ -59,8 +59,7 @@ pub fn verify_input(input: &Input<'_>) -> Verified {
 pub fn run(arguments: &Verify) -> Outcome {
     let version = arguments.derivation.version();
     let results = inputs::for_each_file(&arguments.files, arguments.address, &|mut input| {
-        let derive = arguments.derivation.derived && (input.sframe.is_empty() || arguments.derivation.always);
-        if derive {
+        if arguments.derivation.wanted(&input) {
             derived::replace(&mut input, version)?;
         }
         if input.sframe.is_empty() {

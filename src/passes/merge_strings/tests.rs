@@ -1,0 +1,176 @@
+//! Tests of which sections are merged with which.
+
+use super::{Kind, Link, ObjectFile, SectionId, elf, place, run, state};
+use crate::arch::x86_64::X86_64;
+use crate::cli::{Config, OutputMode};
+use crate::diag::Sink;
+use crate::ids::FileId;
+use crate::input::InputStore;
+use crate::input::object::FileName;
+use object::write::{Object, Relocation, Symbol, SymbolSection};
+use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
+use pretty_assertions::assert_eq;
+
+const STRINGS: u64 = (elf::SHF_ALLOC | elf::SHF_MERGE | elf::SHF_STRINGS) as u64;
+const CONSTANTS: u64 = (elf::SHF_ALLOC | elf::SHF_MERGE) as u64;
+
+/// A section: name, contents, flags, whether it has a relocation.
+type Section = (&'static str, &'static [u8], u64, bool);
+
+/// An object whose mergeable sections have entries of one byte (strings) or four (constants).
+fn object_of(sections: &[Section]) -> Vec<u8> {
+    let mut object =
+        Object::new(object::BinaryFormat::Elf, object::Architecture::X86_64, object::Endianness::Little);
+    let symbol = object.add_symbol(Symbol {
+        name: b"other".to_vec(),
+        value: 0,
+        size: 0,
+        kind: SymbolKind::Data,
+        scope: SymbolScope::Unknown,
+        weak: false,
+        section: SymbolSection::Undefined,
+        flags: SymbolFlags::None,
+    });
+    for &(name, bytes, flags, relocated) in sections {
+        let kind = if flags & u64::from(elf::SHF_STRINGS) != 0 {
+            SectionKind::ReadOnlyString
+        } else {
+            SectionKind::ReadOnlyData
+        };
+        let id = object.add_section(Vec::new(), name.as_bytes().to_vec(), kind);
+        object.set_section_data(id, bytes, 1);
+        object.section_mut(id).flags = object::SectionFlags::Elf { sh_flags: flags };
+        if relocated {
+            let flags = RelocationFlags::Elf { r_type: elf::R_X86_64_64 };
+            object.add_relocation(id, Relocation { offset: 0, symbol, addend: 0, flags }).expect("valid");
+        }
+    }
+    let mut bytes = object.write().expect("a valid object");
+    set_entry_sizes(&mut bytes);
+    bytes
+}
+
+/// The writer knows entry sizes of strings only.
+fn set_entry_sizes(bytes: &mut [u8]) {
+    let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let table = word(bytes, 40) as usize;
+    let count = usize::from(u16::from_le_bytes([bytes[60], bytes[61]]));
+    for header in (0..count).map(|index| table + index * 64) {
+        let flags = word(bytes, header + 8);
+        if flags & u64::from(elf::SHF_MERGE) != 0 {
+            let size = if flags & u64::from(elf::SHF_STRINGS) != 0 { 1u64 } else { 4 };
+            bytes[header + 56..header + 64].copy_from_slice(&size.to_le_bytes());
+        }
+    }
+}
+
+/// A merged section: name, contents, and its inputs by file and name.
+type Merged = (String, Vec<u8>, Vec<(u32, String)>);
+
+/// Links objects up to the merged sections.
+fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
+    let config = Config { mode, ..Config::default() };
+    let (sink, store) = (Sink::default(), InputStore::default());
+    let mut link = Link::<X86_64>::new(&config, &sink, &store);
+    for (number, bytes) in objects.iter().enumerate() {
+        let mut object =
+            ObjectFile::parse(FileName { path: "a.o", member: None }, bytes).expect("a valid object");
+        object.index_relocation_sections().expect("valid relocations");
+        object.id = FileId::from_index(number);
+        object.first_section = link.sections.len() as u32;
+        for _ in object.headers {
+            link.sections.push(object.id, state::ALIVE);
+        }
+        link.objects.push(object);
+    }
+    link.sections.first_internal = link.sections.len() as u32;
+    // What a default script does: `.rodata` and its kin go one way, the rest is orphans.
+    for id in (0..link.sections.first_internal).map(SectionId) {
+        let is_data = link.section_info(id).name.starts_with(b".rodata");
+        link.sections.rule[id.index()] = if is_data { 7 } else { u32::MAX };
+    }
+    let groups = run(&link);
+    place(&mut link, groups);
+    let sections = link.synthetics.sections.iter().enumerate();
+    sections
+        .map(|(row, section)| {
+            let id = SectionId(link.sections.first_internal + row as u32);
+            let Kind::Merged(number) = section.kind else { panic!("{:?}", section.kind) };
+            let mut out = vec![0; section.size as usize];
+            crate::synth::merged::write(&link, number, &mut out);
+            let inputs = (0..link.sections.first_internal).map(SectionId).filter(|&input| {
+                link.sections.is(input, state::ABSORBED)
+                    && link.final_place(input, 0).is_some_and(|(place, _)| place == id)
+            });
+            let name = |input| String::from_utf8_lossy(link.section_info(input).name).into_owned();
+            let inputs = inputs.map(|input| (link.sections.file[input.index()].0, name(input))).collect();
+            (String::from_utf8_lossy(section.name).into_owned(), out, inputs)
+        })
+        .collect()
+}
+
+const PROGRAM: OutputMode = OutputMode::Executable { pie: true };
+
+#[test]
+fn sections_of_one_rule_and_kind_become_one() {
+    let first = object_of(&[
+        (".rodata.str1.1", b"one\0two\0", STRINGS, false),
+        (".rodata.cst4", &[1, 0, 0, 0, 2, 0, 0, 0], CONSTANTS, false),
+        (".comment", b"compiler\0", STRINGS, false),
+    ]);
+    let second = object_of(&[
+        (".rodata.main.str1.1", b"two\0three\0", STRINGS, false),
+        (".rodata.cst4", &[2, 0, 0, 0, 3, 0, 0, 0], CONSTANTS, false),
+        (".comment", b"compiler\0", STRINGS, false),
+    ]);
+    let entry = |file, name: &str| (file, name.to_owned());
+    assert_eq!(
+        merged(PROGRAM, &[first, second]),
+        [
+            (
+                ".rodata.str1.1".to_owned(),
+                b"one\0two\0three\0".to_vec(),
+                vec![entry(0, ".rodata.str1.1"), entry(1, ".rodata.main.str1.1")]
+            ),
+            (
+                ".rodata.cst4".to_owned(),
+                vec![1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0],
+                vec![entry(0, ".rodata.cst4"), entry(1, ".rodata.cst4")]
+            ),
+            (".comment".to_owned(), b"compiler\0".to_vec(), vec![entry(0, ".comment"), entry(1, ".comment")]),
+        ]
+    );
+}
+
+#[test]
+fn what_has_no_whole_pieces_stays() {
+    let writable = STRINGS | u64::from(elf::SHF_WRITE);
+    let object = object_of(&[
+        (".rodata.a", b"does not end", STRINGS, false),
+        (".rodata.b", b"seven..", CONSTANTS, false),
+        (".rodata.c", b"relocate", CONSTANTS, true),
+        (".rodata.d", b"writable\0", writable, false),
+        (".rodata.e", b"plain\0", elf::SHF_ALLOC.into(), false),
+        (".rodata.f", b"", STRINGS, false),
+    ]);
+    assert_eq!(merged(PROGRAM, &[object]), []);
+}
+
+#[test]
+fn under_r_names_and_groups_stay_apart() {
+    let grouped = STRINGS | u64::from(elf::SHF_GROUP);
+    let object = || {
+        object_of(&[
+            (".rodata.str1.1", b"one\0", STRINGS, false),
+            (".rodata.other", b"one\0", STRINGS, false),
+            (".rodata.group", b"one\0", grouped, false),
+            (".comment", b"compiler\0", STRINGS, false),
+        ])
+    };
+    let names = merged(OutputMode::Relocatable, &[object(), object()])
+        .into_iter()
+        .map(|(name, bytes, inputs)| (name, bytes, inputs.len()))
+        .collect::<Vec<_>>();
+    let one = b"one\0".to_vec();
+    assert_eq!(names, [(".rodata.str1.1".to_owned(), one.clone(), 2), (".rodata.other".to_owned(), one, 2)]);
+}

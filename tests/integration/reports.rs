@@ -1,0 +1,83 @@
+//! What a link tells about itself: map, cross references, reasons for extraction, dependencies.
+
+use crate::support::Work;
+
+const START: &str = ".globl _start\n_start: call f\n ret\n";
+
+/// `main.o` needs `f` of an archive, which needs `g` of another member.
+fn with_archive(work: &Work) -> (String, String) {
+    let main = work.s("main", START);
+    let f = work.s("f", ".globl f\nf: call g\n ret\n");
+    let g = work.s("g", ".globl g\ng: ret\n.section .unused,\"ax\"\n ret\n");
+    let spare = work.s("spare", ".globl spare\nspare: ret\n");
+    (main, work.ar("libf.a", "", &[&spare, &f, &g]))
+}
+
+#[test]
+fn extraction_has_reasons() {
+    let work = Work::new();
+    let (main, archive) = with_archive(&work);
+    work.ld(&["-o", "program", &main, &archive, "-u", "spare", "--why-extract=why.txt"]).quiet();
+    let text = String::from_utf8(work.read("why.txt")).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').collect()).collect();
+    assert_eq!(rows[0], ["reference", "extracted", "symbol"]);
+    let row = |symbol: &str| rows.iter().find(|row| row[2] == symbol).unwrap();
+    assert!(row("f")[0].ends_with("main.o") && row("f")[1].ends_with("libf.a(f.o)"), "{text}");
+    assert!(row("g")[0].ends_with("libf.a(f.o)") && row("g")[1].ends_with("libf.a(g.o)"), "{text}");
+    assert_eq!(row("spare")[0], "<internal>");
+}
+
+#[test]
+fn the_map_tells_members_discarded_sections_and_commands() {
+    let work = Work::new();
+    let (main, archive) = with_archive(&work);
+    let options = ["-o", "program", &main, &archive, "--gc-sections", "-Map=out.map"];
+    work.ld(&options).quiet();
+    let text = String::from_utf8(work.read("out.map")).unwrap();
+    let position = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part:?} in\n{text}"));
+    let order = [
+        "Archive member included to satisfy reference by file (symbol)",
+        "libf.a(f.o)",
+        "Discarded input sections",
+        " .unused",
+        "Memory Configuration",
+        "*default*",
+        "Linker script and memory map",
+        "LOAD ",
+        "\n.text ",
+        " *(.text ",
+        "OUTPUT(program elf64-x86-64)",
+    ];
+    let places: Vec<usize> = order.iter().map(|part| position(part)).collect();
+    assert!(places.is_sorted(), "{places:?}\n{text}");
+    let address = work.elf("program").symbol("g").value;
+    assert!(text.contains(&format!("{address:#018x}                g\n")), "{text}");
+    work.ld(&[&options[..], &["--no-print-map-discarded"]].concat()).quiet();
+    assert!(!String::from_utf8(work.read("out.map")).unwrap().contains("Discarded input sections"));
+}
+
+#[test]
+fn cross_references_name_the_definition_first() {
+    let work = Work::new();
+    let (main, archive) = with_archive(&work);
+    let printed = work.ld(&["-o", "program", &main, &archive, "--cref"]).ok().stdout;
+    let table = printed.split("Cross Reference Table").nth(1).unwrap();
+    let lines: Vec<&str> = table.lines().collect();
+    let row = lines.iter().position(|line| line.starts_with("f ")).unwrap();
+    assert!(lines[row].ends_with("libf.a(f.o)"), "{table}");
+    assert!(lines[row + 1].starts_with(' ') && lines[row + 1].ends_with("main.o"), "{table}");
+}
+
+#[test]
+fn dependencies_are_a_rule_for_make() {
+    let work = Work::new();
+    let (main, archive) = with_archive(&work);
+    let script = work.write("v.map", "{ global: f; local: *; };");
+    let version = format!("--version-script={script}");
+    work.ld(&["-shared", "-o", "out.so", &main, &archive, &version, "--dependency-file=out.d"]).quiet();
+    let text = String::from_utf8(work.read("out.d")).unwrap();
+    assert!(text.starts_with("out.so: \\\n  "), "{text}");
+    for file in [&main, &archive, &script] {
+        assert!(text.contains(&format!("\n{file}:\n")), "{file} has no rule of its own:\n{text}");
+    }
+}
