@@ -9,6 +9,7 @@ mod derived;
 mod dump;
 #[cfg(test)]
 mod fixtures;
+mod generate;
 mod inputs;
 mod lookup;
 mod open;
@@ -36,6 +37,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Stat(arguments) => stat::run(arguments),
         Command::Lookup(arguments) => lookup::run(arguments),
         Command::Unwind(arguments) => unwind::run(arguments),
+        Command::Generate(arguments) => generate::run(arguments),
     };
     outcome.exit_code()
 }
