@@ -39,6 +39,16 @@ pub enum Command {
     Lookup(Lookup),
     /// Unwind stacks offline, from a core file or from saved registers and memory
     Unwind(Unwind),
+    /// Write man pages and shell completions
+    #[command(hide = true)]
+    Generate(Generate),
+}
+
+/// Write man pages and shell completions
+#[derive(Args)]
+pub struct Generate {
+    /// Folder that gets them: the `share` of an installation
+    pub folder: PathBuf,
 }
 
 /// Print every blob, function and row

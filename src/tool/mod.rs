@@ -15,6 +15,7 @@ mod edit;
 mod fixtures;
 mod functions;
 mod index;
+mod generate;
 mod inputs;
 mod lookup;
 mod open;
@@ -47,6 +48,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Stat(arguments) => stat::run(arguments),
         Command::Lookup(arguments) => lookup::run(arguments),
         Command::Unwind(arguments) => unwind::run(arguments),
+        Command::Generate(arguments) => generate::run(arguments),
     };
     outcome.exit_code()
 }
