@@ -14,8 +14,8 @@ mod edit;
 #[cfg(test)]
 mod fixtures;
 mod functions;
-mod index;
 mod generate;
+mod index;
 mod inputs;
 mod lookup;
 mod open;
