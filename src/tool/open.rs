@@ -287,7 +287,7 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
             .filter(|segment| segment.p_type(endian) == PT_GNU_SFRAME)
             .filter_map(|segment| {
                 let data = segment.data(endian, bytes).ok()?;
-                Some(raw_section("PT_GNU_SFRAME", data, segment.p_vaddr(endian)).sframe.pop()?)
+                raw_section("PT_GNU_SFRAME", data, segment.p_vaddr(endian)).sframe.pop()
             })
             .map(|section| SframeSection { name: "PT_GNU_SFRAME".into(), ..section })
             .collect();
