@@ -207,10 +207,23 @@ fn open_archive(
             member.data(bytes).map_err(malformed)?
         };
         if data.starts_with(&elf::ELFMAG) {
-            visit(open_elf(&full, data)?)?;
+            let mut copy = Vec::new();
+            visit(open_elf(&full, aligned(data, &mut copy))?)?;
         }
     }
     Ok(())
+}
+
+/// The bytes at an address that the structures of an ELF file may lie at. Members of archives start at any even one.
+fn aligned<'data>(data: &'data [u8], copy: &'data mut Vec<u8>) -> &'data [u8] {
+    if data.as_ptr().addr().is_multiple_of(8) {
+        return data;
+    }
+    copy.reserve_exact(data.len() + 8);
+    let start = copy.as_ptr().addr().next_multiple_of(8) - copy.as_ptr().addr();
+    copy.resize(start, 0);
+    copy.extend_from_slice(data);
+    &copy[start..]
 }
 
 /// The bytes of a section without a file around them.

@@ -102,8 +102,9 @@ impl Proof {
     /// to say against it.
     fn check(&mut self, program: &Path) -> Result<()> {
         let bytes = std::fs::read(program)?;
-        let named = bytes.windows(9).any(|w| w == b"sframe-ld");
-        ensure!(named, "{} was not linked by sframe-ld", program.display());
+        let mut comment = Command::new("readelf");
+        let comment = output(comment.args(["-p", ".comment"]).arg(program))?;
+        ensure!(comment.contains("Linker: sframe-ld"), "{} was not linked by sframe-ld", program.display());
         let dump = Command::new("readelf").arg("-aW").arg(program).output()?;
         let complaints = String::from_utf8_lossy(&dump.stderr).into_owned();
         ensure!(dump.status.success() && complaints.is_empty(), "readelf: {complaints}");
@@ -152,7 +153,7 @@ fn fits(line: &str, pattern: &str) -> bool {
 
 /// The flags that make rustc reach the linker in a folder.
 fn rust_flags(prefix: &Path) -> String {
-    format!("-Clink-arg=-B{}", prefix.display())
+    format!("-Clink-self-contained=-linker -Clink-arg=-B{}", prefix.display())
 }
 
 fn itself(proof: &mut Proof) -> Result<()> {
