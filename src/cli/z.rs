@@ -1,8 +1,6 @@
 //! The words of `-z`.
 
-use super::config::{
-    CallNop, Gcs, IsaLevelReport, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility,
-};
+use super::config::{CallNop, Gcs, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility};
 use super::spec::Outcome;
 use super::state::State;
 use super::table::REPORT_WORDS;
@@ -157,17 +155,15 @@ pub static WORDS: &[ZSpec] = &[
             Ok(())
         },
     ),
-    flag(&["extern-protected-data"], "Protected data may be copied by executables", |state| {
-        state.config.relocations.extern_protected_data = Some(true);
+    flag(&["extern-protected-data"], "Accepted; protected data is never copied", |state| {
+        state.warn_without_effect("protected data of libraries is never copied into executables");
     }),
-    flag(&["noextern-protected-data"], "Protected data may not be copied", |state| {
-        state.config.relocations.extern_protected_data = Some(false);
+    flag(&["noextern-protected-data"], "Protected data may not be copied (default)", |_| {}),
+    flag(&["indirect-extern-access"], "Reach external symbols through the GOT only, and mark so", |state| {
+        state.config.relocations.indirect_extern_access = true;
     }),
-    flag(&["indirect-extern-access"], "Reach external symbols through the GOT only", |state| {
-        state.config.relocations.indirect_extern_access = Some(true);
-    }),
-    flag(&["noindirect-extern-access"], "Reach external symbols directly too", |state| {
-        state.config.relocations.indirect_extern_access = Some(false);
+    flag(&["noindirect-extern-access"], "Reach external symbols directly too (default)", |state| {
+        state.config.relocations.indirect_extern_access = false;
     }),
     value(&["max-page-size"], "SIZE", "Largest page size that the output runs with", |state, size| {
         state.config.layout.max_page_size = Some(page_size(size)?);
@@ -280,15 +276,14 @@ pub static WORDS: &[ZSpec] = &[
     value(
         &["isa-level-report"],
         "WHICH",
-        "Report x86-64 levels of inputs: none, all, needed or used",
+        "Accepted: none, all, needed or used; nothing is reported",
         |state, which| {
-            let words = [
-                ("none", IsaLevelReport::None),
-                ("all", IsaLevelReport::All),
-                ("needed", IsaLevelReport::Needed),
-                ("used", IsaLevelReport::Used),
-            ];
-            state.config.properties.isa_level_report = word(which, &words)?;
+            let words = [("none", false), ("all", true), ("needed", true), ("used", true)];
+            if word(which, &words)? {
+                state.warn_without_effect(
+                    "levels are merged into the output's note; readelf -n shows those of inputs",
+                );
+            }
             Ok(())
         },
     ),

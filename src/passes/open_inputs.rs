@@ -13,7 +13,8 @@ use crate::input::{archive, binary};
 use crate::script::ast::{Command, InputFile, Script};
 use crate::script::{Sources, glob, parse_script};
 use rayon::prelude::*;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,9 @@ pub struct Candidate<'a> {
     pub shared: bool,
     /// For shared libraries: `--as-needed`.
     pub as_needed: bool,
+    /// For shared libraries: found in a search directory, so that its file name is what the dynamic
+    /// linker should look for; a path that was given is kept (GNU ld's rule).
+    pub searched: bool,
     /// `--just-symbols`.
     pub just_symbols: bool,
     /// `--exclude-libs` names its archive.
@@ -81,7 +85,7 @@ pub fn run<'a>(
         opened: Opened { machine: config.machine, ..Opened::default() },
         early,
         directories: config.search.directories.clone(),
-        seen_libraries: HashSet::new(),
+        seen_libraries: HashMap::new(),
         group: None,
         lib: None,
         depth: 0,
@@ -118,7 +122,7 @@ struct Walk<'w, 'a> {
     opened: Opened<'a>,
     early: Vec<Option<io::Result<FileBytes>>>,
     directories: Vec<PathBuf>,
-    seen_libraries: HashSet<PathBuf>,
+    seen_libraries: HashMap<PathBuf, u32>,
     /// Number of the open `--start-group`, and the step that stands for it.
     group: Option<(u32, usize)>,
     /// Number of the open `--start-lib`, and its first file.
@@ -366,6 +370,7 @@ impl<'a> Walk<'_, 'a> {
             bytes,
             shared,
             as_needed: state.as_needed,
+            searched: false,
             just_symbols: state.just_symbols,
             hide_symbols: false,
         });
@@ -407,10 +412,16 @@ impl<'a> Walk<'_, 'a> {
             );
             return;
         }
-        if !self.seen_libraries.insert(path.to_path_buf()) {
-            return;
-        }
+        let next = self.opened.files.len() as u32;
+        match self.seen_libraries.entry(path.to_path_buf()) {
+            Entry::Occupied(seen) => {
+                self.opened.files[*seen.get() as usize].as_needed &= state.as_needed;
+                return;
+            }
+            Entry::Vacant(entry) => entry.insert(next),
+        };
         let index = self.push(name, bytes, state, true);
+        self.opened.files[index as usize].searched = argument.starts_with("-l");
         self.opened.steps.push(Step::File(index));
     }
 

@@ -86,11 +86,12 @@ fn of_libraries<T: Target>(link: &Link<'_, T>) -> Vec<Warning> {
             }
             let symbol = name().strip_prefix(NAME).and_then(|rest| rest.strip_prefix(b"."));
             let Some(symbol) = symbol.and_then(|symbol| used(link, symbol)) else { continue };
+            let strong = link.symbols.flags(symbol) & flag::STRONG_REFERENCE != 0;
             let bound = matches!(
                 link.symbols.definition(symbol),
                 Definition::Shared { library: definer, .. } if definer == library.id
             );
-            if let (true, Some(bytes)) = (bound, library.section_bytes(index)) {
+            if let (true, Some(bytes)) = (bound && strong, library.section_bytes(index)) {
                 warnings.push(Warning { symbol, text: shown(bytes) });
             }
         }

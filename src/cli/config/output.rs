@@ -239,10 +239,9 @@ pub struct RelocationOptions {
     /// `--apply-dynamic-relocs`: sections hold what a `RELA` dynamic relocation will write;
     /// `None`: the machine's default.
     pub apply_dynamic: Option<bool>,
-    /// `-z extern-protected-data` and its opposite; `None`: the machine's default.
-    pub extern_protected_data: Option<bool>,
-    /// `-z indirect-extern-access` and its opposite; `None`: as the inputs' properties ask.
-    pub indirect_extern_access: Option<bool>,
+    /// `-z indirect-extern-access`: symbols of libraries are reached through the GOT only, and the
+    /// output says so in its properties.
+    pub indirect_extern_access: bool,
     /// `-z noreloc-overflow`: relocation overflow is not reported.
     pub ignore_overflow: bool,
     /// `-z call-nop=`: the byte that fills the place left by a relaxed call.
@@ -267,8 +266,7 @@ impl Default for RelocationOptions {
             android_relr_tags: false,
             report_relative: false,
             apply_dynamic: None,
-            extern_protected_data: None,
-            indirect_extern_access: None,
+            indirect_extern_access: false,
             ignore_overflow: false,
             call_nop: CallNop::default(),
             fix_cortex_a53_843419: false,
@@ -318,8 +316,6 @@ pub struct PropertyOptions {
     pub cet_report: Report,
     /// `-z x86-64-baseline` (1), `-z x86-64-v2` (2) to `v4` (4): the ISA level marked as needed.
     pub x86_64_level: Option<u8>,
-    /// `-z isa-level-report=`: which x86 ISA levels of inputs are reported.
-    pub isa_level_report: IsaLevelReport,
     /// `-z force-bti`: the output is marked for branch targets, and has BTI PLTs.
     pub force_bti: bool,
     /// `-z bti-report=`: objects without BTI.
@@ -336,20 +332,6 @@ pub struct PropertyOptions {
     pub memory_seal: bool,
     /// `--s390-pgste`: the output has `PT_S390_PGSTE`.
     pub s390_pgste: bool,
-}
-
-/// `-z isa-level-report=`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum IsaLevelReport {
-    /// Nothing.
-    #[default]
-    None,
-    /// Needed levels.
-    Needed,
-    /// Used levels.
-    Used,
-    /// Both.
-    All,
 }
 
 /// `-z gcs=`.
