@@ -192,18 +192,14 @@ pub static WORDS: &[ZSpec] = &[
     flag(&["nosectionheader"], "Write no section headers", |state| {
         state.config.layout.no_section_headers = true;
     }),
-    flag(&["lrodata-after-bss"], "Put large read-only data behind .bss", |state| {
-        state.config.layout.lrodata_after_bss = true;
+    flag(&["lrodata-after-bss"], "Put large read-only data behind .bss (always so)", |_| {}),
+    flag(&["nolrodata-after-bss"], "Accepted; it stays behind .bss", |state| {
+        state.warn_without_effect("large read-only data stands behind .bss in every built-in layout");
     }),
-    flag(&["nolrodata-after-bss"], "Do not (default)", |state| {
-        state.config.layout.lrodata_after_bss = false;
+    flag(&["keep-text-section-prefix"], "Accepted; .text.hot and its kin are put into .text", |state| {
+        state.warn_without_effect(".text.hot and its kin are put into .text, each kind together");
     }),
-    flag(&["keep-text-section-prefix"], "Keep .text.hot and its kin as output sections", |state| {
-        state.config.layout.keep_text_section_prefix = true;
-    }),
-    flag(&["nokeep-text-section-prefix"], "Do not (default)", |state| {
-        state.config.layout.keep_text_section_prefix = false;
-    }),
+    flag(&["nokeep-text-section-prefix"], "Put .text.hot and its kin into .text (default)", |_| {}),
     flag(&["start-stop-gc"], "__start_NAME does not keep the sections NAME alive", |state| {
         state.config.gc.start_stop = true;
     }),
@@ -223,12 +219,10 @@ pub static WORDS: &[ZSpec] = &[
             Ok(())
         },
     ),
-    flag(&["unique-symbol"], "Give local symbols names of their own", |state| {
-        state.config.symbols.unique_local_names = true;
+    flag(&["unique-symbol"], "Accepted; local symbols keep their names", |state| {
+        state.warn_without_effect("local symbols keep their names");
     }),
-    flag(&["nounique-symbol"], "Do not (default)", |state| {
-        state.config.symbols.unique_local_names = false;
-    }),
+    flag(&["nounique-symbol"], "Local symbols keep their names (default)", |_| {}),
     flag(&["dynamic-undefined-weak"], "Leave undefined weak symbols to the dynamic linker", |state| {
         state.config.undefined.dynamic_undefined_weak = Some(true);
     }),

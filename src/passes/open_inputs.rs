@@ -56,6 +56,8 @@ pub struct Opened<'a> {
     pub scripts: Vec<Script>,
     /// Paths of everything that was read, for `--dependency-file`, `--trace` and `--reproduce`.
     pub paths: Vec<PathBuf>,
+    /// `--verbose`: a line for each file that was tried.
+    pub attempts: String,
     /// The machine of the link.
     pub machine: Option<Machine>,
 }
@@ -175,12 +177,21 @@ impl<'a> Walk<'_, 'a> {
             Some(read) => read,
             None => self.source.read(&path),
         };
+        self.note_attempt(&path, read.is_ok());
         match read {
             Ok(bytes) => {
                 let bytes = self.store.keep_file(bytes);
                 self.file(&path, bytes, &input.state, &input.argument);
             }
             Err(error) => self.cannot_open(&input.argument, &path, &error),
+        }
+    }
+
+    /// `--verbose`, in GNU ld's words.
+    fn note_attempt(&mut self, path: &Path, succeeded: bool) {
+        if self.config.reports.verbose {
+            let outcome = if succeeded { "succeeded" } else { "failed" };
+            self.opened.attempts.push_str(&format!("attempt to open {} {outcome}\n", path.display()));
         }
     }
 
@@ -224,7 +235,9 @@ impl<'a> Walk<'_, 'a> {
         for directory in self.search_directories() {
             for candidate in &candidates {
                 let path = directory.join(std::ffi::OsStr::from_bytes(candidate));
-                if !self.source.exists(&path) {
+                let exists = self.source.exists(&path);
+                self.note_attempt(&path, exists);
+                if !exists {
                     continue;
                 }
                 let Ok(bytes) = self.source.read(&path) else { continue };
@@ -511,7 +524,9 @@ impl<'a> Walk<'_, 'a> {
                 );
                 continue;
             };
-            match self.source.read(&path) {
+            let read = self.source.read(&path);
+            self.note_attempt(&path, read.is_ok());
+            match read {
                 Ok(bytes) => {
                     let bytes = self.store.keep_file(bytes);
                     self.file(&path, bytes, &state, &text);
