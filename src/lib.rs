@@ -18,5 +18,6 @@ pub mod sframe;
 pub mod symbols;
 pub mod synth;
 pub mod timing;
+pub mod tool;
 
 pub use pipeline::link;

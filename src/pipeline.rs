@@ -141,7 +141,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         return Ok(());
     }
     let mut parsed = parse_inputs::run::<T>(config, &opened.files, store, sink);
-    let assigned = define_linker_symbols::intern_names(&mut link, &mut parsed);
+    let assigned = define_linker_symbols::intern_names(&link, &mut parsed);
     progress.timings.pass("parse inputs");
     let extracted = extract_members::run::<T>(
         &parsed.files,
@@ -177,7 +177,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: the rule of each section; the linker's own take part in it.
     settle_symbols::run(&link);
     progress.timings.pass("match script");
-    collect_garbage::run(&mut link);
+    collect_garbage::run(&link);
     output::reports::removed(&link, &mut progress.printed);
     progress.timings.pass("collect garbage");
     // frozen: liveness.

@@ -184,7 +184,9 @@ fn span(chunks: &[Chunk<'_>], segment: &mut Segment) {
 fn relro(layout: &mut Layout<'_>, segment: &mut Segment) {
     let memory_size = segment.memory_size;
     span(&layout.chunks, segment);
-    segment.memory_size = memory_size.max(segment.memory_size);
+    // It may end inside an output section: only the head of `.got.plt` is protected where the
+    // rest is written lazily.
+    segment.memory_size = memory_size;
     let end = segment.address.saturating_add(segment.memory_size);
     let holder = layout.segments.iter_mut().find(|load| {
         load.p_type == elf::PT_LOAD && segment.address.wrapping_sub(load.address) < load.memory_size

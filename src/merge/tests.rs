@@ -1,3 +1,5 @@
+//! Tests of merging: mapped pieces equal the original ones.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -285,7 +285,7 @@ impl<T: Target> Map<'_, '_, T> {
     }
 
     /// The pattern of a rule and what it took.
-    fn rule(&mut self, number: u32, items: &[SectionId]) {
+    fn rule(&mut self, number: u32, taken: &[SectionId]) {
         let plan = &self.link.layout.plan;
         let statement = plan.rules.get(number as usize).map_or(NO_RULE, |rule| rule.statement);
         if let Some(statement) = plan.statements.get(statement as usize) {
@@ -293,7 +293,7 @@ impl<T: Target> Map<'_, '_, T> {
             self.line(format!(" {text}"));
         }
         let mut end: Option<u64> = None;
-        for &item in items {
+        for &item in taken {
             let start = self.link.section_address(item);
             if let Some(end) = end.filter(|&end| end < start) {
                 self.place(" *fill*", end, start - end);

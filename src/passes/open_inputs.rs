@@ -305,7 +305,7 @@ impl<'a> Walk<'_, 'a> {
             _ => false,
         };
         match file_kind(bytes) {
-            FileKind::Archive => archive::first_member(bytes).is_some_and(|member| of_another(member)),
+            FileKind::Archive => archive::first_member(bytes).is_some_and(of_another),
             _ => of_another(bytes),
         }
     }
@@ -439,11 +439,9 @@ impl<'a> Walk<'_, 'a> {
         for member in members {
             let name = FileName { path: name.path, member: Some(member.name) };
             match file_kind(member.bytes) {
-                FileKind::Object => {
-                    if self.fits(name, member.bytes) {
-                        let index = self.push(name, member.bytes, state, false);
-                        self.opened.files[index as usize].hide_symbols = hide;
-                    }
+                FileKind::Object if self.fits(name, member.bytes) => {
+                    let index = self.push(name, member.bytes, state, false);
+                    self.opened.files[index as usize].hide_symbols = hide;
                 }
                 FileKind::Bitcode => self.report(lto_only(name)),
                 // Archives may hold anything (documentation, shared libraries); what is no object

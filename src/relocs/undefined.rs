@@ -20,18 +20,23 @@ const HINTED: usize = 16;
 /// Marks with [`flag::UNDEFINED`] the globals whose references are to be reported. Called before
 /// the scan.
 pub fn mark<T: Target>(link: &Link<'_, T>) {
-    let ignored: HashSet<&[u8]> = link.config.undefined.ignored.iter().map(Vec::as_slice).collect();
+    let unreported = unreported(link);
     (0..link.symbols.global_count() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
         let id = SymbolId(row);
         let flags = link.symbols.flags(id);
         if link.symbols.definition(id) == Definition::Undefined
             && flags & flag::STRONG_REFERENCE != 0
             && severity(link, id) != Report::Ignore
-            && !ignored.contains(link.symbols.names[id.index()])
+            && !unreported.contains(link.symbols.names[id.index()])
         {
             link.symbols.set(id, flag::UNDEFINED);
         }
     });
+}
+
+/// Names of `--ignore-unresolved-symbol`.
+fn unreported<'l, T: Target>(link: &'l Link<'_, T>) -> HashSet<&'l [u8]> {
+    link.config.undefined.ignored.iter().map(Vec::as_slice).collect()
 }
 
 /// A symbol that may not be looked for in other modules is an error in shared libraries too.
@@ -232,7 +237,7 @@ pub fn report_shared<T: Target>(link: &Link<'_, T>) {
         return;
     }
     let present: HashSet<&[u8]> = link.shared.iter().map(|library| library.soname).collect();
-    let ignored: HashSet<&[u8]> = link.config.undefined.ignored.iter().map(Vec::as_slice).collect();
+    let unreported = unreported(link);
     let gravity = if policy == Report::Warning { Severity::Warning } else { Severity::Error };
     link.shared.par_iter().for_each(|library| {
         if !library.needed.iter().all(|needed| present.contains(needed)) {
@@ -244,7 +249,7 @@ pub fn report_shared<T: Target>(link: &Link<'_, T>) {
                 continue;
             }
             let name = link.symbols.names[id.index()];
-            if link.symbols.definition(id) != Definition::Undefined || ignored.contains(name) {
+            if link.symbols.definition(id) != Definition::Undefined || unreported.contains(name) {
                 continue;
             }
             let message = format!("undefined reference: {}", link.symbol_text(id));

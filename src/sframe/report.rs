@@ -10,6 +10,7 @@ use crate::arch::Target;
 use crate::cli::SFrameMode;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
 use crate::link::{Link, state};
 use rayon::prelude::*;
 use sframe_format::{Blob, ErrorKind, Piece, Section};
@@ -76,6 +77,8 @@ pub struct Input {
     pub section: String,
     /// Its section header index.
     pub index: u32,
+    /// The text section that it describes, if it describes one only.
+    pub text: Option<String>,
     /// What became of it.
     pub fate: Fate,
     /// Versions of its blobs, ascending, unknown ones too.
@@ -123,6 +126,7 @@ fn inspect<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: 
         file: object.name.to_string(),
         section: object.section_name_lossy(index),
         index: index as u32,
+        text: text_of(object, index),
         fate: fate(link, id),
         versions: Vec::new(),
         amount: Amount { sections: 1, bytes: bytes.len() as u64, ..Amount::default() },
@@ -149,6 +153,15 @@ fn inspect<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: 
     input.versions.sort_unstable();
     input.versions.dedup();
     input
+}
+
+/// Name of the section that all relocations of a section point into.
+fn text_of<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> Option<String> {
+    let mut places =
+        object.relocations(index).iter().map(|relocation| object.symbol_place(relocation.symbol() as usize));
+    let first = places.next()?;
+    let SymbolPlace::Section(text) = first else { return None };
+    places.all(|place| place == first).then(|| object.section_name_lossy(text as usize))
 }
 
 fn dead_functions<T: Target>(
@@ -258,10 +271,11 @@ impl Input {
         let versions: Vec<String> = self.versions.iter().map(u8::to_string).collect();
         let _ = write!(
             out,
-            "{{\"file\":{},\"section\":{},\"index\":{},\"fate\":\"{}\",\"versions\":[{}],\"amount\":{},\"dead\":{},\"findings\":[",
+            "{{\"file\":{},\"section\":{},\"index\":{},\"text\":{},\"fate\":\"{}\",\"versions\":[{}],\"amount\":{},\"dead\":{},\"findings\":[",
             json_string(&self.file),
             json_string(&self.section),
             self.index,
+            self.text.as_deref().map_or_else(|| "null".into(), json_string),
             self.fate.word(),
             versions.join(","),
             amount_json(&self.amount),
@@ -348,9 +362,10 @@ impl fmt::Display for Input {
         let Amount { functions, rows, bytes, .. } = self.amount;
         write!(
             f,
-            "{}:({}): {}; {versions}, {}, {}, {}",
+            "{}:({}){}: {}; {versions}, {}, {}, {}",
             self.file,
             self.section,
+            self.text.as_ref().map_or_else(String::new, |text| format!(" of {text}")),
             self.fate.text(),
             counted(functions, "function"),
             counted(rows, "row"),
@@ -384,6 +399,7 @@ mod tests {
             file: "a\"b.o".into(),
             section: ".sframe".into(),
             index: 4,
+            text: None,
             fate: Fate::Kept,
             versions: vec![2, 9],
             amount: Amount { sections: 1, blobs: 1, functions: 3, rows: 7, bytes: 160 },

@@ -76,8 +76,8 @@ pub fn plan<T: Target>(link: &Link<'_, T>) -> SymtabPlan {
             }
         }
     }
-    plan.locals = parts(link, true);
-    plan.globals = parts(link, false);
+    (plan.locals, plan.globals) =
+        (0..=link.objects.len()).into_par_iter().map(|owner| count_owner(link, owner)).unzip();
     place(&mut plan.locals, &mut next, &mut strings);
     plan.first_global = next;
     place(&mut plan.globals, &mut next, &mut strings);
@@ -90,19 +90,16 @@ pub fn plan<T: Target>(link: &Link<'_, T>) -> SymtabPlan {
     plan
 }
 
-fn parts<T: Target>(link: &Link<'_, T>, local: bool) -> Vec<Part> {
-    (0..=link.objects.len())
-        .into_par_iter()
-        .map(|owner| {
-            let mut part = Part::default();
-            for_each_entry(link, owner, local, |entry| {
-                part.count += 1;
-                part.string_size += name_size(entry.name);
-                part.gnu |= is_gnu(link, owner, entry);
-            });
-            part
-        })
-        .collect()
+/// Counts the local and the global symbols of an owner.
+fn count_owner<T: Target>(link: &Link<'_, T>, owner: usize) -> (Part, Part) {
+    let mut parts = (Part::default(), Part::default());
+    for_each_entry(link, owner, |entry, local| {
+        let part = if local { &mut parts.0 } else { &mut parts.1 };
+        part.count += 1;
+        part.string_size += name_size(entry.name);
+        part.gnu |= is_gnu(link, owner, entry);
+    });
+    parts
 }
 
 fn is_gnu<T: Target>(link: &Link<'_, T>, owner: usize, entry: Entry<'_>) -> bool {
@@ -112,22 +109,15 @@ fn is_gnu<T: Target>(link: &Link<'_, T>, owner: usize, entry: Entry<'_>) -> bool
         || (symbol.binding() == elf::STB_GNU_UNIQUE && link.config.symbols.gnu_unique)
 }
 
-/// Calls `visit` for each symbol of an owner (a file, or after the last one what no file owns),
-/// the local ones or the global ones.
-fn for_each_entry<'a, T: Target>(
-    link: &Link<'a, T>,
-    owner: usize,
-    local: bool,
-    mut visit: impl FnMut(Entry<'a>),
-) {
+/// Calls `visit` for each symbol of an owner (a file, or after the last one what no file owns), and
+/// says whether it is a local symbol of the output.
+fn for_each_entry<'a, T: Target>(link: &Link<'a, T>, owner: usize, mut visit: impl FnMut(Entry<'a>, bool)) {
     match link.objects.get(owner) {
         Some(object) => {
-            if local {
-                locals(link, object).for_each(&mut visit);
-            }
-            globals(link, object).filter(|entry| is_made_local(link, entry.id) == local).for_each(visit);
+            locals(link, object).for_each(|entry| visit(entry, true));
+            globals(link, object).for_each(|entry| visit(entry, is_made_local(link, entry.id)));
         }
-        None => unowned(link).filter(|entry| is_made_local(link, entry.id) == local).for_each(visit),
+        None => unowned(link).for_each(|entry| visit(entry, is_made_local(link, entry.id))),
     }
 }
 
@@ -173,14 +163,13 @@ fn place(parts: &mut [Part], next: &mut u32, strings: &mut u64) {
 
 fn index_symbols<T: Target>(link: &Link<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
     let mut index_of = vec![0; link.symbols.flags.len()];
-    for (local, parts) in [(true, &plan.locals), (false, &plan.globals)] {
-        for (owner, part) in parts.iter().enumerate() {
-            let mut index = part.first;
-            for_each_entry(link, owner, local, |entry| {
-                index_of[entry.id.index()] = index;
-                index += 1;
-            });
-        }
+    for (owner, (locals, globals)) in plan.locals.iter().zip(&plan.globals).enumerate() {
+        let mut next = (locals.first, globals.first);
+        for_each_entry(link, owner, |entry, local| {
+            let next = if local { &mut next.0 } else { &mut next.1 };
+            index_of[entry.id.index()] = *next;
+            *next += 1;
+        });
     }
     index_of
 }
@@ -317,28 +306,41 @@ pub fn write<T: Target>(link: &Link<'_, T>, symtab: &mut [u8], strtab: &mut [u8]
         let entry = Fields { name: 0, info: elf::STT_SECTION, other: 0, size: 0, place };
         entry.store::<T>(&mut section_symbols[position], section_extended.get_mut(position));
     }
-    let mut jobs = Vec::with_capacity(plan.locals.len() + plan.globals.len());
-    let mut rest = (symbols, strings, extended);
-    let owned =
-        plan.locals.iter().map(|part| (true, part)).chain(plan.globals.iter().map(|part| (false, part)));
-    for (position, (local, &part)) in owned.enumerate() {
-        let owner = position % plan.globals.len();
-        let (head, tail) = rest.0.split_at_mut(part.count as usize);
-        let (names, names_tail) = rest.1.split_at_mut(part.string_size as usize);
-        let split = head.len().min(rest.2.len());
-        let (words, words_tail) = rest.2.split_at_mut(split);
-        rest = (tail, names_tail, words_tail);
-        jobs.push((owner, local, part, head, names, words));
-    }
-    jobs.into_par_iter().for_each(|(owner, local, part, symbols, strings, extended)| {
-        let mut writer =
-            Writer { link, symbols, strings, extended, position: 0, used: 0, base: part.string_start };
+    let mut cutter = Cutter { symbols, strings, extended };
+    let locals: Vec<_> = plan.locals.iter().map(|part| cutter.cut(link, part)).collect();
+    let globals = plan.globals.iter().map(|part| cutter.cut(link, part));
+    let jobs: Vec<_> = locals.into_iter().zip(globals).enumerate().collect();
+    jobs.into_par_iter().for_each(|(owner, (mut locals, mut globals))| {
         let object = link.objects.get(owner);
-        for_each_entry(link, owner, local, |entry| match object {
-            Some(object) if !link.symbols.is_global(entry.id) => writer.local(object, entry),
-            _ => writer.global(entry, local),
+        for_each_entry(link, owner, |entry, local| {
+            let writer = if local { &mut locals } else { &mut globals };
+            match object {
+                Some(object) if !link.symbols.is_global(entry.id) => writer.local(object, entry),
+                _ => writer.global(entry, local),
+            }
         });
     });
+}
+
+/// What is left of the tables to hand out, in order.
+struct Cutter<'w, E: zerocopy::byteorder::ByteOrder> {
+    symbols: &'w mut [Sym<E>],
+    strings: &'w mut [u8],
+    extended: &'w mut [U32<E>],
+}
+
+impl<'w, E: zerocopy::byteorder::ByteOrder> Cutter<'w, E> {
+    fn cut<'l, 'a, T: Target<E = E>>(&mut self, link: &'l Link<'a, T>, part: &Part) -> Writer<'l, 'w, 'a, T> {
+        let count = part.count as usize;
+        let (symbols, rest) = std::mem::take(&mut self.symbols).split_at_mut(count);
+        self.symbols = rest;
+        let (strings, rest) = std::mem::take(&mut self.strings).split_at_mut(part.string_size as usize);
+        self.strings = rest;
+        let count = count.min(self.extended.len());
+        let (extended, rest) = std::mem::take(&mut self.extended).split_at_mut(count);
+        self.extended = rest;
+        Writer { link, symbols, strings, extended, position: 0, used: 0, base: part.string_start }
+    }
 }
 
 /// Section index and value of a symbol.
@@ -392,8 +394,8 @@ impl Fields {
     }
 }
 
-struct Writer<'w, 'a, T: Target> {
-    link: &'w Link<'a, T>,
+struct Writer<'l, 'w, 'a, T: Target> {
+    link: &'l Link<'a, T>,
     symbols: &'w mut [Sym<T::E>],
     strings: &'w mut [u8],
     extended: &'w mut [U32<T::E>],
@@ -402,7 +404,7 @@ struct Writer<'w, 'a, T: Target> {
     base: u64,
 }
 
-impl<T: Target> Writer<'_, '_, T> {
+impl<T: Target> Writer<'_, '_, '_, T> {
     fn name(&mut self, name: &[u8]) -> u32 {
         if name.is_empty() {
             return 0;

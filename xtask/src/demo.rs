@@ -9,8 +9,14 @@ use std::process::{Command, Output};
 /// What the program prints.
 const EXPECTED: &str = "disc 314, ring 235\n";
 
-pub fn run() -> Result<()> {
-    let linker = install::build()?;
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    linker: install::Linker,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let linker = arguments.linker.path()?;
     let folder = crate::target().join("demo");
     std::fs::create_dir_all(&folder)?;
     let prefix = install::install(&linker, &folder.join("installed"))?;

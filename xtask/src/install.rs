@@ -13,17 +13,36 @@ pub struct Arguments {
     /// Folder that gets `bin/` and `libexec/`
     #[arg(long)]
     prefix: PathBuf,
+    #[command(flatten)]
+    linker: Linker,
+}
+
+/// The linker that a chore is about.
+#[derive(clap::Args)]
+pub struct Linker {
+    /// Take this sframe-ld instead of building one
+    #[arg(long, env = "SFRAME_LD")]
+    linker: Option<PathBuf>,
+}
+
+impl Linker {
+    /// Its absolute path; built with optimisation if none was given.
+    pub fn path(&self) -> Result<PathBuf> {
+        match &self.linker {
+            Some(path) => path.canonicalize().with_context(|| format!("no linker {}", path.display())),
+            None => build(),
+        }
+    }
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let linker = build()?;
+    let linker = arguments.linker.path()?;
     let folder = install(&linker, &arguments.prefix)?;
     println!("installed; use it with gcc -B{}", folder.display());
     Ok(())
 }
 
-/// Builds the linker with optimisation and returns its path.
-pub fn build() -> Result<PathBuf> {
+fn build() -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::workspace())
         .args(["build", "--release", "--quiet", "--bin", "sframe-ld"])

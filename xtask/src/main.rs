@@ -20,7 +20,7 @@ struct CommandLine {
 #[derive(Subcommand)]
 enum Command {
     /// Link and run a C++ program with per-text frames, and show what the linker did
-    Demo,
+    Demo(demo::Arguments),
     /// Run all tests, fetching the tools that they need
     Test(test::Arguments),
     /// Fetch assemblers, readelf and other linkers into a folder of their own
@@ -38,7 +38,7 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match CommandLine::parse().command {
-        Command::Demo => demo::run(),
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Test(arguments) => test::run(arguments),
         Command::Peers(arguments) => peers::run(arguments),
         Command::Install(arguments) => install::run(arguments),

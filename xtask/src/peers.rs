@@ -25,18 +25,26 @@ pub struct Arguments {
     /// Fetch only what the tests need
     #[arg(long)]
     for_tests: bool,
-    /// Folder to fill
-    #[arg(long, env = "SFRAME_PEERS")]
+    /// Folder to fill (by default `SFRAME_PEERS`, or else target/peers)
+    #[arg(long)]
     folder: Option<PathBuf>,
 }
 
-/// Where the tools go when nothing else is said.
-pub fn default_folder() -> PathBuf {
-    crate::workspace().join("target/peers")
+/// The folder of the tools.
+pub fn folder() -> PathBuf {
+    std::env::var_os("SFRAME_PEERS").map_or_else(|| crate::workspace().join("target/peers"), PathBuf::from)
+}
+
+/// A program of the tools' folder, or else of `PATH`.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let folders = std::fs::read_dir(folder()).into_iter().flatten().flatten().map(|e| e.path());
+    let mut found: Vec<PathBuf> = folders.map(|f| f.join(name)).filter(|p| p.is_file()).collect();
+    found.sort();
+    found.pop().or_else(|| on_path(name))
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let missing = prepare(&arguments.folder.unwrap_or_else(default_folder), arguments.for_tests)?;
+    let missing = prepare(&arguments.folder.unwrap_or_else(folder), arguments.for_tests)?;
     for line in &missing {
         println!("not to be had: {line}");
     }
@@ -134,7 +142,7 @@ impl Peers {
     }
 
     fn elfutils(&self) -> Result<()> {
-        if on_path("eu-elflint") {
+        if on_path("eu-elflint").is_some() {
             return Ok(());
         }
         let root = self.unpack_own(&["elfutils"])?;
@@ -142,7 +150,7 @@ impl Peers {
     }
 
     fn clang(&self) -> Result<()> {
-        if on_path("clang") && on_path("clang++") {
+        if on_path("clang").is_some() && on_path("clang++").is_some() {
             return Ok(());
         }
         let root = self.unpack_own(&["clang"])?;
@@ -336,7 +344,7 @@ fn find(folder: &Path, suffix: &str) -> Option<PathBuf> {
     found.pop()
 }
 
-fn on_path(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -2,8 +2,9 @@
 //! that it works, and records what was seen under `tests/proofs/`.
 
 use crate::bench::{case::Case, programs};
-use crate::install;
+use crate::{install, peers};
 use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,6 +21,8 @@ pub struct Arguments {
     /// Do not write to tests/proofs
     #[arg(long)]
     no_record: bool,
+    #[command(flatten)]
+    linker: install::Linker,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -38,7 +41,7 @@ enum Name {
 pub fn run(arguments: Arguments) -> Result<()> {
     let all = [Name::Sqlite, Name::Ripgrep, Name::Itself, Name::Llvm];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
-    let linker = install::build()?;
+    let linker = arguments.linker.path()?;
     for name in names {
         let (file, mut proof) = match name {
             Name::Itself => ("self", Proof::new("self", &linker)?),
@@ -95,11 +98,13 @@ impl Proof {
         output(&mut command).with_context(|| format!("{} {}", program.display(), arguments.join(" ")))
     }
 
-    /// Demands that this linker made a program and that readelf has nothing to say against it.
+    /// Demands that this linker made a program and that neither readelf nor eu-elflint has anything
+    /// to say against it.
     fn check(&mut self, program: &Path) -> Result<()> {
         let bytes = std::fs::read(program)?;
-        let named = bytes.windows(9).any(|w| w == b"sframe-ld");
-        ensure!(named, "{} was not linked by sframe-ld", program.display());
+        let mut comment = Command::new("readelf");
+        let comment = output(comment.args(["-p", ".comment"]).arg(program))?;
+        ensure!(comment.contains("Linker: sframe-ld"), "{} was not linked by sframe-ld", program.display());
         let dump = Command::new("readelf").arg("-aW").arg(program).output()?;
         let complaints = String::from_utf8_lossy(&dump.stderr).into_owned();
         ensure!(dump.status.success() && complaints.is_empty(), "readelf: {complaints}");
@@ -107,13 +112,48 @@ impl Proof {
         self.note(format!(
             "- {name}: {} bytes, made by sframe-ld, `readelf -aW` has no complaint",
             bytes.len()
-        ))
+        ))?;
+        self.lint(program)
     }
+
+    /// Demands that eu-elflint says nothing but what is known to be no fault, and notes that by kind.
+    fn lint(&mut self, program: &Path) -> Result<()> {
+        let Some(elflint) = peers::program("eu-elflint") else { return self.note("  - no eu-elflint here") };
+        let output = Command::new(elflint).args(["--gnu-ld", "-q"]).arg(program).output()?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut unknown = Vec::new();
+        for line in text.lines() {
+            match elflint_known().find(|pattern| fits(line, pattern)) {
+                Some(pattern) => *counted.entry(pattern).or_default() += 1,
+                None => unknown.push(line),
+            }
+        }
+        ensure!(unknown.is_empty(), "eu-elflint on {}:\n{}", program.display(), unknown.join("\n"));
+        let known: Vec<String> = counted.iter().map(|(what, n)| format!("{n} of `{what}`")).collect();
+        let known = if known.is_empty() { "no complaint".into() } else { known.join(", ") };
+        self.note(format!("  - `eu-elflint --gnu-ld`: {known}"))
+    }
+}
+
+/// What eu-elflint says of good files too; the file tells why.
+fn elflint_known() -> impl Iterator<Item = &'static str> {
+    include_str!("../../tests/elflint-known.txt").lines().filter(|l| !l.is_empty() && !l.starts_with('#'))
+}
+
+/// Whether a line holds the parts of a pattern between its asterisks, in this order.
+fn fits(line: &str, pattern: &str) -> bool {
+    let mut rest = Some(line);
+    for part in pattern.split('*') {
+        rest = rest.and_then(|r| r.split_once(part)).map(|(_, after)| after);
+    }
+    rest.is_some()
 }
 
 /// The flags that make rustc reach the linker in a folder.
 fn rust_flags(prefix: &Path) -> String {
-    format!("-Clink-arg=-B{}", prefix.display())
+    format!("-Clink-self-contained=-linker -Clink-arg=-B{}", prefix.display())
 }
 
 fn itself(proof: &mut Proof) -> Result<()> {
@@ -121,8 +161,8 @@ fn itself(proof: &mut Proof) -> Result<()> {
     let program = target.join("release/sframe-ld");
     let mut generations = Vec::new();
     for generation in 2..=3 {
-        // Same paths and same flags: only the linker behind them differs.
-        forget_own_builds(&target)?;
+        // Same objects and same flags: only the linker behind them differs.
+        forget_link(&target)?;
         let mut command = Command::new("cargo");
         command.current_dir(crate::workspace()).args(["build", "--release", "--quiet", "--bin", "sframe-ld"]);
         command.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", rust_flags(&proof.prefix));
@@ -138,22 +178,20 @@ fn itself(proof: &mut Proof) -> Result<()> {
     command.current_dir(crate::workspace()).args(["test", "--test", "integration"]);
     let linker = proof.folder.join("installed/bin/sframe-ld");
     command.env("SFRAME_TEST_LD", linker).env("SFRAME_TEST_OWN", "1");
-    command.env(
-        "SFRAME_PEERS",
-        std::env::var_os("SFRAME_PEERS").map_or_else(crate::peers::default_folder, PathBuf::from),
-    );
+    command.env("SFRAME_PEERS", peers::folder());
     let text = output(&mut command)?;
     let result = text.lines().find(|l| l.starts_with("test result")).unwrap_or("").to_owned();
     proof.note(format!("The integration tests with generation 3: {result}"))
 }
 
-/// Removes what cargo knows of this package's own builds, so that it links them again.
-fn forget_own_builds(target: &Path) -> Result<()> {
-    let Ok(entries) = std::fs::read_dir(target.join("release/.fingerprint")) else { return Ok(()) };
+/// Removes the programs that cargo has linked from this package, so that it links them again.
+fn forget_link(target: &Path) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(target.join("release/deps")) else { return Ok(()) };
     for entry in entries {
         let path = entry?.path();
-        if path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("sframe-ld-")) {
-            std::fs::remove_dir_all(path)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with("sframe_ld-") && path.extension().is_none() {
+            std::fs::remove_file(path)?;
         }
     }
     Ok(())
@@ -241,32 +279,35 @@ fn sqlite(proof: &mut Proof) -> Result<()> {
     let include = format!("-I{}", source.display());
     let amalgamation = source.join("sqlite3.c").display().to_string();
     let features = ["-DSQLITE_ENABLE_FTS5", "-DSQLITE_ENABLE_RTREE", "-DSQLITE_ENABLE_MATH_FUNCTIONS"];
-    let prefix = format!("-B{}", proof.prefix.display());
-    for (name, compile, link) in [
-        ("pie", "-fPIE", &["-pie"][..]),
-        ("no-pie", "-fno-PIE", &["-no-pie"]),
-        ("static", "-fno-PIE", &["-static"]),
-        ("static-pie", "-fPIE", &["-static-pie"]),
-        ("gc", "-fPIE", &["-pie", "-Wl,--gc-sections", "-Wl,-z,pack-relative-relocs"]),
-    ] {
-        let mut words =
-            vec!["-O1", "-g", "-ffunction-sections", "-fdata-sections", compile, &prefix, &include];
-        words.extend(features);
-        words.extend(["-o", name, "main.c", &amalgamation]);
-        words.extend(link);
-        words.extend(["-lm", "-lpthread"]);
-        proof.tool("gcc", &words)?;
-        run_sqlite(proof, name)?;
+    let common = ["-O1", "-g", "-ffunction-sections", "-fdata-sections", "-c", &include];
+    for (kind, flag) in [("pie", "-fPIE"), ("no-pie", "-fno-PIE"), ("pic", "-fPIC")] {
+        let (object, main) = (format!("sqlite3-{kind}.o"), format!("main-{kind}.o"));
+        proof.tool("gcc", &[&common[..], &features, &[flag, "-o", &object, &amalgamation]].concat())?;
+        proof.tool("gcc", &[&common[..], &[flag, "-o", &main, "main.c"]].concat())?;
     }
-    let mut words =
-        vec!["-O1", "-g", "-fPIC", "-shared", &prefix, &include, "-o", "libsqlite3.so", &amalgamation, "-lm"];
-    words.extend(features);
-    proof.tool("gcc", &words)?;
+    let prefix = format!("-B{}", proof.prefix.display());
+    for (name, kind, options) in [
+        ("pie", "pie", &["-pie"][..]),
+        ("no-pie", "no-pie", &["-no-pie"]),
+        ("static", "no-pie", &["-static"]),
+        ("static-pie", "pie", &["-static-pie"]),
+        ("gc", "pie", &["-pie", "-Wl,--gc-sections", "-Wl,-z,pack-relative-relocs"]),
+        ("relocatable", "no-pie", &["-r"]),
+    ] {
+        let (object, main) = (format!("sqlite3-{kind}.o"), format!("main-{kind}.o"));
+        let libraries = if name == "relocatable" { &[][..] } else { &["-lm", "-lpthread"] };
+        proof.tool("gcc", &[&[&prefix, "-o", name, &main, &object][..], options, libraries].concat())?;
+        if name != "relocatable" {
+            run_sqlite(proof, name)?;
+        }
+    }
+    proof.tool("gcc", &[&prefix, "-no-pie", "-o", "twice", "relocatable", "-lm", "-lpthread"])?;
+    run_sqlite(proof, "twice")?;
+    proof.tool("gcc", &[&prefix, "-shared", "-o", "libsqlite3.so", "sqlite3-pic.o", "-lm"])?;
     let library = proof.folder.join("libsqlite3.so");
     proof.check(&library)?;
     let run_path = format!("-Wl,-rpath,{}", proof.folder.display());
-    proof
-        .tool("gcc", &["-O1", &prefix, &include, "-o", "shared", "main.c", "-L.", "-lsqlite3", &run_path])?;
+    proof.tool("gcc", &[&prefix, "-o", "shared", "main-pie.o", "-L.", "-lsqlite3", &run_path])?;
     run_sqlite(proof, "shared")
 }
 

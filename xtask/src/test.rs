@@ -3,7 +3,6 @@
 use crate::peers;
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::Command;
 
 #[derive(clap::Args)]
@@ -14,13 +13,13 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let folder = std::env::var_os("SFRAME_PEERS").map_or_else(peers::default_folder, PathBuf::from);
+    let folder = peers::folder();
     let missing = peers::prepare(&folder, true)?;
     let skips = crate::target().join("tmp/skips.txt");
     let _ = std::fs::remove_file(&skips);
     let mut command = Command::new("cargo");
     command.current_dir(crate::workspace()).env("SFRAME_PEERS", folder.canonicalize()?);
-    command.args(["test", "--workspace"]);
+    command.args(["test", "--workspace", "--no-fail-fast"]);
     if !arguments.rest.is_empty() {
         command.arg("--").args(&arguments.rest);
     }

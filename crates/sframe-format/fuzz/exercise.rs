@@ -1,4 +1,4 @@
-// What the fuzz targets run. A plain file, included by the targets and by the tests of the crate.
+//! Everything that can be asked of bytes: the fuzz targets and the tests of the crate run the same.
 
 use sframe_format::convert::convert as convert_section;
 use sframe_format::verify::{Context, verify};

@@ -1,3 +1,5 @@
+//! Tests of compressed sections: every format, and every way in which one can lie.
+
 use super::*;
 use crate::input::object::FileName;
 use pretty_assertions::assert_eq;

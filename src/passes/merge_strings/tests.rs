@@ -1,3 +1,5 @@
+//! Tests of which sections are merged with which.
+
 use super::{Kind, Link, ObjectFile, SectionId, elf, place, run, state};
 use crate::arch::x86_64::X86_64;
 use crate::cli::{Config, OutputMode};

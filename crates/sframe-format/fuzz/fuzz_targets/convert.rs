@@ -1,3 +1,5 @@
+//! Any bytes through the converter.
+
 #![no_main]
 #![allow(dead_code)]
 

@@ -1,3 +1,5 @@
+//! Any bytes as `.eh_frame` through derivation.
+
 #![no_main]
 
 use sframe_format::Abi;

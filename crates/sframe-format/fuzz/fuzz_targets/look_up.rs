@@ -1,3 +1,5 @@
+//! Any bytes and any program counter through the look-up.
+
 #![no_main]
 #![allow(dead_code)]
 

@@ -1,3 +1,5 @@
+//! Any bytes through the patching that a linker does.
+
 #![no_main]
 #![allow(dead_code)]
 

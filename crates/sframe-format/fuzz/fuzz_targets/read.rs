@@ -1,3 +1,5 @@
+//! Any bytes through the reader.
+
 #![no_main]
 #![allow(dead_code)]
 

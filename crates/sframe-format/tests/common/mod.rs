@@ -1,6 +1,7 @@
 //! Fixtures: objects that real assemblers and linkers wrote, and what `readelf --sframe` says of them.
 #![allow(dead_code)]
 
+#[path = "../../fuzz/exercise.rs"]
 pub mod exercise;
 
 use std::collections::BTreeMap;

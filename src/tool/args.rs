@@ -1,0 +1,223 @@
+//! The command line of `sframe`.
+
+use super::open::Input;
+use clap::{Args, Parser, Subcommand};
+use sframe_format::Version;
+use std::path::PathBuf;
+
+/// Look at, check and look up SFrame stack-trace sections
+///
+/// Reads executables, shared libraries, relocatable objects and archives for x86-64, AArch64 and s390x, and `-` for
+/// the bytes of a section on standard input. Exit status: 0 if all is well, 1 if there are findings, 2 if an input
+/// cannot be used.
+#[derive(Parser)]
+#[command(name = "sframe", version, max_term_width = 100)]
+pub struct Arguments {
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Print every blob, function and row
+    Dump(Dump),
+    /// Check the format, and every row against .eh_frame
+    Verify(Verify),
+    /// Count sizes, functions and rows, and what sharing saves
+    Stat(Stat),
+    /// Print the row that holds at an address
+    Lookup(Lookup),
+    /// Unwind stacks offline, from a core file or from saved registers and memory
+    Unwind(Unwind),
+}
+
+/// Print every blob, function and row
+#[derive(Args)]
+pub struct Dump {
+    /// Files to read; `-` is a section on standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Print as readelf --sframe does
+    #[arg(long, conflicts_with = "json")]
+    pub readelf: bool,
+    /// Print headers only
+    #[arg(long, conflicts_with = "readelf")]
+    pub headers: bool,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON, an array of files
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// SFrame that is derived from `.eh_frame` in memory
+#[derive(Args, Clone, Copy)]
+pub struct Derivation {
+    /// Where a file has no SFrame section, derive one from .eh_frame in memory
+    #[arg(long)]
+    pub derived: bool,
+    /// Derive even where a file has an SFrame section
+    #[arg(long = "derived-always", requires = "derived")]
+    pub always: bool,
+    /// Version to derive
+    #[arg(long = "sframe-version", value_name = "VERSION", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    version: u8,
+}
+
+impl Derivation {
+    /// The version to derive.
+    pub fn version(&self) -> Version {
+        if self.version == 2 { Version::V2 } else { Version::V3 }
+    }
+}
+
+impl Derivation {
+    /// V3 for files that have none.
+    pub fn of_files_without() -> Self {
+        Self { derived: true, always: false, version: 3 }
+    }
+
+    /// Whether SFrame is to be derived for a file.
+    pub fn wanted(&self, input: &Input<'_>) -> bool {
+        self.derived && (self.always || input.sframe.is_empty())
+    }
+}
+
+/// Count sizes, functions and rows, and what sharing saves
+///
+/// Over many files also how the share of file size is distributed that .eh_frame and .sframe take.
+#[derive(Args)]
+pub struct Stat {
+    /// Files to count, or folders whose ELF files are counted; `-` is a section on standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Draw the distribution of shares of file size
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// Unwind stacks offline, from a core file or from saved registers and memory
+///
+/// With --core the threads, the stack and the mapped files come from a Linux core file; further FILEs stand in for
+/// mapped files of the same name. Without it registers come from a text file (`rip 0x401000`, a line each), memory
+/// from binary files, and every module is said with the bias it was loaded at.
+#[derive(Args)]
+pub struct Unwind {
+    /// Core file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["registers", "memory"])]
+    pub core: Option<PathBuf>,
+    /// Folder below which the mapped files of the core file are
+    #[arg(long, value_name = "FOLDER", requires = "core")]
+    pub sysroot: Option<PathBuf>,
+    /// Text file with registers, one a line
+    #[arg(long, value_name = "FILE", required_unless_present = "core")]
+    pub registers: Option<PathBuf>,
+    /// Binary file with memory, and the address of its first byte
+    #[arg(long, value_name = "FILE@ADDRESS", value_parser = parse_placed)]
+    pub memory: Vec<PlacedFile>,
+    /// Programs and libraries, with what their addresses are to be raised by
+    #[arg(value_name = "FILE[@BIAS]", value_parser = parse_placed)]
+    pub modules: Vec<PlacedFile>,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A file and an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The address, or what addresses are to be raised by.
+    pub bias: Option<u64>,
+}
+
+/// Reads `FILE@ADDRESS`. A file name may hold `@` if no address follows it.
+fn parse_placed(text: &str) -> Result<PlacedFile, String> {
+    if let Some((file, address)) = text.rsplit_once('@')
+        && let Ok(address) = parse_address(address)
+    {
+        return Ok(PlacedFile { path: file.into(), bias: Some(address) });
+    }
+    Ok(PlacedFile { path: text.into(), bias: None })
+}
+
+/// Print the row that holds at an address
+#[derive(Args)]
+pub struct Lookup {
+    /// File to look in; `-` is a section on standard input
+    pub file: PathBuf,
+    /// Hexadecimal addresses, or symbols or sections with an offset: `main+0x12`
+    #[arg(required = true, value_name = "ADDR")]
+    pub addresses: Vec<String>,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// Check the format, and every row against .eh_frame
+///
+/// With .eh_frame present every range of program counters of every function is compared: do both sides give the
+/// same CFA, return address and frame pointer? Wrong and malformed frames make the exit status 1.
+#[derive(Args)]
+pub struct Verify {
+    /// Files to verify, or folders whose ELF files are verified; `-` is a section on standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Code that SFrame does not cover is a finding, too
+    #[arg(long)]
+    pub complete: bool,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print all differences, not only the first of each kind
+    #[arg(long)]
+    pub all: bool,
+    /// Print notes: dead and empty functions, functions without a symbol
+    #[arg(long)]
+    pub notes: bool,
+    /// Print a summary for every file, not only where there are findings
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// Reads an address: hexadecimal with or without `0x`.
+pub fn parse_address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|error| format!("expected a hexadecimal address: {error}"))
+}

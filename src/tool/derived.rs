@@ -1,0 +1,40 @@
+//! SFrame derived in memory, for files that have none: what they would have if their builder had asked for it.
+
+use super::open::{Input, Problem, SframeSection};
+use sframe_format::Version;
+use sframe_format::derive::derive;
+use sframe_format::write::Options;
+use std::borrow::Cow;
+
+/// Name of derived sections.
+pub const NAME: &str = ".sframe (derived)";
+
+/// Replaces the SFrame sections of a file by ones derived from its `.eh_frame`, at addresses that are free. A file
+/// without functions in `.eh_frame` gets none.
+///
+/// # Errors
+/// `.eh_frame` cannot be read.
+pub fn replace(input: &mut Input<'_>, version: Version) -> Result<(), Problem> {
+    let Some(abi) = input.abi else { return Ok(()) };
+    let options = Options::new(abi).version(version);
+    let mut address = input.free_address;
+    input.sframe.clear();
+    for frames in &input.eh_frame {
+        let derived = derive(options, &frames.data, frames.address, address)
+            .map_err(|error| Problem::new(&*input.name, format!("cannot derive SFrame: {error}")))?;
+        if derived.functions == 0 {
+            continue;
+        }
+        let size = derived.bytes.len() as u64;
+        input.sframe.push(SframeSection {
+            name: NAME.into(),
+            data: Cow::Owned(derived.bytes),
+            address,
+            relocations: Vec::new(),
+            targets: Vec::new(),
+            derived: true,
+        });
+        address = address.saturating_add(size).next_multiple_of(8);
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Many files at once: folders are walked, files are read in parallel, results come in order.
+
+use super::open::{Input, Problem, for_each_input};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use object::elf::ELFMAG;
+use rayon::prelude::*;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Files from which on progress is shown.
+const MANY: usize = 8;
+
+/// What became of an input.
+pub enum FileResult<T> {
+    /// It was looked at.
+    Done(T),
+    /// It cannot be used.
+    Problem(Problem),
+    /// It has nothing to look at. With its name, and whether it was named on the command line.
+    Nothing(String, bool),
+}
+
+/// Calls `look` for every file, and every ELF file in folders and what is below them. `look` returns `None` if a file
+/// has nothing to look at; it is called from several threads, and results are in the order of the files.
+pub fn for_each_file<T: Send>(
+    paths: &[PathBuf],
+    raw_address: u64,
+    look: &(dyn Fn(Input<'_>) -> Result<Option<T>, Problem> + Sync),
+) -> Vec<FileResult<T>> {
+    let files: Vec<(PathBuf, bool)> = paths.iter().flat_map(|path| files(path)).collect();
+    let progress = progress(files.len());
+    let results: Vec<Vec<FileResult<T>>> = files
+        .par_iter()
+        .map(|(path, named)| {
+            let results = look_at(path, *named, raw_address, look);
+            progress.inc(1);
+            results
+        })
+        .collect();
+    progress.finish_and_clear();
+    results.into_iter().flatten().collect()
+}
+
+fn look_at<T>(
+    path: &Path,
+    named: bool,
+    raw_address: u64,
+    look: &(dyn Fn(Input<'_>) -> Result<Option<T>, Problem> + Sync),
+) -> Vec<FileResult<T>> {
+    let mut results = Vec::new();
+    let result = for_each_input(path, raw_address, &mut |input| {
+        results.extend(match look(input) {
+            Ok(Some(done)) => Some(FileResult::Done(done)),
+            Ok(None) => None,
+            Err(problem) => Some(FileResult::Problem(problem)),
+        });
+        Ok(())
+    });
+    match result {
+        Err(problem) => results.push(FileResult::Problem(problem)),
+        Ok(()) if results.is_empty() => {
+            results.push(FileResult::Nothing(path.display().to_string(), named));
+        }
+        Ok(()) => {}
+    }
+    results
+}
+
+/// A bar on a terminal for many files; nothing otherwise.
+fn progress(count: usize) -> ProgressBar {
+    let target = if count < MANY { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let bar = ProgressBar::with_draw_target(Some(count as u64), target);
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} files, {eta} left") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// The file itself, or the ELF files of a folder and below it, links not followed, sorted by path; each with whether
+/// it was named.
+fn files(path: &Path) -> Vec<(PathBuf, bool)> {
+    if !path.is_dir() {
+        return vec![(path.into(), true)];
+    }
+    let (mut found, mut folders) = (Vec::new(), vec![path.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => folders.push(entry.path()),
+                Ok(kind) if kind.is_file() && is_elf(&entry.path()) => found.push((entry.path(), false)),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Whether a file is a 64-bit ELF file.
+fn is_elf(path: &Path) -> bool {
+    let mut start = [0; 5];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
+    read.is_ok() && start.starts_with(&ELFMAG) && start[4] == object::elf::ELFCLASS64
+}

@@ -1,0 +1,41 @@
+//! The command `sframe`: looks at, checks and looks up SFrame sections in finished files.
+//!
+//! Every subcommand is a module with a function `run` that prints its result and returns an [`Outcome`]. Files come
+//! in through [`open`], which lays relocatable objects out at addresses of their own, so that no subcommand needs to
+//! know whether a file was linked.
+
+pub mod args;
+mod derived;
+mod dump;
+#[cfg(test)]
+mod fixtures;
+mod inputs;
+mod lookup;
+mod open;
+mod places;
+mod readelf_text;
+mod registers;
+mod report;
+mod stat;
+mod unwind;
+mod verify;
+
+pub use args::Arguments;
+pub use open::{Input, Kind, Problem, SframeSection, for_each_input};
+pub use places::Places;
+
+use args::Command;
+use std::process::ExitCode;
+
+/// Carries a command line out. Results go to standard output, complaints to standard error. Exit status 0 is fine,
+/// 1 says that there are findings, 2 that an input could not be used.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let outcome = match &arguments.command {
+        Command::Dump(arguments) => dump::run(arguments),
+        Command::Verify(arguments) => verify::run(arguments),
+        Command::Stat(arguments) => stat::run(arguments),
+        Command::Lookup(arguments) => lookup::run(arguments),
+        Command::Unwind(arguments) => unwind::run(arguments),
+    };
+    outcome.exit_code()
+}

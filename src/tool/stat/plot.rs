@@ -1,0 +1,98 @@
+//! The distribution of table sizes as a picture (SVG), fit to be put into a mail.
+
+use super::spread::Spread;
+use plotters::prelude::*;
+use std::path::Path;
+
+/// Width and height of a panel in pixels.
+const PANEL: (u32, u32) = (800, 320);
+/// Height of the heading.
+const HEADING: u32 = 40;
+const BARS: [RGBColor; 2] = [RGBColor(0x4c, 0x72, 0xb0), RGBColor(0xdd, 0x84, 0x52)];
+const SANS: &str = "sans-serif";
+
+/// Draws one panel for each table, all over the same axis.
+///
+/// # Errors
+/// There is nothing to draw, or the file cannot be written.
+pub fn write(path: &Path, spreads: &[Spread], files: usize) -> Result<(), String> {
+    let text = draw(spreads, files)?;
+    std::fs::write(path, text).map_err(|error| format!("cannot write: {error}"))
+}
+
+fn draw(spreads: &[Spread], files: usize) -> Result<String, String> {
+    if spreads.is_empty() {
+        return Err("there is nothing to plot".into());
+    }
+    let mut text = String::new();
+    let end = spreads.iter().map(Spread::end).fold(0.0, f64::max);
+    {
+        let size = (PANEL.0, HEADING + PANEL.1 * spreads.len() as u32);
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        let failed = |error: DrawingAreaErrorKind<_>| format!("cannot draw: {error}");
+        root.fill(&WHITE).map_err(failed)?;
+        let title = format!("Share of file size taken by stack-trace tables, {files} files");
+        let root = root.titled(&title, (SANS, 22)).map_err(failed)?;
+        for (place, (area, spread)) in root.split_evenly((spreads.len(), 1)).iter().zip(spreads).enumerate() {
+            panel(area, spread, end, BARS[place % BARS.len()]).map_err(failed)?;
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(text)
+}
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
+
+fn panel<'a>(area: &Area<'a>, spread: &Spread, end: f64, color: RGBColor) -> Result<(), Failure<'a>> {
+    let most = spread.buckets.iter().copied().max().unwrap_or(0);
+    let caption = format!(
+        "{}: min {:.2} %, median {:.2} %, mean {:.2} %, max {:.2} %",
+        spread.table, spread.min, spread.median, spread.mean, spread.max
+    );
+    let mut chart = ChartBuilder::on(area)
+        .caption(caption, (SANS, 15))
+        .margin(12)
+        .x_label_area_size(36)
+        .y_label_area_size(52)
+        .build_cartesian_2d(0.0..end, 0..most + most / 10 + 1)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_desc("per cent of the file")
+        .y_desc("files")
+        .label_style((SANS, 12))
+        .draw()?;
+    let width = spread.bucket_width;
+    let bars = spread.buckets.iter().enumerate().map(|(place, &count)| {
+        let from = place as f64 * width;
+        let mut bar = Rectangle::new([(from, 0), (from + width, count)], color.mix(0.85).filled());
+        bar.set_margin(0, 0, 1, 1);
+        bar
+    });
+    chart.draw_series(bars)?;
+    let median = vec![(spread.median, 0), (spread.median, most + most / 10 + 1)];
+    chart.draw_series([PathElement::new(median, BLACK.stroke_width(2))])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::draw;
+    use crate::tool::stat::spread::Spread;
+
+    #[test]
+    fn a_bar_is_drawn_for_every_bucket() {
+        let spreads: Vec<Spread> =
+            [Spread::new("first", vec![1.0, 2.0, 7.5]), Spread::new("second", vec![4.0])]
+                .into_iter()
+                .flatten()
+                .collect();
+        let text = draw(&spreads, 3).unwrap();
+        assert!(text.starts_with("<svg") && text.contains("first: min 1.00 %"), "{text}");
+        let bars = text.matches("<rect").count();
+        let buckets: usize = spreads.iter().map(|spread| spread.buckets.len()).sum();
+        assert!(bars >= buckets, "{bars} of {buckets}");
+        assert!(draw(&[], 0).is_err());
+    }
+}

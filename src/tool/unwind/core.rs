@@ -1,0 +1,198 @@
+//! Core files: registers of the threads, memory, and which files were mapped where.
+//!
+//! Linux writes a note for each (`<linux/elfcore.h>`, `fs/binfmt_elf.c`): `NT_PRSTATUS` with the registers of a thread
+//! in the order of the machine's `user_regs`, `NT_FILE` with the mapped files, `NT_AUXV` with the address of the vDSO.
+
+use super::memory::Memory;
+use super::modules::{Modules, Place};
+use super::{Process, Thread, bad};
+use crate::tool::args::Unwind;
+use crate::tool::open::Problem;
+use object::Endianness;
+use object::elf;
+use object::endian::Endian as _;
+use object::read::elf::{FileHeader, ProgramHeader};
+use sframe_format::Abi;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Offset of the process number in `struct elf_prstatus` (64 bits).
+const PID: usize = 32;
+/// Offset of the registers.
+const REGISTERS: usize = 112;
+/// `AT_SYSINFO_EHDR`: where the vDSO is.
+const VDSO: u64 = 33;
+/// DWARF numbers in the order of x86-64's `user_regs_struct`; 100 is of no interest, 16 the program counter.
+const AMD64_ORDER: [usize; 20] = [15, 14, 13, 12, 6, 3, 11, 10, 9, 8, 0, 2, 1, 4, 5, 100, 16, 100, 100, 7];
+
+/// Reads a core file and the files that were mapped.
+///
+/// # Errors
+/// It is no core file, or holds no thread.
+pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|error| bad(&name, format!("cannot read: {error}")))?;
+    let mut core = parse(&name, &bytes)?;
+    let files = std::mem::take(&mut core.files);
+    for (file, place) in &files {
+        if arguments.modules.iter().any(|module| module.path.file_name() == Path::new(file).file_name()) {
+            continue;
+        }
+        let path = match &arguments.sysroot {
+            Some(root) => root.join(file.trim_start_matches('/')),
+            None => PathBuf::from(file),
+        };
+        core.modules.add_file(core.abi, &path, file, *place, arguments.derivation);
+    }
+    for module in &arguments.modules {
+        let file = module.path.display().to_string();
+        let named = |(name, _): &&(String, Place)| Path::new(name).file_name() == module.path.file_name();
+        let place = match (module.bias, files.iter().find(named)) {
+            (Some(bias), _) => Place::Bias(bias),
+            (None, Some((_, place))) => *place,
+            (None, None) => return Err(bad(&file, "the core file maps no file of that name; say FILE@BIAS")),
+        };
+        core.modules.add_file(core.abi, &module.path, &file, place, arguments.derivation);
+    }
+    if let Some(address) = core.vdso {
+        core.modules.add_image(core.abi, &core.memory, address, "[vdso]");
+    }
+    Ok(Process { abi: core.abi, threads: core.threads, memory: core.memory, modules: core.modules })
+}
+
+/// What a core file holds.
+struct Core {
+    abi: Abi,
+    threads: Vec<Thread>,
+    memory: Memory,
+    modules: Modules,
+    /// Mapped files with code and one mapping of each, in the order of names.
+    files: Vec<(String, Place)>,
+    vdso: Option<u64>,
+}
+
+fn parse(name: &str, bytes: &[u8]) -> Result<Core, Problem> {
+    let malformed = |error: object::read::Error| bad(name, format!("malformed core file: {error}"));
+    let header = elf::FileHeader64::<Endianness>::parse(bytes).map_err(malformed)?;
+    let endian = header.endian().map_err(malformed)?;
+    if header.e_type(endian) != elf::ET_CORE {
+        return Err(bad(name, "not a core file"));
+    }
+    let abi = match (header.e_machine(endian), endian) {
+        (elf::EM_X86_64, Endianness::Little) => Abi::Amd64,
+        (elf::EM_AARCH64, Endianness::Little) => Abi::AArch64Little,
+        (elf::EM_AARCH64, Endianness::Big) => Abi::AArch64Big,
+        (elf::EM_S390, Endianness::Big) => Abi::S390x,
+        (machine, _) => {
+            return Err(bad(name, format!("core file of ELF machine {machine}, which has no SFrame")));
+        }
+    };
+    let mut core = Core {
+        abi,
+        threads: Vec::new(),
+        memory: Memory::default(),
+        modules: Modules::default(),
+        files: Vec::new(),
+        vdso: None,
+    };
+    let mut pieces = Vec::new();
+    for segment in header.program_headers(endian, bytes).map_err(malformed)? {
+        if segment.p_type(endian) == elf::PT_LOAD {
+            let data = segment.data(endian, bytes).unwrap_or_default();
+            pieces.push((segment.p_vaddr(endian), data.to_vec()));
+        }
+        let Some(mut notes) = segment.notes(endian, bytes).map_err(malformed)? else { continue };
+        while let Some(note) = notes.next().map_err(malformed)? {
+            let words = Words { endian, bytes: note.desc() };
+            match note.n_type(endian) {
+                elf::NT_PRSTATUS => core.threads.extend(thread(abi, &words)),
+                elf::NT_FILE => core.files = mapped_files(&words),
+                elf::NT_AUXV => core.vdso = vdso(&words),
+                _ => {}
+            }
+        }
+    }
+    core.memory = Memory::new(pieces);
+    if core.threads.is_empty() {
+        return Err(bad(name, "the core file has no NT_PRSTATUS note: no thread's registers"));
+    }
+    Ok(core)
+}
+
+/// The contents of a note as 64-bit words.
+struct Words<'data> {
+    endian: Endianness,
+    bytes: &'data [u8],
+}
+
+impl Words<'_> {
+    fn at(&self, offset: usize) -> Option<u64> {
+        let bytes = *self.bytes.get(offset..)?.first_chunk()?;
+        Some(self.endian.read_u64_bytes(bytes))
+    }
+}
+
+fn thread(abi: Abi, words: &Words<'_>) -> Option<Thread> {
+    let word = |place: usize| words.at(REGISTERS + 8 * place);
+    let mut registers = vec![None; 33];
+    let pc = match abi {
+        Abi::Amd64 => {
+            for (place, &number) in AMD64_ORDER.iter().enumerate() {
+                if let Some(register) = registers.get_mut(number) {
+                    *register = word(place);
+                }
+            }
+            registers.get(16).copied().flatten()?
+        }
+        // x0 to x30, sp, pc.
+        Abi::AArch64Little | Abi::AArch64Big => {
+            registers.iter_mut().take(32).enumerate().for_each(|(place, register)| *register = word(place));
+            word(32)?
+        }
+        // The program status word's mask and address, then r0 to r15.
+        Abi::S390x => {
+            registers
+                .iter_mut()
+                .take(16)
+                .enumerate()
+                .for_each(|(place, register)| *register = word(place + 2));
+            word(1)?
+        }
+    };
+    let pid = words.bytes.get(PID..)?.first_chunk().map(|bytes| words.endian.read_u32_bytes(*bytes))?;
+    Some(Thread { name: format!("thread {pid}"), pc, registers })
+}
+
+/// The files of an `NT_FILE` note: count, page size, then start, end and offset in pages of each, then the names.
+fn mapped_files(words: &Words<'_>) -> Vec<(String, Place)> {
+    let mut first: BTreeMap<String, Place> = BTreeMap::new();
+    let (Some(count), Some(page)) = (words.at(0), words.at(8)) else { return Vec::new() };
+    let fits = (words.bytes.len() as u64).saturating_sub(16) / 24;
+    let count = count.min(fits) as usize;
+    let names = words.bytes.get(16 + 24 * count..).unwrap_or_default().split(|&byte| byte == 0);
+    for (place, name) in names.take(count).enumerate() {
+        let entry = 16 + 24 * place;
+        let (Some(address), Some(offset)) = (words.at(entry), words.at(entry + 16)) else { break };
+        let offset = offset.saturating_mul(page);
+        let name = String::from_utf8_lossy(name).into_owned();
+        let lowest = first.entry(name).or_insert(Place::Mapping { offset, address });
+        if matches!(lowest, Place::Mapping { offset: lowest, .. } if offset < *lowest) {
+            *lowest = Place::Mapping { offset, address };
+        }
+    }
+    // Processes map much that is no program: locales, fonts, caches.
+    first.into_iter().filter(|(name, _)| !is_data(name)).collect()
+}
+
+/// Whether a mapped file exists and is no ELF file.
+fn is_data(name: &str) -> bool {
+    use std::io::Read;
+    let mut magic = [0; 4];
+    let Ok(mut file) = std::fs::File::open(name) else { return false };
+    file.read_exact(&mut magic).is_err() || magic != elf::ELFMAG
+}
+
+fn vdso(words: &Words<'_>) -> Option<u64> {
+    let pairs = (0..words.bytes.len() / 16).map(|place| (words.at(16 * place), words.at(16 * place + 8)));
+    pairs.into_iter().find(|(key, _)| *key == Some(VDSO)).and_then(|(_, address)| address)
+}

@@ -1,0 +1,36 @@
+//! Memory in pieces.
+
+use sframe_format::Endian;
+
+/// Bytes at addresses.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// Start address and bytes of each piece, ascending.
+    pieces: Vec<(u64, Vec<u8>)>,
+}
+
+impl Memory {
+    /// Memory that holds these pieces; they should not overlap.
+    pub fn new(mut pieces: Vec<(u64, Vec<u8>)>) -> Self {
+        pieces.retain(|(_, bytes)| !bytes.is_empty());
+        pieces.sort_by_key(|(start, _)| *start);
+        Self { pieces }
+    }
+
+    /// The bytes from an address to the end of its piece.
+    pub fn from(&self, address: u64) -> Option<&[u8]> {
+        let place = self.pieces.partition_point(|(start, _)| *start <= address).checked_sub(1)?;
+        let (start, bytes) = self.pieces.get(place)?;
+        let rest = bytes.get(usize::try_from(address - start).ok()?..)?;
+        (!rest.is_empty()).then_some(rest)
+    }
+
+    /// The 8 bytes at an address as a number.
+    pub fn word(&self, endian: Endian, address: u64) -> Option<u64> {
+        let bytes = *self.from(address)?.first_chunk()?;
+        Some(match endian {
+            Endian::Little => u64::from_le_bytes(bytes),
+            Endian::Big => u64::from_be_bytes(bytes),
+        })
+    }
+}

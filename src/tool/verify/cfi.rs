@@ -1,0 +1,226 @@
+//! Call frame information as the verifier reads it.
+//!
+//! This module runs the instructions of `.eh_frame` and keeps the DWARF rules of each row as they are; nothing is
+//! turned into SFrame's terms. It shares no code with the derivation of SFrame from `.eh_frame`, so that a mistake
+//! there cannot prove itself here.
+
+use gimli::{
+    BaseAddresses, CieOrFde, EhFrame, EndianSlice, RegisterRule, RunTimeEndian, StoreOnHeap, UnwindContext,
+    UnwindSection,
+};
+use sframe_format::{Abi, Endian};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// Bytes of `.eh_frame`.
+pub type Bytes<'data> = EndianSlice<'data, RunTimeEndian>;
+/// A rule for the CFA.
+pub type DwarfCfa = gimli::CfaRule<usize>;
+/// A rule for a register; `None` where a row has none.
+pub type DwarfRule = Option<RegisterRule<usize>>;
+
+/// A function that `.eh_frame` describes.
+pub struct CfiFunction<'data> {
+    /// Offset of its FDE in the section.
+    pub offset: usize,
+    /// The addresses it covers.
+    pub range: Range<u64>,
+    /// Whether it is a signal frame.
+    pub signal: bool,
+    /// Whether return addresses are signed with key B (AArch64).
+    pub key_b: bool,
+    fde: gimli::FrameDescriptionEntry<Bytes<'data>>,
+}
+
+/// One row: the rules that hold for some addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CfiRow {
+    /// The addresses.
+    pub range: Range<u64>,
+    /// CFA.
+    pub cfa: DwarfCfa,
+    /// Return address.
+    pub ra: DwarfRule,
+    /// Frame pointer.
+    pub fp: DwarfRule,
+    /// Stack pointer.
+    pub sp: DwarfRule,
+    /// Whether the return address is signed (AArch64).
+    pub signed: bool,
+}
+
+impl CfiRow {
+    fn same_rules(&self, other: &Self) -> bool {
+        (&self.cfa, &self.ra, &self.fp, &self.sp, self.signed)
+            == (&other.cfa, &other.ra, &other.fp, &other.sp, other.signed)
+    }
+}
+
+/// `.eh_frame` in a form that gimli takes.
+///
+/// AArch64 marks CIEs with augmentation letters that gimli does not know: `B` (key B) and `G` (tagged frames). Like
+/// `S` they have no data, so they are overwritten by it; what the letters really were is noted.
+pub struct Prepared<'data> {
+    data: Cow<'data, [u8]>,
+    /// Offset of each changed CIE, whether it is a signal frame, whether it has key B; ascending.
+    changed: Vec<(usize, bool, bool)>,
+}
+
+impl<'data> Prepared<'data> {
+    /// Prepares the bytes of a section.
+    pub fn new(abi: Abi, data: &'data [u8]) -> Self {
+        let mut prepared = Self { data: Cow::Borrowed(data), changed: Vec::new() };
+        if abi.is_aarch64() {
+            prepared.change_letters(abi.endian(), data);
+        }
+        prepared
+    }
+
+    fn change_letters(&mut self, endian: Endian, data: &[u8]) {
+        let mut offset = 0usize;
+        while let Some(length) = endian.read_u32(data, offset) {
+            if length == 0 || length == u32::MAX {
+                return;
+            }
+            let Some(end) = offset.checked_add(4 + length as usize) else { return };
+            let letters = data.get(offset + 9..end.min(data.len())).unwrap_or_default();
+            if endian.read_u32(data, offset + 4) == Some(0) {
+                let letters = letters.split(|&byte| byte == 0).next().unwrap_or_default();
+                if letters.iter().any(|letter| b"BG".contains(letter)) {
+                    self.changed.push((offset, letters.contains(&b'S'), letters.contains(&b'B')));
+                    let start = offset + 9;
+                    for letter in &mut self.data.to_mut()[start..start + letters.len()] {
+                        if b"BG".contains(letter) {
+                            *letter = b'S';
+                        }
+                    }
+                }
+            }
+            offset = end;
+        }
+    }
+
+    /// Whether the CIE at an offset is of signal frames, and of key B.
+    fn marks(&self, offset: usize, signal: bool) -> (bool, bool) {
+        match self.changed.binary_search_by_key(&offset, |&(offset, ..)| offset) {
+            Ok(place) => self.changed.get(place).map_or((signal, false), |&(_, signal, key)| (signal, key)),
+            Err(_) => (signal, false),
+        }
+    }
+}
+
+/// All functions of a section.
+pub struct CallFrames<'data> {
+    /// By address.
+    pub functions: Vec<CfiFunction<'data>>,
+    /// FDEs that cannot be read, with their offsets; the last one may have ended the reading.
+    pub unreadable: Vec<(usize, gimli::Error)>,
+    section: EhFrame<Bytes<'data>>,
+    bases: BaseAddresses,
+    abi: Abi,
+}
+
+impl<'data> CallFrames<'data> {
+    /// Reads the functions of a section that lies at `address`.
+    pub fn read(abi: Abi, prepared: &'data Prepared<'_>, address: u64) -> Self {
+        let endian = match abi.endian() {
+            Endian::Little => RunTimeEndian::Little,
+            Endian::Big => RunTimeEndian::Big,
+        };
+        let mut section = EhFrame::new(&prepared.data, endian);
+        section.set_address_size(8);
+        if abi.is_aarch64() {
+            section.set_vendor(gimli::Vendor::AArch64);
+        }
+        let bases = BaseAddresses::default().set_eh_frame(address);
+        let mut frames = Self { functions: Vec::new(), unreadable: Vec::new(), section, bases, abi };
+        frames.read_functions(prepared);
+        frames.functions.sort_by_key(|function| (function.range.start, function.range.end, function.offset));
+        frames
+    }
+
+    fn read_functions(&mut self, prepared: &Prepared<'_>) {
+        let mut entries = self.section.entries(&self.bases);
+        // FDEs of one CIE follow each other.
+        let mut known: Option<gimli::CommonInformationEntry<Bytes<'_>>> = None;
+        loop {
+            let entry = match entries.next() {
+                Ok(Some(CieOrFde::Fde(entry))) => entry,
+                Ok(Some(CieOrFde::Cie(_))) => continue,
+                Ok(None) => return,
+                Err(error) => {
+                    self.unreadable.push((prepared.data.len(), error));
+                    return;
+                }
+            };
+            let offset = entry.offset();
+            let fde = entry.parse(|section, bases, offset| match &known {
+                Some(cie) if cie.offset() == offset.0 => Ok(cie.clone()),
+                _ => section.cie_from_offset(bases, offset),
+            });
+            match fde {
+                Ok(fde) => {
+                    let (signal, key_b) = prepared.marks(fde.cie().offset(), fde.is_signal_trampoline());
+                    let start = fde.initial_address();
+                    let range = start..start.saturating_add(fde.len());
+                    known = Some(fde.cie().clone());
+                    if !range.is_empty() {
+                        self.functions.push(CfiFunction { offset, range, signal, key_b, fde });
+                    }
+                }
+                Err(error) => self.unreadable.push((offset, error)),
+            }
+        }
+    }
+
+    /// The section, for expressions.
+    pub fn section(&self) -> &EhFrame<Bytes<'data>> {
+        &self.section
+    }
+
+    /// The return address column of a function.
+    pub fn return_column(&self, function: &CfiFunction<'data>) -> u32 {
+        function.fde.cie().return_address_register().0.into()
+    }
+
+    /// Fills `rows` with the rows of a function, ascending, equal neighbours joined.
+    ///
+    /// # Errors
+    /// An instruction that is not known or makes no sense; the rows before it are there.
+    pub fn rows(
+        &self,
+        function: &CfiFunction<'data>,
+        context: &mut UnwindContext<usize, StoreOnHeap>,
+        rows: &mut Vec<CfiRow>,
+    ) -> Result<(), gimli::Error> {
+        rows.clear();
+        let column = function.fde.cie().return_address_register();
+        let number = |register: u32| gimli::Register(register as u16);
+        let mut table = function.fde.rows(&self.section, &self.bases, context)?;
+        while let Some(row) = table.next_row()? {
+            let start = row.start_address().max(function.range.start);
+            let end = row.end_address().min(function.range.end);
+            if start >= end {
+                continue;
+            }
+            let signed = self.abi.is_aarch64()
+                && matches!(row.register(gimli::AArch64::RA_SIGN_STATE),
+                    Some(RegisterRule::Constant(state)) if state & 1 != 0);
+            let row = CfiRow {
+                range: start..end,
+                cfa: row.cfa().clone(),
+                ra: row.register(column),
+                fp: row.register(number(self.abi.frame_pointer())),
+                sp: row.register(number(self.abi.stack_pointer())),
+                signed,
+            };
+            match rows.last_mut() {
+                Some(last) if last.range.end == row.range.start && last.same_rules(&row) => {
+                    last.range.end = row.range.end;
+                }
+                _ => rows.push(row),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,481 @@
+//! SFrame against call frame information, program counter by program counter.
+//!
+//! Functions of `.eh_frame` and of SFrame are brought together by address. Where both have rows, the rules of both
+//! are carried out on made-up machines, on every stretch of addresses in which neither changes; code that only one
+//! side describes is counted.
+
+use super::cfi::{CallFrames, CfiFunction, CfiRow, DwarfCfa};
+use super::explain::{self, Gap};
+use super::machine::{Failure, Machine, Values};
+use crate::tool::open::{Input, Kind, Target};
+use gimli::{StoreOnHeap, UnwindContext};
+use serde::Serialize;
+use sframe_format::{Abi, Blob, Fde, PauthKey, PcType, Rules, Version};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What SFrame gets wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DifferenceKind {
+    /// Another canonical frame address.
+    Cfa,
+    /// Another return address.
+    ReturnAddress,
+    /// Another frame pointer.
+    FramePointer,
+    /// Another stack pointer than the one implied by the CFA.
+    StackPointer,
+    /// One side says that there is no caller, the other has one.
+    Outermost,
+    /// One side says that the return address is signed.
+    Signing,
+    /// The return address is signed with another key.
+    Key,
+    /// One side says that this is a signal frame (V3, which can say so).
+    Signal,
+    /// A row where DWARF has no CFA.
+    NoCfa,
+}
+
+impl DifferenceKind {
+    /// The kind in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cfa => "CFA",
+            Self::ReturnAddress => "return address",
+            Self::FramePointer => "frame pointer",
+            Self::StackPointer => "stack pointer",
+            Self::Outermost => "end of stack",
+            Self::Signing => "signing of the return address",
+            Self::Key => "signing key",
+            Self::Signal => "signal frame",
+            Self::NoCfa => "row without CFA",
+        }
+    }
+}
+
+/// A stretch of code for which SFrame is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What is wrong.
+    pub kind: DifferenceKind,
+    /// The addresses.
+    pub range: Range<u64>,
+    /// What call frame information says.
+    pub expected: String,
+    /// What SFrame says.
+    pub found: String,
+    /// Number of the SFrame section among those of the file.
+    pub section: usize,
+    /// Offset of the FDE in that section.
+    pub fde: usize,
+}
+
+/// Functions and bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Number of functions.
+    pub functions: u64,
+    /// Number of bytes.
+    pub bytes: u64,
+}
+
+impl Count {
+    /// Adds one function.
+    pub fn add(&mut self, bytes: u64) {
+        self.functions += 1;
+        self.bytes += bytes;
+    }
+
+    /// Adds what another counted.
+    pub fn append(&mut self, other: Self) {
+        self.functions += other.functions;
+        self.bytes += other.bytes;
+    }
+}
+
+/// The outcome of a comparison.
+#[derive(Debug, Default)]
+pub struct Comparison {
+    /// Functions of `.eh_frame`.
+    pub cfi: Count,
+    /// Those that SFrame covers, each byte of them.
+    pub covered: Count,
+    /// Those that it leaves out, wholly or in part; bytes are those left out.
+    pub uncovered: BTreeMap<Gap, Count>,
+    /// SFrame functions (bytes) that `.eh_frame` does not describe.
+    pub extra: Count,
+    /// Functions that have differences.
+    pub wrong: Count,
+    /// Stretches compared.
+    pub stretches: u64,
+    /// Signal frames whose mark V1 and V2 cannot keep.
+    pub lost_signals: u64,
+    /// Functions of relocatable objects that no relocation gives an address.
+    pub unresolved: u64,
+    /// All differences, sorted by kind and address.
+    pub differences: Vec<Difference>,
+    /// FDEs of `.eh_frame` that could not be read: offset and reason.
+    pub unreadable: Vec<(usize, String)>,
+}
+
+/// An SFrame function.
+struct Function<'a> {
+    range: Range<u64>,
+    section: usize,
+    blob: Blob<'a>,
+    fde: Fde,
+}
+
+/// Seeds of the machines on which rules are compared.
+const SEEDS: [u64; 2] = [0x5f72_616d_6531, 0x2e65_685f_6672];
+
+/// Compares every SFrame section of a file with all of its `.eh_frame`.
+pub fn compare(abi: Abi, input: &Input<'_>) -> Comparison {
+    let mut result = Comparison::default();
+    let functions = functions(input, &mut result);
+    let ends = largest_ends(&functions);
+    let version =
+        functions.iter().map(|function| function.blob.header().version).min().unwrap_or(Version::V3);
+    let mut described: Vec<Range<u64>> = Vec::new();
+    for section in &input.eh_frame {
+        let prepared = super::cfi::Prepared::new(abi, &section.data);
+        let frames = CallFrames::read(abi, &prepared, section.address);
+        let unreadable = frames.unreadable.iter().map(|(offset, error)| (*offset, error.to_string()));
+        result.unreadable.extend(unreadable);
+        let mut comparer = Comparer {
+            abi,
+            frames: &frames,
+            version,
+            result: &mut result,
+            context: UnwindContext::new(),
+            rows: Vec::new(),
+            stretches: Vec::new(),
+        };
+        for cfi in &frames.functions {
+            // Hand-made call frame information may reach anywhere; only code is of interest.
+            if !inside(&input.text, &cfi.range) {
+                continue;
+            }
+            described.push(cfi.range.clone());
+            comparer.function(cfi, overlapping(&functions, &ends, &cfi.range));
+        }
+    }
+    let described = joined(described);
+    for function in &functions {
+        let bytes = uncovered_bytes(&described, &function.range);
+        if bytes > 0 {
+            result.extra.add(bytes);
+        }
+    }
+    result
+        .differences
+        .sort_by_key(|found| (found.kind, found.range.start, found.range.end, found.section, found.fde));
+    result
+}
+
+/// SFrame functions that have bytes and an address, by address.
+fn functions<'a>(input: &'a Input<'_>, result: &mut Comparison) -> Vec<Function<'a>> {
+    let mut functions = Vec::new();
+    for (number, section) in input.sframe.iter().enumerate() {
+        for blob in section.section().blobs() {
+            for fde in blob.fdes().filter(|fde| fde.size > 0) {
+                let resolved = input.kind != Kind::Relocatable
+                    || section.derived
+                    || matches!(section.target_at(fde.offset), Some(Target::Place(..)));
+                if !resolved {
+                    result.unresolved += 1;
+                    continue;
+                }
+                let range = fde.address..fde.address.saturating_add(fde.size.into());
+                functions.push(Function { range, section: number, blob, fde });
+            }
+        }
+    }
+    functions.sort_by_key(|function| (function.range.start, function.section, function.fde.offset));
+    functions
+}
+
+/// For each function the largest end of it and all before it.
+fn largest_ends(functions: &[Function<'_>]) -> Vec<u64> {
+    let mut largest = 0;
+    let largest = |function: &Function<'_>| {
+        largest = largest.max(function.range.end);
+        largest
+    };
+    functions.iter().map(largest).collect()
+}
+
+/// The functions that share addresses with a range.
+fn overlapping<'a, 'data>(
+    functions: &'a [Function<'data>],
+    ends: &[u64],
+    range: &Range<u64>,
+) -> impl Iterator<Item = &'a Function<'data>> {
+    let first = ends.partition_point(|&end| end <= range.start);
+    let last = functions.partition_point(|function| function.range.start < range.end);
+    let start = range.start;
+    functions.get(first..last).unwrap_or_default().iter().filter(move |function| function.range.end > start)
+}
+
+fn inside(text: &[Range<u64>], range: &Range<u64>) -> bool {
+    let place = text.partition_point(|text| text.end <= range.start);
+    text.get(place).is_some_and(|text| text.start <= range.start && range.end <= text.end)
+}
+
+/// Ranges sorted, with overlapping and touching ones joined.
+pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| (range.start, range.end));
+    let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// How many bytes of a range lie in none of these.
+pub fn uncovered_bytes(joined: &[Range<u64>], range: &Range<u64>) -> u64 {
+    let first = joined.partition_point(|covered| covered.end <= range.start);
+    let rest = joined.get(first..).unwrap_or_default().iter();
+    let overlapping = rest.take_while(|covered| covered.start < range.end);
+    let covered: u64 =
+        overlapping.map(|covered| covered.end.min(range.end) - covered.start.max(range.start)).sum();
+    range.end - range.start - covered
+}
+
+struct Comparer<'a, 'data> {
+    abi: Abi,
+    frames: &'a CallFrames<'data>,
+    version: Version,
+    result: &'a mut Comparison,
+    context: UnwindContext<usize, StoreOnHeap>,
+    rows: Vec<CfiRow>,
+    stretches: Vec<(Range<u64>, Rules)>,
+}
+
+impl<'data> Comparer<'_, 'data> {
+    fn function<'f>(&mut self, cfi: &CfiFunction<'data>, functions: impl Iterator<Item = &'f Function<'f>>) {
+        let size = cfi.range.end - cfi.range.start;
+        self.result.cfi.add(size);
+        let mut rows = std::mem::take(&mut self.rows);
+        let readable = self.frames.rows(cfi, &mut self.context, &mut rows);
+        if let Err(error) = &readable {
+            self.result.unreadable.push((cfi.offset, error.to_string()));
+        }
+        let before = self.result.differences.len();
+        let mut covered = Vec::new();
+        for function in functions {
+            self.marks(cfi, &rows, function);
+            self.fill_stretches(function, &cfi.range);
+            let stretches = std::mem::take(&mut self.stretches);
+            for (range, rules) in &stretches {
+                covered.push(range.clone());
+                self.stretch(cfi, &rows, function, range, rules);
+            }
+            self.stretches = stretches;
+        }
+        self.rows = rows;
+        if self.result.differences.len() > before {
+            self.result.wrong.add(size);
+        }
+        let covered = joined(covered);
+        let missing = uncovered_bytes(&covered, &cfi.range);
+        if missing == 0 {
+            self.result.covered.add(size);
+            return;
+        }
+        let gap = match readable {
+            Ok(()) => {
+                let column = self.frames.return_column(cfi);
+                let rows = self.rows.iter().filter(|row| uncovered_bytes(&covered, &row.range) > 0);
+                explain::explain(self.abi, self.version, cfi.signal, column, rows)
+            }
+            Err(_) => Gap::Unreadable,
+        };
+        self.result.uncovered.entry(gap).or_default().add(missing);
+    }
+
+    /// The stretches of a function inside `limits` and what SFrame says of each.
+    fn fill_stretches(&mut self, function: &Function<'_>, limits: &Range<u64>) {
+        self.stretches.clear();
+        let (blob, fde) = (&function.blob, &function.fde);
+        let Ok(attributes) = blob.attributes(fde) else { return };
+        let mut rows: Vec<(u32, Rules)> =
+            blob.rows(&attributes).map_while(Result::ok).map(|row| (row.start, row.rules)).collect();
+        if attributes.fre_count == 0 {
+            rows.extend(blob.rules_without_rows(&attributes).map(|rules| (0, rules)));
+        }
+        let masked = attributes.pc_type == PcType::Mask;
+        let block = if masked { u64::from(attributes.repeat_size) } else { u64::from(fde.size) };
+        if block == 0 {
+            return;
+        }
+        let inside = limits.start.max(function.range.start)..limits.end.min(function.range.end);
+        let mut start = function.range.start + (inside.start - function.range.start) / block * block;
+        while start < inside.end {
+            for (place, (offset, rules)) in rows.iter().enumerate() {
+                let next = rows.get(place + 1).map_or(block, |(next, _)| u64::from(*next).min(block));
+                let from = start.saturating_add((*offset).into()).max(inside.start);
+                let to = start.saturating_add(next).min(inside.end);
+                if from < to {
+                    self.stretches.push((from..to, *rules));
+                }
+            }
+            start = start.saturating_add(block);
+        }
+    }
+
+    /// Compares what holds for whole functions.
+    fn marks(&mut self, cfi: &CfiFunction<'data>, rows: &[CfiRow], function: &Function<'_>) {
+        let Ok(attributes) = function.blob.attributes(&function.fde) else { return };
+        let range = cfi.range.start.max(function.range.start)..cfi.range.end.min(function.range.end);
+        if function.blob.header().version == Version::V3 {
+            if attributes.signal != cfi.signal {
+                let word = |signal| if signal { "a signal frame" } else { "no signal frame" };
+                let (expected, found) = (word(cfi.signal), word(attributes.signal));
+                self.differs(DifferenceKind::Signal, function, range.clone(), expected.into(), found.into());
+            }
+        } else if cfi.signal {
+            self.result.lost_signals += 1;
+        }
+        let key_b = attributes.pauth_key == PauthKey::B;
+        if key_b != cfi.key_b && rows.iter().any(|row| row.signed) {
+            let word = |key_b| if key_b { "key B" } else { "key A" };
+            let (expected, found) = (word(cfi.key_b), word(key_b));
+            self.differs(DifferenceKind::Key, function, range, expected.into(), found.into());
+        }
+    }
+
+    /// Compares a stretch in which SFrame says one thing with the rows there.
+    fn stretch(
+        &mut self,
+        cfi: &CfiFunction<'data>,
+        rows: &[CfiRow],
+        function: &Function<'_>,
+        range: &Range<u64>,
+        rules: &Rules,
+    ) {
+        let first = rows.partition_point(|row| row.range.end <= range.start);
+        for row in rows.get(first..).unwrap_or_default() {
+            if row.range.start >= range.end {
+                break;
+            }
+            let part = row.range.start.max(range.start)..row.range.end.min(range.end);
+            self.part(cfi, row, function, part, rules);
+        }
+    }
+
+    /// Compares a stretch in which neither side changes. Expressions may ask for the program counter: then every
+    /// one is tried.
+    fn part(
+        &mut self,
+        cfi: &CfiFunction<'data>,
+        row: &CfiRow,
+        function: &Function<'_>,
+        range: Range<u64>,
+        rules: &Rules,
+    ) {
+        self.result.stretches += 1;
+        if !self.at(cfi, row, function, range.clone(), range.start, rules) {
+            return;
+        }
+        for pc in range.start + 1..range.end {
+            self.at(cfi, row, function, pc..pc + 1, pc, rules);
+        }
+    }
+
+    /// Compares both sides at one program counter and reports what differs for a range. Whether the counter
+    /// mattered.
+    fn at(
+        &mut self,
+        cfi: &CfiFunction<'data>,
+        row: &CfiRow,
+        function: &Function<'_>,
+        range: Range<u64>,
+        pc: u64,
+        rules: &Rules,
+    ) -> bool {
+        let (mut found, mut pc_matters) = (Vec::new(), false);
+        let column = self.frames.return_column(cfi);
+        for seed in SEEDS {
+            let machine = Machine::new(self.abi, seed, pc);
+            let dwarf = machine.by_dwarf(self.frames.section(), row, column);
+            pc_matters |= machine.pc_was_read();
+            differing(&machine, dwarf, row.signed, cfi.signal, rules, &mut found);
+        }
+        found.sort_unstable();
+        found.dedup();
+        let range = if pc_matters { pc..pc + 1 } else { range };
+        for kind in found {
+            let (expected, got) = explain::words(self.abi, self.frames.section(), kind, row, rules);
+            self.differs(kind, function, range.clone(), expected, got);
+        }
+        pc_matters
+    }
+
+    /// Notes a difference, joined with the one before it if that goes on here.
+    fn differs(
+        &mut self,
+        kind: DifferenceKind,
+        function: &Function<'_>,
+        range: Range<u64>,
+        expected: String,
+        found: String,
+    ) {
+        let (section, fde) = (function.section, function.fde.offset);
+        let earlier = self.result.differences.iter_mut().rev().take(DifferenceKind::NoCfa as usize + 1);
+        for last in earlier {
+            let same = (last.kind, last.section, last.fde) == (kind, section, fde);
+            if same && last.range.end == range.start && last.expected == expected && last.found == found {
+                last.range.end = range.end;
+                return;
+            }
+        }
+        self.result.differences.push(Difference { kind, range, expected, found, section, fde });
+    }
+}
+
+/// What differs between both sides on one machine.
+fn differing(
+    machine: &Machine,
+    dwarf: Result<Values, Failure>,
+    signed: bool,
+    signal: bool,
+    rules: &Rules,
+    found: &mut Vec<DifferenceKind>,
+) {
+    match (rules, dwarf) {
+        // GNU as writes a signal frame without rows where it cannot express them: "ask the operating system".
+        (Rules::SignalContext, _) if signal => {}
+        (Rules::SignalContext, _) => found.push(DifferenceKind::Signal),
+        // Without a CFA nobody finds a caller.
+        (Rules::Outermost, Ok(Values { ra: None, .. }) | Err(Failure::NoCfa)) => {}
+        (Rules::Outermost, _) | (Rules::Frame(_), Ok(Values { ra: None, .. })) => {
+            found.push(DifferenceKind::Outermost);
+        }
+        (Rules::Frame(_), Err(Failure::NoCfa)) => found.push(DifferenceKind::NoCfa),
+        // What cannot be evaluated cannot be right either.
+        (Rules::Frame(_), Err(_)) => found.push(DifferenceKind::Cfa),
+        (Rules::Frame(frame), Ok(want)) => {
+            let got = machine.by_sframe(frame);
+            let pairs = [
+                (want.cfa != got.cfa, DifferenceKind::Cfa),
+                // Rules that count from a wrong CFA are wrong with it.
+                (want.cfa == got.cfa && want.ra != got.ra, DifferenceKind::ReturnAddress),
+                (want.cfa == got.cfa && want.fp != got.fp, DifferenceKind::FramePointer),
+                (want.cfa == got.cfa && want.sp.is_some() && want.sp != got.sp, DifferenceKind::StackPointer),
+                (signed != frame.mangled, DifferenceKind::Signing),
+            ];
+            found.extend(pairs.iter().filter(|(differs, _)| *differs).map(|(_, kind)| *kind));
+        }
+    }
+}
+
+/// Whether a rule for the CFA is none.
+pub fn is_undefined(cfa: &DwarfCfa) -> bool {
+    matches!(cfa, DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0)
+}

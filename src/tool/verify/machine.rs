@@ -1,0 +1,213 @@
+//! Rules carried out on a machine that was made up.
+//!
+//! Two rules are the same if they give the same values. So both sides, DWARF and SFrame, are evaluated on a machine
+//! whose registers and memory hold values that a hash makes up: sums over different registers, different words of
+//! memory, or different offsets then differ but for a chance of 2⁻⁶⁴.
+
+use super::cfi::{Bytes, CfiRow, DwarfCfa, DwarfRule};
+use gimli::{
+    EhFrame, EvaluationResult, Location as DwarfLocation, RegisterRule as Rule, UnwindExpression, Value,
+};
+use sframe_format::abi::Register;
+use sframe_format::{Abi, Base, Frame, Location, RegisterRule};
+use std::cell::Cell;
+
+/// Operations an expression may take, against endless loops.
+const EXPRESSION_LIMIT: u32 = 10_000;
+
+/// A machine in some state.
+pub struct Machine {
+    abi: Abi,
+    seed: u64,
+    pc: u64,
+    pc_was_read: Cell<bool>,
+}
+
+/// What rules say of the caller's frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Values {
+    /// CFA.
+    pub cfa: u64,
+    /// Return address; `None` is "there is no caller".
+    pub ra: Option<u64>,
+    /// Frame pointer.
+    pub fp: u64,
+    /// Stack pointer; `None` where it was saved like any other register.
+    pub sp: Option<u64>,
+}
+
+/// Why DWARF rules give no values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No CFA is defined.
+    NoCfa,
+    /// An expression that cannot be evaluated.
+    Expression,
+    /// A rule that nothing defines.
+    Rule,
+}
+
+impl Machine {
+    /// The machine of a seed, about to carry out the instruction at `pc`.
+    pub fn new(abi: Abi, seed: u64, pc: u64) -> Self {
+        Self { abi, seed, pc, pc_was_read: Cell::new(false) }
+    }
+
+    /// Whether an expression asked for the program counter: its value holds for that one only.
+    pub fn pc_was_read(&self) -> bool {
+        self.pc_was_read.get()
+    }
+
+    /// A good mixture of all bits (the finalizer of splitmix64).
+    fn mix(&self, value: u64) -> u64 {
+        let mut mixed = value.wrapping_add(self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn register(&self, number: Register) -> u64 {
+        if self.abi == Abi::Amd64 && number == self.abi.return_address() {
+            return self.pc;
+        }
+        self.mix(u64::from(number) << 32 | 0xffff)
+    }
+
+    fn memory(&self, address: u64) -> u64 {
+        self.mix(self.mix(address))
+    }
+
+    /// The caller's frame by SFrame.
+    pub fn by_sframe(&self, frame: &Frame) -> Values {
+        let sum = self.register(frame.cfa.register).wrapping_add_signed(frame.cfa.offset);
+        let cfa = if frame.cfa.dereference { self.memory(sum) } else { sum };
+        let value = |rule: &RegisterRule, number| match rule {
+            RegisterRule::Unchanged => self.register(number),
+            RegisterRule::Saved(Location { base, offset, dereference }) => {
+                let base = match *base {
+                    Base::Cfa => cfa,
+                    Base::Register(number) => self.register(number),
+                };
+                let sum = base.wrapping_add_signed((*offset).into());
+                if *dereference { self.memory(sum) } else { sum }
+            }
+        };
+        Values {
+            cfa,
+            ra: Some(value(&frame.ra, self.abi.return_address())),
+            fp: value(&frame.fp, self.abi.frame_pointer()),
+            sp: Some(cfa.wrapping_sub(self.abi.cfa_bias() as u64)),
+        }
+    }
+
+    /// The caller's frame by DWARF; `column` is the return address column.
+    ///
+    /// # Errors
+    /// The rules do not give values.
+    pub fn by_dwarf(
+        &self,
+        section: &EhFrame<Bytes<'_>>,
+        row: &CfiRow,
+        column: Register,
+    ) -> Result<Values, Failure> {
+        let undefined = matches!(row.ra, Some(Rule::Undefined));
+        let cfa = match &row.cfa {
+            // What gimli holds before any rule for the CFA.
+            DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0 => {
+                return if undefined {
+                    Ok(Values { cfa: 0, ra: None, fp: 0, sp: None })
+                } else {
+                    Err(Failure::NoCfa)
+                };
+            }
+            DwarfCfa::RegisterAndOffset { register, offset } => {
+                self.register(register.0.into()).wrapping_add_signed(*offset)
+            }
+            DwarfCfa::Expression(expression) => self.evaluate(section, expression, None)?,
+        };
+        if undefined {
+            return Ok(Values { cfa, ra: None, fp: 0, sp: None });
+        }
+        let ra = self.dwarf_value(section, &row.ra, column, cfa)?;
+        let fp = self.dwarf_value(section, &row.fp, self.abi.frame_pointer(), cfa)?;
+        let sp = match &row.sp {
+            // Unwinders take the CFA (s390x: less its bias) for a stack pointer that was not saved.
+            None | Some(Rule::SameValue | Rule::Undefined) => {
+                Some(cfa.wrapping_sub(self.abi.cfa_bias() as u64))
+            }
+            // s390x functions save the stack pointer with the other registers; what they save is the implied value.
+            Some(Rule::Offset(_) | Rule::Register(_)) if self.abi == Abi::S390x => None,
+            rule => Some(self.dwarf_value(section, rule, self.abi.stack_pointer(), cfa)?),
+        };
+        Ok(Values { cfa, ra: Some(ra), fp, sp })
+    }
+
+    fn dwarf_value(
+        &self,
+        section: &EhFrame<Bytes<'_>>,
+        rule: &DwarfRule,
+        number: Register,
+        cfa: u64,
+    ) -> Result<u64, Failure> {
+        Ok(match rule {
+            // A register that nobody can recover is as good as one that nobody touched.
+            None | Some(Rule::SameValue | Rule::Undefined) => self.register(number),
+            Some(Rule::Offset(offset)) => self.memory(cfa.wrapping_add_signed(*offset)),
+            Some(Rule::ValOffset(offset)) => cfa.wrapping_add_signed(*offset),
+            Some(Rule::Register(register)) => self.register(register.0.into()),
+            Some(Rule::Expression(expression)) => {
+                self.memory(self.evaluate(section, expression, Some(cfa))?)
+            }
+            Some(Rule::ValExpression(expression)) => self.evaluate(section, expression, Some(cfa))?,
+            Some(Rule::Constant(value)) => *value,
+            Some(_) => return Err(Failure::Rule),
+        })
+    }
+
+    fn evaluate(
+        &self,
+        section: &EhFrame<Bytes<'_>>,
+        expression: &UnwindExpression<usize>,
+        cfa: Option<u64>,
+    ) -> Result<u64, Failure> {
+        let failed = |_: gimli::Error| Failure::Expression;
+        let encoding = gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 5 };
+        let mut evaluation = expression.get(section).map_err(failed)?.evaluation(encoding);
+        evaluation.set_max_iterations(EXPRESSION_LIMIT);
+        if let Some(cfa) = cfa {
+            evaluation.set_initial_value(cfa);
+        }
+        let mut state = evaluation.evaluate().map_err(failed)?;
+        loop {
+            state = match state {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresMemory { address, size, space: None, .. } => {
+                    let bits = 64u32.saturating_sub(8 * u32::from(size));
+                    let word = self.memory(address) & u64::MAX.checked_shr(bits).unwrap_or(0);
+                    evaluation.resume_with_memory(Value::Generic(word))
+                }
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    let number = register.0.into();
+                    // No architecture but x86-64 has a DWARF number for the program counter.
+                    let counter = self.abi == Abi::Amd64 && number == self.abi.return_address();
+                    self.pc_was_read.set(self.pc_was_read.get() || counter);
+                    let value = self.register(number);
+                    evaluation.resume_with_register(Value::Generic(value))
+                }
+                EvaluationResult::RequiresCallFrameCfa => match cfa {
+                    Some(cfa) => evaluation.resume_with_call_frame_cfa(cfa),
+                    None => return Err(Failure::Expression),
+                },
+                _ => return Err(Failure::Expression),
+            }
+            .map_err(failed)?;
+        }
+        match evaluation.as_result() {
+            [piece] => match piece.location {
+                DwarfLocation::Address { address } => Ok(address),
+                _ => Err(Failure::Expression),
+            },
+            _ => Err(Failure::Expression),
+        }
+    }
+}
