@@ -19,7 +19,7 @@ use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::{file_offsets, finish, link_order, sort};
 use crate::link::{Link, is_alloc};
-use crate::passes::create_relocatable;
+use crate::passes::{create_relocatable, read_scripts};
 use crate::relocs::emit;
 use crate::script::builtin::Switches;
 use crate::script::glob::Glob;
@@ -265,6 +265,12 @@ fn separate_code<T: Target>(link: &Link<'_, T>) -> bool {
     layout.magic == Magic::Paged
         && layout.separate_code != Some(SeparateCode::No)
         && layout.rosegment != Some(false)
+}
+
+/// The text of the built-in script that this link uses, as GNU ld would read it.
+pub fn built_in_text<T: Target>(link: &Link<'_, T>) -> String {
+    let script = read_scripts::built_in(link.config);
+    settings(link).switches.map_or_else(String::new, |switches| script.resolved_text(&switches))
 }
 
 fn settings<T: Target>(link: &Link<'_, T>) -> Settings {

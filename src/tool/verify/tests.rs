@@ -5,7 +5,7 @@ use super::explain::Gap;
 use super::{Verified, verify_input};
 use crate::tool::derived;
 use crate::tool::fixtures;
-use crate::tool::open::{Input, open_elf};
+use crate::tool::open::{FrameSection, Input, open_elf};
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{Abi, Base, CfaRule, Frame, Location, RegisterRule, Rules, Section, Version};
 use std::borrow::Cow;
@@ -234,4 +234,38 @@ fn rules_are_compared_by_what_they_do() {
     assert!(changed > 20);
     plant(&mut input, &functions);
     assert_eq!(kinds(&verify_input(&input)), []);
+}
+
+/// The signal return of glibc, by expressions that read everything from the saved context.
+#[test]
+fn signal_frames_are_derived_and_verified() {
+    let context = |register: u8, offset: u16| {
+        let (low, high) = ((offset & 0x7f) as u8 | 0x80, (offset >> 7) as u8);
+        [0x10, register, 3, 0x77, low, high]
+    };
+    let mut instructions = vec![0x0f, 4, 0x77, 0xa0, 0x01, 0x06];
+    for (register, offset) in [(6, 120), (7, 160), (16, 168)] {
+        instructions.extend(context(register, offset));
+    }
+    instructions.resize(instructions.len().next_multiple_of(8) + 7, 0);
+    // CIE "zRS", then an FDE of 9 bytes at 0x1000 for a section at 0x2000.
+    let mut eh_frame =
+        vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', b'S', 0, 1, 0x78, 16, 1, 0x1b, 0, 0, 0, 0, 0, 0];
+    let start = (0x1000u32).wrapping_sub(0x2000 + eh_frame.len() as u32 + 8);
+    eh_frame.extend((13 + instructions.len() as u32).to_le_bytes());
+    eh_frame.extend((eh_frame.len() as u32).to_le_bytes());
+    eh_frame.extend(start.to_le_bytes());
+    eh_frame.extend(9u32.to_le_bytes());
+    eh_frame.push(0);
+    eh_frame.extend(instructions);
+    let name = "linked/prog.x86_64.ld2.47";
+    let bytes = std::fs::read(fixtures::path(name)).unwrap();
+    let mut input = open_elf(name, &bytes).unwrap();
+    input.eh_frame = vec![FrameSection { data: Cow::Owned(eh_frame), address: 0x2000 }];
+    input.text = vec![0x1000..0x1009];
+    derived::replace(&mut input, Version::V3).unwrap();
+    let comparison = verify_input(&input).comparison.unwrap();
+    assert_eq!((comparison.differences.len(), comparison.covered.bytes), (0, 9), "{comparison:?}");
+    derived::replace(&mut input, Version::V2).unwrap();
+    assert!(input.sframe.is_empty());
 }

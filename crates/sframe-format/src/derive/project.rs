@@ -25,7 +25,7 @@ pub(super) fn project(abi: Abi, section: &EhFrame<Slice<'_>>, row: &DwarfRow) ->
         Cfa::Rule(cfa) => cfa,
         Cfa::Plt(expression) => return Ok(Projection::Plt(expression)),
     };
-    check_stack_pointer(abi, rule(abi.stack_pointer()))?;
+    check_stack_pointer(abi, section, rule(abi.stack_pointer()), &cfa)?;
     let ra = match rule(abi.return_address()) {
         // x86-64 has no register that a return address could have stayed in.
         None | Some(DwarfRule::SameValue) if abi == Abi::Amd64 => return Err(Reason::ReturnAddress),
@@ -67,12 +67,22 @@ fn cfa_rule(abi: Abi, section: &EhFrame<Slice<'_>>, rule: &DwarfCfa<usize>) -> R
 }
 
 /// SFrame implies the caller's stack pointer. On s390x functions save it like any other register, and what they
-/// save is the implied value.
-fn check_stack_pointer(abi: Abi, rule: Option<DwarfRule<usize>>) -> Result<(), Reason> {
+/// save is the implied value. Signal frames of x86-64 read CFA and stack pointer from the same word.
+fn check_stack_pointer(
+    abi: Abi,
+    section: &EhFrame<Slice<'_>>,
+    rule: Option<DwarfRule<usize>>,
+    cfa: &CfaRule,
+) -> Result<(), Reason> {
     match rule {
         None | Some(DwarfRule::SameValue) => Ok(()),
         Some(DwarfRule::ValOffset(offset)) if offset == -abi.cfa_bias() => Ok(()),
         Some(DwarfRule::Offset(_) | DwarfRule::Register(_)) if abi == Abi::S390x => Ok(()),
+        Some(DwarfRule::Expression(expression)) if abi.cfa_bias() == 0 && cfa.dereference => {
+            let word = Affine { register: Some(cfa.register), offset: cfa.offset, dereference: false };
+            let saved_at = affine(expression.get(section).map_err(Reason::Cfi)?, true);
+            if saved_at == Some(word) { Ok(()) } else { Err(Reason::StackPointer) }
+        }
         Some(_) => Err(Reason::StackPointer),
     }
 }
