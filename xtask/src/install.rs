@@ -59,11 +59,14 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let linker = arguments.linker.path()?;
     let folder = install(&linker, &arguments.prefix)?;
     install_command(&arguments.command.path()?, &arguments.prefix)?;
+    let assembler = install_assembler(&build("sframe-as")?, &arguments.prefix)?;
     println!("installed; use it with gcc -B{}", folder.display());
+    println!("per-text frames at assembly: gcc -B{} -Wa,--gsframe", assembler.display());
     Ok(())
 }
 
-fn build(program: &str) -> Result<PathBuf> {
+/// Builds a program with optimisation and returns its path.
+pub fn build(program: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::workspace())
         .args(["build", "--release", "--quiet", "--bin", program])
@@ -85,6 +88,15 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
         bail!("sframe generate failed");
     }
     Ok(())
+}
+
+/// Copies the assembler wrapper below the prefix, into a folder of its own: in the linker's, it would split every
+/// object unasked. Returns the folder for `gcc -B`.
+pub fn install_assembler(wrapper: &Path, prefix: &Path) -> Result<PathBuf> {
+    let folder = prefix.join("libexec/sframe-as");
+    std::fs::create_dir_all(&folder)?;
+    replace(wrapper, &folder.join("as"))?;
+    Ok(folder.canonicalize()?)
 }
 
 /// Copies the linker below the prefix. Returns the folder for `gcc -B`.
