@@ -135,6 +135,11 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // ---- symbols ------------------------------------------------------------------------------
     read_scripts::run(&mut link, std::mem::take(&mut opened.scripts), sources, source);
     sink.checkpoint()?;
+    output::reports::search(&link, &opened, &mut progress.printed);
+    if opened.paths.is_empty() && config.reports.verbose {
+        // `ld --verbose` only asks for the script.
+        return Ok(());
+    }
     let mut parsed = parse_inputs::run::<T>(config, &opened.files, store, sink);
     let assigned = define_linker_symbols::intern_names(&link, &mut parsed);
     progress.timings.pass("parse inputs");
@@ -154,6 +159,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()?;
     progress.timings.pass("select groups");
     select_definitions::run(&mut link);
+    warn_commons::run(&link);
     bind_versions::run(&mut link);
     define_linker_symbols::find_identifier_sections(&mut link);
     define_linker_symbols::run(&mut link, &assigned.symbols);
@@ -175,6 +181,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     output::reports::removed(&link, &mut progress.printed);
     progress.timings.pass("collect garbage");
     // frozen: liveness.
+    warn_symbols::run(&link);
     unpack_sections::run(&mut link);
     keep_eh_frames::run(&mut link);
     scan_relocations::prepare(&mut link);

@@ -48,7 +48,7 @@ pub struct Config {
     pub dynamic: DynamicOptions,
     /// Addresses, segments, order of sections.
     pub layout: LayoutOptions,
-    /// `--gc-sections` and folding.
+    /// `--gc-sections`.
     pub gc: GcOptions,
     /// Symbol table and debug information in the output.
     pub strip: StripOptions,
@@ -146,8 +146,6 @@ pub struct SearchOptions {
     pub no_default_directories: bool,
     /// `--sysroot`; `None` when not given, empty or `/`.
     pub sysroot: Option<PathBuf>,
-    /// `-rpath-link` directories in order: where libraries that libraries need are found.
-    pub rpath_link: Vec<PathBuf>,
     /// `--remap-inputs` and the lines of `--remap-inputs-file`, in order: pattern and replacement
     /// (`None`: the input is left out). The first pattern that matches a name decides.
     pub remap: Vec<(Vec<u8>, Option<PathBuf>)>,
@@ -168,10 +166,6 @@ pub struct ScriptOptions {
     pub export_lists: Vec<PathBuf>,
     /// `--retain-symbols-file`.
     pub retain_symbols: Option<PathBuf>,
-    /// `--section-ordering-file`.
-    pub section_ordering: Option<PathBuf>,
-    /// `--symbol-ordering-file`.
-    pub symbol_ordering: Option<PathBuf>,
 }
 
 /// Definitions, references, exports.
@@ -218,8 +212,6 @@ pub struct SymbolOptions {
     pub define_common: bool,
     /// `--gnu-unique` (default): `STB_GNU_UNIQUE` stays; `false`: it becomes `STB_GLOBAL`.
     pub gnu_unique: bool,
-    /// `-z unique-symbol`: local symbols in the output get names of their own.
-    pub unique_local_names: bool,
     /// `-z start-stop-visibility=`: visibility of `__start_NAME` and `__stop_NAME`.
     pub start_stop_visibility: Visibility,
 }
@@ -247,7 +239,6 @@ impl Default for SymbolOptions {
             default_symver: false,
             define_common: false,
             gnu_unique: true,
-            unique_local_names: false,
             start_stop_visibility: Visibility::Protected,
         }
     }

@@ -1,8 +1,6 @@
 //! The words of `-z`.
 
-use super::config::{
-    CallNop, Gcs, IsaLevelReport, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility,
-};
+use super::config::{CallNop, Gcs, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility};
 use super::spec::Outcome;
 use super::state::State;
 use super::table::REPORT_WORDS;
@@ -157,17 +155,15 @@ pub static WORDS: &[ZSpec] = &[
             Ok(())
         },
     ),
-    flag(&["extern-protected-data"], "Protected data may be copied by executables", |state| {
-        state.config.relocations.extern_protected_data = Some(true);
+    flag(&["extern-protected-data"], "Accepted; protected data is never copied", |state| {
+        state.warn_without_effect("protected data of libraries is never copied into executables");
     }),
-    flag(&["noextern-protected-data"], "Protected data may not be copied", |state| {
-        state.config.relocations.extern_protected_data = Some(false);
+    flag(&["noextern-protected-data"], "Protected data may not be copied (default)", |_| {}),
+    flag(&["indirect-extern-access"], "Reach external symbols through the GOT only, and mark so", |state| {
+        state.config.relocations.indirect_extern_access = true;
     }),
-    flag(&["indirect-extern-access"], "Reach external symbols through the GOT only", |state| {
-        state.config.relocations.indirect_extern_access = Some(true);
-    }),
-    flag(&["noindirect-extern-access"], "Reach external symbols directly too", |state| {
-        state.config.relocations.indirect_extern_access = Some(false);
+    flag(&["noindirect-extern-access"], "Reach external symbols directly too (default)", |state| {
+        state.config.relocations.indirect_extern_access = false;
     }),
     value(&["max-page-size"], "SIZE", "Largest page size that the output runs with", |state, size| {
         state.config.layout.max_page_size = Some(page_size(size)?);
@@ -192,18 +188,14 @@ pub static WORDS: &[ZSpec] = &[
     flag(&["nosectionheader"], "Write no section headers", |state| {
         state.config.layout.no_section_headers = true;
     }),
-    flag(&["lrodata-after-bss"], "Put large read-only data behind .bss", |state| {
-        state.config.layout.lrodata_after_bss = true;
+    flag(&["lrodata-after-bss"], "Put large read-only data behind .bss (always so)", |_| {}),
+    flag(&["nolrodata-after-bss"], "Accepted; it stays behind .bss", |state| {
+        state.warn_without_effect("large read-only data stands behind .bss in every built-in layout");
     }),
-    flag(&["nolrodata-after-bss"], "Do not (default)", |state| {
-        state.config.layout.lrodata_after_bss = false;
+    flag(&["keep-text-section-prefix"], "Accepted; .text.hot and its kin are put into .text", |state| {
+        state.warn_without_effect(".text.hot and its kin are put into .text, each kind together");
     }),
-    flag(&["keep-text-section-prefix"], "Keep .text.hot and its kin as output sections", |state| {
-        state.config.layout.keep_text_section_prefix = true;
-    }),
-    flag(&["nokeep-text-section-prefix"], "Do not (default)", |state| {
-        state.config.layout.keep_text_section_prefix = false;
-    }),
+    flag(&["nokeep-text-section-prefix"], "Put .text.hot and its kin into .text (default)", |_| {}),
     flag(&["start-stop-gc"], "__start_NAME does not keep the sections NAME alive", |state| {
         state.config.gc.start_stop = true;
     }),
@@ -223,12 +215,10 @@ pub static WORDS: &[ZSpec] = &[
             Ok(())
         },
     ),
-    flag(&["unique-symbol"], "Give local symbols names of their own", |state| {
-        state.config.symbols.unique_local_names = true;
+    flag(&["unique-symbol"], "Accepted; local symbols keep their names", |state| {
+        state.warn_without_effect("local symbols keep their names");
     }),
-    flag(&["nounique-symbol"], "Do not (default)", |state| {
-        state.config.symbols.unique_local_names = false;
-    }),
+    flag(&["nounique-symbol"], "Local symbols keep their names (default)", |_| {}),
     flag(&["dynamic-undefined-weak"], "Leave undefined weak symbols to the dynamic linker", |state| {
         state.config.undefined.dynamic_undefined_weak = Some(true);
     }),
@@ -286,15 +276,14 @@ pub static WORDS: &[ZSpec] = &[
     value(
         &["isa-level-report"],
         "WHICH",
-        "Report x86-64 levels of inputs: none, all, needed or used",
+        "Accepted: none, all, needed or used; nothing is reported",
         |state, which| {
-            let words = [
-                ("none", IsaLevelReport::None),
-                ("all", IsaLevelReport::All),
-                ("needed", IsaLevelReport::Needed),
-                ("used", IsaLevelReport::Used),
-            ];
-            state.config.properties.isa_level_report = word(which, &words)?;
+            let words = [("none", false), ("all", true), ("needed", true), ("used", true)];
+            if word(which, &words)? {
+                state.warn_without_effect(
+                    "levels are merged into the output's note; readelf -n shows those of inputs",
+                );
+            }
             Ok(())
         },
     ),

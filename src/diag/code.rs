@@ -101,6 +101,8 @@ codes! {
     Internal = "internal",
     /// A warning that an input asks for (`.gnu.warning.SYMBOL`).
     InputWarning = "input-warning",
+    /// A common block that meets another declaration of its symbol.
+    CommonSymbol = "common-symbol",
     /// An orphan section, with `--orphan-handling`.
     OrphanSection = "orphan-section",
     /// Compressed section data that cannot be unpacked.

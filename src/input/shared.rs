@@ -175,6 +175,22 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         Ok(())
     }
 
+    /// Name of a section; empty if it has none.
+    pub fn section_name(&self, index: usize) -> &'a [u8] {
+        let find = || {
+            let (file_header, headers) = section_headers::<E>(self.bytes).ok()?;
+            let strings = headers.get(usize::from(file_header.e_shstrndx.get()))?;
+            let strings = section_range(self.bytes, strings)?;
+            string_at(strings, self.headers.get(index)?.sh_name.get() as usize)
+        };
+        find().unwrap_or(b"")
+    }
+
+    /// Contents of a section, if it has some in the file.
+    pub fn section_bytes(&self, index: usize) -> Option<&'a [u8]> {
+        section_range(self.bytes, self.headers.get(index)?)
+    }
+
     /// Name of a symbol; empty if it has none.
     #[inline]
     pub fn symbol_name(&self, index: usize) -> &'a [u8] {

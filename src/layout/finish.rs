@@ -23,6 +23,7 @@ pub fn publish<'a, T: Target>(link: &mut Link<'a, T>, machine: &mut Machine<'_>,
     }
     link.layout.chunks = chunks;
     link.layout.segments = segments;
+    link.layout.regions = machine.regions.iter().skip(1).copied().collect();
     link.layout.headers_size = machine.headers_size;
     link.layout.headers_address = machine.headers_address;
     let mut tls = super::TlsTemplate::default();

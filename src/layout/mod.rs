@@ -177,6 +177,8 @@ pub struct Layout<'a> {
     pub chunks: Vec<Chunk<'a>>,
     /// Program headers in their order.
     pub segments: Vec<Segment>,
+    /// `MEMORY` regions as the layout left them, in the order of [`LayoutPlan::memory`].
+    pub regions: Vec<memory::Region>,
     /// The TLS template.
     pub tls: TlsTemplate,
     /// Bytes of the file header and the room for program headers.

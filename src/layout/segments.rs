@@ -3,6 +3,7 @@
 //! A derived loaded segment holds consecutive output sections of equal permissions; where two of
 //! different permissions share a page they must share the segment.
 
+use super::file_offsets::congruent;
 use super::plan::LayoutPlan;
 use super::{Chunk, Segment};
 use crate::diag::{Code, Diagnostic};
@@ -59,8 +60,7 @@ pub struct PhdrValues {
 pub fn derive(chunks: &[Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<Segment> {
     let loads = loads(chunks, wishes);
     let mut segments = Vec::new();
-    let headers_loaded =
-        wishes.paged && loads.first().is_some_and(|load| fits_headers(chunks, load, wishes, headers_size));
+    let headers_loaded = loads.first().is_some_and(|load| fits_headers(chunks, load, wishes, headers_size));
     let interp = chunks.iter().position(|chunk| is_alloc(chunk.flags) && chunk.name == b".interp");
     if headers_loaded && interp.is_some() {
         segments.push(Segment {
@@ -191,10 +191,15 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     differs & elf::PF_W != 0 || wishes.separate_code && differs & elf::PF_X != 0
 }
 
-/// Whether the file header and the program headers fit in front of the first chunk, in its page.
+/// Whether the file header and the program headers fit in front of the first chunk, in its page;
+/// where the output is not paged, whether they lie there exactly, from the start of a page.
 fn fits_headers(chunks: &[Chunk<'_>], load: &Segment, wishes: &Wishes, headers_size: u64) -> bool {
     let chunk = &chunks[load.first.index()];
     let in_page = |bytes: u64| bytes & wishes.page_size.wrapping_sub(1);
+    if !wishes.paged {
+        let offset = congruent(headers_size, chunk.address, load.align);
+        return offset.is_some_and(|offset| offset <= chunk.address && in_page(chunk.address - offset) == 0);
+    }
     chunk.address >= headers_size && in_page(chunk.address) >= in_page(headers_size)
 }
 

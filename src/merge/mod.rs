@@ -86,17 +86,22 @@ pub struct Merges<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Merges the pieces of these sections.
+    /// Merges the pieces of these sections. With `tails`, a string that is the end of another has
+    /// no place of its own; as any two strings may be such a pair, there is one shard then.
     ///
     /// # Errors
     /// The merged section would be of 4 GiB or more.
-    pub fn merge(pieces: Pieces, inputs: &[MergeInput<'a>]) -> Result<Group<'a>, TooLarge> {
+    pub fn merge(pieces: Pieces, inputs: &[MergeInput<'a>], tails: bool) -> Result<Group<'a>, TooLarge> {
         let bytes: u64 = inputs.iter().map(|input| input.bytes.len() as u64).sum();
-        let shard_count = if bytes < SMALL { 1 } else { SHARDS };
+        let tails = tails && matches!(pieces, Pieces::Strings { .. });
+        let shard_count = if tails || bytes < SMALL { 1 } else { SHARDS };
         let mut blocks: Vec<Block<'a>> =
             cut(inputs).into_par_iter().map(|inputs| Block::split(pieces, inputs, shard_count)).collect();
         let mut shards: Vec<Shard<'a>> =
             (0..shard_count).into_par_iter().map(|number| Shard::fill(number, pieces, &blocks)).collect();
+        if tails {
+            shards.iter_mut().for_each(Shard::share_tails);
+        }
         shards.par_iter_mut().for_each(Shard::assign_offsets);
         let mut shard_bases = Vec::with_capacity(shard_count);
         let mut size = 0u64;

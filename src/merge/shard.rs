@@ -3,6 +3,7 @@
 use super::{Block, Pieces};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
+use rayon::prelude::*;
 use std::sync::atomic::Ordering;
 
 /// The different pieces of a shard, in order of their first occurrence.
@@ -12,6 +13,9 @@ pub struct Shard<'a> {
     pieces: Vec<&'a [u8]>,
     /// Alignment of each, as a power of two: the largest that any occurrence had.
     aligns: Vec<u8>,
+    /// Pieces that stand in the end of another piece: (piece, the other one), the other one first
+    /// where it is shared itself.
+    shared: Vec<(u32, u32)>,
     /// Offset of each in the shard, in bytes.
     pub offsets: Vec<u32>,
     /// Bytes of all, with the gaps that alignment needs.
@@ -48,12 +52,35 @@ impl<'a> Shard<'a> {
         shard
     }
 
+    /// Finds the strings that are the end of another one. Among strings sorted from their ends, one
+    /// that is the end of any is the end of its successor.
+    pub fn share_tails(&mut self) {
+        let mut order: Vec<u32> = (0..self.pieces.len() as u32).collect();
+        let backwards = |row: &u32| self.pieces[*row as usize].iter().rev();
+        order.par_sort_unstable_by(|a, b| backwards(a).cmp(backwards(b)));
+        for pair in order.windows(2).rev() {
+            let (piece, other) = (pair[0] as usize, pair[1] as usize);
+            let (own, longer) = (self.pieces[piece], self.pieces[other]);
+            let align = self.aligns[piece];
+            let distance = (longer.len() - own.len().min(longer.len())) as u64;
+            // The other piece may start at any address that its own alignment allows.
+            let aligned = align <= self.aligns[other] && distance.is_multiple_of(1 << align.min(63));
+            if aligned && longer.ends_with(own) {
+                self.shared.push((pair[0], pair[1]));
+            }
+        }
+    }
+
     /// Pieces of larger alignment come first; else the order of first occurrence holds. Offsets
     /// that 32 bits cannot hold only show in the size.
     pub fn assign_offsets(&mut self) {
         let mut present = 0u64;
         for &align in &self.aligns {
             present |= 1 << align.min(63);
+        }
+        const SHARED: u8 = u8::MAX;
+        for &(piece, _) in &self.shared {
+            self.aligns[piece as usize] = SHARED;
         }
         self.offsets = vec![0; self.pieces.len()];
         self.align = 63u32.saturating_sub(present.leading_zeros()) as u8;
@@ -66,6 +93,10 @@ impl<'a> Shard<'a> {
                     size += piece.len() as u64;
                 }
             }
+        }
+        for &(piece, other) in &self.shared {
+            let distance = self.pieces[other as usize].len() - self.pieces[piece as usize].len();
+            self.offsets[piece as usize] = self.offsets[other as usize].wrapping_add(distance as u32);
         }
         self.size = size;
         self.aligns = Vec::new();

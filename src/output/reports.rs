@@ -12,8 +12,10 @@ use crate::ids::SymbolId;
 use crate::input::object::FileName;
 use crate::link::Link;
 use crate::passes::extract_members::Extracted;
+use crate::passes::lay_out;
 use crate::passes::open_inputs::Opened;
 use crate::sframe;
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// An archive member that takes part, and why.
@@ -34,6 +36,23 @@ pub struct ReportData<'a> {
     pub members: Vec<IncludedMember<'a>>,
     /// Every input file that was opened, in order.
     pub paths: Vec<PathBuf>,
+}
+
+/// `--verbose`: the script in use and the files that were tried.
+pub fn search<T: Target>(link: &Link<'_, T>, opened: &Opened<'_>, printed: &mut String) {
+    if !link.config.reports.verbose {
+        return;
+    }
+    let scripts = &link.config.scripts;
+    match scripts.scripts.last().or(scripts.default_script.as_ref()) {
+        Some(path) => printed.push_str(&format!("using external linker script: {}\n", path.display())),
+        None => {
+            let text = lay_out::built_in_text(link);
+            let rule = "=".repeat(50);
+            printed.push_str(&format!("using internal linker script:\n{rule}\n{text}\n{rule}\n"));
+        }
+    }
+    printed.push_str(&opened.attempts);
 }
 
 /// Reports on the files, once it is known which take part.
@@ -88,6 +107,9 @@ pub fn finish<T: Target>(link: &Link<'_, T>, printed: &mut String) {
         }
     }
     printed.push_str(&cross_references.unwrap_or_default());
+    if options.print_memory_usage {
+        printed.push_str(&memory_usage(link));
+    }
     if let Some(path) = &options.dependency_file {
         write_text(link, path, "dependency file", dependency_file::rule(link), printed);
     }
@@ -98,6 +120,25 @@ pub fn finish<T: Target>(link: &Link<'_, T>, printed: &mut String) {
     if let Some(format) = options.stats {
         printed.push_str(&stats::stats(link, format));
     }
+}
+
+/// `--print-memory-usage`: how full the script's `MEMORY` regions are.
+fn memory_usage<T: Target>(link: &Link<'_, T>) -> String {
+    let size = |bytes: u64| {
+        let units = [(1u64 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B")];
+        let &(unit, name) =
+            units.iter().find(|(unit, _)| bytes != 0 && bytes.is_multiple_of(*unit)).unwrap_or(&units[3]);
+        let shown = format!("{} {name}", bytes / unit);
+        format!("{shown:>13}")
+    };
+    let mut text = String::from("Memory region         Used Size  Region Size  %age Used\n");
+    for (region, declared) in link.layout.regions.iter().zip(&link.layout.plan.memory) {
+        let used = region.current.wrapping_sub(region.origin);
+        let share = used as f64 * 100.0 / region.length.max(1) as f64;
+        let name = declared.name.text();
+        let _ = writeln!(text, "{name:>16}: {}{}    {share:>6.2}%", size(used), size(region.length));
+    }
+    text
 }
 
 /// `-Map=DIRECTORY` means `DIRECTORY/OUTPUT.map`.

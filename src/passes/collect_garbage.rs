@@ -15,7 +15,7 @@ use crate::frames::eh_frame;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::link::{Link, is_alloc, state};
-use crate::passes::define_linker_symbols::start_stop;
+use crate::passes::define_linker_symbols::{matches_any, start_stop};
 use crate::sframe;
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
@@ -127,8 +127,9 @@ impl<T: Target> Marker<'_, '_, T> {
                 self.symbol(id, &mut roots);
             }
         }
+        let globs = &link.config.symbols.undefined_globs;
         for id in link.symbols.globals() {
-            if self.is_root_symbol(id) {
+            if self.is_root_symbol(id) || matches_any(globs, link.symbols.names[id.index()]) {
                 self.symbol(id, &mut roots);
             }
         }

@@ -10,8 +10,10 @@ use crate::diag::demangle::demangle;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
+use crate::input::InputStore;
 use crate::link::{Link, LinkerSymbol, LinkerSymbolOrigin, Reserved};
 use crate::passes::parse_inputs::ParsedInputs;
+use crate::script::glob;
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 
@@ -40,30 +42,41 @@ pub struct Interned {
 /// Makes globals of the names that the command line and scripts speak of.
 pub fn intern_names<'a, T: Target>(link: &Link<'a, T>, parsed: &mut ParsedInputs<'a, T>) -> Interned {
     let mut interned = Interned::default();
-    let mut intern = |name: &[u8]| {
-        if let Some(id) = parsed.interner.get(name) {
-            return id;
-        }
-        let name = link.store.keep(name);
-        let (id, _) = parsed.interner.get_or_add(name);
-        parsed.names.push(name);
-        id
-    };
     let symbols = &link.config.symbols;
     let entry = (!link.config.is_relocatable() || symbols.entry.is_some()).then_some(&link.entry[..]);
     let named = symbols.undefined.iter().chain(&symbols.require_defined).map(Vec::as_slice);
     let references = link.script_references.iter().copied();
     for name in entry.into_iter().filter(|name| !name.is_empty()).chain(named).chain(references) {
-        interned.wanted.push(intern(name));
+        interned.wanted.push(intern(link.store, parsed, name));
+    }
+    let globs = &symbols.undefined_globs;
+    if !globs.is_empty() {
+        let matching = parsed.names.iter().enumerate().filter(|(_, name)| matches_any(globs, name));
+        interned.wanted.extend(matching.map(|(row, _)| SymbolId::from_index(row)));
     }
     for symbol in link.layout.plan.symbols() {
-        let id = intern(symbol.name);
+        let id = intern(link.store, parsed, symbol.name);
         interned.symbols.push(Assigned { symbol: id, provide: symbol.provide, hidden: symbol.hidden });
         if !symbol.provide {
             interned.defined.push(id);
         }
     }
     interned
+}
+
+fn intern<'a, T: Target>(store: &'a InputStore, parsed: &mut ParsedInputs<'a, T>, name: &[u8]) -> SymbolId {
+    if let Some(id) = parsed.interner.get(name) {
+        return id;
+    }
+    let name = store.keep(name);
+    let (id, _) = parsed.interner.get_or_add(name);
+    parsed.names.push(name);
+    id
+}
+
+/// Whether one of the patterns of `--undefined-glob` matches.
+pub fn matches_any(globs: &[Vec<u8>], name: &[u8]) -> bool {
+    globs.iter().any(|pattern| glob::matches(pattern, name))
 }
 
 const RESERVED: &[(&[u8], Reserved)] = &[

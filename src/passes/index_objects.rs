@@ -9,8 +9,10 @@
 use super::extract_members::Extracted;
 use super::parse_inputs::{Parsed, ParsedInputs};
 use super::unpack_sections;
+use super::warn_symbols::{is_warning, is_warning_name};
 use crate::arch::Target;
-use crate::diag::{Code, Diagnostic, Location, Sink};
+use crate::cli::{Config, OutputMode, Report};
+use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, FileId, SharedId};
 use crate::input::{InputStore, ObjectFile, SharedFile, decompress};
@@ -21,7 +23,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32};
 /// Gives every extracted file its ids.
 pub fn run<'a, T: Target>(link: &mut Link<'a, T>, parsed: ParsedInputs<'a, T>, extracted: &Extracted) {
     let ParsedInputs { files, interner, names } = parsed;
-    let (relocatable, sink) = (link.config.is_relocatable(), link.sink);
+    let (mode, sink) = (link.config.mode, link.sink);
     let mut files: Vec<Option<Parsed<'a, T>>> = files.into_iter().map(Some).collect();
     let mut objects = Vec::with_capacity(extracted.objects.len());
     for &file in &extracted.objects {
@@ -42,9 +44,13 @@ pub fn run<'a, T: Target>(link: &mut Link<'a, T>, parsed: ParsedInputs<'a, T>, e
     }
     let (symbol_count, section_count) = assign_rows::<T>(&mut objects, names.len());
     let rows: Vec<(Vec<u8>, bool)> =
-        objects.par_iter_mut().map(|object| index_object(object, relocatable, link.store, sink)).collect();
+        objects.par_iter_mut().map(|object| index_object(object, mode, link.store, sink)).collect();
     let sections = section_table(&objects, &rows, section_count);
     link.executable_stack = rows.iter().any(|(_, executable)| *executable);
+    if link.config.layout.executable_stack.is_none() && mode != OutputMode::Relocatable {
+        let asking = objects.iter().zip(&rows).filter(|(_, (_, executable))| *executable);
+        asking.for_each(|(object, _)| report_executable_stack(object, link.config, sink));
+    }
     link.objects = objects;
     link.shared = shared;
     link.sections = sections;
@@ -53,6 +59,29 @@ pub fn run<'a, T: Target>(link: &mut Link<'a, T>, parsed: ParsedInputs<'a, T>, e
     link.symbols.names = names;
     link.symbols.flags = (0..symbol_count).into_par_iter().map(|_| AtomicU32::new(0)).collect();
     link.symbols.rows = vec![u32::MAX; symbol_count];
+}
+
+/// An executable stack that nobody asked for on the command line.
+fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    config: &Config,
+    sink: &Sink,
+) {
+    let severity = match config.diagnostics.execstack {
+        Report::Ignore => return,
+        Report::Warning => Severity::Warning,
+        Report::Error => Severity::Error,
+    };
+    sink.report(
+        Diagnostic::new(
+            severity,
+            Code::ExecutableStack,
+            "requires an executable stack: its .note.GNU-stack section is executable",
+        )
+        .at(Location::File(object.name.to_string()))
+        .help("-z noexecstack makes the stack not executable, -z execstack says that it may be")
+        .ordered(object.id.0, 0, 0),
+    );
 }
 
 fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: usize) -> (usize, usize) {
@@ -70,7 +99,7 @@ fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: us
 
 fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &mut ObjectFile<'a, E>,
-    relocatable: bool,
+    mode: OutputMode,
     store: &'a InputStore,
     sink: &Sink,
 ) -> (Vec<u8>, bool) {
@@ -101,7 +130,11 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
                 executable_stack = true;
             }
         }
-        let excluded = !relocatable && flags & u64::from(elf::SHF_EXCLUDE) != 0 && flags & ALLOC == 0;
+        let excluded = mode != OutputMode::Relocatable
+            && flags & ALLOC == 0
+            && (flags & u64::from(elf::SHF_EXCLUDE) != 0
+                || matches!(mode, OutputMode::Executable { .. })
+                    && is_warning(header, || is_warning_name(object.section_name(index))));
         states.push(match (content, excluded) {
             (false, _) => state::NOT_CONTENT,
             (true, true) => 0,

@@ -18,11 +18,12 @@ use crate::layout::plan::{Body, LayoutPlan};
 use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::{file_offsets, finish, link_order, sort};
-use crate::link::{Link, is_alloc};
-use crate::passes::create_relocatable;
+use crate::link::{Link, LinkerSymbolOrigin, Reserved, is_alloc};
+use crate::passes::{create_relocatable, read_scripts};
 use crate::relocs::emit;
 use crate::script::builtin::Switches;
 use crate::script::glob::Glob;
+use crate::symbols::flag;
 use crate::synth::{self, Kind};
 use rayon::prelude::*;
 
@@ -39,6 +40,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     converge(link, &plan, &rules, lists);
     link.layout.plan = plan;
     link.sections.rule = rules;
+    report_missing_headers(link);
     link.layout.entry = finish::entry(link);
     create_relocatable::run(link);
     assign_file_offsets(link);
@@ -267,6 +269,12 @@ fn separate_code<T: Target>(link: &Link<'_, T>) -> bool {
         && layout.rosegment != Some(false)
 }
 
+/// The text of the built-in script that this link uses, as GNU ld would read it.
+pub fn built_in_text<T: Target>(link: &Link<'_, T>) -> String {
+    let script = read_scripts::built_in(link.config);
+    settings(link).switches.map_or_else(String::new, |switches| script.resolved_text(&switches))
+}
+
 fn settings<T: Target>(link: &Link<'_, T>) -> Settings {
     let layout = &link.config.layout;
     let (max_page_size, common_page_size) = page_sizes(link);
@@ -339,6 +347,24 @@ fn report_types<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>) {
             .note(described(first))
             .note(described(other))
             .ordered(link.sections.file[other.index()].0, other.0, 0),
+        );
+    }
+}
+
+/// Programs that look at their own headers must have them in memory.
+fn report_missing_headers<T: Target>(link: &Link<'_, T>) {
+    let headers = link.linker_symbols.iter().find(|symbol| {
+        symbol.origin == LinkerSymbolOrigin::Reserved(Reserved::EhdrStart)
+            && link.symbols.flags(symbol.symbol) & flag::STRONG_REFERENCE != 0
+            && link.is_name_used(symbol.symbol)
+    });
+    if headers.is_some() && link.layout.headers_address.is_none() {
+        link.sink.report_recoverable(
+            Diagnostic::error(
+                Code::UndefinedSymbol,
+                "__ehdr_start has no address: the file header is not in a loaded segment",
+            )
+            .help("leave room for SIZEOF_HEADERS before the first section of the script"),
         );
     }
 }

@@ -5,6 +5,8 @@
 //! of them stood; they count as absorbed then. Under `-r`, only sections of one name are joined,
 //! groups stay as they are, and so does `.comment`, where each line is a file's own.
 //!
+//! `-O0` joins nothing; `-O2` lets a string stand in the end of a longer one, except under `-r`.
+//!
 //! What cannot be cut into pieces stays as it is: sections with relocations, that may be written
 //! to, whose size is no multiple of the pieces', whose last string does not end.
 
@@ -42,6 +44,10 @@ pub struct Merged<'a> {
 
 /// Merges pieces. Only reads the link, so that relocations can be scanned beside it.
 pub fn run<'a, T: Target>(link: &Link<'a, T>) -> Merged<'a> {
+    if link.config.layout.optimization == 0 {
+        return Merged { groups: Vec::new() };
+    }
+    let tails = link.config.layout.optimization > 1 && !link.config.is_relocatable();
     let candidates: Vec<Candidate<'a>> = link
         .objects
         .par_iter()
@@ -54,19 +60,23 @@ pub fn run<'a, T: Target>(link: &Link<'a, T>) -> Merged<'a> {
         groups.entry(candidate.key).or_default().push(candidate.input);
     }
     let groups: Vec<_> = groups.into_iter().collect();
-    let merged = groups.into_par_iter().flat_map_iter(|(key, inputs)| merge(key, &inputs)).collect();
+    let merged = groups.into_par_iter().flat_map_iter(|(key, inputs)| merge(key, &inputs, tails)).collect();
     Merged { groups: merged }
 }
 
 /// Merges sections of one key: into one group, or into more if offsets would not fit into 32 bits.
 /// A single section that is too large stays as it is.
-fn merge<'a>(key: Key<'a>, inputs: &[MergeInput<'a>]) -> Vec<(Key<'a>, Vec<SectionId>, Group<'a>)> {
-    match Group::merge(key.pieces, inputs) {
+fn merge<'a>(
+    key: Key<'a>,
+    inputs: &[MergeInput<'a>],
+    tails: bool,
+) -> Vec<(Key<'a>, Vec<SectionId>, Group<'a>)> {
+    match Group::merge(key.pieces, inputs, tails) {
         Ok(group) => vec![(key, inputs.iter().map(|input| input.section).collect(), group)],
         Err(_) if inputs.len() > 1 => {
             let (first, second) = inputs.split_at(inputs.len() / 2);
-            let mut groups = merge(key, first);
-            groups.extend(merge(key, second));
+            let mut groups = merge(key, first, tails);
+            groups.extend(merge(key, second, tails));
             groups
         }
         Err(_) => Vec::new(),

@@ -26,4 +26,6 @@ pub mod select_definitions;
 pub mod settle_symbols;
 pub mod split_eh_frames;
 pub mod unpack_sections;
+pub mod warn_commons;
+pub mod warn_symbols;
 pub mod write_output;

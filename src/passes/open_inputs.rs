@@ -13,7 +13,8 @@ use crate::input::{archive, binary};
 use crate::script::ast::{Command, InputFile, Script};
 use crate::script::{Sources, glob, parse_script};
 use rayon::prelude::*;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,9 @@ pub struct Candidate<'a> {
     pub shared: bool,
     /// For shared libraries: `--as-needed`.
     pub as_needed: bool,
+    /// For shared libraries: found in a search directory, so that its file name is what the dynamic
+    /// linker should look for; a path that was given is kept (GNU ld's rule).
+    pub searched: bool,
     /// `--just-symbols`.
     pub just_symbols: bool,
     /// `--exclude-libs` names its archive.
@@ -56,6 +60,8 @@ pub struct Opened<'a> {
     pub scripts: Vec<Script>,
     /// Paths of everything that was read, for `--dependency-file`, `--trace` and `--reproduce`.
     pub paths: Vec<PathBuf>,
+    /// `--verbose`: a line for each file that was tried.
+    pub attempts: String,
     /// The machine of the link.
     pub machine: Option<Machine>,
 }
@@ -79,7 +85,7 @@ pub fn run<'a>(
         opened: Opened { machine: config.machine, ..Opened::default() },
         early,
         directories: config.search.directories.clone(),
-        seen_libraries: HashSet::new(),
+        seen_libraries: HashMap::new(),
         group: None,
         lib: None,
         depth: 0,
@@ -116,7 +122,7 @@ struct Walk<'w, 'a> {
     opened: Opened<'a>,
     early: Vec<Option<io::Result<FileBytes>>>,
     directories: Vec<PathBuf>,
-    seen_libraries: HashSet<PathBuf>,
+    seen_libraries: HashMap<PathBuf, u32>,
     /// Number of the open `--start-group`, and the step that stands for it.
     group: Option<(u32, usize)>,
     /// Number of the open `--start-lib`, and its first file.
@@ -175,12 +181,21 @@ impl<'a> Walk<'_, 'a> {
             Some(read) => read,
             None => self.source.read(&path),
         };
+        self.note_attempt(&path, read.is_ok());
         match read {
             Ok(bytes) => {
                 let bytes = self.store.keep_file(bytes);
                 self.file(&path, bytes, &input.state, &input.argument);
             }
             Err(error) => self.cannot_open(&input.argument, &path, &error),
+        }
+    }
+
+    /// `--verbose`, in GNU ld's words.
+    fn note_attempt(&mut self, path: &Path, succeeded: bool) {
+        if self.config.reports.verbose {
+            let outcome = if succeeded { "succeeded" } else { "failed" };
+            self.opened.attempts.push_str(&format!("attempt to open {} {outcome}\n", path.display()));
         }
     }
 
@@ -224,7 +239,9 @@ impl<'a> Walk<'_, 'a> {
         for directory in self.search_directories() {
             for candidate in &candidates {
                 let path = directory.join(std::ffi::OsStr::from_bytes(candidate));
-                if !self.source.exists(&path) {
+                let exists = self.source.exists(&path);
+                self.note_attempt(&path, exists);
+                if !exists {
                     continue;
                 }
                 let Ok(bytes) = self.source.read(&path) else { continue };
@@ -353,6 +370,7 @@ impl<'a> Walk<'_, 'a> {
             bytes,
             shared,
             as_needed: state.as_needed,
+            searched: false,
             just_symbols: state.just_symbols,
             hide_symbols: false,
         });
@@ -394,10 +412,16 @@ impl<'a> Walk<'_, 'a> {
             );
             return;
         }
-        if !self.seen_libraries.insert(path.to_path_buf()) {
-            return;
-        }
+        let next = self.opened.files.len() as u32;
+        match self.seen_libraries.entry(path.to_path_buf()) {
+            Entry::Occupied(seen) => {
+                self.opened.files[*seen.get() as usize].as_needed &= state.as_needed;
+                return;
+            }
+            Entry::Vacant(entry) => entry.insert(next),
+        };
         let index = self.push(name, bytes, state, true);
+        self.opened.files[index as usize].searched = argument.starts_with("-l");
         self.opened.steps.push(Step::File(index));
     }
 
@@ -433,10 +457,10 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// `--exclude-libs`: by file name, with or without `lib` and `.a`.
+    /// `--exclude-libs`: by file name, with or without `.a`.
     fn is_excluded(&self, path: &Path) -> bool {
         let file = path.file_name().map_or(&b""[..], |name| name.as_encoded_bytes());
-        let stem = file.strip_prefix(b"lib").and_then(|rest| rest.strip_suffix(b".a"));
+        let stem = file.strip_suffix(b".a");
         self.config
             .symbols
             .exclude_libs
@@ -511,7 +535,9 @@ impl<'a> Walk<'_, 'a> {
                 );
                 continue;
             };
-            match self.source.read(&path) {
+            let read = self.source.read(&path);
+            self.note_attempt(&path, read.is_ok());
+            match read {
                 Ok(bytes) => {
                     let bytes = self.store.keep_file(bytes);
                     self.file(&path, bytes, &state, &text);

@@ -91,7 +91,7 @@ fn parse_one<'a, T: Target>(
     batch: &mut Batch<'a>,
 ) -> Result<Parsed<'a, T>, Malformed> {
     if candidate.shared {
-        let found_as = match Path::new(candidate.name.path).file_name() {
+        let found_as = match Path::new(candidate.name.path).file_name().filter(|_| candidate.searched) {
             Some(name) => name.as_encoded_bytes(),
             None => candidate.name.path.as_bytes(),
         };

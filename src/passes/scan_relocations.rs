@@ -460,6 +460,13 @@ impl<T: Target> Scan<'_, '_, T> {
                 ),
                 "use an absolute relocation, or define the symbol in a section".into(),
             ),
+            Problem::DistanceToNothing => (
+                format!(
+                    "relocation {relocation} cannot be used against undefined weak symbol {symbol} in {output}: \
+                     the code would find the load address where it expects 0"
+                ),
+                format!("recompile with {option}"),
+            ),
             Problem::NeedsTlsModel => (
                 format!("relocation {relocation} against {symbol} cannot be used in {output}"),
                 format!("recompile with {option}, without -ftls-model=local-exec"),
@@ -467,7 +474,7 @@ impl<T: Target> Scan<'_, '_, T> {
             Problem::CopyForbidden => (
                 format!(
                     "relocation {relocation} against {symbol} needs a copy relocation, which -z nocopyreloc \
-                     forbids"
+                     and -z indirect-extern-access forbid"
                 ),
                 format!("recompile with {option}"),
             ),

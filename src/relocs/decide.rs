@@ -44,6 +44,9 @@ pub enum Problem {
     NeedsPic,
     /// The distance to an absolute number changes with the load address.
     AbsoluteDistance,
+    /// The code computes a distance to a symbol that nothing defines, and would take the load address
+    /// for the symbol's.
+    DistanceToNothing,
     /// Local exec TLS code in a shared library, or for a library's variable.
     NeedsTlsModel,
     /// A copy relocation would be needed, and `-z nocopyreloc` forbids it.
@@ -171,7 +174,10 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         return Action::value(What::Plt, info.from, needs);
     }
     if site.has(flag::ABSOLUTE) {
-        if !absolute && mode.position_independent && !site.has(flag::UNDEFINED_WEAK) {
+        if site.has(flag::UNDEFINED_WEAK) {
+            return undefined_weak(info, site, mode);
+        }
+        if !absolute && mode.position_independent {
             return Action::problem(info, Problem::AbsoluteDistance);
         }
         return Action::value(What::Symbol, info.from, 0);
@@ -196,7 +202,7 @@ fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Act
         return Action::problem(info, Problem::NeedsPic);
     }
     if site.has(fact::NO_DEFINITION) {
-        return Action::value(What::Symbol, info.from, 0);
+        return undefined_weak(info, site, mode);
     }
     if site.has(flag::FUNCTION) {
         let needs = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_DYNSYM;
@@ -206,6 +212,15 @@ fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Act
         return Action::problem(info, Problem::CopyForbidden);
     }
     Action::value(What::Symbol, info.from, flag::NEEDS_COPY | flag::NEEDS_DYNSYM)
+}
+
+/// 0, wherever the program is. Code that is loaded anywhere must ask the GOT for that; only calls
+/// may be there, as they are not reached.
+fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
+    if mode.position_independent && site.code && info.from == From::Place && info.what == What::Symbol {
+        return Action::problem(info, Problem::DistanceToNothing);
+    }
+    Action::value(What::Symbol, info.from, 0)
 }
 
 fn thread_pointer_offset<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {

@@ -95,7 +95,7 @@ pub fn mode(config: &Config, image_base: u64) -> Mode {
         position_independent,
         relax: config.relocations.relax,
         low_addresses: low && !position_independent,
-        copy: config.relocations.copy,
+        copy: config.relocations.copy && !config.relocations.indirect_extern_access,
         text_relocations: config.relocations.text == TextRelocations::Allow,
         call_nop: config.relocations.call_nop,
     }

@@ -165,8 +165,8 @@ fn symbol_tables<T: Target>(list: &mut List<'_, '_, T>) {
     list.push(elf::DT_SYMTAB, Value::AddressOf(Kind::DynSym));
     list.push(elf::DT_STRSZ, Value::SizeOf(Kind::DynStr));
     list.number(elf::DT_SYMENT, 24u64);
-    // The dynamic linker leaves its address for debuggers here.
-    if !list.link.config.is_shared() {
+    // The dynamic linker leaves its address for debuggers here, where it can write.
+    if !list.link.config.is_shared() && !list.link.config.dynamic.read_only_dynamic {
         list.number(elf::DT_DEBUG, 0u64);
     }
 }

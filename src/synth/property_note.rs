@@ -20,6 +20,10 @@ const NT_GNU_PROPERTY_TYPE_0: u32 = 5;
 const STACK_SIZE: u32 = 1;
 const NO_COPY_ON_PROTECTED: u32 = 2;
 const MEMORY_SEAL: u32 = 3;
+/// `GNU_PROPERTY_1_NEEDED`.
+const NEEDED_BY_ALL: u32 = 0xb000_8000;
+/// `GNU_PROPERTY_1_NEEDED_INDIRECT_EXTERN_ACCESS`.
+const INDIRECT_EXTERN_ACCESS: u64 = 1;
 const NAME: &[u8] = b".note.gnu.property";
 
 /// How the values of a property in several objects become one.
@@ -64,6 +68,9 @@ pub fn merge<T: Target>(link: &mut Link<'_, T>) -> Vec<u8> {
     }
     for (property, bits) in machine::forbidden_properties(T::MACHINE, options) {
         merged.entry(property).and_modify(|value| *value &= !u64::from(bits));
+    }
+    if link.config.relocations.indirect_extern_access {
+        *merged.entry(NEEDED_BY_ALL).or_default() |= INDIRECT_EXTERN_ACCESS;
     }
     if options.memory_seal {
         merged.insert(MEMORY_SEAL, 0);

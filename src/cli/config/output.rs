@@ -24,10 +24,6 @@ pub struct LayoutOptions {
     pub stack_size: Option<u64>,
     /// `-z nosectionheader`: the output has no section headers.
     pub no_section_headers: bool,
-    /// `-z lrodata-after-bss`: large read-only data behind `.bss`.
-    pub lrodata_after_bss: bool,
-    /// `-z keep-text-section-prefix`: `.text.hot` and its kin stay output sections.
-    pub keep_text_section_prefix: bool,
     /// `-N`, `-n`.
     pub magic: Magic,
     /// `--image-base`, `-Ttext-segment`.
@@ -47,12 +43,13 @@ pub struct LayoutOptions {
     pub sort_section: SortSection,
     /// `--sort-common`.
     pub sort_common: SortCommon,
+    /// `-O`: 0 merges no strings and constants, 1 (default) keeps equal ones once, 2 also lets
+    /// strings share their ends.
+    pub optimization: u8,
     /// `--check-sections` (default): overlapping sections are an error.
     pub check_sections: bool,
     /// `--force-group-allocation`: `-r` dissolves section groups.
     pub force_group_allocation: bool,
-    /// `--call-graph-profile-sort`.
-    pub call_graph_profile_sort: bool,
 }
 
 impl Default for LayoutOptions {
@@ -67,8 +64,6 @@ impl Default for LayoutOptions {
             no_gnu_stack: false,
             stack_size: None,
             no_section_headers: false,
-            lrodata_after_bss: false,
-            keep_text_section_prefix: false,
             magic: Magic::Paged,
             image_base: None,
             rodata_segment: None,
@@ -78,9 +73,9 @@ impl Default for LayoutOptions {
             unique: Unique::default(),
             sort_section: SortSection::None,
             sort_common: SortCommon::None,
+            optimization: 1,
             check_sections: true,
             force_group_allocation: false,
-            call_graph_profile_sort: true,
         }
     }
 }
@@ -155,8 +150,8 @@ pub enum SortCommon {
     Ascending,
 }
 
-/// `--gc-sections` and folding.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// `--gc-sections`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct GcOptions {
     /// `--gc-sections`.
     pub enabled: bool,
@@ -166,35 +161,6 @@ pub struct GcOptions {
     pub keep_exported: bool,
     /// `-z start-stop-gc`: `__start_NAME` does not keep the sections `NAME` alive.
     pub start_stop: bool,
-    /// `--icf`.
-    pub icf: Icf,
-    /// `--print-icf-sections`.
-    pub print_icf: bool,
-}
-
-impl Default for GcOptions {
-    fn default() -> Self {
-        GcOptions {
-            enabled: false,
-            print: false,
-            keep_exported: false,
-            start_stop: false,
-            icf: Icf::None,
-            print_icf: false,
-        }
-    }
-}
-
-/// Folding of identical code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Icf {
-    /// No folding.
-    #[default]
-    None,
-    /// Functions whose address is not taken.
-    Safe,
-    /// All functions.
-    All,
 }
 
 /// Symbol table and debug information in the output.
@@ -204,12 +170,8 @@ pub struct StripOptions {
     pub strip: Strip,
     /// `-x`, `-X`, `--discard-none`.
     pub discard: Discard,
-    /// `--no-strip-discarded`: symbols of discarded sections stay in the symbol table.
-    pub keep_discarded: bool,
     /// `--compress-debug-sections`.
     pub compress_debug: CompressDebug,
-    /// `--gdb-index`.
-    pub gdb_index: bool,
     /// `-z dead-reloc-in-nonalloc=` in order: section pattern and the value that a dead
     /// relocation leaves. The last pattern that matches holds.
     pub dead_relocations: Vec<(Vec<u8>, u64)>,
@@ -277,10 +239,9 @@ pub struct RelocationOptions {
     /// `--apply-dynamic-relocs`: sections hold what a `RELA` dynamic relocation will write;
     /// `None`: the machine's default.
     pub apply_dynamic: Option<bool>,
-    /// `-z extern-protected-data` and its opposite; `None`: the machine's default.
-    pub extern_protected_data: Option<bool>,
-    /// `-z indirect-extern-access` and its opposite; `None`: as the inputs' properties ask.
-    pub indirect_extern_access: Option<bool>,
+    /// `-z indirect-extern-access`: symbols of libraries are reached through the GOT only, and the
+    /// output says so in its properties.
+    pub indirect_extern_access: bool,
     /// `-z noreloc-overflow`: relocation overflow is not reported.
     pub ignore_overflow: bool,
     /// `-z call-nop=`: the byte that fills the place left by a relaxed call.
@@ -305,8 +266,7 @@ impl Default for RelocationOptions {
             android_relr_tags: false,
             report_relative: false,
             apply_dynamic: None,
-            extern_protected_data: None,
-            indirect_extern_access: None,
+            indirect_extern_access: false,
             ignore_overflow: false,
             call_nop: CallNop::default(),
             fix_cortex_a53_843419: false,
@@ -356,8 +316,6 @@ pub struct PropertyOptions {
     pub cet_report: Report,
     /// `-z x86-64-baseline` (1), `-z x86-64-v2` (2) to `v4` (4): the ISA level marked as needed.
     pub x86_64_level: Option<u8>,
-    /// `-z isa-level-report=`: which x86 ISA levels of inputs are reported.
-    pub isa_level_report: IsaLevelReport,
     /// `-z force-bti`: the output is marked for branch targets, and has BTI PLTs.
     pub force_bti: bool,
     /// `-z bti-report=`: objects without BTI.
@@ -374,20 +332,6 @@ pub struct PropertyOptions {
     pub memory_seal: bool,
     /// `--s390-pgste`: the output has `PT_S390_PGSTE`.
     pub s390_pgste: bool,
-}
-
-/// `-z isa-level-report=`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum IsaLevelReport {
-    /// Nothing.
-    #[default]
-    None,
-    /// Needed levels.
-    Needed,
-    /// Used levels.
-    Used,
-    /// Both.
-    All,
 }
 
 /// `-z gcs=`.

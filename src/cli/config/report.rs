@@ -113,10 +113,6 @@ pub struct DiagnosticOptions {
     pub error_limit: Option<NonZeroUsize>,
     /// `--warn-common`.
     pub warn_common: bool,
-    /// `--warn-backrefs`.
-    pub warn_backrefs: bool,
-    /// `--warn-backrefs-exclude` patterns in order.
-    pub warn_backrefs_exclude: Vec<Vec<u8>>,
     /// `--warn-execstack`, `--error-execstack`: an executable stack that inputs ask for.
     pub execstack: Report,
     /// `--warn-rwx-segments`, `--error-rwx-segments`: writable and executable segments.
@@ -129,10 +125,6 @@ pub struct DiagnosticOptions {
     pub no_warn_mismatch: bool,
     /// `--no-warn-search-mismatch`: libraries of another machine are passed over in silence.
     pub no_warn_search_mismatch: bool,
-    /// `--no-warn-symbol-ordering`.
-    pub no_warn_symbol_ordering: bool,
-    /// `--warn-section-align`.
-    pub warn_section_align: bool,
 }
 
 impl DiagnosticOptions {
@@ -156,16 +148,12 @@ impl Default for DiagnosticOptions {
             color: Color::Auto,
             error_limit: NonZeroUsize::new(20),
             warn_common: false,
-            warn_backrefs: false,
-            warn_backrefs_exclude: Vec::new(),
             execstack: Report::Warning,
             rwx_segments: Report::Warning,
             textrel: false,
             warn_once: false,
             no_warn_mismatch: false,
             no_warn_search_mismatch: false,
-            no_warn_symbol_ordering: false,
-            warn_section_align: false,
         }
     }
 }

@@ -22,7 +22,22 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredValue,
     ),
     ignored(&["mllvm"], "Options for LLVM", IgnoredValue),
-    ignored(&["O"], "Optimization level", IgnoredValue),
+    ignored(&["rpath-link"], "Libraries that libraries need are not opened", IgnoredValue),
+    ignored(&["no-icf", "print-icf-sections", "no-print-icf-sections"], "Nothing is folded", IgnoredFlag),
+    ignored(&["no-gdb-index"], "No .gdb_index is made", IgnoredFlag),
+    ignored(&["strip-discarded", "no-strip-discarded"], "Discarded sections have no symbols", IgnoredFlag),
+    ignored(&["call-graph-profile-sort"], "Functions are not reordered", IgnoredOptional),
+    ignored(
+        &["no-call-graph-profile-sort", "warn-symbol-ordering", "no-warn-symbol-ordering"],
+        "Functions are not reordered",
+        IgnoredFlag,
+    ),
+    ignored(
+        &["warn-backrefs", "no-warn-backrefs"],
+        "Archives are searched in order, so no reference resolves backwards",
+        IgnoredFlag,
+    ),
+    ignored(&["warn-backrefs-exclude"], "Archives that --warn-backrefs leaves out", IgnoredValue),
     ignored(&["g", "Qy", "qmagic"], "Old Unix options", IgnoredFlag),
     ignored(&["G", "gpsize"], "Size of small data", IgnoredValue),
     ignored(&["a", "assert", "Y"], "Old Unix options", IgnoredValue),
@@ -57,6 +72,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     ignored(
         &[
             "warn-alternate-em",
+            "warn-section-align",
             "warn-constructors",
             "warn-multiple-gp",
             "warn-ifunc-textrel",

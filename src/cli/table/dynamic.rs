@@ -16,12 +16,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         push_unique(&mut state.config.dynamic.rpath, directory);
         Ok(())
     }),
-    value(&["rpath-link"], "DIR", "Look for libraries that libraries need in DIR", |state, directories| {
-        for directory in directories.split(|&byte| byte == b':').filter(|name| !name.is_empty()) {
-            state.config.search.rpath_link.push(path(directory));
-        }
-        Ok(())
-    }),
     value(&["dynamic-linker", "I"], "FILE", "Path of the dynamic linker", |state, file| {
         state.config.dynamic.dynamic_linker = Some(path(file));
         state.config.dynamic.no_dynamic_linker = false;

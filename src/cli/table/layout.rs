@@ -3,7 +3,7 @@
 use crate::cli::config::{Magic, OrphanHandling, SortCommon, SortSection};
 use crate::cli::spec::{OptionSpec, Outcome, flag, optional, value};
 use crate::cli::state::State;
-use crate::cli::values::{address, pair, path, push_unique, word};
+use crate::cli::values::{address, number, pair, push_unique, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["n", "nmagic"], "Do not page-align segments; static libraries only", |state| {
@@ -87,31 +87,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    value(&["section-ordering-file"], "FILE", "Read the order of input sections from FILE", |state, file| {
-        state.config.scripts.section_ordering = Some(path(file));
+    value(&["section-ordering-file"], "FILE", "Accepted for what other linkers do with it", |state, _| {
+        state.warn_without_effect("sections stay in the script's order; name them there in the order wanted");
         Ok(())
     }),
-    value(
-        &["symbol-ordering-file"],
-        "FILE",
-        "Read the order of symbols, and so of their sections, from FILE",
-        |state, file| {
-            state.config.scripts.symbol_ordering = Some(path(file));
-            Ok(())
-        },
-    ),
-    optional(
-        &["call-graph-profile-sort"],
-        "METHOD",
-        "Order sections by the inputs' call graph profile",
-        |state, method| {
-            let methods = [("none", false), ("hfsort", true), ("cdsort", true)];
-            state.config.layout.call_graph_profile_sort = word(method.unwrap_or(b"cdsort"), &methods)?;
-            Ok(())
-        },
-    ),
-    flag(&["no-call-graph-profile-sort"], "Do not order sections by call graph profile", |state| {
-        state.config.layout.call_graph_profile_sort = false;
+    value(&["symbol-ordering-file"], "FILE", "Accepted for what other linkers do with it", |state, _| {
+        state.warn_without_effect("functions are not reordered");
+        Ok(())
     }),
     flag(&["force-group-allocation"], "Dissolve section groups under -r", |state| {
         state.config.layout.force_group_allocation = true;
@@ -122,6 +104,15 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-rosegment"], "Put read-only data into the segment of the code", |state| {
         state.config.layout.rosegment = Some(false);
     }),
+    value(
+        &["O"],
+        "LEVEL",
+        "Merge equal strings and constants at 1 (default), ends of strings too at 2, nothing at 0",
+        |state, level| {
+            state.config.layout.optimization = number(level)?.min(2) as u8;
+            Ok(())
+        },
+    ),
     flag(&["check-sections"], "Overlapping sections are an error (default)", |state| {
         state.config.layout.check_sections = true;
     }),

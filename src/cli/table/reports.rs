@@ -115,21 +115,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.diagnostics.warn_common = true;
     }),
     flag(&["no-warn-common"], "Do not (default)", |state| state.config.diagnostics.warn_common = false),
-    flag(&["warn-backrefs"], "Warn about references back to earlier archives", |state| {
-        state.config.diagnostics.warn_backrefs = true;
-    }),
-    flag(&["no-warn-backrefs"], "Do not (default)", |state| {
-        state.config.diagnostics.warn_backrefs = false;
-    }),
-    value(
-        &["warn-backrefs-exclude"],
-        "PATTERN",
-        "Archives that --warn-backrefs leaves out",
-        |state, pattern| {
-            push_unique(&mut state.config.diagnostics.warn_backrefs_exclude, pattern);
-            Ok(())
-        },
-    ),
     flag(
         &["warn-execstack", "warn-execstack-objects", "no-error-execstack"],
         "Warn about an executable stack (default)",
@@ -162,19 +147,10 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["warn-once"], "Report an undefined symbol with its first reference only", |state| {
         state.config.diagnostics.warn_once = true;
     }),
-    flag(&["warn-section-align"], "Warn where alignment moves the start of a section", |state| {
-        state.config.diagnostics.warn_section_align = true;
-    }),
     flag(&["no-warn-mismatch"], "Link inputs that do not fit together", |state| {
         state.config.diagnostics.no_warn_mismatch = true;
     }),
     flag(&["no-warn-search-mismatch"], "Pass over libraries of another machine in silence", |state| {
         state.config.diagnostics.no_warn_search_mismatch = true;
-    }),
-    flag(&["warn-symbol-ordering"], "Warn about symbols that cannot be ordered (default)", |state| {
-        state.config.diagnostics.no_warn_symbol_ordering = false;
-    }),
-    flag(&["no-warn-symbol-ordering"], "Do not", |state| {
-        state.config.diagnostics.no_warn_symbol_ordering = true;
     }),
 ];

@@ -1,6 +1,6 @@
 //! What is left out of the output, and relocations.
 
-use crate::cli::config::{CompressDebug, Discard, Icf, Strip};
+use crate::cli::config::{CompressDebug, Discard, Strip};
 use crate::cli::spec::{OptionSpec, flag, optional, value};
 use crate::cli::values::word;
 
@@ -20,30 +20,17 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["gc-keep-exported"], "Keep exported symbols alive under --gc-sections", |state| {
         state.config.gc.keep_exported = true;
     }),
-    value(&["icf"], "LEVEL", "Fold identical functions: none, safe or all", |state, level| {
-        state.config.gc.icf = word(level, &[("none", Icf::None), ("safe", Icf::Safe), ("all", Icf::All)])?;
+    value(&["icf"], "LEVEL", "Accepted: none, safe or all; nothing is folded", |state, level| {
+        if word(level, &[("none", false), ("safe", true), ("all", true)])? {
+            state.warn_without_effect("identical functions are not folded");
+        }
         Ok(())
-    }),
-    flag(&["no-icf"], "Fold no functions (default)", |state| {
-        state.config.gc.icf = Icf::None;
-    }),
-    flag(&["print-icf-sections"], "List folded sections", |state| {
-        state.config.gc.print_icf = true;
-    }),
-    flag(&["no-print-icf-sections"], "Do not list folded sections (default)", |state| {
-        state.config.gc.print_icf = false;
     }),
     flag(&["s", "strip-all"], "Leave out debug sections and the symbol table", |state| {
         state.config.strip.strip = Strip::All;
     }),
     flag(&["S", "strip-debug"], "Leave out debug sections", |state| {
         state.config.strip.strip = state.config.strip.strip.max(Strip::Debug);
-    }),
-    flag(&["strip-discarded"], "Leave out symbols of discarded sections (default)", |state| {
-        state.config.strip.keep_discarded = false;
-    }),
-    flag(&["no-strip-discarded"], "Keep symbols of discarded sections", |state| {
-        state.config.strip.keep_discarded = true;
     }),
     flag(&["x", "discard-all"], "Leave out local symbols", |state| {
         state.config.strip.discard = Discard::All;
@@ -70,11 +57,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    flag(&["gdb-index"], "Make .gdb_index", |state| {
-        state.config.strip.gdb_index = true;
-    }),
-    flag(&["no-gdb-index"], "Make no .gdb_index (default)", |state| {
-        state.config.strip.gdb_index = false;
+    flag(&["gdb-index"], "Accepted; no .gdb_index is made", |state| {
+        state.warn_without_effect("no .gdb_index is made; gdb-add-index adds one to a finished file");
     }),
     flag(&["q", "emit-relocs"], "Keep relocations in the output", |state| {
         state.config.relocations.emit = true;

@@ -1,0 +1,156 @@
+//! Warnings that inputs carry for those who use them.
+//!
+//! A section `.gnu.warning.SYMBOL` holds a text for everyone who refers to SYMBOL, `.gnu.warning`
+//! one for everyone who links the object (a convention of GNU ld; the C library has them for its
+//! dangerous functions, in its shared form too). One warning for each object that refers to the
+//! symbol from a section that is kept, at the first such place.
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::Shdr;
+use crate::elf::consts as elf;
+use crate::ids::{FileId, SymbolId};
+use crate::input::ObjectFile;
+use crate::link::{Link, is_alloc, state};
+use crate::symbols::{Definition, flag};
+use rayon::prelude::*;
+use zerocopy::byteorder::ByteOrder;
+
+const NAME: &[u8] = b".gnu.warning";
+
+/// Whether a section is such a text. Executables do not hold it.
+pub fn is_warning<E: ByteOrder>(header: &Shdr<E>, name: impl FnOnce() -> bool) -> bool {
+    header.sh_type.get() == elf::SHT_PROGBITS && !is_alloc(header.sh_flags.get()) && name()
+}
+
+/// Whether this is the name of such a section.
+pub fn is_warning_name(name: &[u8]) -> bool {
+    name.strip_prefix(NAME).is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
+}
+
+/// A text for those who refer to a symbol.
+struct Warning {
+    symbol: SymbolId,
+    text: String,
+}
+
+/// Reports them. Comes after garbage collection: what nothing live uses is not worth a word.
+pub fn run<T: Target>(link: &Link<'_, T>) {
+    if link.config.is_relocatable() {
+        return;
+    }
+    let mut warnings: Vec<Warning> = of_objects(link);
+    warnings.extend(of_libraries(link));
+    if warnings.is_empty() {
+        return;
+    }
+    warnings.sort_by_key(|warning| warning.symbol);
+    warnings.dedup_by_key(|warning| warning.symbol);
+    link.objects.par_iter().for_each(|object| report_references(link, object, &warnings));
+}
+
+fn of_objects<T: Target>(link: &Link<'_, T>) -> Vec<Warning> {
+    link.objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            object.headers.iter().enumerate().filter_map(move |(index, header)| {
+                let name = || object.section_name(index);
+                if !is_warning(header, || is_warning_name(name())) {
+                    return None;
+                }
+                let text = shown(object.section_bytes(index).ok()?);
+                match name().strip_prefix(NAME)?.strip_prefix(b".") {
+                    Some(symbol) => Some(Warning { symbol: used(link, symbol)?, text }),
+                    None => {
+                        link.sink.report(
+                            Diagnostic::warning(Code::InputWarning, text)
+                                .at(Location::File(object.name.to_string()))
+                                .ordered(object.id.0, index as u32, 0),
+                        );
+                        None
+                    }
+                }
+            })
+        })
+        .collect()
+}
+
+/// What libraries say of the symbols that are bound to them.
+fn of_libraries<T: Target>(link: &Link<'_, T>) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for library in &link.shared {
+        for (index, header) in library.headers.iter().enumerate() {
+            let name = || library.section_name(index);
+            if !is_warning(header, || is_warning_name(name())) {
+                continue;
+            }
+            let symbol = name().strip_prefix(NAME).and_then(|rest| rest.strip_prefix(b"."));
+            let Some(symbol) = symbol.and_then(|symbol| used(link, symbol)) else { continue };
+            let strong = link.symbols.flags(symbol) & flag::STRONG_REFERENCE != 0;
+            let bound = matches!(
+                link.symbols.definition(symbol),
+                Definition::Shared { library: definer, .. } if definer == library.id
+            );
+            if let (true, Some(bytes)) = (bound && strong, library.section_bytes(index)) {
+                warnings.push(Warning { symbol, text: shown(bytes) });
+            }
+        }
+    }
+    warnings
+}
+
+/// The symbol of this name, if an object speaks of it.
+fn used<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Option<SymbolId> {
+    link.symbols.lookup(name).filter(|&id| link.symbols.flags(id) & flag::IN_OBJECT != 0)
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).trim_end().to_string()
+}
+
+fn report_references<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, warnings: &[Warning]) {
+    let first = object.first_global;
+    let mut wanted: Vec<(u32, &Warning)> = Vec::new();
+    for (offset, id) in object.globals.iter().enumerate() {
+        let index = first + offset as u32;
+        if object.symbols[index as usize].is_undefined()
+            && let Ok(row) = warnings.binary_search_by_key(id, |warning| warning.symbol)
+        {
+            wanted.push((index, &warnings[row]));
+        }
+    }
+    for (symbol, warning) in wanted {
+        report_first_reference(link, object, symbol, &warning.text);
+    }
+}
+
+fn report_first_reference<T: Target>(
+    link: &Link<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    symbol: u32,
+    text: &str,
+) {
+    for index in 1..object.headers.len() {
+        let id = object.section_id(index as u32);
+        if !link.sections.is_alive(id) || link.sections.is(id, state::NOT_CONTENT) {
+            continue;
+        }
+        let Some(found) = object.relocations(index).iter().find(|relocation| relocation.symbol() == symbol)
+        else {
+            continue;
+        };
+        let FileId(file) = object.id;
+        let offset = found.r_offset.get();
+        link.sink.report(
+            Diagnostic::warning(Code::InputWarning, text)
+                .at(Location::Section {
+                    file: object.name.to_string(),
+                    section: object.section_name_lossy(index),
+                    offset,
+                })
+                .ordered(file, index as u32, offset),
+        );
+        return;
+    }
+}
