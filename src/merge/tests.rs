@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)]) -> (Vec<u8>, u64, Merges<'_>) {
+fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8>, u64, Merges<'_>) {
     let inputs: Vec<_> = sections
         .iter()
         .enumerate()
@@ -13,7 +13,7 @@ fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)]) -> (Vec<u8>, u64, Merge
             align: *align,
         })
         .collect();
-    let mut group = Group::merge(pieces, &inputs).expect("small");
+    let mut group = Group::merge(pieces, &inputs, tails).expect("small");
     group.section = SectionId(1000);
     let mut out = vec![0xaa; group.size as usize];
     group.write(&mut out);
@@ -25,7 +25,12 @@ fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)]) -> (Vec<u8>, u64, Merge
 
 /// Every piece that starts at an offset is found whole where that offset went, aligned as it was.
 fn check(pieces: Pieces, sections: &[(Vec<u8>, u8)]) {
-    let (out, _, merges) = merges_of(pieces, sections);
+    check_places(pieces, sections, false);
+    check_places(pieces, sections, true);
+}
+
+fn check_places(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) {
+    let (out, _, merges) = merges_of(pieces, sections, tails);
     for (row, (bytes, align)) in sections.iter().enumerate() {
         for offset in 0..bytes.len() {
             let (section, place) = merges.place(row as u32, offset as u64);
@@ -65,9 +70,16 @@ fn starts_piece(bytes: &[u8], offset: usize, pieces: Pieces) -> bool {
 }
 
 #[test]
+fn a_string_that_ends_another_shares_its_tail_if_asked() {
+    let sections = [(b"table\0able\0".to_vec(), 0), (b"stable\0".to_vec(), 0)];
+    let sizes = [false, true].map(|tails| merges_of(Pieces::Strings { unit: 1 }, &sections, tails).1);
+    assert_eq!(sizes, [6 + 5 + 7, 7]);
+}
+
+#[test]
 fn equal_strings_are_kept_once() {
     let sections = [(b"one\0two\0".to_vec(), 0), (b"two\0three\0one\0".to_vec(), 0)];
-    let (out, ..) = merges_of(Pieces::Strings { unit: 1 }, &sections);
+    let (out, ..) = merges_of(Pieces::Strings { unit: 1 }, &sections, false);
     assert_eq!(out, b"one\0two\0three\0");
     check(Pieces::Strings { unit: 1 }, &sections);
 }
@@ -88,7 +100,7 @@ fn many_sections_give_the_same_bytes_for_any_number_of_threads() {
         .collect();
     let run = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
-        pool.install(|| merges_of(Pieces::Strings { unit: 1 }, &sections).0)
+        pool.install(|| merges_of(Pieces::Strings { unit: 1 }, &sections, false).0)
     };
     let one = run(1);
     assert_eq!(one.len(), (0..9000).map(|n| format!("symbol_{n}\0").len()).sum::<usize>());
@@ -100,7 +112,7 @@ fn many_sections_give_the_same_bytes_for_any_number_of_threads() {
 #[test]
 fn an_offset_behind_the_end_goes_with_the_last_piece() {
     let sections = [(b"ab\0cd\0".to_vec(), 0), (b"ab\0".to_vec(), 0)];
-    let (_, _, merges) = merges_of(Pieces::Strings { unit: 1 }, &sections);
+    let (_, _, merges) = merges_of(Pieces::Strings { unit: 1 }, &sections, false);
     assert_eq!(merges.place(1, 3).1, 3);
     assert_eq!(merges.place(0, 6).1, 6);
 }

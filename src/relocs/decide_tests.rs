@@ -77,7 +77,7 @@ fn numbers_and_undefined_weak() {
         (elf::R_X86_64_32, flag::ABSOLUTE, &SHARED, Value(What::Symbol, 0)),
         (elf::R_X86_64_PC32, flag::ABSOLUTE, &STATIC, Value(What::Symbol, 0)),
         (elf::R_X86_64_PC32, flag::ABSOLUTE, &PIE, Refused(Problem::AbsoluteDistance)),
-        (elf::R_X86_64_PC32, WEAK, &PIE, Value(What::Symbol, 0)),
+        (elf::R_X86_64_PC32, WEAK, &PIE, Refused(Problem::DistanceToNothing)),
         (elf::R_X86_64_PLT32, WEAK, &PIE, Value(What::Symbol, 0)),
         (elf::R_X86_64_64, WEAK, &PIE, Value(What::Symbol, 0)),
     ]);
@@ -119,7 +119,7 @@ fn data_of_libraries() {
         (elf::R_X86_64_64, DATA, &STATIC, Value(What::Symbol, copy)),
         (elf::R_X86_64_PC32, DATA, &no_copy, Refused(Problem::CopyForbidden)),
         (elf::R_X86_64_64, DATA, &text, Dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM)),
-        (elf::R_X86_64_PC32, DATA | fact::NO_DEFINITION, &PIE, Value(What::Symbol, 0)),
+        (elf::R_X86_64_PC32, DATA | fact::NO_DEFINITION, &PIE, Refused(Problem::DistanceToNothing)),
     ]);
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cli::spec::{self, Effect, OptionSpec, allows_single_dash, dashed};
 use crate::cli::z::{WORDS, ZEffect};
-use crate::diag::{Location, Severity};
+use crate::diag::{Code, Location, Severity};
 use std::collections::HashSet;
 
 /// A value that the option takes.
@@ -66,7 +66,9 @@ fn outcome(name: &str, written: &[&str]) -> (Result<Invocation, Aborted>, Vec<St
         config.reports.arguments.clear();
         inputs.iter_mut().for_each(|input| input.argument.clear());
     }
-    (result, diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect())
+    // Some options only say that they have no effect; how they are spelled matters all the same.
+    let said = diagnostics.into_iter().filter(|diagnostic| diagnostic.code != Code::IgnoredOption);
+    (result, said.map(|diagnostic| diagnostic.message).collect())
 }
 
 fn spellings(option: &OptionSpec, name: &str, value: Option<&str>) -> Vec<Vec<String>> {
