@@ -262,7 +262,7 @@ fn signal_frames_are_derived_and_verified() {
     let bytes = std::fs::read(fixtures::path(name)).unwrap();
     let mut input = open_elf(name, &bytes).unwrap();
     input.eh_frame = vec![FrameSection { data: Cow::Owned(eh_frame), address: 0x2000 }];
-    input.text = vec![0x1000..0x1009];
+    input.text = std::iter::once(0x1000..0x1009).collect();
     derived::replace(&mut input, Version::V3).unwrap();
     let comparison = verify_input(&input).comparison.unwrap();
     assert_eq!((comparison.differences.len(), comparison.covered.bytes), (0, 9), "{comparison:?}");
