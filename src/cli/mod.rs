@@ -11,7 +11,7 @@ mod identity;
 mod inputs;
 mod parse;
 mod resolve;
-mod response;
+pub mod response;
 mod spec;
 mod state;
 mod table;

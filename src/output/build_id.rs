@@ -36,6 +36,17 @@ pub fn write<T: Target>(link: &Link<'_, T>, file: &mut [u8]) -> std::io::Result<
     Ok(())
 }
 
+/// The identifier of `length` bytes of a file, by the algorithm that gives this length: 8 for the fast hash, 16 for
+/// MD5, 20 for what `--build-id=sha1` gives. `None` for other lengths.
+pub fn hash(file: &[u8], length: usize) -> Option<Vec<u8>> {
+    match length {
+        8 => Some(shards(file, |bytes| xxh3_64(bytes).to_be_bytes()).to_vec()),
+        16 => Some(shards(file, |bytes| -> [u8; 16] { Md5::digest(bytes).into() }).to_vec()),
+        20 => Some(shards(file, digest_20).to_vec()),
+        _ => None,
+    }
+}
+
 /// File offset of the identifier.
 fn place<T: Target>(link: &Link<'_, T>) -> Option<usize> {
     let row = link.synthetics.find(Kind::BuildIdNote)?;

@@ -25,12 +25,30 @@ pub enum Command {
     Dump(Dump),
     /// Check the format, and every row against .eh_frame
     Verify(Verify),
+    /// Give each text section of an object its own .sframe
+    Split(Split),
+    /// Make frames from .eh_frame
+    Derive(Derive),
+    /// Make one sorted table of all SFrame in a finished file
+    Index(Index),
+    /// Add or replace SFrame in a finished file
+    Attach(Attach),
     /// Count sizes, functions and rows, and what sharing saves
     Stat(Stat),
     /// Print the row that holds at an address
     Lookup(Lookup),
     /// Unwind stacks offline, from a core file or from saved registers and memory
     Unwind(Unwind),
+    /// Write man pages and shell completions
+    #[command(hide = true)]
+    Generate(Generate),
+}
+
+/// Write man pages and shell completions
+#[derive(Args)]
+pub struct Generate {
+    /// Folder that gets them: the `share` of an installation
+    pub folder: PathBuf,
 }
 
 /// Print every blob, function and row
@@ -213,6 +231,124 @@ pub struct Verify {
     pub json: bool,
     /// Address of a section on standard input
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// Give each text section of an object its own .sframe
+///
+/// Each part joins the section group of its text section and is linked to it (SHF_LINK_ORDER), which every linker
+/// understands. Objects without SFrame, and those in this shape already, stay as they are.
+#[derive(Args)]
+pub struct Split {
+    /// Relocatable objects, rewritten in place
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Write here instead; for one input
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Say what was done
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// What SFrame to write
+#[derive(Args, Clone, Copy)]
+pub struct Format {
+    /// Version to write
+    #[arg(long = "sframe-version", value_name = "VERSION", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    version: u8,
+    /// Do not let functions share identical rows (they never do in big-endian files)
+    #[arg(long)]
+    no_share: bool,
+}
+
+impl Format {
+    /// How to write for an ABI.
+    pub fn options(&self, abi: sframe_format::Abi) -> sframe_format::write::Options {
+        let options = sframe_format::write::Options::new(abi);
+        let version = if self.version == 2 { Version::V2 } else { Version::V3 };
+        options.version(version).share(options.share && !self.no_share)
+    }
+}
+
+/// Make frames from .eh_frame
+///
+/// A relocatable object gets an .sframe with relocations for each text section, in place or as a new file; what SFrame
+/// it had is replaced. Of a linked file only the bytes of the section are written: attach puts them in.
+#[derive(Args)]
+pub struct Derive {
+    /// File with .eh_frame
+    pub file: PathBuf,
+    /// Write here; needed for linked files
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: Format,
+    /// Address that the section of a linked file is to have
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+    /// List the functions that have no SFrame form
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// How to change a finished file
+#[derive(Args)]
+pub struct Change {
+    /// Executable or shared library, rewritten in place
+    pub file: PathBuf,
+    /// Write here instead
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: Format,
+    /// Name of the section
+    #[arg(long, value_name = "NAME", default_value = ".sframe", value_parser = [".sframe", ".sframe_idx"])]
+    pub name: String,
+    /// What becomes of the build-id
+    #[arg(long, value_enum, default_value_t)]
+    pub build_id: BuildId,
+    /// List the functions that were left out
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// What becomes of the build-id
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum BuildId {
+    /// It stays: debug information and caches still find the file
+    #[default]
+    Keep,
+    /// It is computed anew from the changed file
+    Recompute,
+}
+
+/// Make one sorted table of all SFrame in a finished file
+///
+/// All blobs of all SFrame sections, whatever their versions, become one sorted blob, which takes the place of the
+/// section.
+#[derive(Args)]
+pub struct Index {
+    #[command(flatten)]
+    pub change: Change,
+    /// Write the bytes of the section only, for this address
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address, requires = "output")]
+    pub raw: Option<u64>,
+}
+
+/// Add or replace SFrame in a finished file
+///
+/// The section is derived from .eh_frame unless one is given. It takes the room of the section that it replaces, or gets
+/// a load segment of its own at the end. The program header PT_GNU_SFRAME covers it.
+#[derive(Args)]
+pub struct Attach {
+    #[command(flatten)]
+    pub change: Change,
+    /// Take the functions of this file: the bytes of a section, as derive writes them
+    #[arg(long, value_name = "FILE")]
+    pub section: Option<PathBuf>,
+    /// Address that those bytes were made for
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address, requires = "section")]
     pub address: u64,
 }
 

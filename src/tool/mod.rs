@@ -5,10 +5,17 @@
 //! know whether a file was linked.
 
 pub mod args;
+pub mod assembler;
+mod attach;
+mod derive;
 mod derived;
 mod dump;
+mod edit;
 #[cfg(test)]
 mod fixtures;
+mod functions;
+mod generate;
+mod index;
 mod inputs;
 mod lookup;
 mod open;
@@ -16,6 +23,7 @@ mod places;
 mod readelf_text;
 mod registers;
 mod report;
+pub mod split;
 mod stat;
 mod unwind;
 mod verify;
@@ -33,9 +41,14 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
+        Command::Split(arguments) => split::run(arguments),
+        Command::Derive(arguments) => derive::run(arguments),
+        Command::Index(arguments) => index::run(arguments),
+        Command::Attach(arguments) => attach::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
         Command::Lookup(arguments) => lookup::run(arguments),
         Command::Unwind(arguments) => unwind::run(arguments),
+        Command::Generate(arguments) => generate::run(arguments),
     };
     outcome.exit_code()
 }

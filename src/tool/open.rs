@@ -14,6 +14,7 @@ use object::{Endianness, SectionIndex, SymbolIndex};
 use sframe_format::verify::Relocation;
 use sframe_format::{Abi, BlobMut, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -207,10 +208,23 @@ fn open_archive(
             member.data(bytes).map_err(malformed)?
         };
         if data.starts_with(&elf::ELFMAG) {
-            visit(open_elf(&full, data)?)?;
+            let mut copy = Vec::new();
+            visit(open_elf(&full, aligned(data, &mut copy))?)?;
         }
     }
     Ok(())
+}
+
+/// The bytes at an address that the structures of an ELF file may lie at. Members of archives start at any even one.
+fn aligned<'data>(data: &'data [u8], copy: &'data mut Vec<u8>) -> &'data [u8] {
+    if data.as_ptr().addr().is_multiple_of(8) {
+        return data;
+    }
+    copy.reserve_exact(data.len() + 8);
+    let start = copy.as_ptr().addr().next_multiple_of(8) - copy.as_ptr().addr();
+    copy.resize(start, 0);
+    copy.extend_from_slice(data);
+    &copy[start..]
 }
 
 /// The bytes of a section without a file around them.
@@ -269,7 +283,13 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
     };
     let relocatable = header.e_type(endian) == elf::ET_REL;
     let sections = header.sections(endian, bytes).map_err(malformed)?;
-    let reader = Reader { name, bytes, endian, abi, relocatable, sections };
+    let mut relocations: HashMap<usize, Vec<SectionIndex>> = HashMap::new();
+    for (index, section) in
+        sections.enumerate().filter(|(_, section)| section.sh_type(endian) == elf::SHT_RELA)
+    {
+        relocations.entry(section.sh_info(endian) as usize).or_default().push(index);
+    }
+    let reader = Reader { name, bytes, endian, abi, relocatable, sections, relocations };
     let mut input = reader.read()?;
     let segments = header.program_headers(endian, bytes).map_err(malformed)?;
     let loads = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
@@ -311,6 +331,8 @@ struct Reader<'a, 'data> {
     abi: Abi,
     relocatable: bool,
     sections: Elf<'data>,
+    /// The relocation sections of each section that has any.
+    relocations: HashMap<usize, Vec<SectionIndex>>,
 }
 
 /// A relocation, resolved.
@@ -460,10 +482,8 @@ impl<'data> Reader<'_, 'data> {
     ) -> Result<Vec<Resolved>, Problem> {
         let endian = self.endian;
         let mut resolved = Vec::new();
-        for header in self.sections.iter().filter(|header| header.sh_info(endian) as usize == index.0) {
-            if header.sh_type(endian) != elf::SHT_RELA {
-                continue;
-            }
+        for &section in self.relocations.get(&index.0).into_iter().flatten() {
+            let header = self.sections.section(section).map_err(|error| self.malformed(error))?;
             let relocations = header.rela(endian, self.bytes).map_err(|error| self.malformed(error))?;
             for relocation in relocations.iter().flat_map(|(relocations, _)| relocations.iter()) {
                 let (target, address) = self.resolve(relocation, table, addresses)?;

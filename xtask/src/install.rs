@@ -10,11 +10,31 @@ const NAMES: [&str; 5] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Folder that gets `bin/` and `libexec/`
+    /// Folder that gets `bin/`, `libexec/` and `share/`
     #[arg(long)]
     prefix: PathBuf,
     #[command(flatten)]
     linker: Linker,
+    #[command(flatten)]
+    command: SframeCommand,
+}
+
+/// The command `sframe` that a chore is about.
+#[derive(clap::Args)]
+pub struct SframeCommand {
+    /// Take this sframe instead of building one
+    #[arg(long = "sframe", env = "SFRAME_COMMAND")]
+    command: Option<PathBuf>,
+}
+
+impl SframeCommand {
+    /// Its absolute path; built with optimisation if none was given.
+    pub fn path(&self) -> Result<PathBuf> {
+        match &self.command {
+            Some(path) => path.canonicalize().with_context(|| format!("no command {}", path.display())),
+            None => build("sframe"),
+        }
+    }
 }
 
 /// The linker that a chore is about.
@@ -30,7 +50,7 @@ impl Linker {
     pub fn path(&self) -> Result<PathBuf> {
         match &self.linker {
             Some(path) => path.canonicalize().with_context(|| format!("no linker {}", path.display())),
-            None => build(),
+            None => build("sframe-ld"),
         }
     }
 }
@@ -38,19 +58,45 @@ impl Linker {
 pub fn run(arguments: Arguments) -> Result<()> {
     let linker = arguments.linker.path()?;
     let folder = install(&linker, &arguments.prefix)?;
+    install_command(&arguments.command.path()?, &arguments.prefix)?;
+    let assembler = install_assembler(&build("sframe-as")?, &arguments.prefix)?;
     println!("installed; use it with gcc -B{}", folder.display());
+    println!("per-text frames at assembly: gcc -B{} -Wa,--gsframe", assembler.display());
     Ok(())
 }
 
-fn build() -> Result<PathBuf> {
+/// Builds a program with optimisation and returns its path.
+pub fn build(program: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::workspace())
-        .args(["build", "--release", "--quiet", "--bin", "sframe-ld"])
+        .args(["build", "--release", "--quiet", "--bin", program])
         .status()?;
     if !status.success() {
-        bail!("sframe-ld does not build");
+        bail!("{program} does not build");
     }
-    Ok(crate::target().join("release/sframe-ld"))
+    Ok(crate::target().join("release").join(program))
+}
+
+/// Copies the command `sframe` below the prefix, with its man pages and completions for shells.
+fn install_command(command: &Path, prefix: &Path) -> Result<()> {
+    let bin = prefix.join("bin");
+    std::fs::create_dir_all(&bin)?;
+    let installed = bin.join("sframe");
+    replace(command, &installed)?;
+    let status = Command::new(&installed).arg("generate").arg(prefix.join("share")).status()?;
+    if !status.success() {
+        bail!("sframe generate failed");
+    }
+    Ok(())
+}
+
+/// Copies the assembler wrapper below the prefix, into a folder of its own: in the linker's, it would split every
+/// object unasked. Returns the folder for `gcc -B`.
+pub fn install_assembler(wrapper: &Path, prefix: &Path) -> Result<PathBuf> {
+    let folder = prefix.join("libexec/sframe-as");
+    std::fs::create_dir_all(&folder)?;
+    replace(wrapper, &folder.join("as"))?;
+    Ok(folder.canonicalize()?)
 }
 
 /// Copies the linker below the prefix. Returns the folder for `gcc -B`.

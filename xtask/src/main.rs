@@ -9,6 +9,7 @@ mod install;
 mod peers;
 mod prove;
 mod test;
+mod verify_system;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Project chores of sframe-ld")]
@@ -25,10 +26,12 @@ enum Command {
     Test(test::Arguments),
     /// Fetch assemblers, readelf and other linkers into a folder of their own
     Peers(peers::Arguments),
-    /// Build and lay out bin/ and libexec/ below a prefix
+    /// Build and lay out bin/, libexec/ and share/ below a prefix
     Install(install::Arguments),
     /// Link something large and check it: self, ripgrep, llvm, sqlite
     Prove(prove::Arguments),
+    /// Verify SFrame derived from every program and library of this Debian system
+    VerifySystem(verify_system::Arguments),
     /// Time sframe-ld against every linker found on the machine
     Bench(bench::Arguments),
     /// Run one command and print what its process tree cost (used by `bench`)
@@ -43,6 +46,7 @@ fn main() -> anyhow::Result<()> {
         Command::Peers(arguments) => peers::run(arguments),
         Command::Install(arguments) => install::run(arguments),
         Command::Prove(arguments) => prove::run(arguments),
+        Command::VerifySystem(arguments) => verify_system::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Measure(arguments) => bench::measure::run(arguments),
     }

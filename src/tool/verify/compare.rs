@@ -106,6 +106,8 @@ pub struct Comparison {
     pub uncovered: BTreeMap<Gap, Count>,
     /// SFrame functions (bytes) that `.eh_frame` does not describe.
     pub extra: Count,
+    /// Functions with a symbol that neither describes.
+    pub unknown: Count,
     /// Functions that have differences.
     pub wrong: Count,
     /// Stretches compared.
@@ -131,13 +133,13 @@ struct Function<'a> {
 /// Seeds of the machines on which rules are compared.
 const SEEDS: [u64; 2] = [0x5f72_616d_6531, 0x2e65_685f_6672];
 
-/// Compares every SFrame section of a file with all of its `.eh_frame`.
-pub fn compare(abi: Abi, input: &Input<'_>) -> Comparison {
+/// Compares every SFrame section of a file with all of its `.eh_frame`. `version` is the one that a file without a
+/// blob would have.
+pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
     let mut result = Comparison::default();
     let functions = functions(input, &mut result);
     let ends = largest_ends(&functions);
-    let version =
-        functions.iter().map(|function| function.blob.header().version).min().unwrap_or(Version::V3);
+    let version = functions.iter().map(|function| function.blob.header().version).min().unwrap_or(version);
     let mut described: Vec<Range<u64>> = Vec::new();
     for section in &input.eh_frame {
         let prepared = super::cfi::Prepared::new(abi, &section.data);
@@ -162,17 +164,31 @@ pub fn compare(abi: Abi, input: &Input<'_>) -> Comparison {
             comparer.function(cfi, overlapping(&functions, &ends, &cfi.range));
         }
     }
-    let described = joined(described);
+    let mut described = joined(described);
     for function in &functions {
         let bytes = uncovered_bytes(&described, &function.range);
         if bytes > 0 {
             result.extra.add(bytes);
         }
     }
+    described.extend(functions.iter().map(|function| function.range.clone()));
+    count_unknown(input, &joined(described), &mut result.unknown);
     result
         .differences
         .sort_by_key(|found| (found.kind, found.range.start, found.range.end, found.section, found.fde));
     result
+}
+
+/// Counts functions of the symbol table of which no byte is described. Several symbols of one address are one function.
+fn count_unknown(input: &Input<'_>, described: &[Range<u64>], unknown: &mut Count) {
+    let mut last = None;
+    for symbol in input.places.symbols().iter().filter(|symbol| symbol.function && symbol.size > 0) {
+        let range = symbol.address..symbol.address.saturating_add(symbol.size);
+        let bare = inside(&input.text, &range) && uncovered_bytes(described, &range) == symbol.size;
+        if bare && last.replace(symbol.address) != Some(symbol.address) {
+            unknown.add(symbol.size);
+        }
+    }
 }
 
 /// SFrame functions that have bytes and an address, by address.

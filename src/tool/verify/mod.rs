@@ -39,8 +39,8 @@ pub struct Verified {
     pub comparison: Option<Comparison>,
 }
 
-/// Verifies one file.
-pub fn verify_input(input: &Input<'_>) -> Verified {
+/// Verifies one file. `version` is the one that was asked for, should nothing of the file be expressed.
+pub fn verify_input(input: &Input<'_>, version: Version) -> Verified {
     let structure = input.sframe.iter().map(|section| structure::check(input, section)).collect();
     let headers =
         input.sframe.iter().flat_map(|section| section.section().blobs()).map(|blob| *blob.header());
@@ -52,21 +52,26 @@ pub fn verify_input(input: &Input<'_>) -> Verified {
     versions.sort_unstable();
     versions.dedup();
     let abi = input.abi.filter(|_| !input.eh_frame.is_empty());
-    Verified { structure, versions, functions, comparison: abi.map(|abi| compare::compare(abi, input)) }
+    Verified {
+        structure,
+        versions,
+        functions,
+        comparison: abi.map(|abi| compare::compare(abi, version, input)),
+    }
 }
 
 /// Verifies all files.
 pub fn run(arguments: &Verify) -> Outcome {
     let version = arguments.derivation.version();
     let results = inputs::for_each_file(&arguments.files, arguments.address, &|mut input| {
-        if arguments.derivation.wanted(&input) {
+        let derive = arguments.derivation.wanted(&input);
+        if derive {
             derived::replace(&mut input, version)?;
         }
-        if input.sframe.is_empty() {
-            let nothing_to_derive = arguments.derivation.derived;
-            return Ok(nothing_to_derive.then(|| FileReport::without_frames(&input)));
+        if input.sframe.is_empty() && !derive {
+            return Ok(None);
         }
-        let verified = verify_input(&input);
+        let verified = verify_input(&input, version);
         Ok(Some(FileReport::new(&input, &verified, arguments)))
     });
     let mut outcome = Outcome::Fine;

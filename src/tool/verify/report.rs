@@ -56,6 +56,8 @@ pub struct ComparisonReport {
     pub uncovered: BTreeMap<Gap, Count>,
     /// SFrame functions beyond `.eh_frame`.
     pub extra: Count,
+    /// Functions with a symbol that neither describes.
+    pub unknown: Count,
     /// Functions with differences.
     pub wrong: Count,
     /// Stretches of code with constant rules that were compared.
@@ -88,9 +90,17 @@ pub struct DifferenceReport {
 impl FileReport {
     /// Puts into words what was found.
     pub fn new(input: &Input<'_>, verified: &Verified, arguments: &Verify) -> Self {
-        let mut report = Self::without_frames(input);
-        report.versions = verified.versions.iter().map(|version| *version as u8).collect();
-        report.functions = verified.functions;
+        let comparison = verified.comparison.as_ref();
+        let mut report = Self {
+            file: input.name.clone(),
+            versions: verified.versions.iter().map(|version| *version as u8).collect(),
+            functions: verified.functions,
+            structure: Vec::new(),
+            errors: 0,
+            warnings: 0,
+            dead: 0,
+            comparison: comparison.map(|found| ComparisonReport::new(input, found, arguments.demangle)),
+        };
         for (section, findings) in input.sframe.iter().zip(&verified.structure) {
             for finding in findings {
                 report.dead += u64::from(finding.kind == FindingKind::Dead);
@@ -114,24 +124,7 @@ impl FileReport {
                 });
             }
         }
-        let comparison = verified.comparison.as_ref();
-        report.comparison =
-            comparison.map(|comparison| ComparisonReport::new(input, comparison, arguments.demangle));
         report
-    }
-
-    /// The report on a file in which there is nothing to verify.
-    pub fn without_frames(input: &Input<'_>) -> Self {
-        Self {
-            file: input.name.clone(),
-            versions: Vec::new(),
-            functions: 0,
-            structure: Vec::new(),
-            errors: 0,
-            warnings: 0,
-            dead: 0,
-            comparison: None,
-        }
     }
 
     /// Whether there is something wrong; code that is not covered counts only if it is asked for.
@@ -169,6 +162,7 @@ impl ComparisonReport {
             covered: comparison.covered,
             uncovered: comparison.uncovered.clone(),
             extra: comparison.extra,
+            unknown: comparison.unknown,
             wrong: comparison.wrong,
             stretches: comparison.stretches,
             lost_signals: comparison.lost_signals,
@@ -205,6 +199,8 @@ pub struct Total {
     pub uncovered: BTreeMap<Gap, Count>,
     /// SFrame functions beyond `.eh_frame`.
     pub extra: Count,
+    /// Functions with a symbol that neither describes.
+    pub unknown: Count,
     /// Functions with differences.
     pub wrong: Count,
     /// Stretches of code compared.
@@ -227,6 +223,7 @@ impl Total {
         self.cfi.append(comparison.cfi);
         self.covered.append(comparison.covered);
         self.extra.append(comparison.extra);
+        self.unknown.append(comparison.unknown);
         self.wrong.append(comparison.wrong);
         self.stretches += comparison.stretches;
         self.unreadable += comparison.unreadable.len() as u64;
@@ -315,10 +312,10 @@ fn write_findings(output: &mut dyn Write, report: &FileReport, arguments: &Verif
 fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> {
     let versions: Vec<String> = report.versions.iter().map(|version| format!("V{version}")).collect();
     write!(output, "{}: ", report.file)?;
-    if versions.is_empty() {
-        return writeln!(output, "no functions to describe");
+    match versions.is_empty() {
+        true => write!(output, "nothing that SFrame can describe")?,
+        false => write!(output, "SFrame {}, {} functions", versions.join(" and "), report.functions)?,
     }
-    write!(output, "SFrame {}, {} functions", versions.join(" and "), report.functions)?;
     write!(output, ", {} errors, {} warnings", report.errors, report.warnings)?;
     if report.dead > 0 {
         write!(output, ", {} dead", report.dead)?;
@@ -333,7 +330,7 @@ fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> 
         "  .eh_frame: {} functions ({} bytes), {right} without a difference, {} wrong; {} stretches compared",
         comparison.cfi.functions, comparison.cfi.bytes, comparison.wrong.functions, comparison.stretches
     )?;
-    write_counts(output, &comparison.kinds, &comparison.uncovered, comparison.extra)?;
+    write_counts(output, &comparison.kinds, &comparison.uncovered, comparison.extra, comparison.unknown)?;
     if comparison.lost_signals > 0 {
         writeln!(
             output,
@@ -355,6 +352,7 @@ fn write_counts(
     kinds: &BTreeMap<DifferenceKind, u64>,
     uncovered: &BTreeMap<Gap, Count>,
     extra: Count,
+    unknown: Count,
 ) -> io::Result<()> {
     for (kind, count) in kinds {
         writeln!(output, "  wrong {}: {count}", kind.name())?;
@@ -371,6 +369,13 @@ fn write_counts(
     if extra.functions > 0 {
         writeln!(output, "  not in .eh_frame: {} functions ({} bytes)", extra.functions, extra.bytes)?;
     }
+    if unknown.functions > 0 {
+        writeln!(
+            output,
+            "  described by neither: {} functions ({} bytes)",
+            unknown.functions, unknown.bytes
+        )?;
+    }
     Ok(())
 }
 
@@ -386,7 +391,7 @@ fn write_total(output: &mut dyn Write, total: &Total) -> io::Result<()> {
         "  .eh_frame: {} functions ({} bytes), {} covered in full ({share:.3} %), {} wrong; {} stretches compared",
         total.cfi.functions, total.cfi.bytes, total.covered.functions, total.wrong.functions, total.stretches
     )?;
-    write_counts(output, &total.kinds, &total.uncovered, total.extra)?;
+    write_counts(output, &total.kinds, &total.uncovered, total.extra, total.unknown)?;
     if total.unreadable > 0 {
         writeln!(output, "  FDEs of .eh_frame that cannot be read: {}", total.unreadable)?;
     }

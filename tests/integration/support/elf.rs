@@ -32,6 +32,7 @@ pub const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 pub const PT_GNU_STACK: u32 = 0x6474_e551;
 pub const PT_GNU_RELRO: u32 = 0x6474_e552;
 pub const PT_GNU_PROPERTY: u32 = 0x6474_e553;
+pub const PT_PHDR: u32 = 6;
 pub const PT_GNU_SFRAME: u32 = 0x6474_e554;
 
 pub const DT_NEEDED: u64 = 1;

@@ -157,3 +157,12 @@ pub fn lint(work: &Work, file: &str) {
 pub fn another_linker() -> bool {
     std::env::var_os("SFRAME_TEST_LD").is_some() && std::env::var_os("SFRAME_TEST_OWN").is_none()
 }
+
+/// A linker of another project, by the beginning of its folder's name: `gold`, `lld`, `mold`, `bfd-2.47`.
+pub fn peer_linker(family: &str) -> Found {
+    let named = |path: &PathBuf| {
+        path.parent().and_then(Path::file_name).is_some_and(|n| n.to_string_lossy().starts_with(family))
+    };
+    let found = peer_programs("ld").into_iter().rfind(named);
+    found.ok_or_else(|| format!("no linker {family} (cargo xtask peers)"))
+}

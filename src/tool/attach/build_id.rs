@@ -1,0 +1,46 @@
+//! The build-id of a changed file.
+
+use super::super::edit::Image;
+use super::super::open::Problem;
+use crate::elf::{consts, notes::notes};
+use crate::output::build_id;
+use zerocopy::byteorder::ByteOrder;
+
+/// Computes the build-id anew: a hash of the file with zeros in its place, by the algorithm that its length shows.
+///
+/// # Errors
+/// There is none, or its length is that of no algorithm that is known.
+pub fn recompute<E: ByteOrder>(name: &str, bytes: &mut [u8]) -> Result<(), Problem> {
+    let problem = |message: String| Problem::new(name, message);
+    let place = {
+        let image = Image::<E>::parse(name, bytes)?;
+        find(&image)
+            .ok_or_else(|| problem("no build-id to compute anew; --build-id=keep changes none".into()))?
+    };
+    if let Some(descriptor) = bytes.get_mut(place.clone()) {
+        descriptor.fill(0);
+    }
+    let hash = build_id::hash(bytes, place.len()).ok_or_else(|| {
+        let message = "its build-id has {} bytes, expected 8, 16 or 20; --build-id=keep leaves it as it is";
+        problem(message.replace("{}", &place.len().to_string()))
+    })?;
+    if let Some(descriptor) = bytes.get_mut(place) {
+        descriptor.copy_from_slice(&hash);
+    }
+    Ok(())
+}
+
+/// Where the identifier is in the file.
+fn find<E: ByteOrder>(image: &Image<'_, E>) -> Option<std::ops::Range<usize>> {
+    let segments = image.segments.iter().filter(|s| s.p_type.get() == consts::PT_NOTE);
+    let segments = segments.map(|s| (s.p_offset.get(), s.p_filesz.get(), s.p_align.get()));
+    let sections = image.sections.iter().filter(|s| s.sh_type.get() == consts::SHT_NOTE);
+    let sections = sections.map(|s| (s.sh_offset.get(), s.sh_size.get(), s.sh_addralign.get()));
+    segments.chain(sections).find_map(|(offset, size, alignment)| {
+        let data = image.range(offset, size)?;
+        let note = notes::<E>(data, alignment as usize)
+            .find(|note| note.name == b"GNU" && note.kind == consts::NT_GNU_BUILD_ID)?;
+        let start = note.descriptor.as_ptr() as usize - image.bytes.as_ptr() as usize;
+        Some(start..start + note.descriptor.len())
+    })
+}

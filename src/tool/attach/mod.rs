@@ -1,0 +1,147 @@
+//! `sframe attach`: SFrame for a finished file.
+//!
+//! The functions of a section, or those that `.eh_frame` describes, are written as one sorted blob. If the file has a
+//! section of that name with enough room, the blob goes there. Otherwise the file gets one more load segment at its end
+//! ([`segment`]); no byte of code or data moves, so the file runs as before. `PT_GNU_SFRAME` covers the blob, and the
+//! section header table names it if the file has one.
+
+mod build_id;
+mod segment;
+
+use super::args::{self, Attach, BuildId};
+use super::edit::{Image, ORDER_LITTLE, byte_order, permissions, read_file, replace_file};
+use super::functions::Functions;
+use super::open::Problem;
+use super::report::{Outcome, complain};
+use crate::elf::consts;
+use sframe_format::write::Options;
+use sframe_format::{Abi, Section};
+use std::path::PathBuf;
+use zerocopy::byteorder::{BE, ByteOrder, LE};
+
+/// What is to be made of a file.
+pub struct Change {
+    /// Where the result goes.
+    pub output: PathBuf,
+    /// How the blob is written.
+    pub options: Options,
+    /// Name of the section.
+    pub section: String,
+    /// What becomes of the build-id.
+    pub build_id: BuildId,
+    /// Whether to list what was left out.
+    pub verbose: bool,
+}
+
+impl Change {
+    /// What the command line asks for.
+    pub fn from_arguments(arguments: &args::Change, abi: Abi) -> Self {
+        Self {
+            output: arguments.output.clone().unwrap_or_else(|| arguments.file.clone()),
+            options: arguments.format.options(abi),
+            section: arguments.name.clone(),
+            build_id: arguments.build_id,
+            verbose: arguments.verbose,
+        }
+    }
+}
+
+/// Changes a file.
+pub fn run(arguments: &Attach) -> Outcome {
+    match attach(arguments) {
+        Ok(()) => Outcome::Fine,
+        Err(problem) => {
+            complain(&problem);
+            Outcome::Unusable
+        }
+    }
+}
+
+fn attach(arguments: &Attach) -> Result<(), Problem> {
+    let bytes = read_file(&arguments.change.file)?;
+    let name = arguments.change.file.display().to_string();
+    match byte_order(&name, &bytes)? {
+        ORDER_LITTLE => attach_image(&Image::<LE>::parse(&name, &bytes)?, arguments),
+        _ => attach_image(&Image::<BE>::parse(&name, &bytes)?, arguments),
+    }
+}
+
+fn attach_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Attach) -> Result<(), Problem> {
+    let abi = image.abi()?;
+    check(image)?;
+    let mut functions = match &arguments.section {
+        None => Functions::derive(image, abi)?,
+        Some(path) => {
+            let mut functions = Functions::default();
+            functions.read(&Section::new(&read_file(path)?, arguments.address), abi);
+            functions
+        }
+    };
+    functions.keep_code(image);
+    change_file(image, &functions, &Change::from_arguments(&arguments.change, abi))
+}
+
+/// Refuses files that cannot be changed so that they still are what they were.
+fn check<E: ByteOrder>(image: &Image<'_, E>) -> Result<(), Problem> {
+    match image.header.e_type.get() {
+        consts::ET_EXEC | consts::ET_DYN => {}
+        consts::ET_REL => {
+            return Err(image.problem("a relocatable object; derive gives it frames with relocations"));
+        }
+        kind => {
+            return Err(image.problem(format!("ELF type {kind}; expected an executable or a shared library")));
+        }
+    }
+    if !image.segments.iter().any(|segment| segment.p_type.get() == consts::PT_LOAD) {
+        return Err(
+            image.problem("no load segment; debug information in a file of its own has nothing to run")
+        );
+    }
+    let end = image.end();
+    let behind = image.bytes.get(end..).unwrap_or_default();
+    if behind.iter().any(|&byte| byte != 0) {
+        let message = format!(
+            "{} bytes behind the end of the ELF file at {end:#x}: a signature or a payload that is found from there \
+             would be lost; remove it first",
+            behind.len()
+        );
+        return Err(image.problem(message));
+    }
+    Ok(())
+}
+
+/// Gives a file these functions as its SFrame section.
+///
+/// # Errors
+/// The file cannot be changed, no function is left, or the result cannot be written.
+pub fn change_file<E: ByteOrder>(
+    image: &Image<'_, E>,
+    functions: &Functions,
+    change: &Change,
+) -> Result<(), Problem> {
+    check(image)?;
+    if functions.list.iter().all(|(_, function)| function.size == 0) {
+        report(image.name, &functions.left_out, change.verbose);
+        return Err(image.problem("no function to describe"));
+    }
+    let blob = |address| functions.write(image.name, change.options, address);
+    let (mut bytes, left_out) = segment::put(image, change.section.as_bytes(), &blob)?;
+    if change.build_id == BuildId::Recompute {
+        build_id::recompute::<E>(image.name, &mut bytes)?;
+    }
+    replace_file(&change.output, &bytes, permissions(std::path::Path::new(image.name)))?;
+    report(image.name, &left_out, change.verbose);
+    Ok(())
+}
+
+/// Says what was left out, in a line or in full.
+pub fn report(name: &str, left_out: &[String], verbose: bool) {
+    if left_out.is_empty() {
+        return;
+    }
+    let hint = if verbose { "" } else { " (--verbose lists them)" };
+    eprintln!("sframe: {name}: {} functions left out{hint}", left_out.len());
+    if verbose {
+        left_out.iter().for_each(|line| eprintln!("  {line}"));
+    }
+}

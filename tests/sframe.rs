@@ -1,0 +1,111 @@
+//! The command `sframe` as its users meet it: what it prints, and its exit status.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sframe").join(name)
+}
+
+fn sframe(arguments: &[&str]) -> (i32, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sframe"));
+    command.args(arguments.iter().map(|argument| match argument.strip_prefix("fixture:") {
+        Some(name) => fixture(name).into_os_string(),
+        None => argument.into(),
+    }));
+    split(command.output().unwrap())
+}
+
+fn split(output: Output) -> (i32, String, String) {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn right_frames_are_fine_and_wrong_ones_are_findings() {
+    let (status, text, _) = sframe(&["verify", "fixture:linked/prog.x86_64.ld2.47"]);
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("11 without a difference, 0 wrong"), "{text}");
+    let (status, text, _) = sframe(&["verify", "fixture:linked/prog_pltgot.x86_64.ld2.47"]);
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("wrong CFA at 0x401010, 8 bytes: expected rsp+8, found rsp+16"), "{text}");
+}
+
+#[test]
+fn code_without_frames_is_a_finding_only_if_asked_for() {
+    let special = "fixture:v2e1-gas2.45/special.s390x.o";
+    assert_eq!(sframe(&["verify", special]).0, 0);
+    assert_eq!(sframe(&["verify", "--complete", special]).0, 1);
+}
+
+#[test]
+fn files_without_frames_and_no_files_are_unusable() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none.txt");
+    std::fs::write(&path, "no ELF file").unwrap();
+    let (status, _, complaint) = sframe(&["verify", path.to_str().unwrap()]);
+    assert_eq!(status, 2);
+    assert!(complaint.contains("neither an ELF file nor an archive"), "{complaint}");
+    assert_eq!(sframe(&["dump", "/no/such/file"]).0, 2);
+    let own = env!("CARGO_BIN_EXE_sframe");
+    let (status, _, complaint) = sframe(&["lookup", own, "main"]);
+    assert_eq!(status, 2, "{complaint}");
+    assert!(complaint.contains("--derived"), "{complaint}");
+    let (status, text, complaint) = sframe(&["lookup", "--derived", own, "main"]);
+    assert_eq!(status, 0, "{complaint}");
+    assert!(text.contains("cfa=rsp+8"), "{text}");
+}
+
+#[test]
+fn archives_are_read_member_by_member() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("libdemo.a");
+    for (flags, name) in [("rcs", "libdemo.a"), ("rcsT", "libthin.a")] {
+        let archive = archive.with_file_name(name);
+        let mut ar = Command::new("ar");
+        ar.arg(flags).arg(&archive);
+        ar.arg(fixture("v3-gas2.47/demo.x86_64.o")).arg(fixture("v2-gas2.44/main.x86_64.o"));
+        assert!(ar.status().unwrap().success());
+        let (status, text, complaint) = sframe(&["verify", "--verbose", archive.to_str().unwrap()]);
+        assert_eq!(status, 0, "{text}{complaint}");
+        assert!(
+            text.contains(&format!("{name}(")) && text.contains("demo.x86_64.o): SFrame V3, 7 functions"),
+            "{text}"
+        );
+        assert!(text.contains("2 files, 10 SFrame functions, 0 errors"), "{text}");
+    }
+}
+
+#[test]
+fn a_section_may_come_from_standard_input() {
+    let elf = std::fs::read(fixture("linked/prog.x86_64.ld2.47")).unwrap();
+    let start = elf.windows(4).position(|bytes| bytes == [0xe2, 0xde, 3, 5]).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sframe"));
+    command.args(["dump", "--json", "--address", "0x402000", "-"]);
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&elf[start..start + 0x100]).unwrap();
+    let (status, text, complaint) = split(child.wait_with_output().unwrap());
+    assert_eq!(status, 0, "{complaint}");
+    let files: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let section = &files[0]["sections"][0];
+    assert_eq!((&section["address"], &files[0]["file"]), (&"0x402000".into(), &"<stdin>".into()));
+}
+
+#[test]
+fn json_says_what_text_says() {
+    let (status, text, _) = sframe(&["verify", "--json", "fixture:linked/prog_pltgot.x86_64.ld2.47"]);
+    assert_eq!(status, 1);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["total"]["wrong"]["functions"], 1);
+    assert_eq!(report["files"][0]["comparison"]["differences"][0]["expected"], "rsp+8");
+    let (_, text, _) = sframe(&["stat", "--json", "fixture:v3-gas2.47/demo.x86_64.o"]);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["files"][0]["functions"], 7);
+    let (_, text, _) = sframe(&["dump", "--json", "-C", "fixture:v3-gas2.47/inl.x86_64.o"]);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let function = &report[0]["sections"][0]["blobs"][0]["functions"][1];
+    assert_eq!((&function["symbol"], &function["size"]), (&"Base::f(int)".into(), &34.into()));
+    assert_eq!(function["rows"][1]["cfa"], "rsp+16");
+}
