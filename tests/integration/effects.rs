@@ -220,7 +220,7 @@ fn large_commons_go_to_lbss() {
     let work = Work::new();
     let a = work.s("a", ".largecomm big,100000,32\n.comm small,4,4\n.globl _start\n_start: ret\n");
     work.ld(&["-o", "p", &a]).quiet();
-    let elf = work.elf("p");
+    let elf = work.elf_unchecked("p");
     let (lbss, bss) = (elf.section(".lbss"), elf.section(".bss"));
     assert!(
         (lbss.addr..lbss.end()).contains(&elf.symbol("big").value)
@@ -228,7 +228,7 @@ fn large_commons_go_to_lbss() {
     );
     assert!((bss.addr..bss.end()).contains(&elf.symbol("small").value));
     work.ld(&["-r", "-o", "r.o", &a]).quiet();
-    let elf = work.elf("r.o");
+    let elf = work.elf_unchecked("r.o");
     assert_eq!(elf.symbol("big").section, 0xff02, "SHN_X86_64_LCOMMON");
     assert_eq!(elf.symbol("small").section, SHN_COMMON);
 }
