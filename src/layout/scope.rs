@@ -175,8 +175,17 @@ pub fn reserved_section<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> Op
 }
 
 fn section_source<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> Source {
-    if !section.is_some() || !link.sections.is_alive(section) || link.sections.is(section, state::ABSORBED) {
+    if !section.is_some() || !link.sections.is_alive(section) {
         return Source::Discarded;
+    }
+    if link.sections.is(section, state::ABSORBED) {
+        return match link.sections.merge_row(section) {
+            Some(row) => {
+                let (merged, offset) = link.merges.place(row, offset);
+                Source::Section(merged, offset)
+            }
+            None => Source::Discarded,
+        };
     }
     Source::Section(section, offset)
 }

@@ -457,10 +457,10 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// `--exclude-libs`: by file name, with or without `lib` and `.a`.
+    /// `--exclude-libs`: by file name, with or without `.a`.
     fn is_excluded(&self, path: &Path) -> bool {
         let file = path.file_name().map_or(&b""[..], |name| name.as_encoded_bytes());
-        let stem = file.strip_prefix(b"lib").and_then(|rest| rest.strip_suffix(b".a"));
+        let stem = file.strip_suffix(b".a");
         self.config
             .symbols
             .exclude_libs

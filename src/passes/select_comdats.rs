@@ -3,11 +3,12 @@
 //! Groups are chosen after archive extraction and before definitions: the first file in link order
 //! wins, as a minimum over keys, so that objects can be looked at in any order. All members of
 //! the losers are discarded, whatever their own lists say. `.gnu.linkonce.*` sections, the
-//! older form, are groups of one, signed by the section's name; `.gnu.linkonce.t.NAME` also gives
-//! way to a group NAME.
+//! older form, are groups of one, signed by the section's name; between `.gnu.linkonce.t.NAME` and a
+//! group NAME the first one wins too, if the group has but one section (GNU ld's rule).
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::consts as elf;
 use crate::ids::FileId;
 use crate::input::ObjectFile;
 use crate::input::group::{Group, groups};
@@ -66,6 +67,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
             groups.into_iter().map(|group| claim(object, group, interner, &owners)).collect()
         })
         .collect();
+    let linkonce = find_linkonce(objects);
     let local_owners = claim_by_local_signatures(&found);
     let by_file: Vec<Vec<GroupEntry<'_>>> = found
         .into_par_iter()
@@ -80,7 +82,9 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
                         Some(global) => owners[global as usize].load(Ordering::Relaxed),
                         None => local_owners[group.signature],
                     };
-                    settle(&objects[file.index()], group, owner, sections)
+                    let object = &objects[file.index()];
+                    let owner = linkonce_before(object, &group, &linkonce).unwrap_or(owner);
+                    settle(object, group, owner, sections)
                 })
                 .collect()
         })
@@ -90,7 +94,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
         .zip(objects)
         .map(|(entries, object)| rows_by_section(entries, object.headers.len()))
         .collect();
-    discard_linkonce(objects, interner, &owners, sections);
+    discard_linkonce(objects, interner, &owners, &linkonce, sections);
     link.groups = GroupTable { by_file, group_of };
 }
 
@@ -176,13 +180,19 @@ fn discard<E: zerocopy::byteorder::ByteOrder>(
 
 const LINKONCE: &[u8] = b".gnu.linkonce.";
 
-fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
-    objects: &[ObjectFile<'_, E>],
-    interner: &Interner<'_>,
-    owners: &[AtomicU64],
-    sections: &SectionTable,
-) {
-    let found: Vec<Vec<u32>> = objects
+/// Sections named `.gnu.linkonce.*`.
+#[derive(Default)]
+struct Linkonce<'a> {
+    /// By file: their header indices.
+    by_file: Vec<Vec<u32>>,
+    /// By name: where the first one is.
+    first: HashMap<&'a [u8], u64>,
+}
+
+fn find_linkonce<'a, E: zerocopy::byteorder::ByteOrder + Sync>(
+    objects: &[ObjectFile<'a, E>],
+) -> Linkonce<'a> {
+    let by_file: Vec<Vec<u32>> = objects
         .par_iter()
         .map(|object| {
             (1..object.headers.len() as u32)
@@ -190,16 +200,51 @@ fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
                 .collect()
         })
         .collect();
-    let mut seen: HashMap<&[u8], FileId> = HashMap::new();
-    for (object, found) in objects.iter().zip(&found) {
+    let mut first = HashMap::new();
+    for (object, found) in objects.iter().zip(&by_file) {
+        for &index in found {
+            first.entry(object.section_name(index as usize)).or_insert(key(object.id, index));
+        }
+    }
+    Linkonce { by_file, first }
+}
+
+/// The section `.gnu.linkonce.t.SIGNATURE` of an earlier file that takes the place of a group of one
+/// section.
+fn linkonce_before<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    group: &Group<'_>,
+    linkonce: &Linkonce<'_>,
+) -> Option<u64> {
+    if linkonce.first.is_empty() || !group.is_comdat() {
+        return None;
+    }
+    let is_content = |member: &&u32| {
+        let sh_type =
+            object.headers.get(**member as usize).map_or(elf::SHT_NULL, |header| header.sh_type.get());
+        !matches!(sh_type, elf::SHT_RELA | elf::SHT_REL)
+    };
+    let name = [b".gnu.linkonce.t.", group.signature].concat();
+    let first = *linkonce.first.get(&name[..])?;
+    (first < key(object.id, 0) && group.members.iter().filter(is_content).count() == 1).then_some(first)
+}
+
+fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
+    objects: &[ObjectFile<'_, E>],
+    interner: &Interner<'_>,
+    owners: &[AtomicU64],
+    linkonce: &Linkonce<'_>,
+    sections: &SectionTable,
+) {
+    for (object, found) in objects.iter().zip(&linkonce.by_file) {
         for &index in found {
             let name = object.section_name(index as usize);
-            let first = *seen.entry(name).or_insert(object.id);
+            let first = linkonce.first.get(name).is_none_or(|&first| first >> 32 == u64::from(object.id.0));
             let signature = name.strip_prefix(b".gnu.linkonce.t.");
             let group = signature
                 .and_then(|signature| interner.get(signature))
                 .is_some_and(|id| owners[id.index()].load(Ordering::Relaxed) < key(object.id, 0));
-            if first != object.id || group {
+            if !first || group {
                 discard(object, index, sections);
             }
         }

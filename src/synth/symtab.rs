@@ -479,7 +479,11 @@ impl<T: Target> Writer<'_, '_, '_, T> {
                 if local {
                     info = elf::STB_LOCAL << 4 | info & 0xf;
                 }
-                let visibility = link.symbols.visibility[entry.id.index()];
+                let mut visibility = link.symbols.visibility[entry.id.index()];
+                if object.hide_symbols && link.config.is_relocatable() && visibility == elf::STV_DEFAULT {
+                    // `--exclude-libs`: the final link does not export it.
+                    visibility = elf::STV_HIDDEN;
+                }
                 let size = link.common_block(entry.id).map_or(source.st_size.get(), |block| block.size);
                 let place = self.placement(object, Entry { symbol, ..entry });
                 self.push(entry.name, info, source.st_other & !3 | visibility, size, place);

@@ -485,6 +485,7 @@ impl<'data> Reader<'_, 'data> {
         for &section in self.relocations.get(&index.0).into_iter().flatten() {
             let header = self.sections.section(section).map_err(|error| self.malformed(error))?;
             let relocations = header.rela(endian, self.bytes).map_err(|error| self.malformed(error))?;
+            // A table of the file, in its order.
             for relocation in relocations.iter().flat_map(|(relocations, _)| relocations.iter()) {
                 let (target, address) = self.resolve(relocation, table, addresses)?;
                 let kind = relocation.r_type(endian, false);
@@ -546,6 +547,7 @@ impl<'data> Reader<'_, 'data> {
             return Ok(section);
         }
         let relocations = self.relocations(index, table, addresses)?;
+        // A list, in the order of the table.
         let starts: Vec<_> = relocations.iter().filter(|r| r.kind != 0).collect();
         section.relocations = starts.iter().map(|r| Relocation { offset: r.offset, kind: r.kind }).collect();
         section.targets = starts.iter().map(|r| (r.offset, r.target.clone())).collect();
