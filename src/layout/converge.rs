@@ -233,6 +233,9 @@ fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
     machine.headers_size = machine.headers_size.max(size);
     let header = segments.iter().find(|segment| segment.p_type == elf::PT_LOAD && segment.file_header);
     machine.headers_address = header.and_then(|load| {
+        if !load.first.is_some() {
+            return Some(load.address);
+        }
         let offset = file_offsets::congruent(machine.headers_size, load.address, load.align)?;
         load.first.is_some().then(|| load.address.wrapping_sub(offset))
     });

@@ -29,6 +29,8 @@ pub struct Wishes {
     pub separate_all: bool,
     /// The output is paged: `-n` and `-N` are not given.
     pub paged: bool,
+    /// The script keeps room for the headers (`SIZEOF_HEADERS`).
+    pub headers_room: bool,
     /// `-N`: text is writable.
     pub writable_text: bool,
     /// `PT_GNU_STACK`: whether it is executable, and its size.
@@ -75,6 +77,9 @@ pub fn derive(chunks: &[Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<S
         segments.push(one(elf::PT_INTERP, chunks, interp, elf::PF_R, 1));
     }
     let first_load = segments.len();
+    if !headers_loaded && let Some(headers) = headers_alone(chunks, loads.first(), wishes, headers_size) {
+        segments.push(headers);
+    }
     segments.extend(loads);
     if headers_loaded && let Some(first) = segments.get_mut(first_load) {
         first.file_header = true;
@@ -189,6 +194,35 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     }
     let differs = load_flags ^ flags;
     differs & elf::PF_W != 0 || wishes.separate_code && differs & elf::PF_X != 0
+}
+
+/// A segment for the headers alone, on the pages before the first chunk's, where the script keeps
+/// room for them and that chunk starts a page: code on pages of its own, with nothing read-only
+/// before it.
+fn headers_alone(
+    chunks: &[Chunk<'_>],
+    load: Option<&Segment>,
+    wishes: &Wishes,
+    headers_size: u64,
+) -> Option<Segment> {
+    if !wishes.paged || !wishes.headers_room {
+        return None;
+    }
+    let first = &chunks[load?.first.index()];
+    let room = super::size::round_up(headers_size, wishes.page_size)?;
+    let start_of = |address: u64| address & wishes.page_size.wrapping_neg();
+    let address = start_of(first.address).checked_sub(room)?;
+    let load_address = start_of(first.load_address).checked_sub(room)?;
+    Some(Segment {
+        p_type: elf::PT_LOAD,
+        flags: elf::PF_R,
+        align: wishes.align_page,
+        address,
+        load_address,
+        file_header: true,
+        program_headers: true,
+        ..empty()
+    })
 }
 
 /// Whether the file header and the program headers fit in front of the first chunk, in its page;

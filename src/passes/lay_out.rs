@@ -22,6 +22,7 @@ use crate::link::{Link, LinkerSymbolOrigin, Reserved, is_alloc};
 use crate::passes::{create_relocatable, read_scripts};
 use crate::relocs::emit;
 use crate::script::builtin::Switches;
+use crate::script::expr::{Expr, ExprKind};
 use crate::script::glob::Glob;
 use crate::symbols::flag;
 use crate::synth::{self, Kind};
@@ -295,6 +296,16 @@ fn settings<T: Target>(link: &Link<'_, T>) -> Settings {
     }
 }
 
+/// Whether the script speaks of `SIZEOF_HEADERS`.
+fn keeps_headers_room(plan: &LayoutPlan) -> bool {
+    fn speaks_of(expr: &Expr) -> bool {
+        matches!(expr.kind, ExprKind::SizeOfHeaders) || expr.operands().into_iter().any(speaks_of)
+    }
+    let mut found = false;
+    plan.for_each_expression(&mut |expr| found |= speaks_of(expr));
+    found
+}
+
 fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
     let config = link.config;
     let layout = &config.layout;
@@ -319,6 +330,7 @@ fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
             separate_code: separate_code(link),
             separate_all: layout.separate_code == Some(SeparateCode::AllSegments),
             paged,
+            headers_room: keeps_headers_room(plan),
             writable_text: layout.magic == Magic::OMagic,
             stack: (!layout.no_gnu_stack).then(|| (executable, layout.stack_size.unwrap_or(0))),
             ..Wishes::default()

@@ -119,8 +119,14 @@ fn linkonce_sections_and_groups_exclude_each_other() {
     let start = work.s("start", &format!("{START}call f\n"));
     work.ld(&["-o", "program", &start, &once, &twice]).quiet();
     let elf = work.elf("program");
-    let copies = elf.bytes.windows(6).filter(|w| w == b"\xb8\x01\0\0\0\xc3").count();
-    assert_eq!(copies, 1);
+    let copies = |elf: &Elf| elf.bytes.windows(6).filter(|w| w == b"\xb8\x01\0\0\0\xc3").count();
+    assert_eq!(copies(&elf), 1);
+    let group =
+        work.s("group", ".section .text.f,\"axG\",@progbits,f,comdat\n.weak f\nf: mov $1,%eax\nret\n");
+    for inputs in [[&once, &group], [&group, &once]] {
+        work.ld(&["-o", "program", &start, inputs[0], inputs[1]]).quiet();
+        assert_eq!(copies(&work.elf("program")), 1, "the first one wins: {inputs:?}");
+    }
 }
 
 #[test]
