@@ -339,7 +339,8 @@ pub struct Index {
 /// Add or replace SFrame in a finished file
 ///
 /// The section is derived from .eh_frame unless one is given. It takes the room of the section that it replaces, or gets
-/// a load segment of its own at the end. The program header PT_GNU_SFRAME covers it.
+/// a load segment of its own at the end. The program header PT_GNU_SFRAME covers it. Strip before, not afterwards: GNU
+/// strip breaks files whose program headers have moved.
 #[derive(Args)]
 pub struct Attach {
     #[command(flatten)]

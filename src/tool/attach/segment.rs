@@ -136,7 +136,7 @@ fn put_behind<E: ByteOrder>(
     let moves = !has_room_for(image, table_size);
     let place = place(image)?;
     let head = if moves { table_size.next_multiple_of(ALIGNMENT) } else { 0 };
-    let address = place.address + head;
+    let address = place.address.checked_add(head).ok_or_else(|| no_space(image))?;
     let (bytes, left_out) = blob(address)?;
     let size = bytes.len() as u64;
     address.checked_add(size).ok_or_else(|| no_space(image))?;
