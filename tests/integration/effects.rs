@@ -222,7 +222,10 @@ fn large_commons_go_to_lbss() {
     work.ld(&["-o", "p", &a]).quiet();
     let elf = work.elf_unchecked("p");
     let (lbss, bss) = (elf.section(".lbss"), elf.section(".bss"));
-    assert!((lbss.addr..lbss.end()).contains(&elf.symbol("big").value) && elf.symbol("big").value % 32 == 0);
+    assert!(
+        (lbss.addr..lbss.end()).contains(&elf.symbol("big").value)
+            && elf.symbol("big").value.is_multiple_of(32)
+    );
     assert!((bss.addr..bss.end()).contains(&elf.symbol("small").value));
     work.ld(&["-r", "-o", "r.o", &a]).quiet();
     let elf = work.elf_unchecked("r.o");
