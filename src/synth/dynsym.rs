@@ -140,10 +140,13 @@ fn entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
         Definition::Object { file, symbol } => {
             let object = &link.objects[file.index()];
             let source = &object.symbols[symbol as usize];
-            let entry_section = (flags & flag::NEEDS_CANONICAL_PLT != 0).then(|| link.layout.chunk_at(value));
+            if flags & flag::NEEDS_CANONICAL_PLT != 0
+                && let Some(chunk) = link.layout.chunk_at(value)
+            {
+                let info = defined_info(link, source.st_info, flags);
+                return Entry { info, other: visibility, section: chunk_index(link, chunk), value, size: 0 };
+            }
             let (section, value) = match object.symbol_place(symbol as usize) {
-                // The address is the PLT entry's, and so is the section.
-                _ if let Some(Some(chunk)) = entry_section => (chunk_index(link, chunk), value),
                 SymbolPlace::Undefined | SymbolPlace::Absolute => (elf::SHN_ABS, value),
                 SymbolPlace::Section(section) => {
                     in_section(link, object.section_id(section), source.kind(), value)

@@ -283,13 +283,13 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
     };
     let relocatable = header.e_type(endian) == elf::ET_REL;
     let sections = header.sections(endian, bytes).map_err(malformed)?;
-    let mut relocations: HashMap<usize, Vec<SectionIndex>> = HashMap::new();
+    let mut relocation_sections: HashMap<usize, Vec<SectionIndex>> = HashMap::new();
     for (index, section) in
         sections.enumerate().filter(|(_, section)| section.sh_type(endian) == elf::SHT_RELA)
     {
-        relocations.entry(section.sh_info(endian) as usize).or_default().push(index);
+        relocation_sections.entry(section.sh_info(endian) as usize).or_default().push(index);
     }
-    let reader = Reader { name, bytes, endian, abi, relocatable, sections, relocations };
+    let reader = Reader { name, bytes, endian, abi, relocatable, sections, relocation_sections };
     let mut input = reader.read()?;
     let segments = header.program_headers(endian, bytes).map_err(malformed)?;
     let loads = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
@@ -332,7 +332,7 @@ struct Reader<'a, 'data> {
     relocatable: bool,
     sections: Elf<'data>,
     /// The relocation sections of each section that has any.
-    relocations: HashMap<usize, Vec<SectionIndex>>,
+    relocation_sections: HashMap<usize, Vec<SectionIndex>>,
 }
 
 /// A relocation, resolved.
@@ -482,7 +482,7 @@ impl<'data> Reader<'_, 'data> {
     ) -> Result<Vec<Resolved>, Problem> {
         let endian = self.endian;
         let mut resolved = Vec::new();
-        for &section in self.relocations.get(&index.0).into_iter().flatten() {
+        for &section in self.relocation_sections.get(&index.0).into_iter().flatten() {
             let header = self.sections.section(section).map_err(|error| self.malformed(error))?;
             let relocations = header.rela(endian, self.bytes).map_err(|error| self.malformed(error))?;
             // A table of the file, in its order.

@@ -79,5 +79,7 @@ fn an_ifunc_whose_address_is_taken_in_a_fixed_executable_becomes_a_plt_entry() {
     work.gcc(&["-no-pie", "-o", "program", &program, &pick, "-Wl,--export-dynamic"]).quiet();
     assert_eq!(work.run("program"), "2 3 4 5 1\n");
     let elf = work.elf("program");
-    assert_eq!(elf.dynamic("pick").kind, STT_FUNC, "others must see the one address, not the resolver");
+    let pick = elf.dynamic("pick");
+    assert_eq!(pick.kind, STT_FUNC, "others must see the one address, not the resolver");
+    assert!(elf.sections[pick.section as usize].name.starts_with(".plt"), "{pick:?}");
 }

@@ -160,7 +160,8 @@ fn the_name_of_the_library_is_the_default_version() {
     let work = Work::new();
     let object = work.c("a", "int f(void) { return 1; }", &["-fpic"]);
     work.ld(&["-shared", "-o", "libf.so", &object, "-soname", "libf.so.4", "--default-symver"]).quiet();
-    let elf = work.elf("libf.so");
+    // eu-elflint takes the library's own name and the version of the same name for duplicates.
+    let elf = work.elf_unchecked("libf.so");
     assert!(elf.version_names().contains(&(2, "libf.so.4".into())), "{:?}", elf.version_names());
 }
 

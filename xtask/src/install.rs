@@ -17,6 +17,8 @@ pub struct Arguments {
     linker: Linker,
     #[command(flatten)]
     command: SframeCommand,
+    #[command(flatten)]
+    wrapper: Wrapper,
 }
 
 /// The command `sframe` that a chore is about.
@@ -33,6 +35,24 @@ impl SframeCommand {
         match &self.command {
             Some(path) => path.canonicalize().with_context(|| format!("no command {}", path.display())),
             None => build("sframe"),
+        }
+    }
+}
+
+/// The assembler wrapper that a chore is about.
+#[derive(clap::Args)]
+pub struct Wrapper {
+    /// Take this sframe-as instead of building one
+    #[arg(long, env = "SFRAME_AS")]
+    wrapper: Option<PathBuf>,
+}
+
+impl Wrapper {
+    /// Its absolute path; built with optimisation if none was given.
+    pub fn path(&self) -> Result<PathBuf> {
+        match &self.wrapper {
+            Some(path) => path.canonicalize().with_context(|| format!("no wrapper {}", path.display())),
+            None => build("sframe-as"),
         }
     }
 }
@@ -59,14 +79,13 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let linker = arguments.linker.path()?;
     let folder = install(&linker, &arguments.prefix)?;
     install_command(&arguments.command.path()?, &arguments.prefix)?;
-    let assembler = install_assembler(&build("sframe-as")?, &arguments.prefix)?;
+    let assembler = install_assembler(&arguments.wrapper.path()?, &arguments.prefix)?;
     println!("installed; use it with gcc -B{}", folder.display());
     println!("per-text frames at assembly: gcc -B{} -Wa,--gsframe", assembler.display());
     Ok(())
 }
 
-/// Builds a program with optimisation and returns its path.
-pub fn build(program: &str) -> Result<PathBuf> {
+fn build(program: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::workspace())
         .args(["build", "--release", "--quiet", "--bin", program])

@@ -9,6 +9,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod tools;
+
 /// The release that is built.
 const RIPGREP_VERSION: &str = "14.1.1";
 /// The package whose source holds sqlite's amalgamation.
@@ -23,6 +25,10 @@ pub struct Arguments {
     no_record: bool,
     #[command(flatten)]
     linker: install::Linker,
+    #[command(flatten)]
+    command: install::SframeCommand,
+    #[command(flatten)]
+    wrapper: install::Wrapper,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -36,10 +42,14 @@ enum Name {
     Llvm,
     /// sqlite3's amalgamation, in every kind of output
     Sqlite,
+    /// sframe attach on twenty and more well-known binaries
+    Attach,
+    /// A C++ project built through the assembler wrapper, linked by gold, lld and this linker
+    SplitProject,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let all = [Name::Sqlite, Name::Ripgrep, Name::Itself, Name::Llvm];
+    let all = [Name::Sqlite, Name::Ripgrep, Name::Itself, Name::Llvm, Name::Attach, Name::SplitProject];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
     let linker = arguments.linker.path()?;
     for name in names {
@@ -48,12 +58,18 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Ripgrep => ("ripgrep", Proof::new("ripgrep", &linker)?),
             Name::Llvm => ("llvm", Proof::new("llvm", &linker)?),
             Name::Sqlite => ("sqlite", Proof::new("sqlite", &linker)?),
+            Name::Attach => ("attach", Proof::new("attach", &linker)?),
+            Name::SplitProject => ("split-project", Proof::new("split-project", &linker)?),
         };
         match name {
             Name::Itself => itself(&mut proof)?,
             Name::Ripgrep => ripgrep(&mut proof)?,
             Name::Llvm => llvm(&mut proof)?,
             Name::Sqlite => sqlite(&mut proof)?,
+            Name::Attach => tools::attach(&mut proof, &arguments.command.path()?)?,
+            Name::SplitProject => {
+                tools::split_project(&mut proof, &arguments.command.path()?, &arguments.wrapper.path()?)?;
+            }
         }
         if !arguments.no_record {
             let folder = crate::workspace().join("tests/proofs");
