@@ -81,7 +81,7 @@ pub fn forced_properties(machine: Machine, options: &PropertyOptions) -> Vec<(u3
     let all = match machine {
         Machine::X86_64 => vec![
             (X86_FEATURE_1_AND, bit(options.ibt, FEATURE_IBT) | bit(options.shstk, FEATURE_SHSTK)),
-            (X86_ISA_1_NEEDED, options.x86_64_level.map_or(0, |level| (1 << level.min(4)) - 1)),
+            (X86_ISA_1_NEEDED, options.x86_64_level.map_or(0, |level| 1 << (level.clamp(1, 4) - 1))),
         ],
         Machine::AArch64 => vec![(
             AARCH64_FEATURE_1_AND,

@@ -278,6 +278,6 @@ mod tests {
 
     #[test]
     fn a_sysroot_moves_with_its_files() {
-        assert_eq!(rewrite(&["--sysroot=/root", "-lc"], &[]), "--sysroot=./root\n-lc\n");
+        assert_eq!(rewrite(&["--sysroot=/srv/tree", "-lc"], &[]), "--sysroot=./srv/tree\n-lc\n");
     }
 }

@@ -147,3 +147,17 @@ fn the_executable_stack_is_settled_by_notes_and_options() {
     assert_eq!(stack(&["asks.o", "-Wl,-z,noexecstack"]).flags, 6);
     assert_eq!(stack(&["-Wl,-z,stack-size=0x100000"]).size, 0x10_0000);
 }
+
+#[test]
+fn an_isa_level_is_marked_as_gnu_ld_marks_it() {
+    let work = Work::new();
+    let object = work.s("a", START);
+    for (option, bit) in [("x86-64-baseline", 1), ("x86-64-v2", 2), ("x86-64-v3", 4), ("x86-64-v4", 8)] {
+        work.ld(&["-o", "program", &object, "-z", option]).quiet();
+        let (_, _, properties) = work.elf("program").notes(".note.gnu.property").remove(0);
+        let words: Vec<u32> =
+            properties.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
+        let at = words.iter().position(|&word| word == 0xc000_8002).expect("GNU_PROPERTY_X86_ISA_1_NEEDED");
+        assert_eq!(words[at + 2], bit, "{option}");
+    }
+}
