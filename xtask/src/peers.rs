@@ -64,10 +64,10 @@ const STEPS: [Step; 9] = [
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step { name: "eu-elflint", for_tests: true, fetch: Peers::elfutils },
     Step { name: "clang", for_tests: true, fetch: Peers::clang },
-    Step { name: "GNU ld (sid)", for_tests: false, fetch: |p| p.gnu_ld("sid") },
-    Step { name: "GNU ld and gold (trixie)", for_tests: false, fetch: Peers::gold },
-    Step { name: "lld (sid)", for_tests: false, fetch: |p| p.lld("sid") },
-    Step { name: "mold (sid)", for_tests: false, fetch: |p| p.mold("sid") },
+    Step { name: "GNU ld (sid)", for_tests: true, fetch: |p| p.gnu_ld("sid") },
+    Step { name: "GNU ld and gold (trixie)", for_tests: true, fetch: Peers::gold },
+    Step { name: "lld (sid)", for_tests: true, fetch: |p| p.lld("sid") },
+    Step { name: "mold (sid)", for_tests: true, fetch: |p| p.mold("sid") },
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
 
