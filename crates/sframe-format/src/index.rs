@@ -3,10 +3,13 @@
 use alloc::vec::Vec;
 use core::ops::Deref;
 
+use crate::abi::Abi;
 use crate::blob::{Blob, Gap, Piece, Section};
 use crate::error::Error;
+use crate::fde::Fde;
 use crate::header::Header;
 use crate::lookup::Match;
+use crate::rules::Rules;
 
 /// Finds rows in a section of any number of blobs.
 ///
@@ -76,42 +79,46 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         &self.gaps
     }
 
-    /// The blob and the index of the FDE whose function holds the address `pc`.
-    pub fn find(&self, pc: u64) -> Option<(Blob<'_>, u32)> {
-        self.find_with(pc, |blob, index| (*blob, index))
+    /// The blob and the FDE whose function holds the address `pc`.
+    pub fn find(&self, pc: u64) -> Option<(Blob<'_>, Fde)> {
+        self.find_with(pc, |blob, fde| (*blob, fde))
     }
 
     /// Hands what [`SectionIndex::find`] finds to `take`, without moving it.
     #[inline]
-    fn find_with<'index, R>(&'index self, pc: u64, take: impl FnOnce(&Blob<'index>, u32) -> R) -> Option<R> {
+    fn find_with<'index, R>(&'index self, pc: u64, take: impl FnOnce(&Blob<'index>, Fde) -> R) -> Option<R> {
+        let (header, bounds) = match &self.order {
+            Order::One(header) => (header, (0, header.fde_count)),
+            Order::Paged(header, pages) => (header, pages.bounds(pc)?),
+            Order::Blobs(_) | Order::Functions(_) => {
+                let (blob, fde) = self.find_among_blobs(pc)?;
+                return Some(take(&blob, fde));
+            }
+        };
+        let blob = self.section().blob_with(*header, 0);
+        let fde = blob.find_fde_between(bounds.0, bounds.1, pc)?;
+        Some(take(&blob, fde))
+    }
+
+    fn find_among_blobs(&self, pc: u64) -> Option<(Blob<'_>, Fde)> {
         match &self.order {
-            Order::One(header) => {
-                let blob = self.section().blob_with(*header, 0);
-                Some(take(&blob, blob.find_fde(pc)?))
-            }
-            Order::Paged(header, pages) => {
-                let blob = self.section().blob_with(*header, 0);
-                let (low, high) = pages.bounds(pc)?;
-                Some(take(&blob, blob.find_fde_between(low, high, pc)?))
-            }
             Order::Blobs(order) => {
                 let place = order.partition_point(|&(first, _)| first <= pc).checked_sub(1)?;
                 let blob = self.section().blob_at(order.get(place)?.1).ok()?;
-                Some(take(&blob, blob.find_fde(pc)?))
+                Some((blob, blob.find_fde(pc)?))
             }
             Order::Functions(order) => {
                 let end = order.partition_point(|&(address, ..)| address <= pc);
                 let &(start, ..) = order.get(end.checked_sub(1)?)?;
                 // Several functions may start at one address; readers take any that covers `pc`.
-                let same = order[..end].iter().rev().take_while(|entry| entry.0 == start);
-                let covers = |blob: &Blob<'_>, index| {
-                    blob.fde(index).is_some_and(|fde| pc.wrapping_sub(fde.address) < fde.size.into())
-                };
-                let mut blobs = same
-                    .filter_map(|&(_, offset, index)| Some((self.section().blob_at(offset).ok()?, index)));
-                let (blob, index) = blobs.find(|(blob, index)| covers(blob, *index))?;
-                Some(take(&blob, index))
+                let same = order.get(..end)?.iter().rev().take_while(|entry| entry.0 == start);
+                let mut found = same.filter_map(|&(_, offset, index)| {
+                    let blob = self.section().blob_at(offset).ok()?;
+                    Some((blob, blob.fde(index)?))
+                });
+                found.find(|(_, fde)| pc.wrapping_sub(fde.address) < fde.size.into())
             }
+            _ => None,
         }
     }
 
@@ -121,11 +128,19 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
     /// The function that covers `pc` is malformed.
     #[inline]
     pub fn lookup(&self, pc: u64) -> Result<Option<Match>, Error> {
-        let found = self.find_with(pc, |blob, index| match blob.fde(index) {
-            Some(fde) => blob.lookup_in(fde, pc),
-            None => Ok(None),
-        });
-        found.unwrap_or(Ok(None))
+        self.find_with(pc, |blob, fde| blob.lookup_in(fde, pc)).unwrap_or(Ok(None))
+    }
+
+    /// What unwinding from the address `pc` needs: writes the rules of its row, and returns the architecture and the
+    /// signal bit of its function.
+    #[inline]
+    pub(crate) fn rules_into(&self, pc: u64, rules: &mut Rules) -> Result<Option<(Abi, bool)>, Error> {
+        let find = |blob: &Blob<'_>, fde: Fde| {
+            let attributes = blob.attributes(&fde)?;
+            let start = blob.row_into(&fde, &attributes, pc.wrapping_sub(fde.address), rules)?;
+            Ok(start.map(|_| (blob.header().abi, attributes.signal)))
+        };
+        self.find_with(pc, find).unwrap_or(Ok(None))
     }
 }
 
