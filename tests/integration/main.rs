@@ -15,6 +15,7 @@ mod groups;
 mod ifunc;
 mod init_order;
 mod inputs;
+mod kept_inputs;
 mod layout;
 mod link_order;
 mod notes;
