@@ -134,9 +134,16 @@ impl<'data> Blob<'data> {
     #[inline]
     pub fn lookup_in(&self, fde: Fde, pc: u64) -> Result<Option<Match>, Error> {
         let attributes = self.attributes(&fde)?;
+        let row = Row { start: 0, rules: Rules::Outermost };
+        let mut found = Match { abi: self.header().abi, fde, attributes, row };
         let offset = pc.wrapping_sub(fde.address);
-        let row = self.row_at(&fde, &attributes, offset)?;
-        Ok(row.map(|row| Match { abi: self.header().abi, fde, attributes, row }))
+        match self.row_into(&fde, &attributes, offset, &mut found.row.rules)? {
+            Some(start) => {
+                found.row.start = start;
+                Ok(Some(found))
+            }
+            None => Ok(None),
+        }
     }
 
     /// The row that holds `offset` bytes from the start of the function of `fde`.
