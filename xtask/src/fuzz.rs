@@ -14,6 +14,7 @@ const LONGEST: usize = 8192;
 /// Bytes of corpus kept for a target, and inputs; the smallest are kept.
 const KEPT: u64 = 64_000;
 const KEPT_INPUTS: usize = 200;
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// Targets at a time.
 const AT_A_TIME: usize = 2;
 
@@ -73,7 +74,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     ensure!(!targets.is_empty(), "no such target");
     for package in [FORMAT, "."] {
         if targets.iter().any(|t| t.package == package) {
-            cargo_fuzz(package, &["build"])?;
+            build(package)?;
         }
     }
     let mut seen = Vec::new();
@@ -117,11 +118,10 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
         "-timeout=10".into(),
         "-print_final_stats=1".into(),
     ];
-    let mut words = vec!["run", target.name, text(&corpus)?, "--"];
+    let mut words: Vec<&str> = vec![text(&corpus)?];
     words.extend(limits.iter().map(String::as_str));
-    let said = cargo_fuzz(target.package, &words)?;
-    let merge = ["run", target.name, text(&small)?, text(&corpus)?, "--", "-merge=1", &limits[1]];
-    cargo_fuzz(target.package, &merge)?;
+    let said = run_target(target, &words)?;
+    run_target(target, &[text(&small)?, text(&corpus)?, "-merge=1", &limits[1]])?;
     let kept = keep(&small, &kept)?;
     let number = |mark: &str| {
         let rest = said.rsplit_once(mark).map(|(_, rest)| rest.trim_start());
@@ -159,16 +159,41 @@ fn text(path: &Path) -> Result<&str> {
     path.to_str().context("a path that is no text")
 }
 
-/// Runs `cargo fuzz` in a package and returns what it said; an input that was found to fail is in the error.
-fn cargo_fuzz(package: &str, words: &[&str]) -> Result<String> {
+/// Builds all targets of a package.
+fn build(package: &str) -> Result<()> {
     let mut command = Command::new("cargo");
-    command.current_dir(crate::workspace().join(package)).args(["+nightly", "fuzz"]).args(words);
-    let output = command.output().context("no cargo")?;
+    command.current_dir(crate::workspace().join(package)).args(["+nightly", "fuzz", "build"]);
+    command.env("CARGO_TARGET_DIR", built()?);
+    said(&mut command).context("a nightly compiler and cargo-fuzz are needed")?;
+    Ok(())
+}
+
+/// The folder that the targets are built in.
+fn built() -> Result<PathBuf> {
+    let folder = crate::target().join("fuzz/build");
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder.canonicalize()?)
+}
+
+/// Runs a target as it was built, whatever became of the sources since, and returns what it said. An input that was
+/// found to fail is in the error, and kept.
+fn run_target(target: Target, words: &[&str]) -> Result<String> {
+    let artifacts = crate::target().join("fuzz").join(target.name).join("failures/");
+    std::fs::create_dir_all(&artifacts)?;
+    // cargo-fuzz builds for a named machine.
+    let program = built()?.join(TRIPLE).join("release").join(target.name);
+    let mut command = Command::new(program);
+    command.args(words).arg(format!("-artifact_prefix={}", text(&artifacts)?));
+    said(&mut command).with_context(|| format!("target {}", target.name))
+}
+
+/// Runs a command and returns what it said on standard error; the end of that is in the error if it failed.
+fn said(command: &mut Command) -> Result<String> {
+    let output = command.output().context("cannot start")?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if !output.status.success() {
-        let last: Vec<&str> = said.lines().rev().take(60).collect();
-        let last: Vec<&str> = last.into_iter().rev().collect();
-        bail!("cargo fuzz {} (a nightly compiler and cargo-fuzz are needed):\n{}", words[0], last.join("\n"));
+        let lines: Vec<&str> = said.lines().collect();
+        bail!("{}:\n{}", output.status, lines[lines.len().saturating_sub(60)..].join("\n"));
     }
     Ok(said)
 }
