@@ -56,27 +56,27 @@ fn run(inputs: &[Vec<u8>], fixed: usize, times: usize, exercise: impl Fn(&[u8]))
 fn mutated_sections_never_panic() {
     let fixtures = common::all().into_iter().filter(|fixture| !fixture.data.is_empty());
     let input = |fixture: common::Fixture| [&fixture.address.to_le_bytes(), &fixture.data[..]].concat();
-    run(&fixtures.map(input).collect::<Vec<_>>(), 8, 3000, common::exercise::all);
+    run(&fixtures.map(input).collect::<Vec<_>>(), 8, 10_000, common::exercise::all);
 }
 
 #[test]
 fn kept_inputs_of_the_reader_never_panic() {
-    run(&corpus("read"), 0, 1000, common::exercise::read);
+    run(&corpus("read"), 0, 5000, common::exercise::read);
 }
 
 #[test]
 fn kept_inputs_of_look_ups_never_panic() {
-    run(&corpus("look_up"), 0, 1000, common::exercise::look_up);
+    run(&corpus("look_up"), 0, 5000, common::exercise::look_up);
 }
 
 #[test]
 fn kept_inputs_of_the_converter_never_panic() {
-    run(&corpus("convert"), 0, 1000, common::exercise::convert);
+    run(&corpus("convert"), 0, 5000, common::exercise::convert);
 }
 
 #[test]
 fn kept_inputs_of_patching_never_panic() {
-    run(&corpus("patch"), 0, 1000, common::exercise::patch);
+    run(&corpus("patch"), 0, 5000, common::exercise::patch);
 }
 
 #[cfg(feature = "derive")]
@@ -93,6 +93,6 @@ fn mutated_call_frame_information_never_panics() {
         let abi = sframe_format::Section::new(&fixture.data, 0).blob_at(0).unwrap().header().abi;
         [&[abi as u8 + 3], &fixture.eh_frame[..]].concat()
     };
-    run(&fixtures.map(input).collect::<Vec<_>>(), 1, 1000, exercise);
-    run(&corpus("derive"), 0, 300, exercise);
+    run(&fixtures.map(input).collect::<Vec<_>>(), 1, 3000, exercise);
+    run(&corpus("derive"), 0, 1000, exercise);
 }
