@@ -31,6 +31,13 @@ fn add(criterion: &mut Criterion, input: &Input) {
             unwinder.remove_module(black_box(0));
         });
     });
+    group.bench_function("sframe-format, pages", |bencher| {
+        let mut unwinder = sframe_format::Unwinder::new();
+        bencher.iter(|| {
+            unwinder.add_module(input.module().with_pages());
+            unwinder.remove_module(black_box(0));
+        });
+    });
     group.bench_function("framehop", |bencher| {
         let mut unwinder = framehop::x86_64::UnwinderX86_64::<&[u8]>::new();
         bencher.iter(|| {
