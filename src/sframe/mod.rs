@@ -5,6 +5,7 @@
 pub mod concat;
 pub mod discard;
 pub mod report;
+pub mod split;
 
 use crate::elf::consts as elf;
 use crate::input::ObjectFile;

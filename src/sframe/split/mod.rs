@@ -1,0 +1,245 @@
+//! Taking an `.sframe` that covers several text sections apart: one part for each of them.
+//!
+//! What assemblers should write is one `.sframe` for each text section, in the section group of its text section and
+//! tied to it by `SHF_LINK_ORDER`. A [`Plan`] says how a monolithic section becomes that: which functions belong to
+//! which text section, by the relocations of their starts. Both who rewrites files (`sframe split`) and who rewrites
+//! what it reads (`--sframe-split`, [`object`]) follow it: the first part takes the old section's number, all others
+//! come behind the last section, so that no section number changes.
+
+mod blob;
+pub mod object;
+
+use crate::cli::{Config, SFrameMode};
+use crate::elf::Rela;
+use sframe_format::{Blob, ErrorKind, Header, Piece, Section};
+use std::fmt;
+use zerocopy::byteorder::{ByteOrder, U64};
+
+/// Whether inputs are split: nothing would be seen of it where they are read function by function, or dropped.
+pub fn is_wanted(config: &Config) -> bool {
+    config.sframe.split && config.sframe.mode == SFrameMode::Concat && config.sframe.index.is_none()
+}
+
+/// Why a section cannot be taken apart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Defect {
+    /// Bytes that are no blob of a known version, or rows that cannot be read.
+    Format(sframe_format::Error),
+    /// A relocation, by its offset in the section, and what is wrong with it.
+    Relocation(u64, &'static str),
+    /// The section is in a group without any text that it describes.
+    ForeignGroup,
+}
+
+impl Defect {
+    /// The version, if the section is of one that nobody knows.
+    pub fn unknown_version(&self) -> Option<u8> {
+        match self {
+            Defect::Format(error) => match error.kind {
+                ErrorKind::Version { found } => Some(found),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Offset in the section, in bytes.
+    pub fn offset(&self) -> u64 {
+        match self {
+            Defect::Format(error) => error.offset as u64,
+            Defect::Relocation(offset, _) => *offset,
+            Defect::ForeignGroup => 0,
+        }
+    }
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Defect::Format(error) => write!(f, "no SFrame blob that can be split: {error}"),
+            Defect::Relocation(offset, what) => write!(f, "the relocation at {offset:#x} {what}"),
+            Defect::ForeignGroup => f.write_str("it is in a group without any text that it describes"),
+        }
+    }
+}
+
+/// A function and the relocation of its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<E: ByteOrder> {
+    /// Its row in the blob.
+    pub index: u32,
+    /// The relocation, as it is.
+    pub relocation: Rela<E>,
+}
+
+/// The functions of one text section in one blob.
+#[derive(Clone, Debug)]
+pub struct Part<'data, E: ByteOrder> {
+    /// The blob that describes them.
+    pub blob: Blob<'data>,
+    /// The text section; `None` for functions that are elsewhere (undefined or absolute symbols).
+    pub text: Option<u32>,
+    /// The functions, in the blob's order.
+    pub functions: Vec<Function<E>>,
+}
+
+/// What a section is to become.
+#[derive(Clone, Debug)]
+pub struct Plan<'data, E: ByteOrder> {
+    /// Its parts, in the order of their first functions.
+    pub parts: Vec<Part<'data, E>>,
+    /// Functions in none of them: without relocation, because an earlier link removed what they describe.
+    pub dead: usize,
+}
+
+/// What ties a section to others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ties {
+    /// The section that it is linked to (`SHF_LINK_ORDER`).
+    pub link: Option<u32>,
+    /// The section group that it is a member of.
+    pub group: Option<u32>,
+}
+
+impl<'data, E: ByteOrder> Plan<'data, E> {
+    /// Sorts the functions of a section by their text sections, which `section_of` finds by symbol.
+    ///
+    /// # Errors
+    /// The section is not made of blobs of known versions alone, its relocations are not those of functions' starts, or
+    /// `section_of` finds a defect.
+    pub fn of(
+        data: &'data [u8],
+        relocations: &[Rela<E>],
+        mut section_of: impl FnMut(u32) -> Result<Option<u32>, &'static str>,
+    ) -> Result<Self, Defect> {
+        let relocations = Ascending::of(relocations)?;
+        let mut next = 0;
+        let mut plan = Plan { parts: Vec::new(), dead: 0 };
+        for piece in Section::new(data, 0).pieces() {
+            let blob = match piece {
+                Piece::Blob(blob) => blob,
+                Piece::Gap(gap) => return Err(Defect::Format(gap.error)),
+            };
+            let first_part = plan.parts.len();
+            let mut part_of_text = Slots::default();
+            for fde in blob.fdes() {
+                let Some(relocation) = relocations.at(fde.offset as u64, &mut next)? else {
+                    plan.dead += 1;
+                    continue;
+                };
+                let at = relocation.r_offset.get();
+                let text = section_of(relocation.symbol()).map_err(|what| Defect::Relocation(at, what))?;
+                let part = part_of_text.of(text, plan.parts.len() - first_part);
+                if plan.parts.len() == first_part + part {
+                    plan.parts.push(Part { blob, text, functions: Vec::new() });
+                }
+                let function = Function { index: fde.index, relocation: *relocation };
+                plan.parts[first_part + part].functions.push(function);
+            }
+        }
+        relocations.check_end(next)?;
+        Ok(plan)
+    }
+
+    /// Whether the section, with these ties, is what would be made of it.
+    pub fn is_in_shape(&self, ties: Ties, group_of: impl Fn(u32) -> Option<u32>) -> bool {
+        let [part] = self.parts.as_slice() else { return false };
+        self.dead == 0 && ties.link == part.text && part.text.is_none_or(|text| group_of(text) == ties.group)
+    }
+
+    /// Puts the part in front that takes the old section's number. That number stays in the group it is in; without
+    /// one, it best stays outside all of them.
+    ///
+    /// # Errors
+    /// The section is in a group, and no part belongs there.
+    pub fn put_first(
+        &mut self,
+        group: Option<u32>,
+        group_of: impl Fn(u32) -> Option<u32>,
+    ) -> Result<(), Defect> {
+        let fitting = self.parts.iter().position(|part| part.text.and_then(&group_of) == group);
+        let first = fitting.or(group.is_none().then_some(0)).ok_or(Defect::ForeignGroup)?;
+        self.parts[..=first].rotate_right(1);
+        Ok(())
+    }
+}
+
+impl<E: ByteOrder> Part<'_, E> {
+    /// Appends the part as a blob of its own.
+    ///
+    /// # Errors
+    /// A function's rows are malformed.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), Defect> {
+        blob::extract(&self.blob, self.functions.iter().map(|function| function.index), out)
+            .map_err(Defect::Format)
+    }
+
+    /// The relocations of the blob that [`Part::write`] wrote, at the start fields of its functions.
+    pub fn relocations(&self, written: &[u8]) -> impl Iterator<Item = Rela<E>> {
+        let header = Header::parse(written);
+        (0..).zip(&self.functions).map(move |(index, function)| {
+            let position = header.as_ref().ok().and_then(|header| header.fde_position(index)).unwrap_or(0);
+            Rela { r_offset: U64::new(position as u64), ..function.relocation }
+        })
+    }
+}
+
+/// Relocations by offset, without those that were removed (`R_*_NONE` is 0 on every machine).
+struct Ascending<'r, E: ByteOrder>(Vec<&'r Rela<E>>);
+
+impl<'r, E: ByteOrder> Ascending<'r, E> {
+    fn of(relocations: &'r [Rela<E>]) -> Result<Self, Defect> {
+        let mut live: Vec<&Rela<E>> =
+            relocations.iter().filter(|relocation| relocation.kind() != 0).collect();
+        if !live.is_sorted_by_key(|relocation| relocation.r_offset.get()) {
+            live.sort_by_key(|relocation| relocation.r_offset.get());
+        }
+        let same = live.windows(2).find(|pair| pair[0].r_offset.get() == pair[1].r_offset.get());
+        match same {
+            Some(pair) => Err(Defect::Relocation(pair[0].r_offset.get(), "is not the only one there")),
+            None => Ok(Ascending(live)),
+        }
+    }
+
+    /// The relocation at an offset, which ascends from call to call. None may be passed by.
+    fn at(&self, offset: u64, next: &mut usize) -> Result<Option<&'r Rela<E>>, Defect> {
+        let Some(relocation) = self.0.get(*next) else { return Ok(None) };
+        match relocation.r_offset.get() {
+            at if at == offset => {
+                *next += 1;
+                Ok(Some(relocation))
+            }
+            at if at < offset => Err(not_a_start(at)),
+            _ => Ok(None),
+        }
+    }
+
+    fn check_end(&self, next: usize) -> Result<(), Defect> {
+        self.0.get(next).map_or(Ok(()), |relocation| Err(not_a_start(relocation.r_offset.get())))
+    }
+}
+
+fn not_a_start(offset: u64) -> Defect {
+    Defect::Relocation(offset, "is not at the start of a function's entry")
+}
+
+/// Numbers text sections in the order in which they come. Functions of one section mostly follow each other, and most
+/// others come with a new section.
+#[derive(Default)]
+struct Slots {
+    last: Option<(Option<u32>, usize)>,
+    all: hashbrown::HashMap<Option<u32>, usize, foldhash::fast::FixedState>,
+}
+
+impl Slots {
+    fn of(&mut self, text: Option<u32>, next: usize) -> usize {
+        if let Some((last, slot)) = self.last
+            && last == text
+        {
+            return slot;
+        }
+        let slot = *self.all.entry(text).or_insert(next);
+        self.last = Some((text, slot));
+        slot
+    }
+}
