@@ -5,6 +5,8 @@
 pub mod collect;
 pub mod concat;
 pub mod discard;
+pub mod index;
+pub mod plt;
 pub mod read;
 pub mod report;
 
