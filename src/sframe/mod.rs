@@ -4,6 +4,7 @@
 
 pub mod collect;
 pub mod concat;
+pub mod derive;
 pub mod discard;
 pub mod index;
 pub mod plt;

@@ -28,6 +28,7 @@ mod sframe_concat;
 mod sframe_derive;
 mod sframe_relocatable;
 mod sframe_split;
+mod sframe_split_link;
 mod sframe_violation;
 mod symbol_errors;
 mod symbols;
