@@ -5,6 +5,7 @@
 pub mod collect;
 pub mod concat;
 pub mod derive;
+pub mod derived;
 pub mod discard;
 pub mod index;
 pub mod plt;

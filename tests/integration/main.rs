@@ -26,6 +26,7 @@ mod robust;
 mod sframe_attach;
 mod sframe_concat;
 mod sframe_derive;
+mod sframe_from_eh_frame;
 mod sframe_relocatable;
 mod sframe_split;
 mod sframe_split_link;

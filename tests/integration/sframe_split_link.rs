@@ -127,7 +127,7 @@ fn what_cannot_be_split_stays_whole() {
     let outcome = work.ld(&["-o", "program", "--sframe-split", &corrupt]).ok();
     assert_eq!(outcome.stderr.matches("warning").count(), 1, "{outcome}");
     outcome.says(&["corrupt.o:", "corrupt SFrame data"]);
-    let twice = format!("{start}{frames}.reloc .-36, R_X86_64_PC64, other\n");
+    let twice = format!("{start}{frames}.reloc .-27, R_X86_64_PC64, other\n");
     let twice = work.s("twice", &twice);
     let outcome = work.ld(&["-o", "program", "--sframe-split", &twice]).ok();
     outcome.says(&["twice.o:", "relocation at 0x1c is not the only one", "stays whole"]);
