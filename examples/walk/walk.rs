@@ -8,7 +8,8 @@
 //! against one by `.eh_frame` alone (`_Unwind_Backtrace`): same frames, same stack pointers.
 //!
 //! Walking itself neither allocates nor locks. Preparing and printing do, so a program for earnest
-//! would only walk in its signal handler.
+//! would only walk in its signal handler. It is written for x86-64 Linux.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use libc::{c_char, c_int, c_void, dl_phdr_info, size_t, ucontext_t};
 use object::{Object, ObjectSection};

@@ -44,7 +44,11 @@ fn role_of_inputs<T: Target>(link: &Link<'_, T>) -> Option<Role> {
 
 /// Reads the inputs and marks those that the blob replaces. Gives the section that will hold it.
 pub fn absorb<'a, T: Target>(link: &mut Link<'a, T>) -> Option<SyntheticSection<'a>> {
-    let role = role_of_inputs(link)?;
+    let Some(role) = role_of_inputs(link) else {
+        // `--sframe-plt` in a concat link: a blob of its own.
+        let wants_plt = link.config.sframe.plt && link.config.sframe.mode == SFrameMode::Concat;
+        return (wants_plt && !link.config.is_relocatable()).then(|| section(link));
+    };
     let (mut batches, mut refused) = read::inputs(link, role);
     if role == Role::Present {
         // They pass as they are, and are looked at with all others that do.

@@ -35,4 +35,5 @@ mod symbol_errors;
 mod symbols;
 mod tls;
 mod versions;
+mod walk;
 mod warnings;

@@ -69,10 +69,12 @@ fn every_function_of_every_input_is_covered() {
     let [main, outside] = need!(objects.ok_or("no assembler that emits SFrame V3"));
     for mode in MODES {
         for which in ["missing", "all"] {
-            for options in OUTPUTS {
+            // Everything derived is one way through everything missing.
+            let outputs = if which == "all" { &OUTPUTS[1..3] } else { &OUTPUTS[..] };
+            for options in outputs {
                 let switches = format!("-Wl,{mode},--sframe-split,--sframe-from-eh-frame={which}");
                 let mut args = vec!["-o", "program", &switches, &main, &outside];
-                args.extend(options);
+                args.extend(*options);
                 work.gxx(&args).quiet();
                 assert_eq!(work.run("program"), OUTPUT, "{mode} {which} {options:?}");
                 check_all_is_described(&work, "program");
