@@ -96,7 +96,7 @@ fn split_image<E: ByteOrder>(image: &Image<'_, E>) -> Result<Done, Problem> {
             continue;
         }
         done.parts += plan.parts.len();
-        done.functions += plan.parts.iter().map(|part| part.functions.len()).sum::<usize>();
+        done.functions += plan.functions.len();
         object.write(frame, plan, &mut edit, &mut members)?;
         changed = true;
     }
@@ -167,8 +167,8 @@ impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
         let mut numbers = Some((frame, table));
         for part in &plan.parts {
             let mut contents = Vec::new();
-            part.write(&mut contents).map_err(|defect| self.problem(frame, &defect))?;
-            let relocated = part.relocations(&contents).collect();
+            let relocations_of_part = plan.write(part, &mut contents);
+            let relocated = relocations_of_part.map_err(|defect| self.problem(frame, &defect))?.collect();
             let text = part.text.map(|text| text as usize);
             let frames = Frames { text, contents, relocations: relocated };
             let pair = Pair { section, relocations, numbers: numbers.take() };

@@ -7,7 +7,7 @@ use sframe_format::{Blob, Error, ErrorKind, Fde, Flags, Header, Version};
 
 /// Appends to `out` a blob with the functions `indices` of another one, in this order. Version, ABI and rows stay as
 /// they are, byte for byte; functions that share rows go on sharing them. Start fields are copied as they are, for
-/// relocations to fill.
+/// relocations to fill. Gives the header that was written.
 ///
 /// The blob is not marked sorted. In V2 its starts count from their fields, as relocations compute them, whatever GNU
 /// as before 2.45 put into the flags: so the blob is right when a linker does no more than apply them.
@@ -18,7 +18,7 @@ pub fn extract(
     blob: &Blob<'_>,
     indices: impl ExactSizeIterator<Item = u32>,
     out: &mut Vec<u8>,
-) -> Result<(), Error> {
+) -> Result<Header, Error> {
     let old = blob.header();
     let version = old.version;
     let start = out.len();
@@ -26,7 +26,8 @@ pub fn extract(
     let entries = start + HEADER_SIZE;
     let rows = entries + count * version.fde_size();
     out.resize(rows, 0);
-    let mut rows_of = RowBytes { blob, placed: HashMap::default(), fre_count: 0, area: rows };
+    let mut rows_of =
+        RowBytes { blob, placed: HashMap::default(), several: count > 1, fre_count: 0, area: rows };
     for (entry, index) in (entries..).step_by(version.fde_size()).zip(indices) {
         let kind = ErrorKind::FdeIndex { index, count: old.fde_count };
         let fde = blob.fde(index).ok_or(Error { offset: blob.offset(), kind })?;
@@ -52,7 +53,7 @@ pub fn extract(
         ..*old
     };
     out[start..entries].copy_from_slice(&header.to_bytes());
-    Ok(())
+    Ok(header)
 }
 
 /// The rows of the functions that were taken.
@@ -60,6 +61,8 @@ struct RowBytes<'b, 'data> {
     blob: &'b Blob<'data>,
     /// Where rows went, by where they were; functions that share rows go on sharing them.
     placed: HashMap<u32, u32, FixedState>,
+    /// Whether there is more than one function, so that rows may be shared.
+    several: bool,
     fre_count: u32,
     /// Where the new sub-section starts in the output.
     area: usize,
@@ -76,6 +79,10 @@ impl RowBytes<'_, '_> {
         }
         let bytes = self.blob.fre_bytes().get(fde.fre_offset as usize..fres.position()).unwrap_or_default();
         let offset = (out.len() - self.area) as u32;
+        if !self.several {
+            out.extend_from_slice(bytes);
+            return Ok(offset);
+        }
         let placed = *self.placed.entry(fde.fre_offset).or_insert(offset);
         let known = out.get(self.area + placed as usize..).unwrap_or_default();
         if placed != offset && known.starts_with(bytes) {

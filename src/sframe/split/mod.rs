@@ -9,15 +9,29 @@
 mod blob;
 pub mod object;
 
+use crate::arch::Target;
 use crate::cli::{Config, SFrameMode};
 use crate::elf::Rela;
-use sframe_format::{Blob, ErrorKind, Header, Piece, Section};
+use crate::ids::SectionId;
+use crate::link::Link;
+use sframe_format::{Blob, ErrorKind, Piece, Section};
 use std::fmt;
+use std::ops::Range;
 use zerocopy::byteorder::{ByteOrder, U64};
 
 /// Whether inputs are split: nothing would be seen of it where they are read function by function, or dropped.
 pub fn is_wanted(config: &Config) -> bool {
     config.sframe.split && config.sframe.mode == SFrameMode::Concat && config.sframe.index.is_none()
+}
+
+/// Whether a section that refers to discarded text would not, had it been split or read function by function: it is
+/// SFrame, of versions that are known.
+pub fn would_help<T: Target>(link: &Link<'_, T>, section: SectionId) -> bool {
+    let Some((object, index)) = link.locate(section) else { return false };
+    let bytes = object.section_bytes(index as usize).unwrap_or_default();
+    !link.config.sframe.split
+        && super::is_input(object, index as usize)
+        && Section::new(bytes, 0).pieces().all(|piece| matches!(piece, Piece::Blob(_)))
 }
 
 /// Why a section cannot be taken apart.
@@ -74,20 +88,22 @@ pub struct Function<E: ByteOrder> {
 
 /// The functions of one text section in one blob.
 #[derive(Clone, Debug)]
-pub struct Part<'data, E: ByteOrder> {
+pub struct Part<'data> {
     /// The blob that describes them.
     pub blob: Blob<'data>,
     /// The text section; `None` for functions that are elsewhere (undefined or absolute symbols).
     pub text: Option<u32>,
-    /// The functions, in the blob's order.
-    pub functions: Vec<Function<E>>,
+    /// The functions, in the blob's order: a range of [`Plan::functions`].
+    functions: Range<usize>,
 }
 
 /// What a section is to become.
 #[derive(Clone, Debug)]
 pub struct Plan<'data, E: ByteOrder> {
     /// Its parts, in the order of their first functions.
-    pub parts: Vec<Part<'data, E>>,
+    pub parts: Vec<Part<'data>>,
+    /// The functions of all parts.
+    pub functions: Vec<Function<E>>,
     /// Functions in none of them: without relocation, because an earlier link removed what they describe.
     pub dead: usize,
 }
@@ -114,13 +130,14 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
     ) -> Result<Self, Defect> {
         let relocations = Ascending::of(relocations)?;
         let mut next = 0;
-        let mut plan = Plan { parts: Vec::new(), dead: 0 };
+        let mut plan = Plan { parts: Vec::new(), functions: Vec::new(), dead: 0 };
+        // The part of each function.
+        let mut part_of: Vec<(u32, Function<E>)> = Vec::with_capacity(relocations.0.len());
         for piece in Section::new(data, 0).pieces() {
             let blob = match piece {
                 Piece::Blob(blob) => blob,
                 Piece::Gap(gap) => return Err(Defect::Format(gap.error)),
             };
-            let first_part = plan.parts.len();
             let mut part_of_text = Slots::default();
             for fde in blob.fdes() {
                 let Some(relocation) = relocations.at(fde.offset as u64, &mut next)? else {
@@ -129,16 +146,29 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
                 };
                 let at = relocation.r_offset.get();
                 let text = section_of(relocation.symbol()).map_err(|what| Defect::Relocation(at, what))?;
-                let part = part_of_text.of(text, plan.parts.len() - first_part);
-                if plan.parts.len() == first_part + part {
-                    plan.parts.push(Part { blob, text, functions: Vec::new() });
+                let part = part_of_text.of(text, plan.parts.len());
+                if plan.parts.len() == part {
+                    plan.parts.push(Part { blob, text, functions: 0..0 });
                 }
-                let function = Function { index: fde.index, relocation: *relocation };
-                plan.parts[first_part + part].functions.push(function);
+                part_of.push((part as u32, Function { index: fde.index, relocation: *relocation }));
             }
         }
         relocations.check_end(next)?;
+        plan.take(part_of);
         Ok(plan)
+    }
+
+    /// Puts the functions of each part together.
+    fn take(&mut self, mut part_of: Vec<(u32, Function<E>)>) {
+        if !part_of.is_sorted_by_key(|(part, _)| *part) {
+            part_of.sort_by_key(|(part, _)| *part);
+        }
+        let mut start = 0;
+        for run in part_of.chunk_by(|a, b| a.0 == b.0) {
+            self.parts[run[0].0 as usize].functions = start..start + run.len();
+            start += run.len();
+        }
+        self.functions = part_of.into_iter().map(|(_, function)| function).collect();
     }
 
     /// Whether the section, with these ties, is what would be made of it.
@@ -164,23 +194,23 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
     }
 }
 
-impl<E: ByteOrder> Part<'_, E> {
-    /// Appends the part as a blob of its own.
+impl<'data, E: ByteOrder> Plan<'data, E> {
+    /// Appends a part as a blob of its own, and gives the relocations of that, at the start fields of its functions.
     ///
     /// # Errors
     /// A function's rows are malformed.
-    pub fn write(&self, out: &mut Vec<u8>) -> Result<(), Defect> {
-        blob::extract(&self.blob, self.functions.iter().map(|function| function.index), out)
-            .map_err(Defect::Format)
-    }
-
-    /// The relocations of the blob that [`Part::write`] wrote, at the start fields of its functions.
-    pub fn relocations(&self, written: &[u8]) -> impl Iterator<Item = Rela<E>> {
-        let header = Header::parse(written);
-        (0..).zip(&self.functions).map(move |(index, function)| {
-            let position = header.as_ref().ok().and_then(|header| header.fde_position(index)).unwrap_or(0);
+    pub fn write(
+        &self,
+        part: &Part<'data>,
+        out: &mut Vec<u8>,
+    ) -> Result<impl Iterator<Item = Rela<E>> + use<'_, 'data, E>, Defect> {
+        let functions = self.functions.get(part.functions.clone()).unwrap_or_default();
+        let header = blob::extract(&part.blob, functions.iter().map(|function| function.index), out)
+            .map_err(Defect::Format)?;
+        Ok((0..).zip(functions).map(move |(index, function)| {
+            let position = header.fde_position(index).unwrap_or(0);
             Rela { r_offset: U64::new(position as u64), ..function.relocation }
-        })
+        }))
     }
 }
 

@@ -10,9 +10,12 @@ use crate::elf::{Rela, Shdr, consts as elf, whole_table};
 use crate::input::object::{SymbolPlace, section_range};
 use crate::input::{InputStore, ObjectFile};
 use crate::sframe::is_input;
-use std::collections::BTreeMap;
+use sframe_format::HEADER_SIZE;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
+
+/// Bytes of a group with one member, and two more.
+const GROWTH_OF_GROUP: usize = 16;
 
 /// Takes the monolithic SFrame sections of an object apart. One that cannot be stays whole, with a warning if nobody
 /// else gives one: what is corrupt is told of later, with all its consequences. `order` is the object's place in the
@@ -78,8 +81,8 @@ struct Edit<'o, 'a, E: ByteOrder> {
     relocations: Vec<u32>,
     /// By section: the group that it is a member of, 0 without.
     groups: Vec<u32>,
-    /// By group: the members that it gets.
-    members: BTreeMap<u32, Vec<U32<E>>>,
+    /// Groups, and the members that they get.
+    members: Vec<(u32, u32)>,
 }
 
 impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
@@ -107,7 +110,7 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
             made: Vec::new(),
             relocations,
             groups,
-            members: BTreeMap::new(),
+            members: Vec::new(),
         }
     }
 
@@ -143,9 +146,7 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
             self.headers.truncate(count);
             self.headers[frame as usize] = header;
             self.headers[table as usize] = object.headers[table as usize];
-            self.members
-                .values_mut()
-                .for_each(|added| added.retain(|member| (member.get() as usize) < count));
+            self.members.retain(|(_, member)| (*member as usize) < count);
         }
         result
     }
@@ -153,6 +154,10 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
     fn put_parts(&mut self, plan: &Plan<'_, E>, frame: u32, table: u32) -> Result<(), Defect> {
         let (old, old_table) = (self.headers[frame as usize], self.headers[table as usize]);
         let mut numbers = Some((frame, table));
+        // Close to what is needed: what a part has more is a header and its share of the rows, which it brings along.
+        let sizes = [old.sh_size.get(), old_table.sh_size.get()].map(|size| size as usize);
+        self.made.reserve(sizes[0] + sizes[1] + plan.parts.len() * (HEADER_SIZE + GROWTH_OF_GROUP));
+        self.headers.reserve_exact(2 * plan.parts.len());
         for part in &plan.parts {
             let group = part.text.and_then(|text| self.group_of(text));
             let (mut section, mut relocations) = (old, old_table);
@@ -163,10 +168,9 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
                 set_flag(header, elf::SHF_GROUP, group.is_some());
             }
             let start = self.made.len();
-            part.write(&mut self.made)?;
+            let moved = plan.write(part, &mut self.made)?;
             let end = self.made.len();
-            let moved: Vec<Rela<E>> = part.relocations(&self.made[start..]).collect();
-            self.made.extend_from_slice(moved.as_bytes());
+            moved.for_each(|relocation| self.made.extend_from_slice(relocation.as_bytes()));
             self.place(&mut section, start, end);
             self.place(&mut relocations, end, self.made.len());
             let Some((frame, table)) = numbers.take() else {
@@ -184,7 +188,7 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
     /// Makes a section and the relocation section behind it members of a group.
     fn join(&mut self, group: Option<u32>, section: u32) {
         if let Some(group) = group {
-            self.members.entry(group).or_default().extend([U32::new(section), U32::new(section + 1)]);
+            self.members.extend([(group, section), (group, section + 1)]);
         }
     }
 
@@ -195,13 +199,16 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
     }
 
     fn extend_groups(&mut self) {
-        for (group, added) in std::mem::take(&mut self.members) {
+        let mut members = std::mem::take(&mut self.members);
+        members.sort_unstable();
+        for added in members.chunk_by(|a, b| a.0 == b.0) {
+            let group = added[0].0 as usize;
             let start = self.made.len();
-            self.made.extend_from_slice(self.object.section_bytes(group as usize).unwrap_or_default());
-            self.made.extend_from_slice(added.as_bytes());
-            let mut header = self.headers[group as usize];
+            self.made.extend_from_slice(self.object.section_bytes(group).unwrap_or_default());
+            added.iter().for_each(|(_, member)| self.made.extend(U32::<E>::new(*member).to_bytes()));
+            let mut header = self.headers[group];
             self.place(&mut header, start, self.made.len());
-            self.headers[group as usize] = header;
+            self.headers[group] = header;
         }
     }
 }
