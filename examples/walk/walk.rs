@@ -215,7 +215,7 @@ impl Walker {
         frames.clear();
         let stack = self.stack.clone();
         let mut read = |address: u64| {
-            if address % 8 != 0 || !stack.contains(&address) || !stack.contains(&(address + 7)) {
+            if !address.is_multiple_of(8) || !stack.contains(&address) || !stack.contains(&(address + 7)) {
                 return Err(());
             }
             // SAFETY: it is inside this thread's stack.
