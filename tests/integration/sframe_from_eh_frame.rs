@@ -202,3 +202,48 @@ fn what_cannot_be_expressed_is_listed() {
         assert!(outcome.stdout.contains("the CFA is an expression"), "{outcome}");
     }
 }
+
+#[test]
+fn threads_make_no_difference() {
+    let work = Work::new();
+    let header = SOURCE.replace("int other", "int otherN").replace("int unused", "int unusedN");
+    let mut objects: Vec<String> = (0..8)
+        .map(|n| work.cc(&format!("f{n}"), &header.replace('N', &n.to_string()), &["-ffunction-sections"]))
+        .collect();
+    objects.push(work.c("main", "int main(void) { return 0; }", &[]));
+    for mode in MODES {
+        let mut expected: Option<Vec<u8>> = None;
+        for threads in ["1", "2", "7"] {
+            let switches = format!("-Wl,{mode},--sframe-from-eh-frame=all,--threads={threads}");
+            let mut args = vec!["-static", "-o", "program", &switches];
+            args.extend(objects.iter().map(String::as_str));
+            work.gxx(&args).quiet();
+            let got = work.read("program");
+            assert!(*expected.get_or_insert_with(|| got.clone()) == got, "{mode} {threads}");
+        }
+    }
+}
+
+/// Call frame information damaged byte by byte: rows are right, or left out, and nothing crashes.
+#[test]
+fn damaged_call_frame_information() {
+    let work = Work::new();
+    let object = work.fixture("v3-gas2.47/inl.x86_64.o");
+    let elf = work.elf_unchecked(&object);
+    let section = elf.section(".eh_frame");
+    let (start, size) = (section.offset as usize, section.size as usize);
+    for at in (start..start + size).step_by(3) {
+        let mut bytes = work.read(&object);
+        bytes[at] ^= 0xff;
+        work.write("damaged.o", &bytes);
+        let outcome =
+            work.ld(&["-r", "--sframe-from-eh-frame=all", "--print-sframe", "-o", "out.o", "damaged.o"]);
+        let outcome = outcome.no_crash();
+        if outcome.code == Some(0) {
+            let dump = work.sframe(&["dump", "out.o"]);
+            let none = dump.stderr.contains("no SFrame section");
+            let told = outcome.stderr.contains("eh_frame") || outcome.stdout.contains("not expressible");
+            assert!(dump.code == Some(0) || (none && told), "{at}: {dump}{outcome}");
+        }
+    }
+}

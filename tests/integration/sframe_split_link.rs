@@ -184,3 +184,40 @@ fn programs_of_today_link_and_run() {
     work.gxx(&["-o", "program", "-Wl,--sframe-split", "main.o", "libother.so"]).quiet();
     assert_eq!(work.run("program"), "too large\n16\n");
 }
+
+/// Every byte of the frames and their relocations damaged in turn, and every length: a message or none, never a
+/// crash, and never a row that describes other text.
+#[test]
+fn damage_is_told_and_never_split_wrong() {
+    let work = Work::new();
+    let object = work.fixture("v3-gas2.47/inl.x86_64.o");
+    let elf = work.elf_unchecked(&object);
+    let whole = work.read(&object);
+    let link = |bytes: &[u8], what: &str| {
+        work.write("damaged.o", bytes);
+        let outcome = work.ld(&["-r", "--sframe-split", "-o", "out.o", "damaged.o"]).no_crash();
+        if outcome.code == Some(0) {
+            let told = outcome.stderr.contains("sframe");
+            let dump = work.sframe(&["dump", "out.o"]);
+            let dumped = dump.code == Some(0) || dump.stderr.contains("no SFrame section");
+            assert!(told || dumped, "{what}: {outcome}");
+        }
+    };
+    let frames = elf.section(".sframe");
+    for name in [".sframe", ".rela.sframe"] {
+        let section = elf.section(name);
+        for at in (section.offset..section.offset + section.size).step_by(5) {
+            let mut bytes = whole.clone();
+            bytes[at as usize] ^= 0xff;
+            link(&bytes, &format!("{name}+{:#x}", at - section.offset));
+        }
+    }
+    let headers = whole.len() - elf.sections.len() * 64;
+    let size_field = headers + frames.index * 64 + 32;
+    assert_eq!(whole[size_field..size_field + 8], frames.size.to_le_bytes(), "headers are at the end");
+    for size in (0..frames.size).step_by(3) {
+        let mut bytes = whole.clone();
+        bytes[size_field..size_field + 8].copy_from_slice(&size.to_le_bytes());
+        link(&bytes, &format!("size {size}"));
+    }
+}
