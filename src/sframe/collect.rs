@@ -188,7 +188,8 @@ impl Batch {
         }
     }
 
-    /// Takes a function. One without bytes, or that cannot be written, is counted and left out.
+    /// Takes a function. One without bytes, or that cannot be written, is counted and left out. Those of a batch that
+    /// is not written are only noted.
     ///
     /// # Errors
     /// Its rows are malformed.
@@ -197,10 +198,14 @@ impl Batch {
             self.passed_over.empty += 1;
             return Ok(());
         }
+        let described = Described { place, size: function.size, rows: function.rows.len() as u32 };
+        if self.role != Role::Written {
+            self.functions.push(described);
+            return Ok(());
+        }
         match self.encoder.add(function) {
             Ok(_) => {
-                let rows = function.rows.len() as u32;
-                self.functions.push(Described { place, size: function.size, rows });
+                self.functions.push(described);
                 Ok(())
             }
             Err(reason) => match reason.reason {
