@@ -273,3 +273,93 @@ impl Slots {
         slot
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sframe_format::write::{Encoder, Function as Written, Options};
+    use sframe_format::{Abi, HEADER_SIZE, Row, Rules, Version};
+    use zerocopy::byteorder::{I64, LE};
+
+    /// A blob with functions of these sizes, two of which share their rows.
+    fn blob(sizes: &[u32]) -> Vec<u8> {
+        let mut encoder = Encoder::new(Options::new(Abi::Amd64));
+        let rules = Rules::Outermost;
+        let add = |&size: &u32| {
+            encoder.add(&Written { size, rows: vec![Row { start: 0, rules }], ..Written::default() }).unwrap()
+        };
+        let ids: Vec<_> = sizes.iter().map(add).collect();
+        let mut bytes = vec![0; encoder.size()];
+        encoder.write_relocatable(&ids, true, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// The relocation of the start of function `row`, against the section symbol of section `symbol`.
+    fn relocation(row: u32, symbol: u32) -> Rela<LE> {
+        let offset = HEADER_SIZE as u64 + u64::from(row) * Version::V3.fde_size() as u64;
+        Rela {
+            r_offset: U64::new(offset),
+            r_info: U64::new(u64::from(symbol) << 32 | 24),
+            r_addend: I64::new(row.into()),
+        }
+    }
+
+    fn plan<'data>(data: &'data [u8], relocations: &[Rela<LE>]) -> Result<Plan<'data, LE>, Defect> {
+        Plan::of(data, relocations, |symbol| Ok((symbol != 0).then_some(symbol)))
+    }
+
+    #[test]
+    fn functions_go_with_their_text() {
+        let data = blob(&[4, 5, 6, 7, 8]);
+        // Out of order, and row 3 has none.
+        let relocations = [relocation(4, 2), relocation(0, 1), relocation(1, 2), relocation(2, 1)];
+        let mut plan = plan(&data, &relocations).unwrap();
+        assert_eq!((plan.dead, plan.functions.len()), (1, 4));
+        let texts = |plan: &Plan<'_, LE>| plan.parts.iter().map(|part| part.text).collect::<Vec<_>>();
+        assert_eq!(texts(&plan), [Some(1), Some(2)]);
+        plan.put_first(Some(9), |text| (text == 2).then_some(9)).unwrap();
+        assert_eq!(texts(&plan), [Some(2), Some(1)]);
+        assert_eq!(plan.put_first(Some(8), |_| None), Err(Defect::ForeignGroup));
+        let mut out = vec![0xaa; 3];
+        let moved: Vec<(u64, i64)> = plan
+            .write(&plan.parts[0], &mut out)
+            .unwrap()
+            .map(|relocation| (relocation.r_offset.get(), relocation.r_addend.get()))
+            .collect();
+        assert_eq!(moved, [(28, 1), (44, 4)]);
+        let blob = Blob::parse(&out[3..], 0).unwrap();
+        let sizes: Vec<u32> = blob.fdes().map(|fde| fde.size).collect();
+        assert_eq!(sizes, [5, 8]);
+        assert!(!blob.header().is_sorted() && blob.header().is_field_relative());
+        assert!(blob.fdes().all(|fde| fde.fre_offset == 0), "rows are still shared");
+    }
+
+    #[test]
+    fn what_is_in_shape() {
+        let data = blob(&[4, 5]);
+        let both = [relocation(0, 3), relocation(1, 3)];
+        let group_of = |_| Some(7);
+        let ties = Ties { link: Some(3), group: Some(7) };
+        let plan_of = |relocations: &[Rela<LE>]| plan(&data, relocations).unwrap();
+        assert!(plan_of(&both).is_in_shape(ties, group_of));
+        assert!(!plan_of(&both).is_in_shape(Ties { link: None, ..ties }, group_of));
+        assert!(!plan_of(&both).is_in_shape(Ties { group: None, ..ties }, group_of));
+        assert!(!plan_of(&both[..1]).is_in_shape(ties, group_of), "a dead function goes");
+        assert!(!plan_of(&[relocation(0, 3), relocation(1, 4)]).is_in_shape(ties, group_of));
+    }
+
+    #[test]
+    fn defects() {
+        let data = blob(&[4, 5]);
+        let at = |offset: u64| Rela { r_offset: U64::new(offset), ..relocation(0, 1) };
+        let defect = |relocations: &[Rela<LE>]| plan(&data, relocations).unwrap_err().to_string();
+        assert_eq!(defect(&[at(28), at(28)]), "the relocation at 0x1c is not the only one there");
+        assert_eq!(defect(&[at(20)]), "the relocation at 0x14 is not at the start of a function's entry");
+        assert_eq!(defect(&[at(60)]), "the relocation at 0x3c is not at the start of a function's entry");
+        let mut unknown = data.clone();
+        unknown[2] = 9;
+        assert_eq!(plan(&unknown, &[]).unwrap_err().unknown_version(), Some(9));
+        let none = Rela { r_info: U64::new(0), ..at(20) };
+        assert_eq!(plan(&data, &[none]).unwrap().dead, 2);
+    }
+}
