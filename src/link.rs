@@ -260,6 +260,9 @@ pub struct Link<'a, T: Target> {
     pub dynamic: DynamicTables<'a>,
     /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
     pub relocations: Relocations,
+    /// Functions of a section that the linker makes of SFrame inputs. Inputs are read by
+    /// `create_synthetics`; `build_sframe` chooses what is written.
+    pub sframe: sframe::collect::Collection,
     /// What reports need of passes that are over.
     pub reports: ReportData<'a>,
     /// Output sections, segments, addresses.
@@ -303,6 +306,7 @@ impl<'a, T: Target> Link<'a, T> {
             synthetics: Synthetics::default(),
             dynamic: DynamicTables::default(),
             relocations: Relocations::default(),
+            sframe: sframe::collect::Collection::default(),
             reports: ReportData::default(),
             layout: Layout::default(),
             target: T::default(),
