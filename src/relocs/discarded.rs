@@ -15,6 +15,7 @@ use crate::cli::SFrameViolation;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
 use crate::link::{Link, state};
+use crate::sframe::read;
 use hashbrown::HashMap;
 
 /// How many references one message shows.
@@ -94,7 +95,8 @@ fn describe<T: Target>(link: &Link<'_, T>, violation: &Violation) -> Diagnostic 
     }
     let more = violation.references.len().saturating_sub(SHOWN);
     if more > 0 {
-        diagnostic = diagnostic.note(format!("referenced {more} more times"));
+        let times = if more == 1 { "time" } else { "times" };
+        diagnostic = diagnostic.note(format!("referenced {more} more {times}"));
     }
     with_help(link, violation, diagnostic, warning)
 }
@@ -111,6 +113,19 @@ fn with_help<T: Target>(
             true => diagnostic,
             false => diagnostic.help("--noinhibit-exec makes this a warning"),
         };
+    }
+    // The linker can leave rows out of what it can read, and where nothing else refers.
+    let recognised = violation.references.iter().all(|reference| {
+        link.is_sframe_section(reference.section) && read::is_readable(link, reference.section)
+    });
+    let mut diagnostic = diagnostic;
+    if recognised {
+        diagnostic = diagnostic
+            .help("--sframe-index replaces recognised .sframe sections by an index without such rows")
+            .help("--sframe=merge makes one .sframe of them, without such rows");
+        if !link.config.sframe.split {
+            diagnostic = diagnostic.help("--sframe-split takes them apart, one part for each text section");
+        }
     }
     let diagnostic =
         diagnostic.help("--sframe=discard (or --discard-sframe) leaves .sframe sections out of the output");

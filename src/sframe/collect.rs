@@ -103,6 +103,23 @@ impl Tally {
         self.superseded += other.superseded;
     }
 
+    /// Those that are not in the output, and why, in words; only what there is.
+    pub fn dropped(&self) -> impl Iterator<Item = (u64, &'static str, &'static str)> {
+        [
+            (self.lost_group, "lost_group", "of discarded groups"),
+            (self.collected, "collected", "collected"),
+            (self.script, "script", "discarded by the script"),
+            (self.unrelocated, "unrelocated", "without a relocation"),
+            (self.elsewhere, "elsewhere", "in no section of an object"),
+            (self.empty, "empty", "without bytes"),
+            (self.duplicate, "duplicate", "described before"),
+            (self.inexpressible, "inexpressible", "that the version cannot express"),
+            (self.superseded, "superseded", "derived from .eh_frame instead"),
+        ]
+        .into_iter()
+        .filter(|part| part.0 > 0)
+    }
+
     /// Counts a function of a section that is not in the output.
     pub fn add_dead<T: Target>(&mut self, link: &Link<'_, T>, section: SectionId) {
         let has = |bits| link.sections.is(section, bits);

@@ -11,7 +11,7 @@ use super::collect::{Batch, Origin, Place, Role};
 use super::{abi, encoding, is_input};
 use crate::arch::{From, Target, What};
 use crate::elf::Rela;
-use crate::ids::{FileId, SectionId};
+use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::link::{Link, state};
 use rayon::prelude::*;
@@ -55,6 +55,12 @@ pub fn inputs<T: Target>(link: &Link<'_, T>, role: Role) -> (Vec<Batch>, Vec<Ref
         }
     }
     (batches, refused)
+}
+
+/// Whether a section would be recognised: it is no use to propose `--sframe-index` for others.
+pub fn is_readable<T: Target>(link: &Link<'_, T>, section: SectionId) -> bool {
+    let Some((object, index)) = link.locate(section) else { return false };
+    Reader::new(link, object, Role::Present).section(index as usize).is_ok()
 }
 
 /// Why reading stopped: byte offset in the section, and the finding.
@@ -279,13 +285,4 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
 
 fn is_none<T: Target>(relocation: &Rela<T::E>) -> bool {
     relocation.kind() == T::DYNAMIC.none
-}
-
-/// The object that a batch's origin is in, if it is one.
-pub fn file_of<T: Target>(link: &Link<'_, T>, origin: Origin) -> Option<FileId> {
-    match origin {
-        Origin::Input(section) => Some(link.sections.file[section.index()]),
-        Origin::EhFrame(file) => Some(file),
-        Origin::Plt => None,
-    }
 }
