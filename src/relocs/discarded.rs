@@ -15,7 +15,7 @@ use crate::cli::SFrameViolation;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
 use crate::link::{Link, state};
-use crate::sframe::read;
+use crate::sframe;
 use hashbrown::HashMap;
 
 /// How many references one message shows.
@@ -115,17 +115,18 @@ fn with_help<T: Target>(
         };
     }
     // The linker can leave rows out of what it can read, and where nothing else refers.
-    let recognised = violation.references.iter().all(|reference| {
-        link.is_sframe_section(reference.section) && read::is_readable(link, reference.section)
-    });
+    let all = |helps: &dyn Fn(SectionId) -> bool| {
+        violation.references.iter().all(|reference| helps(reference.section))
+    };
     let mut diagnostic = diagnostic;
-    if recognised {
-        diagnostic = diagnostic
-            .help("--sframe-index replaces recognised .sframe sections by an index without such rows")
-            .help("--sframe=merge makes one .sframe of them, without such rows");
-        if !link.config.sframe.split {
-            diagnostic = diagnostic.help("--sframe-split takes them apart, one part for each text section");
-        }
+    if all(&|section| link.is_sframe_section(section) && sframe::read::is_readable(link, section)) {
+        diagnostic = diagnostic.help(
+            "--sframe-index replaces .sframe sections by one table without such rows, --sframe=merge makes one .sframe of them",
+        );
+    }
+    if all(&|section| sframe::split::would_help(link, section)) {
+        diagnostic =
+            diagnostic.help("--sframe-split takes .sframe sections apart, so that frames go with their text");
     }
     let diagnostic =
         diagnostic.help("--sframe=discard (or --discard-sframe) leaves .sframe sections out of the output");

@@ -26,7 +26,9 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::{FileId, SectionId};
 use crate::link::{Link, state};
 use rayon::prelude::*;
+use sframe_format::derive;
 use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Options, Reason};
+use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where a function is: a section of an object or of the linker, and an offset in bytes.
@@ -144,13 +146,31 @@ pub struct Described {
     pub rows: u32,
 }
 
-/// A function that the version to be written cannot express.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A function that cannot be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftOut {
     /// Where it is.
     pub place: Place,
     /// Why.
-    pub reason: Inexpressible,
+    pub reason: Cause,
+}
+
+/// Why a function cannot be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// The version cannot express it.
+    Version(Inexpressible),
+    /// Its call frame information has no SFrame form in any version.
+    CallFrame(derive::Reason),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Version(reason) => reason.fmt(f),
+            Cause::CallFrame(reason) => reason.fmt(f),
+        }
+    }
 }
 
 /// The functions of one source.
@@ -185,7 +205,8 @@ impl Batch {
         }
     }
 
-    /// Takes a function. One without bytes, or that cannot be written, is counted and left out.
+    /// Takes a function. One without bytes, or that cannot be written, is counted and left out. Those of a batch that
+    /// is not written are only noted.
     ///
     /// # Errors
     /// Its rows are malformed.
@@ -194,16 +215,20 @@ impl Batch {
             self.passed_over.empty += 1;
             return Ok(());
         }
+        let described = Described { place, size: function.size, rows: function.rows.len() as u32 };
+        if self.role != Role::Written {
+            self.functions.push(described);
+            return Ok(());
+        }
         match self.encoder.add(function) {
             Ok(_) => {
-                let rows = function.rows.len() as u32;
-                self.functions.push(Described { place, size: function.size, rows });
+                self.functions.push(described);
                 Ok(())
             }
             Err(reason) => match reason.reason {
                 Reason::RowOrder | Reason::RowOutside | Reason::RepeatSize => Err(reason),
                 _ => {
-                    self.left_out.push(LeftOut { place, reason });
+                    self.left_out.push(LeftOut { place, reason: Cause::Version(reason) });
                     Ok(())
                 }
             },
@@ -318,9 +343,12 @@ pub fn unite<T: Target>(link: &Link<'_, T>, batches: &[Batch]) -> Table {
 /// How many functions one message names.
 const NAMED: usize = 5;
 
-/// One message for all functions that the version cannot express.
+/// One message for all functions that the version cannot express. What cannot be derived is no news:
+/// every C library has such functions; reports list them.
 fn report_left_out<T: Target>(link: &Link<'_, T>, batches: &[Batch]) {
-    let written = batches.iter().filter(|batch| batch.role == Role::Written);
+    let expected =
+        |batch: &&Batch| batch.role == Role::Written && !matches!(batch.origin, Origin::EhFrame(_));
+    let written = batches.iter().filter(expected);
     let all: Vec<&LeftOut> = written
         .flat_map(|batch| &batch.left_out)
         .filter(|left_out| link.sections.is_alive(left_out.place.section))

@@ -127,7 +127,8 @@ fn lives<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: us
         && (linked as usize) < object.headers.len()
     {
         let text = object.section_id(linked);
-        return link.sections.is_alive(text) || is_violated(link, text);
+        // What `--sframe-split` made of text outside groups dies in silence with it.
+        return link.sections.is_alive(text) || (is_violated(link, text) && !object.is_made(index));
     }
     let mut first = None;
     let mut several = false;

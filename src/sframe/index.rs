@@ -11,9 +11,9 @@
 
 use super::collect::{Batch, Described, Origin, Place, Role, Table, unite};
 use super::read::{self, Refused};
-use super::{abi, encoding, plt};
+use super::{abi, derive, encoding, plt};
 use crate::arch::Target;
-use crate::cli::SFrameMode;
+use crate::cli::{SFrameFromEhFrame, SFrameMode};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
@@ -22,7 +22,7 @@ use crate::link::{Link, state};
 use crate::synth::{Kind, SyntheticSection, section_id};
 use rayon::prelude::*;
 use sframe_format::write::FunctionId;
-use sframe_format::{ErrorKind, HEADER_SIZE};
+use sframe_format::{BlobMut, ErrorKind, HEADER_SIZE};
 use zerocopy::byteorder::{I64, U64};
 
 /// Whether this link makes one blob of the inputs that it recognises.
@@ -30,27 +30,54 @@ pub fn is_wanted<T: Target>(link: &Link<'_, T>) -> bool {
     link.config.sframe.index.is_some() || link.config.sframe.mode == SFrameMode::Merge
 }
 
+/// What becomes of recognised inputs; `None` if the linker makes no blob of its own. With
+/// `--sframe-from-eh-frame=all`, what is derived takes their place in every mode.
+fn role_of_inputs<T: Target>(link: &Link<'_, T>) -> Option<Role> {
+    match (link.config.sframe.from_eh_frame, is_wanted(link)) {
+        (None, false) => None,
+        (_, false) if link.config.sframe.mode == SFrameMode::Discard => None,
+        (Some(SFrameFromEhFrame::All), _) => Some(Role::Superseded),
+        (_, true) => Some(Role::Written),
+        (Some(SFrameFromEhFrame::Missing), false) => Some(Role::Present),
+    }
+}
+
 /// Reads the inputs and marks those that the blob replaces. Gives the section that will hold it.
 pub fn absorb<'a, T: Target>(link: &mut Link<'a, T>) -> Option<SyntheticSection<'a>> {
-    if !is_wanted(link) {
-        return None;
+    let Some(role) = role_of_inputs(link) else {
+        // `--sframe-plt` in a concat link: a blob of its own.
+        let wants_plt = link.config.sframe.plt && link.config.sframe.mode == SFrameMode::Concat;
+        return (wants_plt && !link.config.is_relocatable()).then(|| section(link));
+    };
+    let (mut batches, mut refused) = read::inputs(link, role);
+    if role == Role::Present {
+        // They pass as they are, and are looked at with all others that do.
+        refused.clear();
+    } else {
+        replace(link, &batches, &refused);
     }
-    let (batches, refused) = read::inputs(link, Role::Written);
-    for batch in &batches {
+    if let Some(which) = link.config.sframe.from_eh_frame {
+        batches.extend(derive::batches(link, which, &batches));
+    }
+    let describes = batches.iter().any(|batch| batch.role == Role::Written);
+    link.sframe.batches = batches;
+    link.sframe.refused = refused;
+    describes.then(|| section(link))
+}
+
+/// Takes the inputs that were read out of the link, and tells of the others.
+fn replace<T: Target>(link: &Link<'_, T>, batches: &[Batch], refused: &[Refused]) {
+    for batch in batches {
         if let Origin::Input(section) = batch.origin {
             link.sections.set(section, state::ABSORBED);
         }
     }
-    for refused in &refused {
+    for refused in refused {
         report(link, refused);
         if link.config.sframe.mode == SFrameMode::Merge {
             link.sections.clear(refused.section, state::ALIVE);
         }
     }
-    let describes = !batches.is_empty() || link.config.sframe.from_eh_frame.is_some();
-    link.sframe.batches = batches;
-    link.sframe.refused = refused;
-    describes.then(|| section(link))
 }
 
 fn section<'a, T: Target>(link: &Link<'a, T>) -> SyntheticSection<'a> {
@@ -72,7 +99,8 @@ fn report<T: Target>(link: &Link<'_, T>, refused: &Refused) {
     let fate = match (link.config.sframe.mode, link.config.sframe.index) {
         (SFrameMode::Merge, _) => "the section is left out",
         (SFrameMode::Discard, _) => "the section is left out, as --sframe=discard says",
-        (SFrameMode::Concat, _) => "the section is not in the index; it goes into .sframe as it is",
+        (SFrameMode::Concat, Some(_)) => "the section is not in the index; it goes into .sframe as it is",
+        (SFrameMode::Concat, None) => "no derived rows take its place; it goes into .sframe as it is",
     };
     link.sink.report(
         Diagnostic::warning(code, message)
@@ -173,10 +201,20 @@ pub fn write<T: Target>(link: &Link<'_, T>, address: u64, out: &mut [u8]) {
     } else {
         table.encoder.write(address, &table.order, out)
     };
-    let Err(error) = result else { return };
+    let Err(error) = result else { return clear_sorted(link, address, out) };
     match error.kind {
         ErrorKind::StartRange { .. } => report_reach(link, table, address),
         kind => link.sink.report(Diagnostic::error(Code::Internal, format!("SFrame index: {kind}"))),
+    }
+}
+
+/// Readers that look at one blob take a sorted one for the whole section: the mark stays only where
+/// nothing stands beside it (product rule 4).
+fn clear_sorted<T: Target>(link: &Link<'_, T>, address: u64, out: &mut [u8]) {
+    let chunk = link.chunk_of(Kind::SFrame).and_then(|chunk| link.layout.chunks.get(chunk.index()));
+    let alone = chunk.is_some_and(|chunk| chunk.items.len() == 1);
+    if !alone && let Ok(mut blob) = BlobMut::parse(out, address) {
+        blob.set_sorted(false);
     }
 }
 

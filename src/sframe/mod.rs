@@ -4,11 +4,14 @@
 
 pub mod collect;
 pub mod concat;
+pub mod derive;
+pub mod derived;
 pub mod discard;
 pub mod index;
 pub mod plt;
 pub mod read;
 pub mod report;
+pub mod split;
 
 use crate::arch::Target;
 use crate::cli::{Config, SFrameVersion};

@@ -11,7 +11,7 @@ use super::collect::{Batch, Origin, Place, Role};
 use super::{abi, encoding, is_input};
 use crate::arch::{From, Target, What};
 use crate::elf::Rela;
-use crate::ids::SectionId;
+use crate::ids::{FileId, SectionId};
 use crate::input::ObjectFile;
 use crate::link::{Link, state};
 use rayon::prelude::*;
@@ -285,4 +285,13 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
 
 fn is_none<T: Target>(relocation: &Rela<T::E>) -> bool {
     relocation.kind() == T::DYNAMIC.none
+}
+
+/// The object that a batch's origin is in, if it is one.
+pub fn file_of<T: Target>(link: &Link<'_, T>, origin: Origin) -> Option<FileId> {
+    match origin {
+        Origin::Input(section) => Some(link.sections.file[section.index()]),
+        Origin::EhFrame(file) => Some(file),
+        Origin::Plt => None,
+    }
 }

@@ -5,6 +5,7 @@
 //! keys and words are stable.
 
 use super::collect::{Batch, Origin, Role, Tally};
+use super::derived::{self, Derived};
 use super::discard::{Fate, fate};
 use super::is_input;
 use crate::arch::Target;
@@ -121,6 +122,8 @@ pub struct Report {
     pub inputs: Vec<Input>,
     /// The blob that the linker made, if it made one.
     pub own: Option<Own>,
+    /// What `.eh_frame` inputs gave.
+    pub derived: Vec<Derived>,
 }
 
 /// Looks at all SFrame inputs. Liveness must be settled.
@@ -149,7 +152,7 @@ pub fn collect<T: Target>(link: &Link<'_, T>) -> Report {
         SFrameMode::Merge => "merge",
         SFrameMode::Discard => "discard",
     };
-    Report { mode, inputs, own: own(link) }
+    Report { mode, inputs, own: own(link), derived: derived::collect(link) }
 }
 
 /// By SFrame input that was read: what became of its functions.
@@ -319,7 +322,7 @@ impl Report {
         if dead.total() > 0 {
             writeln!(out, "sframe: dead rows for {dead}")?;
         }
-        Ok(())
+        derived::write_summary(&self.derived, out)
     }
 
     /// The whole report as one JSON object.
@@ -347,7 +350,7 @@ impl Report {
             }
             input.write_json(&mut out);
         }
-        out.push_str("]}");
+        let _ = write!(out, "],\"derived\":{}}}", derived::to_json(&self.derived));
         out
     }
 }
@@ -401,7 +404,7 @@ fn tally_json(tally: &Tally) -> String {
 }
 
 /// A text as a JSON string, quotes included (RFC 8259, section 7).
-fn json_string(text: &str) -> String {
+pub(super) fn json_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for character in text.chars() {
@@ -419,7 +422,7 @@ fn json_string(text: &str) -> String {
 }
 
 /// `3 functions`, `1 row`.
-fn counted(count: u64, what: &str) -> String {
+pub(super) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
@@ -518,6 +521,9 @@ impl fmt::Display for Report {
         for input in &self.inputs {
             writeln!(f, "sframe: {input}")?;
         }
+        for derived in &self.derived {
+            writeln!(f, "sframe: {derived}")?;
+        }
         self.write_summary(f)
     }
 }
@@ -548,7 +554,7 @@ mod tests {
             amount: Amount { sections: 1, blobs: 1, functions: 1, rows: 1, bytes: 52 },
             ..kept.clone()
         };
-        Report { mode: "concat", inputs: vec![kept, dropped], own: None }
+        Report { mode: "concat", inputs: vec![kept, dropped], own: None, derived: Vec::new() }
     }
 
     #[test]
