@@ -272,7 +272,7 @@ impl Batch {
 /// What is known of the functions so far.
 #[derive(Debug, Default)]
 pub struct Collection {
-    /// From `create_synthetics` on; by source, then in link order.
+    /// From [`super::index::absorb`] on; by source, then in link order.
     pub batches: Vec<Batch>,
     /// SFrame inputs that were not taken, in link order.
     pub refused: Vec<read::Refused>,
