@@ -200,7 +200,8 @@ impl Batch {
             functions: Vec::new(),
             left_out: Vec::new(),
             passed_over: Tally::default(),
-            encoder: Encoder::new(options),
+            // Sharing is the table's business: most equal rows are in other batches.
+            encoder: Encoder::new(options.share(false)),
             duplicates: AtomicU32::new(0),
         }
     }
