@@ -28,6 +28,7 @@ mod sframe_attach;
 mod sframe_concat;
 mod sframe_derive;
 mod sframe_from_eh_frame;
+mod sframe_index;
 mod sframe_readers;
 mod sframe_relocatable;
 mod sframe_split;
