@@ -28,6 +28,7 @@ use crate::link::{Link, state};
 use rayon::prelude::*;
 use sframe_format::derive;
 use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Options, Reason};
+use sframe_format::{Blob, Fde};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -234,6 +235,16 @@ impl Batch {
                 }
             },
         }
+    }
+
+    /// Takes a function as it stands in a blob, if nothing in it has to change; see [`Encoder::copy`].
+    pub fn copy(&mut self, place: Place, blob: &Blob<'_>, fde: &Fde) -> bool {
+        if self.role != Role::Written || fde.size == 0 {
+            return false;
+        }
+        let Some((_, rows)) = self.encoder.copy(blob, fde) else { return false };
+        self.functions.push(Described { place, size: fde.size, rows });
+        true
     }
 
     /// Counts what is not read at all.

@@ -257,6 +257,10 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             let what = format!("the function at {text} has {:#x} bytes, more than its section", fde.size);
             return Err(Finding(fde.offset, what));
         }
+        if batch.copy(place, blob, fde) {
+            self.spans.push((place, end));
+            return Ok(());
+        }
         self.function.read_from(blob, fde)?;
         let function = &mut self.function;
         // CFI behind the last instruction makes GNU as write a row that covers nothing.

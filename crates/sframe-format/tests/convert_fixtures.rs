@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use sframe_format::convert::{OmittedReason, convert};
 use sframe_format::verify::{Context, Severity, verify};
-use sframe_format::write::{Inexpressible, LeftOut, Options, Reason};
+use sframe_format::write::{Encoder, Function, Inexpressible, LeftOut, Options, Reason};
 use sframe_format::{Section, SectionIndex, Version};
 
 #[test]
@@ -59,4 +59,32 @@ fn every_address_keeps_its_row() {
         };
         assert!(expected, "{name} {version}: {reason}");
     }
+}
+
+#[test]
+fn what_is_copied_is_what_would_be_encoded() {
+    let (mut copied, mut all) = (0, 0);
+    for fixture in common::all() {
+        let name = fixture.name();
+        let section = Section::new(&fixture.data, fixture.address).strict();
+        for blob in section.blobs().filter(|blob| blob.header().version == Version::V3) {
+            for fde in blob.fdes() {
+                let options = Options::new(blob.header().abi);
+                let (mut by_copy, mut by_rows) = (Encoder::new(options), Encoder::new(options));
+                all += 1;
+                let Some((id, rows)) = by_copy.copy(&blob, &fde) else { continue };
+                let function = Function::read(&blob, &fde).unwrap();
+                assert_eq!(by_rows.add(&function), Ok(id), "{name}: {fde:?}");
+                assert_eq!(rows as usize, function.rows.len(), "{name}: {fde:?}");
+                let bytes = |encoder: &Encoder| {
+                    let mut bytes = vec![0; encoder.size()];
+                    encoder.write(0, &[(0x1000, id)], &mut bytes).unwrap();
+                    bytes
+                };
+                assert_eq!(bytes(&by_copy), bytes(&by_rows), "{name}: {fde:?}");
+                copied += 1;
+            }
+        }
+    }
+    assert!(copied > 100 && copied < all, "{copied} of {all} functions were copied");
 }

@@ -9,6 +9,7 @@
 //! Version 2 here means errata 1: a function with an undefined return address cannot be written. What a version
 //! cannot express is reported for the function, never written wrong.
 
+mod copy;
 mod encode;
 
 use alloc::vec::Vec;
@@ -190,6 +191,14 @@ impl Encoder {
         let result = self.intern(function.size, encoded, &bytes);
         self.scratch = bytes;
         result
+    }
+
+    /// Takes a function as it stands in a blob, without decoding its rows, if [`Encoder::add`] would write the same
+    /// bytes: gives the number of its rows too. `None`: nothing was taken, and what there is to say of the function
+    /// [`Function::read`] and [`Encoder::add`] know.
+    pub fn copy(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<(FunctionId, u32)> {
+        let (encoded, bytes) = copy::canonical(self.options, blob, fde)?;
+        Some((self.intern(fde.size, encoded, bytes).ok()?, encoded.fre_count))
     }
 
     /// Takes all functions of another encoder with the same options, in its order. Its function `i` gets the
