@@ -85,10 +85,15 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const DYNAMIC: DynamicRelocations;
     /// Words at the head of `.got.plt` that belong to the dynamic linker.
     const GOT_PLT_RESERVED: u64;
+    /// Words at the head of `.got` that the psABI reserves, the address of `.dynamic` first. If
+    /// [`Self::GOT_PLT_RESERVED`] is 0, they are the dynamic linker's.
+    const GOT_RESERVED: u64 = 0;
     /// Whether `_GLOBAL_OFFSET_TABLE_` is the start of `.got.plt` (else of `.got`).
     const GOT_SYMBOL_IN_GOT_PLT: bool;
     /// Section flag of the large code model, 0 if there is none.
     const SHF_LARGE: u64;
+    /// Whether code has pages of its own unless an option says otherwise (`-z separate-code`).
+    const SEPARATE_CODE: bool = true;
     /// Fill of gaps between code.
     const CODE_FILL: &'static [u8];
     /// What follows the procedure linkage tables of a plain link.
@@ -138,8 +143,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// memory with alignment `align`.
     fn thread_pointer(start: u64, size: u64, align: u64) -> u64;
 
-    /// Writes the head of a lazy `.plt` at `plt`; `got_plt` is the address of `.got.plt`.
-    fn write_plt_header(out: &mut [u8], plt: u64, got_plt: u64);
+    /// Writes the head of a lazy `.plt` at `plt`; `reserved` is the address of the dynamic
+    /// linker's words: `.got.plt`, or `.got` if they are there.
+    fn write_plt_header(out: &mut [u8], plt: u64, reserved: u64);
 
     /// Writes an entry of `.plt`.
     fn write_plt_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape);
