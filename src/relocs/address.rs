@@ -102,6 +102,12 @@ pub fn target<T: Target>(
     value(link, id).wrapping_add_signed(addend)
 }
 
+/// Address of the GOT slot with a symbol's offset from the thread pointer; 0 if it has none.
+pub fn tp_slot<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
+    let slot = row(link, id).map_or(u32::MAX, |row| row.got_tp);
+    if slot == u32::MAX { 0 } else { link.relocations.addresses.got.wrapping_add(u64::from(slot) * 8) }
+}
+
 /// Address of a place of an input section in the output.
 #[inline]
 pub fn place<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> u64 {
