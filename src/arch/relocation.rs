@@ -104,6 +104,8 @@ pub mod fact {
     pub const NO_DEFINITION: u32 = 1 << 16;
     /// Defined in a section of the large code model: it may be out of reach of 32 bits.
     pub const LARGE: u32 = 1 << 17;
+    /// Not known to have an even address. Only where [`super::Target::EVEN_TARGETS`] asks for it.
+    pub const ODD: u32 = 1 << 18;
 }
 
 /// The relocation that follows another one in the table.

@@ -59,6 +59,17 @@ pub struct PltEntry {
     pub index: u32,
 }
 
+/// The thread pointer of machines where the program's TLS block ends at it ("ELF Handling For
+/// Thread-Local Storage", variant II), for a segment at `start` of `size` bytes in memory. The
+/// thread pointer is as aligned as the segment.
+pub fn end_of_tls_block(start: u64, size: u64, align: u64) -> u64 {
+    let align = align.max(1);
+    let end = start.wrapping_add(size);
+    // A segment that starts off its alignment keeps that remainder at run time.
+    let skew = start & (align - 1);
+    end.wrapping_sub(skew).wrapping_add(align - 1) / align * align + skew
+}
+
 /// A machine, with its byte order. Zero-sized: the pipeline is compiled once for each.
 pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Byte order of data.
@@ -85,10 +96,20 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const DYNAMIC: DynamicRelocations;
     /// Words at the head of `.got.plt` that belong to the dynamic linker.
     const GOT_PLT_RESERVED: u64;
+    /// Words at the head of `.got` that the psABI reserves, the address of `.dynamic` first. If
+    /// [`Self::GOT_PLT_RESERVED`] is 0, they are the dynamic linker's.
+    const GOT_RESERVED: u64 = 0;
     /// Whether `_GLOBAL_OFFSET_TABLE_` is the start of `.got.plt` (else of `.got`).
     const GOT_SYMBOL_IN_GOT_PLT: bool;
     /// Section flag of the large code model, 0 if there is none.
     const SHF_LARGE: u64;
+    /// Whether instructions that compute addresses count in halfwords, so that only even addresses
+    /// can be computed. [`super::relocation::fact::ODD`] is asked for then.
+    const EVEN_TARGETS: bool = false;
+    /// What helps if a distance does not fit its field.
+    const TOO_FAR_HELP: &'static str;
+    /// Whether code has pages of its own unless an option says otherwise (`-z separate-code`).
+    const SEPARATE_CODE: bool = true;
     /// Fill of gaps between code.
     const CODE_FILL: &'static [u8];
     /// What follows the procedure linkage tables of a plain link.
@@ -134,12 +155,18 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// and offset. Gives the value that did not fit, if so.
     fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64>;
 
+    /// Smallest and largest value that fits an edited instruction, for messages.
+    fn edit_range(_: Self::Edit) -> (i64, i64) {
+        (i32::MIN.into(), i32::MAX.into())
+    }
+
     /// The address that the thread pointer has, for a TLS segment at `start` of `size` bytes in
     /// memory with alignment `align`.
     fn thread_pointer(start: u64, size: u64, align: u64) -> u64;
 
-    /// Writes the head of a lazy `.plt` at `plt`; `got_plt` is the address of `.got.plt`.
-    fn write_plt_header(out: &mut [u8], plt: u64, got_plt: u64);
+    /// Writes the head of a lazy `.plt` at `plt`; `reserved` is the address of the dynamic
+    /// linker's words: `.got.plt`, or `.got` if they are there.
+    fn write_plt_header(out: &mut [u8], plt: u64, reserved: u64);
 
     /// Writes an entry of `.plt`.
     fn write_plt_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape);

@@ -40,7 +40,7 @@ fn number_rows<T: Target>(link: &mut Link<'_, T>) {
         .map(SymbolId)
         .filter(|&id| link.symbols.flags(id) & wanted != 0)
         .collect();
-    let mut numbers = Numbers::default();
+    let mut numbers = Numbers { got: T::GOT_RESERVED as u32, ..Numbers::default() };
     let mut rows = Vec::with_capacity(symbols.len());
     link.symbols.rows = vec![NONE; link.symbols.flags.len()];
     for id in symbols {
@@ -113,10 +113,14 @@ impl Numbers {
 
 fn size_tables<T: Target>(link: &mut Link<'_, T>) {
     let base_needed = link.relocations.needs & need::GOT_BASE != 0 || is_got_symbol_used(link);
-    if base_needed && !T::GOT_SYMBOL_IN_GOT_PLT && link.relocations.got_words == 0 {
-        link.relocations.got_words = 1;
-    }
     let slots = u64::from(link.relocations.plt_count);
+    let in_got = base_needed && !T::GOT_SYMBOL_IN_GOT_PLT || slots > 0 && T::GOT_PLT_RESERVED == 0;
+    let got_words = &mut link.relocations.got_words;
+    if in_got {
+        *got_words = (*got_words).max(1);
+    } else if u64::from(*got_words) == T::GOT_RESERVED {
+        *got_words = 0;
+    }
     let has_got_plt = slots > 0 || (base_needed && T::GOT_SYMBOL_IN_GOT_PLT);
     let got_plt = if has_got_plt { T::GOT_PLT_RESERVED + slots } else { 0 };
     let (lazy, sec, direct) = plt::sizes(link);

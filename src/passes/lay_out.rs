@@ -265,9 +265,8 @@ fn page_sizes<T: Target>(link: &Link<'_, T>) -> (u64, u64) {
 
 fn separate_code<T: Target>(link: &Link<'_, T>) -> bool {
     let layout = &link.config.layout;
-    layout.magic == Magic::Paged
-        && layout.separate_code != Some(SeparateCode::No)
-        && layout.rosegment != Some(false)
+    let wanted = layout.separate_code.map_or(T::SEPARATE_CODE, |wanted| wanted != SeparateCode::No);
+    layout.magic == Magic::Paged && wanted && layout.rosegment != Some(false)
 }
 
 /// The text of the built-in script that this link uses, as GNU ld would read it.
@@ -287,6 +286,7 @@ fn settings<T: Target>(link: &Link<'_, T>) -> Settings {
             protect_got: link.config.dynamic.bind_now && layout.relro,
             paged_data: layout.magic != Magic::OMagic,
             image_base: T::IMAGE_BASE,
+            reserved_slots: T::GOT_PLT_RESERVED * 8,
         }),
         image_base: layout.image_base,
         rodata_segment: layout.rodata_segment,

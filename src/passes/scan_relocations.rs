@@ -17,7 +17,7 @@ use crate::input::ObjectFile;
 use crate::link::{Link, is_alloc, state};
 use crate::relocs::decide::{Action, DynamicKind, Problem, decide, need};
 use crate::relocs::{
-    DynRelocSite, Reference, Relocations, described, discarded, facts, large_fact, undefined,
+    DynRelocSite, Reference, Relocations, described, discarded, facts, slot_facts, undefined,
 };
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
@@ -261,7 +261,7 @@ impl<T: Target> Scan<'_, '_, T> {
             facts = described(self.link, symbol, facts);
         }
         if info.what == What::GotSlot {
-            facts |= large_fact(self.link, symbol);
+            facts |= slot_facts(self.link, symbol);
         }
         let site = Site {
             facts,

@@ -5,7 +5,7 @@
 
 use super::address::{self, from_thread_pointer, symbol_size};
 use super::decide::{Action, DynamicKind, decide};
-use super::{described, facts, large_fact};
+use super::{described, facts, slot_facts};
 use crate::arch::relocation::NextRelocation;
 use crate::arch::{From, RelocInfo, Site, Target, What};
 use crate::diag::{Code, Diagnostic, Location};
@@ -149,7 +149,7 @@ impl<T: Target> Apply<'_, '_, T> {
             facts = described(self.link, symbol, facts);
         }
         if info.what == What::GotSlot {
-            facts |= large_fact(self.link, symbol);
+            facts |= slot_facts(self.link, symbol);
         }
         let site = Site {
             facts,
@@ -228,6 +228,7 @@ impl<T: Target> Apply<'_, '_, T> {
         match kind {
             _ if !frame.in_place => 0,
             DynamicKind::Relative => address::target(self.link, self.object, index, symbol, addend) as i64,
+            DynamicKind::TpSlot => address::tp_slot(self.link, symbol).wrapping_add_signed(addend) as i64,
             DynamicKind::Symbolic => addend,
             DynamicKind::Resolved if self.link.symbols.flags(symbol) & flag::NEEDS_CANONICAL_PLT != 0 => {
                 plt::address(self.link, symbol).wrapping_add_signed(addend) as i64
@@ -314,8 +315,7 @@ impl<T: Target> Apply<'_, '_, T> {
         if self.link.config.relocations.ignore_overflow {
             return;
         }
-        let (min, max) =
-            if action.edit.is_some() { (i32::MIN.into(), i32::MAX.into()) } else { (info.min, info.max) };
+        let (min, max) = action.edit.map_or((info.min, info.max), T::edit_range);
         let message = if value < min || value > max {
             format!("relocation {} out of range: {value} is not in [{min}, {max}]", info.name)
         } else {
@@ -338,7 +338,7 @@ impl<T: Target> Apply<'_, '_, T> {
                 "the debug information is too large for 32-bit DWARF: recompile with -gdwarf64 or -g1"
             }
             From::Zero if self.link.config.is_position_independent() => "recompile with -fPIC",
-            _ => "recompile with -mcmodel=medium or -mcmodel=large, or put the sections nearer to each other",
+            _ => T::TOO_FAR_HELP,
         };
         self.tell(offset, diagnostic.help(help));
     }

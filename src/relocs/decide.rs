@@ -31,6 +31,8 @@ pub enum DynamicKind {
     /// `S + A` of a local `STT_GNU_IFUNC`: the result of its resolver, or the address of its PLT
     /// entry if that is the function's address in this program.
     Resolved,
+    /// Base address plus the address of the symbol's GOT slot for its offset from the thread pointer.
+    TpSlot,
     /// Offset from the thread pointer.
     TpOffset,
     /// Offset in the block of the module that defines the symbol.
@@ -115,6 +117,10 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         What::Symbol => symbol(info, site, mode),
         What::Plt if !site.is_bound() => Action::value(What::Plt, info.from, flag::NEEDS_PLT | import(site)),
         What::Plt => symbol(info, site, mode),
+        // The slot's address itself, in a word of a literal pool.
+        What::GotTp if info.from == From::Zero && mode.position_independent => {
+            Action::dynamic(DynamicKind::TpSlot, slot_needs(info.what, site, mode))
+        }
         What::GotSlot | What::GotTp | What::TlsGd => {
             Action::value(info.what, info.from, slot_needs(info.what, site, mode))
         }

@@ -125,8 +125,24 @@ pub fn described<T: Target>(link: &Link<'_, T>, id: SymbolId, facts: u32) -> u32
     }
 }
 
+/// Facts about where a symbol is that only relocations for its GOT slot ask for: whether the code
+/// could do without the slot.
+#[inline]
+pub fn slot_facts<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
+    let odd = if T::EVEN_TARGETS && !is_even(link, id) { fact::ODD } else { 0 };
+    odd | large_fact(link, id)
+}
+
+/// Whether a symbol's address is even wherever the layout puts its section.
+fn is_even<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+    let Some((section, value)) = link.symbol_section(id) else {
+        return link.common_block(id).is_some_and(|block| block.align >= 2);
+    };
+    value.is_multiple_of(2) && link.section_info(section).align >= 2
+}
+
 /// [`fact::LARGE`] if the symbol is defined in a section of the large code model.
-pub fn large_fact<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
+fn large_fact<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
     if !link.relocations.has_large {
         return 0;
     }

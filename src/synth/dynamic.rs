@@ -49,8 +49,8 @@ pub enum Value {
     OutputAddress(&'static str),
     /// Its size in bytes.
     OutputSize(&'static str),
-    /// What `_GLOBAL_OFFSET_TABLE_` is.
-    GotBase,
+    /// Address of the words that are its own.
+    ReservedWords,
     /// Address of a symbol.
     Symbol(SymbolId),
 }
@@ -173,7 +173,7 @@ fn symbol_tables<T: Target>(list: &mut List<'_, '_, T>) {
 
 fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
     if list.has(Kind::GotPlt) {
-        list.push(elf::DT_PLTGOT, Value::GotBase);
+        list.push(elf::DT_PLTGOT, Value::ReservedWords);
     }
     if list.has(Kind::RelaPlt) {
         list.push(elf::DT_PLTRELSZ, Value::SizeOf(Kind::RelaPlt));
@@ -298,7 +298,7 @@ fn evaluate<T: Target>(link: &Link<'_, T>, value: Value) -> Option<u64> {
         }
         Value::OutputAddress(name) => output(name).filter(|chunk| chunk.size > 0)?.address,
         Value::OutputSize(name) => output(name).filter(|chunk| chunk.size > 0)?.size,
-        Value::GotBase => link.relocations.addresses.got_base,
+        Value::ReservedWords => link.relocations.addresses.reserved,
         Value::Symbol(id) => link.symbols.values[id.index()],
     })
 }

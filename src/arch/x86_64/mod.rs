@@ -5,7 +5,7 @@ mod relax;
 mod relocs;
 
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
-use super::target::{DynamicRelocations, PltEntry, PltShape, Target};
+use super::target::{DynamicRelocations, PltEntry, PltShape, Target, end_of_tls_block};
 use crate::cli::Machine;
 use crate::elf::consts as elf;
 use zerocopy::byteorder::LittleEndian;
@@ -55,6 +55,8 @@ impl Target for X86_64 {
     const GOT_SYMBOL_IN_GOT_PLT: bool = true;
     /// `SHF_X86_64_LARGE` (psABI 4.2.1).
     const SHF_LARGE: u64 = 0x1000_0000;
+    const TOO_FAR_HELP: &'static str =
+        "recompile with -mcmodel=medium or -mcmodel=large, or put the sections nearer to each other";
     const CODE_FILL: &'static [u8] = &[0xcc];
     const PLT: PltShape = PltShape { header: 16, entry: 16, direct_entry: 8, split: false, align: 16 };
     const PLT_PROTECTED: PltShape =
@@ -89,13 +91,8 @@ impl Target for X86_64 {
         relax::edit(edit, section, offset, value)
     }
 
-    /// The block ends at the thread pointer (TLS variant II), which is as aligned as the segment.
     fn thread_pointer(start: u64, size: u64, align: u64) -> u64 {
-        let align = align.max(1);
-        let end = start.wrapping_add(size);
-        // A segment that starts off its alignment keeps that remainder at run time.
-        let skew = start & (align - 1);
-        end.wrapping_sub(skew).wrapping_add(align - 1) / align * align + skew
+        end_of_tls_block(start, size, align)
     }
 
     fn write_plt_header(out: &mut [u8], plt: u64, got_plt: u64) {
