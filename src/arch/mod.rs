@@ -4,6 +4,7 @@
 //! generic over it and picked once for a link, so nothing is dispatched per relocation. Passes ask
 //! for capabilities; they never ask which machine it is.
 
+pub mod aarch64;
 pub mod machine;
 pub mod relocation;
 pub mod target;
@@ -30,7 +31,7 @@ pub trait ForTarget {
 pub fn dispatch<W: ForTarget>(machine: Machine, work: W) -> Result<W::Output, Box<Diagnostic>> {
     let name = match machine {
         Machine::X86_64 => return Ok(work.run(x86_64::X86_64)),
-        Machine::AArch64 => "AArch64",
+        Machine::AArch64 => return Ok(work.run(aarch64::AArch64)),
         Machine::S390x => "s390x",
     };
     let message = format!("cannot link for {name}: this build links for x86-64");
