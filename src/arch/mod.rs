@@ -8,6 +8,7 @@ pub mod aarch64;
 pub mod machine;
 pub mod relocation;
 pub mod target;
+pub mod thunk;
 pub mod x86_64;
 
 pub use relocation::{From, Mode, Relaxed, RelocInfo, Site, What};
