@@ -89,6 +89,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const MAX_PAGE_SIZE: u64;
     /// Usual page size, in bytes (`-z common-page-size`).
     const COMMON_PAGE_SIZE: u64;
+    /// Whether what is protected after relocation ends on a page of the largest size: where kernels
+    /// with such pages are in use, they can protect nothing less.
+    const RELRO_ENDS_ON_MAX_PAGE: bool = false;
     /// Base address of executables that are not position independent.
     const IMAGE_BASE: u64;
     /// Dynamic linker, for `PT_INTERP`.
@@ -118,6 +121,11 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Whether executables can do without general and local dynamic TLS only by rewriting whole
     /// sequences, so that an instruction which is not of one is an error.
     const TLS_REWRITES_ALL: bool = true;
+    /// Dynamic tags for address, size and entry size of `.plt` (`-z mark-plt`).
+    const PLT_TAGS: Option<[u32; 3]> = None;
+    /// Bit of `st_other` of functions with a calling convention that lazy binding does not keep
+    /// to, and the dynamic tag that says that there are calls of such functions.
+    const VARIANT_CALLS: Option<(u8, u32)> = None;
     /// How far calls reach, if they do not reach everything.
     const THUNKS: Option<ThunkSpec> = None;
     /// Name of the symbol that says where code begins, if the machine marks it.
@@ -155,6 +163,11 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// machine's `GNU_PROPERTY_*_FEATURE_1_AND` that hold for the output.
     fn plt_shape(_options: &PropertyOptions, _features: u32) -> PltShape {
         Self::PLT
+    }
+
+    /// Dynamic tags that say how `.plt` is made.
+    fn plt_tags(_: &PltShape) -> &'static [u32] {
+        &[]
     }
 
     /// Stores a value. `place` begins with the field; a place that is too short stays unchanged.

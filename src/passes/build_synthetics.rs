@@ -24,7 +24,26 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     set_size(link, Kind::CopyRelro, relro.size, relro.align);
     number_rows(link);
     size_tables(link);
+    link.synthetics.variants = variants(link);
     dynamic_tables::size(link);
+}
+
+/// Functions that some object says to have a calling convention of their own.
+fn variants<T: Target>(link: &Link<'_, T>) -> Vec<SymbolId> {
+    let Some((bit, _)) = T::VARIANT_CALLS else { return Vec::new() };
+    let mut found: Vec<SymbolId> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let globals = object.symbols.get(object.first_global as usize..).unwrap_or_default();
+            let marked =
+                globals.iter().zip(&object.globals).filter(move |(symbol, _)| symbol.st_other & bit != 0);
+            marked.map(|(_, &id)| id)
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 fn number_rows<T: Target>(link: &mut Link<'_, T>) {

@@ -284,6 +284,7 @@ fn settings<T: Target>(link: &Link<'_, T>) -> Settings {
     Settings {
         max_page_size,
         common_page_size,
+        relro_page_size: if T::RELRO_ENDS_ON_MAX_PAGE { max_page_size } else { 0 },
         switches: Some(Switches {
             separate_code: separate_code(link),
             protect_got: link.config.dynamic.bind_now && layout.relro,

@@ -130,6 +130,16 @@ pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
 }
 
 fn entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
+    let mut entry = plain_entry(link, id);
+    if let Some((bit, _)) = T::VARIANT_CALLS
+        && link.synthetics.variants.binary_search(&id).is_ok()
+    {
+        entry.other |= bit;
+    }
+    entry
+}
+
+fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
     let visibility = link.symbols.visibility[id.index()];
     let flags = link.symbols.flags(id);
     let value = match flags & flag::NEEDS_CANONICAL_PLT {

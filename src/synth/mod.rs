@@ -239,6 +239,9 @@ pub struct Synthetics<'a> {
     pub features: u32,
     /// Relocations that are written, by output section. Filled by `create_relocatable`.
     pub output_relocations: Vec<rela_output::OutputRelocations>,
+    /// Functions that lazy binding must leave alone ([`crate::arch::Target::VARIANT_CALLS`]), in
+    /// order. Filled by `build_synthetics`.
+    pub variants: Vec<SymbolId>,
     /// Local symbols in the linker's own sections. Filled when the layout has come to rest.
     pub symbols: Vec<SyntheticSymbol<'a>>,
     /// Groups that are written, in link order. Filled by `create_relocatable`.

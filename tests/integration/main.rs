@@ -3,6 +3,7 @@
 
 mod support;
 
+mod aarch64;
 mod archives;
 mod drivers;
 mod dynamic;

@@ -31,6 +31,7 @@ impl Target for AArch64 {
     const EI_DATA: u8 = elf::ELFDATA2LSB;
     const MAX_PAGE_SIZE: u64 = 0x1_0000;
     const COMMON_PAGE_SIZE: u64 = 0x1000;
+    const RELRO_ENDS_ON_MAX_PAGE: bool = true;
     const IMAGE_BASE: u64 = 0x40_0000;
     const INTERPRETER: &'static str = "/lib/ld-linux-aarch64.so.1";
     const OUTPUT_FORMAT: &'static str = "elf64-littleaarch64";
@@ -61,6 +62,8 @@ impl Target for AArch64 {
     const SHF_LARGE: u64 = 0;
     const TOO_FAR_HELP: &'static str = "put the sections nearer to each other";
     const SEPARATE_CODE: bool = false;
+    /// `STO_AARCH64_VARIANT_PCS`, `DT_AARCH64_VARIANT_PCS`.
+    const VARIANT_CALLS: Option<(u8, u32)> = Some((0x80, 0x7000_0005));
     const TLS_REWRITES_ALL: bool = false;
     const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);
     const CODE_MARK: Option<&'static [u8]> = Some(b"$x");
@@ -80,6 +83,17 @@ impl Target for AArch64 {
 
     fn plt_shape(options: &PropertyOptions, features: u32) -> PltShape {
         plt::shape(options.force_bti || features & FEATURE_BTI != 0, options.pac_plt)
+    }
+
+    fn plt_tags(shape: &PltShape) -> &'static [u32] {
+        const DT_AARCH64_BTI_PLT: u32 = 0x7000_0001;
+        const DT_AARCH64_PAC_PLT: u32 = 0x7000_0003;
+        match (shape.landing_pad, shape.authenticated) {
+            (true, true) => &[DT_AARCH64_BTI_PLT, DT_AARCH64_PAC_PLT],
+            (true, false) => &[DT_AARCH64_BTI_PLT],
+            (false, true) => &[DT_AARCH64_PAC_PLT],
+            (false, false) => &[],
+        }
     }
 
     #[inline]

@@ -138,6 +138,8 @@ pub struct Symbol {
     pub binding: u8,
     pub kind: u8,
     pub visibility: u8,
+    /// The machine's bits of `st_other`.
+    pub other: u8,
     pub section: u16,
     pub value: u64,
     pub size: u64,
@@ -371,6 +373,7 @@ impl Elf {
                     binding: e[4] >> 4,
                     kind: e[4] & 15,
                     visibility: e[5] & 3,
+                    other: e[5] & !3,
                     section,
                     value: quad(e, 8),
                     size: quad(e, 16),
