@@ -6,6 +6,7 @@
 
 pub mod machine;
 pub mod relocation;
+pub mod s390x;
 pub mod target;
 pub mod x86_64;
 
@@ -31,8 +32,8 @@ pub fn dispatch<W: ForTarget>(machine: Machine, work: W) -> Result<W::Output, Bo
     let name = match machine {
         Machine::X86_64 => return Ok(work.run(x86_64::X86_64)),
         Machine::AArch64 => "AArch64",
-        Machine::S390x => "s390x",
+        Machine::S390x => return Ok(work.run(s390x::S390x)),
     };
-    let message = format!("cannot link for {name}: this build links for x86-64");
+    let message = format!("cannot link for {name}: this build links for x86-64 and s390x");
     Err(Box::new(Diagnostic::error(Code::WrongMachine, message)))
 }
