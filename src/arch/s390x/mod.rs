@@ -95,6 +95,11 @@ impl Target for S390x {
         }
     }
 
+    #[inline]
+    fn takes_address(info: &RelocInfo<Self>, site: &Site<'_>) -> bool {
+        info.family == Family::Call && relax::is_address_load(site)
+    }
+
     fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64> {
         relax::edit(edit, section, offset, value)
     }

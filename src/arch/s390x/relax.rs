@@ -51,6 +51,7 @@ pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edi
         Family::GotEntry => got_entry(site, mode),
         // A library's TLS blocks have no fixed distance from the thread pointer.
         _ if mode.shared => None,
+        Family::Call => marked_call(site),
         Family::GeneralDynamic if imported => literal(What::GotTp, From::Got),
         Family::GeneralDynamic | Family::BlockOffset => literal(What::TpOffset, From::Zero),
         Family::GeneralDynamicCall => call(site, if imported { LOAD_SLOT } else { NOP }),
@@ -85,15 +86,35 @@ fn got_entry(site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
     relaxed(What::Symbol, From::Place, Edit::Distance([0xc0, register & 0xf0]))
 }
 
-/// `brasl %r14,__tls_get_offset@PLT`, whose own relocation comes next.
-fn call(site: &Site<'_>, instruction: [u8; 6]) -> Option<Relaxed<Edit>> {
+/// `larl %r,x@PLT`: compilers write so for the address of any function.
+pub fn is_address_load(site: &Site<'_>) -> bool {
+    matches!(site.around(2, 2), Some(&[0xc0, register]) if register & 0x0f == 0)
+}
+
+/// The relocation of a call that a mark behind it takes away. GNU as puts it in front of the mark.
+fn marked_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let next = site.next?;
-    let is_call = matches!(next.kind, elf::R_390_PLT32DBL | elf::R_390_PC32DBL);
-    if site.around(0, 6)?[..2] != [0xc0, 0xe5] || !is_call || next.offset != site.offset as u64 + 2 {
+    let is_mark = matches!(next.kind, elf::R_390_TLS_GDCALL | elf::R_390_TLS_LDCALL);
+    if !is_mark || next.offset.checked_add(2) != Some(site.offset as u64) || !is_call(site, 2) {
         return None;
     }
-    let edit = Edit::Instruction(instruction);
-    Some(Relaxed { what: What::Nothing, from: From::Zero, edit, takes_next: true })
+    relaxed(What::Nothing, From::Zero, Edit::Keep)
+}
+
+/// Whether a `brasl` begins so many bytes ahead of the site.
+fn is_call(site: &Site<'_>, before: usize) -> bool {
+    site.around(before, 6).is_some_and(|bytes| bytes[..2] == [0xc0, 0xe5])
+}
+
+/// `brasl %r14,__tls_get_offset@PLT`. If its own relocation comes behind the mark, it is done with.
+fn call(site: &Site<'_>, instruction: [u8; 6]) -> Option<Relaxed<Edit>> {
+    if !is_call(site, 0) {
+        return None;
+    }
+    let takes_next = site.next.is_some_and(|next| {
+        matches!(next.kind, elf::R_390_PLT32DBL | elf::R_390_PC32DBL) && next.offset == site.offset as u64 + 2
+    });
+    Some(Relaxed { what: What::Nothing, from: From::Zero, edit: Edit::Instruction(instruction), takes_next })
 }
 
 /// `lg %r,0(%l)`, with or without the GOT's base `%r12` as the other register, becomes

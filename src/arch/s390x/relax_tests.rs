@@ -32,15 +32,15 @@ struct Case {
     kind: u32,
     facts: u32,
     addend: i64,
-    call: bool,
+    /// Type and offset of the next relocation.
+    next: Option<(u32, u64)>,
 }
 
 fn case(kind: u32, facts: u32) -> Case {
-    Case { kind, facts, addend: 0, call: false }
+    Case { kind, facts, addend: 0, next: None }
 }
 
 fn relaxed_at(case: &Case, mode: &Mode, bytes: &[u8], offset: usize) -> Option<Relaxed<Edit>> {
-    let call = NextRelocation { kind: elf::R_390_PLT32DBL, offset: offset as u64 + 2 };
     let site = Site {
         facts: case.facts,
         bytes,
@@ -48,7 +48,7 @@ fn relaxed_at(case: &Case, mode: &Mode, bytes: &[u8], offset: usize) -> Option<R
         addend: case.addend,
         writable: false,
         code: true,
-        next: case.call.then_some(call),
+        next: case.next.map(|(kind, offset)| NextRelocation { kind, offset }),
     };
     S390x::relax(S390x::reloc_info(case.kind).expect("a known type"), &site, mode)
 }
@@ -56,7 +56,7 @@ fn relaxed_at(case: &Case, mode: &Mode, bytes: &[u8], offset: usize) -> Option<R
 fn check(case: Case, mode: &Mode, before: &str, what: What, from: From, after: &str) {
     let (mut section, offset) = bytes(before);
     let relaxed = relaxed_at(&case, mode, &section, offset).unwrap_or_else(|| panic!("{before} stays"));
-    assert_eq!((relaxed.what, relaxed.from, relaxed.takes_next), (what, from, case.call), "{before}");
+    assert_eq!((relaxed.what, relaxed.from), (what, from), "{before}");
     S390x::edit(relaxed.edit, &mut section, offset, VALUE).expect("the value fits");
     assert_eq!(section, bytes(after).0, "{before}");
 }
@@ -89,7 +89,7 @@ fn loads_become_address_computations() {
 
 #[test]
 fn calls_for_addresses_go_away() {
-    let call = |kind, facts| Case { call: true, ..case(kind, facts) };
+    let call = case;
     let (before, load, nop) = ("c0 e5 00000000", "e3 22 c0 00 00 04", "c0 04 00000000");
     for mode in [&EXECUTABLE, &PIE] {
         let (gd, ld) = (elf::R_390_TLS_GDCALL, elf::R_390_TLS_LDCALL);
@@ -97,8 +97,18 @@ fn calls_for_addresses_go_away() {
         check(call(gd, flag::TLS), mode, before, What::Nothing, From::Zero, nop);
         check(call(ld, flag::TLS), mode, before, What::Nothing, From::Zero, nop);
         stays(call(gd, flag::TLS), mode, "c0 d5 00000000");
-        stays(case(gd, flag::TLS), mode, before);
     }
+    // The call's own relocation may stand on either side of the mark.
+    let (section, _) = bytes(before);
+    for (next, taken) in [(None, false), (Some((elf::R_390_PLT32DBL, 2)), true), (Some((20, 8)), false)] {
+        let mark = Case { next, ..call(elf::R_390_TLS_GDCALL, flag::TLS) };
+        assert_eq!(relaxed_at(&mark, &PIE, &section, 0).expect("relaxed").takes_next, taken);
+    }
+    let function = |next| Case { next: Some(next), ..case(elf::R_390_PLT32DBL, flag::IMPORTED) };
+    let marked = relaxed_at(&function((elf::R_390_TLS_LDCALL, 0)), &PIE, &section, 2).expect("relaxed");
+    assert_eq!((marked.what, marked.edit), (What::Nothing, Edit::Keep));
+    assert_eq!(relaxed_at(&function((elf::R_390_TLS_LDCALL, 0)), &SHARED, &section, 2), None);
+    assert_eq!(relaxed_at(&function((elf::R_390_TLS_LDCALL, 6)), &PIE, &section, 2), None);
     stays(call(elf::R_390_TLS_GDCALL, flag::TLS), &SHARED, before);
     stays(call(elf::R_390_TLS_LDCALL, flag::TLS), &SHARED, before);
 }
@@ -160,4 +170,14 @@ fn slots_become_immediates() {
         assert_eq!(relaxed_at(&near(flag::TLS | flag::IMPORTED), &PIE, &bytes(&before).0, 2), None);
     }
     assert_eq!(relaxed_at(&near(flag::TLS), &PIE, &[0xe3, 0x71, 0xc0, 0, 0, 4], 2), None);
+}
+
+#[test]
+fn addresses_of_functions() {
+    let info = S390x::reloc_info(elf::R_390_PLT32DBL).expect("a known type");
+    for (bytes, takes) in [([0xc0, 0x10, 0, 0, 0, 0], true), ([0xc0, 0xe5, 0, 0, 0, 0], false)] {
+        let site =
+            Site { facts: 0, bytes: &bytes, offset: 2, addend: 2, writable: false, code: true, next: None };
+        assert_eq!(S390x::takes_address(info, &site), takes);
+    }
 }

@@ -37,6 +37,8 @@ pub enum Field {
 pub enum Family {
     /// Nothing is rewritten.
     Fixed,
+    /// PC-relative operand that is a function.
+    Call,
     /// PC-relative operand that is a GOT slot.
     GotEntry,
     /// Literal of general dynamic TLS.
@@ -162,7 +164,7 @@ const fn row(name: &'static str, what: What, from: From, shape: Shape) -> Option
     Some(info_of(name, what, from, shape, Family::Fixed))
 }
 
-const fn tls(name: &'static str, what: What, from: From, shape: Shape, family: Family) -> Option<Info> {
+const fn of(name: &'static str, what: What, from: From, shape: Shape, family: Family) -> Option<Info> {
     Some(info_of(name, what, from, shape, family))
 }
 
@@ -201,13 +203,13 @@ static TABLE: [Option<Info>; 66] = {
         row("R_390_PC16DBL", Symbol, Place, DOUBLED16),
         row("R_390_PLT16DBL", Plt, Place, DOUBLED16),
         row("R_390_PC32DBL", Symbol, Place, DOUBLED32),
-        row("R_390_PLT32DBL", Plt, Place, DOUBLED32),
+        of("R_390_PLT32DBL", Plt, Place, DOUBLED32, Call),
         row("R_390_GOTPCDBL", GotBase, Place, DOUBLED32),
         row("R_390_64", Symbol, Zero, DATA64),
         row("R_390_PC64", Symbol, Place, DATA64),
         row("R_390_GOT64", GotSlot, Got, DATA64),
         row("R_390_PLT64", Plt, Place, DATA64),
-        tls("R_390_GOTENT", GotSlot, Place, DOUBLED32, GotEntry),
+        of("R_390_GOTENT", GotSlot, Place, DOUBLED32, GotEntry),
         row("R_390_GOTOFF16", Symbol, Got, DATA16),
         row("R_390_GOTOFF64", Symbol, Got, DATA64),
         // The slot of the PLT entry, says the supplement; any slot with the address will do.
@@ -215,34 +217,34 @@ static TABLE: [Option<Info>; 66] = {
         row("R_390_GOTPLT16", GotSlot, Got, DATA16),
         row("R_390_GOTPLT32", GotSlot, Got, DATA32),
         row("R_390_GOTPLT64", GotSlot, Got, DATA64),
-        tls("R_390_GOTPLTENT", GotSlot, Place, DOUBLED32, GotEntry),
+        of("R_390_GOTPLTENT", GotSlot, Place, DOUBLED32, GotEntry),
         row("R_390_PLTOFF16", Plt, Got, DATA16),
         row("R_390_PLTOFF32", Plt, Got, DATA32),
         row("R_390_PLTOFF64", Plt, Got, DATA64),
-        tls("R_390_TLS_LOAD", TlsDescCall, Zero, EMPTY, InitialExecLoad),
-        tls("R_390_TLS_GDCALL", TlsDescCall, Zero, EMPTY, GeneralDynamicCall),
-        tls("R_390_TLS_LDCALL", TlsDescCall, Zero, EMPTY, LocalDynamicCall),
+        of("R_390_TLS_LOAD", TlsDescCall, Zero, EMPTY, InitialExecLoad),
+        of("R_390_TLS_GDCALL", TlsDescCall, Zero, EMPTY, GeneralDynamicCall),
+        of("R_390_TLS_LDCALL", TlsDescCall, Zero, EMPTY, LocalDynamicCall),
         None, // TLS_GD32
-        tls("R_390_TLS_GD64", TlsGd, Got, DATA64, GeneralDynamic),
+        of("R_390_TLS_GD64", TlsGd, Got, DATA64, GeneralDynamic),
         row("R_390_TLS_GOTIE12", GotTp, Got, DISPLACEMENT12),
         None, // TLS_GOTIE32
-        tls("R_390_TLS_GOTIE64", GotTp, Got, DATA64, InitialExec),
+        of("R_390_TLS_GOTIE64", GotTp, Got, DATA64, InitialExec),
         None, // TLS_LDM32
-        tls("R_390_TLS_LDM64", TlsLd, Got, DATA64, LocalDynamic),
+        of("R_390_TLS_LDM64", TlsLd, Got, DATA64, LocalDynamic),
         None, // TLS_IE32
-        tls("R_390_TLS_IE64", GotTp, Zero, DATA64, InitialExec),
-        tls("R_390_TLS_IEENT", GotTp, Place, DOUBLED32, InitialExecEntry),
+        of("R_390_TLS_IE64", GotTp, Zero, DATA64, InitialExec),
+        of("R_390_TLS_IEENT", GotTp, Place, DOUBLED32, InitialExecEntry),
         None, // TLS_LE32
         row("R_390_TLS_LE64", TpOffset, Zero, DATA64),
         None, // TLS_LDO32
-        tls("R_390_TLS_LDO64", DtpOffset, Zero, DATA64, BlockOffset),
+        of("R_390_TLS_LDO64", DtpOffset, Zero, DATA64, BlockOffset),
         None, // TLS_DTPMOD
         None, // TLS_DTPOFF
         None, // TLS_TPOFF
         row("R_390_20", Symbol, Zero, DISPLACEMENT20),
         row("R_390_GOT20", GotSlot, Got, DISPLACEMENT20),
         row("R_390_GOTPLT20", GotSlot, Got, DISPLACEMENT20),
-        tls("R_390_TLS_GOTIE20", GotTp, Got, DISPLACEMENT20, InitialExecDisplacement),
+        of("R_390_TLS_GOTIE20", GotTp, Got, DISPLACEMENT20, InitialExecDisplacement),
         None, // IRELATIVE
         row("R_390_PC12DBL", Symbol, Place, DOUBLED12),
         row("R_390_PLT12DBL", Plt, Place, DOUBLED12),
