@@ -16,6 +16,7 @@ use crate::input::{InputStore, ObjectFile, SharedFile};
 use crate::layout::Layout;
 use crate::merge::Merges;
 use crate::output::reports::ReportData;
+use crate::passes::open_needed_libraries::NeededLibraries;
 use crate::passes::select_comdats::GroupTable;
 use crate::passes::select_definitions::CommonBlock;
 use crate::relocs::Relocations;
@@ -211,6 +212,8 @@ pub struct Link<'a, T: Target> {
     pub objects: Vec<ObjectFile<'a, T::E>>,
     /// Shared libraries, in order of first appearance.
     pub shared: Vec<SharedFile<'a, T::E>>,
+    /// Libraries that only libraries need. Filled by `open_needed_libraries`.
+    pub needed_libraries: NeededLibraries<'a>,
     /// Symbols.
     pub symbols: SymbolTable<'a>,
     /// Sections.
@@ -277,6 +280,7 @@ impl<'a, T: Target> Link<'a, T> {
             store,
             objects: Vec::new(),
             shared: Vec::new(),
+            needed_libraries: NeededLibraries::default(),
             symbols: SymbolTable::default(),
             sections: SectionTable::default(),
             groups: GroupTable::default(),

@@ -151,6 +151,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         &assigned.defined,
     );
     index_objects::run(&mut link, parsed, &extracted);
+    open_needed_libraries::run(&mut link, source);
     output::reports::files(&mut link, &opened, &extracted, &mut progress.printed);
     sink.checkpoint()?;
     progress.timings.pass("extract members");

@@ -146,6 +146,8 @@ pub struct SearchOptions {
     pub no_default_directories: bool,
     /// `--sysroot`; `None` when not given, empty or `/`.
     pub sysroot: Option<PathBuf>,
+    /// `-rpath-link` directories in order, sysroot prefixes spelled out.
+    pub rpath_link: Vec<PathBuf>,
     /// `--remap-inputs` and the lines of `--remap-inputs-file`, in order: pattern and replacement
     /// (`None`: the input is left out). The first pattern that matches a name decides.
     pub remap: Vec<(Vec<u8>, Option<PathBuf>)>,

@@ -83,6 +83,9 @@ fn resolve_search(state: &mut State<'_>) {
     let directories = std::mem::take(&mut state.pending.directories);
     state.config.search.directories =
         directories.iter().map(|text| search_directory(text, sysroot.as_deref())).collect();
+    let rpath_link = std::mem::take(&mut state.pending.rpath_link);
+    state.config.search.rpath_link =
+        rpath_link.iter().map(|text| search_directory(text, sysroot.as_deref())).collect();
     state.config.search.sysroot = sysroot;
 }
 

@@ -51,6 +51,8 @@ pub struct Pending {
     pub relocatable: Option<String>,
     /// `-L` values as written.
     pub directories: Vec<Vec<u8>>,
+    /// `-rpath-link` directories.
+    pub rpath_link: Vec<Vec<u8>>,
     /// `--sysroot` as written.
     pub sysroot: Option<PathBuf>,
     /// References from objects: reported or not.

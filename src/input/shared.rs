@@ -20,6 +20,8 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub soname: &'a [u8],
     /// `DT_NEEDED` entries.
     pub needed: Vec<&'a [u8]>,
+    /// `DT_RUNPATH` and `DT_RPATH`: directories, with `:` between them.
+    pub run_paths: Vec<&'a [u8]>,
     /// Dynamic symbols; row 0 is the null symbol.
     pub symbols: &'a [Sym<E>],
     /// Their names.
@@ -60,6 +62,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             headers,
             soname: found_as,
             needed: Vec::new(),
+            run_paths: Vec::new(),
             symbols: &[],
             symbol_names: &[],
             versions: &[],
@@ -116,6 +119,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
                 DT_NULL => break,
                 DT_SONAME => self.soname = text().unwrap_or(self.soname),
                 DT_NEEDED => self.needed.extend(text()),
+                DT_RPATH | DT_RUNPATH => self.run_paths.extend(text()),
                 _ => {}
             }
         }
@@ -243,3 +247,5 @@ pub const VERSION_HIDDEN: u16 = 0x8000;
 const DT_NULL: u64 = 0;
 const DT_NEEDED: u64 = 1;
 const DT_SONAME: u64 = 14;
+const DT_RPATH: u64 = 15;
+const DT_RUNPATH: u64 = 29;

@@ -17,6 +17,7 @@ pub mod lay_out;
 pub mod match_script;
 pub mod merge_strings;
 pub mod open_inputs;
+pub mod open_needed_libraries;
 pub mod parse_inputs;
 pub mod read_scripts;
 pub mod read_versions;

@@ -104,6 +104,11 @@ fn with_hints<T: Target>(link: &Link<'_, T>, id: SymbolId, mut diagnostic: Diagn
     if let Some(note) = discarded_definition(link, id) {
         return diagnostic.note(note);
     }
+    if let Some(path) = link.needed_libraries.definitions.get(name) {
+        return diagnostic.help(format!(
+            "{path} defines it, but is there only because another library needs it: name it on the command line"
+        ));
+    }
     if name.starts_with(b"_ZTV") {
         diagnostic = diagnostic.help(
             "the vtable is where the class's first virtual function that is neither inline nor pure is \
@@ -236,7 +241,8 @@ pub fn report_shared<T: Target>(link: &Link<'_, T>) {
     if policy == Report::Ignore || link.config.is_relocatable() {
         return;
     }
-    let present: HashSet<&[u8]> = link.shared.iter().map(|library| library.soname).collect();
+    let mut present: HashSet<&[u8]> = link.shared.iter().map(|library| library.soname).collect();
+    present.extend(&link.needed_libraries.found);
     let unreported = unreported(link);
     let gravity = if policy == Report::Warning { Severity::Warning } else { Severity::Error };
     link.shared.par_iter().for_each(|library| {
@@ -249,7 +255,10 @@ pub fn report_shared<T: Target>(link: &Link<'_, T>) {
                 continue;
             }
             let name = link.symbols.names[id.index()];
-            if link.symbols.definition(id) != Definition::Undefined || unreported.contains(name) {
+            if link.symbols.definition(id) != Definition::Undefined
+                || unreported.contains(name)
+                || link.needed_libraries.definitions.contains_key(name)
+            {
                 continue;
             }
             let message = format!("undefined reference: {}", link.symbol_text(id));

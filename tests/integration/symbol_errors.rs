@@ -113,6 +113,46 @@ fn shared_libraries_may_leave_symbols_open_unless_told() {
 }
 
 #[test]
+fn rpath_link_finds_what_libraries_need() {
+    let mut work = Work::new();
+    work.env("LD_LIBRARY_PATH", "");
+    std::fs::create_dir(work.path("deep")).unwrap();
+    let inner = work.c("inner", "int inner(void) { return 1; }", &["-fPIC"]);
+    work.gcc(&["-shared", "-nostdlib", "-o", "deep/libinner.so", &inner]).quiet();
+    let outer = "int inner(void), lost(void); int outer(void) { return inner() + lost(); }";
+    let outer = work.c("outer", outer, &["-fPIC"]);
+    let link_outer = |flags: &[&str]| {
+        let args = ["-shared", "-nostdlib", "-o", "libouter.so", &outer, "-Ldeep", "-linner"];
+        work.gcc(&[&args[..], flags].concat()).quiet();
+    };
+    link_outer(&[]);
+    let main = work.c("main", "int outer(void); int main(void) { return outer() + 0; }", &["-O0"]);
+    let link = |object: &str, flags: &[&str]| {
+        work.gcc(&[&["-o", "p", object, "-L.", "-louter"][..], flags].concat())
+    };
+    // A library whose own libraries are not all there cannot be judged.
+    link(&main, &[]).quiet();
+    for option in ["-Wl,-rpath-link,deep", "-Wl,-rpath-link=nowhere:deep"] {
+        link(&main, &[option]).fails().says(&["lost", "libouter.so"]).says_not(&["inner"]);
+    }
+    link(&main, &["-Wl,-rpath-link,nowhere"]).quiet();
+    let lost = work.c("lost", "int lost(void) { return 2; }", &[]);
+    link(&main, &[&lost, "-Wl,-rpath-link,deep"]).quiet();
+
+    // What a library needs is no library of the program, and the message says which one it is.
+    let direct = work.c("direct", "int inner(void); int main(void) { return inner(); }", &["-O0"]);
+    link(&direct, &[&lost, "-Wl,-rpath-link,deep"]).fails().says(&[
+        "undefined symbol: inner",
+        "deep/libinner.so defines it",
+        "name it on the command line",
+    ]);
+
+    // The library's own run path serves as well, from where the library is.
+    link_outer(&["-Wl,-rpath,$ORIGIN/deep"]);
+    link(&main, &["-Wl,-rpath-link,nowhere"]).fails().says(&["lost"]);
+}
+
+#[test]
 fn missing_libraries_and_files_are_named() {
     let work = Work::new();
     let a = work.c("a", "int main(void) { return 0; }", &[]);

@@ -115,7 +115,6 @@ fn options_without_effect_say_so_where_that_would_be_missed() {
         "--no-gdb-index",
         "--call-graph-profile-sort=hfsort",
         "--warn-backrefs",
-        "--rpath-link=.",
         "--warn-section-align",
         "-znounique-symbol",
         "-zlrodata-after-bss",

@@ -22,7 +22,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredValue,
     ),
     ignored(&["mllvm"], "Options for LLVM", IgnoredValue),
-    ignored(&["rpath-link"], "Libraries that libraries need are not opened", IgnoredValue),
     ignored(&["no-icf", "print-icf-sections", "no-print-icf-sections"], "Nothing is folded", IgnoredFlag),
     ignored(&["no-gdb-index"], "No .gdb_index is made", IgnoredFlag),
     ignored(&["strip-discarded", "no-strip-discarded"], "Discarded sections have no symbols", IgnoredFlag),

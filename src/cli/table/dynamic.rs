@@ -12,6 +12,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.dynamic.soname = Some(name.to_vec());
         Ok(())
     }),
+    value(
+        &["rpath-link"],
+        "DIRS",
+        "Look in DIRS for libraries that libraries need, to check what they leave undefined",
+        |state, directories| {
+            let directories = directories.split(|&byte| byte == b':').filter(|text| !text.is_empty());
+            state.pending.rpath_link.extend(directories.map(<[u8]>::to_vec));
+            Ok(())
+        },
+    ),
     value(&["rpath"], "DIR", "Let the dynamic linker look for libraries in DIR", |state, directory| {
         push_unique(&mut state.config.dynamic.rpath, directory);
         Ok(())

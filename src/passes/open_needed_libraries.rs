@@ -1,0 +1,103 @@
+//! `-rpath-link`: opens the libraries that libraries need.
+//!
+//! A library that is found only because another one needs it takes no part in the link: nothing
+//! binds to it and the output does not name it. But what it defines is there at run time, so with
+//! it the linker can say whether a library's own undefined symbols will be found, and which library
+//! has to be named when an object's are not. Without the option nothing is opened: most links name
+//! directories with everything in them, and reading it all costs more than it tells.
+//!
+//! Directories are searched as GNU ld does: those of `-rpath-link`, of `-rpath`, of the needing
+//! library itself (`DT_RUNPATH`, `DT_RPATH`), and the machine's own.
+
+use crate::arch::Target;
+use crate::input::object::FileName;
+use crate::input::{InputSource, SharedFile, sniff};
+use crate::link::Link;
+use hashbrown::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// What the libraries of the second row define.
+#[derive(Default)]
+pub struct NeededLibraries<'a> {
+    /// Names that stand in `DT_NEEDED` and were found.
+    pub found: HashSet<&'a [u8]>,
+    /// The path of a library by the symbols that it defines; of several, the first.
+    pub definitions: HashMap<&'a [u8], &'a str>,
+}
+
+/// Fills [`Link::needed_libraries`].
+pub fn run<T: Target>(link: &mut Link<'_, T>, source: &dyn InputSource) {
+    if link.config.search.rpath_link.is_empty() {
+        return;
+    }
+    let named: HashSet<&[u8]> = link.shared.iter().map(|library| library.soname).collect();
+    let mut needed = NeededLibraries::default();
+    let mut wanted: Vec<(&[u8], Vec<PathBuf>)> = Vec::new();
+    link.shared.iter().for_each(|library| want(library, &mut wanted));
+    // Libraries may need each other in circles; what was found is not opened again.
+    let mut next = 0;
+    while let Some((name, own)) = wanted.get(next) {
+        next += 1;
+        if named.contains(name) || needed.found.contains(name) {
+            continue;
+        }
+        let Some(library) = find(link, source, name, own) else { continue };
+        needed.found.insert(name);
+        for (index, symbol) in library.symbols.iter().enumerate().skip(1) {
+            if !symbol.is_undefined() && !symbol.is_local() {
+                needed.definitions.entry(library.symbol_name(index)).or_insert(library.name.path);
+            }
+        }
+        want(&library, &mut wanted);
+    }
+    link.needed_libraries = needed;
+}
+
+/// Lists what a library needs, with the directories that it names itself.
+fn want<'a, E: zerocopy::byteorder::ByteOrder>(
+    library: &SharedFile<'a, E>,
+    wanted: &mut Vec<(&'a [u8], Vec<PathBuf>)>,
+) {
+    let path = std::path::Path::new(library.name.path);
+    let origin = path.parent().unwrap_or(std::path::Path::new("")).as_os_str().as_bytes();
+    let directories = library.run_paths.iter().flat_map(|list| list.split(|&byte| byte == b':'));
+    let own: Vec<PathBuf> = directories.map(|directory| expand_origin(directory, origin)).collect();
+    wanted.extend(library.needed.iter().map(|&name| (name, own.clone())));
+}
+
+/// `$ORIGIN` and `${ORIGIN}` stand for the library's own directory.
+fn expand_origin(directory: &[u8], origin: &[u8]) -> PathBuf {
+    for word in [&b"$ORIGIN"[..], b"${ORIGIN}"] {
+        if let Some(rest) = directory.strip_prefix(word) {
+            return OsStr::from_bytes(&[origin, rest].concat()).into();
+        }
+    }
+    OsStr::from_bytes(directory).into()
+}
+
+/// The first library of a name that is one of this link's machine.
+fn find<'a, T: Target>(
+    link: &Link<'a, T>,
+    source: &dyn InputSource,
+    name: &'a [u8],
+    own: &[PathBuf],
+) -> Option<SharedFile<'a, T::E>> {
+    let search = &link.config.search;
+    let run_paths = link.config.dynamic.rpath.iter().flat_map(|list| list.split(|&byte| byte == b':'));
+    let run_paths = run_paths.map(|directory| OsStr::from_bytes(directory).into());
+    let default = crate::arch::machine::library_directories(T::MACHINE, search.sysroot.as_deref());
+    let name_text = OsStr::from_bytes(name);
+    let directories = search.rpath_link.iter().cloned().chain(run_paths).chain(own.iter().cloned());
+    let paths = directories.chain(default).map(|directory| directory.join(name_text));
+    paths.filter(|path| source.exists(path)).find_map(|path| {
+        let bytes = link.store.keep_file(source.read(&path).ok()?);
+        let machine = sniff::machine(bytes).and_then(crate::arch::machine::from_elf);
+        if machine != Some(T::MACHINE) || sniff::file_kind(bytes) != sniff::FileKind::Shared {
+            return None;
+        }
+        let name_of_file = FileName { path: link.store.keep_str(&path.to_string_lossy()), member: None };
+        SharedFile::parse(name_of_file, bytes, name).ok()
+    })
+}
