@@ -113,13 +113,3 @@ pub fn reported_features(
         Machine::S390x => Vec::new(),
     }
 }
-
-/// Whether procedure linkage tables are those for control-flow protection. `features` are the
-/// bits of [`feature_property`] that hold for the output.
-pub fn has_protected_plt(machine: Machine, options: &PropertyOptions, features: u32) -> bool {
-    match machine {
-        Machine::X86_64 => options.ibt_plt || features & FEATURE_IBT != 0,
-        Machine::AArch64 => options.pac_plt || features & FEATURE_BTI != 0,
-        Machine::S390x => false,
-    }
-}

@@ -1,7 +1,7 @@
 //! The parameters of a machine.
 
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
-use crate::cli::Machine;
+use crate::cli::{Machine, PropertyOptions};
 use zerocopy::byteorder::ByteOrder;
 
 /// Numbers of the relocations that the dynamic linker carries out (psABI, "Relocation Types").
@@ -32,7 +32,7 @@ pub struct DynamicRelocations {
 }
 
 /// Sizes of the procedure linkage tables, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct PltShape {
     /// First entry of a lazy `.plt`.
     pub header: u64,
@@ -44,6 +44,10 @@ pub struct PltShape {
     pub split: bool,
     /// Alignment of the sections.
     pub align: u64,
+    /// Whether entries begin with an instruction that indirect branches may go to.
+    pub landing_pad: bool,
+    /// Whether entries authenticate the address that they jump to.
+    pub authenticated: bool,
 }
 
 /// The addresses that an entry of a lazy `.plt` is made of.
@@ -110,14 +114,13 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const TOO_FAR_HELP: &'static str;
     /// Whether code has pages of its own unless an option says otherwise (`-z separate-code`).
     const SEPARATE_CODE: bool = true;
+    /// Whether executables can do without general and local dynamic TLS only by rewriting whole
+    /// sequences, so that an instruction which is not of one is an error.
+    const TLS_REWRITES_ALL: bool = true;
     /// Fill of gaps between code.
     const CODE_FILL: &'static [u8];
     /// What follows the procedure linkage tables of a plain link.
     const PLT: PltShape;
-    /// The tables for control-flow protection (`-z ibtplt`, or all inputs marked).
-    const PLT_PROTECTED: PltShape;
-    /// The feature bit (`GNU_PROPERTY_*_FEATURE_1_AND`) of outputs that have [`Self::PLT_PROTECTED`].
-    const BRANCH_PROTECTION: u32;
     /// Size of an entry of `.hash`, in bytes.
     const SYSV_HASH_ENTRY: u64 = 4;
     /// Whether places of `RELA` relative relocations hold the address too, unless
@@ -143,6 +146,12 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         }
     }
 
+    /// The procedure linkage tables of a link with these options. `features` are the bits of the
+    /// machine's `GNU_PROPERTY_*_FEATURE_1_AND` that hold for the output.
+    fn plt_shape(_options: &PropertyOptions, _features: u32) -> PltShape {
+        Self::PLT
+    }
+
     /// Stores a value. `place` begins with the field; a place that is too short stays unchanged.
     fn write_field(field: Self::Field, place: &mut [u8], value: i64);
 
@@ -158,8 +167,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
 
     /// Rewrites the instruction around `offset` of a section's bytes. `value` is
     /// `what + addend - from` as [`Target::relax`] gave them, with the relocation's own addend
-    /// and offset. Gives the value that did not fit, if so.
-    fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64>;
+    /// and offset, which has the address `place`. Gives the value that did not fit, if so.
+    fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64>;
 
     /// Smallest and largest value that fits an edited instruction, for messages.
     fn edit_range(_: Self::Edit) -> (i64, i64) {

@@ -18,12 +18,7 @@ const NONE: u32 = u32::MAX;
 
 /// Makes the rows, and the sizes of GOT, PLT, copies and dynamic relocations.
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let properties = &link.config.properties;
-    link.relocations.protected_plt = T::PLT_PROTECTED != T::PLT
-        && (properties.ibt
-            || properties.ibt_plt
-            || properties.force_bti
-            || link.synthetics.features & T::BRANCH_PROTECTION != 0);
+    link.relocations.plt_shape = T::plt_shape(&link.config.properties, link.synthetics.features);
     let (data, relro) = copy::collect(link);
     set_size(link, Kind::CopyData, data.size, data.align);
     set_size(link, Kind::CopyRelro, relro.size, relro.align);

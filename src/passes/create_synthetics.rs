@@ -140,7 +140,7 @@ fn interpreter<T: Target>(link: &Link<'_, T>) -> Option<Vec<u8>> {
 
 /// Tables that code goes through. Static programs have them too, for `STT_GNU_IFUNC`.
 fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
-    let plt = T::PLT;
+    let plt = T::plt_shape(&link.config.properties, link.synthetics.features);
     let info = A | u64::from(elf::SHF_INFO_LINK);
     // Start-up code of static programs finds it between `__rela_iplt_start` and `_end`, which the
     // scripts put around sections of this name.
@@ -148,9 +148,8 @@ fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
     add(link, Kind::RelaPlt, rela_plt, (elf::SHT_RELA, info), (WORD, 24));
     add(link, Kind::Plt, ".plt", (elf::SHT_PROGBITS, AX), (plt.align, plt.entry));
     add(link, Kind::PltGot, ".plt.got", (elf::SHT_PROGBITS, AX), (plt.direct_entry, plt.direct_entry));
-    let protected = T::PLT_PROTECTED;
-    if protected.split {
-        let shape = (protected.align, protected.direct_entry);
+    if plt.split {
+        let shape = (plt.align, plt.direct_entry);
         add(link, Kind::PltSec, ".plt.sec", (elf::SHT_PROGBITS, AX), shape);
     }
     add(link, Kind::Got, ".got", (elf::SHT_PROGBITS, AW), (WORD, WORD));

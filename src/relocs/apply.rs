@@ -155,10 +155,11 @@ impl<T: Target> Apply<'_, '_, T> {
             facts,
             bytes: frame.bytes,
             offset: offset as usize,
+            symbol: index,
             addend,
             writable: frame.writable,
             code: frame.code,
-            next: next.map(|next| NextRelocation { kind: next.kind(), offset: next.r_offset.get() }),
+            next: next.map(NextRelocation::of),
         };
         let action = decide(info, &site, &self.link.relocations.mode);
         if let Some(kind) = action.dynamic {
@@ -166,9 +167,10 @@ impl<T: Target> Apply<'_, '_, T> {
             T::write_field(info.field, &mut self.out[at..], value);
             return action.takes_next;
         }
-        let value = self.value(&action, index, symbol, addend, self.address.wrapping_add(at as u64));
+        let place = self.address.wrapping_add(at as u64);
+        let value = self.value(&action, index, symbol, addend, place);
         let outside = match action.edit {
-            Some(edit) => T::edit(edit, self.out, at, value).err(),
+            Some(edit) => T::edit(edit, self.out, at, value, place).err(),
             None => {
                 T::write_field(info.field, &mut self.out[at..], value);
                 if info.holds(value) { None } else { Some(value) }
@@ -204,6 +206,7 @@ impl<T: Target> Apply<'_, '_, T> {
             What::TlsLd => slot(link.relocations.tls_module_slot),
             What::DtpOffset => target().wrapping_sub(at.tls_start),
             What::TpOffset => from_thread_pointer(link, symbol, target(), addend) as u64,
+            What::TlsBlock => at.tls_start.wrapping_sub(at.thread_pointer),
             What::Size => symbol_size(link, self.object, index, symbol).wrapping_add_signed(addend),
         };
         let base = match action.from {
@@ -211,6 +214,7 @@ impl<T: Target> Apply<'_, '_, T> {
             From::Place => place,
             From::PlacePage => return (value & !0xfff).wrapping_sub(place & !0xfff) as i64,
             From::Got => at.got_base,
+            From::GotPage => at.got_base & !0xfff,
         };
         value.wrapping_sub(base) as i64
     }

@@ -79,7 +79,11 @@ pub struct Action<T: Target> {
 impl<T: Target> Action<T> {
     #[inline]
     fn value(what: What, from: From, needs: u32) -> Self {
-        let base = if matches!(from, From::Got) || what == What::GotBase { need::GOT_BASE } else { 0 };
+        let base = if matches!(from, From::Got | From::GotPage) || what == What::GotBase {
+            need::GOT_BASE
+        } else {
+            0
+        };
         Action {
             what,
             from,
@@ -128,12 +132,12 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         }
         // In executables these sequences are rewritten as a whole; code that goes with them
         // (offsets, calls) counts on it.
-        What::TlsLd | What::TlsDesc | What::TlsDescCall if !mode.shared => {
+        What::TlsLd | What::TlsDesc | What::TlsDescCall if !mode.shared && T::TLS_REWRITES_ALL => {
             Action::problem(info, Problem::UnexpectedInstruction)
         }
         What::TlsLd | What::TlsDesc => Action::value(info.what, info.from, slot_needs(info.what, site, mode)),
         What::TlsDescCall => Action::value(What::Nothing, From::Zero, 0),
-        What::GotBase | What::Size => Action::value(info.what, info.from, 0),
+        What::GotBase | What::TlsBlock | What::Size => Action::value(info.what, info.from, 0),
         What::TpOffset => thread_pointer_offset(info, site, mode),
         What::DtpOffset if site.has(flag::IMPORTED) => match info.size {
             8 => Action::dynamic(DynamicKind::DtpOffset, flag::NEEDS_DYNSYM),

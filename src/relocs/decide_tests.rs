@@ -22,7 +22,8 @@ const DATA: u32 = flag::IMPORTED;
 const WEAK: u32 = flag::UNDEFINED_WEAK | flag::ABSOLUTE;
 
 fn ask(kind: u32, facts: u32, mode: &Mode, writable: bool) -> Action<X86_64> {
-    let site = Site { facts, bytes: &[0; 32], offset: 8, addend: -4, writable, code: true, next: None };
+    let site =
+        Site { facts, bytes: &[0; 32], offset: 8, symbol: 1, addend: -4, writable, code: true, next: None };
     decide(X86_64::reloc_info(kind).expect("a known type"), &site, mode)
 }
 
@@ -173,7 +174,16 @@ fn thread_local_storage() {
 fn a_rewriting_asks_for_the_slot_of_what_it_becomes() {
     let bytes = [0x48, 0x8d, 0x05, 0, 0, 0, 0];
     let facts = flag::TLS | flag::IMPORTED;
-    let site = Site { facts, bytes: &bytes, offset: 3, addend: -4, writable: false, code: true, next: None };
+    let site = Site {
+        facts,
+        bytes: &bytes,
+        offset: 3,
+        symbol: 1,
+        addend: -4,
+        writable: false,
+        code: true,
+        next: None,
+    };
     let info = X86_64::reloc_info(elf::R_X86_64_GOTPC32_TLSDESC).expect("a known type");
     let action = decide(info, &site, &PIE);
     assert!(action.edit.is_some());

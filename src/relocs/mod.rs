@@ -13,6 +13,7 @@ pub mod emit;
 pub mod undefined;
 
 use crate::arch::relocation::fact;
+use crate::arch::target::PltShape;
 use crate::arch::{Mode, Target};
 use crate::cli::{Config, OutputMode, TextRelocations};
 use crate::ids::{SectionId, SymbolId};
@@ -71,8 +72,8 @@ pub struct Relocations {
     pub plt_count: u32,
     /// Entries of `.plt.got`.
     pub plt_got_count: u32,
-    /// The PLTs are those for control-flow protection.
-    pub protected_plt: bool,
+    /// How the PLTs are made. Set by `build_synthetics`.
+    pub plt_shape: PltShape,
     /// Libraries' data that is copied. Filled by `build_synthetics`.
     pub copies: Vec<crate::synth::copy::Copy>,
     /// `R_*_RELATIVE` at the head of `.rela.dyn` (`DT_RELACOUNT`).

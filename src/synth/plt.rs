@@ -13,8 +13,8 @@ use crate::relocs::address;
 use crate::synth::DynamicRow;
 
 /// The shape of this link's tables.
-pub fn shape<T: Target>(link: &Link<'_, T>) -> &'static PltShape {
-    if link.relocations.protected_plt { &T::PLT_PROTECTED } else { &T::PLT }
+pub fn shape<'l, T: Target>(link: &'l Link<'_, T>) -> &'l PltShape {
+    &link.relocations.plt_shape
 }
 
 /// Address that calls of a symbol go to, and its address in this program if the entry is

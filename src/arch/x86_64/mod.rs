@@ -6,7 +6,8 @@ mod relocs;
 
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
 use super::target::{DynamicRelocations, PltEntry, PltShape, Target, end_of_tls_block};
-use crate::cli::Machine;
+use crate::arch::machine::FEATURE_IBT;
+use crate::cli::{Machine, PropertyOptions};
 use crate::elf::consts as elf;
 use zerocopy::byteorder::LittleEndian;
 
@@ -16,6 +17,12 @@ pub use relocs::{Family, Field};
 /// The machine.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct X86_64;
+
+impl X86_64 {
+    /// The tables for indirect branch tracking.
+    const PLT_PROTECTED: PltShape =
+        PltShape { direct_entry: 16, split: true, landing_pad: true, ..<X86_64 as Target>::PLT };
+}
 
 impl Target for X86_64 {
     type E = LittleEndian;
@@ -58,11 +65,15 @@ impl Target for X86_64 {
     const TOO_FAR_HELP: &'static str =
         "recompile with -mcmodel=medium or -mcmodel=large, or put the sections nearer to each other";
     const CODE_FILL: &'static [u8] = &[0xcc];
-    const PLT: PltShape = PltShape { header: 16, entry: 16, direct_entry: 8, split: false, align: 16 };
-    const PLT_PROTECTED: PltShape =
-        PltShape { header: 16, entry: 16, direct_entry: 16, split: true, align: 16 };
-    /// `GNU_PROPERTY_X86_FEATURE_1_IBT`.
-    const BRANCH_PROTECTION: u32 = 1;
+    const PLT: PltShape = PltShape {
+        header: 16,
+        entry: 16,
+        direct_entry: 8,
+        split: false,
+        align: 16,
+        landing_pad: false,
+        authenticated: false,
+    };
     const APPLY_DYNAMIC: bool = true;
 
     type Field = Field;
@@ -87,7 +98,14 @@ impl Target for X86_64 {
         }
     }
 
-    fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64> {
+    fn plt_shape(options: &PropertyOptions, features: u32) -> PltShape {
+        match options.ibt || options.ibt_plt || features & FEATURE_IBT != 0 {
+            true => Self::PLT_PROTECTED,
+            false => Self::PLT,
+        }
+    }
+
+    fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, _: u64) -> Result<(), i64> {
         relax::edit(edit, section, offset, value)
     }
 
