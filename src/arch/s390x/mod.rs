@@ -66,9 +66,15 @@ impl Target for S390x {
     const SEPARATE_CODE: bool = false;
     /// `nopr %r7`.
     const CODE_FILL: &'static [u8] = &[0x07];
-    const PLT: PltShape = PltShape { header: 32, entry: 32, direct_entry: 16, split: false, align: 4 };
-    const PLT_PROTECTED: PltShape = Self::PLT;
-    const BRANCH_PROTECTION: u32 = 0;
+    const PLT: PltShape = PltShape {
+        header: 32,
+        entry: 32,
+        direct_entry: 16,
+        split: false,
+        align: 4,
+        landing_pad: false,
+        authenticated: false,
+    };
     /// The ABI supplement: "The hash table entries are 64 bits".
     const SYSV_HASH_ENTRY: u64 = 8;
     const APPLY_DYNAMIC: bool = true;
@@ -100,7 +106,7 @@ impl Target for S390x {
         info.family == Family::Call && relax::is_address_load(site)
     }
 
-    fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64> {
+    fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, _: u64) -> Result<(), i64> {
         relax::edit(edit, section, offset, value)
     }
 

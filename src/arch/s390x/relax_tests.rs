@@ -43,12 +43,13 @@ fn case(kind: u32, facts: u32) -> Case {
 fn relaxed_at(case: &Case, mode: &Mode, bytes: &[u8], offset: usize) -> Option<Relaxed<Edit>> {
     let site = Site {
         facts: case.facts,
+        symbol: 1,
         bytes,
         offset,
         addend: case.addend,
         writable: false,
         code: true,
-        next: case.next.map(|(kind, offset)| NextRelocation { kind, offset }),
+        next: case.next.map(|(kind, offset)| NextRelocation { kind, offset, symbol: 0, addend: 0 }),
     };
     S390x::relax(S390x::reloc_info(case.kind).expect("a known type"), &site, mode)
 }
@@ -57,7 +58,7 @@ fn check(case: Case, mode: &Mode, before: &str, what: What, from: From, after: &
     let (mut section, offset) = bytes(before);
     let relaxed = relaxed_at(&case, mode, &section, offset).unwrap_or_else(|| panic!("{before} stays"));
     assert_eq!((relaxed.what, relaxed.from), (what, from), "{before}");
-    S390x::edit(relaxed.edit, &mut section, offset, VALUE).expect("the value fits");
+    edit(relaxed.edit, &mut section, offset, VALUE).expect("the value fits");
     assert_eq!(section, bytes(after).0, "{before}");
 }
 
@@ -164,9 +165,9 @@ fn slots_become_immediates() {
         let (mut section, _) = bytes(&before);
         let relaxed = relaxed_at(&near(flag::TLS), &PIE, &section, 2).expect("relaxed");
         assert_eq!((relaxed.what, relaxed.from), (What::TpOffset, From::Zero));
-        S390x::edit(relaxed.edit, &mut section, 2, VALUE).expect("the value fits");
+        edit(relaxed.edit, &mut section, 2, VALUE).expect("the value fits");
         assert_eq!(section, [0xc0, 0x71, 0x11, 0x22, 0x33, 0x44]);
-        assert!(S390x::edit(relaxed.edit, &mut section, 2, 0x8000_0000).is_err());
+        assert!(edit(relaxed.edit, &mut section, 2, 0x8000_0000).is_err());
         assert_eq!(relaxed_at(&near(flag::TLS | flag::IMPORTED), &PIE, &bytes(&before).0, 2), None);
     }
     assert_eq!(relaxed_at(&near(flag::TLS), &PIE, &[0xe3, 0x71, 0xc0, 0, 0, 4], 2), None);
@@ -176,8 +177,16 @@ fn slots_become_immediates() {
 fn addresses_of_functions() {
     let info = S390x::reloc_info(elf::R_390_PLT32DBL).expect("a known type");
     for (bytes, takes) in [([0xc0, 0x10, 0, 0, 0, 0], true), ([0xc0, 0xe5, 0, 0, 0, 0], false)] {
-        let site =
-            Site { facts: 0, bytes: &bytes, offset: 2, addend: 2, writable: false, code: true, next: None };
+        let site = Site {
+            facts: 0,
+            bytes: &bytes,
+            offset: 2,
+            addend: 2,
+            writable: false,
+            code: true,
+            next: None,
+            symbol: 1,
+        };
         assert_eq!(S390x::takes_address(info, &site), takes);
     }
 }
