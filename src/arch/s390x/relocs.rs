@@ -197,7 +197,7 @@ static TABLE: [Option<Info>; 66] = {
         None, // JMP_SLOT
         None, // RELATIVE
         row("R_390_GOTOFF32", Symbol, Got, DATA32),
-        row("R_390_GOTPC", GotBase, Place, SIGNED32),
+        row("R_390_GOTPC", GotBase, Place, DATA64),
         row("R_390_GOT16", GotSlot, Got, DATA16),
         row("R_390_PC16", Symbol, Place, SIGNED16),
         row("R_390_PC16DBL", Symbol, Place, DOUBLED16),

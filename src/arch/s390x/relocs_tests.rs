@@ -43,7 +43,7 @@ const ROWS: &[Row] = &[
     of(elf::R_390_GOT32, What::GotSlot, From::Got, WORD),
     of(elf::R_390_PLT32, What::Plt, From::Place, NEAR32),
     of(elf::R_390_GOTOFF32, What::Symbol, From::Got, WORD),
-    of(elf::R_390_GOTPC, What::GotBase, From::Place, NEAR32),
+    of(elf::R_390_GOTPC, What::GotBase, From::Place, DOUBLE),
     of(elf::R_390_GOT16, What::GotSlot, From::Got, HALF),
     of(elf::R_390_PC16, What::Symbol, From::Place, NEAR16),
     of(elf::R_390_PC16DBL, What::Symbol, From::Place, HALVES16),
