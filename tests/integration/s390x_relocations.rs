@@ -158,6 +158,56 @@ fn ends_of_ranges_are_written_as_gnu_ld_does() {
     assert_eq!(ours[0x10000..], theirs[0x10000..], "the GOT");
 }
 
+/// Code and literals of all thread-local models, and the types without an end.
+const SEQUENCES: &str = "
+    .section .f.0,\"ax\"
+    .globl _start
+    _start: larl %r12,_GLOBAL_OFFSET_TABLE_
+    larl %r1,function
+    larl %r1,function@PLT
+    brasl %r14,function@PLT
+    lg %r1,target@GOT(%r12)
+    l %r1,target@GOT(%r12)
+    larl %r1,target@GOTENT
+    larl %r1,local@INDNTPOFF
+    l %r1,local@GOTNTPOFF(%r12)
+    brasl %r14,__tls_get_offset@PLT:tls_gdcall:local
+    brasl %r14,__tls_get_offset@PLT:tls_ldcall:local
+    lg %r1,0(%r1,%r12):tls_load:local
+    lg %r2,0(%r12,%r3):tls_load:local
+    lg %r4,0(%r5):tls_load:local
+    lg %r6,0(%r7,0):tls_load:local
+    function: br %r14
+    __tls_get_offset: br %r14
+    nopr
+    .data
+    target: .quad target, target-., function@PLT, function@PLTOFF, target@GOTOFF, target@GOT
+    .quad local@TLSGD, local@TLSLDM, local@DTPOFF, local@NTPOFF, local@INDNTPOFF, local@GOTNTPOFF
+    .section .tdata,\"awT\"
+    .quad 0
+    local: .quad 0
+";
+
+#[test]
+fn sequences_are_rewritten_as_gnu_ld_does() {
+    let assembler = need!(tools::program("s390x-linux-gnu-as"));
+    let copy = need!(tools::program("s390x-linux-gnu-objcopy"));
+    let gnu = need!(tools::program("s390x-linux-gnu-ld"));
+    let work = Work::new();
+    work.write("code.s", SEQUENCES);
+    work.write("layout.ld", SCRIPT);
+    work.command(&assembler, &["-o", "code.o", "code.s"]).ok();
+    work.ld(&["-T", "layout.ld", "code.o", "-o", "ours"]).quiet();
+    work.command(&gnu, &["-T", "layout.ld", "code.o", "-o", "theirs"]).ok();
+    for section in [".text", ".got", ".data"] {
+        let image = |file: &str| {
+            work.command(&copy, &["-j", section, "-O", "binary", file, "image"]).ok();
+            work.read("image")
+        };
+        assert_eq!(image("ours"), image("theirs"), "{section}");
+    }
+}
+
 #[test]
 fn one_past_the_end_is_an_error() {
     let assembler = need!(tools::program("s390x-linux-gnu-as"));
