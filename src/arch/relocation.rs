@@ -64,6 +64,8 @@ pub enum From {
     Place,
     /// The 4 KiB page of the field, from the page of the first operand.
     PlacePage,
+    /// The 4 KiB page of the first operand itself.
+    Page,
     /// The base of the GOT.
     Got,
     /// The 4 KiB page of the base of the GOT.

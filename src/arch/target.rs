@@ -181,7 +181,7 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
 
     /// Writes the head of a lazy `.plt` at `plt`; `reserved` is the address of the dynamic
     /// linker's words: `.got.plt`, or `.got` if they are there.
-    fn write_plt_header(out: &mut [u8], plt: u64, reserved: u64);
+    fn write_plt_header(out: &mut [u8], plt: u64, reserved: u64, shape: &PltShape);
 
     /// Writes an entry of `.plt`.
     fn write_plt_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape);

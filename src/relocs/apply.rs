@@ -213,6 +213,7 @@ impl<T: Target> Apply<'_, '_, T> {
             From::Zero => 0,
             From::Place => place,
             From::PlacePage => return (value & !0xfff).wrapping_sub(place & !0xfff) as i64,
+            From::Page => return (value & 0xfff) as i64,
             From::Got => at.got_base,
             From::GotPage => at.got_base & !0xfff,
         };

@@ -66,7 +66,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
     let shape = shape(link);
     let Some((header, entries)) = out.split_at_mut_checked(shape.header as usize) else { return };
     let at = &link.relocations.addresses;
-    T::write_plt_header(header, at.plt, at.reserved);
+    T::write_plt_header(header, at.plt, at.reserved, shape);
     for (index, out) in entries.chunks_exact_mut(shape.entry as usize).enumerate() {
         T::write_plt_entry(out, entry(link, index as u32), shape);
     }

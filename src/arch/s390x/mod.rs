@@ -118,7 +118,7 @@ impl Target for S390x {
         end_of_tls_block(start, size, align)
     }
 
-    fn write_plt_header(out: &mut [u8], plt: u64, reserved: u64) {
+    fn write_plt_header(out: &mut [u8], plt: u64, reserved: u64, _: &PltShape) {
         plt::write_header(out, plt, reserved);
     }
 

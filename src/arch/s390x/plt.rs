@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn lazy_tables() {
         let mut out = [0; 64];
-        S390x::write_plt_header(&mut out, 0x730, 0x1fb0);
+        S390x::write_plt_header(&mut out, 0x730, 0x1fb0, &S390x::PLT);
         let entry = PltEntry { plt: 0x730, entry: 0x770, slot: 0x2008, index: 1 };
         S390x::write_plt_entry(&mut out[32..], entry, &S390x::PLT);
         assert_eq!(out[6..12], [0xc0, 0x10, 0, 0, 0x0c, 0x3d]);

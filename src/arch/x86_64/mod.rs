@@ -113,7 +113,7 @@ impl Target for X86_64 {
         end_of_tls_block(start, size, align)
     }
 
-    fn write_plt_header(out: &mut [u8], plt: u64, got_plt: u64) {
+    fn write_plt_header(out: &mut [u8], plt: u64, got_plt: u64, _: &PltShape) {
         plt::write_header(out, plt, got_plt);
     }
 
