@@ -9,6 +9,7 @@ pub mod machine;
 pub mod relocation;
 pub mod s390x;
 pub mod target;
+pub mod thunk;
 pub mod x86_64;
 
 pub use relocation::{From, Mode, Relaxed, RelocInfo, Site, What};

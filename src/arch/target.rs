@@ -1,7 +1,8 @@
 //! The parameters of a machine.
 
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
-use crate::cli::{Machine, PropertyOptions};
+use super::thunk::{ThunkForm, ThunkSpec};
+use crate::cli::{Machine, PropertyOptions, RelocationOptions};
 use zerocopy::byteorder::ByteOrder;
 
 /// Numbers of the relocations that the dynamic linker carries out (psABI, "Relocation Types").
@@ -117,6 +118,10 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Whether executables can do without general and local dynamic TLS only by rewriting whole
     /// sequences, so that an instruction which is not of one is an error.
     const TLS_REWRITES_ALL: bool = true;
+    /// How far calls reach, if they do not reach everything.
+    const THUNKS: Option<ThunkSpec> = None;
+    /// Name of the symbol that says where code begins, if the machine marks it.
+    const CODE_MARK: Option<&'static [u8]> = None;
     /// Fill of gaps between code.
     const CODE_FILL: &'static [u8];
     /// What follows the procedure linkage tables of a plain link.
@@ -192,4 +197,45 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// What a word of `.got.plt` holds before the dynamic linker has bound it: where the entry's
     /// lazy half begins.
     fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64;
+
+    /// Whether a relocation is that of a branch which may go through a thunk.
+    #[inline]
+    fn is_call(_: &RelocInfo<Self>) -> bool {
+        false
+    }
+
+    /// Size of a thunk in bytes.
+    fn thunk_size(_: ThunkForm) -> u64 {
+        0
+    }
+
+    /// Writes a thunk at address `place` that goes to `target`. For a moved instruction, that is
+    /// the way back, and the instruction is there already.
+    fn write_thunk(_: ThunkForm, _out: &mut [u8], _place: u64, _target: u64) {}
+
+    /// Symbols that mark code and data in a thunk, with their offsets in bytes.
+    fn thunk_marks(_: ThunkForm) -> &'static [(u64, &'static [u8])] {
+        &[]
+    }
+
+    /// Whether indirect jumps may land on the first instruction of code, where they are checked.
+    fn is_landing_pad(_code: &[u8]) -> bool {
+        true
+    }
+
+    /// Whether a local symbol of this name marks data (`true`) or code (`false`); `None`: neither.
+    fn data_mark(_name: &[u8]) -> Option<bool> {
+        None
+    }
+
+    /// Whether instructions are to be moved that a processor gets wrong at certain addresses.
+    fn avoids_errata(_: &RelocationOptions) -> bool {
+        false
+    }
+
+    /// Finds the offsets of such instructions in code at `address`.
+    fn find_errata(_code: &[u8], _address: u64, _found: &mut Vec<u64>) {}
+
+    /// Replaces such an instruction, once relocated, by a branch over this many bytes.
+    fn move_away(_section: &mut [u8], _offset: usize, _distance: i64) {}
 }

@@ -19,7 +19,7 @@ use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::{file_offsets, finish, link_order, sort};
 use crate::link::{Link, LinkerSymbolOrigin, Reserved, is_alloc};
-use crate::passes::{create_relocatable, read_scripts};
+use crate::passes::{create_relocatable, insert_thunks, read_scripts};
 use crate::relocs::emit;
 use crate::script::builtin::Switches;
 use crate::script::expr::{Expr, ExprKind};
@@ -41,6 +41,8 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     converge(link, &plan, &rules, lists);
     link.layout.plan = plan;
     link.sections.rule = rules;
+    link.sections.rule.resize(link.sections.len(), u32::MAX);
+    synth::thunks::name(link);
     report_missing_headers(link);
     link.layout.entry = finish::entry(link);
     create_relocatable::run(link);
@@ -193,7 +195,8 @@ fn converge<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan, rules: &[u32],
             .map(|output| Origin { span: output.span, overlay: output.overlay })
             .collect();
         finish::publish(link, &mut machine, round);
-        if !link.sink.has_errors() && attempt < MAX_RESIZES && synth::update_sizes(link) {
+        let goes_on = !link.sink.has_errors() && attempt < MAX_RESIZES;
+        if goes_on && synth::update_sizes(link) | insert_thunks::run(link, &mut machine) {
             for list in machine.lists.iter_mut().filter(|list| list.has_internal) {
                 list.gather(link);
             }

@@ -16,6 +16,7 @@ use crate::input::ObjectFile;
 use crate::link::{Link, is_alloc};
 use crate::symbols::flag;
 use crate::synth::plt;
+use crate::synth::thunks::{self, Destination};
 
 /// How many problems of one section are told.
 const TOLD: u32 = 8;
@@ -178,10 +179,22 @@ impl<T: Target> Apply<'_, '_, T> {
         };
         if let Some(value) = outside
             && facts & flag::UNDEFINED_WEAK == 0
+            && !self.redirect(info, (symbol, addend), at, place)
         {
             self.overflow(info, &action, symbol, offset, value);
         }
         action.takes_next
+    }
+
+    /// Lets a branch that does not reach its target go through a thunk, if there is one.
+    #[cold]
+    fn redirect(&mut self, info: &RelocInfo<T>, destination: Destination, at: usize, place: u64) -> bool {
+        if !T::is_call(info) {
+            return false;
+        }
+        let Some(thunk) = thunks::redirect(self.link, destination, place) else { return false };
+        T::write_field(info.field, &mut self.out[at..], thunk.wrapping_sub(place) as i64);
+        true
     }
 
     /// `what + A - from`.

@@ -4,11 +4,13 @@ mod instructions;
 mod plt;
 mod relax;
 mod relocs;
+mod thunks;
 
 use super::machine::FEATURE_BTI;
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
 use super::target::{DynamicRelocations, PltEntry, PltShape, Target};
-use crate::cli::{Machine, PropertyOptions};
+use super::thunk::{ThunkForm, ThunkSpec};
+use crate::cli::{Machine, PropertyOptions, RelocationOptions};
 use crate::elf::consts as elf;
 use zerocopy::byteorder::LittleEndian;
 
@@ -60,6 +62,8 @@ impl Target for AArch64 {
     const TOO_FAR_HELP: &'static str = "put the sections nearer to each other";
     const SEPARATE_CODE: bool = false;
     const TLS_REWRITES_ALL: bool = false;
+    const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);
+    const CODE_MARK: Option<&'static [u8]> = Some(b"$x");
     /// Zeros: `udf #0`.
     const CODE_FILL: &'static [u8] = &[];
     const PLT: PltShape = plt::shape(false, false);
@@ -120,5 +124,46 @@ impl Target for AArch64 {
 
     fn lazy_target(entry: PltEntry, _: &PltShape) -> u64 {
         entry.plt
+    }
+
+    #[inline]
+    fn is_call(info: &RelocInfo<Self>) -> bool {
+        info.family == Family::Branch
+    }
+
+    fn thunk_size(form: ThunkForm) -> u64 {
+        thunks::size(form)
+    }
+
+    fn write_thunk(form: ThunkForm, out: &mut [u8], place: u64, target: u64) {
+        thunks::write(form, out, place, target);
+    }
+
+    fn thunk_marks(form: ThunkForm) -> &'static [(u64, &'static [u8])] {
+        thunks::marks(form)
+    }
+
+    fn is_landing_pad(code: &[u8]) -> bool {
+        thunks::is_landing_pad(code)
+    }
+
+    /// `$x` and `$d`, perhaps with a full stop and more behind.
+    fn data_mark(name: &[u8]) -> Option<bool> {
+        match name {
+            [b'$', kind @ (b'x' | b'd')] | [b'$', kind @ (b'x' | b'd'), b'.', ..] => Some(*kind == b'd'),
+            _ => None,
+        }
+    }
+
+    fn avoids_errata(options: &RelocationOptions) -> bool {
+        options.fix_cortex_a53_843419
+    }
+
+    fn find_errata(code: &[u8], address: u64, found: &mut Vec<u64>) {
+        thunks::find_errata(code, address, found);
+    }
+
+    fn move_away(section: &mut [u8], offset: usize, distance: i64) {
+        thunks::move_away(section, offset, distance);
     }
 }
