@@ -99,13 +99,7 @@ fn run_all(
     sink.checkpoint()?;
     let machine = opened.machine.unwrap_or(crate::cli::Machine::X86_64);
     let job = Job { config, source, sink, store: &store, opened, sources, progress };
-    match arch::dispatch(machine, job) {
-        Ok(outcome) => outcome,
-        Err(diagnostic) => {
-            sink.report(*diagnostic);
-            Err(Aborted)
-        }
-    }
+    arch::dispatch(machine, job)
 }
 
 /// A link whose inputs are open, so that its machine is known.

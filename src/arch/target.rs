@@ -177,6 +177,12 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// its arguments: the scan and the application ask independently and must hear the same.
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Self::Edit>>;
 
+    /// Whether the instruction at the site of a relocation for a PLT entry takes its address, which
+    /// then is the function's address in this program, and does not jump there.
+    fn takes_address(_: &RelocInfo<Self>, _: &Site<'_>) -> bool {
+        false
+    }
+
     /// Rewrites the instruction around `offset` of a section's bytes. `value` is
     /// `what + addend - from` as [`Target::relax`] gave them, with the relocation's own addend
     /// and offset, which has the address `place`. Gives the value that did not fit, if so.

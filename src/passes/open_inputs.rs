@@ -4,7 +4,7 @@
 //! order of what it lists is the order of the link. Opening is what takes time, so every path that
 //! is named directly is opened by many threads before the walk comes to it.
 
-use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine};
+use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, TARGETS};
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::input::object::FileName;
 use crate::input::sniff::{FileKind, file_kind, machine};
@@ -294,7 +294,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Whether a found library is an ELF file (or an archive of such) of another machine.
+    /// Whether a found library is an ELF file (or an archive or a script of such) of another machine.
     fn is_incompatible(&self, bytes: &[u8]) -> bool {
         let Some(wanted) = self.opened.machine else { return false };
         let of_another = |bytes: &[u8]| match file_kind(bytes) {
@@ -306,6 +306,7 @@ impl<'a> Walk<'_, 'a> {
         };
         match file_kind(bytes) {
             FileKind::Archive => archive::first_member(bytes).is_some_and(of_another),
+            FileKind::Text => script_format(bytes).is_some_and(|format| format != Some(wanted)),
             _ => of_another(bytes),
         }
     }
@@ -568,6 +569,17 @@ impl<'a> Walk<'_, 'a> {
             .chain(self.search_directories().into_iter().map(|directory| directory.join(text)))
             .find(|path| self.source.exists(path))
     }
+}
+
+/// The machine that a script's `OUTPUT_FORMAT` names; `None` in it: none that is linked for.
+fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
+    let mut include = |_: &str, _: &str| Err("no script is read yet".to_owned());
+    let script = parse_script(&mut Sources::new(), "", bytes, &mut include).ok()?;
+    let format = script.commands.iter().find_map(|command| match command {
+        Command::OutputFormat { default, .. } => Some(&default.bytes),
+        _ => None,
+    })?;
+    Some(TARGETS.iter().find(|(name, _)| name.as_bytes() == &format[..]).map(|(_, machine)| *machine))
 }
 
 fn lto_only(name: FileName<'_>) -> Diagnostic {

@@ -93,7 +93,13 @@ pub fn target<T: Target>(
     {
         let section = object.section_id(section);
         if link.sections.is(section, state::ABSORBED) {
-            return link.absorbed_address(section, symbol.st_value.get().wrapping_add_signed(addend));
+            let start = symbol.st_value.get();
+            // Nobody points into frame records: start-up code of static programs points at where
+            // they begin, with the distance from the field to its instruction as the addend.
+            return match link.sections.merge_row(section) {
+                Some(_) => link.absorbed_address(section, start.wrapping_add_signed(addend)),
+                None => link.absorbed_address(section, start).wrapping_add_signed(addend),
+            };
         }
     }
     if index == 0 {

@@ -355,6 +355,9 @@ impl<T: Target> Apply<'_, '_, T> {
             _ if name.starts_with(".debug_") => {
                 "the debug information is too large for 32-bit DWARF: recompile with -gdwarf64 or -g1"
             }
+            _ if value >= min && value <= max => {
+                "the instruction reaches no other address: align what it refers to"
+            }
             From::Zero if self.link.config.is_position_independent() => "recompile with -fPIC",
             _ => T::TOO_FAR_HELP,
         };

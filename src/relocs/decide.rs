@@ -119,7 +119,9 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
     match info.what {
         What::Nothing => Action::value(What::Nothing, From::Zero, 0),
         What::Symbol => symbol(info, site, mode),
-        What::Plt if !site.is_bound() => Action::value(What::Plt, info.from, flag::NEEDS_PLT | import(site)),
+        What::Plt if !site.is_bound() && (mode.shared || !T::takes_address(info, site)) => {
+            Action::value(What::Plt, info.from, flag::NEEDS_PLT | import(site))
+        }
         What::Plt => symbol(info, site, mode),
         // The slot's address itself, in a word of a literal pool.
         What::GotTp if info.from == From::Zero && mode.position_independent => {
@@ -214,7 +216,7 @@ fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Act
     if site.has(fact::NO_DEFINITION) {
         return undefined_weak(info, site, mode);
     }
-    if site.has(flag::FUNCTION) {
+    if site.has(flag::FUNCTION) || info.what == What::Plt {
         let needs = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_DYNSYM;
         return Action::value(What::Plt, info.from, needs);
     }

@@ -131,7 +131,7 @@ fn dynamic_tags_say_what_the_options_said() {
         .quiet();
     let elf = work.elf("program");
     assert!(elf.needed().contains(&"libspecial.so.3".into()), "{:?}", elf.needed());
-    assert_eq!(elf.section(".interp").data, b"/lib64/ld-linux-x86-64.so.2\0");
+    assert_eq!(*elf.section(".interp").data, *b"/lib64/ld-linux-x86-64.so.2\0");
 }
 
 #[test]

@@ -24,6 +24,7 @@ mod programs;
 mod relocatable;
 mod reports;
 mod robust;
+mod s390x_relocations;
 mod sframe_attach;
 mod sframe_concat;
 mod sframe_derive;

@@ -152,7 +152,7 @@ fn frames_move_no_byte_but_starts_and_flags() {
         let output = &elf.section(".sframe").data;
         let mut at = 0;
         for name in [&b, &a] {
-            let input = work.elf_unchecked(name).section(".sframe").data.clone();
+            let input = work.elf_unchecked(name).section(".sframe").data.to_vec();
             let blob = crate::support::sframe::blob_at(elf.section(".sframe"), at).unwrap();
             let width = if blob.version == 3 { 8 } else { 4 };
             let mut got = output[at..at + input.len()].to_vec();

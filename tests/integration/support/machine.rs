@@ -35,6 +35,8 @@ pub struct Machine {
     pub triple: &'static str,
     /// Whether the compilers of this system are for it, and it runs the programs.
     pub native: bool,
+    /// Whether its C library has the start-up code of static position-independent programs.
+    pub static_pie: bool,
     pub relocations: Relocations,
     /// Compiler flags that make every dynamic TLS access one model.
     pub tls_models: &'static [(&'static str, &'static [&'static str])],
@@ -44,6 +46,7 @@ pub static X86_64: Machine = Machine {
     name: "x86_64",
     triple: "x86_64-linux-gnu",
     native: true,
+    static_pie: true,
     relocations: Relocations {
         absolute: 1,
         copy: 5,
@@ -69,6 +72,7 @@ pub static AARCH64: Machine = Machine {
     name: "aarch64",
     triple: "aarch64-linux-gnu",
     native: false,
+    static_pie: true,
     relocations: Relocations {
         absolute: 257,
         copy: 1024,
@@ -89,6 +93,30 @@ pub static AARCH64: Machine = Machine {
     ],
 };
 
+pub static S390X: Machine = Machine {
+    name: "s390x",
+    triple: "s390x-linux-gnu",
+    native: false,
+    static_pie: false,
+    relocations: Relocations {
+        absolute: 22,
+        copy: 9,
+        glob_dat: 10,
+        jump_slot: 11,
+        relative: 12,
+        irelative: 61,
+        dtpmod: 54,
+        dtpoff: 55,
+        tpoff: 56,
+        tlsdesc: 0,
+    },
+    tls_models: &[
+        ("gd", &["-ftls-model=global-dynamic"]),
+        ("ld", &["-ftls-model=local-dynamic"]),
+        ("ie", &["-ftls-model=initial-exec"]),
+    ],
+};
+
 impl Machine {
     /// A tool of the GNU collection for it: `gcc`, `g++`, `as`, `ar`.
     pub fn tool(&self, name: &str) -> Found {
@@ -96,6 +124,11 @@ impl Machine {
             true => Ok(name.into()),
             false => tools::peer_or_path(&format!("{}-{name}", self.triple)),
         }
+    }
+
+    /// Whether programs of such a form can be linked for it.
+    pub fn links(&self, form: &str) -> bool {
+        form != "-static-pie" || self.static_pie
     }
 
     /// What programs of it are started with; `None`: nothing.
@@ -138,6 +171,9 @@ macro_rules! on_every_machine {
         }
         mod aarch64 {
             $(#[test] fn $test() { $crate::support::machine::check(&$crate::support::machine::AARCH64, super::$test) })*
+        }
+        mod s390x {
+            $(#[test] fn $test() { $crate::support::machine::check(&$crate::support::machine::S390X, super::$test) })*
         }
     };
 }

@@ -1,4 +1,4 @@
-//! A minimal reader of SFrame V1, V2 and V3 (little-endian), independent of the product's own.
+//! A minimal reader of SFrame V1, V2 and V3, independent of the product's own.
 //!
 //! It reads what the tests assert on: where blobs begin, and which function each row describes.
 
@@ -42,7 +42,7 @@ impl Blob {
 
 /// Reads the blob at an offset of a section that is loaded at `section.addr`.
 pub fn blob_at(section: &Section, offset: usize) -> Option<Blob> {
-    let data = section.data.get(offset..)?;
+    let data = &section.data.from(offset)?;
     if data.len() < HEADER || half(data, 0) != 0xdee2 || !(1..=3).contains(&data[2]) {
         return None;
     }
