@@ -97,7 +97,7 @@ fn run_all(
     let opened = open_inputs::run(config, inputs, source, &store, &mut sources, sink);
     progress.timings.pass("open inputs");
     sink.checkpoint()?;
-    let machine = opened.machine.unwrap_or(crate::cli::Machine::X86_64);
+    let machine = opened.machine.unwrap_or(arch::machine::DEFAULT);
     let job = Job { config, source, sink, store: &store, opened, sources, progress };
     arch::dispatch(machine, job)
 }

@@ -4,6 +4,15 @@ use crate::cli::{Gcs, Machine, PropertyOptions, Report};
 use crate::elf::consts as elf;
 use std::path::{Path, PathBuf};
 
+/// What is linked for if neither an option nor an input says it.
+pub const DEFAULT: Machine = Machine::X86_64;
+
+/// The section type that psABIs give `.eh_frame` instead of `SHT_PROGBITS` (`SHT_X86_64_UNWIND`).
+pub const SHT_UNWIND: u32 = 0x7000_0001;
+/// The section index of common symbols of the large code model (`SHN_X86_64_LCOMMON`). No other
+/// machine has something else there.
+pub const SHN_LARGE_COMMON: u16 = 0xff02;
+
 /// The machine of an ELF header's `e_machine` and byte order; `None` for all that are not linked
 /// for.
 pub fn from_elf((machine, big_endian): (u16, bool)) -> Option<Machine> {

@@ -121,8 +121,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Whether executables can do without general and local dynamic TLS only by rewriting whole
     /// sequences, so that an instruction which is not of one is an error.
     const TLS_REWRITES_ALL: bool = true;
-    /// Dynamic tags for address, size and entry size of `.plt` (`-z mark-plt`).
-    const PLT_TAGS: Option<[u32; 3]> = None;
+    /// Dynamic tags for address, size and entry size of `.plt` (`-z mark-plt`), and the version of
+    /// C libraries that know them.
+    const PLT_TAGS: Option<([u32; 3], &'static [u8])> = None;
     /// Bit of `st_other` of functions with a calling convention that lazy binding does not keep
     /// to, and the dynamic tag that says that there are calls of such functions.
     const VARIANT_CALLS: Option<(u8, u32)> = None;

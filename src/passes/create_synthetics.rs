@@ -6,10 +6,10 @@
 //! contents at once. Types, flags and entry sizes are those that GNU ld gives them.
 
 use crate::arch::Target;
+use crate::arch::machine::SHN_LARGE_COMMON;
 use crate::cli::{BuildId, OutputMode, SortCommon, Strip};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
-use crate::input::object::SHN_X86_64_LCOMMON;
 use crate::link::Link;
 use crate::passes::select_definitions::CommonBlock;
 use crate::relocs::dynamic;
@@ -222,7 +222,7 @@ fn common_kind<T: Target>(link: &Link<'_, T>, file: FileId, symbol: u32) -> Comm
     let symbol = &link.objects[file.index()].symbols[symbol as usize];
     if symbol.kind() == elf::STT_TLS {
         CommonKind::Tls
-    } else if T::SHF_LARGE != 0 && symbol.st_shndx.get() == SHN_X86_64_LCOMMON {
+    } else if T::SHF_LARGE != 0 && symbol.st_shndx.get() == SHN_LARGE_COMMON {
         CommonKind::Large
     } else {
         CommonKind::Plain

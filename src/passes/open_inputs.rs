@@ -350,7 +350,8 @@ impl<'a> Walk<'_, 'a> {
     /// Whether a file is of the link's machine; the first ELF file decides it.
     fn fits(&mut self, name: FileName<'_>, bytes: &[u8]) -> bool {
         let found = machine(bytes).and_then(crate::arch::machine::from_elf);
-        let wanted = *self.opened.machine.get_or_insert_with(|| found.unwrap_or(Machine::X86_64));
+        let wanted =
+            *self.opened.machine.get_or_insert_with(|| found.unwrap_or(crate::arch::machine::DEFAULT));
         if found == Some(wanted) || self.config.diagnostics.no_warn_mismatch {
             return true;
         }
@@ -389,7 +390,7 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn binary(&mut self, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
-        let machine = *self.opened.machine.get_or_insert(Machine::X86_64);
+        let machine = *self.opened.machine.get_or_insert(crate::arch::machine::DEFAULT);
         let object = self.store.keep(binary::wrap(name.path, bytes, machine));
         self.object(name, object, state);
     }

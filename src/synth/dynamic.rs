@@ -194,7 +194,7 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
         list.number(entry, 8u64);
     }
     let shape = &list.link.relocations.plt_shape;
-    if let Some([address, size, entry]) = T::PLT_TAGS
+    if let Some(([address, size, entry], _)) = T::PLT_TAGS
         && list.link.config.dynamic.mark_plt
         && list.has(Kind::Plt)
     {

@@ -190,7 +190,7 @@ fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
                 let section = chunk_index(link, chunk);
                 return Entry { info, other: 0, section, value, size: source.st_size.get() };
             }
-            // x86-64 psABI 5.2: undefined, but with a value: the function's address in this program.
+            // psABIs, "Function Addresses": undefined, but with a value: the function's address in this program.
             let value = if flags & flag::NEEDS_CANONICAL_PLT != 0 { value } else { 0 };
             Entry::undefined(reference_binding(flags) << 4 | kind, 0, value)
         }

@@ -538,7 +538,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     }
 
     /// A library's symbol that was copied has a place here; one with a canonical PLT entry is
-    /// undefined with a value (x86-64 psABI 5.2).
+    /// undefined with a value (psABIs, "Function Addresses").
     fn imported_place(&self, id: SymbolId) -> Placement {
         let link = self.link;
         let flags = link.symbols.flags(id);
