@@ -135,6 +135,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const CODE_FILL: &'static [u8];
     /// What follows the procedure linkage tables of a plain link.
     const PLT: PltShape;
+    /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,
+    /// what it says, what its values say.
+    const ABI_ATTRIBUTES: &'static [(u64, &'static str, &'static [&'static str])] = &[];
     /// Size of an entry of `.hash`, in bytes.
     const SYSV_HASH_ENTRY: u64 = 4;
     /// Whether places of `RELA` relative relocations hold the address too, unless

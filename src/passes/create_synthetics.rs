@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::passes::select_definitions::CommonBlock;
 use crate::relocs::dynamic;
 use crate::symbols::Definition;
-use crate::synth::{Kind, SyntheticSection, eh_frame, eh_frame_hdr, notes, property_note};
+use crate::synth::{Kind, SyntheticSection, attributes, eh_frame, eh_frame_hdr, notes, property_note};
 
 const A: u64 = elf::SHF_ALLOC as u64;
 const AW: u64 = A | elf::SHF_WRITE as u64;
@@ -70,6 +70,11 @@ fn add_notes<T: Target>(link: &mut Link<'_, T>) {
     let properties = property_note::merge(link);
     if !properties.is_empty() {
         add_bytes(link, Kind::PropertyNote, ".note.gnu.property", note, WORD, properties);
+    }
+    let attributes = attributes::merge(link);
+    if !attributes.is_empty() {
+        let kind = (attributes::SHT_GNU_ATTRIBUTES, 0);
+        add_bytes(link, Kind::Bytes, ".gnu.attributes", kind, 1, attributes);
     }
     let build_id = match &link.config.notes.build_id {
         BuildId::None => None,

@@ -5,6 +5,7 @@
 //! exists from `create_synthetics` on, if it may be needed; its size is settled by
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
+pub mod attributes;
 pub mod copy;
 pub mod dynamic;
 pub mod dynamic_tables;

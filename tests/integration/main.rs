@@ -5,6 +5,7 @@ mod support;
 
 mod aarch64;
 mod archives;
+mod attributes;
 mod drivers;
 mod dynamic;
 mod effects;

@@ -75,6 +75,9 @@ impl Target for S390x {
         landing_pad: false,
         authenticated: false,
     };
+    /// `Tag_GNU_S390_ABI_Vector`: how vectors are passed.
+    const ABI_ATTRIBUTES: &'static [(u64, &'static str, &'static [&'static str])] =
+        &[(8, "vector ABI", &["none", "software", "hardware"])];
     /// The ABI supplement: "The hash table entries are 64 bits".
     const SYSV_HASH_ENTRY: u64 = 8;
     const APPLY_DYNAMIC: bool = true;
