@@ -204,7 +204,7 @@ fn report_conflict<T: Target>(link: &Link<'_, T>, tag: u64, first: (usize, u64),
     };
     let object = &link.objects[second.0];
     link.sink.report(
-        Diagnostic::warning(Code::MissingProperty, format!("{name}: {}", word(second.1)))
+        Diagnostic::warning(Code::AbiMismatch, format!("{name}: {}", word(second.1)))
             .at(Location::File(object.name.to_string()))
             .note(format!("{name}: {} in {}", word(first.1), link.objects[first.0].name))
             .ordered(object.id.0, 0, 0),
