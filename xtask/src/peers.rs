@@ -180,18 +180,18 @@ impl Peers {
         let root = self.unpack_own(&packages.iter().map(String::as_str).collect::<Vec<_>>())?;
         let bin = root.join("usr/bin");
         for (machine, triple) in CROSS {
-            // The compiler finds its parts relative to itself. Headers and libraries are where its
-            // packages put them, which as seen from the system is below the folder.
+            // The compiler finds its parts and headers relative to itself. What it is told are the
+            // places of the C library and of the assembler and linker.
+            let own = root.join("usr").join(triple);
             for tool in ["gcc", "g++"] {
                 let line = format!(
-                    "LD_LIBRARY_PATH='{}':\"$LD_LIBRARY_PATH\" exec '{}' --sysroot='{}' -isystem '{}' \\\n  -B'{}/' -B'{}/' -L'{}' \"$@\"",
+                    "LD_LIBRARY_PATH='{}':\"$LD_LIBRARY_PATH\" exec '{}' --sysroot='{}' -B'{}/bin/' -B'{}/lib/' -L'{}/lib' \"$@\"",
                     root.join("usr/lib").join(TRIPLE).display(),
                     bin.join(format!("{triple}-{tool}")).display(),
                     root.display(),
-                    root.join("usr").join(triple).join("include").display(),
-                    root.join("usr").join(triple).join("lib").display(),
-                    root.join("usr").join(triple).join("bin").display(),
-                    root.join("usr").join(triple).join("lib").display(),
+                    own.display(),
+                    own.display(),
+                    own.display(),
                 );
                 self.script("cross", &format!("{triple}-{tool}"), &line)?;
             }
