@@ -24,6 +24,16 @@ pub fn from_elf((machine, big_endian): (u16, bool)) -> Option<Machine> {
     }
 }
 
+/// The machine as the writer of objects names it.
+pub fn object_format(machine: Machine) -> (object::Architecture, object::Endianness) {
+    use object::{Architecture, Endianness};
+    match machine {
+        Machine::X86_64 => (Architecture::X86_64, Endianness::Little),
+        Machine::AArch64 => (Architecture::Aarch64, Endianness::Little),
+        Machine::S390x => (Architecture::S390x, Endianness::Big),
+    }
+}
+
 /// The machine's name in messages.
 pub fn describe(machine: Machine) -> &'static str {
     match machine {

@@ -162,9 +162,9 @@ pub fn move_away<T: Target>(link: &Link<'_, T>, section: SectionId, out: &mut [u
     if T::THUNKS.is_none() || link.thunks.moved.is_empty() {
         return;
     }
-    let Some(moved) = link.thunks.moved.get(&section) else { return };
+    let Some(entries) = link.thunks.moved.get(&section) else { return };
     let start = link.section_address(section);
-    for &(offset, thunk) in moved {
+    for &(offset, thunk) in entries {
         let place = start.wrapping_add(offset);
         let distance = link.thunks.address(thunk).wrapping_sub(place) as i64;
         T::move_away(out, offset as usize, distance);

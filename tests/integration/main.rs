@@ -29,6 +29,7 @@ mod s390x_relocations;
 mod sframe_attach;
 mod sframe_concat;
 mod sframe_derive;
+mod sframe_machines;
 mod sframe_relocatable;
 mod sframe_split;
 mod sframe_violation;

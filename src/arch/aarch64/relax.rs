@@ -259,3 +259,7 @@ fn put(section: &mut [u8], at: usize, instruction: u32) {
         *place = instruction.to_le_bytes();
     }
 }
+
+#[cfg(test)]
+#[path = "relax_tests.rs"]
+mod tests;

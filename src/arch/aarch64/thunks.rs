@@ -84,7 +84,11 @@ fn is_access(instruction: u32) -> bool {
 }
 
 fn is_branch(instruction: u32) -> bool {
-    instruction & 0x1c00_0000 == 0x1400_0000
+    // b and bl; b.cond; cbz and tbz; br, blr and ret.
+    instruction & 0x7c00_0000 == 0x1400_0000
+        || instruction & 0xfe00_0000 == 0x5400_0000
+        || instruction & 0x7c00_0000 == 0x3400_0000
+        || instruction & 0xfe00_0000 == 0xd600_0000
 }
 
 /// `adr` or `adrp`

@@ -131,6 +131,14 @@ impl Machine {
         form != "-static-pie" || self.static_pie
     }
 
+    /// An assembler for it that emits SFrame V3.
+    pub fn sframe_assembler(&self) -> Found {
+        match self.native {
+            true => tools::assembler(3),
+            false => tools::cross_assembler(&format!("{}-as", self.triple)),
+        }
+    }
+
     /// What programs of it are started with; `None`: nothing.
     pub fn emulator(&self) -> Result<Option<PathBuf>, String> {
         match self.native {

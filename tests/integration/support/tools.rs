@@ -72,6 +72,12 @@ pub fn assembler(version: u8) -> Found {
     fitting.ok_or_else(|| format!("no assembler that emits SFrame V{version} (cargo xtask peers)"))
 }
 
+/// An assembler of this name that emits SFrame V3.
+pub fn cross_assembler(name: &str) -> Found {
+    let found = peer_programs(name).into_iter().rfind(|path| emitted_version(path) == Some(3));
+    found.ok_or_else(|| format!("no {name} that emits SFrame V3 (cargo xtask peers)"))
+}
+
 /// The SFrame version that an assembler emits.
 fn emitted_version(assembler: &Path) -> Option<u8> {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).ok()?;
