@@ -258,7 +258,7 @@ impl Insertion {
         let row = thunks.pools[pool as usize].section.0 - link.sections.first_internal;
         let section = &mut link.synthetics.sections[row as usize];
         let size = offset + T::thunk_size(form);
-        let in_pages = form == ThunkForm::Moved || section.size > 0 && section.size % PAGE == 0;
+        let in_pages = form == ThunkForm::Moved || section.size > 0 && section.size.is_multiple_of(PAGE);
         section.size = if in_pages { size.next_multiple_of(PAGE) } else { size.max(section.size) };
         number
     }

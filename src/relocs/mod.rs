@@ -16,6 +16,7 @@ use crate::arch::relocation::fact;
 use crate::arch::target::PltShape;
 use crate::arch::{Mode, Target};
 use crate::cli::{Config, OutputMode, TextRelocations};
+use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::link::Link;
 use crate::symbols::{Definition, flag};
@@ -139,7 +140,9 @@ fn is_even<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
     let Some((section, value)) = link.symbol_section(id) else {
         return link.common_block(id).is_some_and(|block| block.align >= 2);
     };
-    value.is_multiple_of(2) && link.section_info(section).align >= 2
+    // The middle of a merged piece may go anywhere.
+    let info = link.section_info(section);
+    value.is_multiple_of(2) && info.align >= 2 && info.flags & u64::from(elf::SHF_MERGE) == 0
 }
 
 /// [`fact::LARGE`] if the symbol is defined in a section of the large code model.

@@ -4,32 +4,31 @@ use super::*;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 
+/// The last value that fits, and its bytes.
+type End = (i64, &'static [u8]);
+/// The smallest and the largest.
+type Ends = (End, End);
 /// Number, first operand, what is subtracted, and for the last value that fits at either end the
 /// bytes of the place, which was all ones before.
-type Row = (u32, What, From, (i64, &'static [u8]), (i64, &'static [u8]));
+type Row = (u32, What, From, End, End);
 
-const BYTE: ((i64, &[u8]), (i64, &[u8])) = ((-0x80, &[0x80]), (0xff, &[0xff]));
-const HALF: ((i64, &[u8]), (i64, &[u8])) = ((-0x8000, &[0x80, 0]), (0xffff, &[0xff, 0xff]));
-const WORD: ((i64, &[u8]), (i64, &[u8])) =
-    ((-0x8000_0000, &[0x80, 0, 0, 0]), (0xffff_ffff, &[0xff, 0xff, 0xff, 0xff]));
-const DOUBLE: ((i64, &[u8]), (i64, &[u8])) =
+const BYTE: Ends = ((-0x80, &[0x80]), (0xff, &[0xff]));
+const HALF: Ends = ((-0x8000, &[0x80, 0]), (0xffff, &[0xff, 0xff]));
+const WORD: Ends = ((-0x8000_0000, &[0x80, 0, 0, 0]), (0xffff_ffff, &[0xff, 0xff, 0xff, 0xff]));
+const DOUBLE: Ends =
     ((i64::MIN, &[0x80, 0, 0, 0, 0, 0, 0, 0]), (i64::MAX, &[0x7f, 255, 255, 255, 255, 255, 255, 255]));
-const NEAR16: ((i64, &[u8]), (i64, &[u8])) = ((-0x8000, &[0x80, 0]), (0x7fff, &[0x7f, 0xff]));
-const NEAR32: ((i64, &[u8]), (i64, &[u8])) =
-    ((-0x8000_0000, &[0x80, 0, 0, 0]), (0x7fff_ffff, &[0x7f, 0xff, 0xff, 0xff]));
+const NEAR16: Ends = ((-0x8000, &[0x80, 0]), (0x7fff, &[0x7f, 0xff]));
+const NEAR32: Ends = ((-0x8000_0000, &[0x80, 0, 0, 0]), (0x7fff_ffff, &[0x7f, 0xff, 0xff, 0xff]));
 /// The high digit of the first byte is the base register.
-const SHORT: ((i64, &[u8]), (i64, &[u8])) = ((0, &[0xf0, 0]), (0xfff, &[0xff, 0xff]));
+const SHORT: Ends = ((0, &[0xf0, 0]), (0xfff, &[0xff, 0xff]));
 /// The last byte is the opcode's.
-const LONG: ((i64, &[u8]), (i64, &[u8])) =
-    ((-0x8_0000, &[0xf0, 0, 0x80, 0xff]), (0x7_ffff, &[0xff, 0xff, 0x7f, 0xff]));
-const HALVES12: ((i64, &[u8]), (i64, &[u8])) = ((-0x1000, &[0xf8, 0]), (0xffe, &[0xf7, 0xff]));
-const HALVES16: ((i64, &[u8]), (i64, &[u8])) = ((-0x1_0000, &[0x80, 0]), (0xfffe, &[0x7f, 0xff]));
-const HALVES24: ((i64, &[u8]), (i64, &[u8])) =
-    ((-0x100_0000, &[0x80, 0, 0]), (0xff_fffe, &[0x7f, 0xff, 0xff]));
-const HALVES32: ((i64, &[u8]), (i64, &[u8])) =
-    ((-0x1_0000_0000, &[0x80, 0, 0, 0]), (0xffff_fffe, &[0x7f, 0xff, 0xff, 0xff]));
+const LONG: Ends = ((-0x8_0000, &[0xf0, 0, 0x80, 0xff]), (0x7_ffff, &[0xff, 0xff, 0x7f, 0xff]));
+const HALVES12: Ends = ((-0x1000, &[0xf8, 0]), (0xffe, &[0xf7, 0xff]));
+const HALVES16: Ends = ((-0x1_0000, &[0x80, 0]), (0xfffe, &[0x7f, 0xff]));
+const HALVES24: Ends = ((-0x100_0000, &[0x80, 0, 0]), (0xff_fffe, &[0x7f, 0xff, 0xff]));
+const HALVES32: Ends = ((-0x1_0000_0000, &[0x80, 0, 0, 0]), (0xffff_fffe, &[0x7f, 0xff, 0xff, 0xff]));
 
-const fn of(kind: u32, what: What, from: From, ends: ((i64, &'static [u8]), (i64, &'static [u8]))) -> Row {
+const fn of(kind: u32, what: What, from: From, ends: Ends) -> Row {
     (kind, what, from, ends.0, ends.1)
 }
 

@@ -10,6 +10,18 @@ pub const SORTED: u8 = 1;
 pub const PCREL: u8 = 4;
 const HEADER: usize = 28;
 
+/// What assemblers made of the same two sources, `demo` and `main`: folder of fixtures and machine.
+pub const ASSEMBLED: [(&str, &str); 8] = [
+    ("v1-gas2.40", "x86_64"),
+    ("v2-gas2.44", "x86_64"),
+    ("v2e1-gas2.45", "x86_64"),
+    ("v2e1-gas2.45", "aarch64"),
+    ("v2e1-gas2.45", "s390x"),
+    ("v3-gas2.47", "x86_64"),
+    ("v3-gas2.47", "aarch64"),
+    ("v3-gas2.47", "s390x"),
+];
+
 /// One header with its body.
 #[derive(Debug, Clone)]
 pub struct Blob {
