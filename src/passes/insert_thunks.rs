@@ -7,13 +7,13 @@
 //! as that reaches, so that it serves branches from both sides; there is room left for what is
 //! still to be inserted in between. Nothing that was added goes away, so the loop ends.
 //!
-//! Branches are looked at in the order of their addresses, which makes the result the same whatever
-//! thread found them.
+//! Which pools need thunks for which symbols is a set, so that it does not matter which thread
+//! finds out; thunks are made in the order of pools and symbols.
 
 use crate::arch::Target;
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
 use crate::elf::consts as elf;
-use crate::ids::SectionId;
+use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::layout::dot::Machine;
 use crate::layout::plan::Body;
@@ -24,6 +24,7 @@ use crate::symbols::{Definition, flag};
 use crate::synth::thunks::{Destination, Pool, Purpose, Thunk, reaches, target};
 use crate::synth::{Kind, SyntheticSection};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes by which what is inserted later may move things apart.
 const SLACK: u64 = 2 << 20;
@@ -46,9 +47,10 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, layout: &mut Machine<'_>) -> bool 
     if far {
         relocs::address::settle(link);
         compute_values::run(link);
-        for branch in far_branches(link, spec.reach) {
-            insertion.bridge(link, layout, branch);
-        }
+        let branches = far_branches(link, spec.reach);
+        insertion.add_pools(link, layout, &branches);
+        insertion.bridge(link, &branches);
+        insertion.add_landing_pads(link, layout);
     }
     if moves {
         for (section, offset) in errata(link) {
@@ -59,11 +61,10 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, layout: &mut Machine<'_>) -> bool 
 }
 
 /// A branch that does not reach its target.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 struct FarBranch {
     place: u64,
     destination: Destination,
-    target: u64,
 }
 
 /// Whether any two places are so far apart that a branch may not reach.
@@ -85,7 +86,7 @@ fn may_be_far<T: Target>(link: &Link<'_, T>, reach: u64) -> bool {
         })
 }
 
-fn absolute_value<T: Target>(link: &Link<'_, T>, id: crate::ids::SymbolId) -> Option<u64> {
+fn absolute_value<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
     match link.symbols.definition(id) {
         Definition::Object { file, symbol } => {
             Some(link.objects[file.index()].symbols.get(symbol as usize)?.st_value.get())
@@ -111,32 +112,30 @@ fn code_sections<'l, T: Target>(
     })
 }
 
-/// All branches that do not reach their targets, in the order of their addresses.
-fn far_branches<T: Target>(link: &Link<'_, T>, reach: u64) -> Vec<FarBranch> {
-    let mut found: Vec<FarBranch> = link
-        .objects
-        .par_iter()
-        .flat_map_iter(|object| {
-            code_sections(link, object).flat_map(move |(index, id)| {
-                let address = link.section_address(id);
-                object.relocations(index).iter().filter_map(move |relocation| {
-                    let info = T::reloc_info(relocation.kind()).filter(|info| T::is_call(info))?;
-                    let symbol = relocation.symbol();
-                    if symbol as usize >= object.symbols.len() {
-                        return None;
-                    }
-                    let place = address.wrapping_add(relocation.r_offset.get());
-                    let destination = (object.symbol_id(symbol), relocation.r_addend.get());
-                    let target = target(link, destination)?;
-                    let holds =
-                        info.holds(target.wrapping_sub(place) as i64) || reaches(place, target, reach);
-                    (!holds).then_some(FarBranch { place, destination, target })
-                })
-            })
-        })
-        .collect();
-    found.par_sort_unstable();
-    found
+/// By object, the branches that reach neither their target nor a thunk.
+fn far_branches<T: Target>(link: &Link<'_, T>, reach: u64) -> Vec<Vec<FarBranch>> {
+    let of_object = |object: &ObjectFile<'_, T::E>| {
+        let mut found = Vec::new();
+        for (index, id) in code_sections(link, object) {
+            let address = link.section_address(id);
+            for relocation in object.relocations(index) {
+                let symbol = relocation.symbol();
+                if !T::reloc_info(relocation.kind()).is_some_and(|info| T::is_call(info))
+                    || symbol as usize >= object.symbols.len()
+                {
+                    continue;
+                }
+                let place = address.wrapping_add(relocation.r_offset.get());
+                let destination = (object.symbol_id(symbol), relocation.r_addend.get());
+                let is_far = target(link, destination).is_some_and(|target| !reaches(place, target, reach));
+                if is_far && link.thunks.find(Purpose::Call(destination), place, reach).is_none() {
+                    found.push(FarBranch { place, destination });
+                }
+            }
+        }
+        found
+    };
+    link.objects.par_iter().map(of_object).collect()
 }
 
 /// All instructions that must be moved, in input order.
@@ -196,22 +195,96 @@ struct Insertion {
 }
 
 impl Insertion {
-    /// Makes sure that there is a thunk for a branch.
-    fn bridge<T: Target>(&mut self, link: &mut Link<'_, T>, layout: &Machine<'_>, branch: FarBranch) {
-        let FarBranch { place, destination, target } = branch;
-        if link.thunks.find(Purpose::Call(destination), place, self.spec.reach).is_none() {
-            let Some(pool) = self.pool(link, layout, place) else { return };
-            let distance = target.wrapping_sub(link.thunks.pools[pool as usize].address);
-            let near =
-                distance.wrapping_add(self.spec.near_reach - SLACK) < 2 * (self.spec.near_reach - SLACK);
-            let form = if near { ThunkForm::Near } else { ThunkForm::Far };
-            self.add(link, pool, Purpose::Call(destination), form);
+    /// Makes sure that the first and the last branch of each object reach a pool.
+    fn add_pools<T: Target>(
+        &mut self,
+        link: &mut Link<'_, T>,
+        layout: &Machine<'_>,
+        branches: &[Vec<FarBranch>],
+    ) {
+        let ends = |branches: &Vec<FarBranch>| {
+            let places = || branches.iter().map(|branch| branch.place);
+            [places().min(), places().max()]
+        };
+        let mut places: Vec<u64> = branches.par_iter().flat_map_iter(ends).flatten().collect();
+        places.sort_unstable();
+        for place in places {
+            self.pool(link, layout, place);
         }
-        if needs_landing_pad(link, destination)
-            && link.thunks.find(Purpose::Landing(destination), target, self.spec.reach).is_none()
-            && let Some(pool) = self.pool(link, layout, target)
-        {
-            self.add(link, pool, Purpose::Landing(destination), ThunkForm::LandingPad);
+    }
+
+    /// Makes thunks. Any number of threads notes which pool needs one for which symbol, so that
+    /// branches, which can be millions, need not be sorted.
+    fn bridge<T: Target>(&mut self, link: &mut Link<'_, T>, branches: &[Vec<FarBranch>]) {
+        if branches.iter().all(Vec::is_empty) {
+            return;
+        }
+        let words = link.symbols.flags.len().div_ceil(64);
+        let wanted: Vec<Vec<AtomicU64>> =
+            link.thunks.pools.iter().map(|_| (0..words).map(|_| AtomicU64::new(0)).collect()).collect();
+        let pools = (0..).zip(&link.thunks.pools).filter(|(_, pool)| !is_full(link, pool));
+        let mut order: Vec<(u64, u32)> = pools.map(|(number, pool)| (pool.address, number)).collect();
+        order.sort_unstable();
+        let reach = self.spec.reach - SLACK;
+        let note = |branch: &FarBranch| {
+            let first = order.partition_point(|pool| pool.0 < branch.place.saturating_sub(reach));
+            let &(address, pool) = order.get(first)?;
+            if !reaches(branch.place, address, reach) {
+                return None;
+            }
+            let (symbol, addend) = branch.destination;
+            if addend != 0 {
+                return Some((pool, branch.destination));
+            }
+            let bit = 1 << (symbol.0 % 64);
+            let word = &wanted[pool as usize][symbol.index() / 64];
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+            None
+        };
+        let mut others: Vec<(u32, Destination)> =
+            branches.par_iter().flat_map_iter(|branches| branches.iter().filter_map(note)).collect();
+        others.par_sort_unstable();
+        others.dedup();
+        for (pool, words) in wanted.iter().enumerate() {
+            for (index, word) in words.iter().enumerate() {
+                let mut bits = word.load(Ordering::Relaxed);
+                while bits != 0 {
+                    let symbol = SymbolId(index as u32 * 64 + bits.trailing_zeros());
+                    self.add_call(link, pool as u32, (symbol, 0));
+                    bits &= bits - 1;
+                }
+            }
+        }
+        for (pool, destination) in others {
+            self.add_call(link, pool, destination);
+        }
+    }
+
+    fn add_call<T: Target>(&mut self, link: &mut Link<'_, T>, pool: u32, destination: Destination) {
+        let Some(target) = target(link, destination) else { return };
+        let reach = self.spec.near_reach - SLACK;
+        let near = reaches(link.thunks.pools[pool as usize].address, target, reach);
+        let form = if near { ThunkForm::Near } else { ThunkForm::Far };
+        self.add(link, pool, Purpose::Call(destination), form);
+    }
+
+    /// Makes sure that the indirect jumps of thunks may land.
+    fn add_landing_pads<T: Target>(&mut self, link: &mut Link<'_, T>, layout: &Machine<'_>) {
+        // Entries of the PLT have landing pads where the output is checked.
+        if !link.relocations.plt_shape.landing_pad {
+            return;
+        }
+        for index in 0..link.thunks.all.len() {
+            let Purpose::Call(destination) = link.thunks.all[index].purpose else { continue };
+            if let Some(target) = target(link, destination)
+                && needs_landing_pad(link, destination)
+                && link.thunks.find(Purpose::Landing(destination), target, self.spec.reach).is_none()
+                && let Some(pool) = self.pool(link, layout, target)
+            {
+                self.add(link, pool, Purpose::Landing(destination), ThunkForm::LandingPad);
+            }
         }
     }
 
@@ -250,11 +323,13 @@ impl Insertion {
             last.offset + T::thunk_size(last.form)
         });
         let offset = end.next_multiple_of(self.spec.align);
-        thunks.all.push(Thunk { purpose, form, pool, offset });
-        thunks.pools[pool as usize].thunks.push(number);
-        if let Purpose::Call(destination) | Purpose::Landing(destination) = purpose {
-            thunks.by_destination.entry(destination).or_default().push(number);
+        let mut earlier = u32::MAX;
+        if let Purpose::Call((symbol, _)) | Purpose::Landing((symbol, _)) = purpose {
+            thunks.last_of.resize(link.symbols.flags.len(), u32::MAX);
+            earlier = std::mem::replace(&mut thunks.last_of[symbol.index()], number);
         }
+        thunks.all.push(Thunk { purpose, form, pool, offset, earlier });
+        thunks.pools[pool as usize].thunks.push(number);
         let row = thunks.pools[pool as usize].section.0 - link.sections.first_internal;
         let section = &mut link.synthetics.sections[row as usize];
         let size = offset + T::thunk_size(form);
@@ -266,7 +341,7 @@ impl Insertion {
     /// A pool that a branch at `place` reaches: one that there is, or a new one.
     fn pool<T: Target>(&mut self, link: &mut Link<'_, T>, layout: &Machine<'_>, place: u64) -> Option<u32> {
         let reach = self.spec.reach - SLACK;
-        let fits = |pool: &Pool| reaches(place, pool.address, reach);
+        let fits = |pool: &Pool| reaches(place, pool.address, reach) && !is_full(link, pool);
         if let Some(found) = link.thunks.pools.iter().position(fits) {
             return Some(found as u32);
         }
@@ -303,13 +378,14 @@ impl Insertion {
     }
 }
 
-/// Whether the output wants indirect jumps to land on certain instructions, and a destination does
-/// not begin with one.
+/// Whether what is added to a pool might be out of reach of branches that reach its beginning.
+fn is_full<T: Target>(link: &Link<'_, T>, pool: &Pool) -> bool {
+    link.section_size(pool.section) > SLACK / 2
+}
+
+/// Whether a destination does not begin with an instruction that indirect jumps may land on.
 fn needs_landing_pad<T: Target>(link: &Link<'_, T>, (symbol, addend): Destination) -> bool {
-    // Entries of the PLT have one where the output is checked.
-    if !link.relocations.plt_shape.landing_pad
-        || link.symbols.flags(symbol) & (flag::IMPORTED | flag::IFUNC) != 0
-    {
+    if link.symbols.flags(symbol) & (flag::IMPORTED | flag::IFUNC) != 0 {
         return false;
     }
     let code = link.symbol_section(symbol).and_then(|(section, value)| {

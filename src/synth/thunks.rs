@@ -39,6 +39,8 @@ pub struct Thunk {
     pub pool: u32,
     /// Offset in the pool, in bytes.
     pub offset: u64,
+    /// The thunk that was made before it for the same symbol; `u32::MAX`: none.
+    pub earlier: u32,
 }
 
 /// A section of thunks.
@@ -59,8 +61,8 @@ pub struct Thunks {
     pub all: Vec<Thunk>,
     /// Pools, in the order of their making.
     pub pools: Vec<Pool>,
-    /// Thunks by what they lead to.
-    pub by_destination: HashMap<Destination, Vec<u32>, foldhash::fast::FixedState>,
+    /// The last thunk that was made for each symbol; `u32::MAX`: none. Empty before there are any.
+    pub last_of: Vec<u32>,
     /// Moved instructions: offset and thunk, by section, in order of offset.
     pub moved: HashMap<SectionId, Vec<(u64, u32)>, foldhash::fast::FixedState>,
 }
@@ -73,11 +75,17 @@ impl Thunks {
     }
 
     /// A thunk for this purpose within `reach` of a place.
+    #[inline]
     pub fn find(&self, purpose: Purpose, place: u64, reach: u64) -> Option<u32> {
-        let (Purpose::Call(destination) | Purpose::Landing(destination)) = purpose else { return None };
-        self.by_destination.get(&destination)?.iter().copied().find(|&thunk| {
-            self.all[thunk as usize].purpose == purpose && reaches(place, self.address(thunk), reach)
-        })
+        let (Purpose::Call((symbol, _)) | Purpose::Landing((symbol, _))) = purpose else { return None };
+        let mut number = *self.last_of.get(symbol.index())?;
+        while let Some(thunk) = self.all.get(number as usize) {
+            if thunk.purpose == purpose && reaches(place, self.address(number), reach) {
+                return Some(number);
+            }
+            number = thunk.earlier;
+        }
+        None
     }
 }
 
