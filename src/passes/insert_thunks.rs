@@ -347,7 +347,9 @@ impl Insertion {
         }
         let boundaries = self.boundaries.get_or_insert_with(|| boundaries(link, layout));
         let from = boundaries.partition_point(|boundary| boundary.address < place.saturating_sub(reach));
-        let to = boundaries.partition_point(|boundary| boundary.address < place.saturating_add(reach));
+        // The pool itself begins at the next aligned address.
+        let end = place.saturating_add(reach - self.spec.align);
+        let to = boundaries.partition_point(|boundary| boundary.address < end);
         let candidates = boundaries.get(from..to)?;
         // Better in the output section of the branch itself: a script may put others anywhere.
         let own = link.layout.chunk_at(place).map(|chunk| link.layout.chunks[chunk.index()].address);
