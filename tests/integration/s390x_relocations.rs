@@ -2,7 +2,8 @@
 //! one past the end is an error that says what, where, and by how much.
 
 use crate::need;
-use crate::support::{Work, tools};
+use crate::support::machine::{S390X, check};
+use crate::support::{Machine, Work};
 use std::fmt::Write;
 
 /// What a relocation computes besides its addend.
@@ -136,9 +137,9 @@ fn assemble(work: &Work, assembler: &std::path::Path, values: &[(usize, i64)]) {
 
 #[test]
 fn ends_of_ranges_are_written_as_gnu_ld_does() {
-    let assembler = need!(tools::program("s390x-linux-gnu-as"));
-    let copy = need!(tools::program("s390x-linux-gnu-objcopy"));
-    let gnu = need!(tools::program("s390x-linux-gnu-ld"));
+    let assembler = need!(S390X.tool("as"));
+    let copy = need!(S390X.tool("objcopy"));
+    let gnu = need!(S390X.tool("ld"));
     let work = Work::new();
     let rows = TYPES.iter().enumerate();
     let ends: Vec<_> = rows.flat_map(|(row, &(_, _, (low, high, _)))| [(row, low), (row, high)]).collect();
@@ -190,9 +191,9 @@ const SEQUENCES: &str = "
 
 #[test]
 fn sequences_are_rewritten_as_gnu_ld_does() {
-    let assembler = need!(tools::program("s390x-linux-gnu-as"));
-    let copy = need!(tools::program("s390x-linux-gnu-objcopy"));
-    let gnu = need!(tools::program("s390x-linux-gnu-ld"));
+    let assembler = need!(S390X.tool("as"));
+    let copy = need!(S390X.tool("objcopy"));
+    let gnu = need!(S390X.tool("ld"));
     let work = Work::new();
     work.write("code.s", SEQUENCES);
     work.write("layout.ld", SCRIPT);
@@ -210,7 +211,7 @@ fn sequences_are_rewritten_as_gnu_ld_does() {
 
 #[test]
 fn one_past_the_end_is_an_error() {
-    let assembler = need!(tools::program("s390x-linux-gnu-as"));
+    let assembler = need!(S390X.tool("as"));
     let work = Work::new();
     let rows = TYPES.iter().enumerate();
     let past: Vec<_> =
@@ -235,7 +236,7 @@ fn one_past_the_end_is_an_error() {
 
 #[test]
 fn odd_addresses_are_out_of_reach_of_code() {
-    let assembler = need!(tools::program("s390x-linux-gnu-as"));
+    let assembler = need!(S390X.tool("as"));
     let work = Work::new();
     work.write("odd.s", ".globl _start\n_start: larl %r1,odd\n.data\n.byte 0\n.globl odd\nodd: .byte 0\n");
     work.command(&assembler, &["-o", "odd.o", "odd.s"]).ok();
@@ -245,4 +246,62 @@ fn odd_addresses_are_out_of_reach_of_code() {
         "is not a multiple of 2",
         "references odd",
     ]);
+}
+
+/// Initial exec code whose literal holds the address of a slot, and one that holds its offset.
+const INITIAL_EXEC: &str = "
+    .text
+    .globl sum
+    .type sum,@function
+    sum: stmg %r12,%r14,96(%r15)
+    larl %r12,_GLOBAL_OFFSET_TABLE_
+    ear %r3,%a0
+    sllg %r3,%r3,32
+    ear %r3,%a1
+    larl %r5,address
+    lg %r1,0(%r5)
+    lg %r2,0(%r1):tls_load:one
+    l %r4,0(%r2,%r3)
+    larl %r5,offset
+    lg %r1,0(%r5)
+    lg %r2,0(%r1,%r12):tls_load:two
+    a %r4,0(%r2,%r3)
+    lgrl %r2,one@INDNTPOFF
+    a %r4,0(%r2,%r3)
+    larl %r2,two@INDNTPOFF
+    lg %r2,0(%r2)
+    a %r4,0(%r2,%r3)
+    lg %r2,one@GOTNTPOFF(%r12)
+    a %r4,0(%r2,%r3)
+    lgfr %r2,%r4
+    lmg %r12,%r14,96(%r15)
+    br %r14
+    .section .data.rel.ro,\"aw\"
+    .balign 8
+    address: .quad one@INDNTPOFF
+    offset: .quad two@GOTNTPOFF
+";
+
+fn initial_exec_code_of_every_form_runs(machine: &'static Machine) {
+    let work = Work::on(machine);
+    let code = work.s("code", INITIAL_EXEC);
+    let variables = work.c("variables", "__thread int one = 7, two = 1000;", &["-fPIC"]);
+    let main = work.c("main", "int sum(void); int main(void) { return sum() == 2021 ? 0 : 1; }", &["-fPIC"]);
+    for link in ["-no-pie", "-pie", "-static"] {
+        work.gcc(&[link, "-o", "program", &main, &code, &variables]).quiet();
+        work.run("program");
+    }
+    work.gcc(&["-shared", "-o", "libvariables.so", &variables]).quiet();
+    for link in ["-no-pie", "-pie"] {
+        work.gcc(&[link, "-o", "program", &main, &code, "-L.", "-lvariables"]).quiet();
+        work.run("program");
+    }
+    work.gcc(&["-shared", "-o", "libsum.so", &code, &variables]).quiet();
+    work.gcc(&["-o", "program", &main, "-L.", "-lsum"]).quiet();
+    work.run("program");
+}
+
+#[test]
+fn initial_exec_code() {
+    check(&S390X, initial_exec_code_of_every_form_runs);
 }
