@@ -197,6 +197,10 @@ fn output_flags(facts: &Facts, relocatable: bool) -> u64 {
     let merge = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
     let of_inputs = u64::from(elf::SHF_INFO_LINK | elf::SHF_COMPRESSED);
     let mut flags = facts.any & !(merge | of_inputs);
+    // The linker's own table for jump slots says which section it is for.
+    if is_alloc(flags) {
+        flags |= facts.all & u64::from(elf::SHF_INFO_LINK);
+    }
     // Pieces of one size only, else no reader could take the section apart.
     if facts.all & u64::from(elf::SHF_MERGE) != 0 && facts.entsize != 0 {
         flags |= facts.all & merge;
