@@ -365,3 +365,7 @@ const WORD_ROWS: &[(u32, Info)] = &[
     row(1029, "R_AARCH64_TLS_DTPREL", BLOCK, Field::Double, ANY, Family::Fixed),
     row(1030, "R_AARCH64_TLS_TPREL", THREAD, Field::Double, ANY, Family::Fixed),
 ];
+
+#[cfg(test)]
+#[path = "relocs_tests.rs"]
+mod tests;
