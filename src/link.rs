@@ -263,6 +263,9 @@ pub struct Link<'a, T: Target> {
     pub thunks: Thunks,
     /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
     pub relocations: Relocations,
+    /// Functions of a section that the linker makes of SFrame inputs. Inputs are read by
+    /// `create_synthetics`; `build_sframe` chooses what is written.
+    pub sframe: sframe::collect::Collection,
     /// What reports need of passes that are over.
     pub reports: ReportData<'a>,
     /// Output sections, segments, addresses.
@@ -307,6 +310,7 @@ impl<'a, T: Target> Link<'a, T> {
             dynamic: DynamicTables::default(),
             thunks: Thunks::default(),
             relocations: Relocations::default(),
+            sframe: sframe::collect::Collection::default(),
             reports: ReportData::default(),
             layout: Layout::default(),
             target: T::default(),

@@ -14,7 +14,7 @@ use crate::passes::open_inputs::Opened;
 use crate::passes::*;
 use crate::script::Sources;
 use crate::timing::Timings;
-use crate::{arch, output, relocs};
+use crate::{arch, output, relocs, sframe};
 
 /// What came of a link.
 #[derive(Debug)]
@@ -191,6 +191,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     progress.timings.pass("scan relocations, merge strings");
     build_synthetics::run(&mut link);
     sink.checkpoint()?;
+    build_sframe::run(&mut link);
+    sink.checkpoint()?;
     progress.timings.pass("build synthetic sections");
     // frozen: the sections of the output.
 
@@ -200,6 +202,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     progress.timings.pass("lay out");
     // frozen: addresses.
     relocs::address::settle(&mut link);
+    sframe::index::settle(&mut link);
     compute_values::run(&mut link);
     compress_debug::run(&mut link);
     sink.checkpoint()?;

@@ -51,6 +51,28 @@ pub struct PltShape {
     pub authenticated: bool,
 }
 
+/// A part of the procedure linkage tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PltPart {
+    /// The head of `.plt`, which entries go on to when they are not bound yet.
+    Header,
+    /// An entry of `.plt`.
+    Lazy,
+    /// An entry of `.plt.got` or `.plt.sec`.
+    Direct,
+}
+
+/// What code of a PLT has done to the frame of its caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PltFrame {
+    /// From this byte of the part (entry or head) on.
+    pub start: u8,
+    /// Bytes on the stack that were not there when the caller's call instruction was done.
+    pub pushed: u8,
+    /// Where the return address was saved, in bytes from the CFA; `None`: where a call leaves it.
+    pub return_address: Option<i32>,
+}
+
 /// The addresses that an entry of a lazy `.plt` is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PltEntry {
@@ -210,6 +232,13 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
 
     /// Writes an entry of `.plt.got` or `.plt.sec` at address `entry`: a jump to what `slot` holds.
     fn write_plt_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape);
+
+    /// What the code of a PLT does to the stack, by ascending start; the first row starts at 0.
+    /// This default is right for all code that leaves stack and return address alone.
+    fn plt_frames(_part: PltPart, _shape: &PltShape) -> &'static [PltFrame] {
+        const UNTOUCHED: &[PltFrame] = &[PltFrame { start: 0, pushed: 0, return_address: None }];
+        UNTOUCHED
+    }
 
     /// What a word of `.got.plt` holds before the dynamic linker has bound it: where the entry's
     /// lazy half begins.

@@ -78,6 +78,9 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub name: FileName<'a>,
     /// The whole file (or member).
     pub bytes: &'a [u8],
+    /// What the link put into the file ([`crate::sframe::split`]): headers name these bytes by offsets that count on
+    /// from the end of `bytes`.
+    pub made: &'a [u8],
     /// `e_flags`.
     pub flags: u32,
     /// Section headers; row 0 is the null section.
@@ -125,6 +128,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         let mut object = ObjectFile {
             name,
             bytes,
+            made: &[],
             flags: ehdr.e_flags.get(),
             headers,
             section_names: section_name_table(bytes, ehdr, headers)?,
@@ -259,7 +263,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         {
             return Ok(self.packed[row].bytes);
         }
-        section_range(self.bytes, header).ok_or_else(|| {
+        self.range(header).ok_or_else(|| {
             Malformed::at(
                 header.sh_offset.get(),
                 format!(
@@ -270,6 +274,25 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                     self.bytes.len()
                 ),
             )
+        })
+    }
+
+    /// The bytes that a header names, in the file or made by the link.
+    #[inline]
+    fn range(&self, header: &Shdr<E>) -> Option<&'a [u8]> {
+        section_range(self.bytes, header).or_else(|| {
+            let mut header = *header;
+            header.sh_offset.set(header.sh_offset.get().checked_sub(self.bytes.len() as u64)?);
+            section_range(self.made, &header)
+        })
+    }
+
+    /// Whether the contents of a section were made by the link. The file's own sections lie in the file then.
+    pub fn is_made(&self, index: usize) -> bool {
+        self.headers.get(index).is_some_and(|header| {
+            header.sh_type.get() != elf::SHT_NOBITS
+                && header.sh_size.get() > 0
+                && header.sh_offset.get() >= self.bytes.len() as u64
         })
     }
 
@@ -294,9 +317,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     #[inline]
     pub fn relocations(&self, index: usize) -> &'a [Rela<E>] {
         match self.relocation_sections.get(index) {
-            Some(&rela) if rela != 0 => {
-                section_range(self.bytes, &self.headers[rela as usize]).map_or(&[], whole_table)
-            }
+            Some(&rela) if rela != 0 => self.range(&self.headers[rela as usize]).map_or(&[], whole_table),
             _ => &[],
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! In each list the plain sections come first, in the order that the list has; after them those
 //! with `SHF_LINK_ORDER`, by the address of the section that `sh_link` names (gABI, "Section
-//! Attribute Flags"). Before there are addresses, the order of lists stands in for them; each
+//! Attribute Flags"); last the linker's own SFrame blob, which describes what none of them does. Before there are addresses, the order of lists stands in for them; each
 //! round of the layout puts them in order again.
 
 use super::place::List;
@@ -11,6 +11,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::link::{Link, state};
+use crate::synth::{Kind, section_id};
 use rayon::prelude::*;
 
 /// Longer chains of sections that describe one another are taken for cycles.
@@ -105,8 +106,11 @@ fn sort_list<T: Target>(
     list: &mut List,
     position: &(dyn Fn(SectionId) -> Option<u64> + Sync),
 ) -> bool {
+    let own_frames =
+        link.synthetics.find(Kind::SFrame).map(|row| section_id(link.sections.first_internal, row));
     let key = |id: SectionId| match target(link, id) {
         Some(target) if !link.sections.is(target, state::ABSORBED) => (1, position(target).unwrap_or(0)),
+        _ if Some(id) == own_frames => (2, 0),
         _ => (0, 0),
     };
     let mut order: Vec<((u8, u64), u32)> =

@@ -4,7 +4,7 @@
 //! there is to say is said even if the link fails later.
 
 use crate::arch::Target;
-use crate::link::Link;
+use crate::link::{Link, state};
 use crate::sframe;
 use rayon::prelude::*;
 
@@ -12,7 +12,9 @@ use rayon::prelude::*;
 pub fn run<T: Target>(link: &Link<'_, T>) {
     link.objects.par_iter().for_each(|object| {
         for index in 1..object.headers.len() {
-            if sframe::is_input(object, index) && link.sections.is_alive(object.section_id(index as u32)) {
+            let id = object.section_id(index as u32);
+            let absorbed = link.sections.is(id, state::ABSORBED);
+            if sframe::is_input(object, index) && link.sections.is_alive(id) && !absorbed {
                 sframe::concat::check_section(link, object, index);
             }
         }

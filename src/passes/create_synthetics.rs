@@ -13,6 +13,7 @@ use crate::ids::{FileId, SectionId};
 use crate::link::Link;
 use crate::passes::select_definitions::CommonBlock;
 use crate::relocs::dynamic;
+use crate::sframe;
 use crate::symbols::Definition;
 use crate::synth::{Kind, SyntheticSection, attributes, eh_frame, eh_frame_hdr, notes, property_note};
 
@@ -33,6 +34,9 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
             link.add_synthetic(section);
         }
         add_comment(link);
+    }
+    if let Some(section) = sframe::index::absorb(link) {
+        link.add_synthetic(section);
     }
     if allocates_commons(link) {
         add_commons(link);

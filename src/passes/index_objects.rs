@@ -17,6 +17,7 @@ use crate::elf::consts as elf;
 use crate::ids::{ChunkId, FileId, SharedId};
 use crate::input::{InputStore, ObjectFile, SharedFile, decompress};
 use crate::link::{Link, SectionTable, state};
+use crate::sframe;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU32};
 
@@ -42,6 +43,9 @@ pub fn run<'a, T: Target>(link: &mut Link<'a, T>, parsed: ParsedInputs<'a, T>, e
     for (index, library) in shared.iter_mut().enumerate() {
         library.id = SharedId::from_index(index);
     }
+    if sframe::split::is_wanted(link.config) {
+        split_frames(&mut objects, link.store, sink);
+    }
     let (symbol_count, section_count) = assign_rows::<T>(&mut objects, names.len());
     let rows: Vec<(Vec<u8>, bool)> =
         objects.par_iter_mut().map(|object| index_object(object, mode, link.store, sink)).collect();
@@ -59,6 +63,18 @@ pub fn run<'a, T: Target>(link: &mut Link<'a, T>, parsed: ParsedInputs<'a, T>, e
     link.symbols.names = names;
     link.symbols.flags = (0..symbol_count).into_par_iter().map(|_| AtomicU32::new(0)).collect();
     link.symbols.rows = vec![u32::MAX; symbol_count];
+}
+
+/// `--sframe-split`: gives objects the sections that they would have had the assembler split their SFrame.
+fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
+    objects: &mut [ObjectFile<'a, E>],
+    store: &'a InputStore,
+    sink: &Sink,
+) {
+    objects.par_iter_mut().enumerate().for_each(|(order, object)| {
+        let findings = sframe::split::object::split(object, store, order as u32);
+        findings.into_iter().for_each(|finding| sink.report(finding));
+    });
 }
 
 /// An executable stack that nobody asked for on the command line.

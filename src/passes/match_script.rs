@@ -100,7 +100,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         }
         match id.0.checked_sub(self.link.sections.first_internal) {
             Some(row) => !is_table(self.link.synthetics.section(row).kind),
-            None => true,
+            // What the SFrame index replaces is no input any more.
+            None => !self.link.sections.is(id, state::ABSORBED) || !self.link.is_sframe_section(id),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::cli::SFrameViolation;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
 use crate::link::{Link, state};
+use crate::sframe;
 use hashbrown::HashMap;
 
 /// How many references one message shows.
@@ -112,6 +113,14 @@ fn with_help<T: Target>(
             false => diagnostic.help("--noinhibit-exec makes this a warning"),
         };
     }
+    let mut referring = violation.references.iter().map(|reference| reference.section);
+    let diagnostic = match referring.all(|section| sframe::split::would_help(link, section)) {
+        true => diagnostic.help(
+            "--sframe-split takes .sframe sections apart, so that frames go with their text; --sframe-index and \
+             --sframe=merge make one table of them",
+        ),
+        false => diagnostic,
+    };
     let diagnostic =
         diagnostic.help("--sframe=discard (or --discard-sframe) leaves .sframe sections out of the output");
     if warning {

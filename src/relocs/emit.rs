@@ -22,6 +22,7 @@ use crate::link::{Link, is_alloc, state};
 use crate::relocs::apply::Tombstone;
 use crate::sframe;
 use crate::symbols::flag;
+use crate::synth::Kind;
 use zerocopy::byteorder::{I64, U64};
 
 /// Whether relocations are written at all.
@@ -31,6 +32,9 @@ pub fn is_wanted<T: Target>(link: &Link<'_, T>) -> bool {
 
 /// How many relocations of a section are written.
 pub fn count<T: Target>(link: &Link<'_, T>, id: SectionId) -> u32 {
+    if is_own_sframe(link, id) {
+        return sframe::index::relocation_count(link);
+    }
     let mut count = 0;
     for_each_kept(link, id, |_, _, _| count += 1);
     count
@@ -41,6 +45,9 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rela<T::E>
     let mut base = link.sections.offset[id.index()];
     if !link.config.is_relocatable() {
         base = link.section_address(id);
+    }
+    if is_own_sframe(link, id) {
+        return sframe::index::relocations(link, base, out);
     }
     let bias = sframe::concat::EmittedBias::of(link, id);
     let mut places = out.iter_mut();
@@ -57,6 +64,12 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rela<T::E>
             r_addend: I64::new(addend.wrapping_add(bias.at(offset))),
         };
     });
+}
+
+/// Whether a section is the blob that the linker makes of SFrame inputs.
+fn is_own_sframe<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+    let row = id.0.checked_sub(link.sections.first_internal);
+    row.is_some_and(|row| link.synthetics.section(row).kind == Kind::SFrame)
 }
 
 /// Under `-r`: gives fields of a section that is not loaded, whose relocations are left out, what a

@@ -13,7 +13,7 @@
 //! In blobs of unknown versions and in junk, relocated fields of dead functions are 0, and that is
 //! all that can be done. Under `-r` everything stays as it is but the sizes of dead rows.
 
-use super::is_input;
+use super::{index, is_input};
 use crate::arch::{From, Target};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
@@ -279,7 +279,7 @@ pub fn check_section<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E
             Some(found) => format!("SFrame data of unknown version {found}"),
             None => format!("corrupt SFrame data: {}", gap.error.kind),
         };
-        if version.is_none() {
+        if version.is_none() && !index::is_refused(link, object.section_id(index as u32)) {
             told(Diagnostic::warning(Code::SFrameCorrupt, what.clone()).note(format!(
                 "{} bytes from offset {:#x} on are taken as they are",
                 gap.length, gap.offset

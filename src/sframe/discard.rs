@@ -79,7 +79,7 @@ pub fn fate<T: Target>(link: &Link<'_, T>, id: SectionId) -> Fate {
 }
 
 fn is_unwanted<T: Target>(link: &Link<'_, T>) -> bool {
-    link.config.sframe.mode == SFrameMode::Discard && link.config.sframe.index.is_none()
+    link.config.sframe.mode == SFrameMode::Discard
 }
 
 /// Clears `ALIVE` of the SFrame inputs that are not in the output. Comes when everything else is
@@ -88,7 +88,8 @@ pub fn settle<T: Target>(link: &Link<'_, T>) {
     link.objects.par_iter().for_each(|object| {
         for index in 1..object.headers.len() {
             let id = object.section_id(index as u32);
-            if !is_input(object, index) || !link.sections.is_alive(id) {
+            let absorbed = link.sections.is(id, state::ABSORBED);
+            if !is_input(object, index) || !link.sections.is_alive(id) || absorbed {
                 continue;
             }
             if object.headers[index].sh_size.get() == 0 || is_unwanted(link) {
@@ -110,7 +111,8 @@ fn lives<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: us
         && (linked as usize) < object.headers.len()
     {
         let text = object.section_id(linked);
-        return link.sections.is_alive(text) || is_violated(link, text);
+        // What `--sframe-split` made of text outside groups dies in silence with it.
+        return link.sections.is_alive(text) || (is_violated(link, text) && !object.is_made(index));
     }
     let mut first = None;
     let mut several = false;

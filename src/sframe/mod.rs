@@ -2,12 +2,23 @@
 //!
 //! The format itself is the `sframe-format` crate's business.
 
+pub mod collect;
 pub mod concat;
+pub mod derive;
+pub mod derived;
 pub mod discard;
+pub mod index;
+pub mod plt;
+pub mod read;
 pub mod report;
+pub mod split;
 
+use crate::arch::Target;
+use crate::cli::{Config, SFrameVersion};
 use crate::elf::consts as elf;
 use crate::input::ObjectFile;
+use sframe_format::write::Options;
+use sframe_format::{Abi, Endian, Version};
 use zerocopy::byteorder::ByteOrder;
 
 /// `SHT_GNU_SFRAME`.
@@ -38,6 +49,28 @@ pub fn is_sframe_name(name: &[u8]) -> bool {
 #[inline]
 pub fn matched_name(name: &[u8]) -> &[u8] {
     if name == b".sframe_idx" { b".sframe" } else { name }
+}
+
+/// The ABI that blobs of the output have.
+pub fn abi<T: Target>() -> Abi {
+    match T::E_MACHINE {
+        elf::EM_AARCH64 if T::EI_DATA == elf::ELFDATA2MSB => Abi::AArch64Big,
+        elf::EM_AARCH64 => Abi::AArch64Little,
+        elf::EM_S390 => Abi::S390x,
+        _ => Abi::Amd64,
+    }
+}
+
+/// How the linker's own blob is written: `--sframe-version`, `--no-sframe-share`. Readers on a
+/// foreign byte order reject shared rows, so only little-endian outputs have them.
+pub fn encoding<T: Target>(config: &Config) -> Options {
+    let version = match config.sframe.version {
+        SFrameVersion::V2 => Version::V2,
+        SFrameVersion::V3 => Version::V3,
+    };
+    let abi = abi::<T>();
+    let share = config.sframe.share && abi.endian() == Endian::Little;
+    Options::new(abi).version(version).share(share)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! report has two forms: lines to read ([`std::fmt::Display`]) and JSON ([`Report::to_json`]) whose
 //! keys and words are stable.
 
+use super::derived::{self, Derived};
 use super::discard::{Fate, fate};
 use super::is_input;
 use crate::arch::Target;
@@ -98,6 +99,8 @@ pub struct Report {
     pub mode: &'static str,
     /// The inputs.
     pub inputs: Vec<Input>,
+    /// What `.eh_frame` inputs gave.
+    pub derived: Vec<Derived>,
 }
 
 /// Looks at all SFrame inputs. Liveness must be settled.
@@ -116,7 +119,7 @@ pub fn collect<T: Target>(link: &Link<'_, T>) -> Report {
         SFrameMode::Merge => "merge",
         SFrameMode::Discard => "discard",
     };
-    Report { mode, inputs }
+    Report { mode, inputs, derived: derived::collect(link) }
 }
 
 fn inspect<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> Input {
@@ -245,7 +248,7 @@ impl Report {
         if dead.total() > 0 {
             writeln!(out, "sframe: dead rows for {dead}")?;
         }
-        Ok(())
+        derived::write_summary(&self.derived, out)
     }
 
     /// The whole report as one JSON object.
@@ -261,7 +264,7 @@ impl Report {
             }
             input.write_json(&mut out);
         }
-        out.push_str("]}");
+        let _ = write!(out, "],\"derived\":{}}}", derived::to_json(&self.derived));
         out
     }
 }
@@ -304,7 +307,7 @@ fn dead_json(dead: &Dead) -> String {
 }
 
 /// A text as a JSON string, quotes included (RFC 8259, section 7).
-fn json_string(text: &str) -> String {
+pub(super) fn json_string(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for character in text.chars() {
@@ -322,7 +325,7 @@ fn json_string(text: &str) -> String {
 }
 
 /// `3 functions`, `1 row`.
-fn counted(count: u64, what: &str) -> String {
+pub(super) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
@@ -386,6 +389,9 @@ impl fmt::Display for Report {
         for input in &self.inputs {
             writeln!(f, "sframe: {input}")?;
         }
+        for derived in &self.derived {
+            writeln!(f, "sframe: {derived}")?;
+        }
         self.write_summary(f)
     }
 }
@@ -415,7 +421,7 @@ mod tests {
             amount: Amount { sections: 1, blobs: 1, functions: 1, rows: 1, bytes: 52 },
             ..kept.clone()
         };
-        Report { mode: "concat", inputs: vec![kept, dropped] }
+        Report { mode: "concat", inputs: vec![kept, dropped], derived: Vec::new() }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::link::Link;
 use crate::relocs::{address, apply};
+use crate::sframe;
 
 /// Writes a synthetic section into its place in the output.
 pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
@@ -31,6 +32,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
             let eh_frame = address::of_synthetic(link, Kind::EhFrame);
             eh_frame_hdr::write(link, link.section_address(id), eh_frame, out);
         }
+        Kind::SFrame => sframe::index::write(link, link.section_address(id), out),
         Kind::OutputRelocations(row) => rela_output::write(link, row, out),
         Kind::OutputGroup(row) => groups::write(link, row, out),
         Kind::ShStrTab => copy_bytes(&link.section_names.bytes, out),

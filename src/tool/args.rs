@@ -1,7 +1,7 @@
 //! The command line of `sframe`.
 
 use super::open::Input;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use sframe_format::Version;
 use std::path::PathBuf;
 
@@ -134,15 +134,16 @@ pub struct Stat {
 /// mapped files of the same name. Without it registers come from a text file (`rip 0x401000`, a line each), memory
 /// from binary files, and every module is said with the bias it was loaded at.
 #[derive(Args)]
+#[command(group = ArgGroup::new("source").required(true).args(["core", "registers"]))]
 pub struct Unwind {
     /// Core file
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["registers", "memory"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "memory")]
     pub core: Option<PathBuf>,
     /// Folder below which the mapped files of the core file are
     #[arg(long, value_name = "FOLDER", requires = "core")]
     pub sysroot: Option<PathBuf>,
     /// Text file with registers, one a line
-    #[arg(long, value_name = "FILE", required_unless_present = "core")]
+    #[arg(long, value_name = "FILE")]
     pub registers: Option<PathBuf>,
     /// Binary file with memory, and the address of its first byte
     #[arg(long, value_name = "FILE@ADDRESS", value_parser = parse_placed)]

@@ -1,5 +1,5 @@
-//! What SFrame linking looks like when every text section has frames of its own, and what happens
-//! when it has not. Builds, links, runs and shows; fails if something is not as it should be.
+//! What SFrame linking looks like when every text section has frames of its own, what happens when
+//! it has not, and what helps then. Builds, links, runs and shows; fails if something is not as it should be.
 
 use crate::install;
 use anyhow::{Context, Result, ensure};
@@ -41,7 +41,16 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let warned = demo.link("warned", &["disc-monolithic.o", "ring-monolithic.o"], &options)?;
     show(&warned);
     ensure!(warned.status.success(), "the link should succeed");
-    demo.execute("warned")
+    demo.execute("warned")?;
+
+    println!("\n== The same with --sframe-split: taken apart on reading, as if the assembler had done right");
+    demo.succeed("split", &["--sframe-split", "--print-sframe"])?;
+
+    println!("\n== The same with --sframe-index: one sorted table, rows for the PLT too");
+    demo.succeed("index", &["--sframe-index", "--print-sframe"])?;
+
+    println!("\n== And with rows derived from .eh_frame for what has none: main.o, the start-up code");
+    demo.succeed("complete", &["--sframe-index", "--sframe-from-eh-frame=missing", "--print-sframe"])
 }
 
 struct Demo<'a> {
@@ -73,6 +82,15 @@ impl Demo<'_> {
         let words = format!("g++ -Blibexec/sframe-ld -o {program} main.o {}", objects.join(" "));
         println!("$ {words} {}", options.iter().map(|o| format!("-Wl,{o}")).collect::<Vec<_>>().join(" "));
         command.output().context("cannot start g++")
+    }
+
+    /// Links the monolithic objects, shows what was said, and runs the program.
+    fn succeed(&self, program: &str, options: &[&str]) -> Result<()> {
+        let linked = self.link(program, &["disc-monolithic.o", "ring-monolithic.o"], options)?;
+        show(&linked);
+        ensure!(linked.status.success(), "the link should succeed");
+        ensure!(linked.stderr.is_empty(), "the link should be silent");
+        self.execute(program)
     }
 
     fn execute(&self, program: &str) -> Result<()> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 mod bench;
 mod demo;
+mod fuzz;
 mod install;
 mod peers;
 mod prove;
@@ -32,6 +33,8 @@ enum Command {
     Prove(prove::Arguments),
     /// Verify SFrame derived from every program and library of this Debian system
     VerifySystem(verify_system::Arguments),
+    /// Fuzz every target, keep the corpus and record the result
+    Fuzz(fuzz::Arguments),
     /// Time sframe-ld against every linker found on the machine
     Bench(bench::Arguments),
     /// Run one command and print what its process tree cost (used by `bench`)
@@ -47,6 +50,7 @@ fn main() -> anyhow::Result<()> {
         Command::Install(arguments) => install::run(arguments),
         Command::Prove(arguments) => prove::run(arguments),
         Command::VerifySystem(arguments) => verify_system::run(arguments),
+        Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Measure(arguments) => bench::measure::run(arguments),
     }

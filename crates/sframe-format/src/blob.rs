@@ -22,6 +22,7 @@ pub struct Section<'data> {
 
 impl<'data> Section<'data> {
     /// A section with the bytes `data` at `address`; 0 for relocatable objects and sections out of memory.
+    #[inline]
     pub fn new(data: &'data [u8], address: u64) -> Self {
         Self { data, address, strict: false }
     }
@@ -84,11 +85,10 @@ impl<'data> Section<'data> {
     #[inline]
     pub(crate) fn blob_with(&self, header: Header, offset: usize) -> Blob<'data> {
         let rest = self.data.get(offset..).unwrap_or_default();
-        let part = |range| rest.get(range).unwrap_or_default();
         Blob {
-            data: part(0..header.blob_size()),
-            fdes: part(header.fde_array()),
-            fres: part(header.fre_area()),
+            rest,
+            fdes: rest.get(header.fde_array()).unwrap_or_default(),
+            fres: rest.get(header.fre_area()).unwrap_or_default(),
             header,
             offset,
             address: self.address.wrapping_add(offset as u64),
@@ -135,7 +135,7 @@ impl<'data> Iterator for Pieces<'data> {
         let first = self.position.max((self.position + padding) / BLOB_ALIGNMENT * BLOB_ALIGNMENT);
         let error = match self.section.blob_at(first) {
             Ok(blob) if first.is_multiple_of(BLOB_ALIGNMENT) => {
-                self.position = first + blob.data.len();
+                self.position = first + blob.data().len();
                 return Some(Piece::Blob(blob));
             }
             Ok(_) => Error::new(first, ErrorKind::Misaligned),
@@ -154,7 +154,8 @@ impl<'data> Iterator for Pieces<'data> {
 #[derive(Clone, Copy, Debug)]
 pub struct Blob<'data> {
     header: Header,
-    data: &'data [u8],
+    /// The section from the header on.
+    rest: &'data [u8],
     fdes: &'data [u8],
     fres: &'data [u8],
     offset: usize,
@@ -172,13 +173,14 @@ impl<'data> Blob<'data> {
     }
 
     /// The header.
+    #[inline]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
     /// All bytes of the blob, from the header to the end of the body, without padding.
     pub fn data(&self) -> &'data [u8] {
-        self.data
+        self.rest.get(..self.header.blob_size()).unwrap_or_default()
     }
 
     /// Offset of the header from the start of the section.
@@ -192,20 +194,24 @@ impl<'data> Blob<'data> {
     }
 
     /// Whether rows are read strictly ([`Section::strict`]).
+    #[inline]
     pub fn is_strict(&self) -> bool {
         self.strict
     }
 
+    #[inline]
     pub(crate) fn fde_bytes(&self) -> &'data [u8] {
         self.fdes
     }
 
     /// Bytes of the FRE sub-section.
+    #[inline]
     pub fn fre_bytes(&self) -> &'data [u8] {
         self.fres
     }
 
     /// Offset of the FRE sub-section from the start of the section.
+    #[inline]
     pub(crate) fn fre_area_offset(&self) -> usize {
         self.offset + self.header.fre_area().start
     }

@@ -174,28 +174,46 @@ pub struct Fre<'data> {
     pub info: u8,
     /// The data words.
     pub words: &'data [u8],
+    /// The bytes from the data words to the end of the sub-section.
+    rest: &'data [u8],
 }
 
 impl Fre<'_> {
     /// Number of data words.
+    #[inline]
     pub fn word_count(&self) -> u8 {
         self.info >> 1 & 0xf
     }
 
     /// Size of a data word in bytes: 1, 2 or 4.
+    #[inline]
     pub fn word_size(&self) -> u8 {
         1 << (self.info >> 5 & 3)
     }
 
+    #[inline]
     fn signed(&self, endian: Endian, index: u8) -> Option<i32> {
-        let at = usize::from(index) * usize::from(self.word_size());
-        match self.word_size() {
+        let size = usize::from(self.word_size());
+        let at = usize::from(index) * size;
+        // Without a branch on the size, which no processor foresees: the word is cut out of the four bytes from its
+        // first byte on, if the sub-section goes on so far.
+        if let Some(&four) = self.rest.get(at..).and_then(|rest| rest.first_chunk())
+            && at + size <= self.words.len()
+        {
+            let unused = 32 - 8 * size as u32;
+            return Some(match endian {
+                Endian::Little => ((u32::from_le_bytes(four) << unused) as i32) >> unused,
+                Endian::Big => i32::from_be_bytes(four) >> unused,
+            });
+        }
+        match size {
             1 => self.words.get(at).map(|&byte| i32::from(byte as i8)),
             2 => endian.read_i16(self.words, at).map(i32::from),
             _ => endian.read_i32(self.words, at),
         }
     }
 
+    #[inline]
     fn unsigned(&self, endian: Endian, index: u8) -> Option<u32> {
         let mask = u32::MAX >> (32 - 8 * u32::from(self.word_size()));
         self.signed(endian, index).map(|word| word as u32 & mask)
@@ -222,60 +240,78 @@ impl<'data> Fres<'data> {
         self.position
     }
 
-    /// Goes to the last FRE that starts at or before `offset`, or to one before it that is malformed. False if the
-    /// first one starts later. `WIDTH` is the width of a start in bytes.
+    /// The last FRE that starts at or before `offset`, or one before it that is malformed. `None` if the first one
+    /// starts later.
     #[inline]
-    pub(crate) fn skip_to<const WIDTH: usize>(&mut self, offset: u32) -> bool {
-        let (mut position, mut left, mut found) = (self.position, self.left, None);
-        while left > 0 {
-            let head = self.area.get(position..).and_then(|rest| rest.get(..=WIDTH));
-            let Some((&info, start)) = head.and_then(<[u8]>::split_last) else {
-                found = Some((position, left));
-                break;
-            };
-            let start = match WIDTH {
-                1 => start.first().copied().map(u32::from),
-                2 => self.endian.read_u16(start, 0).map(u32::from),
-                _ => self.endian.read_u32(start, 0),
-            };
-            if start.is_none_or(|start| start > offset) {
-                break;
-            }
-            found = Some((position, left));
-            let code = info >> 5 & 3;
-            if code == 3 {
-                break;
-            }
-            position += WIDTH + 1 + (usize::from(info >> 1 & 0xf) << code);
-            left -= 1;
+    pub(crate) fn find(&mut self, offset: u32) -> Option<Result<Fre<'data>, Error>> {
+        match self.endian {
+            Endian::Little => self.find_in::<false>(offset),
+            Endian::Big => self.find_in::<true>(offset),
         }
-        if let Some((position, left)) = found {
-            (self.position, self.left) = (position, left);
-        }
-        found.is_some()
     }
 
     #[inline]
-    fn read(&mut self) -> Result<Fre<'data>, Error> {
+    fn find_in<const BIG: bool>(&mut self, offset: u32) -> Option<Result<Fre<'data>, Error>> {
+        let (mut position, mut found) = (self.position, None);
+        for _ in 0..self.left {
+            let head = self.head::<BIG>(position);
+            if head.is_some_and(|(start, _)| start > offset) {
+                break;
+            }
+            (self.position, found) = (position, Some(head));
+            match head {
+                Some((_, info)) if info & 0x60 != 0x60 => {
+                    position += usize::from(self.start_width) + 1 + words_length(info);
+                }
+                _ => break,
+            }
+        }
+        found.map(|head| self.read(head))
+    }
+
+    /// The start and the info byte of the FRE at a position. One load serves all widths of a start: a branch on the
+    /// width would often be mispredicted.
+    #[inline]
+    fn head<const BIG: bool>(&self, position: usize) -> Option<(u32, u8)> {
+        let rest = self.area.get(position..)?;
+        let bytes = match rest.first_chunk() {
+            Some(&bytes) => bytes,
+            None => Self::last_bytes(rest, self.start_width)?,
+        };
+        let (little, width) = (u64::from_le_bytes(bytes), u32::from(self.start_width) * 8);
+        let start = match BIG {
+            false => little & ((1 << width) - 1),
+            true => u64::from_be_bytes(bytes) >> (64 - width),
+        };
+        Some((start as u32, (little >> width) as u8))
+    }
+
+    /// The last bytes of the sub-section with zeros after them, if there is room for a start and an info byte.
+    #[cold]
+    fn last_bytes(rest: &[u8], start_width: u8) -> Option<[u8; 8]> {
+        let mut bytes = [0; 8];
+        bytes.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+        (rest.len() > usize::from(start_width)).then_some(bytes)
+    }
+
+    /// The FRE at the position, whose head was read.
+    #[inline]
+    fn read(&mut self, head: Option<(u32, u8)>) -> Result<Fre<'data>, Error> {
         let area = self.area;
         let offset = self.area_offset + self.position;
-        let width = usize::from(self.start_width);
-        let start = match width {
-            1 => area.get(self.position).copied().map(u32::from),
-            2 => self.endian.read_u16(area, self.position).map(u32::from),
-            _ => self.endian.read_u32(area, self.position),
-        };
-        let info_at = self.position + width;
-        let (Some(start), Some(&info)) = (start, area.get(info_at)) else {
+        let info_at = self.position + usize::from(self.start_width);
+        let Some((start, info)) = head else {
             return Err(self.truncated(offset, info_at + 1));
         };
         let code = info >> 5 & 3;
         if code == 3 && (self.strict || info & 0x1e != 0) {
-            return Err(Error::new(offset + width, ErrorKind::DataWordSize { found: code }));
+            let at = offset + usize::from(self.start_width);
+            return Err(Error::new(at, ErrorKind::DataWordSize { found: code }));
         }
-        let end = info_at + 1 + (usize::from(info >> 1 & 0xf) << code);
-        let Some(words) = area.get(info_at + 1..end) else {
-            return Err(self.truncated(offset, end));
+        let rest = area.get(info_at + 1..).unwrap_or_default();
+        let length = words_length(info);
+        let Some(words) = rest.get(..length) else {
+            return Err(self.truncated(offset, info_at + 1 + length));
         };
         if let (true, Some(previous)) = (self.strict, self.previous)
             && start <= previous
@@ -283,8 +319,8 @@ impl<'data> Fres<'data> {
             return Err(Error::new(offset, ErrorKind::FreOrder { previous, found: start }));
         }
         self.previous = Some(start);
-        self.position = end;
-        Ok(Fre { offset, start, info, words })
+        self.position = info_at + 1 + length;
+        Ok(Fre { offset, start, info, words, rest })
     }
 
     #[cold]
@@ -294,13 +330,23 @@ impl<'data> Fres<'data> {
     }
 }
 
+/// Length of the data words in bytes.
+#[inline]
+fn words_length(info: u8) -> usize {
+    usize::from(info >> 1 & 0xf) << (info >> 5 & 3)
+}
+
 impl<'data> Iterator for Fres<'data> {
     type Item = Result<Fre<'data>, Error>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
-        let fre = self.read();
+        let head = match self.endian {
+            Endian::Little => self.head::<false>(self.position),
+            Endian::Big => self.head::<true>(self.position),
+        };
+        let fre = self.read(head);
         if fre.is_err() {
             self.left = 0;
         }
@@ -361,6 +407,7 @@ impl<'data> Blob<'data> {
 
     /// What a function without any FRE says: in V3 that it is outermost, or for signal frames that the saved
     /// registers must be found by the ABI; before V3 nothing.
+    #[inline]
     pub fn rules_without_rows(&self, attributes: &Attributes) -> Option<Rules> {
         match (self.header().version, attributes.signal) {
             (Version::V3, true) => Some(Rules::SignalContext),
@@ -373,52 +420,75 @@ impl<'data> Blob<'data> {
     ///
     /// # Errors
     /// Too few data words, or control words that mean nothing; strict: surplus words and reserved bits too.
-    #[inline]
     pub fn decode_fre(&self, attributes: &Attributes, fre: &Fre<'_>) -> Result<Rules, Error> {
+        let mut rules = Rules::Outermost;
+        self.decode_fre_into(attributes, fre, &mut rules)?;
+        Ok(rules)
+    }
+
+    /// [`Blob::decode_fre`] in place: to copy rules that were just written piece by piece takes longer than all of
+    /// the decoding.
+    #[inline]
+    pub(crate) fn decode_fre_into(
+        &self,
+        attributes: &Attributes,
+        fre: &Fre<'_>,
+        rules: &mut Rules,
+    ) -> Result<(), Error> {
         if fre.word_count() == 0 {
-            return Ok(Rules::Outermost);
+            *rules = Rules::Outermost;
+            return Ok(());
         }
         if self.is_strict() && fre.info & 0x80 != 0 && !self.header().abi.is_aarch64() {
             let kind = ErrorKind::Reserved { what: "FRE info", found: fre.info.into() };
             return Err(Error::new(fre.offset, kind));
         }
         match attributes.fde_type {
-            FdeType::Default => self.decode_default(fre),
-            FdeType::Flexible => self.decode_flexible(fre),
+            FdeType::Default => self.decode_default(fre, rules),
+            FdeType::Flexible => {
+                *rules = Rules::Frame(self.decode_flexible(fre)?);
+                Ok(())
+            }
         }
-        .map(Rules::Frame)
     }
 
-    fn decode_default(&self, fre: &Fre<'_>) -> Result<Frame, Error> {
+    #[inline]
+    fn decode_default(&self, fre: &Fre<'_>, rules: &mut Rules) -> Result<(), Error> {
         let header = self.header();
-        let word = |index| fre.signed(header.endian, index);
         let base = if fre.info & 1 == 0 { header.abi.frame_pointer() } else { header.abi.stack_pointer() };
-        let cfa = CfaRule::register(base, cfa_offset(header.abi, word(0).unwrap_or(0)));
+        let cfa = cfa_offset(header.abi, fre.signed(header.endian, 0).unwrap_or(0));
         let mut next = 1;
-        let mut saved = |fixed: i8, is_ra: bool| {
-            if fixed != 0 {
-                return Ok(RegisterRule::Saved(Location::at_cfa(fixed.into())));
+        let ra = match header.fixed_ra_offset {
+            0 => {
+                next += 1;
+                self.default_rule(fre, 1, true)?
             }
-            let found = word(next);
-            next += 1;
-            self.default_rule(fre, found, is_ra)
+            fixed => RegisterRule::Saved(Location::at_cfa(fixed.into())),
         };
-        let ra = saved(header.fixed_ra_offset, true)?;
-        let fp = saved(header.fixed_fp_offset, false)?;
+        let fp = match header.fixed_fp_offset {
+            0 => {
+                next += 1;
+                self.default_rule(fre, next - 1, false)?
+            }
+            fixed => RegisterRule::Saved(Location::at_cfa(fixed.into())),
+        };
         if self.is_strict() && fre.word_count() > next {
             let expected = if next == 2 { "1 or 2" } else { "1 to 3" };
             let kind = ErrorKind::DataWordCount { found: fre.word_count(), expected };
             return Err(Error::new(fre.offset, kind));
         }
-        Ok(Frame { cfa, ra, fp, mangled: fre.info & 0x80 != 0 && header.abi.is_aarch64() })
+        let mangled = fre.info & 0x80 != 0 && header.abi.is_aarch64();
+        *rules = Rules::Frame(Frame { cfa: CfaRule::register(base, cfa), ra, fp, mangled });
+        Ok(())
     }
 
     /// The rule of one data word of a default FDE. On s390x an RA word of 0 stands for "not saved"; in V2 an odd
     /// word is a register number (V2 errata 1, s390x).
-    fn default_rule(&self, fre: &Fre<'_>, word: Option<i32>, is_ra: bool) -> Result<RegisterRule, Error> {
+    #[inline]
+    fn default_rule(&self, fre: &Fre<'_>, index: u8, is_ra: bool) -> Result<RegisterRule, Error> {
         let header = self.header();
         let s390x = header.abi == Abi::S390x;
-        match word {
+        match fre.signed(header.endian, index) {
             None => Ok(RegisterRule::Unchanged),
             Some(0) if is_ra && s390x => Ok(RegisterRule::Unchanged),
             Some(odd) if odd & 1 == 1 && s390x && header.version != Version::V3 => {
@@ -432,6 +502,8 @@ impl<'data> Blob<'data> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn decode_flexible(&self, fre: &Fre<'_>) -> Result<Frame, Error> {
         let header = self.header();
         let pair = |index| {
@@ -477,6 +549,7 @@ impl<'data> Blob<'data> {
 }
 
 /// The real CFA offset of a stored word: s390x stores (offset - 160) / 8, in flexible FDEs too.
+#[inline]
 fn cfa_offset(abi: Abi, stored: i32) -> i64 {
     match abi {
         Abi::S390x => i64::from(stored) * 8 + abi.cfa_bias(),

@@ -210,32 +210,39 @@ impl Header {
         Ok(())
     }
 
+    #[inline]
     fn body_start(&self) -> u64 {
         HEADER_SIZE as u64 + u64::from(self.auxiliary_length)
     }
 
+    #[inline]
     fn fde_start(&self) -> u64 {
         self.body_start() + u64::from(self.fde_offset)
     }
 
+    #[inline]
     fn fde_end(&self) -> u64 {
         self.fde_start() + u64::from(self.fde_count) * self.version.fde_size() as u64
     }
 
+    #[inline]
     fn fre_start(&self) -> u64 {
         self.body_start() + u64::from(self.fre_offset)
     }
 
+    #[inline]
     fn fre_end(&self) -> u64 {
         self.fre_start() + u64::from(self.fre_length)
     }
 
     /// Bytes of the FDE array, counted from the start of the blob.
+    #[inline]
     pub fn fde_array(&self) -> Range<usize> {
         self.fde_start() as usize..self.fde_end() as usize
     }
 
     /// Bytes of the FRE sub-section, counted from the start of the blob.
+    #[inline]
     pub fn fre_area(&self) -> Range<usize> {
         self.fre_start() as usize..self.fre_end() as usize
     }
@@ -262,11 +269,13 @@ impl Header {
     }
 
     /// Whether function starts count from their own field, not from the header.
+    #[inline]
     pub fn is_field_relative(&self) -> bool {
         self.flags.contains(Flags::FIELD_RELATIVE)
     }
 
     /// Whether the blob claims that its FDEs ascend by function address.
+    #[inline]
     pub fn is_sorted(&self) -> bool {
         self.flags.contains(Flags::SORTED)
     }

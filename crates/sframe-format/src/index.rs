@@ -3,10 +3,13 @@
 use alloc::vec::Vec;
 use core::ops::Deref;
 
+use crate::abi::Abi;
 use crate::blob::{Blob, Gap, Piece, Section};
 use crate::error::Error;
+use crate::fde::Fde;
 use crate::header::Header;
 use crate::lookup::Match;
+use crate::rules::Rules;
 
 /// Finds rows in a section of any number of blobs.
 ///
@@ -27,11 +30,14 @@ enum Order {
     One(Header),
     /// The same with a page table.
     Paged(Header, Pages),
-    /// First address and offset of each sorted blob, ascending.
-    Blobs(Vec<(u64, usize)>),
-    /// Address, offset of the blob and FDE index of every function that is not empty, ascending.
-    Functions(Vec<(u64, usize, u32)>),
+    /// First address of each sorted blob, ascending, and the blobs in the same order.
+    Blobs(Vec<u64>, Vec<Place>),
+    /// Address, number of the blob and FDE index of every function that is not empty, ascending; the blobs.
+    Functions(Vec<(u64, u32, u32)>, Vec<Place>),
 }
+
+/// Offset and header of a blob: it is parsed once.
+type Place = (usize, Header);
 
 impl<D: Deref<Target = [u8]>> SectionIndex<D> {
     /// Walks over the section with the bytes `data` at `address` and indexes what it finds.
@@ -76,42 +82,47 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         &self.gaps
     }
 
-    /// The blob and the index of the FDE whose function holds the address `pc`.
-    pub fn find(&self, pc: u64) -> Option<(Blob<'_>, u32)> {
-        self.find_with(pc, |blob, index| (*blob, index))
+    /// The blob and the FDE whose function holds the address `pc`.
+    pub fn find(&self, pc: u64) -> Option<(Blob<'_>, Fde)> {
+        self.find_with(pc, |blob, fde| (*blob, fde))
     }
 
     /// Hands what [`SectionIndex::find`] finds to `take`, without moving it.
     #[inline]
-    fn find_with<'index, R>(&'index self, pc: u64, take: impl FnOnce(&Blob<'index>, u32) -> R) -> Option<R> {
+    fn find_with<'index, R>(&'index self, pc: u64, take: impl FnOnce(&Blob<'index>, Fde) -> R) -> Option<R> {
+        let (header, bounds) = match &self.order {
+            Order::One(header) => (header, (0, header.fde_count)),
+            Order::Paged(header, pages) => (header, pages.bounds(pc)?),
+            Order::Blobs(..) | Order::Functions(..) => {
+                let (blob, fde) = self.find_among_blobs(pc)?;
+                return Some(take(&blob, fde));
+            }
+        };
+        let blob = self.section().blob_with(*header, 0);
+        let fde = blob.find_fde_between(bounds.0, bounds.1, pc)?;
+        Some(take(&blob, fde))
+    }
+
+    fn find_among_blobs(&self, pc: u64) -> Option<(Blob<'_>, Fde)> {
+        let blob = |&(offset, header): &Place| self.section().blob_with(header, offset);
         match &self.order {
-            Order::One(header) => {
-                let blob = self.section().blob_with(*header, 0);
-                Some(take(&blob, blob.find_fde(pc)?))
+            Order::Blobs(starts, blobs) => {
+                let place = starts.partition_point(|&first| first <= pc).checked_sub(1)?;
+                let blob = blob(blobs.get(place)?);
+                Some((blob, blob.find_fde(pc)?))
             }
-            Order::Paged(header, pages) => {
-                let blob = self.section().blob_with(*header, 0);
-                let (low, high) = pages.bounds(pc)?;
-                Some(take(&blob, blob.find_fde_between(low, high, pc)?))
-            }
-            Order::Blobs(order) => {
-                let place = order.partition_point(|&(first, _)| first <= pc).checked_sub(1)?;
-                let blob = self.section().blob_at(order.get(place)?.1).ok()?;
-                Some(take(&blob, blob.find_fde(pc)?))
-            }
-            Order::Functions(order) => {
-                let end = order.partition_point(|&(address, ..)| address <= pc);
-                let &(start, ..) = order.get(end.checked_sub(1)?)?;
+            Order::Functions(functions, blobs) => {
+                let end = functions.partition_point(|&(address, ..)| address <= pc);
+                let &(start, ..) = functions.get(end.checked_sub(1)?)?;
                 // Several functions may start at one address; readers take any that covers `pc`.
-                let same = order[..end].iter().rev().take_while(|entry| entry.0 == start);
-                let covers = |blob: &Blob<'_>, index| {
-                    blob.fde(index).is_some_and(|fde| pc.wrapping_sub(fde.address) < fde.size.into())
-                };
-                let mut blobs = same
-                    .filter_map(|&(_, offset, index)| Some((self.section().blob_at(offset).ok()?, index)));
-                let (blob, index) = blobs.find(|(blob, index)| covers(blob, *index))?;
-                Some(take(&blob, index))
+                let same = functions.get(..end)?.iter().rev().take_while(|entry| entry.0 == start);
+                let mut found = same.filter_map(|&(_, number, index)| {
+                    let blob = blob(blobs.get(number as usize)?);
+                    Some((blob, blob.fde(index)?))
+                });
+                found.find(|(_, fde)| pc.wrapping_sub(fde.address) < fde.size.into())
             }
+            _ => None,
         }
     }
 
@@ -121,11 +132,19 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
     /// The function that covers `pc` is malformed.
     #[inline]
     pub fn lookup(&self, pc: u64) -> Result<Option<Match>, Error> {
-        let found = self.find_with(pc, |blob, index| match blob.fde(index) {
-            Some(fde) => blob.lookup_in(fde, pc),
-            None => Ok(None),
-        });
-        found.unwrap_or(Ok(None))
+        self.find_with(pc, |blob, fde| blob.lookup_in(fde, pc)).unwrap_or(Ok(None))
+    }
+
+    /// What unwinding from the address `pc` needs: writes the rules of its row, and returns the architecture and the
+    /// signal bit of its function.
+    #[inline]
+    pub(crate) fn rules_into(&self, pc: u64, rules: &mut Rules) -> Result<Option<(Abi, bool)>, Error> {
+        let find = |blob: &Blob<'_>, fde: Fde| {
+            let attributes = blob.attributes(&fde)?;
+            let start = blob.row_into(&fde, &attributes, pc.wrapping_sub(fde.address), rules)?;
+            Ok(start.map(|_| (blob.header().abi, attributes.signal)))
+        };
+        self.find_with(pc, find).unwrap_or(Ok(None))
     }
 }
 
@@ -192,19 +211,20 @@ fn order_of_blobs(blobs: &[Blob<'_>]) -> Option<Order> {
         }
         let last = blob.fde(blob.header().fde_count - 1)?;
         let end = last.address.checked_add(last.size.into())?;
-        ranges.push((blob.function_address(0)?, end, blob.offset()));
+        ranges.push((blob.function_address(0)?, end, (blob.offset(), *blob.header())));
     }
-    ranges.sort_unstable();
+    ranges.sort_unstable_by_key(|&(first, end, (offset, _))| (first, end, offset));
     let disjoint = ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0);
-    disjoint.then(|| Order::Blobs(ranges.iter().map(|&(first, _, offset)| (first, offset)).collect()))
+    let (starts, places) = ranges.iter().map(|&(first, _, place)| (first, place)).unzip();
+    disjoint.then_some(Order::Blobs(starts, places))
 }
 
 fn order_of_functions(blobs: &[Blob<'_>]) -> Order {
     let mut functions = Vec::new();
-    for blob in blobs {
+    for (number, blob) in (0..).zip(blobs) {
         let live = blob.fdes().filter(|fde| fde.size != 0);
-        functions.extend(live.map(|fde| (fde.address, blob.offset(), fde.index)));
+        functions.extend(live.map(|fde| (fde.address, number, fde.index)));
     }
     functions.sort_unstable();
-    Order::Functions(functions)
+    Order::Functions(functions, blobs.iter().map(|blob| (blob.offset(), *blob.header())).collect())
 }

@@ -60,7 +60,7 @@ pub use endian::Endian;
 pub use error::{Error, ErrorKind};
 pub use fde::Fde;
 pub use fre::{Attributes, FdeType, Fre, PauthKey, PcType};
-pub use header::{Flags, Header, Version};
+pub use header::{Flags, HEADER_SIZE, Header, Version};
 #[cfg(feature = "alloc")]
 pub use index::SectionIndex;
 pub use lookup::Match;

@@ -4,16 +4,16 @@
 //! [`SectionIndex`](crate::SectionIndex) serves sections of many blobs: it picks the blob by address when the blobs are sorted and do
 //! not overlap, and makes a sorted list of all functions otherwise.
 
-use core::hint::select_unpredictable;
 use core::ops::Range;
 
 use crate::abi::Abi;
 use crate::blob::{Blob, Section};
+use crate::endian::Endian;
 use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
 use crate::fre::{Attributes, PauthKey, PcType};
 use crate::header::Version;
-use crate::rules::Row;
+use crate::rules::{Row, Rules};
 
 /// The row that covers a program counter, and its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +42,11 @@ impl Match {
 }
 
 impl<'data> Blob<'data> {
-    /// Index of the FDE whose function holds the address `pc`.
+    /// The FDE whose function holds the address `pc`.
     #[inline]
-    pub fn find_fde(&self, pc: u64) -> Option<u32> {
+    pub fn find_fde(&self, pc: u64) -> Option<Fde> {
         if !self.header().is_sorted() {
-            return self.fdes().find(|fde| covers(fde, pc)).map(|fde| fde.index);
+            return self.fdes().find(|fde| covers(fde, pc));
         }
         self.find_fde_between(0, self.header().fde_count, pc)
     }
@@ -54,55 +54,65 @@ impl<'data> Blob<'data> {
     /// [`Blob::find_fde`] in a sorted blob when the last function that starts at or before `pc` is known to be one of
     /// the FDEs from `low` up to `high`.
     #[inline]
-    pub(crate) fn find_fde_between(&self, low: u32, high: u32, pc: u64) -> Option<u32> {
-        let mut index = self.last_not_after(low, high, pc)?;
-        // Several FDEs may start at one address (folded functions, functions of size 0).
-        let start = self.function_address(index)?;
-        loop {
-            if covers(&self.fde(index)?, pc) {
-                return Some(index);
-            }
-            index = index.checked_sub(1)?;
-            if self.function_address(index)? != start {
-                return None;
-            }
-        }
+    pub(crate) fn find_fde_between(&self, low: u32, high: u32, pc: u64) -> Option<Fde> {
+        let last = self.fde(self.last_not_after(low, high, pc)?)?;
+        if covers(&last, pc) { Some(last) } else { self.find_fde_with_start_of(&last, pc) }
+    }
+
+    /// The FDE before `last` that starts where it starts and holds `pc`: several may start at one address (folded
+    /// functions, functions of size 0).
+    #[cold]
+    fn find_fde_with_start_of(&self, last: &Fde, pc: u64) -> Option<Fde> {
+        let before = (0..last.index).rev().map_while(|index| self.fde(index));
+        before.take_while(|fde| fde.address == last.address).find(|fde| covers(fde, pc))
     }
 
     /// The last FDE from `low` up to `high` that starts at or before `pc` in a sorted blob.
     #[inline]
     fn last_not_after(&self, low: u32, high: u32, pc: u64) -> Option<u32> {
+        const V1: usize = Version::V1.fde_size();
+        const V2: usize = Version::V2.fde_size();
+        const V3: usize = Version::V3.fde_size();
         let range = low as usize..high as usize;
-        let fdes = self.fde_bytes();
-        match self.header().version {
-            Version::V1 => self.bisect(fdes.as_chunks::<{ Version::V1.fde_size() }>().0, range, pc),
-            Version::V2 => self.bisect(fdes.as_chunks::<{ Version::V2.fde_size() }>().0, range, pc),
-            Version::V3 => self.bisect(fdes.as_chunks::<{ Version::V3.fde_size() }>().0, range, pc),
+        let endian = self.header().endian;
+        match (self.header().version, endian) {
+            (Version::V3, Endian::Little) => {
+                self.search::<V3>(range, pc, |fde| i64::from_le_bytes(wide(fde)))
+            }
+            (Version::V3, Endian::Big) => self.search::<V3>(range, pc, |fde| i64::from_be_bytes(wide(fde))),
+            (Version::V2, _) => self.search::<V2>(range, pc, |fde| narrow(fde, endian)),
+            (Version::V1, _) => self.search::<V1>(range, pc, |fde| narrow(fde, endian)),
         }
     }
 
-    /// Bisection without branches on what is found: they would be mispredicted every other time, which costs more
-    /// than all the cache misses of a large table.
+    /// Search in quarters, without branches on what is found: they would be mispredicted every other time. The three
+    /// entries that a step looks at are fetched at the same time, so that it takes half as many cache misses in a row
+    /// as bisection. `start` reads the start field of an entry.
     #[inline]
-    fn bisect<const SIZE: usize>(&self, entries: &[[u8; SIZE]], range: Range<usize>, pc: u64) -> Option<u32> {
+    fn search<const SIZE: usize>(
+        &self,
+        range: Range<usize>,
+        pc: u64,
+        start: impl Fn(&[u8; SIZE]) -> i64,
+    ) -> Option<u32> {
+        let entries = self.fde_bytes().as_chunks().0;
         let (origin, stride) = self.start_origin();
-        let endian = self.header().endian;
-        let not_after = |index: usize, entry: &[u8; SIZE]| {
-            let raw = match self.header().version {
-                Version::V3 => endian.read_i64(entry, 0),
-                _ => endian.read_i32(entry, 0).map(i64::from),
-            };
-            let origin = origin.wrapping_add(index as u64 * stride);
-            origin.wrapping_add_signed(raw.unwrap_or(0)) <= pc
+        let not_after = |index: usize| {
+            let raw = entries.get(index).map_or(0, &start);
+            let address = origin.wrapping_add(index as u64 * stride).wrapping_add_signed(raw);
+            usize::from(address <= pc)
         };
         let (mut low, mut count) = (range.start, range.len());
-        while count > 1 {
-            let half = count / 2;
-            let middle = low + half;
-            low = select_unpredictable(not_after(middle, entries.get(middle)?), middle, low);
-            count -= half;
+        while count > 4 {
+            let quarter = count / 4;
+            let passed =
+                not_after(low + quarter) + not_after(low + 2 * quarter) + not_after(low + 3 * quarter);
+            low += passed * quarter;
+            count -= 3 * quarter;
         }
-        not_after(low, entries.get(low)?).then_some(low as u32)
+        let last = |step: usize| usize::from(step < count) & not_after(low + step);
+        low += last(1) + last(2) + last(3);
+        (count > 0 && not_after(low) == 1).then_some(low as u32)
     }
 
     /// The row that holds at the address `pc`, if the blob has a function there and that function a row.
@@ -111,7 +121,7 @@ impl<'data> Blob<'data> {
     /// The function's attribute or rows are malformed.
     #[inline]
     pub fn lookup(&self, pc: u64) -> Result<Option<Match>, Error> {
-        match self.find_fde(pc).and_then(|index| self.fde(index)) {
+        match self.find_fde(pc) {
             Some(fde) => self.lookup_in(fde, pc),
             None => Ok(None),
         }
@@ -124,37 +134,73 @@ impl<'data> Blob<'data> {
     #[inline]
     pub fn lookup_in(&self, fde: Fde, pc: u64) -> Result<Option<Match>, Error> {
         let attributes = self.attributes(&fde)?;
+        let row = Row { start: 0, rules: Rules::Outermost };
+        let mut found = Match { abi: self.header().abi, fde, attributes, row };
         let offset = pc.wrapping_sub(fde.address);
-        let row = self.row_at(&fde, &attributes, offset)?;
-        Ok(row.map(|row| Match { abi: self.header().abi, fde, attributes, row }))
+        match self.row_into(&fde, &attributes, offset, &mut found.row.rules)? {
+            Some(start) => {
+                found.row.start = start;
+                Ok(Some(found))
+            }
+            None => Ok(None),
+        }
     }
 
     /// The row that holds `offset` bytes from the start of the function of `fde`.
     ///
     /// # Errors
     /// The rows are malformed, or [`ErrorKind::RepeatSize`].
-    pub fn row_at(&self, fde: &Fde, attributes: &Attributes, mut offset: u64) -> Result<Option<Row>, Error> {
+    pub fn row_at(&self, fde: &Fde, attributes: &Attributes, offset: u64) -> Result<Option<Row>, Error> {
+        let mut row = Row { start: 0, rules: Rules::Outermost };
+        let start = self.row_into(fde, attributes, offset, &mut row.rules)?;
+        Ok(start.map(|start| Row { start, ..row }))
+    }
+
+    /// [`Blob::row_at`] in place: writes the rules and returns the row's start.
+    #[inline]
+    pub(crate) fn row_into(
+        &self,
+        fde: &Fde,
+        attributes: &Attributes,
+        mut offset: u64,
+        rules: &mut Rules,
+    ) -> Result<Option<u32>, Error> {
         if offset >= u64::from(fde.size) {
             return Ok(None);
         }
         if attributes.fre_count == 0 {
-            return Ok(self.rules_without_rows(attributes).map(|rules| Row { start: 0, rules }));
+            let implied = self.rules_without_rows(attributes);
+            return Ok(implied.map(|implied| {
+                *rules = implied;
+                0
+            }));
         }
         if attributes.pc_type == PcType::Mask {
             let repeat = u64::from(attributes.repeat_size);
             offset = offset.checked_rem(repeat).ok_or(Error::new(fde.offset, ErrorKind::RepeatSize))?;
         }
         let offset = u32::try_from(offset).unwrap_or(u32::MAX);
-        let mut fres = self.fres(attributes);
-        let found = match attributes.start_width {
-            1 => fres.skip_to::<1>(offset),
-            2 => fres.skip_to::<2>(offset),
-            _ => fres.skip_to::<4>(offset),
-        };
-        let Some(fre) = found.then(|| fres.next()).flatten().transpose()? else { return Ok(None) };
-        let rules = self.decode_fre(attributes, &fre)?;
-        Ok(Some(Row { start: fre.start, rules }))
+        match self.fres(attributes).find(offset) {
+            Some(Ok(fre)) => {
+                self.decode_fre_into(attributes, &fre, rules)?;
+                Ok(Some(fre.start))
+            }
+            Some(Err(error)) => Err(error),
+            None => Ok(None),
+        }
     }
+}
+
+/// The start field of V3.
+#[inline]
+fn wide(fde: &[u8; Version::V3.fde_size()]) -> [u8; 8] {
+    fde.first_chunk().copied().unwrap_or_default()
+}
+
+/// The start field of V1 and V2.
+#[inline]
+fn narrow(fde: &[u8], endian: Endian) -> i64 {
+    endian.read_i32(fde, 0).unwrap_or(0).into()
 }
 
 #[inline]

@@ -7,6 +7,7 @@
 //! `.eh_frame` or frame pointers for this frame.
 
 use core::fmt;
+use core::hint::select_unpredictable;
 
 use crate::abi::{Abi, Register};
 use crate::error::Error;
@@ -32,6 +33,7 @@ impl FrameAddress {
 
     /// The address to look up: a byte inside the call for return addresses, since the call may be the function's
     /// last instruction.
+    #[inline]
     pub fn lookup_address(self) -> u64 {
         match self {
             Self::InstructionPointer(address) => address,
@@ -68,10 +70,13 @@ impl<'other> Registers<'other> {
         self
     }
 
+    #[inline]
     fn get(&self, abi: Abi, register: Register) -> Result<u64, UnwindError> {
+        // Which of the two it is no processor foresees.
+        if register == abi.stack_pointer() || register == abi.frame_pointer() {
+            return Ok(select_unpredictable(register == abi.stack_pointer(), self.sp, self.fp));
+        }
         let value = match register {
-            number if number == abi.stack_pointer() => Some(self.sp),
-            number if number == abi.frame_pointer() => Some(self.fp),
             number if number == abi.return_address() && self.link.is_some() => self.link,
             number => self.others.get(number as usize).copied().flatten(),
         };
@@ -79,6 +84,7 @@ impl<'other> Registers<'other> {
     }
 
     /// A return address without its authentication bits: bit 55 tells user from kernel addresses.
+    #[inline]
     fn strip(&self, address: u64) -> u64 {
         let mask = u64::MAX.checked_shl(self.address_bits.into()).unwrap_or(0);
         if address >> 55 & 1 == 0 { address & !mask } else { address | mask }

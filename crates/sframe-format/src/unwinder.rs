@@ -70,18 +70,22 @@ impl<D> Default for Unwinder<D> {
 /// What an [`Unwinder`] remembers of a row.
 #[derive(Clone, Copy, Debug)]
 struct Remembered {
-    module: ModuleId,
+    /// `None` in an empty slot.
+    module: Option<ModuleId>,
     address: u64,
     abi: Abi,
     signal: bool,
     rules: Rules,
 }
 
+const EMPTY: Remembered =
+    Remembered { module: None, address: 0, abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
+
 /// Rows found before, by module and the file's own address, `N` slots. It belongs to the caller, who may use one
 /// for many unwinders (processes).
 #[derive(Clone, Debug)]
 pub struct RuleCache<const N: usize = 512> {
-    slots: Vec<Option<Remembered>>,
+    slots: Vec<Remembered>,
     hits: u64,
     misses: u64,
 }
@@ -95,7 +99,7 @@ impl<const N: usize> Default for RuleCache<N> {
 impl<const N: usize> RuleCache<N> {
     /// An empty cache; the only allocation there is.
     pub fn new() -> Self {
-        Self { slots: alloc::vec![None; N.max(1)], hits: 0, misses: 0 }
+        Self { slots: alloc::vec![EMPTY; N.max(1)], hits: 0, misses: 0 }
     }
 
     /// How many look-ups found their row here, and how many did not.
@@ -103,27 +107,27 @@ impl<const N: usize> RuleCache<N> {
         (self.hits, self.misses)
     }
 
+    /// What is remembered of an address; `find` finds it if nothing is.
     #[inline]
     fn find_or<E>(
         &mut self,
         module: ModuleId,
         address: u64,
-        find: impl FnOnce() -> Result<(Abi, bool, Rules), E>,
-    ) -> Result<(Abi, bool, Rules), E> {
+        find: impl FnOnce(&mut Rules) -> Result<(Abi, bool), E>,
+    ) -> Result<&Remembered, E> {
         let hash = (address ^ module.0.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let place = ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize;
         let slot = &mut self.slots[place];
-        if let Some(found) = slot
-            && found.address == address
-            && found.module == module
-        {
+        if slot.address == address && slot.module == Some(module) {
             self.hits += 1;
-            return Ok((found.abi, found.signal, found.rules));
+            return Ok(slot);
         }
         self.misses += 1;
-        let (abi, signal, rules) = find()?;
-        *slot = Some(Remembered { module, address, abi, signal, rules });
-        Ok((abi, signal, rules))
+        // Empty for as long as its rules are not whole.
+        slot.module = None;
+        (slot.abi, slot.signal) = find(&mut slot.rules)?;
+        (slot.module, slot.address) = (Some(module), address);
+        Ok(slot)
     }
 }
 
@@ -170,14 +174,14 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         let pc = address.lookup_address();
         let module = self.module_at(pc).ok_or(UnwindError::NoInformation { address: pc })?;
         let file_address = pc.wrapping_sub(module.bias);
-        let find = || match module.index.lookup(file_address) {
-            Ok(Some(found)) => Ok((found.abi, found.is_signal(), found.row.rules)),
+        let find = |rules: &mut Rules| match module.index.rules_into(file_address, rules) {
+            Ok(Some(found)) => Ok(found),
             Ok(None) => Err(UnwindError::NoInformation { address: pc }),
             Err(error) => Err(UnwindError::Malformed(error)),
         };
-        let (abi, signal, rules) = cache.find_or(module.id, file_address, find)?;
+        let found = cache.find_or(module.id, file_address, find)?;
         let topmost = matches!(address, FrameAddress::InstructionPointer(_));
-        step(abi, &rules, topmost, signal, registers, read_word)
+        step(found.abi, &found.rules, topmost, found.signal, registers, read_word)
     }
 
     /// The frames of a stack from the instruction pointer `pc` on, the first being `pc` itself.

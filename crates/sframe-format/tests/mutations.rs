@@ -30,30 +30,69 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>, from: usize) {
     }
 }
 
-#[test]
-fn mutated_sections_never_panic() {
+/// Inputs that fuzzing found worth keeping for a target.
+fn corpus(target: &str) -> Vec<Vec<u8>> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() > 20, "the corpus of {target} is gone");
+    paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
+}
+
+/// Runs inputs as they are, then mutated, each so often. The first `fixed` bytes of an input are left alone.
+fn run(inputs: &[Vec<u8>], fixed: usize, times: usize, exercise: impl Fn(&[u8])) {
     let mut random = Random(1);
-    for fixture in common::all().into_iter().filter(|fixture| !fixture.data.is_empty()) {
-        for _ in 0..120 {
-            let mut bytes = fixture.address.to_le_bytes().to_vec();
-            bytes.extend_from_slice(&fixture.data);
-            mutate(&mut random, &mut bytes, 8);
-            common::exercise::all(&bytes);
+    for input in inputs {
+        exercise(input);
+        for _ in 0..if input.len() > fixed { times } else { 0 } {
+            let mut bytes = input.clone();
+            mutate(&mut random, &mut bytes, fixed);
+            exercise(&bytes);
         }
     }
+}
+
+#[test]
+fn mutated_sections_never_panic() {
+    let fixtures = common::all().into_iter().filter(|fixture| !fixture.data.is_empty());
+    let input = |fixture: common::Fixture| [&fixture.address.to_le_bytes(), &fixture.data[..]].concat();
+    run(&fixtures.map(input).collect::<Vec<_>>(), 8, 10_000, common::exercise::all);
+}
+
+#[test]
+fn kept_inputs_of_the_reader_never_panic() {
+    run(&corpus("read"), 0, 5000, common::exercise::read);
+}
+
+#[test]
+fn kept_inputs_of_look_ups_never_panic() {
+    run(&corpus("look_up"), 0, 5000, common::exercise::look_up);
+}
+
+#[test]
+fn kept_inputs_of_the_converter_never_panic() {
+    run(&corpus("convert"), 0, 5000, common::exercise::convert);
+}
+
+#[test]
+fn kept_inputs_of_patching_never_panic() {
+    run(&corpus("patch"), 0, 5000, common::exercise::patch);
 }
 
 #[cfg(feature = "derive")]
 #[test]
 fn mutated_call_frame_information_never_panics() {
-    use sframe_format::{Section, derive::derive, write::Options};
-    let mut random = Random(2);
-    for fixture in common::all().into_iter().filter(|fixture| !fixture.eh_frame.is_empty()) {
-        let abi = Section::new(&fixture.data, 0).blob_at(0).unwrap().header().abi;
-        for _ in 0..60 {
-            let mut bytes = fixture.eh_frame.clone();
-            mutate(&mut random, &mut bytes, 0);
-            let _ = derive(Options::new(abi), &bytes, fixture.eh_frame_address, fixture.address);
-        }
-    }
+    use sframe_format::{Abi, derive::derive, write::Options};
+    let exercise = |bytes: &[u8]| {
+        let Some((&abi, eh_frame)) = bytes.split_first() else { return };
+        let abi = Abi::from_byte(abi % 4 + 1).unwrap();
+        let _ = derive(Options::new(abi), eh_frame, 0x1000, 0x2000);
+    };
+    let fixtures = common::all().into_iter().filter(|fixture| !fixture.eh_frame.is_empty());
+    let input = |fixture: common::Fixture| {
+        let abi = sframe_format::Section::new(&fixture.data, 0).blob_at(0).unwrap().header().abi;
+        [&[abi as u8 + 3], &fixture.eh_frame[..]].concat()
+    };
+    run(&fixtures.map(input).collect::<Vec<_>>(), 1, 3000, exercise);
+    run(&corpus("derive"), 0, 1000, exercise);
 }

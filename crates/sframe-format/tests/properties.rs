@@ -197,10 +197,10 @@ proptest! {
         let written = write_sorted(Options::new(Abi::Amd64), 0, &functions).unwrap();
         let blob = Blob::parse(&written.bytes, 0).unwrap();
         let paged = SectionIndex::new(&*written.bytes, 0).with_pages();
-        let linear = |pc: u64| blob.fdes().find(|fde| pc.wrapping_sub(fde.address) < 16).map(|fde| fde.index);
+        let linear = |pc: u64| blob.fdes().find(|fde| pc.wrapping_sub(fde.address) < 16);
         for pc in probes.into_iter().map(|probe| probe % (address + 32)).chain(functions.iter().flat_map(|f| [f.0 - 1, f.0, f.0 + 15, f.0 + 16])) {
             prop_assert_eq!(blob.find_fde(pc), linear(pc));
-            prop_assert_eq!(paged.find(pc).map(|(_, index)| index), linear(pc));
+            prop_assert_eq!(paged.find(pc).map(|(_, fde)| fde), linear(pc));
         }
     }
 

@@ -5,7 +5,7 @@ mod relax;
 mod relocs;
 
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
-use super::target::{DynamicRelocations, PltEntry, PltShape, Target, end_of_tls_block};
+use super::target::{DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, Target, end_of_tls_block};
 use crate::arch::machine::FEATURE_IBT;
 use crate::cli::{Machine, PropertyOptions};
 use crate::elf::consts as elf;
@@ -126,6 +126,10 @@ impl Target for X86_64 {
 
     fn write_plt_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
         plt::write_direct(out, entry, slot, shape);
+    }
+
+    fn plt_frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
+        plt::frames(part, shape)
     }
 
     fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64 {

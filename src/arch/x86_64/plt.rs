@@ -1,6 +1,6 @@
 //! Procedure linkage tables of x86-64 (psABI 5.2, "Procedure Linkage Table", and its IBT form).
 
-use crate::arch::target::{PltEntry, PltShape};
+use crate::arch::target::{PltEntry, PltFrame, PltPart, PltShape};
 
 /// `push GOT+8(%rip); jmp *GOT+16(%rip); nopl 0(%rax)`
 const HEADER: [u8; 16] = [0xff, 0x35, 0, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0, 0x0f, 0x1f, 0x40, 0];
@@ -66,6 +66,24 @@ pub fn write_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
 /// Where the lazy half of an entry begins.
 pub fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64 {
     if shape.split { entry.entry } else { entry.entry.wrapping_add(6) }
+}
+
+const fn frame(start: u8, pushed: u8) -> PltFrame {
+    PltFrame { start, pushed, return_address: None }
+}
+
+/// What the entries push: the relocation's number, then the head the word that names the module.
+pub fn frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
+    const OF_HEADER: &[PltFrame] = &[frame(0, 8), frame(6, 16)];
+    const OF_LAZY: &[PltFrame] = &[frame(0, 0), frame(11, 8)];
+    const OF_LAZY_IBT: &[PltFrame] = &[frame(0, 0), frame(9, 8)];
+    const OF_DIRECT: &[PltFrame] = &[frame(0, 0)];
+    match part {
+        PltPart::Header => OF_HEADER,
+        PltPart::Lazy if shape.split => OF_LAZY_IBT,
+        PltPart::Lazy => OF_LAZY,
+        PltPart::Direct => OF_DIRECT,
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ const PANEL: (u32, u32) = (800, 320);
 /// Height of the heading.
 const HEADING: u32 = 40;
 const BARS: [RGBColor; 2] = [RGBColor(0x4c, 0x72, 0xb0), RGBColor(0xdd, 0x84, 0x52)];
+const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 const SANS: &str = "sans-serif";
 
 /// Draws one panel for each table, all over the same axis.
@@ -26,6 +27,9 @@ fn draw(spreads: &[Spread], files: usize) -> Result<String, String> {
     }
     let mut text = String::new();
     let end = spreads.iter().map(Spread::end).fold(0.0, f64::max);
+    let most = spreads.iter().flat_map(|spread| &spread.buckets).copied().max().unwrap_or(0);
+    // Room above the highest bar for the name of the median.
+    let axes = Axes { end, top: most + most / 8 + 1 };
     {
         let size = (PANEL.0, HEADING + PANEL.1 * spreads.len() as u32);
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
@@ -34,7 +38,7 @@ fn draw(spreads: &[Spread], files: usize) -> Result<String, String> {
         let title = format!("Share of file size taken by stack-trace tables, {files} files");
         let root = root.titled(&title, (SANS, 22)).map_err(failed)?;
         for (place, (area, spread)) in root.split_evenly((spreads.len(), 1)).iter().zip(spreads).enumerate() {
-            panel(area, spread, end, BARS[place % BARS.len()]).map_err(failed)?;
+            panel(area, spread, axes, BARS[place % BARS.len()]).map_err(failed)?;
         }
         root.present().map_err(failed)?;
     }
@@ -44,8 +48,16 @@ fn draw(spreads: &[Spread], files: usize) -> Result<String, String> {
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
-fn panel<'a>(area: &Area<'a>, spread: &Spread, end: f64, color: RGBColor) -> Result<(), Failure<'a>> {
-    let most = spread.buckets.iter().copied().max().unwrap_or(0);
+/// Where the axes of all panels end, so that the panels can be compared.
+#[derive(Clone, Copy)]
+struct Axes {
+    /// Per cent.
+    end: f64,
+    /// Files.
+    top: u64,
+}
+
+fn panel<'a>(area: &Area<'a>, spread: &Spread, axes: Axes, color: RGBColor) -> Result<(), Failure<'a>> {
     let caption = format!(
         "{}: min {:.2} %, median {:.2} %, mean {:.2} %, max {:.2} %",
         spread.table, spread.min, spread.median, spread.mean, spread.max
@@ -55,24 +67,30 @@ fn panel<'a>(area: &Area<'a>, spread: &Spread, end: f64, color: RGBColor) -> Res
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(52)
-        .build_cartesian_2d(0.0..end, 0..most + most / 10 + 1)?;
+        .build_cartesian_2d(0.0..axes.end, 0..axes.top)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
-        .x_desc("per cent of the file")
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(BLACK.mix(0.5))
+        .x_label_formatter(&|share| format!("{share}"))
+        .x_desc("share of the file, per cent")
         .y_desc("files")
         .label_style((SANS, 12))
         .draw()?;
     let width = spread.bucket_width;
     let bars = spread.buckets.iter().enumerate().map(|(place, &count)| {
         let from = place as f64 * width;
-        let mut bar = Rectangle::new([(from, 0), (from + width, count)], color.mix(0.85).filled());
+        let mut bar = Rectangle::new([(from, 0), (from + width, count)], color.filled());
         bar.set_margin(0, 0, 1, 1);
         bar
     });
     chart.draw_series(bars)?;
-    let median = vec![(spread.median, 0), (spread.median, most + most / 10 + 1)];
+    let median = vec![(spread.median, 0), (spread.median, axes.top)];
     chart.draw_series([PathElement::new(median, BLACK.stroke_width(2))])?;
+    let name = EmptyElement::at((spread.median, axes.top)) + Text::new("median", (6, 2), (SANS, 12));
+    chart.draw_series([name])?;
     Ok(())
 }
 

@@ -104,6 +104,48 @@ pub fn sframe_readelf() -> Found {
     knows.then_some(readelf).ok_or_else(|| "no readelf that knows SFrame (cargo xtask peers)".into())
 }
 
+/// An `objdump` that understands SFrame V3.
+pub fn sframe_objdump() -> Found {
+    let objdump = peer_programs("objdump").pop().or_else(|| on_path("objdump")).ok_or("no objdump")?;
+    let help = Command::new(&objdump).arg("--help").output().map_err(|e| e.to_string())?;
+    let knows = String::from_utf8_lossy(&help.stdout).contains("--sframe");
+    knows.then_some(objdump).ok_or_else(|| "no objdump that knows SFrame (cargo xtask peers)".into())
+}
+
+/// The file of a library that programs of this machine load.
+pub fn library(name: &str) -> PathBuf {
+    let output = Command::new("gcc").arg(format!("-print-file-name={name}")).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().into()
+}
+
+/// A program that runs with the loader and the libraries of a tree of its own.
+pub struct Foreign {
+    libraries: PathBuf,
+    program: PathBuf,
+}
+
+impl Foreign {
+    /// Runs it.
+    #[track_caller]
+    pub fn run(&self, work: &Work, arguments: &[&str]) -> super::Outcome {
+        let loader = self.libraries.join("ld-linux-x86-64.so.2");
+        let (libraries, program) = (self.libraries.to_str().unwrap(), self.program.to_str().unwrap());
+        work.command(loader, &[&["--library-path", libraries, program], arguments].concat())
+    }
+}
+
+/// The program that answers look-ups with libsframe, made with the newest libsframe of the peers tree.
+pub fn libsframe(work: &Work) -> Result<Foreign, String> {
+    const LIBRARY: &str = "usr/lib/x86_64-linux-gnu/libsframe.so.3";
+    let library = peer_programs(LIBRARY).pop().ok_or("no libsframe that reads V3 (cargo xtask peers)")?;
+    let source = work.write("libsframe.c", include_str!("libsframe.c"));
+    // The library wants a newer C library than the machine may have; the tree it comes from has that.
+    let words = ["-O1", "-o", "libsframe", &source, library.to_str().unwrap()];
+    work.command("gcc", &[&words[..], &["-Wl,--unresolved-symbols=ignore-in-shared-libs"]].concat()).ok();
+    let libraries = library.parent().expect("a file has a folder").to_path_buf();
+    Ok(Foreign { libraries, program: work.path("libsframe") })
+}
+
 /// `eu-elflint`.
 pub fn elflint() -> Found {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();

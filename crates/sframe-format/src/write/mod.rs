@@ -204,6 +204,16 @@ impl Encoder {
         Ok(())
     }
 
+    /// Takes function `id` of another encoder with the same options.
+    ///
+    /// # Errors
+    /// The FRE sub-section would be larger than 4 GiB, or the other encoder has no such function; nothing was taken.
+    pub fn take(&mut self, other: &Self, id: FunctionId) -> Result<FunctionId, Inexpressible> {
+        let missing = Inexpressible { row: None, reason: Reason::NoRows };
+        let entry = other.entries.get(id.0 as usize).ok_or(missing)?;
+        self.intern(entry.size, entry.encoded, other.bytes_of(entry))
+    }
+
     fn bytes_of(&self, entry: &Entry) -> &[u8] {
         &self.fres[entry.fre_offset as usize..][..entry.length as usize]
     }

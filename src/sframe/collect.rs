@@ -1,0 +1,363 @@
+//! The functions that a section of the linker's own describes, from whatever source.
+//!
+//! `--sframe-index`, `--sframe=merge` and `--sframe-from-eh-frame` all end in one blob. Sources of
+//! functions differ (SFrame inputs, `.eh_frame` records, the linker's PLTs); what they have in
+//! common is here. A source hands in [`Batch`]es. In a batch every function is encoded already, for
+//! nothing in its bytes depends on addresses, and named by its [`Place`]: an input section and an
+//! offset in it, which is settled long before layout. [`unite`] makes one [`Table`] of all batches.
+//!
+//! # Adding a source
+//! 1. Make batches in parallel, one for each input section that is read, in an order that depends
+//!    on the inputs alone: [`Batch::new`], then [`Batch::add`] for each function. Functions whose
+//!    section is gone for certain (its group lost) need not be read: [`Batch::pass_over`]. Whether
+//!    garbage collection keeps a section may be unknown yet.
+//! 2. Put them into [`Collection::batches`] before `build_sframe` calls [`unite`]. Where two batches
+//!    describe a function at one place, the one that comes first counts. So derived functions that
+//!    only fill gaps (`=missing`) come behind those of SFrame inputs.
+//! 3. [`Role`] says what becomes of them. Functions that are in the output by other means (SFrame
+//!    inputs that are concatenated) are [`Role::Present`]: they keep others out and are not written.
+//!    Those that give way as a whole (`=all`) are [`Role::Superseded`].
+//!
+//! [`Batch::tally`] says afterwards what became of each batch, for `--print-sframe`.
+
+use super::{encoding, read};
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::ids::{FileId, SectionId};
+use crate::link::{Link, state};
+use rayon::prelude::*;
+use sframe_format::derive;
+use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Options, Reason};
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where a function is: a section of an object or of the linker, and an offset in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Place {
+    /// The section that holds the function.
+    pub section: SectionId,
+    /// Its first byte, from the start of the section.
+    pub offset: u64,
+}
+
+/// What becomes of a batch's functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// They are written, as far as they are alive and the first of their place.
+    Written,
+    /// They are in the output by other means; others of their place are not written.
+    Present,
+    /// They are as if they were not there.
+    Superseded,
+}
+
+/// Where a batch comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// An SFrame section.
+    Input(SectionId),
+    /// The `.eh_frame` records of an object.
+    EhFrame(FileId),
+    /// The linker's own tables of jumps.
+    Plt,
+}
+
+/// Numbers of functions of a batch, by what became of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Written, or in the output by other means.
+    pub taken: u64,
+    /// Rows of those.
+    pub rows: u64,
+    /// Their section group lost to another.
+    pub lost_group: u64,
+    /// `--gc-sections` collected them.
+    pub collected: u64,
+    /// A script discards them.
+    pub script: u64,
+    /// Nothing says where they are: an earlier `-r` link removed the relocation.
+    pub unrelocated: u64,
+    /// They are in no section of an object: undefined, absolute, in a shared library.
+    pub elsewhere: u64,
+    /// They have no bytes.
+    pub empty: u64,
+    /// A function of the same place came first.
+    pub duplicate: u64,
+    /// The version that is written cannot express them.
+    pub inexpressible: u64,
+    /// `--sframe-from-eh-frame=all` takes their place.
+    pub superseded: u64,
+}
+
+impl Tally {
+    /// Adds up.
+    pub fn add(&mut self, other: &Tally) {
+        self.taken += other.taken;
+        self.rows += other.rows;
+        self.lost_group += other.lost_group;
+        self.collected += other.collected;
+        self.script += other.script;
+        self.unrelocated += other.unrelocated;
+        self.elsewhere += other.elsewhere;
+        self.empty += other.empty;
+        self.duplicate += other.duplicate;
+        self.inexpressible += other.inexpressible;
+        self.superseded += other.superseded;
+    }
+
+    /// Counts a function of a section that is not in the output.
+    pub fn add_dead<T: Target>(&mut self, link: &Link<'_, T>, section: SectionId) {
+        let has = |bits| link.sections.is(section, bits);
+        if has(state::DISCARDED_BY_GROUP) {
+            self.lost_group += 1;
+        } else if has(state::DISCARDED_BY_SCRIPT) {
+            self.script += 1;
+        } else {
+            self.collected += 1;
+        }
+    }
+}
+
+/// A function of a batch; row of the batch's encoder.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Described {
+    /// Where it is.
+    pub place: Place,
+    /// Size in bytes.
+    pub size: u32,
+    /// Number of its rows.
+    pub rows: u32,
+}
+
+/// A function that cannot be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// Where it is.
+    pub place: Place,
+    /// Why.
+    pub reason: Cause,
+}
+
+/// Why a function cannot be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// The version cannot express it.
+    Version(Inexpressible),
+    /// Its call frame information has no SFrame form in any version.
+    CallFrame(derive::Reason),
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Version(reason) => reason.fmt(f),
+            Cause::CallFrame(reason) => reason.fmt(f),
+        }
+    }
+}
+
+/// The functions of one source.
+#[derive(Debug)]
+pub struct Batch {
+    /// What they come from.
+    pub origin: Origin,
+    /// What becomes of them.
+    pub role: Role,
+    /// In the order of the encoder's numbers.
+    pub functions: Vec<Described>,
+    /// Those that cannot be written.
+    pub left_out: Vec<LeftOut>,
+    /// Numbers that reading has settled already.
+    passed_over: Tally,
+    encoder: Encoder,
+    /// Numbers that only [`unite`] knows.
+    duplicates: AtomicU32,
+}
+
+impl Batch {
+    /// An empty batch.
+    pub fn new(origin: Origin, role: Role, options: Options) -> Self {
+        Batch {
+            origin,
+            role,
+            functions: Vec::new(),
+            left_out: Vec::new(),
+            passed_over: Tally::default(),
+            encoder: Encoder::new(options),
+            duplicates: AtomicU32::new(0),
+        }
+    }
+
+    /// Takes a function. One without bytes, or that cannot be written, is counted and left out. Those of a batch that
+    /// is not written are only noted.
+    ///
+    /// # Errors
+    /// Its rows are malformed.
+    pub fn add(&mut self, place: Place, function: &Function) -> Result<(), Inexpressible> {
+        if function.size == 0 {
+            self.passed_over.empty += 1;
+            return Ok(());
+        }
+        let described = Described { place, size: function.size, rows: function.rows.len() as u32 };
+        if self.role != Role::Written {
+            self.functions.push(described);
+            return Ok(());
+        }
+        match self.encoder.add(function) {
+            Ok(_) => {
+                self.functions.push(described);
+                Ok(())
+            }
+            Err(reason) => match reason.reason {
+                Reason::RowOrder | Reason::RowOutside | Reason::RepeatSize => Err(reason),
+                _ => {
+                    self.left_out.push(LeftOut { place, reason: Cause::Version(reason) });
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Counts what is not read at all.
+    pub fn pass_over(&mut self, count: impl FnOnce(&mut Tally)) {
+        count(&mut self.passed_over);
+    }
+
+    /// What became of the functions, once [`unite`] has chosen.
+    pub fn tally<T: Target>(&self, link: &Link<'_, T>) -> Tally {
+        let mut tally = self.passed_over;
+        let superseded = self.role == Role::Superseded;
+        for function in &self.functions {
+            if superseded {
+                tally.superseded += 1;
+            } else if link.sections.is_alive(function.place.section) {
+                tally.taken += 1;
+                tally.rows += u64::from(function.rows);
+            } else {
+                tally.add_dead(link, function.place.section);
+            }
+        }
+        for left_out in &self.left_out {
+            if superseded {
+                tally.superseded += 1;
+            } else if link.sections.is_alive(left_out.place.section) {
+                tally.inexpressible += 1;
+            } else {
+                tally.add_dead(link, left_out.place.section);
+            }
+        }
+        tally.duplicate = self.duplicates.load(Ordering::Relaxed).into();
+        tally.taken = tally.taken.saturating_sub(tally.duplicate);
+        tally
+    }
+}
+
+/// What is known of the functions so far.
+#[derive(Debug, Default)]
+pub struct Collection {
+    /// From `create_synthetics` on; by source, then in link order.
+    pub batches: Vec<Batch>,
+    /// SFrame inputs that were not taken, in link order.
+    pub refused: Vec<read::Refused>,
+    /// From `build_sframe` on.
+    pub table: Option<Table>,
+}
+
+/// The functions that are written.
+#[derive(Debug)]
+pub struct Table {
+    /// Their bytes. Function `n` has number `n`.
+    pub encoder: Encoder,
+    /// Where they are, in ascending order, each once.
+    pub functions: Vec<Described>,
+    /// What is written, in its order; filled by [`super::index::settle`] when addresses are known.
+    pub order: Vec<(u64, FunctionId)>,
+    /// Whether that order ascends by address.
+    pub sorted: bool,
+}
+
+/// Which function of which batch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    place: Place,
+    batch: u32,
+    function: u32,
+}
+
+/// Makes one table of the functions that are alive, one for each place. Liveness must be frozen.
+/// Functions that the version cannot express are reported.
+pub fn unite<T: Target>(link: &Link<'_, T>, batches: &[Batch]) -> Table {
+    let mut candidates: Vec<Candidate> = batches
+        .par_iter()
+        .enumerate()
+        .filter(|(_, batch)| batch.role != Role::Superseded)
+        .flat_map_iter(|(number, batch)| {
+            batch.functions.iter().enumerate().filter_map(move |(function, described)| {
+                let place = described.place;
+                let alive = link.sections.is_alive(place.section);
+                alive.then_some(Candidate { place, batch: number as u32, function: function as u32 })
+            })
+        })
+        .collect();
+    candidates.par_sort_unstable();
+    let mut encoder = Encoder::new(encoding::<T>(link.config));
+    let mut functions = Vec::with_capacity(candidates.len());
+    let mut last = None;
+    for candidate in candidates {
+        let batch = &batches[candidate.batch as usize];
+        if last == Some(candidate.place) {
+            batch.duplicates.fetch_add(1, Ordering::Relaxed);
+            continue;
+        }
+        last = Some(candidate.place);
+        if batch.role == Role::Present {
+            continue;
+        }
+        if let Err(full) = encoder.take(&batch.encoder, FunctionId(candidate.function)) {
+            link.sink.report(Diagnostic::error(Code::LayoutError, format!("SFrame index: {full}")));
+            break;
+        }
+        functions.push(batch.functions[candidate.function as usize]);
+    }
+    report_left_out(link, batches);
+    Table { encoder, functions, order: Vec::new(), sorted: false }
+}
+
+/// How many functions one message names.
+const NAMED: usize = 5;
+
+/// One message for all functions that the version cannot express. What cannot be derived is no news:
+/// every C library has such functions; reports list them.
+fn report_left_out<T: Target>(link: &Link<'_, T>, batches: &[Batch]) {
+    let expected =
+        |batch: &&Batch| batch.role == Role::Written && !matches!(batch.origin, Origin::EhFrame(_));
+    let written = batches.iter().filter(expected);
+    let all: Vec<&LeftOut> = written
+        .flat_map(|batch| &batch.left_out)
+        .filter(|left_out| link.sections.is_alive(left_out.place.section))
+        .collect();
+    if all.is_empty() {
+        return;
+    }
+    let version = encoding::<T>(link.config).version as u8;
+    let count = match all.len() {
+        1 => "1 function is".to_owned(),
+        count => format!("{count} functions are"),
+    };
+    let mut diagnostic = Diagnostic::warning(
+        Code::SFrameNote,
+        format!("{count} left out: SFrame V{version} cannot express them"),
+    )
+    .at(Location::Link);
+    for left_out in all.iter().take(NAMED) {
+        let place = link.describe_place(left_out.place.section, left_out.place.offset);
+        diagnostic = diagnostic.note(format!("{place}: {}", left_out.reason));
+    }
+    if all.len() > NAMED {
+        diagnostic = diagnostic.note(format!("and {} more", all.len() - NAMED));
+    }
+    if version == 2 {
+        diagnostic = diagnostic.help("--sframe-version=3 can express more");
+    }
+    link.sink.report(diagnostic);
+}

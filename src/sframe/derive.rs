@@ -1,0 +1,155 @@
+//! `--sframe-from-eh-frame`: functions taken from the inputs' `.eh_frame`.
+//!
+//! The records have been taken apart before ([`crate::frames`]), so that each is known by the
+//! section of its code; the relocation of its start says where in it. What an FDE says is run and
+//! put into rows by [`sframe_format::derive`], which needs no addresses: so functions are derived
+//! before anything is laid out, in parallel over objects, and go the way of all others
+//! ([`super::collect`]). Functions whose rows SFrame does not have are listed with the reason.
+
+use super::collect::{Batch, Cause, LeftOut, Origin, Place, Role};
+use super::{abi, encoding, read};
+use crate::arch::Target;
+use crate::cli::SFrameFromEhFrame;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::frames::{Fde, FileFrames, FrameSection, eh_frame};
+use crate::ids::FileId;
+use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
+use crate::link::{Link, state};
+use rayon::prelude::*;
+use sframe_format::derive::{self, Source};
+
+/// The functions of all `.eh_frame` inputs: one batch for each object that has any. `described`
+/// are the batches of SFrame inputs. With `missing`, an object whose functions they all hold is
+/// not read at all; where they hold only some, [`super::collect::unite`] chooses.
+pub fn batches<T: Target>(link: &Link<'_, T>, which: SFrameFromEhFrame, described: &[Batch]) -> Vec<Batch> {
+    let by_file = Described::new(link, which, described);
+    let derive = |file: usize| {
+        let frames = &link.frames.files[file];
+        let deriver = Deriver { link, object: &link.objects[file], frames };
+        let missing = !frames.fdes.is_empty() && !by_file.holds_all(FileId::from_index(file), &deriver);
+        missing.then(|| deriver.batch())
+    };
+    (0..link.frames.files.len()).into_par_iter().filter_map(derive).collect()
+}
+
+/// Which functions have rows already, by the file whose section gives them.
+struct Described<'b> {
+    /// Files and their batches, ascending.
+    batches: Vec<(FileId, &'b Batch)>,
+}
+
+impl<'b> Described<'b> {
+    fn new<T: Target>(link: &Link<'_, T>, which: SFrameFromEhFrame, batches: &'b [Batch]) -> Self {
+        if which == SFrameFromEhFrame::All {
+            return Described { batches: Vec::new() };
+        }
+        // They are in link order.
+        let with_file = |batch: &'b Batch| Some((read::file_of(link, batch.origin)?, batch));
+        Described { batches: batches.iter().filter_map(with_file).collect() }
+    }
+
+    /// Whether all functions of a file that are in the link so far have rows.
+    fn holds_all<T: Target>(&self, file: FileId, deriver: &Deriver<'_, '_, T>) -> bool {
+        let start = self.batches.partition_point(|(other, _)| *other < file);
+        let own = self.batches[start..].iter().take_while(|(other, _)| *other == file);
+        let mut places: Vec<Place> =
+            own.flat_map(|(_, batch)| batch.functions.iter().map(|function| function.place)).collect();
+        if places.is_empty() {
+            return false;
+        }
+        if !places.is_sorted() {
+            places.sort_unstable();
+        }
+        let sections = &deriver.link.sections;
+        deriver.frames.sections.iter().all(|section| {
+            let fdes = &deriver.frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
+            fdes.iter().filter(|fde| !fde.is_empty && eh_frame::is_live(sections, fde)).all(|fde| {
+                deriver.place(section, fde).is_none_or(|place| places.binary_search(&place).is_ok())
+            })
+        })
+    }
+}
+
+/// Derives the functions of one object.
+struct Deriver<'l, 'a, T: Target> {
+    link: &'l Link<'a, T>,
+    object: &'l ObjectFile<'a, T::E>,
+    frames: &'l FileFrames<'a, T::E>,
+}
+
+impl<'a, T: Target> Deriver<'_, 'a, T> {
+    fn batch(&self) -> Batch {
+        let origin = Origin::EhFrame(self.object.id);
+        let mut batch = Batch::new(origin, Role::Written, encoding::<T>(self.link.config));
+        for section in &self.frames.sections {
+            self.section(section, &mut batch);
+        }
+        batch
+    }
+
+    fn section(&self, section: &FrameSection<'a, T::E>, batch: &mut Batch) {
+        let fdes = &self.frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
+        // An FDE can give two functions, one behind the other.
+        let mut first: Option<Source> = None;
+        let mut next = 0;
+        let result = derive::for_each(abi::<T>(), section.bytes, 0, |source, result| {
+            next += fdes[next..].iter().take_while(|fde| (fde.offset as usize) < source.offset).count();
+            // One that is no row of its section describes nothing: its code has no relocation.
+            let Some(fde) = fdes.get(next).filter(|fde| fde.offset as usize == source.offset) else { return };
+            let begin = *first.filter(|first| first.offset == source.offset).get_or_insert(source);
+            first = Some(begin);
+            if self.is_gone(fde) {
+                return batch.pass_over(|tally| tally.lost_group += 1);
+            }
+            let Some(mut place) = self.place(section, fde) else {
+                return batch.pass_over(|tally| tally.elsewhere += 1);
+            };
+            place.offset = place.offset.wrapping_add(source.address.wrapping_sub(begin.address));
+            let wrong = match result {
+                Ok(function) => match batch.add(place, function) {
+                    Ok(()) => return,
+                    Err(wrong) => Cause::Version(wrong),
+                },
+                Err(reason) => Cause::CallFrame(reason),
+            };
+            batch.left_out.push(LeftOut { place, reason: wrong });
+        });
+        if let Err(error) = result {
+            self.report(section, &error.to_string());
+        }
+    }
+
+    /// Whether the code has been discarded already, before garbage collection.
+    fn is_gone(&self, fde: &Fde) -> bool {
+        fde.function.is_some() && self.link.sections.is(fde.function, state::DISCARDED_BY_GROUP)
+    }
+
+    /// Where the code of an FDE starts, by the relocation of its start.
+    fn place(&self, section: &FrameSection<'a, T::E>, fde: &Fde) -> Option<Place> {
+        let relocation = section.relocations.get(fde.first_relocation as usize)?;
+        let symbol = relocation.symbol();
+        // As for `Fde::function`: what this file defines stands for this file's code.
+        let (place, value) = match self.object.symbol_place(symbol as usize) {
+            SymbolPlace::Section(index) => {
+                (self.object.section_id(index), self.object.symbols[symbol as usize].st_value.get())
+            }
+            _ => self.link.symbol_section(self.object.symbol_id(symbol))?,
+        };
+        let offset = value.wrapping_add_signed(relocation.r_addend.get());
+        Some(Place { section: place, offset })
+    }
+
+    fn report(&self, section: &FrameSection<'a, T::E>, what: &str) {
+        self.link.sink.report(
+            Diagnostic::warning(Code::EhFrame, format!("no SFrame rows can be derived: {what}"))
+                .at(Location::Section {
+                    file: self.object.name.to_string(),
+                    section: self.object.section_name_lossy(section.index as usize),
+                    offset: 0,
+                })
+                .note("functions behind that place have none")
+                .ordered(self.object.id.0, section.index, 0),
+        );
+    }
+}

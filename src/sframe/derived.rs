@@ -1,0 +1,92 @@
+//! What `--sframe-from-eh-frame` gave, for `--print-sframe` and `--stats`.
+
+use super::collect::{Batch, Origin, Tally};
+use super::report::{counted, json_string};
+use crate::arch::Target;
+use crate::link::Link;
+use std::fmt::{self, Write};
+
+/// The functions of one object's `.eh_frame`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Derived {
+    /// The object.
+    pub file: String,
+    /// What became of them.
+    pub tally: Tally,
+    /// Those that cannot be expressed: place and reason.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Looks at what was derived. Liveness must be settled.
+pub fn collect<T: Target>(link: &Link<'_, T>) -> Vec<Derived> {
+    let of = |batch: &Batch| {
+        let Origin::EhFrame(file) = batch.origin else { return None };
+        let alive = batch.left_out.iter().filter(|left| link.sections.is_alive(left.place.section));
+        let text = |place: super::collect::Place| link.describe_place(place.section, place.offset);
+        Some(Derived {
+            file: link.objects[file.index()].name.to_string(),
+            tally: batch.tally(link),
+            left_out: alive.map(|left| (text(left.place), left.reason.to_string())).collect(),
+        })
+    };
+    link.sframe.batches.iter().filter_map(of).collect()
+}
+
+/// The sum of all objects, as one line; nothing if nothing was derived.
+pub fn write_summary(all: &[Derived], out: &mut impl Write) -> fmt::Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    let mut sum = Tally::default();
+    all.iter().for_each(|derived| sum.add(&derived.tally));
+    writeln!(out, "sframe: derived from .eh_frame of {}: {}", counted(all.len() as u64, "file"), Words(&sum))
+}
+
+/// All objects as a JSON array.
+pub fn to_json(all: &[Derived]) -> String {
+    let object = |derived: &Derived| {
+        let Derived { file, tally, left_out } = derived;
+        let left_out: Vec<String> = left_out
+            .iter()
+            .map(|(place, reason)| {
+                format!("{{\"function\":{},\"reason\":{}}}", json_string(place), json_string(reason))
+            })
+            .collect();
+        format!(
+            "{{\"file\":{},\"functions\":{},\"rows\":{},\"present\":{},\"inexpressible\":{},\"left_out\":[{}]}}",
+            json_string(file),
+            tally.taken,
+            tally.rows,
+            tally.duplicate,
+            left_out.len(),
+            left_out.join(",")
+        )
+    };
+    format!("[{}]", all.iter().map(object).collect::<Vec<_>>().join(","))
+}
+
+/// A tally in words, as far as it is about derived functions.
+struct Words<'t>(&'t Tally);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { taken, rows, duplicate, inexpressible, lost_group, collected, script, .. } = self.0;
+        write!(f, "{}, {}", counted(*taken, "function"), counted(*rows, "row"))?;
+        let others = [
+            (*duplicate, "described already"),
+            (*inexpressible, "not expressible"),
+            (lost_group + collected + script, "not in the output"),
+        ];
+        for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
+            write!(f, "; {count} {what}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Derived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:(.eh_frame): derived {}", self.file, Words(&self.tally))?;
+        self.left_out.iter().try_for_each(|(place, reason)| write!(f, "\nsframe:   {place}: {reason}"))
+    }
+}

@@ -1,0 +1,301 @@
+//! The one sorted blob: `.sframe_idx` of `--sframe-index`, `.sframe` of `--sframe=merge`.
+//!
+//! [`absorb`] reads the inputs before scripts are matched: what is recognised counts as absorbed
+//! from then on, so `*(.sframe)` sees only the rest, and the linker's own section takes its place.
+//! [`build`] chooses the functions when liveness is frozen, which settles the size. [`settle`]
+//! puts them in order when addresses are known; [`write`] writes.
+//!
+//! Under `-r` there are no addresses: rows are ordered by output section and offset, the start
+//! fields are 0, and each has one PC-relative relocation ([`relocations`]). `--emit-relocs` gives
+//! the same relocations in a final link.
+
+use super::collect::{Batch, Described, Origin, Place, Role, Table, unite};
+use super::read::{self, Refused};
+use super::{abi, derive, encoding, plt};
+use crate::arch::Target;
+use crate::cli::{SFrameFromEhFrame, SFrameMode};
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::Rela;
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, SectionId};
+use crate::link::{Link, state};
+use crate::synth::{Kind, SyntheticSection, section_id};
+use rayon::prelude::*;
+use sframe_format::write::FunctionId;
+use sframe_format::{BlobMut, ErrorKind, HEADER_SIZE};
+use zerocopy::byteorder::{I64, U64};
+
+/// Whether this link makes one blob of the inputs that it recognises.
+pub fn is_wanted<T: Target>(link: &Link<'_, T>) -> bool {
+    link.config.sframe.index.is_some() || link.config.sframe.mode == SFrameMode::Merge
+}
+
+/// What becomes of recognised inputs; `None` if the linker makes no blob of its own. With
+/// `--sframe-from-eh-frame=all`, what is derived takes their place in every mode.
+fn role_of_inputs<T: Target>(link: &Link<'_, T>) -> Option<Role> {
+    match (link.config.sframe.from_eh_frame, is_wanted(link)) {
+        (None, false) => None,
+        (_, false) if link.config.sframe.mode == SFrameMode::Discard => None,
+        (Some(SFrameFromEhFrame::All), _) => Some(Role::Superseded),
+        (_, true) => Some(Role::Written),
+        (Some(SFrameFromEhFrame::Missing), false) => Some(Role::Present),
+    }
+}
+
+/// Reads the inputs and marks those that the blob replaces. Gives the section that will hold it.
+pub fn absorb<'a, T: Target>(link: &mut Link<'a, T>) -> Option<SyntheticSection<'a>> {
+    let Some(role) = role_of_inputs(link) else {
+        // `--sframe-plt` in a concat link: a blob of its own.
+        let wants_plt = link.config.sframe.plt && link.config.sframe.mode == SFrameMode::Concat;
+        return (wants_plt && !link.config.is_relocatable()).then(|| section(link));
+    };
+    let (mut batches, mut refused) = read::inputs(link, role);
+    if role == Role::Present {
+        // They pass as they are, and are looked at with all others that do.
+        refused.clear();
+    } else {
+        replace(link, &batches, &refused);
+    }
+    if let Some(which) = link.config.sframe.from_eh_frame {
+        batches.extend(derive::batches(link, which, &batches));
+    }
+    let describes = batches.iter().any(|batch| batch.role == Role::Written);
+    link.sframe.batches = batches;
+    link.sframe.refused = refused;
+    describes.then(|| section(link))
+}
+
+/// Takes the inputs that were read out of the link, and tells of the others.
+fn replace<T: Target>(link: &Link<'_, T>, batches: &[Batch], refused: &[Refused]) {
+    for batch in batches {
+        if let Origin::Input(section) = batch.origin {
+            link.sections.set(section, state::ABSORBED);
+        }
+    }
+    for refused in refused {
+        report(link, refused);
+        if link.config.sframe.mode == SFrameMode::Merge {
+            link.sections.clear(refused.section, state::ALIVE);
+        }
+    }
+}
+
+fn section<'a, T: Target>(link: &Link<'a, T>) -> SyntheticSection<'a> {
+    let name: &[u8] = if link.config.sframe.index.is_some() { b".sframe_idx" } else { b".sframe" };
+    let flags = if link.config.sframe.alloc { u64::from(elf::SHF_ALLOC) } else { 0 };
+    SyntheticSection::new(Kind::SFrame, name, super::SHT_GNU_SFRAME, flags, 8)
+}
+
+/// Tells of an input that is not recognised.
+fn report<T: Target>(link: &Link<'_, T>, refused: &Refused) {
+    let Some((object, index)) = link.locate(refused.section) else { return };
+    let (code, message) = match refused.version {
+        Some(version) => {
+            let message = format!("SFrame version {version} is not known; versions 1 to 3 are");
+            (Code::SFrameVersion, message)
+        }
+        None => (Code::SFrameCorrupt, format!("corrupt SFrame data: {}", refused.what)),
+    };
+    let fate = match (link.config.sframe.mode, link.config.sframe.index) {
+        (SFrameMode::Merge, _) => "the section is left out",
+        (SFrameMode::Discard, _) => "the section is left out, as --sframe=discard says",
+        (SFrameMode::Concat, Some(_)) => "the section is not in the index; it goes into .sframe as it is",
+        (SFrameMode::Concat, None) => "no derived rows take its place; it goes into .sframe as it is",
+    };
+    link.sink.report(
+        Diagnostic::warning(code, message)
+            .at(Location::Section {
+                file: object.name.to_string(),
+                section: object.section_name_lossy(index as usize),
+                offset: refused.offset,
+            })
+            .note(fate)
+            .ordered(object.id.0, index, refused.offset),
+    );
+}
+
+/// Chooses the functions; the section's size is settled by that. Comes when liveness is frozen and
+/// the PLTs have their sizes.
+pub fn build<T: Target>(link: &mut Link<'_, T>) {
+    let Some(row) = link.synthetics.find(Kind::SFrame) else { return };
+    if !link.sections.is_alive(section_id(link.sections.first_internal, row)) {
+        return;
+    }
+    let mut batches = std::mem::take(&mut link.sframe.batches);
+    if link.config.sframe.plt && !link.config.is_relocatable() {
+        batches.push(plt::describe(link));
+    }
+    let table = unite(link, &batches);
+    report_overlays(link, &table);
+    link.synthetics.sections[row as usize].size = match table.functions.len() {
+        0 => 0,
+        _ => table.encoder.size() as u64,
+    };
+    link.sframe.batches = batches;
+    link.sframe.table = Some(table);
+}
+
+/// A program counter in an overlay may mean any of its sections: no table tells which.
+fn report_overlays<T: Target>(link: &Link<'_, T>, table: &Table) {
+    let plan = &link.layout.plan;
+    if plan.outputs.iter().all(|output| output.overlay.is_none()) {
+        return;
+    }
+    let mut last = ChunkId::NONE.0;
+    for function in &table.functions {
+        let section = function.place.section;
+        let Some(rule) = plan.rules.get(link.sections.rule[section.index()] as usize) else { continue };
+        let output = &plan.outputs[rule.output as usize];
+        if output.overlay.is_none() || last == rule.output {
+            continue;
+        }
+        last = rule.output;
+        let name = String::from_utf8_lossy(&output.name);
+        link.sink.report_recoverable(
+            Diagnostic::error(
+                Code::LayoutError,
+                format!("functions of overlay section {name} cannot be in one sorted SFrame blob"),
+            )
+            .note(format!("the first one is at {}", describe(link, function.place)))
+            .note("sections of an overlay have the same addresses")
+            .help("--sframe=concat or --sframe=discard without --sframe-index")
+            .ordered(link.sections.file[section.index()].0, section.0, 0),
+        );
+    }
+}
+
+/// Puts the functions in order: by address, under `-r` by output section and offset. Comes when
+/// addresses are final.
+pub fn settle<T: Target>(link: &mut Link<'_, T>) {
+    let Some(mut table) = link.sframe.table.take() else { return };
+    let shared = &*link;
+    let relocatable = link.config.is_relocatable();
+    let key = |function: &Described| {
+        let Place { section, offset } = function.place;
+        if relocatable {
+            let chunk = shared.sections.chunk[section.index()];
+            (chunk.0, shared.sections.offset[section.index()].wrapping_add(offset))
+        } else {
+            (0, shared.section_address(section).wrapping_add(offset))
+        }
+    };
+    let mut keyed: Vec<((u32, u64), FunctionId)> = table
+        .functions
+        .par_iter()
+        .enumerate()
+        .map(|(number, function)| (key(function), FunctionId(number as u32)))
+        .collect();
+    keyed.par_sort_unstable();
+    let chunk = |entry: Option<&((u32, u64), FunctionId)>| entry.map(|entry| entry.0.0);
+    table.sorted = chunk(keyed.first()) == chunk(keyed.last());
+    table.order = keyed.into_iter().map(|((_, address), id)| (address, id)).collect();
+    link.sframe.table = Some(table);
+}
+
+/// Writes the section, which is at `address`.
+pub fn write<T: Target>(link: &Link<'_, T>, address: u64, out: &mut [u8]) {
+    let Some(table) = &link.sframe.table else { return };
+    let result = if link.config.is_relocatable() {
+        let order: Vec<FunctionId> = table.order.iter().map(|&(_, id)| id).collect();
+        table.encoder.write_relocatable(&order, table.sorted, out)
+    } else {
+        table.encoder.write(address, &table.order, out)
+    };
+    let Err(error) = result else { return clear_sorted(link, address, out) };
+    match error.kind {
+        ErrorKind::StartRange { .. } => report_reach(link, table, address),
+        kind => link.sink.report(Diagnostic::error(Code::Internal, format!("SFrame index: {kind}"))),
+    }
+}
+
+/// Readers that look at one blob take a sorted one for the whole section: the mark stays only where
+/// nothing stands beside it (product rule 4).
+fn clear_sorted<T: Target>(link: &Link<'_, T>, address: u64, out: &mut [u8]) {
+    let chunk = link.chunk_of(Kind::SFrame).and_then(|chunk| link.layout.chunks.get(chunk.index()));
+    let alone = chunk.is_some_and(|chunk| chunk.items.len() == 1);
+    if !alone && let Ok(mut blob) = BlobMut::parse(out, address) {
+        blob.set_sorted(false);
+    }
+}
+
+/// How many functions one message names.
+const NAMED: usize = 5;
+
+/// Names the functions that 32 bits do not reach.
+fn report_reach<T: Target>(link: &Link<'_, T>, table: &Table, address: u64) {
+    let width = encoding::<T>(link.config).version.fde_size() as u64;
+    let mut far = Vec::new();
+    for (row, &(function, id)) in (0..).zip(&table.order) {
+        let field = address.wrapping_add(HEADER_SIZE as u64 + row * width);
+        let distance = function.wrapping_sub(field) as i64;
+        if i32::try_from(distance).is_err() {
+            far.push((table.functions[id.0 as usize].place, function));
+        }
+    }
+    let Some(&(first, at)) = far.first() else { return };
+    let mut diagnostic = Diagnostic::error(
+        Code::RelocationOverflow,
+        format!(
+            "function {} at {at:#x} is out of reach of SFrame V2: it is more than 2 GiB away from the section at \
+             {address:#x}",
+            describe(link, first)
+        ),
+    );
+    for &(place, at) in far.iter().take(NAMED).skip(1) {
+        diagnostic = diagnostic.note(format!("so is {} at {at:#x}", describe(link, place)));
+    }
+    if far.len() > NAMED {
+        diagnostic = diagnostic.note(format!("and {} more", far.len() - NAMED));
+    }
+    link.sink.report_recoverable(diagnostic.help("--sframe-version=3 has no such limit"));
+}
+
+/// The function's name, if a symbol says it, and its place.
+fn describe<T: Target>(link: &Link<'_, T>, place: Place) -> String {
+    let text = link.describe_place(place.section, place.offset);
+    let Some((object, index)) = link.locate(place.section) else { return text };
+    let named = object.symbols.iter().enumerate().find(|(number, symbol)| {
+        symbol.kind() == elf::STT_FUNC
+            && symbol.st_value.get() == place.offset
+            && object.symbol_place(*number) == crate::input::object::SymbolPlace::Section(index)
+    });
+    match named {
+        Some((number, _)) => format!("{} ({text})", link.name_text(object.symbol_name(number))),
+        None => text,
+    }
+}
+
+/// How many relocations the section has where relocations are written.
+pub fn relocation_count<T: Target>(link: &Link<'_, T>) -> u32 {
+    link.sframe.table.as_ref().map_or(0, |table| table.functions.len() as u32)
+}
+
+/// Writes one relocation for each function. `base` is what offsets in the section count from: its
+/// address, or its offset in its output section.
+pub fn relocations<T: Target>(link: &Link<'_, T>, base: u64, out: &mut [Rela<T::E>]) {
+    let Some(table) = &link.sframe.table else { return };
+    let version = encoding::<T>(link.config).version;
+    let kind = abi::<T>().start_relocation(version);
+    for (row, (place, &(_, id))) in (0..).zip(out.iter_mut().zip(&table.order)) {
+        let Place { section, offset } = table.functions[id.0 as usize].place;
+        let chunk = link.sections.chunk[section.index()];
+        let symbol = link.symtab.section_symbol.get(chunk.index()).copied().unwrap_or(0);
+        let addend = link.sections.offset[section.index()].wrapping_add(offset);
+        let field = HEADER_SIZE as u64 + row * version.fde_size() as u64;
+        *place = Rela {
+            r_offset: U64::new(base.wrapping_add(field)),
+            r_info: U64::new(u64::from(symbol) << 32 | u64::from(kind)),
+            r_addend: I64::new(addend as i64),
+        };
+    }
+}
+
+/// Whether an input was not recognised, and told of.
+pub fn is_refused<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+    link.sframe.refused.binary_search_by_key(&id, |refused| refused.section).is_ok()
+}
+
+/// A batch for what the linker itself makes.
+pub(super) fn own_batch<T: Target>(link: &Link<'_, T>) -> Batch {
+    Batch::new(Origin::Plt, Role::Written, encoding::<T>(link.config))
+}

@@ -1,0 +1,62 @@
+//! Rows for the procedure linkage tables, which no assembler describes.
+//!
+//! All entries of a table look the same, so one PC-mask function describes them: program counters
+//! are taken modulo the size of an entry. What an entry does to the stack is the machine's to say
+//! ([`Target::plt_frames`]).
+
+use super::abi;
+use super::collect::{Batch, Place};
+use super::index::own_batch;
+use crate::arch::Target;
+use crate::arch::target::{PltFrame, PltPart};
+use crate::link::Link;
+use crate::synth::{Kind, plt, section_id};
+use sframe_format::write::Function;
+use sframe_format::{CfaRule, Frame, Location, RegisterRule, Row, Rules};
+
+/// The tables of this link, as functions. Their sizes must be known.
+pub fn describe<T: Target>(link: &Link<'_, T>) -> Batch {
+    let shape = plt::shape(link);
+    let mut batch = own_batch(link);
+    let lazy = u64::from(link.relocations.plt_count) * shape.entry;
+    let (_, sec, direct) = plt::sizes(link);
+    let header = if lazy == 0 { 0 } else { shape.header };
+    let parts = [
+        (Kind::Plt, 0, header, PltPart::Header, None),
+        (Kind::Plt, header, lazy, PltPart::Lazy, Some(shape.entry)),
+        (Kind::PltSec, 0, sec, PltPart::Direct, Some(shape.direct_entry)),
+        (Kind::PltGot, 0, direct, PltPart::Direct, Some(shape.direct_entry)),
+    ];
+    for (kind, offset, size, part, repeat) in parts {
+        let Some(row) = link.synthetics.find(kind) else { continue };
+        let Ok(size) = u32::try_from(size) else { continue };
+        let section = section_id(link.sections.first_internal, row);
+        let function = Function {
+            size,
+            repeat_size: repeat.map(|size| size as u8),
+            rows: T::plt_frames(part, shape).iter().map(row_of::<T>).collect(),
+            ..Function::default()
+        };
+        // Rows of the machine's own tables are well-formed; a version that lacks a rule leaves
+        // them out, which is told with all the others.
+        let _ = batch.add(Place { section, offset }, &function);
+    }
+    batch
+}
+
+fn row_of<T: Target>(frame: &PltFrame) -> Row {
+    let abi = abi::<T>();
+    let at_entry = abi.cfa_bias() - i64::from(abi.fixed_ra_offset());
+    let saved = |offset: i32| RegisterRule::Saved(Location::at_cfa(offset));
+    let rules = Rules::Frame(Frame {
+        cfa: CfaRule::register(abi.stack_pointer(), at_entry + i64::from(frame.pushed)),
+        ra: match (frame.return_address, abi.fixed_ra_offset()) {
+            (Some(offset), _) => saved(offset),
+            (None, 0) => RegisterRule::Unchanged,
+            (None, fixed) => saved(fixed.into()),
+        },
+        fp: RegisterRule::Unchanged,
+        mangled: false,
+    });
+    Row { start: frame.start.into(), rules }
+}

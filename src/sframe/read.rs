@@ -1,0 +1,291 @@
+//! Reading SFrame inputs: which are recognised, and which functions they describe where.
+//!
+//! A section is recognised if every byte of it is known: blobs of V1, V2, V3 for this machine and
+//! zeros between them, each with its rows, each relocation in the start field of a function. What
+//! is not goes the way `--sframe=` says, whole. Half-read sections would make two answers of one.
+//!
+//! In relocatable objects the flag for field-relative values says nothing: whatever the version,
+//! the function is at symbol plus addend.
+
+use super::collect::{Batch, Origin, Place, Role};
+use super::{abi, encoding, is_input};
+use crate::arch::{From, Target, What};
+use crate::elf::Rela;
+use crate::ids::{FileId, SectionId};
+use crate::input::ObjectFile;
+use crate::link::{Link, state};
+use rayon::prelude::*;
+use sframe_format::write::Function;
+use sframe_format::{Blob, ErrorKind, Fde, Piece, Section};
+
+/// An SFrame input that is not recognised.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// The section.
+    pub section: SectionId,
+    /// Byte offset of what was found.
+    pub offset: u64,
+    /// Its version, if that is what is not known.
+    pub version: Option<u8>,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// Reads all SFrame inputs that are in the link so far. Batches come in link order.
+pub fn inputs<T: Target>(link: &Link<'_, T>, role: Role) -> (Vec<Batch>, Vec<Refused>) {
+    let read: Vec<Result<Batch, Refused>> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let mut reader = Reader::new(link, object, role);
+            (1..object.headers.len())
+                .filter(move |&index| {
+                    is_input(object, index)
+                        && object.headers[index].sh_size.get() != 0
+                        && link.sections.is_alive(object.section_id(index as u32))
+                })
+                .map(move |index| reader.section(index))
+        })
+        .collect();
+    let (mut batches, mut refused) = (Vec::with_capacity(read.len()), Vec::new());
+    for result in read {
+        match result {
+            Ok(batch) => batches.push(batch),
+            Err(found) => refused.push(found),
+        }
+    }
+    (batches, refused)
+}
+
+/// Why reading stopped: byte offset in the section, and the finding.
+struct Finding(usize, String);
+
+impl std::convert::From<sframe_format::Error> for Finding {
+    fn from(error: sframe_format::Error) -> Self {
+        Finding(error.offset, error.kind.to_string())
+    }
+}
+
+/// What a function's start field refers to.
+enum Start {
+    At(Place, u64),
+    Nothing,
+    Elsewhere,
+}
+
+/// Reads the sections of one object. Its memory serves all of them.
+struct Reader<'r, 'a, T: Target> {
+    link: &'r Link<'a, T>,
+    object: &'r ObjectFile<'a, T::E>,
+    role: Role,
+    function: Function,
+    /// Offset and number of each relocation, ascending.
+    relocations: Vec<(u64, u32)>,
+    /// By FDE of the blob that is read: number of its relocation, plus 1.
+    of_function: Vec<u32>,
+    /// Where functions are, to find those that overlap: place and end.
+    spans: Vec<(Place, u64)>,
+}
+
+impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
+    fn new(link: &'r Link<'a, T>, object: &'r ObjectFile<'a, T::E>, role: Role) -> Self {
+        Reader {
+            link,
+            object,
+            role,
+            function: Function::default(),
+            relocations: Vec::new(),
+            of_function: Vec::new(),
+            spans: Vec::new(),
+        }
+    }
+
+    fn section(&mut self, index: usize) -> Result<Batch, Refused> {
+        let section = self.object.section_id(index as u32);
+        let mut batch = Batch::new(Origin::Input(section), self.role, encoding::<T>(self.link.config));
+        let refuse = |offset: usize, version: Option<u8>, what: String| {
+            Err(Refused { section, offset: offset as u64, version, what })
+        };
+        let Ok(bytes) = self.object.section_bytes(index) else {
+            return refuse(0, None, "its bytes lie outside the file".to_owned());
+        };
+        let relocations = self.object.relocations(index);
+        self.relocations.clear();
+        let offsets = relocations.iter().zip(0..).filter(|(relocation, _)| !is_none::<T>(relocation));
+        self.relocations.extend(offsets.map(|(relocation, number)| (relocation.r_offset.get(), number)));
+        if !self.relocations.is_sorted() {
+            self.relocations.sort_unstable();
+        }
+        self.spans.clear();
+        let mut next = 0;
+        for piece in Section::new(bytes, 0).strict().pieces() {
+            let blob = match piece {
+                Piece::Blob(blob) => blob,
+                Piece::Gap(gap) => {
+                    let version = match gap.error.kind {
+                        ErrorKind::Version { found } => Some(found),
+                        _ => None,
+                    };
+                    return refuse(gap.error.offset, version, gap.error.kind.to_string());
+                }
+            };
+            if let Err(Finding(offset, what)) = self.blob(&blob, relocations, &mut next, &mut batch) {
+                return refuse(offset, None, what);
+            }
+        }
+        if let Some(&(offset, _)) = self.relocations.get(next) {
+            return refuse(offset as usize, None, "a relocation that is no function's".to_owned());
+        }
+        match self.overlap() {
+            Some(what) => refuse(0, None, what),
+            None => Ok(batch),
+        }
+    }
+
+    /// Reads a blob. `next` is the first relocation that no blob before has taken.
+    fn blob(
+        &mut self,
+        blob: &Blob<'_>,
+        relocations: &[Rela<T::E>],
+        next: &mut usize,
+        batch: &mut Batch,
+    ) -> Result<(), Finding> {
+        let header = blob.header();
+        if header.abi != abi::<T>() {
+            let what = format!("it is for {}, the output for {}", header.abi, abi::<T>());
+            return Err(Finding(blob.offset() + 4, what));
+        }
+        let (table, rows) = (header.fde_array(), header.fre_area());
+        if !rows.is_empty() && table.start < rows.end && rows.start < table.end {
+            return Err(Finding(blob.offset() + 20, "FDE array and FRE sub-section overlap".to_owned()));
+        }
+        self.find_relocations(blob, next)?;
+        let mut counted = 0u64;
+        for fde in blob.fdes() {
+            let attributes = blob.attributes(&fde)?;
+            counted += u64::from(attributes.fre_count);
+            let relocation = self.of_function[fde.index as usize].checked_sub(1);
+            let relocation = relocation.map(|number| &relocations[number as usize]);
+            match self.target(&fde, relocation)? {
+                Start::Nothing => batch.pass_over(|tally| tally.unrelocated += 1),
+                Start::Elsewhere => batch.pass_over(|tally| tally.elsewhere += 1),
+                Start::At(place, _) if self.link.sections.is(place.section, state::DISCARDED_BY_GROUP) => {
+                    batch.pass_over(|tally| tally.lost_group += 1);
+                }
+                Start::At(place, limit) => self.function(blob, &fde, place, limit, batch)?,
+            }
+        }
+        if counted != u64::from(header.fre_count) {
+            let what = format!("the header counts {} FREs, the functions have {counted}", header.fre_count);
+            return Err(Finding(blob.offset() + 12, what));
+        }
+        Ok(())
+    }
+
+    /// Fills [`Reader::of_function`] for a blob.
+    fn find_relocations(&mut self, blob: &Blob<'_>, next: &mut usize) -> Result<(), Finding> {
+        let header = blob.header();
+        self.of_function.clear();
+        self.of_function.resize(header.fde_count as usize, 0);
+        let end = (blob.offset() + blob.data().len()) as u64;
+        while let Some(&(offset, number)) = self.relocations.get(*next).filter(|(offset, _)| *offset < end) {
+            *next += 1;
+            let fde = offset.checked_sub(blob.offset() as u64);
+            let fde = fde.and_then(|offset| header.fde_at(offset as usize));
+            match fde.and_then(|fde| self.of_function.get_mut(fde as usize)) {
+                Some(row) if *row == 0 => *row = number + 1,
+                Some(_) => {
+                    return Err(Finding(offset as usize, "a second relocation for one function".to_owned()));
+                }
+                None => {
+                    return Err(Finding(offset as usize, "a relocation that is no function's".to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a function is, by the relocation of its start field.
+    fn target(&self, fde: &Fde, relocation: Option<&Rela<T::E>>) -> Result<Start, Finding> {
+        let Some(relocation) = relocation else { return Ok(Start::Nothing) };
+        let fits = T::reloc_info(relocation.kind()).is_some_and(|info| {
+            matches!(info.what, What::Symbol | What::Plt)
+                && matches!(info.from, From::Place | From::Zero)
+                && info.size == fde.start_width
+        });
+        if !fits {
+            let name = T::relocation_name(relocation.kind());
+            return Err(Finding(fde.offset, format!("{name} cannot say where a function starts")));
+        }
+        if relocation.symbol() == 0 {
+            return Ok(Start::Elsewhere);
+        }
+        let symbol = self.object.symbol_id(relocation.symbol());
+        let Some((section, value)) = self.link.symbol_section(symbol) else { return Ok(Start::Elsewhere) };
+        if self.link.sections.is(section, state::ABSORBED) {
+            return Ok(Start::Elsewhere);
+        }
+        let size = self.link.section_size(section);
+        let offset = value.wrapping_add_signed(relocation.r_addend.get());
+        if offset > size {
+            let place = self.link.describe_place(section, offset);
+            return Err(Finding(
+                fde.offset,
+                format!("the function at {place} starts behind its section's end"),
+            ));
+        }
+        Ok(Start::At(Place { section, offset }, size))
+    }
+
+    fn function(
+        &mut self,
+        blob: &Blob<'_>,
+        fde: &Fde,
+        place: Place,
+        limit: u64,
+        batch: &mut Batch,
+    ) -> Result<(), Finding> {
+        let end = place.offset.saturating_add(fde.size.into());
+        if end > limit {
+            let text = self.link.describe_place(place.section, place.offset);
+            let what = format!("the function at {text} has {:#x} bytes, more than its section", fde.size);
+            return Err(Finding(fde.offset, what));
+        }
+        self.function.read_from(blob, fde)?;
+        let function = &mut self.function;
+        // CFI behind the last instruction makes GNU as write a row that covers nothing.
+        let rows_end = function.repeat_size.map_or(function.size, u32::from);
+        if function.size > 0 {
+            function.rows.pop_if(|row| row.start == rows_end);
+            self.spans.push((place, end));
+        }
+        batch.add(place, function).map_err(|wrong| Finding(fde.offset, wrong.to_string()))
+    }
+
+    /// What is wrong with two functions of the section that overlap.
+    fn overlap(&mut self) -> Option<String> {
+        if !self.spans.is_sorted() {
+            self.spans.sort_unstable();
+        }
+        let overlaps = |pair: &&[(Place, u64)]| {
+            let (first, second) = (pair[0], pair[1]);
+            first.0.section == second.0.section && first.0 != second.0 && second.0.offset < first.1
+        };
+        let pair = self.spans.windows(2).find(overlaps)?;
+        let name = |place: Place| self.link.describe_place(place.section, place.offset);
+        Some(format!("the functions at {} and {} overlap", name(pair[0].0), name(pair[1].0)))
+    }
+}
+
+fn is_none<T: Target>(relocation: &Rela<T::E>) -> bool {
+    relocation.kind() == T::DYNAMIC.none
+}
+
+/// The object that a batch's origin is in, if it is one.
+pub fn file_of<T: Target>(link: &Link<'_, T>, origin: Origin) -> Option<FileId> {
+    match origin {
+        Origin::Input(section) => Some(link.sections.file[section.index()]),
+        Origin::EhFrame(file) => Some(file),
+        Origin::Plt => None,
+    }
+}

@@ -1,0 +1,365 @@
+//! Taking an `.sframe` that covers several text sections apart: one part for each of them.
+//!
+//! What assemblers should write is one `.sframe` for each text section, in the section group of its text section and
+//! tied to it by `SHF_LINK_ORDER`. A [`Plan`] says how a monolithic section becomes that: which functions belong to
+//! which text section, by the relocations of their starts. Both who rewrites files (`sframe split`) and who rewrites
+//! what it reads (`--sframe-split`, [`object`]) follow it: the first part takes the old section's number, all others
+//! come behind the last section, so that no section number changes.
+
+mod blob;
+pub mod object;
+
+use crate::arch::Target;
+use crate::cli::{Config, SFrameMode};
+use crate::elf::Rela;
+use crate::ids::SectionId;
+use crate::link::Link;
+use sframe_format::{Blob, ErrorKind, Piece, Section};
+use std::fmt;
+use std::ops::Range;
+use zerocopy::byteorder::{ByteOrder, U64};
+
+/// Whether inputs are split: nothing would be seen of it where they are read function by function, or dropped.
+pub fn is_wanted(config: &Config) -> bool {
+    config.sframe.split && config.sframe.mode == SFrameMode::Concat && config.sframe.index.is_none()
+}
+
+/// Whether a section that refers to discarded text would not, had it been split or read function by function: it is
+/// SFrame, of versions that are known.
+pub fn would_help<T: Target>(link: &Link<'_, T>, section: SectionId) -> bool {
+    let Some((object, index)) = link.locate(section) else { return false };
+    let bytes = object.section_bytes(index as usize).unwrap_or_default();
+    !link.config.sframe.split
+        && super::is_input(object, index as usize)
+        && Section::new(bytes, 0).pieces().all(|piece| matches!(piece, Piece::Blob(_)))
+}
+
+/// Why a section cannot be taken apart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Defect {
+    /// Bytes that are no blob of a known version, or rows that cannot be read.
+    Format(sframe_format::Error),
+    /// A relocation, by its offset in the section, and what is wrong with it.
+    Relocation(u64, &'static str),
+    /// The section is in a group without any text that it describes.
+    ForeignGroup,
+}
+
+impl Defect {
+    /// The version, if the section is of one that nobody knows.
+    pub fn unknown_version(&self) -> Option<u8> {
+        match self {
+            Defect::Format(error) => match error.kind {
+                ErrorKind::Version { found } => Some(found),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Offset in the section, in bytes.
+    pub fn offset(&self) -> u64 {
+        match self {
+            Defect::Format(error) => error.offset as u64,
+            Defect::Relocation(offset, _) => *offset,
+            Defect::ForeignGroup => 0,
+        }
+    }
+}
+
+impl fmt::Display for Defect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Defect::Format(error) => write!(f, "no SFrame blob that can be split: {error}"),
+            Defect::Relocation(offset, what) => write!(f, "the relocation at {offset:#x} {what}"),
+            Defect::ForeignGroup => f.write_str("it is in a group without any text that it describes"),
+        }
+    }
+}
+
+/// A function and the relocation of its start.
+#[derive(Clone, Copy, Debug)]
+pub struct Function<E: ByteOrder> {
+    /// Its row in the blob.
+    pub index: u32,
+    /// The relocation, as it is.
+    pub relocation: Rela<E>,
+}
+
+/// The functions of one text section in one blob.
+#[derive(Clone, Debug)]
+pub struct Part<'data> {
+    /// The blob that describes them.
+    pub blob: Blob<'data>,
+    /// The text section; `None` for functions that are elsewhere (undefined or absolute symbols).
+    pub text: Option<u32>,
+    /// The functions, in the blob's order: a range of [`Plan::functions`].
+    functions: Range<usize>,
+}
+
+/// What a section is to become.
+#[derive(Clone, Debug)]
+pub struct Plan<'data, E: ByteOrder> {
+    /// Its parts, in the order of their first functions.
+    pub parts: Vec<Part<'data>>,
+    /// The functions of all parts.
+    pub functions: Vec<Function<E>>,
+    /// Functions in none of them: without relocation, because an earlier link removed what they describe.
+    pub dead: usize,
+}
+
+/// What ties a section to others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ties {
+    /// The section that it is linked to (`SHF_LINK_ORDER`).
+    pub link: Option<u32>,
+    /// The section group that it is a member of.
+    pub group: Option<u32>,
+}
+
+impl<'data, E: ByteOrder> Plan<'data, E> {
+    /// Sorts the functions of a section by their text sections, which `section_of` finds by symbol.
+    ///
+    /// # Errors
+    /// The section is not made of blobs of known versions alone, its relocations are not those of functions' starts, or
+    /// `section_of` finds a defect.
+    pub fn of(
+        data: &'data [u8],
+        relocations: &[Rela<E>],
+        mut section_of: impl FnMut(u32) -> Result<Option<u32>, &'static str>,
+    ) -> Result<Self, Defect> {
+        let relocations = Ascending::of(relocations)?;
+        let mut next = 0;
+        let mut plan = Plan { parts: Vec::new(), functions: Vec::new(), dead: 0 };
+        // The part of each function.
+        let mut part_of: Vec<(u32, Function<E>)> = Vec::with_capacity(relocations.0.len());
+        for piece in Section::new(data, 0).pieces() {
+            let blob = match piece {
+                Piece::Blob(blob) => blob,
+                Piece::Gap(gap) => return Err(Defect::Format(gap.error)),
+            };
+            let mut part_of_text = Slots::default();
+            for fde in blob.fdes() {
+                let Some(relocation) = relocations.at(fde.offset as u64, &mut next)? else {
+                    plan.dead += 1;
+                    continue;
+                };
+                let at = relocation.r_offset.get();
+                let text = section_of(relocation.symbol()).map_err(|what| Defect::Relocation(at, what))?;
+                let part = part_of_text.of(text, plan.parts.len());
+                if plan.parts.len() == part {
+                    plan.parts.push(Part { blob, text, functions: 0..0 });
+                }
+                part_of.push((part as u32, Function { index: fde.index, relocation: *relocation }));
+            }
+        }
+        relocations.check_end(next)?;
+        plan.take(part_of);
+        Ok(plan)
+    }
+
+    /// Puts the functions of each part together.
+    fn take(&mut self, mut part_of: Vec<(u32, Function<E>)>) {
+        if !part_of.is_sorted_by_key(|(part, _)| *part) {
+            part_of.sort_by_key(|(part, _)| *part);
+        }
+        let mut start = 0;
+        for run in part_of.chunk_by(|a, b| a.0 == b.0) {
+            self.parts[run[0].0 as usize].functions = start..start + run.len();
+            start += run.len();
+        }
+        self.functions = part_of.into_iter().map(|(_, function)| function).collect();
+    }
+
+    /// Whether the section, with these ties, is what would be made of it.
+    pub fn is_in_shape(&self, ties: Ties, group_of: impl Fn(u32) -> Option<u32>) -> bool {
+        let [part] = self.parts.as_slice() else { return false };
+        self.dead == 0 && ties.link == part.text && part.text.is_none_or(|text| group_of(text) == ties.group)
+    }
+
+    /// Puts the part in front that takes the old section's number. That number stays in the group it is in; without
+    /// one, it best stays outside all of them.
+    ///
+    /// # Errors
+    /// The section is in a group, and no part belongs there.
+    pub fn put_first(
+        &mut self,
+        group: Option<u32>,
+        group_of: impl Fn(u32) -> Option<u32>,
+    ) -> Result<(), Defect> {
+        let fitting = self.parts.iter().position(|part| part.text.and_then(&group_of) == group);
+        let first = fitting.or(group.is_none().then_some(0)).ok_or(Defect::ForeignGroup)?;
+        self.parts[..=first].rotate_right(1);
+        Ok(())
+    }
+}
+
+impl<'data, E: ByteOrder> Plan<'data, E> {
+    /// Appends a part as a blob of its own, and gives the relocations of that, at the start fields of its functions.
+    ///
+    /// # Errors
+    /// A function's rows are malformed.
+    pub fn write(
+        &self,
+        part: &Part<'data>,
+        out: &mut Vec<u8>,
+    ) -> Result<impl Iterator<Item = Rela<E>> + use<'_, 'data, E>, Defect> {
+        let functions = self.functions.get(part.functions.clone()).unwrap_or_default();
+        let header = blob::extract(&part.blob, functions.iter().map(|function| function.index), out)
+            .map_err(Defect::Format)?;
+        Ok((0..).zip(functions).map(move |(index, function)| {
+            let position = header.fde_position(index).unwrap_or(0);
+            Rela { r_offset: U64::new(position as u64), ..function.relocation }
+        }))
+    }
+}
+
+/// Relocations by offset, without those that were removed (`R_*_NONE` is 0 on every machine).
+struct Ascending<'r, E: ByteOrder>(Vec<&'r Rela<E>>);
+
+impl<'r, E: ByteOrder> Ascending<'r, E> {
+    fn of(relocations: &'r [Rela<E>]) -> Result<Self, Defect> {
+        let mut live: Vec<&Rela<E>> =
+            relocations.iter().filter(|relocation| relocation.kind() != 0).collect();
+        if !live.is_sorted_by_key(|relocation| relocation.r_offset.get()) {
+            live.sort_by_key(|relocation| relocation.r_offset.get());
+        }
+        let same = live.windows(2).find(|pair| pair[0].r_offset.get() == pair[1].r_offset.get());
+        match same {
+            Some(pair) => Err(Defect::Relocation(pair[0].r_offset.get(), "is not the only one there")),
+            None => Ok(Ascending(live)),
+        }
+    }
+
+    /// The relocation at an offset, which ascends from call to call. None may be passed by.
+    fn at(&self, offset: u64, next: &mut usize) -> Result<Option<&'r Rela<E>>, Defect> {
+        let Some(relocation) = self.0.get(*next) else { return Ok(None) };
+        match relocation.r_offset.get() {
+            at if at == offset => {
+                *next += 1;
+                Ok(Some(relocation))
+            }
+            at if at < offset => Err(not_a_start(at)),
+            _ => Ok(None),
+        }
+    }
+
+    fn check_end(&self, next: usize) -> Result<(), Defect> {
+        self.0.get(next).map_or(Ok(()), |relocation| Err(not_a_start(relocation.r_offset.get())))
+    }
+}
+
+fn not_a_start(offset: u64) -> Defect {
+    Defect::Relocation(offset, "is not at the start of a function's entry")
+}
+
+/// Numbers text sections in the order in which they come. Functions of one section mostly follow each other, and most
+/// others come with a new section.
+#[derive(Default)]
+struct Slots {
+    last: Option<(Option<u32>, usize)>,
+    all: hashbrown::HashMap<Option<u32>, usize, foldhash::fast::FixedState>,
+}
+
+impl Slots {
+    fn of(&mut self, text: Option<u32>, next: usize) -> usize {
+        if let Some((last, slot)) = self.last
+            && last == text
+        {
+            return slot;
+        }
+        let slot = *self.all.entry(text).or_insert(next);
+        self.last = Some((text, slot));
+        slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sframe_format::write::{Encoder, Function as Written, Options};
+    use sframe_format::{Abi, HEADER_SIZE, Row, Rules, Version};
+    use zerocopy::byteorder::{I64, LE};
+
+    /// A blob with functions of these sizes, two of which share their rows.
+    fn blob(sizes: &[u32]) -> Vec<u8> {
+        let mut encoder = Encoder::new(Options::new(Abi::Amd64));
+        let rules = Rules::Outermost;
+        let add = |&size: &u32| {
+            encoder.add(&Written { size, rows: vec![Row { start: 0, rules }], ..Written::default() }).unwrap()
+        };
+        let ids: Vec<_> = sizes.iter().map(add).collect();
+        let mut bytes = vec![0; encoder.size()];
+        encoder.write_relocatable(&ids, true, &mut bytes).unwrap();
+        bytes
+    }
+
+    /// The relocation of the start of function `row`, against the section symbol of section `symbol`.
+    fn relocation(row: u32, symbol: u32) -> Rela<LE> {
+        let offset = HEADER_SIZE as u64 + u64::from(row) * Version::V3.fde_size() as u64;
+        Rela {
+            r_offset: U64::new(offset),
+            r_info: U64::new(u64::from(symbol) << 32 | 24),
+            r_addend: I64::new(row.into()),
+        }
+    }
+
+    fn plan<'data>(data: &'data [u8], relocations: &[Rela<LE>]) -> Result<Plan<'data, LE>, Defect> {
+        Plan::of(data, relocations, |symbol| Ok((symbol != 0).then_some(symbol)))
+    }
+
+    #[test]
+    fn functions_go_with_their_text() {
+        let data = blob(&[4, 5, 6, 7, 8]);
+        // Out of order, and row 3 has none.
+        let relocations = [relocation(4, 2), relocation(0, 1), relocation(1, 2), relocation(2, 1)];
+        let mut plan = plan(&data, &relocations).unwrap();
+        assert_eq!((plan.dead, plan.functions.len()), (1, 4));
+        let texts = |plan: &Plan<'_, LE>| plan.parts.iter().map(|part| part.text).collect::<Vec<_>>();
+        assert_eq!(texts(&plan), [Some(1), Some(2)]);
+        plan.put_first(Some(9), |text| (text == 2).then_some(9)).unwrap();
+        assert_eq!(texts(&plan), [Some(2), Some(1)]);
+        assert_eq!(plan.put_first(Some(8), |_| None), Err(Defect::ForeignGroup));
+        let mut out = vec![0xaa; 3];
+        let moved: Vec<(u64, i64)> = plan
+            .write(&plan.parts[0], &mut out)
+            .unwrap()
+            .map(|relocation| (relocation.r_offset.get(), relocation.r_addend.get()))
+            .collect();
+        assert_eq!(moved, [(28, 1), (44, 4)]);
+        let blob = Blob::parse(&out[3..], 0).unwrap();
+        let sizes: Vec<u32> = blob.fdes().map(|fde| fde.size).collect();
+        assert_eq!(sizes, [5, 8]);
+        assert!(!blob.header().is_sorted() && blob.header().is_field_relative());
+        assert!(blob.fdes().all(|fde| fde.fre_offset == 0), "rows are still shared");
+    }
+
+    #[test]
+    fn what_is_in_shape() {
+        let data = blob(&[4, 5]);
+        let both = [relocation(0, 3), relocation(1, 3)];
+        let group_of = |_| Some(7);
+        let ties = Ties { link: Some(3), group: Some(7) };
+        let plan_of = |relocations: &[Rela<LE>]| plan(&data, relocations).unwrap();
+        assert!(plan_of(&both).is_in_shape(ties, group_of));
+        assert!(!plan_of(&both).is_in_shape(Ties { link: None, ..ties }, group_of));
+        assert!(!plan_of(&both).is_in_shape(Ties { group: None, ..ties }, group_of));
+        assert!(!plan_of(&both[..1]).is_in_shape(ties, group_of), "a dead function goes");
+        assert!(!plan_of(&[relocation(0, 3), relocation(1, 4)]).is_in_shape(ties, group_of));
+    }
+
+    #[test]
+    fn defects() {
+        let data = blob(&[4, 5]);
+        let at = |offset: u64| Rela { r_offset: U64::new(offset), ..relocation(0, 1) };
+        let defect = |relocations: &[Rela<LE>]| plan(&data, relocations).unwrap_err().to_string();
+        assert_eq!(defect(&[at(28), at(28)]), "the relocation at 0x1c is not the only one there");
+        assert_eq!(defect(&[at(20)]), "the relocation at 0x14 is not at the start of a function's entry");
+        assert_eq!(defect(&[at(60)]), "the relocation at 0x3c is not at the start of a function's entry");
+        let mut unknown = data.clone();
+        unknown[2] = 9;
+        assert_eq!(plan(&unknown, &[]).unwrap_err().unknown_version(), Some(9));
+        let none = Rela { r_info: U64::new(0), ..at(20) };
+        assert_eq!(plan(&data, &[none]).unwrap().dead, 2);
+    }
+}

@@ -1,0 +1,179 @@
+//! `sframe split`: a relocatable object's `.sframe`, which covers all its text sections, becomes one `.sframe` for each.
+//!
+//! What goes where is settled by [`crate::sframe::split`]; here it is written into the file. No section number changes,
+//! so nothing else in the object needs to be touched.
+
+use super::args::Split;
+use super::edit::{
+    Frames, Image, Members, ORDER_LITTLE, Object, Pair, Sections, byte_order, permissions, read_file,
+    replace_file,
+};
+use super::open::Problem;
+use super::report::{Outcome, complain};
+use crate::elf::{Rela, consts, whole_table};
+use crate::sframe::split::{Defect, Plan, Ties};
+use std::path::Path;
+use zerocopy::byteorder::{BE, ByteOrder, LE};
+
+/// What was done to an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// The new object; `None` if nothing had to be changed.
+    pub bytes: Option<Vec<u8>>,
+    /// Parts that were written.
+    pub parts: usize,
+    /// Functions in them.
+    pub functions: usize,
+    /// Functions that were left out, because an earlier link had removed what they describe.
+    pub dead: usize,
+}
+
+/// Splits files in place, or one file into another.
+pub fn run(arguments: &Split) -> Outcome {
+    let mut outcome = Outcome::Fine;
+    for path in &arguments.files {
+        let output = arguments.output.as_deref().unwrap_or(path);
+        match split_file(path, output) {
+            Ok(done) => {
+                if done.dead > 0 {
+                    eprintln!("sframe: {}: {} functions without text left out", path.display(), done.dead);
+                }
+                if arguments.verbose {
+                    println!("{}: {} functions in {} parts", path.display(), done.functions, done.parts);
+                }
+            }
+            Err(problem) => {
+                complain(&problem);
+                outcome = Outcome::Unusable;
+            }
+        }
+    }
+    outcome
+}
+
+/// Splits a file. Where there is nothing to split, the input is left alone, and copied if the output is another file.
+///
+/// # Errors
+/// The file cannot be read, written, or taken apart.
+pub fn split_file(path: &Path, output: &Path) -> Result<Done, Problem> {
+    let bytes = read_file(path)?;
+    let done = split(&path.display().to_string(), &bytes)?;
+    let result = done.bytes.as_deref().or_else(|| (path != output).then_some(&*bytes));
+    if let Some(result) = result {
+        replace_file(output, result, permissions(path))?;
+    }
+    Ok(done)
+}
+
+/// Splits an object. Every defect leaves it as it is.
+///
+/// # Errors
+/// It is no relocatable object, or its SFrame sections cannot be taken apart.
+pub fn split(name: &str, bytes: &[u8]) -> Result<Done, Problem> {
+    match byte_order(name, bytes)? {
+        ORDER_LITTLE => split_image(&Image::<LE>::parse(name, bytes)?),
+        _ => split_image(&Image::<BE>::parse(name, bytes)?),
+    }
+}
+
+fn split_image<E: ByteOrder>(image: &Image<'_, E>) -> Result<Done, Problem> {
+    if !image.is_relocatable() {
+        return Err(image.problem("a linked file; only relocatable objects have text sections to split by"));
+    }
+    let frames: Vec<usize> = (0..image.sections.len()).filter(|&index| is_monolithic(image, index)).collect();
+    let mut done = Done::default();
+    if frames.is_empty() {
+        return Ok(done);
+    }
+    let object = Splitter { object: &Object::read(image)? };
+    let mut edit = Sections::new(image);
+    let mut members = Members::default();
+    let mut changed = false;
+    for frame in frames {
+        let Some(plan) = object.plan(frame)? else { continue };
+        done.dead += plan.dead;
+        if plan.parts.is_empty() || object.is_in_shape(frame, &plan) {
+            continue;
+        }
+        done.parts += plan.parts.len();
+        done.functions += plan.functions.len();
+        object.write(frame, plan, &mut edit, &mut members)?;
+        changed = true;
+    }
+    members.write(&mut edit, image)?;
+    done.bytes = changed.then(|| edit.write());
+    Ok(done)
+}
+
+/// Whether a section may cover several text sections. One with a link is an assembler's own per-text section.
+fn is_monolithic<E: ByteOrder>(image: &Image<'_, E>, index: usize) -> bool {
+    let Some(section) = image.sections.get(index) else { return false };
+    image.is_sframe(index) && section.sh_size.get() > 0
+}
+
+/// Takes the sections of an object apart.
+struct Splitter<'object, 'image, 'data, E: ByteOrder> {
+    object: &'object Object<'image, 'data, E>,
+}
+
+impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
+    /// What is to become of a section. `None` if nothing ties it to any text.
+    fn plan(&self, frame: usize) -> Result<Option<Plan<'data, E>>, Problem> {
+        let image = self.object.image;
+        let Some(&relocations) = self.object.relocations.get(&frame) else { return Ok(None) };
+        let table: &[Rela<E>] = whole_table(image.data(relocations)?);
+        let mut problem = None;
+        let section_of = |symbol| match self.object.section_of(symbol) {
+            Ok(section) => Ok(section.map(|section| section as u32)),
+            Err(error) => {
+                problem = Some(error);
+                Err("refers to no symbol")
+            }
+        };
+        let plan = Plan::of(image.data(frame)?, table, section_of);
+        plan.map(Some).map_err(|defect| problem.unwrap_or_else(|| self.problem(frame, &defect)))
+    }
+
+    fn problem(&self, frame: usize, defect: &Defect) -> Problem {
+        let image = self.object.image;
+        image.problem(format!("{}: {defect}", image.shown(frame)))
+    }
+
+    fn group_of(&self, section: u32) -> Option<u32> {
+        self.object.groups.get(&(section as usize)).map(|&group| group as u32)
+    }
+
+    /// Whether a section is what would be made of it.
+    fn is_in_shape(&self, frame: usize, plan: &Plan<'_, E>) -> bool {
+        let header = &self.object.image.sections[frame];
+        let linked = header.sh_flags.get() & u64::from(consts::SHF_LINK_ORDER) != 0;
+        let ties = Ties { link: linked.then(|| header.sh_link.get()), group: self.group_of(frame as u32) };
+        plan.is_in_shape(ties, |text| self.group_of(text))
+    }
+
+    /// Puts the parts of a section into the edit.
+    fn write(
+        &self,
+        frame: usize,
+        mut plan: Plan<'data, E>,
+        edit: &mut Sections<'image, 'data, E>,
+        members: &mut Members,
+    ) -> Result<(), Problem> {
+        let image = self.object.image;
+        plan.put_first(self.group_of(frame as u32), |text| self.group_of(text))
+            .map_err(|defect| self.problem(frame, &defect))?;
+        let Some(&table) = self.object.relocations.get(&frame) else { return Ok(()) };
+        let (section, relocations) = (image.sections[frame], image.sections[table]);
+        let mut numbers = Some((frame, table));
+        for part in &plan.parts {
+            let mut contents = Vec::new();
+            let relocations_of_part = plan.write(part, &mut contents);
+            let relocated = relocations_of_part.map_err(|defect| self.problem(frame, &defect))?.collect();
+            let text = part.text.map(|text| text as usize);
+            let frames = Frames { text, contents, relocations: relocated };
+            let pair = Pair { section, relocations, numbers: numbers.take() };
+            self.object.put_frames(edit, members, pair, frames);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,318 @@
+//! What this project writes, as others read it: `readelf` and `objdump` of binutils, and look-ups of libsframe from C.
+
+use crate::need;
+use crate::support::{Work, tools};
+use object::write::{Object, StandardSegment};
+use object::{Architecture, BinaryFormat, Endianness, Object as _, ObjectSection, SectionKind};
+use sframe_format::convert::convert;
+use sframe_format::derive::derive;
+use sframe_format::write::Options;
+use sframe_format::{
+    Abi, Base, Blob, BlobMut, Endian, FdeType, Frame, Location, Match, RegisterRule, Row, Rules, Section,
+    SectionIndex, Version,
+};
+use std::path::{Path, PathBuf};
+
+/// Where sections lie.
+const ADDRESS: u64 = 0x10_0000;
+const VERSIONS: [Version; 2] = [Version::V2, Version::V3];
+
+/// A section that this project wrote.
+struct Written {
+    name: String,
+    abi: Abi,
+    bytes: Vec<u8>,
+}
+
+impl Written {
+    fn blob(&self) -> Blob<'_> {
+        Blob::parse(&self.bytes, ADDRESS).unwrap()
+    }
+}
+
+/// A small generator (splitmix64): the same choices every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (value ^ value >> 31) % below
+    }
+}
+
+/// All ELF fixtures, by path.
+fn fixtures() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sframe");
+    let folders = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let files = folders
+        .filter(|path| path.is_dir())
+        .flat_map(|path| std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+    let mut files: Vec<PathBuf> =
+        files.filter(|path| std::fs::read(path).unwrap().starts_with(b"\x7fELF")).collect();
+    files.sort();
+    files
+}
+
+/// Sections of every fixture, functions placed one after the other, in both versions.
+fn converted() -> Vec<Written> {
+    let mut written = Vec::new();
+    for path in fixtures() {
+        let bytes = std::fs::read(&path).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let sections = file.sections().filter(|section| section.name().unwrap().starts_with(".sframe"));
+        for section in sections {
+            let placed = placed(section.data().unwrap());
+            let placed = Section::new(&placed, ADDRESS);
+            let Some(abi) = placed.blobs().next().map(|blob| blob.header().abi) else { continue };
+            for version in VERSIONS {
+                let options = Options::new(abi).version(version);
+                let name = format!("{} as {version}", path.file_name().unwrap().to_string_lossy());
+                let converted = convert(&placed, options, ADDRESS).unwrap();
+                if Blob::parse(&converted.bytes, ADDRESS).unwrap().header().fde_count > 0 {
+                    written.push(Written { name, abi, bytes: converted.bytes });
+                }
+            }
+        }
+    }
+    assert!(written.len() > 150, "only {} sections", written.len());
+    written
+}
+
+/// The bytes of a section at [`ADDRESS`] whose functions are a page apart.
+fn placed(data: &[u8]) -> Vec<u8> {
+    let mut bytes = data.to_vec();
+    let offsets: Vec<usize> = Section::new(data, ADDRESS).blobs().map(|blob| blob.offset()).collect();
+    let mut start = ADDRESS + 0x10_0000;
+    for offset in offsets {
+        let mut blob = BlobMut::parse(&mut bytes[offset..], ADDRESS + offset as u64).unwrap();
+        blob.make_field_relative();
+        for index in 0..blob.header().fde_count {
+            blob.set_function_start(index, start).unwrap();
+            start +=
+                u64::from(blob.as_blob().unwrap().fde(index).unwrap().size).next_multiple_of(4096) + 4096;
+        }
+    }
+    bytes
+}
+
+/// Frames derived from the libraries that a C++ program loads, in both versions.
+fn derived() -> Vec<Written> {
+    let mut written = Vec::new();
+    for library in ["libc.so.6", "libstdc++.so.6", "libgcc_s.so.1"] {
+        let path = tools::library(library);
+        let bytes = std::fs::read(path).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let eh_frame = file.section_by_name(".eh_frame").unwrap();
+        for version in VERSIONS {
+            let options = Options::new(Abi::Amd64).version(version);
+            let derived = derive(options, eh_frame.data().unwrap(), eh_frame.address(), ADDRESS).unwrap();
+            let name = format!("{library} as {version}");
+            written.push(Written { name, abi: Abi::Amd64, bytes: derived.bytes });
+        }
+    }
+    written
+}
+
+/// An ELF file that holds the section alone.
+fn elf(written: &Written) -> Vec<u8> {
+    let architecture = match written.abi {
+        Abi::Amd64 => Architecture::X86_64,
+        Abi::S390x => Architecture::S390x,
+        Abi::AArch64Little | Abi::AArch64Big => Architecture::Aarch64,
+    };
+    let endian = match written.abi.endian() {
+        Endian::Little => Endianness::Little,
+        Endian::Big => Endianness::Big,
+    };
+    let mut object = Object::new(BinaryFormat::Elf, architecture, endian);
+    let segment = object.segment_name(StandardSegment::Data).to_vec();
+    let kind = SectionKind::Elf(sframe_format::SHT_GNU_SFRAME);
+    let section = object.add_section(segment, b".sframe".to_vec(), kind);
+    object.set_section_data(section, written.bytes.clone(), 8);
+    let mut bytes = object.write().unwrap();
+    // A finished file: what no relocation speaks of has its value.
+    bytes[16..18].copy_from_slice(&written.abi.endian().u16_bytes(3));
+    bytes
+}
+
+/// The words of each line from the first header on.
+fn normal(text: &str) -> Vec<String> {
+    let rest = text.find("Header :").map_or("", |at| &text[at..]);
+    let words = rest.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    words.filter(|line| !line.is_empty()).collect()
+}
+
+/// Demands that readelf and objdump show a file as `sframe dump --readelf` does, without complaint.
+#[track_caller]
+fn shown_alike(work: &Work, file: &str, readers: &[PathBuf]) {
+    let own = normal(&work.sframe(&["dump", "--readelf", file]).ok().stdout);
+    assert!(own.iter().any(|line| line.starts_with("func idx [")), "{file}");
+    for reader in readers {
+        let outcome = work.command(reader, &["--sframe", file]).ok();
+        assert_eq!(outcome.stderr, "", "{} {file}", reader.display());
+        pretty_assertions::assert_eq!(own, normal(&outcome.stdout), "{} {file}", reader.display());
+    }
+}
+
+/// The same for objects. The programs show the first section of a name only, and what they take for the addresses of
+/// functions depends on their release.
+#[track_caller]
+fn rules_shown_alike(work: &Work, file: &str, readers: &[PathBuf]) {
+    let without_addresses = |text: &str| -> Vec<String> {
+        let lines = normal(text).into_iter().take_while(|line| !line.starts_with("Contents of"));
+        lines.map(|line| line.split_once(' ').map_or(line.clone(), after_address)).collect()
+    };
+    let own = without_addresses(&work.sframe(&["dump", "--readelf", file]).ok().stdout);
+    assert!(own.iter().any(|line| line.starts_with("size = ")), "{file}");
+    for reader in readers {
+        let outcome = work.command(reader, &["--sframe", file]).ok();
+        assert_eq!(outcome.stderr, "", "{} {file}", reader.display());
+        pretty_assertions::assert_eq!(own, without_addresses(&outcome.stdout), "{} {file}", reader.display());
+    }
+}
+
+/// A line without its first word, and of a function its size.
+fn after_address((first, rest): (&str, &str)) -> String {
+    match rest.split_once(", size = ") {
+        Some((_, size)) if first == "func" => format!("size = {size}"),
+        _ => rest.to_owned(),
+    }
+}
+
+#[test]
+fn readelf_and_objdump_read_what_is_written() {
+    let work = Work::new();
+    let readers = [need!(tools::sframe_readelf()), need!(tools::sframe_objdump())];
+    for written in converted().iter().chain(&derived()) {
+        let file = work.write(&written.name.replace(' ', "-"), elf(written));
+        shown_alike(&work, &file, &readers);
+    }
+}
+
+#[test]
+fn readelf_and_objdump_read_what_the_commands_write() {
+    let work = Work::new();
+    let readers = [need!(tools::sframe_readelf()), need!(tools::sframe_objdump())];
+    for path in fixtures() {
+        let (file, name) = (path.to_str().unwrap(), path.file_name().unwrap().to_string_lossy());
+        let folder = path.parent().unwrap().file_name().unwrap().to_string_lossy();
+        match &*folder {
+            "v1-gas2.40" | "v3-gas2.47" | "v2e1-llvm22" => {
+                work.sframe(&["derive", "--sframe-version", "2", "-o", "derived.o", file]).ok();
+                rules_shown_alike(&work, "derived.o", &readers);
+                work.sframe(&["split", "-o", "split.o", file]).ok();
+                if !folder.starts_with("v1") {
+                    rules_shown_alike(&work, "split.o", &readers);
+                }
+            }
+            "linked" if name.contains("concat") && !name.ends_with(".o") => {
+                work.sframe(&["index", "-o", "index", file]).ok();
+                shown_alike(&work, "index", &readers);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The same line that the C program prints.
+fn answer(blob: &Blob<'_>, found: Option<Match>) -> String {
+    let Some(Match { abi, attributes, row, .. }) = found else { return "none".into() };
+    if attributes.fre_count == 0 {
+        // That says "outermost" in V3, but libsframe leaves the conclusion to its caller.
+        return "none".into();
+    }
+    let Rules::Frame(Frame { cfa, ra, fp, mangled }) = row.rules else {
+        return format!("{} undefined", row.start);
+    };
+    if attributes.fde_type == FdeType::Flexible {
+        let fre = blob.fres(&attributes).map(Result::unwrap).find(|fre| fre.start == row.start).unwrap();
+        let words = fre.words.chunks(fre.word_size().into()).map(|word| unsigned(word, blob.header().endian));
+        return words.fold(row.start.to_string(), |line, word| format!("{line} {word}"));
+    }
+    let base = i32::from(cfa.register == abi.stack_pointer());
+    let offset = |rule: RegisterRule| match rule {
+        RegisterRule::Unchanged => "-".to_owned(),
+        // V2 on s390x writes a register as an odd offset.
+        RegisterRule::Saved(Location { base: Base::Register(register), .. }) => {
+            (register << 1 | 1).to_string()
+        }
+        RegisterRule::Saved(location) => location.offset.to_string(),
+    };
+    // On s390x a word of 0 stands in the place of an RA that is not saved, if an FP comes after it.
+    let padded = abi == Abi::S390x && ra == RegisterRule::Unchanged && fp != RegisterRule::Unchanged;
+    let ra = if padded { "0".to_owned() } else { offset(ra) };
+    format!("{} {base} {} {ra} {} {}", row.start, cfa.offset, offset(fp), u8::from(mangled))
+}
+
+fn unsigned(word: &[u8], endian: Endian) -> u32 {
+    let shift = |value: u32, &byte: &u8| value << 8 | u32::from(byte);
+    match endian {
+        Endian::Little => word.iter().rev().fold(0, shift),
+        Endian::Big => word.iter().fold(0, shift),
+    }
+}
+
+/// Asks libsframe for rows at these addresses and demands the same answers.
+fn agree(work: &Work, program: &tools::Foreign, written: &Written, pcs: &[u64]) {
+    let blob = written.blob();
+    let index = SectionIndex::new(&*written.bytes, ADDRESS);
+    let found: Vec<_> = pcs.iter().map(|&pc| index.lookup(pc).unwrap()).collect();
+    let types = found.iter().map(|found| found.map_or(FdeType::Default, |f| f.attributes.fde_type));
+    let types: Vec<FdeType> = types.collect();
+    let query = |(&pc, &fde_type): (&u64, &FdeType)| {
+        let number = u64::from(fde_type == FdeType::Flexible);
+        [pc.wrapping_sub(ADDRESS).to_le_bytes(), number.to_le_bytes()].concat()
+    };
+    work.write("queries", pcs.iter().zip(&types).flat_map(query).collect::<Vec<u8>>());
+    work.write("section", &written.bytes);
+    let outcome = program.run(work, &["section", "queries"]).ok();
+    let own = found.iter().map(|&found| answer(&blob, found));
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    assert_eq!(lines.len(), pcs.len(), "{}", written.name);
+    for ((own, theirs), pc) in own.zip(lines).zip(pcs) {
+        assert_eq!(own, theirs, "{} at {pc:#x}", written.name);
+    }
+}
+
+#[test]
+fn libsframe_finds_the_same_rows() {
+    let work = Work::new();
+    let program = need!(tools::libsframe(&work));
+    for written in converted() {
+        let blob = written.blob();
+        let mut pcs = Vec::new();
+        for fde in blob.fdes().filter(|fde| fde.size > 0) {
+            let attributes = blob.attributes(&fde).unwrap();
+            let rows: Vec<Row> = blob.rows(&attributes).map(Result::unwrap).collect();
+            pcs.extend(rows.iter().map(|row| fde.address + u64::from(row.start)));
+            pcs.extend([
+                fde.address,
+                fde.address + u64::from(fde.size) - 1,
+                fde.address + u64::from(fde.size),
+            ]);
+        }
+        agree(&work, &program, &written, &pcs);
+    }
+}
+
+#[test]
+fn libsframe_agrees_on_random_addresses_of_libraries() {
+    let work = Work::new();
+    let program = need!(tools::libsframe(&work));
+    let mut random = Random(1);
+    for written in derived() {
+        let blob = written.blob();
+        let last = blob.fde(blob.header().fde_count - 1).unwrap();
+        let (start, end) = (blob.function_address(0).unwrap(), last.address + u64::from(last.size));
+        let mut pcs = Vec::new();
+        for _ in 0..5_000 {
+            let fde = blob.fde(random.below(blob.header().fde_count.into()) as u32).unwrap();
+            pcs.push(fde.address + random.below(u64::from(fde.size).max(1)));
+            pcs.push(start + random.below(end - start));
+        }
+        agree(&work, &program, &written, &pcs);
+    }
+}

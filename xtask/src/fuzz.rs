@@ -1,0 +1,281 @@
+//! Fuzzes every target for a while, keeps the smallest corpus that reaches as far, and records what was found.
+//!
+//! It starts from the kept corpus and from seeds that are taken out of the fixtures afresh. The tests replay the kept
+//! corpus and mutate it without a fuzzer, so that a minute of the same goes into every run of them.
+
+use anyhow::{Context, Result, bail, ensure};
+use object::{Object, ObjectSection};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Longest input in bytes.
+const LONGEST: usize = 8192;
+/// Bytes of corpus kept for a target, and inputs; the smallest are kept.
+const KEPT: u64 = 64_000;
+const KEPT_INPUTS: usize = 200;
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+/// Targets at a time.
+const AT_A_TIME: usize = 2;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Targets (all if none)
+    names: Vec<String>,
+    /// Time for each target
+    #[arg(long, default_value_t = 600)]
+    seconds: u32,
+    /// Do not write to tests/proofs
+    #[arg(long)]
+    no_record: bool,
+}
+
+/// A fuzz target.
+#[derive(Clone, Copy)]
+struct Target {
+    name: &'static str,
+    /// Folder of the package that is fuzzed; its `fuzz/` holds the target.
+    package: &'static str,
+    what: &'static str,
+    seeds: fn(&[u8]) -> Vec<Vec<u8>>,
+}
+
+const FORMAT: &str = "crates/sframe-format";
+const TARGETS: [Target; 6] = [
+    Target { name: "read", package: FORMAT, what: "reader and verifier", seeds: sections },
+    Target { name: "look_up", package: FORMAT, what: "look-up and steps", seeds: sections },
+    Target { name: "convert", package: FORMAT, what: "converter and writer", seeds: sections },
+    Target { name: "patch", package: FORMAT, what: "patching in place", seeds: sections },
+    Target {
+        name: "derive",
+        package: FORMAT,
+        what: "derivation from `.eh_frame`",
+        seeds: call_frame_information,
+    },
+    Target {
+        name: "object",
+        package: ".",
+        what: "the linker's readers of objects and archives",
+        seeds: whole,
+    },
+];
+
+/// What was seen of a target.
+struct Seen {
+    target: Target,
+    executions: u64,
+    coverage: u64,
+    kept: usize,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let chosen = |t: &&Target| arguments.names.is_empty() || arguments.names.iter().any(|n| n == t.name);
+    let targets: Vec<Target> = TARGETS.iter().filter(chosen).copied().collect();
+    ensure!(!targets.is_empty(), "no such target");
+    for package in [FORMAT, "."] {
+        if targets.iter().any(|t| t.package == package) {
+            build(package)?;
+        }
+    }
+    let mut seen = Vec::new();
+    for batch in targets.chunks(AT_A_TIME) {
+        let results: Vec<Result<Seen>> = std::thread::scope(|scope| {
+            let fuzz = |target| scope.spawn(move || fuzz(target, arguments.seconds));
+            let running: Vec<_> = batch.iter().map(|&target| fuzz(target)).collect();
+            running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        for result in results {
+            seen.push(result?);
+        }
+    }
+    let path = crate::workspace().join("tests/proofs/fuzz.md");
+    let record = record(&seen, arguments.seconds, &std::fs::read_to_string(&path).unwrap_or_default())?;
+    print!("{record}");
+    if !arguments.no_record {
+        std::fs::write(path, record)?;
+    }
+    Ok(())
+}
+
+fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
+    let kept = crate::workspace().join(target.package).join("fuzz/corpus").join(target.name);
+    let work = crate::target().join("fuzz").join(target.name);
+    let _ = std::fs::remove_dir_all(&work);
+    let (corpus, small) = (work.join("corpus"), work.join("small"));
+    for folder in [&corpus, &small, &kept] {
+        std::fs::create_dir_all(folder)?;
+    }
+    for (number, seed) in seeds(target)?.iter().enumerate() {
+        std::fs::write(corpus.join(format!("seed-{number}")), seed)?;
+    }
+    for (number, path) in files(&kept)?.iter().enumerate() {
+        std::fs::copy(path, corpus.join(format!("kept-{number}")))?;
+    }
+    let (corpus, small) = (corpus.canonicalize()?, small.canonicalize()?);
+    let limits = [
+        format!("-max_total_time={seconds}"),
+        format!("-max_len={LONGEST}"),
+        "-timeout=10".into(),
+        "-print_final_stats=1".into(),
+    ];
+    let mut words: Vec<&str> = vec![text(&corpus)?];
+    words.extend(limits.iter().map(String::as_str));
+    let said = run_target(target, &words)?;
+    run_target(target, &[text(&small)?, text(&corpus)?, "-merge=1", &limits[1]])?;
+    let kept = keep(&small, &kept)?;
+    let number = |mark: &str| {
+        let rest = said.rsplit_once(mark).map(|(_, rest)| rest.trim_start());
+        rest.and_then(|r| r.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    };
+    Ok(Seen { target, executions: number("number_of_executed_units:"), coverage: number(" cov:"), kept })
+}
+
+/// Replaces the kept corpus by the smallest inputs of another. Returns how many there are.
+fn keep(from: &Path, to: &Path) -> Result<usize> {
+    files(to)?.iter().try_for_each(std::fs::remove_file)?;
+    let mut sized: Vec<(u64, PathBuf)> =
+        files(from)?.into_iter().map(|p| Ok((p.metadata()?.len(), p))).collect::<Result<_>>()?;
+    sized.sort();
+    let (mut total, mut kept) = (0, 0);
+    for (size, path) in sized {
+        total += size;
+        if total > KEPT || kept == KEPT_INPUTS {
+            break;
+        }
+        std::fs::copy(&path, to.join(path.file_name().context("a file has a name")?))?;
+        kept += 1;
+    }
+    Ok(kept)
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.is_file());
+    found.sort();
+    Ok(found)
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().context("a path that is no text")
+}
+
+/// Builds all targets of a package.
+fn build(package: &str) -> Result<()> {
+    let mut command = Command::new("cargo");
+    command.current_dir(crate::workspace().join(package)).args(["+nightly", "fuzz", "build"]);
+    command.env("CARGO_TARGET_DIR", built()?);
+    said(&mut command).context("a nightly compiler and cargo-fuzz are needed")?;
+    Ok(())
+}
+
+/// The folder that the targets are built in.
+fn built() -> Result<PathBuf> {
+    let folder = crate::target().join("fuzz/build");
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder.canonicalize()?)
+}
+
+/// Runs a target as it was built, whatever became of the sources since, and returns what it said. An input that was
+/// found to fail is in the error, and kept.
+fn run_target(target: Target, words: &[&str]) -> Result<String> {
+    let artifacts = crate::target().join("fuzz").join(target.name).join("failures/");
+    std::fs::create_dir_all(&artifacts)?;
+    // cargo-fuzz builds for a named machine.
+    let program = built()?.join(TRIPLE).join("release").join(target.name);
+    let mut command = Command::new(program);
+    command.args(words).arg(format!("-artifact_prefix={}", text(&artifacts)?));
+    said(&mut command).with_context(|| format!("target {}", target.name))
+}
+
+/// Runs a command and returns what it said on standard error; the end of that is in the error if it failed.
+fn said(command: &mut Command) -> Result<String> {
+    let output = command.output().context("cannot start")?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        let lines: Vec<&str> = said.lines().collect();
+        bail!("{}:\n{}", output.status, lines[lines.len().saturating_sub(60)..].join("\n"));
+    }
+    Ok(said)
+}
+
+/// The seeds of a target: what it takes out of each ELF file of the fixtures.
+fn seeds(target: Target) -> Result<Vec<Vec<u8>>> {
+    let mut seeds = Vec::new();
+    for folder in std::fs::read_dir(crate::workspace().join("tests/fixtures/sframe"))?.flatten() {
+        if !folder.path().is_dir() {
+            continue;
+        }
+        for path in files(&folder.path())? {
+            let bytes = std::fs::read(&path)?;
+            if bytes.starts_with(b"\x7fELF") {
+                seeds.extend((target.seeds)(&bytes));
+            }
+        }
+    }
+    seeds.retain(|seed| seed.len() <= LONGEST);
+    seeds.sort();
+    seeds.dedup();
+    Ok(seeds)
+}
+
+fn data<'data>(file: &object::File<'data>, prefix: &str) -> Vec<(u64, &'data [u8])> {
+    let sections = file.sections().filter(|s| s.name().is_ok_and(|name| name.starts_with(prefix)));
+    sections.filter_map(|s| Some((s.address(), s.data().ok()?))).collect()
+}
+
+/// Each `.sframe` section, its address before it.
+fn sections(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let Ok(file) = object::File::parse(bytes) else { return Vec::new() };
+    let found = data(&file, ".sframe").into_iter();
+    found.map(|(address, data)| [&address.to_le_bytes(), data].concat()).collect()
+}
+
+/// Each `.eh_frame`, a byte before it that chooses the ABI.
+fn call_frame_information(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let Ok(file) = object::File::parse(bytes) else { return Vec::new() };
+    let abi = match file.architecture() {
+        object::Architecture::Aarch64 => 1,
+        object::Architecture::S390x => 3,
+        _ => 2,
+    };
+    data(&file, ".eh_frame").into_iter().map(|(_, data)| [&[abi], data].concat()).collect()
+}
+
+fn whole(bytes: &[u8]) -> Vec<Vec<u8>> {
+    vec![bytes.to_vec()]
+}
+
+/// The record: a row for each target, that of the last run in which it took part.
+fn record(seen: &[Seen], seconds: u32, before: &str) -> Result<String> {
+    let line = |program: &str, words: &[&str]| -> Result<String> {
+        let output = Command::new(program).args(words).output()?;
+        Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
+    };
+    let mut record = "# `cargo xtask fuzz`\n\n".to_owned();
+    let date = line("date", &["+%Y-%m-%d"])?;
+    let (fuzzer, compiler) =
+        (line("cargo", &["fuzz", "--version"])?, line("rustc", &["+nightly", "--version"])?);
+    writeln!(record, "sframe-ld {}, {fuzzer}, {compiler}\n", env!("CARGO_PKG_VERSION"))?;
+    writeln!(
+        record,
+        "With AddressSanitizer, debug assertions and overflow checks, {AT_A_TIME} targets at a time on a machine that has\n\
+         other work too. A crash, an assertion that fails, or ten seconds for one input ends a run and leaves no row here.\n"
+    )?;
+    writeln!(record, "| target | what | date | seconds | inputs | edges covered | failures | inputs kept |")?;
+    writeln!(record, "|---|---|---|---:|---:|---:|---:|---:|")?;
+    for target in TARGETS {
+        let start = format!("| {} |", target.name);
+        if let Some(Seen { executions, coverage, kept, .. }) =
+            seen.iter().find(|s| s.target.name == target.name)
+        {
+            let what = target.what;
+            writeln!(
+                record,
+                "{start} {what} | {date} | {seconds} | {executions} | {coverage} | 0 | {kept} |"
+            )?;
+        } else if let Some(row) = before.lines().find(|line| line.starts_with(&start)) {
+            writeln!(record, "{row}")?;
+        }
+    }
+    Ok(record)
+}
