@@ -25,6 +25,7 @@ use crate::symbols::{Definition, NameList, SymbolTable, Versions, flag};
 use crate::synth::dynamic_tables::DynamicTables;
 use crate::synth::section_names::SectionNames;
 use crate::synth::symtab::SymtabPlan;
+use crate::synth::thunks::Thunks;
 use crate::synth::{self, Kind, SyntheticSection, Synthetics, section_id};
 use hashbrown::HashMap;
 use std::path::PathBuf;
@@ -258,6 +259,8 @@ pub struct Link<'a, T: Target> {
     pub synthetics: Synthetics<'a>,
     /// Tables for the dynamic linker. Filled by [`crate::synth::dynamic_tables::size`].
     pub dynamic: DynamicTables<'a>,
+    /// Code between branches and far targets. Filled by `lay_out`.
+    pub thunks: Thunks,
     /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
     pub relocations: Relocations,
     /// Functions of a section that the linker makes of SFrame inputs. Inputs are read by
@@ -305,6 +308,7 @@ impl<'a, T: Target> Link<'a, T> {
             linker_symbols: Vec::new(),
             synthetics: Synthetics::default(),
             dynamic: DynamicTables::default(),
+            thunks: Thunks::default(),
             relocations: Relocations::default(),
             sframe: sframe::collect::Collection::default(),
             reports: ReportData::default(),

@@ -97,15 +97,9 @@ fn run_all(
     let opened = open_inputs::run(config, inputs, source, &store, &mut sources, sink);
     progress.timings.pass("open inputs");
     sink.checkpoint()?;
-    let machine = opened.machine.unwrap_or(crate::cli::Machine::X86_64);
+    let machine = opened.machine.unwrap_or(arch::machine::DEFAULT);
     let job = Job { config, source, sink, store: &store, opened, sources, progress };
-    match arch::dispatch(machine, job) {
-        Ok(outcome) => outcome,
-        Err(diagnostic) => {
-            sink.report(*diagnostic);
-            Err(Aborted)
-        }
-    }
+    arch::dispatch(machine, job)
 }
 
 /// A link whose inputs are open, so that its machine is known.

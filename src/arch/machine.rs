@@ -4,6 +4,15 @@ use crate::cli::{Gcs, Machine, PropertyOptions, Report};
 use crate::elf::consts as elf;
 use std::path::{Path, PathBuf};
 
+/// What is linked for if neither an option nor an input says it.
+pub const DEFAULT: Machine = Machine::X86_64;
+
+/// The section type that psABIs give `.eh_frame` instead of `SHT_PROGBITS` (`SHT_X86_64_UNWIND`).
+pub const SHT_UNWIND: u32 = 0x7000_0001;
+/// The section index of common symbols of the large code model (`SHN_X86_64_LCOMMON`). No other
+/// machine has something else there.
+pub const SHN_LARGE_COMMON: u16 = 0xff02;
+
 /// The machine of an ELF header's `e_machine` and byte order; `None` for all that are not linked
 /// for.
 pub fn from_elf((machine, big_endian): (u16, bool)) -> Option<Machine> {
@@ -12,6 +21,16 @@ pub fn from_elf((machine, big_endian): (u16, bool)) -> Option<Machine> {
         (elf::EM_AARCH64, false) => Some(Machine::AArch64),
         (elf::EM_S390, true) => Some(Machine::S390x),
         _ => None,
+    }
+}
+
+/// The machine as the writer of objects names it.
+pub fn object_format(machine: Machine) -> (object::Architecture, object::Endianness) {
+    use object::{Architecture, Endianness};
+    match machine {
+        Machine::X86_64 => (Architecture::X86_64, Endianness::Little),
+        Machine::AArch64 => (Architecture::Aarch64, Endianness::Little),
+        Machine::S390x => (Architecture::S390x, Endianness::Big),
     }
 }
 
@@ -111,15 +130,5 @@ pub fn reported_features(
             vec![(options.bti_report, &[(FEATURE_BTI, "BTI")]), (options.gcs_report, &[(FEATURE_GCS, "GCS")])]
         }
         Machine::S390x => Vec::new(),
-    }
-}
-
-/// Whether procedure linkage tables are those for control-flow protection. `features` are the
-/// bits of [`feature_property`] that hold for the output.
-pub fn has_protected_plt(machine: Machine, options: &PropertyOptions, features: u32) -> bool {
-    match machine {
-        Machine::X86_64 => options.ibt_plt || features & FEATURE_IBT != 0,
-        Machine::AArch64 => options.pac_plt || features & FEATURE_BTI != 0,
-        Machine::S390x => false,
     }
 }

@@ -4,16 +4,18 @@
 //! generic over it and picked once for a link, so nothing is dispatched per relocation. Passes ask
 //! for capabilities; they never ask which machine it is.
 
+pub mod aarch64;
 pub mod machine;
 pub mod relocation;
+pub mod s390x;
 pub mod target;
+pub mod thunk;
 pub mod x86_64;
 
 pub use relocation::{From, Mode, Relaxed, RelocInfo, Site, What};
 pub use target::Target;
 
 use crate::cli::Machine;
-use crate::diag::{Code, Diagnostic};
 
 /// Something to do for a machine that is known only when the link runs.
 pub trait ForTarget {
@@ -24,15 +26,10 @@ pub trait ForTarget {
 }
 
 /// Runs `work` with the target type of `machine`: the one place where a machine becomes a type.
-///
-/// # Errors
-/// The machine is not among those that this linker knows to link.
-pub fn dispatch<W: ForTarget>(machine: Machine, work: W) -> Result<W::Output, Box<Diagnostic>> {
-    let name = match machine {
-        Machine::X86_64 => return Ok(work.run(x86_64::X86_64)),
-        Machine::AArch64 => "AArch64",
-        Machine::S390x => "s390x",
-    };
-    let message = format!("cannot link for {name}: this build links for x86-64");
-    Err(Box::new(Diagnostic::error(Code::WrongMachine, message)))
+pub fn dispatch<W: ForTarget>(machine: Machine, work: W) -> W::Output {
+    match machine {
+        Machine::X86_64 => work.run(x86_64::X86_64),
+        Machine::AArch64 => work.run(aarch64::AArch64),
+        Machine::S390x => work.run(s390x::S390x),
+    }
 }

@@ -7,7 +7,9 @@
 
 use super::Target;
 use crate::cli::CallNop;
+use crate::elf::Rela;
 use crate::symbols::table::flag;
+use zerocopy::byteorder::ByteOrder;
 
 /// The first operand of a relocation's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +38,8 @@ pub enum What {
     DtpOffset,
     /// Offset from the thread pointer (local exec).
     TpOffset,
+    /// Offset of the program's TLS block from the thread pointer; the symbol is not looked at.
+    TlsBlock,
     /// The symbol's size.
     Size,
 }
@@ -60,8 +64,12 @@ pub enum From {
     Place,
     /// The 4 KiB page of the field, from the page of the first operand.
     PlacePage,
+    /// The 4 KiB page of the first operand itself.
+    Page,
     /// The base of the GOT.
     Got,
+    /// The 4 KiB page of the base of the GOT.
+    GotPage,
 }
 
 /// A relocation type.
@@ -104,6 +112,8 @@ pub mod fact {
     pub const NO_DEFINITION: u32 = 1 << 16;
     /// Defined in a section of the large code model: it may be out of reach of 32 bits.
     pub const LARGE: u32 = 1 << 17;
+    /// Not known to have an even address. Only where [`super::Target::EVEN_TARGETS`] asks for it.
+    pub const ODD: u32 = 1 << 18;
 }
 
 /// The relocation that follows another one in the table.
@@ -113,6 +123,23 @@ pub struct NextRelocation {
     pub kind: u32,
     /// Its offset in the section, in bytes.
     pub offset: u64,
+    /// Index of its symbol in the object.
+    pub symbol: u32,
+    /// Its addend.
+    pub addend: i64,
+}
+
+impl NextRelocation {
+    /// What of a relocation a decision about the one before it may look at.
+    #[inline]
+    pub fn of<E: ByteOrder>(relocation: &Rela<E>) -> Self {
+        NextRelocation {
+            kind: relocation.kind(),
+            offset: relocation.r_offset.get(),
+            symbol: relocation.symbol(),
+            addend: relocation.r_addend.get(),
+        }
+    }
 }
 
 /// The place of one relocation, and all that a decision may depend on.
@@ -124,6 +151,8 @@ pub struct Site<'b> {
     pub bytes: &'b [u8],
     /// Offset of the field in them.
     pub offset: usize,
+    /// Index of the symbol in the object.
+    pub symbol: u32,
     /// Addend.
     pub addend: i64,
     /// The section is writable at run time.

@@ -1,7 +1,8 @@
 //! The parameters of a machine.
 
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
-use crate::cli::Machine;
+use super::thunk::{ThunkForm, ThunkSpec};
+use crate::cli::{Machine, PropertyOptions, RelocationOptions};
 use zerocopy::byteorder::ByteOrder;
 
 /// Numbers of the relocations that the dynamic linker carries out (psABI, "Relocation Types").
@@ -32,7 +33,7 @@ pub struct DynamicRelocations {
 }
 
 /// Sizes of the procedure linkage tables, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct PltShape {
     /// First entry of a lazy `.plt`.
     pub header: u64,
@@ -44,6 +45,10 @@ pub struct PltShape {
     pub split: bool,
     /// Alignment of the sections.
     pub align: u64,
+    /// Whether entries begin with an instruction that indirect branches may go to.
+    pub landing_pad: bool,
+    /// Whether entries authenticate the address that they jump to.
+    pub authenticated: bool,
 }
 
 /// A part of the procedure linkage tables.
@@ -81,6 +86,17 @@ pub struct PltEntry {
     pub index: u32,
 }
 
+/// The thread pointer of machines where the program's TLS block ends at it ("ELF Handling For
+/// Thread-Local Storage", variant II), for a segment at `start` of `size` bytes in memory. The
+/// thread pointer is as aligned as the segment.
+pub fn end_of_tls_block(start: u64, size: u64, align: u64) -> u64 {
+    let align = align.max(1);
+    let end = start.wrapping_add(size);
+    // A segment that starts off its alignment keeps that remainder at run time.
+    let skew = start & (align - 1);
+    end.wrapping_sub(skew).wrapping_add(align - 1) / align * align + skew
+}
+
 /// A machine, with its byte order. Zero-sized: the pipeline is compiled once for each.
 pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Byte order of data.
@@ -95,6 +111,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const MAX_PAGE_SIZE: u64;
     /// Usual page size, in bytes (`-z common-page-size`).
     const COMMON_PAGE_SIZE: u64;
+    /// Whether what is protected after relocation ends on a page of the largest size: where kernels
+    /// with such pages are in use, they can protect nothing less.
+    const RELRO_ENDS_ON_MAX_PAGE: bool = false;
     /// Base address of executables that are not position independent.
     const IMAGE_BASE: u64;
     /// Dynamic linker, for `PT_INTERP`.
@@ -107,18 +126,40 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const DYNAMIC: DynamicRelocations;
     /// Words at the head of `.got.plt` that belong to the dynamic linker.
     const GOT_PLT_RESERVED: u64;
+    /// Words at the head of `.got` that the psABI reserves, the address of `.dynamic` first. If
+    /// [`Self::GOT_PLT_RESERVED`] is 0, they are the dynamic linker's.
+    const GOT_RESERVED: u64 = 0;
     /// Whether `_GLOBAL_OFFSET_TABLE_` is the start of `.got.plt` (else of `.got`).
     const GOT_SYMBOL_IN_GOT_PLT: bool;
     /// Section flag of the large code model, 0 if there is none.
     const SHF_LARGE: u64;
+    /// Whether instructions that compute addresses count in halfwords, so that only even addresses
+    /// can be computed. [`super::relocation::fact::ODD`] is asked for then.
+    const EVEN_TARGETS: bool = false;
+    /// What helps if a distance does not fit its field.
+    const TOO_FAR_HELP: &'static str;
+    /// Whether code has pages of its own unless an option says otherwise (`-z separate-code`).
+    const SEPARATE_CODE: bool = true;
+    /// Whether executables can do without general and local dynamic TLS only by rewriting whole
+    /// sequences, so that an instruction which is not of one is an error.
+    const TLS_REWRITES_ALL: bool = true;
+    /// Dynamic tags for address, size and entry size of `.plt` (`-z mark-plt`), and the version of
+    /// C libraries that know them.
+    const PLT_TAGS: Option<([u32; 3], &'static [u8])> = None;
+    /// Bit of `st_other` of functions with a calling convention that lazy binding does not keep
+    /// to, and the dynamic tag that says that there are calls of such functions.
+    const VARIANT_CALLS: Option<(u8, u32)> = None;
+    /// How far calls reach, if they do not reach everything.
+    const THUNKS: Option<ThunkSpec> = None;
+    /// Name of the symbol that says where code begins, if the machine marks it.
+    const CODE_MARK: Option<&'static [u8]> = None;
     /// Fill of gaps between code.
     const CODE_FILL: &'static [u8];
     /// What follows the procedure linkage tables of a plain link.
     const PLT: PltShape;
-    /// The tables for control-flow protection (`-z ibtplt`, or all inputs marked).
-    const PLT_PROTECTED: PltShape;
-    /// The feature bit (`GNU_PROPERTY_*_FEATURE_1_AND`) of outputs that have [`Self::PLT_PROTECTED`].
-    const BRANCH_PROTECTION: u32;
+    /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,
+    /// what it says, what its values say.
+    const ABI_ATTRIBUTES: &'static [(u64, &'static str, &'static [&'static str])] = &[];
     /// Size of an entry of `.hash`, in bytes.
     const SYSV_HASH_ENTRY: u64 = 4;
     /// Whether places of `RELA` relative relocations hold the address too, unless
@@ -144,6 +185,17 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         }
     }
 
+    /// The procedure linkage tables of a link with these options. `features` are the bits of the
+    /// machine's `GNU_PROPERTY_*_FEATURE_1_AND` that hold for the output.
+    fn plt_shape(_options: &PropertyOptions, _features: u32) -> PltShape {
+        Self::PLT
+    }
+
+    /// Dynamic tags that say how `.plt` is made.
+    fn plt_tags(_: &PltShape) -> &'static [u32] {
+        &[]
+    }
+
     /// Stores a value. `place` begins with the field; a place that is too short stays unchanged.
     fn write_field(field: Self::Field, place: &mut [u8], value: i64);
 
@@ -151,17 +203,29 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// its arguments: the scan and the application ask independently and must hear the same.
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Self::Edit>>;
 
+    /// Whether the instruction at the site of a relocation for a PLT entry takes its address, which
+    /// then is the function's address in this program, and does not jump there.
+    fn takes_address(_: &RelocInfo<Self>, _: &Site<'_>) -> bool {
+        false
+    }
+
     /// Rewrites the instruction around `offset` of a section's bytes. `value` is
     /// `what + addend - from` as [`Target::relax`] gave them, with the relocation's own addend
-    /// and offset. Gives the value that did not fit, if so.
-    fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64>;
+    /// and offset, which has the address `place`. Gives the value that did not fit, if so.
+    fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64>;
+
+    /// Smallest and largest value that fits an edited instruction, for messages.
+    fn edit_range(_: Self::Edit) -> (i64, i64) {
+        (i32::MIN.into(), i32::MAX.into())
+    }
 
     /// The address that the thread pointer has, for a TLS segment at `start` of `size` bytes in
     /// memory with alignment `align`.
     fn thread_pointer(start: u64, size: u64, align: u64) -> u64;
 
-    /// Writes the head of a lazy `.plt` at `plt`; `got_plt` is the address of `.got.plt`.
-    fn write_plt_header(out: &mut [u8], plt: u64, got_plt: u64);
+    /// Writes the head of a lazy `.plt` at `plt`; `reserved` is the address of the dynamic
+    /// linker's words: `.got.plt`, or `.got` if they are there.
+    fn write_plt_header(out: &mut [u8], plt: u64, reserved: u64, shape: &PltShape);
 
     /// Writes an entry of `.plt`.
     fn write_plt_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape);
@@ -179,4 +243,45 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// What a word of `.got.plt` holds before the dynamic linker has bound it: where the entry's
     /// lazy half begins.
     fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64;
+
+    /// Whether a relocation is that of a branch which may go through a thunk.
+    #[inline]
+    fn is_call(_: &RelocInfo<Self>) -> bool {
+        false
+    }
+
+    /// Size of a thunk in bytes.
+    fn thunk_size(_: ThunkForm) -> u64 {
+        0
+    }
+
+    /// Writes a thunk at address `place` that goes to `target`. For a moved instruction, that is
+    /// the way back, and the instruction is there already.
+    fn write_thunk(_: ThunkForm, _out: &mut [u8], _place: u64, _target: u64) {}
+
+    /// Symbols that mark code and data in a thunk, with their offsets in bytes.
+    fn thunk_marks(_: ThunkForm) -> &'static [(u64, &'static [u8])] {
+        &[]
+    }
+
+    /// Whether indirect jumps may land on the first instruction of code, where they are checked.
+    fn is_landing_pad(_code: &[u8]) -> bool {
+        true
+    }
+
+    /// Whether a local symbol of this name marks data (`true`) or code (`false`); `None`: neither.
+    fn data_mark(_name: &[u8]) -> Option<bool> {
+        None
+    }
+
+    /// Whether instructions are to be moved that a processor gets wrong at certain addresses.
+    fn avoids_errata(_: &RelocationOptions) -> bool {
+        false
+    }
+
+    /// Finds the offsets of such instructions in code at `address`.
+    fn find_errata(_code: &[u8], _address: u64, _found: &mut Vec<u64>) {}
+
+    /// Replaces such an instruction, once relocated, by a branch over this many bytes.
+    fn move_away(_section: &mut [u8], _offset: usize, _distance: i64) {}
 }

@@ -24,3 +24,4 @@ pub use config::*;
 pub use inputs::{InputFormat, InputSource, InputSpec, InputState};
 pub use parse::{Environment, Invocation, parse};
 pub use state::FileReader;
+pub use table::TARGETS;

@@ -81,6 +81,8 @@ codes! {
     ExecutableStack = "executable-stack",
     /// GNU properties that are missing.
     MissingProperty = "missing-property",
+    /// Objects whose attributes say that their code does not go together.
+    AbiMismatch = "abi-mismatch",
     /// A section that `--gc-sections` removed (information).
     RemovedSection = "removed-section",
     /// A file that is read (information, `--trace`).

@@ -10,6 +10,7 @@
 
 use super::reader::Reader;
 use crate::arch::Target;
+use crate::arch::machine::SHT_UNWIND;
 use crate::elf::{Rela, consts as elf};
 use crate::ids::{FileId, SectionId};
 use crate::input::object::{Malformed, SymbolPlace};
@@ -20,8 +21,6 @@ use zerocopy::byteorder::ByteOrder;
 
 /// Offset of a record that is not in the output.
 pub const DROPPED: u32 = u32::MAX;
-/// `SHT_X86_64_UNWIND`, which the psABI lets `.eh_frame` have.
-const SHT_X86_64_UNWIND: u32 = 0x7000_0001;
 
 /// A common information entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,7 +226,7 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
 
 /// Whether a section of this name and type holds call frame information.
 pub fn is_eh_frame(name: &[u8], sh_type: u32) -> bool {
-    name == b".eh_frame" && matches!(sh_type, elf::SHT_PROGBITS | SHT_X86_64_UNWIND)
+    name == b".eh_frame" && matches!(sh_type, elf::SHT_PROGBITS | SHT_UNWIND)
 }
 
 /// Takes the `.eh_frame` sections of one object apart. Definitions are settled and losers of

@@ -2,17 +2,13 @@
 
 use crate::cli::Machine;
 use object::write::{Object, StandardSection, Symbol, SymbolSection};
-use object::{Architecture, BinaryFormat, Endianness, SymbolFlags, SymbolKind, SymbolScope};
+use object::{BinaryFormat, SymbolFlags, SymbolKind, SymbolScope};
 
 /// An object with the bytes in `.data` and the symbols `_binary_NAME_start`, `_binary_NAME_end`
 /// and `_binary_NAME_size`, where NAME is the path with everything but letters and digits
 /// replaced by `_`, as GNU ld does.
 pub fn wrap(path: &str, bytes: &[u8], machine: Machine) -> Vec<u8> {
-    let (architecture, endianness) = match machine {
-        Machine::X86_64 => (Architecture::X86_64, Endianness::Little),
-        Machine::AArch64 => (Architecture::Aarch64, Endianness::Little),
-        Machine::S390x => (Architecture::S390x, Endianness::Big),
-    };
+    let (architecture, endianness) = crate::arch::machine::object_format(machine);
     let mut object = Object::new(BinaryFormat::Elf, architecture, endianness);
     let section = object.section_id(StandardSection::Data);
     object.append_section_data(section, bytes, 1);

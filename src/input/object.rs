@@ -5,6 +5,7 @@
 //! that are never extracted are parsed this far and no further.
 
 use super::decompress::Packed;
+use crate::arch::machine::SHN_LARGE_COMMON;
 use crate::elf::consts as elf;
 use crate::elf::{Ehdr, Rela, Shdr, Sym, string_at, table, whole_table};
 use crate::ids::{FileId, SectionId, SymbolId};
@@ -340,7 +341,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             _ if self.just_symbols => SymbolPlace::Absolute,
             elf::SHN_ABS => SymbolPlace::Absolute,
             elf::SHN_COMMON => SymbolPlace::Common,
-            SHN_X86_64_LCOMMON => SymbolPlace::Common,
+            SHN_LARGE_COMMON => SymbolPlace::Common,
             elf::SHN_XINDEX => match self.extended.get(index) {
                 Some(section) => self.checked_section(section.get()),
                 None => SymbolPlace::Undefined,
@@ -385,8 +386,6 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
 
 /// `SHT_CREL`, the compact relocation format proposed for the gABI; not in the constants' source.
 pub const SHT_CREL: u32 = 0x4000_0014;
-/// x86-64 psABI 4.2: common symbols of the large model.
-pub const SHN_X86_64_LCOMMON: u16 = 0xff02;
 
 /// The bytes that a header names, if they are inside the file.
 #[inline]

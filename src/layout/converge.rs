@@ -101,7 +101,7 @@ pub fn settle<'a, T: Target>(link: &Link<'a, T>, machine: &mut Machine<'_>, fixe
 
 /// One run, or two where the start of the read-only part has to be shifted.
 fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
-    machine.data_segment = DataSegment::new();
+    machine.data_segment = DataSegment::with_relro_page(machine.settings.relro_page_size);
     machine.run();
     let sections = machine.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(machine, range));
     // Where nothing is to be protected, there is nothing to put on a page boundary.

@@ -26,6 +26,8 @@ pub struct Settings {
     pub max_page_size: u64,
     /// Bytes.
     pub common_page_size: u64,
+    /// Size of the page on whose boundary the relocation-read-only part ends, where that is more.
+    pub relro_page_size: u64,
     /// What the built-in scripts ask.
     pub switches: Option<Switches>,
     /// `-Ttext-segment`, `--image-base`.

@@ -1,6 +1,7 @@
 //! Type and flags of output sections, from those of what they hold.
 
 use super::plan::OutputPlan;
+use crate::arch::machine::SHT_UNWIND;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::link::{SectionInfo, is_alloc};
@@ -8,8 +9,6 @@ use crate::script::ast::OutputSectionType;
 
 /// `SHT_GNU_SFRAME`.
 pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
-/// `SHT_X86_64_UNWIND`.
-const SHT_X86_64_UNWIND: u32 = 0x7000_0001;
 /// gABI: kept by `--gc-sections`.
 const SHF_GNU_RETAIN: u64 = 0x20_0000;
 
@@ -115,7 +114,7 @@ fn go_together(a: u32, b: u32) -> bool {
                 | elf::SHT_FINI_ARRAY
                 | elf::SHT_PREINIT_ARRAY
                 | elf::SHT_NOTE
-                | SHT_X86_64_UNWIND
+                | SHT_UNWIND
                 | SHT_GNU_SFRAME
         )
     };
@@ -198,6 +197,10 @@ fn output_flags(facts: &Facts, relocatable: bool) -> u64 {
     let merge = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
     let of_inputs = u64::from(elf::SHF_INFO_LINK | elf::SHF_COMPRESSED);
     let mut flags = facts.any & !(merge | of_inputs);
+    // The linker's own table for jump slots says which section it is for.
+    if is_alloc(flags) {
+        flags |= facts.all & u64::from(elf::SHF_INFO_LINK);
+    }
     // Pieces of one size only, else no reader could take the section apart.
     if facts.all & u64::from(elf::SHF_MERGE) != 0 && facts.entsize != 0 {
         flags |= facts.all & merge;

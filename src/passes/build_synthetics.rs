@@ -18,18 +18,32 @@ const NONE: u32 = u32::MAX;
 
 /// Makes the rows, and the sizes of GOT, PLT, copies and dynamic relocations.
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let properties = &link.config.properties;
-    link.relocations.protected_plt = T::PLT_PROTECTED != T::PLT
-        && (properties.ibt
-            || properties.ibt_plt
-            || properties.force_bti
-            || link.synthetics.features & T::BRANCH_PROTECTION != 0);
+    link.relocations.plt_shape = T::plt_shape(&link.config.properties, link.synthetics.features);
     let (data, relro) = copy::collect(link);
     set_size(link, Kind::CopyData, data.size, data.align);
     set_size(link, Kind::CopyRelro, relro.size, relro.align);
     number_rows(link);
     size_tables(link);
+    link.synthetics.variants = variants(link);
     dynamic_tables::size(link);
+}
+
+/// Functions that some object says to have a calling convention of their own.
+fn variants<T: Target>(link: &Link<'_, T>) -> Vec<SymbolId> {
+    let Some((bit, _)) = T::VARIANT_CALLS else { return Vec::new() };
+    let mut found: Vec<SymbolId> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let globals = object.symbols.get(object.first_global as usize..).unwrap_or_default();
+            let marked =
+                globals.iter().zip(&object.globals).filter(move |(symbol, _)| symbol.st_other & bit != 0);
+            marked.map(|(_, &id)| id)
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 fn number_rows<T: Target>(link: &mut Link<'_, T>) {
@@ -40,7 +54,7 @@ fn number_rows<T: Target>(link: &mut Link<'_, T>) {
         .map(SymbolId)
         .filter(|&id| link.symbols.flags(id) & wanted != 0)
         .collect();
-    let mut numbers = Numbers::default();
+    let mut numbers = Numbers { got: T::GOT_RESERVED as u32, ..Numbers::default() };
     let mut rows = Vec::with_capacity(symbols.len());
     link.symbols.rows = vec![NONE; link.symbols.flags.len()];
     for id in symbols {
@@ -113,10 +127,14 @@ impl Numbers {
 
 fn size_tables<T: Target>(link: &mut Link<'_, T>) {
     let base_needed = link.relocations.needs & need::GOT_BASE != 0 || is_got_symbol_used(link);
-    if base_needed && !T::GOT_SYMBOL_IN_GOT_PLT && link.relocations.got_words == 0 {
-        link.relocations.got_words = 1;
-    }
     let slots = u64::from(link.relocations.plt_count);
+    let in_got = base_needed && !T::GOT_SYMBOL_IN_GOT_PLT || slots > 0 && T::GOT_PLT_RESERVED == 0;
+    let got_words = &mut link.relocations.got_words;
+    if in_got {
+        *got_words = (*got_words).max(1);
+    } else if u64::from(*got_words) == T::GOT_RESERVED {
+        *got_words = 0;
+    }
     let has_got_plt = slots > 0 || (base_needed && T::GOT_SYMBOL_IN_GOT_PLT);
     let got_plt = if has_got_plt { T::GOT_PLT_RESERVED + slots } else { 0 };
     let (lazy, sec, direct) = plt::sizes(link);

@@ -6,16 +6,16 @@
 //! contents at once. Types, flags and entry sizes are those that GNU ld gives them.
 
 use crate::arch::Target;
+use crate::arch::machine::SHN_LARGE_COMMON;
 use crate::cli::{BuildId, OutputMode, SortCommon, Strip};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
-use crate::input::object::SHN_X86_64_LCOMMON;
 use crate::link::Link;
 use crate::passes::select_definitions::CommonBlock;
 use crate::relocs::dynamic;
 use crate::sframe;
 use crate::symbols::Definition;
-use crate::synth::{Kind, SyntheticSection, eh_frame, eh_frame_hdr, notes, property_note};
+use crate::synth::{Kind, SyntheticSection, attributes, eh_frame, eh_frame_hdr, notes, property_note};
 
 const A: u64 = elf::SHF_ALLOC as u64;
 const AW: u64 = A | elf::SHF_WRITE as u64;
@@ -74,6 +74,11 @@ fn add_notes<T: Target>(link: &mut Link<'_, T>) {
     let properties = property_note::merge(link);
     if !properties.is_empty() {
         add_bytes(link, Kind::PropertyNote, ".note.gnu.property", note, WORD, properties);
+    }
+    let attributes = attributes::merge(link);
+    if !attributes.is_empty() {
+        let kind = (attributes::SHT_GNU_ATTRIBUTES, 0);
+        add_bytes(link, Kind::Bytes, ".gnu.attributes", kind, 1, attributes);
     }
     let build_id = match &link.config.notes.build_id {
         BuildId::None => None,
@@ -144,7 +149,7 @@ fn interpreter<T: Target>(link: &Link<'_, T>) -> Option<Vec<u8>> {
 
 /// Tables that code goes through. Static programs have them too, for `STT_GNU_IFUNC`.
 fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
-    let plt = T::PLT;
+    let plt = T::plt_shape(&link.config.properties, link.synthetics.features);
     let info = A | u64::from(elf::SHF_INFO_LINK);
     // Start-up code of static programs finds it between `__rela_iplt_start` and `_end`, which the
     // scripts put around sections of this name.
@@ -152,9 +157,8 @@ fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
     add(link, Kind::RelaPlt, rela_plt, (elf::SHT_RELA, info), (WORD, 24));
     add(link, Kind::Plt, ".plt", (elf::SHT_PROGBITS, AX), (plt.align, plt.entry));
     add(link, Kind::PltGot, ".plt.got", (elf::SHT_PROGBITS, AX), (plt.direct_entry, plt.direct_entry));
-    let protected = T::PLT_PROTECTED;
-    if protected.split {
-        let shape = (protected.align, protected.direct_entry);
+    if plt.split {
+        let shape = (plt.align, plt.direct_entry);
         add(link, Kind::PltSec, ".plt.sec", (elf::SHT_PROGBITS, AX), shape);
     }
     add(link, Kind::Got, ".got", (elf::SHT_PROGBITS, AW), (WORD, WORD));
@@ -227,7 +231,7 @@ fn common_kind<T: Target>(link: &Link<'_, T>, file: FileId, symbol: u32) -> Comm
     let symbol = &link.objects[file.index()].symbols[symbol as usize];
     if symbol.kind() == elf::STT_TLS {
         CommonKind::Tls
-    } else if T::SHF_LARGE != 0 && symbol.st_shndx.get() == SHN_X86_64_LCOMMON {
+    } else if T::SHF_LARGE != 0 && symbol.st_shndx.get() == SHN_LARGE_COMMON {
         CommonKind::Large
     } else {
         CommonKind::Plain

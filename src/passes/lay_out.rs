@@ -19,7 +19,7 @@ use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::{file_offsets, finish, link_order, sort};
 use crate::link::{Link, LinkerSymbolOrigin, Reserved, is_alloc};
-use crate::passes::{create_relocatable, read_scripts};
+use crate::passes::{create_relocatable, insert_thunks, read_scripts};
 use crate::relocs::emit;
 use crate::script::builtin::Switches;
 use crate::script::expr::{Expr, ExprKind};
@@ -41,6 +41,8 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     converge(link, &plan, &rules, lists);
     link.layout.plan = plan;
     link.sections.rule = rules;
+    link.sections.rule.resize(link.sections.len(), u32::MAX);
+    synth::thunks::name(link);
     report_missing_headers(link);
     link.layout.entry = finish::entry(link);
     create_relocatable::run(link);
@@ -193,7 +195,8 @@ fn converge<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan, rules: &[u32],
             .map(|output| Origin { span: output.span, overlay: output.overlay })
             .collect();
         finish::publish(link, &mut machine, round);
-        if !link.sink.has_errors() && attempt < MAX_RESIZES && synth::update_sizes(link) {
+        let goes_on = !link.sink.has_errors() && attempt < MAX_RESIZES;
+        if goes_on && synth::update_sizes(link) | insert_thunks::run(link, &mut machine) {
             for list in machine.lists.iter_mut().filter(|list| list.has_internal) {
                 list.gather(link);
             }
@@ -265,9 +268,8 @@ fn page_sizes<T: Target>(link: &Link<'_, T>) -> (u64, u64) {
 
 fn separate_code<T: Target>(link: &Link<'_, T>) -> bool {
     let layout = &link.config.layout;
-    layout.magic == Magic::Paged
-        && layout.separate_code != Some(SeparateCode::No)
-        && layout.rosegment != Some(false)
+    let wanted = layout.separate_code.map_or(T::SEPARATE_CODE, |wanted| wanted != SeparateCode::No);
+    layout.magic == Magic::Paged && wanted && layout.rosegment != Some(false)
 }
 
 /// The text of the built-in script that this link uses, as GNU ld would read it.
@@ -282,11 +284,13 @@ fn settings<T: Target>(link: &Link<'_, T>) -> Settings {
     Settings {
         max_page_size,
         common_page_size,
+        relro_page_size: if T::RELRO_ENDS_ON_MAX_PAGE { max_page_size } else { 0 },
         switches: Some(Switches {
             separate_code: separate_code(link),
             protect_got: link.config.dynamic.bind_now && layout.relro,
             paged_data: layout.magic != Magic::OMagic,
             image_base: T::IMAGE_BASE,
+            reserved_slots: T::GOT_PLT_RESERVED * 8,
         }),
         image_base: layout.image_base,
         rodata_segment: layout.rodata_segment,

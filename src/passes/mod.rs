@@ -13,6 +13,7 @@ pub mod create_synthetics;
 pub mod define_linker_symbols;
 pub mod extract_members;
 pub mod index_objects;
+pub mod insert_thunks;
 pub mod keep_eh_frames;
 pub mod lay_out;
 pub mod match_script;

@@ -4,7 +4,7 @@
 //! order of what it lists is the order of the link. Opening is what takes time, so every path that
 //! is named directly is opened by many threads before the walk comes to it.
 
-use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine};
+use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, TARGETS};
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::input::object::FileName;
 use crate::input::sniff::{FileKind, file_kind, machine};
@@ -294,7 +294,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Whether a found library is an ELF file (or an archive of such) of another machine.
+    /// Whether a found library is an ELF file (or an archive or a script of such) of another machine.
     fn is_incompatible(&self, bytes: &[u8]) -> bool {
         let Some(wanted) = self.opened.machine else { return false };
         let of_another = |bytes: &[u8]| match file_kind(bytes) {
@@ -306,6 +306,7 @@ impl<'a> Walk<'_, 'a> {
         };
         match file_kind(bytes) {
             FileKind::Archive => archive::first_member(bytes).is_some_and(of_another),
+            FileKind::Text => script_format(bytes).is_some_and(|format| format != Some(wanted)),
             _ => of_another(bytes),
         }
     }
@@ -349,7 +350,8 @@ impl<'a> Walk<'_, 'a> {
     /// Whether a file is of the link's machine; the first ELF file decides it.
     fn fits(&mut self, name: FileName<'_>, bytes: &[u8]) -> bool {
         let found = machine(bytes).and_then(crate::arch::machine::from_elf);
-        let wanted = *self.opened.machine.get_or_insert_with(|| found.unwrap_or(Machine::X86_64));
+        let wanted =
+            *self.opened.machine.get_or_insert_with(|| found.unwrap_or(crate::arch::machine::DEFAULT));
         if found == Some(wanted) || self.config.diagnostics.no_warn_mismatch {
             return true;
         }
@@ -388,7 +390,7 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn binary(&mut self, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
-        let machine = *self.opened.machine.get_or_insert(Machine::X86_64);
+        let machine = *self.opened.machine.get_or_insert(crate::arch::machine::DEFAULT);
         let object = self.store.keep(binary::wrap(name.path, bytes, machine));
         self.object(name, object, state);
     }
@@ -568,6 +570,17 @@ impl<'a> Walk<'_, 'a> {
             .chain(self.search_directories().into_iter().map(|directory| directory.join(text)))
             .find(|path| self.source.exists(path))
     }
+}
+
+/// The machine that a script's `OUTPUT_FORMAT` names; `None` in it: none that is linked for.
+fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
+    let mut include = |_: &str, _: &str| Err("no script is read yet".to_owned());
+    let script = parse_script(&mut Sources::new(), "", bytes, &mut include).ok()?;
+    let format = script.commands.iter().find_map(|command| match command {
+        Command::OutputFormat { default, .. } => Some(&default.bytes),
+        _ => None,
+    })?;
+    Some(TARGETS.iter().find(|(name, _)| name.as_bytes() == &format[..]).map(|(_, machine)| *machine))
 }
 
 fn lto_only(name: FileName<'_>) -> Diagnostic {

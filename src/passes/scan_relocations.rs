@@ -5,7 +5,6 @@
 //! write from what is kept here. All problems are reported, a few for each section, so that
 //! one broken file does not hide the next.
 
-use crate::arch::machine;
 use crate::arch::relocation::NextRelocation;
 use crate::arch::{RelocInfo, Site, Target, What};
 use crate::cli::TextRelocations;
@@ -17,7 +16,7 @@ use crate::input::ObjectFile;
 use crate::link::{Link, is_alloc, state};
 use crate::relocs::decide::{Action, DynamicKind, Problem, decide, need};
 use crate::relocs::{
-    DynRelocSite, Reference, Relocations, described, discarded, facts, large_fact, undefined,
+    DynRelocSite, Reference, Relocations, described, discarded, facts, slot_facts, undefined,
 };
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
@@ -47,11 +46,6 @@ pub fn prepare<T: Target>(link: &mut Link<'_, T>) {
         mode: crate::relocs::mode(link.config, T::IMAGE_BASE),
         has_large: has_large_sections(link),
         tls_module_slot: u32::MAX,
-        protected_plt: machine::has_protected_plt(
-            T::MACHINE,
-            &link.config.properties,
-            link.synthetics.features,
-        ),
         ..Relocations::default()
     };
     if !link.config.is_relocatable() {
@@ -261,16 +255,17 @@ impl<T: Target> Scan<'_, '_, T> {
             facts = described(self.link, symbol, facts);
         }
         if info.what == What::GotSlot {
-            facts |= large_fact(self.link, symbol);
+            facts |= slot_facts(self.link, symbol);
         }
         let site = Site {
             facts,
             bytes: self.bytes,
             offset: offset as usize,
+            symbol: index,
             addend: relocation.r_addend.get(),
             writable: self.writable,
             code: self.code,
-            next: next.map(|next| NextRelocation { kind: next.kind(), offset: next.r_offset.get() }),
+            next: next.map(NextRelocation::of),
         };
         if info.what.is_tls() != (facts & flag::TLS != 0) {
             self.check_thread_locality(info, &reference, index);

@@ -180,5 +180,6 @@ fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
         relocs::emit::bury(link, id, out);
     } else {
         relocs::apply::apply_section(link, id, out);
+        synth::thunks::move_away(link, id, out);
     }
 }

@@ -18,6 +18,8 @@ pub struct Addresses {
     pub got_plt: u64,
     /// What `_GLOBAL_OFFSET_TABLE_` is and GOT-relative offsets count from.
     pub got_base: u64,
+    /// The words of the dynamic linker: the head of `.got.plt` or `.got` (`DT_PLTGOT`).
+    pub reserved: u64,
     /// `.plt`.
     pub plt: u64,
     /// `.plt.got`.
@@ -50,6 +52,7 @@ pub fn settle<T: Target>(link: &mut Link<'_, T>) {
         got,
         got_plt,
         got_base: if T::GOT_SYMBOL_IN_GOT_PLT { got_plt } else { got },
+        reserved: if T::GOT_PLT_RESERVED > 0 { got_plt } else { got },
         plt: of_synthetic(link, Kind::Plt),
         plt_got: of_synthetic(link, Kind::PltGot),
         plt_sec: of_synthetic(link, Kind::PltSec),
@@ -90,13 +93,25 @@ pub fn target<T: Target>(
     {
         let section = object.section_id(section);
         if link.sections.is(section, state::ABSORBED) {
-            return link.absorbed_address(section, symbol.st_value.get().wrapping_add_signed(addend));
+            let start = symbol.st_value.get();
+            // Nobody points into frame records: start-up code of static programs points at where
+            // they begin, with the distance from the field to its instruction as the addend.
+            return match link.sections.merge_row(section) {
+                Some(_) => link.absorbed_address(section, start.wrapping_add_signed(addend)),
+                None => link.absorbed_address(section, start).wrapping_add_signed(addend),
+            };
         }
     }
     if index == 0 {
         return addend as u64;
     }
     value(link, id).wrapping_add_signed(addend)
+}
+
+/// Address of the GOT slot with a symbol's offset from the thread pointer; 0 if it has none.
+pub fn tp_slot<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
+    let slot = row(link, id).map_or(u32::MAX, |row| row.got_tp);
+    if slot == u32::MAX { 0 } else { link.relocations.addresses.got.wrapping_add(u64::from(slot) * 8) }
 }
 
 /// Address of a place of an input section in the output.

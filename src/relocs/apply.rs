@@ -5,7 +5,7 @@
 
 use super::address::{self, from_thread_pointer, symbol_size};
 use super::decide::{Action, DynamicKind, decide};
-use super::{described, facts, large_fact};
+use super::{described, facts, slot_facts};
 use crate::arch::relocation::NextRelocation;
 use crate::arch::{From, RelocInfo, Site, Target, What};
 use crate::diag::{Code, Diagnostic, Location};
@@ -16,6 +16,7 @@ use crate::input::ObjectFile;
 use crate::link::{Link, is_alloc};
 use crate::symbols::flag;
 use crate::synth::plt;
+use crate::synth::thunks::{self, Destination};
 
 /// How many problems of one section are told.
 const TOLD: u32 = 8;
@@ -149,16 +150,17 @@ impl<T: Target> Apply<'_, '_, T> {
             facts = described(self.link, symbol, facts);
         }
         if info.what == What::GotSlot {
-            facts |= large_fact(self.link, symbol);
+            facts |= slot_facts(self.link, symbol);
         }
         let site = Site {
             facts,
             bytes: frame.bytes,
             offset: offset as usize,
+            symbol: index,
             addend,
             writable: frame.writable,
             code: frame.code,
-            next: next.map(|next| NextRelocation { kind: next.kind(), offset: next.r_offset.get() }),
+            next: next.map(NextRelocation::of),
         };
         let action = decide(info, &site, &self.link.relocations.mode);
         if let Some(kind) = action.dynamic {
@@ -166,9 +168,10 @@ impl<T: Target> Apply<'_, '_, T> {
             T::write_field(info.field, &mut self.out[at..], value);
             return action.takes_next;
         }
-        let value = self.value(&action, index, symbol, addend, self.address.wrapping_add(at as u64));
+        let place = self.address.wrapping_add(at as u64);
+        let value = self.value(&action, index, symbol, addend, place);
         let outside = match action.edit {
-            Some(edit) => T::edit(edit, self.out, at, value).err(),
+            Some(edit) => T::edit(edit, self.out, at, value, place).err(),
             None => {
                 T::write_field(info.field, &mut self.out[at..], value);
                 if info.holds(value) { None } else { Some(value) }
@@ -176,10 +179,22 @@ impl<T: Target> Apply<'_, '_, T> {
         };
         if let Some(value) = outside
             && facts & flag::UNDEFINED_WEAK == 0
+            && !self.redirect(info, (symbol, addend), at, place)
         {
             self.overflow(info, &action, symbol, offset, value);
         }
         action.takes_next
+    }
+
+    /// Lets a branch that does not reach its target go through a thunk, if there is one.
+    #[cold]
+    fn redirect(&mut self, info: &RelocInfo<T>, destination: Destination, at: usize, place: u64) -> bool {
+        if !T::is_call(info) {
+            return false;
+        }
+        let Some(thunk) = thunks::redirect(self.link, destination, place) else { return false };
+        T::write_field(info.field, &mut self.out[at..], thunk.wrapping_sub(place) as i64);
+        true
     }
 
     /// `what + A - from`.
@@ -204,13 +219,16 @@ impl<T: Target> Apply<'_, '_, T> {
             What::TlsLd => slot(link.relocations.tls_module_slot),
             What::DtpOffset => target().wrapping_sub(at.tls_start),
             What::TpOffset => from_thread_pointer(link, symbol, target(), addend) as u64,
+            What::TlsBlock => at.tls_start.wrapping_sub(at.thread_pointer),
             What::Size => symbol_size(link, self.object, index, symbol).wrapping_add_signed(addend),
         };
         let base = match action.from {
             From::Zero => 0,
             From::Place => place,
             From::PlacePage => return (value & !0xfff).wrapping_sub(place & !0xfff) as i64,
+            From::Page => return (value & 0xfff) as i64,
             From::Got => at.got_base,
+            From::GotPage => at.got_base & !0xfff,
         };
         value.wrapping_sub(base) as i64
     }
@@ -228,6 +246,7 @@ impl<T: Target> Apply<'_, '_, T> {
         match kind {
             _ if !frame.in_place => 0,
             DynamicKind::Relative => address::target(self.link, self.object, index, symbol, addend) as i64,
+            DynamicKind::TpSlot => address::tp_slot(self.link, symbol).wrapping_add_signed(addend) as i64,
             DynamicKind::Symbolic => addend,
             DynamicKind::Resolved if self.link.symbols.flags(symbol) & flag::NEEDS_CANONICAL_PLT != 0 => {
                 plt::address(self.link, symbol).wrapping_add_signed(addend) as i64
@@ -314,8 +333,7 @@ impl<T: Target> Apply<'_, '_, T> {
         if self.link.config.relocations.ignore_overflow {
             return;
         }
-        let (min, max) =
-            if action.edit.is_some() { (i32::MIN.into(), i32::MAX.into()) } else { (info.min, info.max) };
+        let (min, max) = action.edit.map_or((info.min, info.max), T::edit_range);
         let message = if value < min || value > max {
             format!("relocation {} out of range: {value} is not in [{min}, {max}]", info.name)
         } else {
@@ -337,8 +355,11 @@ impl<T: Target> Apply<'_, '_, T> {
             _ if name.starts_with(".debug_") => {
                 "the debug information is too large for 32-bit DWARF: recompile with -gdwarf64 or -g1"
             }
+            _ if value >= min && value <= max => {
+                "the instruction reaches no other address: align what it refers to"
+            }
             From::Zero if self.link.config.is_position_independent() => "recompile with -fPIC",
-            _ => "recompile with -mcmodel=medium or -mcmodel=large, or put the sections nearer to each other",
+            _ => T::TOO_FAR_HELP,
         };
         self.tell(offset, diagnostic.help(help));
     }

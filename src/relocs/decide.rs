@@ -31,6 +31,8 @@ pub enum DynamicKind {
     /// `S + A` of a local `STT_GNU_IFUNC`: the result of its resolver, or the address of its PLT
     /// entry if that is the function's address in this program.
     Resolved,
+    /// Base address plus the address of the symbol's GOT slot for its offset from the thread pointer.
+    TpSlot,
     /// Offset from the thread pointer.
     TpOffset,
     /// Offset in the block of the module that defines the symbol.
@@ -77,7 +79,11 @@ pub struct Action<T: Target> {
 impl<T: Target> Action<T> {
     #[inline]
     fn value(what: What, from: From, needs: u32) -> Self {
-        let base = if matches!(from, From::Got) || what == What::GotBase { need::GOT_BASE } else { 0 };
+        let base = if matches!(from, From::Got | From::GotPage) || what == What::GotBase {
+            need::GOT_BASE
+        } else {
+            0
+        };
         Action {
             what,
             from,
@@ -113,19 +119,25 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
     match info.what {
         What::Nothing => Action::value(What::Nothing, From::Zero, 0),
         What::Symbol => symbol(info, site, mode),
-        What::Plt if !site.is_bound() => Action::value(What::Plt, info.from, flag::NEEDS_PLT | import(site)),
+        What::Plt if !site.is_bound() && (mode.shared || !T::takes_address(info, site)) => {
+            Action::value(What::Plt, info.from, flag::NEEDS_PLT | import(site))
+        }
         What::Plt => symbol(info, site, mode),
+        // The slot's address itself, in a word of a literal pool.
+        What::GotTp if info.from == From::Zero && mode.position_independent => {
+            Action::dynamic(DynamicKind::TpSlot, slot_needs(info.what, site, mode))
+        }
         What::GotSlot | What::GotTp | What::TlsGd => {
             Action::value(info.what, info.from, slot_needs(info.what, site, mode))
         }
         // In executables these sequences are rewritten as a whole; code that goes with them
         // (offsets, calls) counts on it.
-        What::TlsLd | What::TlsDesc | What::TlsDescCall if !mode.shared => {
+        What::TlsLd | What::TlsDesc | What::TlsDescCall if !mode.shared && T::TLS_REWRITES_ALL => {
             Action::problem(info, Problem::UnexpectedInstruction)
         }
         What::TlsLd | What::TlsDesc => Action::value(info.what, info.from, slot_needs(info.what, site, mode)),
         What::TlsDescCall => Action::value(What::Nothing, From::Zero, 0),
-        What::GotBase | What::Size => Action::value(info.what, info.from, 0),
+        What::GotBase | What::TlsBlock | What::Size => Action::value(info.what, info.from, 0),
         What::TpOffset => thread_pointer_offset(info, site, mode),
         What::DtpOffset if site.has(flag::IMPORTED) => match info.size {
             8 => Action::dynamic(DynamicKind::DtpOffset, flag::NEEDS_DYNSYM),
@@ -204,7 +216,7 @@ fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Act
     if site.has(fact::NO_DEFINITION) {
         return undefined_weak(info, site, mode);
     }
-    if site.has(flag::FUNCTION) {
+    if site.has(flag::FUNCTION) || info.what == What::Plt {
         let needs = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_DYNSYM;
         return Action::value(What::Plt, info.from, needs);
     }

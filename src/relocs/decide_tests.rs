@@ -1,6 +1,7 @@
 //! The table of decisions: relocation, symbol, kind of output.
 
 use super::*;
+use crate::arch::s390x::S390x;
 use crate::arch::x86_64::X86_64;
 use crate::elf::consts as elf;
 
@@ -22,7 +23,8 @@ const DATA: u32 = flag::IMPORTED;
 const WEAK: u32 = flag::UNDEFINED_WEAK | flag::ABSOLUTE;
 
 fn ask(kind: u32, facts: u32, mode: &Mode, writable: bool) -> Action<X86_64> {
-    let site = Site { facts, bytes: &[0; 32], offset: 8, addend: -4, writable, code: true, next: None };
+    let site =
+        Site { facts, bytes: &[0; 32], offset: 8, symbol: 1, addend: -4, writable, code: true, next: None };
     decide(X86_64::reloc_info(kind).expect("a known type"), &site, mode)
 }
 
@@ -173,9 +175,60 @@ fn thread_local_storage() {
 fn a_rewriting_asks_for_the_slot_of_what_it_becomes() {
     let bytes = [0x48, 0x8d, 0x05, 0, 0, 0, 0];
     let facts = flag::TLS | flag::IMPORTED;
-    let site = Site { facts, bytes: &bytes, offset: 3, addend: -4, writable: false, code: true, next: None };
+    let site = Site {
+        facts,
+        bytes: &bytes,
+        offset: 3,
+        symbol: 1,
+        addend: -4,
+        writable: false,
+        code: true,
+        next: None,
+    };
     let info = X86_64::reloc_info(elf::R_X86_64_GOTPC32_TLSDESC).expect("a known type");
     let action = decide(info, &site, &PIE);
     assert!(action.edit.is_some());
     assert_eq!((action.what, action.needs), (What::GotTp, flag::NEEDS_GOT_TP | flag::NEEDS_DYNSYM));
+}
+
+#[test]
+fn addresses_of_functions_that_code_takes_through_the_plt() {
+    let info = S390x::reloc_info(elf::R_390_PLT32DBL).expect("a known type");
+    let needs = |bytes: &[u8; 6], facts, mode| {
+        let site =
+            Site { facts, bytes, offset: 2, symbol: 1, addend: 2, writable: false, code: true, next: None };
+        let action = decide(info, &site, mode);
+        assert_eq!((action.what, action.problem), (What::Plt, None));
+        action.needs
+    };
+    let (call, load) = ([0xc0, 0xe5, 0, 0, 0, 0], [0xc0, 0x10, 0, 0, 0, 0]);
+    let called = flag::NEEDS_PLT | flag::NEEDS_DYNSYM;
+    for mode in [&STATIC, &PIE] {
+        assert_eq!(needs(&call, FUNCTION, mode), called);
+        assert_eq!(needs(&load, FUNCTION, mode), called | flag::NEEDS_CANONICAL_PLT);
+        assert_eq!(needs(&load, DATA, mode), called | flag::NEEDS_CANONICAL_PLT, "its library says no type");
+        assert_eq!(needs(&load, flag::IFUNC, mode), flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT);
+    }
+    assert_eq!(needs(&load, FUNCTION, &SHARED), called);
+}
+
+#[test]
+fn words_that_hold_the_address_of_a_slot() {
+    let info = S390x::reloc_info(elf::R_390_TLS_IE64).expect("a known type");
+    let ask = |facts, mode| {
+        let bytes = &[0; 8];
+        let site =
+            Site { facts, bytes, offset: 0, symbol: 1, addend: 0, writable: true, code: false, next: None };
+        decide(info, &site, mode)
+    };
+    let imported = flag::TLS | flag::IMPORTED;
+    let slot = flag::NEEDS_GOT_TP | flag::NEEDS_DYNSYM;
+    assert_eq!((ask(flag::TLS, &PIE).what, ask(flag::TLS, &PIE).dynamic), (What::TpOffset, None));
+    let fixed = ask(imported, &STATIC);
+    assert_eq!((fixed.what, fixed.dynamic, fixed.needs), (What::GotTp, None, slot));
+    let moved = ask(imported, &PIE);
+    assert_eq!((moved.dynamic, moved.needs), (Some(DynamicKind::TpSlot), slot));
+    let shared = ask(flag::TLS, &SHARED);
+    let needs = flag::NEEDS_GOT_TP | need::STATIC_TLS;
+    assert_eq!((shared.dynamic, shared.needs), (Some(DynamicKind::TpSlot), needs));
 }

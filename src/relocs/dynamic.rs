@@ -80,6 +80,7 @@ fn settled_kind<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> DynamicKi
     let canonical = flag::NEEDS_CANONICAL_PLT;
     match site.kind {
         DynamicKind::Resolved if link.symbols.flags(site.symbol) & canonical != 0 => DynamicKind::Relative,
+        DynamicKind::TpSlot => DynamicKind::Relative,
         kind => kind,
     }
 }
@@ -128,15 +129,20 @@ fn site_entry<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> Entry {
     let place = address::place(link, site.section, site.offset);
     let flags = link.symbols.flags(site.symbol);
     let (symbol, value) = match flags & flag::IMPORTED {
+        _ if site.kind == DynamicKind::TpSlot => (0, 0),
         0 => (0, site_target(link, site)),
         _ => (dynsym(link, site.symbol), site.addend as u64),
     };
     let in_block = |value: u64| value.wrapping_sub(link.relocations.addresses.tls_start);
     let (kind, addend) = match settled_kind(link, site) {
-        DynamicKind::Relative if site.kind == DynamicKind::Resolved => {
-            (dynamic.relative, plt::address(link, site.symbol).wrapping_add_signed(site.addend))
+        DynamicKind::Relative | DynamicKind::TpSlot => {
+            let addend = match site.kind {
+                DynamicKind::Resolved => plt::address(link, site.symbol).wrapping_add_signed(site.addend),
+                DynamicKind::TpSlot => address::tp_slot(link, site.symbol).wrapping_add_signed(site.addend),
+                _ => value,
+            };
+            (dynamic.relative, addend)
         }
-        DynamicKind::Relative => (dynamic.relative, value),
         DynamicKind::Symbolic => (dynamic.absolute, value),
         DynamicKind::Resolved => (dynamic.irelative, value),
         DynamicKind::TpOffset if symbol == 0 => (dynamic.tpoff, in_block(value)),

@@ -13,8 +13,10 @@ pub mod emit;
 pub mod undefined;
 
 use crate::arch::relocation::fact;
+use crate::arch::target::PltShape;
 use crate::arch::{Mode, Target};
 use crate::cli::{Config, OutputMode, TextRelocations};
+use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::link::Link;
 use crate::symbols::{Definition, flag};
@@ -71,8 +73,8 @@ pub struct Relocations {
     pub plt_count: u32,
     /// Entries of `.plt.got`.
     pub plt_got_count: u32,
-    /// The PLTs are those for control-flow protection.
-    pub protected_plt: bool,
+    /// How the PLTs are made. Set by `build_synthetics`.
+    pub plt_shape: PltShape,
     /// Libraries' data that is copied. Filled by `build_synthetics`.
     pub copies: Vec<crate::synth::copy::Copy>,
     /// `R_*_RELATIVE` at the head of `.rela.dyn` (`DT_RELACOUNT`).
@@ -125,8 +127,26 @@ pub fn described<T: Target>(link: &Link<'_, T>, id: SymbolId, facts: u32) -> u32
     }
 }
 
+/// Facts about where a symbol is that only relocations for its GOT slot ask for: whether the code
+/// could do without the slot.
+#[inline]
+pub fn slot_facts<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
+    let odd = if T::EVEN_TARGETS && !is_even(link, id) { fact::ODD } else { 0 };
+    odd | large_fact(link, id)
+}
+
+/// Whether a symbol's address is even wherever the layout puts its section.
+fn is_even<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+    let Some((section, value)) = link.symbol_section(id) else {
+        return link.common_block(id).is_some_and(|block| block.align >= 2);
+    };
+    // The middle of a merged piece may go anywhere.
+    let info = link.section_info(section);
+    value.is_multiple_of(2) && info.align >= 2 && info.flags & u64::from(elf::SHF_MERGE) == 0
+}
+
 /// [`fact::LARGE`] if the symbol is defined in a section of the large code model.
-pub fn large_fact<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
+fn large_fact<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
     if !link.relocations.has_large {
         return 0;
     }

@@ -75,6 +75,8 @@ pub struct Switches {
     pub paged_data: bool,
     /// The lowest address of an executable at a fixed address.
     pub image_base: u64,
+    /// Bytes at the head of `.got.plt` that the dynamic linker writes before code runs.
+    pub reserved_slots: u64,
 }
 
 impl Switches {
@@ -84,12 +86,13 @@ impl Switches {
         self.constants().into_iter().find(|(known, _)| known.as_bytes() == name).map(|(_, value)| value)
     }
 
-    fn constants(&self) -> [(&'static str, u64); 4] {
+    fn constants(&self) -> [(&'static str, u64); 5] {
         [
             ("SEPARATE_CODE", self.separate_code.into()),
             ("PROTECT_GOT", self.protect_got.into()),
             ("PAGED_DATA", self.paged_data.into()),
             ("IMAGE_BASE", self.image_base),
+            ("RESERVED_SLOTS", self.reserved_slots),
         ]
     }
 }
@@ -198,8 +201,13 @@ mod tests {
 
     #[test]
     fn switches_are_constants() {
-        let switches =
-            Switches { separate_code: true, protect_got: false, paged_data: true, image_base: 0x40_0000 };
+        let switches = Switches {
+            separate_code: true,
+            protect_got: false,
+            paged_data: true,
+            image_base: 0x40_0000,
+            reserved_slots: 24,
+        };
         assert_eq!(switches.constant(b"SEPARATE_CODE"), Some(1));
         assert_eq!(switches.constant(b"PROTECT_GOT"), Some(0));
         assert_eq!(switches.constant(b"MAXPAGESIZE"), None);

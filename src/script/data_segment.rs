@@ -21,6 +21,8 @@ pub struct DataSegment {
     end: u64,
     max_page_size: u64,
     common_page_size: u64,
+    /// Size of the page on whose boundary the read-only part ends, if that is not the common one.
+    relro_page_size: u64,
     seen: Seen,
 }
 
@@ -61,6 +63,15 @@ impl DataSegment {
         Self::default()
     }
 
+    /// The same for read-only parts that end on a page of this size at least.
+    pub fn with_relro_page(relro_page_size: u64) -> Self {
+        DataSegment { relro_page_size, ..Self::default() }
+    }
+
+    fn relro_page(&self) -> u64 {
+        self.common_page_size.max(self.relro_page_size)
+    }
+
     /// The value of `DATA_SEGMENT_ALIGN(max_page_size, common_page_size)` at this dot.
     pub fn align(&mut self, dot: u64, max_page_size: u64, common_page_size: u64) -> u64 {
         let aligned = align_up(dot, max_page_size);
@@ -92,7 +103,7 @@ impl DataSegment {
         if self.round != Round::Relro {
             return address;
         }
-        self.relro_end = align_up(self.relro_end, self.common_page_size);
+        self.relro_end = align_up(self.relro_end, self.relro_page());
         self.relro_end.wrapping_sub(offset)
     }
 
@@ -140,7 +151,7 @@ impl DataSegment {
     /// Chooses the start so that the read-only part ends at the next page boundary: from there
     /// back to front, each section is moved up as far as its alignment allows.
     fn shift_for_relro(&mut self, sections: &[RelroSection]) {
-        let mut desired_end = align_up(self.relro_end, self.common_page_size).wrapping_sub(self.relro_offset);
+        let mut desired_end = align_up(self.relro_end, self.relro_page()).wrapping_sub(self.relro_offset);
         for section in sections.iter().rev() {
             desired_end = align_down(desired_end.wrapping_sub(section.size), section.alignment);
         }

@@ -8,6 +8,7 @@ use crate::elf::Dyn;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::link::Link;
+use crate::relocs::address;
 use crate::relocs::decide::need;
 use crate::symbols::Definition;
 use rayon::prelude::*;
@@ -23,9 +24,6 @@ const DT_RELRENT: u32 = 37;
 const DT_ANDROID_RELR: u32 = 0x6fff_e000;
 const DT_ANDROID_RELRSZ: u32 = 0x6fff_e001;
 const DT_ANDROID_RELRENT: u32 = 0x6fff_e003;
-const DT_X86_64_PLT: u32 = 0x7000_0000;
-const DT_X86_64_PLTSZ: u32 = 0x7000_0001;
-const DT_X86_64_PLTENT: u32 = 0x7000_0003;
 
 /// An entry whose value may wait for the layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,8 +47,8 @@ pub enum Value {
     OutputAddress(&'static str),
     /// Its size in bytes.
     OutputSize(&'static str),
-    /// What `_GLOBAL_OFFSET_TABLE_` is.
-    GotBase,
+    /// Address of the words that are its own.
+    ReservedWords,
     /// Address of a symbol.
     Symbol(SymbolId),
 }
@@ -173,7 +171,7 @@ fn symbol_tables<T: Target>(list: &mut List<'_, '_, T>) {
 
 fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
     if list.has(Kind::GotPlt) {
-        list.push(elf::DT_PLTGOT, Value::GotBase);
+        list.push(elf::DT_PLTGOT, Value::ReservedWords);
     }
     if list.has(Kind::RelaPlt) {
         list.push(elf::DT_PLTRELSZ, Value::SizeOf(Kind::RelaPlt));
@@ -195,11 +193,29 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
         list.push(size, Value::SizeOf(Kind::RelrDyn));
         list.number(entry, 8u64);
     }
-    if list.link.config.dynamic.mark_plt && list.has(Kind::Plt) {
-        list.push(DT_X86_64_PLT, Value::AddressOf(Kind::Plt));
-        list.push(DT_X86_64_PLTSZ, Value::SizeOf(Kind::Plt));
-        list.number(DT_X86_64_PLTENT, T::PLT.entry);
+    let shape = &list.link.relocations.plt_shape;
+    if let Some(([address, size, entry], _)) = T::PLT_TAGS
+        && list.link.config.dynamic.mark_plt
+        && list.has(Kind::Plt)
+    {
+        list.push(address, Value::AddressOf(Kind::Plt));
+        list.push(size, Value::SizeOf(Kind::Plt));
+        list.number(entry, shape.entry);
     }
+    if list.has(Kind::Plt) {
+        T::plt_tags(shape).iter().for_each(|&tag| list.number(tag, 0u64));
+    }
+    if let Some((_, tag)) = T::VARIANT_CALLS
+        && calls_variants(list.link)
+    {
+        list.number(tag, 0u64);
+    }
+}
+
+/// Whether a function that keeps to another calling convention is called through `.plt`.
+fn calls_variants<T: Target>(link: &Link<'_, T>) -> bool {
+    let is_called = |id: &SymbolId| address::row(link, *id).is_some_and(|row| row.plt != u32::MAX);
+    link.synthetics.variants.iter().any(is_called)
 }
 
 fn flags<T: Target>(list: &mut List<'_, '_, T>) {
@@ -298,7 +314,7 @@ fn evaluate<T: Target>(link: &Link<'_, T>, value: Value) -> Option<u64> {
         }
         Value::OutputAddress(name) => output(name).filter(|chunk| chunk.size > 0)?.address,
         Value::OutputSize(name) => output(name).filter(|chunk| chunk.size > 0)?.size,
-        Value::GotBase => link.relocations.addresses.got_base,
+        Value::ReservedWords => link.relocations.addresses.reserved,
         Value::Symbol(id) => link.symbols.values[id.index()],
     })
 }

@@ -130,6 +130,16 @@ pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
 }
 
 fn entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
+    let mut entry = plain_entry(link, id);
+    if let Some((bit, _)) = T::VARIANT_CALLS
+        && link.synthetics.variants.binary_search(&id).is_ok()
+    {
+        entry.other |= bit;
+    }
+    entry
+}
+
+fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
     let visibility = link.symbols.visibility[id.index()];
     let flags = link.symbols.flags(id);
     let value = match flags & flag::NEEDS_CANONICAL_PLT {
@@ -180,7 +190,7 @@ fn entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
                 let section = chunk_index(link, chunk);
                 return Entry { info, other: 0, section, value, size: source.st_size.get() };
             }
-            // x86-64 psABI 5.2: undefined, but with a value: the function's address in this program.
+            // psABIs, "Function Addresses": undefined, but with a value: the function's address in this program.
             let value = if flags & flag::NEEDS_CANONICAL_PLT != 0 { value } else { 0 };
             Entry::undefined(reference_binding(flags) << 4 | kind, 0, value)
         }

@@ -119,6 +119,9 @@ pub fn for_module_word<T: Target>(link: &Link<'_, T>, mut visit: impl FnMut(Word
 
 /// Writes `.got`.
 pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+    if T::GOT_RESERVED > 0 {
+        store::<T>(out, 0, crate::relocs::address::of_synthetic(link, Kind::Dynamic));
+    }
     let mut store = |word: Word| store::<T>(out, word.index.into(), word.value);
     for row in &link.synthetics.rows {
         for_each_word(link, row, &mut store);
@@ -126,10 +129,10 @@ pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
     for_module_word(link, store);
 }
 
-/// Writes `.got.plt`: the address of `.dynamic`, words of the dynamic linker, and for each entry
-/// of `.plt` where its lazy half begins.
+/// Writes `.got.plt`: the address of `.dynamic` (if it is not in `.got`) and other words of the
+/// dynamic linker, and for each entry of `.plt` where its lazy half begins.
 pub fn write_plt<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
-    if T::GOT_PLT_RESERVED > 0 {
+    if T::GOT_PLT_RESERVED > 0 && T::GOT_RESERVED == 0 {
         store::<T>(out, 0, crate::relocs::address::of_synthetic(link, Kind::Dynamic));
     }
     let shape = plt::shape(link);

@@ -5,6 +5,7 @@
 //! exists from `create_synthetics` on, if it may be needed; its size is settled by
 //! `build_synthetics`; empty ones are dropped; its bytes are written by `write_output`.
 
+pub mod attributes;
 pub mod copy;
 pub mod dynamic;
 pub mod dynamic_tables;
@@ -26,6 +27,7 @@ pub mod relr;
 pub mod section_names;
 pub mod symbol_versions;
 pub mod symtab;
+pub mod thunks;
 mod write;
 
 pub use write::write;
@@ -96,7 +98,9 @@ pub enum Kind {
     StrTab,
     /// `.shstrtab`.
     ShStrTab,
-    /// `.comment`-like bytes, thunks and whatever has fixed contents.
+    /// Thunks; the number is the row in [`thunks::Thunks::pools`].
+    Thunks(u32),
+    /// `.comment`-like bytes and whatever has fixed contents.
     Bytes,
     /// `.sframe_idx` or a merged `.sframe`.
     SFrame,
@@ -163,6 +167,21 @@ impl<'a> SyntheticSection<'a> {
     }
 }
 
+/// A local symbol in a section that the linker makes.
+#[derive(Clone, Copy, Debug)]
+pub struct SyntheticSymbol<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// The section.
+    pub section: SectionId,
+    /// Offset in it, in bytes.
+    pub offset: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// `STT_*`.
+    pub kind: u8,
+}
+
 /// What one symbol has in the tables for the dynamic linker. Slot numbers count from 0 in their
 /// own table; `u32::MAX`: none.
 #[derive(Clone, Copy, Debug)]
@@ -221,6 +240,11 @@ pub struct Synthetics<'a> {
     pub features: u32,
     /// Relocations that are written, by output section. Filled by `create_relocatable`.
     pub output_relocations: Vec<rela_output::OutputRelocations>,
+    /// Functions that lazy binding must leave alone ([`crate::arch::Target::VARIANT_CALLS`]), in
+    /// order. Filled by `build_synthetics`.
+    pub variants: Vec<SymbolId>,
+    /// Local symbols in the linker's own sections. Filled when the layout has come to rest.
+    pub symbols: Vec<SyntheticSymbol<'a>>,
     /// Groups that are written, in link order. Filled by `create_relocatable`.
     pub output_groups: Vec<groups::OutputGroup>,
 }

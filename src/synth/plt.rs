@@ -13,8 +13,8 @@ use crate::relocs::address;
 use crate::synth::DynamicRow;
 
 /// The shape of this link's tables.
-pub fn shape<T: Target>(link: &Link<'_, T>) -> &'static PltShape {
-    if link.relocations.protected_plt { &T::PLT_PROTECTED } else { &T::PLT }
+pub fn shape<'l, T: Target>(link: &'l Link<'_, T>) -> &'l PltShape {
+    &link.relocations.plt_shape
 }
 
 /// Address that calls of a symbol go to, and its address in this program if the entry is
@@ -66,7 +66,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
     let shape = shape(link);
     let Some((header, entries)) = out.split_at_mut_checked(shape.header as usize) else { return };
     let at = &link.relocations.addresses;
-    T::write_plt_header(header, at.plt, at.got_plt);
+    T::write_plt_header(header, at.plt, at.reserved, shape);
     for (index, out) in entries.chunks_exact_mut(shape.entry as usize).enumerate() {
         T::write_plt_entry(out, entry(link, index as u32), shape);
     }

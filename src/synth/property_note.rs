@@ -1,5 +1,5 @@
 //! `.note.gnu.property`: what all objects promise or need, merged into one note
-//! (Linux Extensions to gABI, "Program Property"; x86-64 psABI, "Program Property").
+//! (Linux Extensions to gABI, "Program Property"; psABIs, "Program Property").
 //!
 //! Each property's number says how it is merged: bits that hold only if every object has them
 //! (control-flow protection), bits that any object may ask for (ISA levels), or both. An object

@@ -141,8 +141,10 @@ fn feature_versions<T: Target>(link: &Link<'_, T>) -> Vec<&'static [u8]> {
     if link.relocations.relr_words != 0 && !link.config.relocations.android_relr_tags {
         names.push(b"GLIBC_ABI_DT_RELR");
     }
-    if link.config.dynamic.mark_plt {
-        names.push(b"GLIBC_ABI_DT_X86_64_PLT");
+    if let Some((_, name)) = T::PLT_TAGS
+        && link.config.dynamic.mark_plt
+    {
+        names.push(name);
     }
     names
 }

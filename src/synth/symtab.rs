@@ -117,8 +117,18 @@ fn for_each_entry<'a, T: Target>(link: &Link<'a, T>, owner: usize, mut visit: im
             locals(link, object).for_each(|entry| visit(entry, true));
             globals(link, object).for_each(|entry| visit(entry, is_made_local(link, entry.id)));
         }
-        None => unowned(link).for_each(|entry| visit(entry, is_made_local(link, entry.id))),
+        None => {
+            synthetic(link).for_each(|entry| visit(entry, true));
+            unowned(link).for_each(|entry| visit(entry, is_made_local(link, entry.id)));
+        }
     }
+}
+
+/// Symbols in the linker's own sections.
+fn synthetic<'l, 'a, T: Target>(link: &'l Link<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    let written = link.config.strip.discard != Discard::All;
+    let symbols = link.synthetics.symbols.iter().filter(move |_| written).enumerate();
+    symbols.map(|(row, symbol)| Entry { id: SymbolId::NONE, name: symbol.name, symbol: row as u32 })
 }
 
 /// Whether a global is seen by no other module, so that it is a local symbol of the output.
@@ -167,7 +177,9 @@ fn index_symbols<T: Target>(link: &Link<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
         let mut next = (locals.first, globals.first);
         for_each_entry(link, owner, |entry, local| {
             let next = if local { &mut next.0 } else { &mut next.1 };
-            index_of[entry.id.index()] = *next;
+            if entry.id.is_some() {
+                index_of[entry.id.index()] = *next;
+            }
             *next += 1;
         });
     }
@@ -179,7 +191,8 @@ fn index_symbols<T: Target>(link: &Link<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
 struct Entry<'n> {
     id: SymbolId,
     name: &'n [u8],
-    /// Index in its object; meaningless for those that no object owns.
+    /// Index in its object, or row of [`super::Synthetics::symbols`] if it has no id; meaningless
+    /// for others that no object owns.
     symbol: u32,
 }
 
@@ -315,6 +328,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, symtab: &mut [u8], strtab: &mut [u8]
         for_each_entry(link, owner, |entry, local| {
             let writer = if local { &mut locals } else { &mut globals };
             match object {
+                _ if !entry.id.is_some() => writer.synthetic(entry),
                 Some(object) if !link.symbols.is_global(entry.id) => writer.local(object, entry),
                 _ => writer.global(entry, local),
             }
@@ -430,6 +444,17 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         self.push(entry.name, symbol.st_info, symbol.st_other, symbol.st_size.get(), place);
     }
 
+    fn synthetic(&mut self, entry: Entry<'_>) {
+        let symbol = self.link.synthetics.symbols[entry.symbol as usize];
+        let chunk = self.link.sections.chunk[symbol.section.index()];
+        let address = self.link.section_address(symbol.section).wrapping_add(symbol.offset);
+        let place = match chunk.is_some() {
+            true => Placement::of_chunk(self.link, chunk, address),
+            false => Placement::special(elf::SHN_ABS, address),
+        };
+        self.push(entry.name, symbol.kind, 0, symbol.size, place);
+    }
+
     fn placement(&self, object: &ObjectFile<'_, T::E>, entry: Entry<'_>) -> Placement {
         let symbol = &object.symbols[entry.symbol as usize];
         match object.symbol_place(entry.symbol as usize) {
@@ -513,7 +538,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     }
 
     /// A library's symbol that was copied has a place here; one with a canonical PLT entry is
-    /// undefined with a value (x86-64 psABI 5.2).
+    /// undefined with a value (psABIs, "Function Addresses").
     fn imported_place(&self, id: SymbolId) -> Placement {
         let link = self.link;
         let flags = link.symbols.flags(id);

@@ -1,7 +1,7 @@
 //! The bytes of synthetic sections, by kind.
 
 use super::{
-    Kind, dynamic_tables, eh_frame, eh_frame_hdr, got, groups, merged, plt, rela_output, reldyn, relr,
+    Kind, dynamic_tables, eh_frame, eh_frame_hdr, got, groups, merged, plt, rela_output, reldyn, relr, thunks,
 };
 use crate::arch::Target;
 use crate::ids::SectionId;
@@ -21,6 +21,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
         Kind::RelaDyn => reldyn::write(link, out),
         Kind::RelaPlt => reldyn::write_plt(link, out),
         Kind::RelrDyn => relr::write(link, out),
+        Kind::Thunks(pool) => thunks::write(link, pool, out),
         Kind::Merged(number) => merged::write(link, number, out),
         Kind::EhFrame => eh_frame::write(link, link.section_address(id), out, |place| {
             let record = place.record;

@@ -1,24 +1,20 @@
 //! Dynamic linking: copy relocations, canonical PLT entries, hash tables, tags, RELRO, RELR.
 
-use crate::support::Work;
+use crate::on_every_machine;
 use crate::support::elf::*;
-
-const R_X86_64_COPY: u32 = 5;
-const R_X86_64_GLOB_DAT: u32 = 6;
-const R_X86_64_JUMP_SLOT: u32 = 7;
-const R_X86_64_RELATIVE: u32 = 8;
+use crate::support::{Machine, Work};
 
 const HELLO: &str = "#include <stdio.h>\nint main(void) { printf(\"hello\\n\"); return 0; }";
 
-#[test]
-fn copy_relocations_move_library_data_into_the_program() {
-    let work = Work::new();
+fn copy_relocations_move_library_data_into_the_program(machine: &'static Machine) {
+    let work = Work::on(machine);
     work.shared("data", "int data[4] = {1, 2, 3, 4}; __attribute__((aligned(64))) long wide = 8; extern int twin[4] __attribute__((weak, alias(\"data\"))); int sum(void) { return data[0] + twin[1] + (int)wide; }", &[]);
-    let main = work.c("main", "#include <stdio.h>\nextern int data[4], twin[4]; extern long wide; int sum(void);\nstatic __attribute__((noipa)) int same(int *a, int *b) { return a == b; }\nint main(void) { data[0] = 10; wide += 1; printf(\"%d %d %d %d\\n\", data[3], sum(), same(data, twin), (int)((long)&wide % 64)); }", &["-fno-PIE", "-mno-direct-extern-access", "-mdirect-extern-access"]);
+    let main = work.c("main", "#include <stdio.h>\nextern int data[4], twin[4]; extern long wide; int sum(void);\nstatic __attribute__((noipa)) int same(int *a, int *b) { return a == b; }\nint main(void) { data[0] = 10; wide += 1; printf(\"%d %d %d %d\\n\", data[3], sum(), same(data, twin), (int)((long)&wide % 64)); }", &["-fno-PIE"]);
     work.gcc(&["-no-pie", "-o", "program", &main, "-L.", "-ldata"]).quiet();
     assert_eq!(work.run("program"), "4 21 1 0\n");
     let elf = work.elf("program");
-    let copies: Vec<String> = elf.dynamic_relocations_of(R_X86_64_COPY).into_iter().map(|(_, n)| n).collect();
+    let copies: Vec<String> =
+        elf.dynamic_relocations_of(machine.relocations.copy).into_iter().map(|(_, n)| n).collect();
     assert_eq!(copies.len(), 2, "one copy for data and its alias, one for wide: {copies:?}");
     let (data, twin) = (elf.dynamic("data"), elf.dynamic("twin"));
     assert!(data.value == twin.value && data.section != SHN_UNDEF && data.size == 16);
@@ -27,9 +23,8 @@ fn copy_relocations_move_library_data_into_the_program() {
         .says(&["data", "main.o"]);
 }
 
-#[test]
-fn a_copied_constant_stays_read_only_after_relocation() {
-    let work = Work::new();
+fn a_copied_constant_stays_read_only_after_relocation(machine: &'static Machine) {
+    let work = Work::on(machine);
     work.shared("data", "extern const int table[2]; const int table[2] = {1, 2};", &[]);
     let main =
         work.c("main", "extern const int table[2]; int main(void) { return table[1] - 2; }", &["-fno-PIE"]);
@@ -49,10 +44,9 @@ fn a_protected_symbol_is_not_copied() {
     work.gcc(&["-no-pie", "-o", "program", &main, "-L.", "-ldata"]).fails().says(&["data", "main.o"]);
 }
 
-#[test]
-fn function_addresses_are_the_same_everywhere() {
+fn function_addresses_are_the_same_everywhere(machine: &'static Machine) {
     for (compile, link) in [("-fno-PIE", "-no-pie"), ("-fPIE", "-pie")] {
-        let work = Work::new();
+        let work = Work::on(machine);
         work.shared("f", "int f(void) { return 1; } int (*address(void))(void) { return f; }", &[]);
         let main = work.c("main", "#include <stdio.h>\nint f(void); int (*address(void))(void);\nint (*pointer)(void) = f;\nint main(void) { printf(\"%d %d\\n\", address() == f, pointer == f); }", &[compile]);
         work.gcc(&[link, "-o", "program", &main, "-L.", "-lf"]).quiet();
@@ -137,7 +131,7 @@ fn dynamic_tags_say_what_the_options_said() {
         .quiet();
     let elf = work.elf("program");
     assert!(elf.needed().contains(&"libspecial.so.3".into()), "{:?}", elf.needed());
-    assert_eq!(elf.section(".interp").data, b"/lib64/ld-linux-x86-64.so.2\0");
+    assert_eq!(*elf.section(".interp").data, *b"/lib64/ld-linux-x86-64.so.2\0");
 }
 
 #[test]
@@ -176,9 +170,8 @@ fn an_as_needed_library_is_kept_for_a_weak_reference_only_if_it_is_needed_anyway
     assert!(!work.elf("program").needed().contains(&"libweak.so".into()));
 }
 
-#[test]
-fn relro_covers_what_relocation_alone_writes() {
-    let work = Work::new();
+fn relro_covers_what_relocation_alone_writes(machine: &'static Machine) {
+    let work = Work::on(machine);
     let main = work.c("main", "#include <stdio.h>\nstatic const char *const names[] = {\"a\", \"b\"}; const char *const *table = names; int data = 1;\nint main(void) { printf(\"%s\\n\", table[data]); }", &["-fPIE"]);
     work.gcc(&["-pie", "-o", "lazy", &main, "-Wl,-z,relro,-z,lazy"]).quiet();
     work.gcc(&["-pie", "-o", "now", &main, "-Wl,-z,relro,-z,now"]).quiet();
@@ -206,9 +199,8 @@ fn relro_covers_what_relocation_alone_writes() {
     }
 }
 
-#[test]
-fn relr_packs_relative_relocations() {
-    let work = Work::new();
+fn relr_packs_relative_relocations(machine: &'static Machine) {
+    let work = Work::on(machine);
     let entries: String = (0..200).map(|i| format!("&data[{i}], ")).collect();
     let source = format!(
         "#include <stdio.h>\nint data[200] = {{1}}; int *table[] = {{{entries}}}; struct __attribute__((packed)) {{ char c; int *p; }} odd = {{1, data}};\nint main(void) {{ printf(\"%d %d\\n\", *table[0], *odd.p); }}"
@@ -222,7 +214,7 @@ fn relr_packs_relative_relocations() {
         let packed = elf.relr();
         assert!((0..200).all(|i| packed.contains(&(table + 8 * i))), "every aligned word is packed");
         assert_eq!(elf.tags(DT_RELR), [elf.section(".relr.dyn").addr]);
-        let relative = elf.dynamic_relocations_of(R_X86_64_RELATIVE);
+        let relative = elf.dynamic_relocations_of(machine.relocations.relative);
         assert_eq!(relative.len(), 1, "the unaligned word: {relative:?}");
         assert_eq!(elf.quad_at(table + 8), elf.symbol("data").value + 4, "the addend is in place");
     }
@@ -231,33 +223,32 @@ fn relr_packs_relative_relocations() {
     assert!(glibc, "old loaders must refuse it");
     work.gcc(&["-pie", "-o", "plain", &main, "-Wl,-z,nopack-relative-relocs"]).quiet();
     let elf = work.elf("plain");
-    assert!(elf.relr().is_empty() && elf.dynamic_relocations_of(R_X86_64_RELATIVE).len() > 200);
+    assert!(elf.relr().is_empty() && elf.dynamic_relocations_of(machine.relocations.relative).len() > 200);
 }
 
-#[test]
-fn relative_relocations_come_first_and_are_counted() {
-    let work = Work::new();
+fn relative_relocations_come_first_and_are_counted(machine: &'static Machine) {
+    let work = Work::on(machine);
     let main = work.c("main", "#include <stdio.h>\nint d; int *p[] = {&d, &d, &d}; FILE **q[] = {&stdout, &stderr};\nint main(void) { fprintf(*q[0], \"%d\\n\", p[0] == p[1]); }", &["-fPIE"]);
     work.gcc(&["-pie", "-o", "program", &main]).quiet();
     assert_eq!(work.run("program"), "1\n");
     let elf = work.elf("program");
     let relocations = elf.relocations_in(elf.section(".rela.dyn"));
-    let relative = relocations.iter().take_while(|r| r.kind == R_X86_64_RELATIVE).count();
-    assert!(relocations[relative..].iter().all(|r| r.kind != R_X86_64_RELATIVE));
+    let relative = relocations.iter().take_while(|r| r.kind == machine.relocations.relative).count();
+    assert!(relocations[relative..].iter().all(|r| r.kind != machine.relocations.relative));
     assert_eq!(elf.tags(0x6fff_fff9), [relative as u64], "DT_RELACOUNT");
 }
 
-#[test]
-fn lazy_binding_fills_slots_at_the_first_call() {
-    let work = Work::new();
+fn lazy_binding_fills_slots_at_the_first_call(machine: &'static Machine) {
+    let work = Work::on(machine);
     let main = work.c("main", HELLO, &["-fPIE"]);
     work.gcc(&["-pie", "-o", "lazy", &main, "-Wl,-z,lazy"]).quiet();
     work.gcc(&["-pie", "-o", "now", &main, "-Wl,-z,now"]).quiet();
     for program in ["lazy", "now"] {
         assert_eq!(work.run(program), "hello\n");
         let elf = work.elf(program);
-        let slots = elf.dynamic_relocations_of(R_X86_64_JUMP_SLOT);
+        let slots = elf.dynamic_relocations_of(machine.relocations.jump_slot);
         assert!(slots.iter().any(|(_, n)| n == "puts"), "{program}: {slots:?}");
+        assert_eq!(elf.section(".rela.plt").info as usize, elf.section(".got.plt").index, "sh_info");
         let now = elf.tags(DT_FLAGS).first().is_some_and(|f| f & 8 != 0) || !elf.tags(DT_BIND_NOW).is_empty();
         assert_eq!(now, program == "now");
     }
@@ -274,25 +265,24 @@ fn text_relocations_are_errors_unless_allowed() {
     assert!(flagged);
 }
 
-#[test]
-fn data_pointers_to_preemptible_symbols_get_symbolic_relocations() {
-    let work = Work::new();
+fn data_pointers_to_preemptible_symbols_get_symbolic_relocations(machine: &'static Machine) {
+    let work = Work::on(machine);
     work.shared(
         "p",
         "int open_value = 1; int *pointer = &open_value; static int inside; int *local = &inside;",
         &[],
     );
     let elf = work.elf("libp.so");
-    let symbolic: Vec<String> = elf.dynamic_relocations_of(1).into_iter().map(|(_, n)| n).collect();
+    let symbolic: Vec<String> =
+        elf.dynamic_relocations_of(machine.relocations.absolute).into_iter().map(|(_, n)| n).collect();
     assert_eq!(symbolic, ["open_value"]);
     let local = elf.symbol("local").value;
-    assert!(elf.dynamic_relocations_of(R_X86_64_RELATIVE).iter().any(|(r, _)| r.offset == local));
-    assert!(elf.dynamic_relocations_of(R_X86_64_GLOB_DAT).iter().all(|(_, n)| n != "open_value"));
+    assert!(elf.dynamic_relocations_of(machine.relocations.relative).iter().any(|(r, _)| r.offset == local));
+    assert!(elf.dynamic_relocations_of(machine.relocations.glob_dat).iter().all(|(_, n)| n != "open_value"));
 }
 
-#[test]
-fn export_dynamic_offers_symbols_to_loaded_libraries() {
-    let work = Work::new();
+fn export_dynamic_offers_symbols_to_loaded_libraries(machine: &'static Machine) {
+    let work = Work::on(machine);
     let plugin = work.shared("plugin", "int service(void); int ask(void) { return service(); }", &[]);
     let source = format!(
         "#include <dlfcn.h>\n#include <stdio.h>\nint service(void) {{ return 6; }}\nint main(void) {{ void *h = dlopen(\"./{plugin}\", RTLD_NOW); if (!h) {{ puts(dlerror()); return 1; }} int (*ask)(void) = (int (*)(void))dlsym(h, \"ask\"); printf(\"%d\\n\", ask()); }}"
@@ -303,3 +293,15 @@ fn export_dynamic_offers_symbols_to_loaded_libraries() {
     work.gcc(&["-rdynamic", "-o", "program", &main]).quiet();
     assert_eq!(work.run("program"), "6\n");
 }
+
+on_every_machine!(
+    copy_relocations_move_library_data_into_the_program,
+    a_copied_constant_stays_read_only_after_relocation,
+    function_addresses_are_the_same_everywhere,
+    relro_covers_what_relocation_alone_writes,
+    relr_packs_relative_relocations,
+    relative_relocations_come_first_and_are_counted,
+    lazy_binding_fills_slots_at_the_first_call,
+    data_pointers_to_preemptible_symbols_get_symbolic_relocations,
+    export_dynamic_offers_symbols_to_loaded_libraries,
+);

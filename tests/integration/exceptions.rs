@@ -1,7 +1,8 @@
 //! C++ exceptions, with throw and catch on two sides of shared libraries.
 
+use crate::on_every_machine;
 use crate::support::elf::*;
-use crate::support::{Work, eh_frame};
+use crate::support::{Machine, Work, eh_frame};
 
 const HEADER: &str = "
 struct Problem { virtual ~Problem(); int code; explicit Problem(int c) : code(c) {} };
@@ -33,10 +34,9 @@ int main() {
 }
 "#;
 
-#[test]
-fn exceptions_cross_a_shared_library_in_both_directions() {
+fn exceptions_cross_a_shared_library_in_both_directions(machine: &'static Machine) {
     for (compile, link) in [("-fPIE", "-pie"), ("-fno-PIE", "-no-pie")] {
-        let work = Work::new();
+        let work = Work::on(machine);
         work.write("problem.h", HEADER);
         let library = work.cc("library", LIBRARY, &["-fPIC"]);
         work.gxx(&["-shared", "-o", "libproblem.so", &library]).quiet();
@@ -53,10 +53,9 @@ fn exceptions_cross_a_shared_library_in_both_directions() {
     }
 }
 
-#[test]
-fn exceptions_work_in_static_programs() {
-    for link in ["-static", "-static-pie"] {
-        let work = Work::new();
+fn exceptions_work_in_static_programs(machine: &'static Machine) {
+    for link in ["-static", "-static-pie"].into_iter().filter(|link| machine.links(link)) {
+        let work = Work::on(machine);
         work.write("problem.h", HEADER);
         let library = work.cc("library", LIBRARY, &["-fPIE"]);
         let program = work.cc("program", PROGRAM, &["-fPIE"]);
@@ -72,15 +71,14 @@ fn exceptions_work_in_static_programs() {
     }
 }
 
-#[test]
-fn exceptions_leave_functions_that_gc_and_comdat_touch() {
+fn exceptions_leave_functions_that_gc_and_comdat_touch(machine: &'static Machine) {
     let inline = "
 #include \"problem.h\"
 template <int N> __attribute__((noinline)) int attempt(int x) {
     try { if (x == N) raise(x); return 0; } catch (const Problem &p) { return p.code; }
 }
 ";
-    let work = Work::new();
+    let work = Work::on(machine);
     work.write("problem.h", HEADER);
     let library = work.cc("library", LIBRARY, &["-ffunction-sections"]);
     let other = format!(
@@ -100,3 +98,9 @@ template <int N> __attribute__((noinline)) int attempt(int x) {
     let of_attempt = fdes.iter().filter(|f| f.start == attempt.value).count();
     assert_eq!(of_attempt, 1, "one FDE for the one kept copy");
 }
+
+on_every_machine!(
+    exceptions_cross_a_shared_library_in_both_directions,
+    exceptions_work_in_static_programs,
+    exceptions_leave_functions_that_gc_and_comdat_touch,
+);

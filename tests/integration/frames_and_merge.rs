@@ -1,11 +1,11 @@
 //! `.eh_frame` deduplicated with its sorted table, and `SHF_MERGE` strings and constants.
 
+use crate::on_every_machine;
 use crate::support::elf::*;
-use crate::support::{Work, eh_frame};
+use crate::support::{Machine, Work, eh_frame};
 
-#[test]
-fn equal_cies_are_merged_across_files_and_every_fde_is_in_the_table() {
-    let work = Work::new();
+fn equal_cies_are_merged_across_files_and_every_fde_is_in_the_table(machine: &'static Machine) {
+    let work = Work::on(machine);
     let mut objects = Vec::new();
     for i in 0..8 {
         let source = format!(
@@ -189,3 +189,5 @@ fn merged_sections_with_other_alignment_stay_aligned() {
     assert!(pointers.iter().all(|p| p % 8 == 0), "{pointers:x?}");
     assert_eq!(elf.at(pointers[1], 6), b"defgh\0");
 }
+
+on_every_machine!(equal_cies_are_merged_across_files_and_every_fde_is_in_the_table,);

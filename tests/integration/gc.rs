@@ -1,7 +1,8 @@
 //! `--gc-sections`: what is a root, what an edge, and what the report says.
 
-use crate::support::Work;
+use crate::on_every_machine;
 use crate::support::elf::*;
+use crate::support::{Machine, Work};
 
 fn functions(names: &[&str]) -> String {
     names.iter().map(|n| format!(".section .text.{n},\"ax\",@progbits\n.globl {n}\n{n}: ret\n")).collect()
@@ -11,9 +12,8 @@ fn has(elf: &Elf, name: &str) -> bool {
     elf.find_symbol(name).is_some()
 }
 
-#[test]
-fn unreferenced_sections_go_and_reached_ones_stay() {
-    let work = Work::new();
+fn unreferenced_sections_go_and_reached_ones_stay(machine: &'static Machine) {
+    let work = Work::on(machine);
     let source = "int dead(void) { return 1; } int dead_data = 7; static int reached_data = 3; int reached(void) { return reached_data; } int chain(void) { return reached(); } int main(void) { return chain() - 3; }";
     let object = work.c("main", source, &["-ffunction-sections", "-fdata-sections", "-O0"]);
     work.gcc(&["-o", "program", &object, "-Wl,--gc-sections"]).quiet();
@@ -139,9 +139,8 @@ fn start_stop_visibility_is_an_option() {
     assert!(work.elf("liba.so").find_dynamic("__start_mylist").is_none());
 }
 
-#[test]
-fn frames_do_not_keep_functions_but_live_frames_keep_what_they_use() {
-    let work = Work::new();
+fn frames_do_not_keep_functions_but_live_frames_keep_what_they_use(machine: &'static Machine) {
+    let work = Work::on(machine);
     let source = "
 void may_throw();
 void dead_user() { try { may_throw(); } catch (int) { } }
@@ -192,3 +191,8 @@ fn the_report_names_sections_and_files() {
         .ok();
     assert!(!outcome.output().contains("removing"));
 }
+
+on_every_machine!(
+    unreferenced_sections_go_and_reached_ones_stay,
+    frames_do_not_keep_functions_but_live_frames_keep_what_they_use,
+);

@@ -1,9 +1,8 @@
 //! Indirect functions: called, address taken, across libraries, in static programs.
 
-use crate::support::Work;
+use crate::on_every_machine;
 use crate::support::elf::*;
-
-const R_X86_64_IRELATIVE: u32 = 37;
+use crate::support::{Machine, Work};
 
 const IFUNC: &str = "
 static int fast(int x) { return x + 1; }
@@ -26,28 +25,29 @@ int main(void) {
 }
 "#;
 
-#[test]
-fn ifuncs_in_every_form() {
+fn ifuncs_in_every_form(machine: &'static Machine) {
     for (compile, link) in [
         ("-fPIE", "-pie"),
         ("-fno-PIE", "-no-pie"),
         ("-fno-PIE", "-static"),
         ("-fPIE", "-static-pie"),
         ("-fPIC", "-pie"),
-    ] {
-        let work = Work::new();
+    ]
+    .into_iter()
+    .filter(|(_, link)| machine.links(link))
+    {
+        let work = Work::on(machine);
         let pick = work.c("pick", IFUNC, &[compile]);
         let program = work.c("program", PROGRAM, &[compile]);
         work.gcc(&[link, "-o", "program", &program, &pick]).quiet();
         assert_eq!(work.run("program"), "2 3 4 5 1\n", "{compile} {link}");
         let elf = work.elf("program");
-        assert!(elf.dynamic_relocations().iter().any(|r| r.kind == R_X86_64_IRELATIVE), "{link}");
+        assert!(elf.dynamic_relocations().iter().any(|r| r.kind == machine.relocations.irelative), "{link}");
     }
 }
 
-#[test]
-fn static_programs_bracket_their_irelative_relocations() {
-    let work = Work::new();
+fn static_programs_bracket_their_irelative_relocations(machine: &'static Machine) {
+    let work = Work::on(machine);
     let pick = work.c("pick", IFUNC, &["-fno-PIE"]);
     let program = work.c("program", PROGRAM, &["-fno-PIE"]);
     work.gcc(&["-static", "-o", "program", &program, &pick]).quiet();
@@ -55,12 +55,11 @@ fn static_programs_bracket_their_irelative_relocations() {
     let (start, end) = (elf.symbol("__rela_iplt_start").value, elf.symbol("__rela_iplt_end").value);
     let relocations = elf.dynamic_relocations();
     assert_eq!((end - start) / 24, relocations.len() as u64);
-    assert!(!relocations.is_empty() && relocations.iter().all(|r| r.kind == R_X86_64_IRELATIVE));
+    assert!(!relocations.is_empty() && relocations.iter().all(|r| r.kind == machine.relocations.irelative));
 }
 
-#[test]
-fn a_shared_library_exports_an_ifunc() {
-    let work = Work::new();
+fn a_shared_library_exports_an_ifunc(machine: &'static Machine) {
+    let work = Work::on(machine);
     work.shared("pick", IFUNC, &[]);
     let elf = work.elf("libpick.so");
     assert_eq!(elf.dynamic("pick").kind, STT_GNU_IFUNC);
@@ -71,9 +70,8 @@ fn a_shared_library_exports_an_ifunc() {
     }
 }
 
-#[test]
-fn an_ifunc_whose_address_is_taken_in_a_fixed_executable_becomes_a_plt_entry() {
-    let work = Work::new();
+fn an_ifunc_whose_address_is_taken_in_a_fixed_executable_becomes_a_plt_entry(machine: &'static Machine) {
+    let work = Work::on(machine);
     let pick = work.c("pick", IFUNC, &["-fno-PIE"]);
     let program = work.c("program", PROGRAM, &["-fno-PIE"]);
     work.gcc(&["-no-pie", "-o", "program", &program, &pick, "-Wl,--export-dynamic"]).quiet();
@@ -83,3 +81,10 @@ fn an_ifunc_whose_address_is_taken_in_a_fixed_executable_becomes_a_plt_entry() {
     assert_eq!(pick.kind, STT_FUNC, "others must see the one address, not the resolver");
     assert!(elf.sections[pick.section as usize].name.starts_with(".plt"), "{pick:?}");
 }
+
+on_every_machine!(
+    ifuncs_in_every_form,
+    static_programs_bracket_their_irelative_relocations,
+    a_shared_library_exports_an_ifunc,
+    an_ifunc_whose_address_is_taken_in_a_fixed_executable_becomes_a_plt_entry,
+);

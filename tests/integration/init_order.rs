@@ -1,14 +1,14 @@
 //! Constructors and destructors: priorities, `.init_array`, `.ctors`, `DT_INIT`, libraries first.
 
-use crate::support::Work;
+use crate::on_every_machine;
 use crate::support::elf::*;
+use crate::support::{Machine, Work};
 
 const PREAMBLE: &str = "#include <stdio.h>\n#define C(n, p) __attribute__((constructor p)) static void c##n(void) { printf(\"%s \", #n); }\n#define D(n, p) __attribute__((destructor p)) static void d##n(void) { printf(\"%s \", #n); }\n";
 
-#[test]
-fn constructors_run_by_priority_then_file_order() {
+fn constructors_run_by_priority_then_file_order(machine: &'static Machine) {
     for link in ["-pie", "-no-pie", "-static"] {
-        let work = Work::new();
+        let work = Work::on(machine);
         let a = work.c(
             "a",
             &format!("{PREAMBLE}C(a_plain,) C(a300,(300)) C(a101,(101)) D(A_plain,) D(A200,(200))"),
@@ -25,9 +25,8 @@ fn constructors_run_by_priority_then_file_order() {
     }
 }
 
-#[test]
-fn ctors_sections_join_the_init_array() {
-    let work = Work::new();
+fn ctors_sections_join_the_init_array(machine: &'static Machine) {
+    let work = Work::on(machine);
     let ctors = "
 .section .ctors,\"aw\",@progbits
 .quad legacy
@@ -61,9 +60,8 @@ fn crt_files_keep_their_ctors_frame() {
     assert_eq!(elf.section(".init_array").quads(), [7]);
 }
 
-#[test]
-fn libraries_are_initialised_before_their_users() {
-    let work = Work::new();
+fn libraries_are_initialised_before_their_users(machine: &'static Machine) {
+    let work = Work::on(machine);
     work.shared("inner", &format!("{PREAMBLE}C(inner,) int inner(void) {{ return 1; }}"), &[]);
     work.shared(
         "outer",
@@ -108,3 +106,9 @@ fn preinit_arrays_belong_to_executables_only() {
     assert_eq!(elf.tags(32), [elf.section(".preinit_array").addr], "DT_PREINIT_ARRAY");
     assert_eq!(elf.tags(33), [8], "DT_PREINIT_ARRAYSZ");
 }
+
+on_every_machine!(
+    constructors_run_by_priority_then_file_order,
+    ctors_sections_join_the_init_array,
+    libraries_are_initialised_before_their_users,
+);

@@ -180,6 +180,10 @@ fn an_object_of_another_machine_is_an_error_and_a_library_is_passed_over() {
     work.ar("right/libf.a", "", &[&f]);
     work.gcc(&["-o", "program", &main, "-Lwrong", "-Lright", "-lf"]).ok();
     work.run("program");
+    work.write("wrong/libf.so", "OUTPUT_FORMAT(elf64-s390)\nGROUP ( libf.so.6 )\n");
+    let outcome = work.gcc(&["-o", "program", &main, "-Lwrong", "-Lright", "-lf"]).ok();
+    outcome.says(&["skipping incompatible wrong/libf.so", "skipping incompatible wrong/libf.a"]);
+    work.run("program");
 }
 
 #[test]

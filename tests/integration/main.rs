@@ -3,7 +3,9 @@
 
 mod support;
 
+mod aarch64;
 mod archives;
+mod attributes;
 mod drivers;
 mod dynamic;
 mod effects;
@@ -24,11 +26,13 @@ mod programs;
 mod relocatable;
 mod reports;
 mod robust;
+mod s390x_relocations;
 mod sframe_attach;
 mod sframe_concat;
 mod sframe_derive;
 mod sframe_from_eh_frame;
 mod sframe_index;
+mod sframe_machines;
 mod sframe_readers;
 mod sframe_relocatable;
 mod sframe_split;

@@ -1,8 +1,9 @@
 //! Hello in every kind of output, through gcc and clang.
 
 use crate::need;
+use crate::on_every_machine;
 use crate::support::elf::*;
-use crate::support::{Work, tools};
+use crate::support::{Machine, Work, tools};
 
 const HELLO_C: &str = r#"
 #include <stdio.h>
@@ -89,10 +90,9 @@ fn check_segments(elf: &Elf) {
     }
 }
 
-#[test]
-fn c_hello_in_every_form() {
-    for form in &FORMS {
-        let work = Work::new();
+fn c_hello_in_every_form(machine: &'static Machine) {
+    for form in FORMS.iter().filter(|form| machine.links(form.link[0])) {
+        let work = Work::on(machine);
         let object = work.c("hello", HELLO_C, form.compile);
         let mut args = vec!["-o", "hello", &object];
         args.extend(form.link);
@@ -102,10 +102,9 @@ fn c_hello_in_every_form() {
     }
 }
 
-#[test]
-fn cpp_hello_in_every_form() {
-    for form in &FORMS {
-        let work = Work::new();
+fn cpp_hello_in_every_form(machine: &'static Machine) {
+    for form in FORMS.iter().filter(|form| machine.links(form.link[0])) {
+        let work = Work::on(machine);
         let object = work.cc("hello", HELLO_CC, form.compile);
         let mut args = vec!["-o", "hello", &object];
         args.extend(form.link);
@@ -135,9 +134,8 @@ fn clang_links_c_and_cpp() {
     }
 }
 
-#[test]
-fn debug_information_and_optimisation_survive() {
-    let work = Work::new();
+fn debug_information_and_optimisation_survive(machine: &'static Machine) {
+    let work = Work::on(machine);
     let object = work.cc("hello", HELLO_CC, &["-g", "-O2", "-ffunction-sections", "-fdata-sections"]);
     work.gxx(&["-o", "hello", &object, "-Wl,--gc-sections", "-Wl,-O1"]).quiet();
     assert_eq!(work.run("hello"), "disc\ncaught\n");
@@ -147,9 +145,8 @@ fn debug_information_and_optimisation_survive() {
     }
 }
 
-#[test]
-fn strip_options_remove_what_they_say() {
-    let work = Work::new();
+fn strip_options_remove_what_they_say(machine: &'static Machine) {
+    let work = Work::on(machine);
     let object = work.c("hello", HELLO_C, &["-g"]);
     work.gcc(&["-o", "all", &object]).quiet();
     work.gcc(&["-o", "nodebug", &object, "-Wl,-S"]).quiet();
@@ -165,3 +162,10 @@ fn strip_options_remove_what_they_say() {
         assert_eq!(work.run(program), "hello 1 123\n");
     }
 }
+
+on_every_machine!(
+    c_hello_in_every_form,
+    cpp_hello_in_every_form,
+    debug_information_and_optimisation_survive,
+    strip_options_remove_what_they_say,
+);

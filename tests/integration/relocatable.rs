@@ -1,11 +1,11 @@
 //! `-r`: objects merged, relocations and groups kept, and the result links and runs.
 
-use crate::support::Work;
+use crate::on_every_machine;
 use crate::support::elf::*;
+use crate::support::{Machine, Work};
 
-#[test]
-fn a_merged_object_links_and_runs_like_its_parts() {
-    let work = Work::new();
+fn a_merged_object_links_and_runs_like_its_parts(machine: &'static Machine) {
+    let work = Work::on(machine);
     let a = work.cc("a", "#include <cstdio>\n#include <string>\nint helper(const std::string &); static int once = 3;\nint main() { try { std::printf(\"%d\\n\", helper(\"abc\") + once); throw 1; } catch (int) { std::puts(\"caught\"); } }", &["-g"]);
     let b = work.cc(
         "b",
@@ -69,9 +69,8 @@ fn undefined_weak_and_common_symbols_stay_what_they_are() {
     assert_eq!(elf.sections[common.section as usize].name, ".bss");
 }
 
-#[test]
-fn groups_stay_with_their_relocation_sections() {
-    let work = Work::new();
+fn groups_stay_with_their_relocation_sections(machine: &'static Machine) {
+    let work = Work::on(machine);
     let inline =
         "extern int outside; inline __attribute__((noinline)) int twice(int x) { return x * 2 + outside; }\n";
     let a = work.cc("a", &format!("int outside = 0;\n{inline}int use_a() {{ return twice(1); }}"), &[]);
@@ -95,9 +94,8 @@ fn groups_stay_with_their_relocation_sections() {
     work.run("program");
 }
 
-#[test]
-fn frames_of_a_losing_copy_do_not_survive() {
-    let work = Work::new();
+fn frames_of_a_losing_copy_do_not_survive(machine: &'static Machine) {
+    let work = Work::on(machine);
     let inline = "inline __attribute__((noinline)) int twice(int x) { volatile int y = x; return y * 2; }\n";
     let a = work.cc("a", &format!("{inline}int use_a() {{ return twice(1); }}"), &[]);
     let b =
@@ -170,9 +168,8 @@ fn strings_are_merged_and_comment_is_kept() {
     assert!(work.elf("merged.o").find(".comment").is_some());
 }
 
-#[test]
-fn tls_init_arrays_and_ifuncs_survive() {
-    let work = Work::new();
+fn tls_init_arrays_and_ifuncs_survive(machine: &'static Machine) {
+    let work = Work::on(machine);
     let a = work.c("a", "#include <stdio.h>\n__thread int t = 4; static int f1(void) { return 5; } static int (*ch(void))(void) { return f1; } int pick(void) __attribute__((ifunc(\"ch\"))); __attribute__((constructor(200))) static void first(void) { printf(\"200 \"); }", &["-fPIC"]);
     let b = work.c("b", "#include <stdio.h>\nextern __thread int t; int pick(void); __attribute__((constructor(150))) static void zero(void) { printf(\"150 \"); }\nint main(void) { printf(\"%d %d\\n\", t, pick()); }", &["-fPIC"]);
     work.ld(&["-r", "-o", "merged.o", &a, &b]).quiet();
@@ -297,3 +294,10 @@ fn collecting_works_on_relocatable_output() {
     assert!(elf.find(".text.live").is_some() && elf.find(".text.dead").is_none());
     assert!(elf.find_symbol("dead").is_none());
 }
+
+on_every_machine!(
+    a_merged_object_links_and_runs_like_its_parts,
+    frames_of_a_losing_copy_do_not_survive,
+    tls_init_arrays_and_ifuncs_survive,
+    groups_stay_with_their_relocation_sections,
+);

@@ -3,7 +3,7 @@
 
 use crate::need;
 use crate::support::elf::*;
-use crate::support::sframe::{PCREL, SORTED, blobs, output_blobs, per_text_function, v3_source};
+use crate::support::sframe::{ASSEMBLED, PCREL, SORTED, blobs, output_blobs, per_text_function, v3_source};
 use crate::support::{Work, tools};
 
 const EXIT: &str = "mov $60,%eax\nxor %edi,%edi\nsyscall\n";
@@ -142,17 +142,17 @@ fn blobs_of_all_versions_stand_together_and_are_right() {
 
 #[test]
 fn frames_move_no_byte_but_starts_and_flags() {
-    for version in ["v1-gas2.40", "v2-gas2.44", "v2e1-gas2.45", "v3-gas2.47"] {
+    for (version, machine) in ASSEMBLED {
         let work = Work::new();
-        let a = work.fixture(&format!("{version}/demo.x86_64.o"));
-        let b = work.fixture(&format!("{version}/main.x86_64.o"));
-        let puts = work.s("puts", PUTS);
-        work.ld(&["-o", "program", &b, &a, &puts]).quiet();
+        let a = work.fixture(&format!("{version}/demo.{machine}.o"));
+        let b = work.fixture(&format!("{version}/main.{machine}.o"));
+        work.ld(&["-o", "program", &b, &a, "--defsym=puts=_start"]).quiet();
         let elf = work.elf("program");
+        check_rows(&elf, &["leaf", "chain", "dyn", "bigframe", "many", "elsewhere", "_start", "sink", "ext"]);
         let output = &elf.section(".sframe").data;
         let mut at = 0;
         for name in [&b, &a] {
-            let input = work.elf_unchecked(name).section(".sframe").data.clone();
+            let input = work.elf_unchecked(name).section(".sframe").data.to_vec();
             let blob = crate::support::sframe::blob_at(elf.section(".sframe"), at).unwrap();
             let width = if blob.version == 3 { 8 } else { 4 };
             let mut got = output[at..at + input.len()].to_vec();
@@ -472,26 +472,25 @@ fn retained_and_referenced_frames_keep_no_text() {
 
 #[test]
 fn emitted_relocations_recompute_what_was_written() {
-    for version in ["v1-gas2.40", "v2-gas2.44", "v3-gas2.47"] {
+    for (version, machine) in ASSEMBLED {
         let work = Work::new();
-        let a = work.fixture(&format!("{version}/demo.x86_64.o"));
-        let b = work.fixture(&format!("{version}/main.x86_64.o"));
-        let puts = work.s("puts", ".globl puts\nputs: ret\n");
-        work.ld(&["--emit-relocs", "-o", "program", &a, &b, &puts]).quiet();
+        let a = work.fixture(&format!("{version}/demo.{machine}.o"));
+        let b = work.fixture(&format!("{version}/main.{machine}.o"));
+        work.ld(&["--emit-relocs", "-o", "program", &a, &b, "--defsym=puts=_start"]).quiet();
         let elf = work.elf("program");
         let frames = elf.section(".sframe");
         let symbols = elf.symbols();
         let relocations = elf.relocations_for(frames.index);
-        assert_eq!(relocations.len(), 10, "{version}");
+        assert_eq!(relocations.len(), 10, "{version} {machine}");
         for relocation in relocations {
             let symbol = symbols.iter().find(|s| s.index == relocation.symbol).unwrap();
             let value = symbol.value.wrapping_add_signed(relocation.addend).wrapping_sub(relocation.offset);
             let at = (relocation.offset - frames.addr) as usize;
-            let stored = match relocation.kind {
-                24 => quad(&frames.data, at),
+            let stored = match version {
+                "v3-gas2.47" => quad(&frames.data, at),
                 _ => word(&frames.data, at) as i32 as u64,
             };
-            assert_eq!(value, stored, "{version} at {at:#x}");
+            assert_eq!(value, stored, "{version} {machine} at {at:#x}");
         }
     }
 }

@@ -1,13 +1,10 @@
 //! Thread-local storage: general dynamic, local dynamic, initial exec, local exec and TLS
 //! descriptors, each kept or relaxed as the output allows.
 
-use crate::support::Work;
+use crate::on_every_machine;
 use crate::support::elf::*;
-
-const R_X86_64_DTPMOD64: u32 = 16;
-const R_X86_64_DTPOFF64: u32 = 17;
-const R_X86_64_TPOFF64: u32 = 18;
-const R_X86_64_TLSDESC: u32 = 36;
+use crate::support::machine::Relocations;
+use crate::support::{Machine, Work};
 
 const LIBRARY: &str = "
 __thread int shared_counter = 40;
@@ -44,35 +41,25 @@ int main(void) {
 "#;
 const EXPECTED: &str = "61041 61041 61041 61041 5 0 41\n";
 
-/// Flags that make every dynamic access of the library one model.
-const MODELS: [(&str, &[&str]); 5] = [
-    ("gd", &["-ftls-model=global-dynamic", "-mtls-dialect=gnu"]),
-    ("ld", &["-ftls-model=local-dynamic", "-mtls-dialect=gnu"]),
-    ("desc", &["-mtls-dialect=gnu2"]),
-    ("ie", &["-ftls-model=initial-exec"]),
-    ("noplt", &["-fno-plt", "-mtls-dialect=gnu"]),
-];
-
-#[test]
-fn every_model_in_a_shared_library() {
-    for (name, flags) in MODELS {
-        let work = Work::new();
+fn every_model_in_a_shared_library(machine: &'static Machine) {
+    for (name, flags) in machine.tls_models {
+        let work = Work::on(machine);
         let mut all = vec!["-fPIC"];
-        all.extend(flags);
+        all.extend(*flags);
         let library = work.c("library", LIBRARY, &all);
         work.gcc(&["-shared", "-o", "libcounter.so", &library]).quiet();
         let elf = work.elf("libcounter.so");
         let has = |kind| elf.dynamic_relocations().iter().any(|r| r.kind == kind);
-        match name {
-            "gd" | "noplt" | "ld" => assert!(has(R_X86_64_DTPMOD64), "{name}"),
-            "desc" => assert!(has(R_X86_64_TLSDESC), "{name}"),
+        match *name {
+            "gd" | "noplt" | "ld" => assert!(has(machine.relocations.dtpmod), "{name}"),
+            "desc" => assert!(has(machine.relocations.tlsdesc), "{name}"),
             _ => {
-                assert!(has(R_X86_64_TPOFF64), "{name}");
+                assert!(has(machine.relocations.tpoff), "{name}");
                 assert!(elf.tags(DT_FLAGS)[0] & 0x10 != 0, "DF_STATIC_TLS");
             }
         }
-        if name == "gd" {
-            assert!(has(R_X86_64_DTPOFF64), "a global in a shared library may be preempted");
+        if *name == "gd" {
+            assert!(has(machine.relocations.dtpoff), "a global in a shared library may be preempted");
         }
         for (compile, link) in [("-fPIE", "-pie"), ("-fno-PIE", "-no-pie")] {
             let program = work.c("program", PROGRAM, &[compile]);
@@ -83,30 +70,24 @@ fn every_model_in_a_shared_library() {
     }
 }
 
-#[test]
-fn every_model_relaxes_in_an_executable() {
-    for (name, flags) in MODELS {
+fn every_model_relaxes_in_an_executable(machine: &'static Machine) {
+    let Relocations { dtpmod, dtpoff, tpoff, tlsdesc, .. } = machine.relocations;
+    let dynamic_tls = [dtpmod, dtpoff, tpoff, tlsdesc];
+    for (name, flags) in machine.tls_models {
         for (compile, link) in
             [("-fPIC", "-pie"), ("-fPIC", "-no-pie"), ("-fPIC", "-static"), ("-fPIC", "-static-pie")]
+                .into_iter()
+                .filter(|(_, link)| machine.links(link))
         {
-            let work = Work::new();
+            let work = Work::on(machine);
             let mut all = vec![compile];
-            all.extend(flags);
+            all.extend(*flags);
             let library = work.c("library", LIBRARY, &all);
             let program = work.c("program", PROGRAM, &all);
             work.gcc(&[link, "-pthread", "-o", "program", &program, &library]).quiet();
             assert_eq!(work.run("program"), EXPECTED, "{name} {link}");
             let elf = work.elf("program");
-            let left = elf
-                .dynamic_relocations()
-                .iter()
-                .filter(|r| {
-                    matches!(
-                        r.kind,
-                        R_X86_64_DTPMOD64 | R_X86_64_DTPOFF64 | R_X86_64_TPOFF64 | R_X86_64_TLSDESC
-                    )
-                })
-                .count();
+            let left = elf.dynamic_relocations().iter().filter(|r| dynamic_tls.contains(&r.kind)).count();
             if link == "-pie" || link == "-no-pie" {
                 assert_eq!(left, 0, "{name} {link}: all relaxed to local exec");
             }
@@ -114,9 +95,8 @@ fn every_model_relaxes_in_an_executable() {
     }
 }
 
-#[test]
-fn the_tls_segment_holds_data_then_zeros() {
-    let work = Work::new();
+fn the_tls_segment_holds_data_then_zeros(machine: &'static Machine) {
+    let work = Work::on(machine);
     let library = work.c("library", LIBRARY, &[]);
     let program = work.c("program", PROGRAM, &[]);
     work.gcc(&["-pthread", "-o", "program", &program, &library]).quiet();
@@ -130,19 +110,19 @@ fn the_tls_segment_holds_data_then_zeros() {
     assert!(elf.symbol("here").kind == 6 && elf.symbol("here").value < tls.size, "offset in the segment");
 }
 
-#[test]
-fn descriptor_and_general_dynamic_relax_to_initial_exec_for_shared_variables() {
-    for dialect in ["-mtls-dialect=gnu", "-mtls-dialect=gnu2"] {
-        let work = Work::new();
+fn descriptor_and_general_dynamic_relax_to_initial_exec_for_shared_variables(machine: &'static Machine) {
+    for (_, dialect) in machine.tls_models.iter().filter(|(name, _)| matches!(*name, "gd" | "desc")) {
+        let work = Work::on(machine);
         work.shared("counter", LIBRARY, &[]);
-        let program = work.c("program", PROGRAM, &["-fPIC", "-ftls-model=global-dynamic", dialect]);
+        let program =
+            work.c("program", PROGRAM, &[&["-fPIC", "-ftls-model=global-dynamic"], *dialect].concat());
         work.gcc(&["-pie", "-pthread", "-o", "program", &program, "-L.", "-lcounter"]).quiet();
-        assert_eq!(work.run("program"), EXPECTED, "{dialect}");
+        assert_eq!(work.run("program"), EXPECTED, "{dialect:?}");
         let elf = work.elf("program");
-        let named = elf.dynamic_relocations_of(R_X86_64_TPOFF64);
-        assert!(named.iter().any(|(_, name)| name == "shared_counter"), "{dialect}: {named:?}");
-        assert!(elf.dynamic_relocations_of(R_X86_64_DTPMOD64).is_empty(), "{dialect}");
-        assert!(elf.dynamic_relocations_of(R_X86_64_TLSDESC).is_empty(), "{dialect}");
+        let named = elf.dynamic_relocations_of(machine.relocations.tpoff);
+        assert!(named.iter().any(|(_, name)| name == "shared_counter"), "{dialect:?}: {named:?}");
+        assert!(elf.dynamic_relocations_of(machine.relocations.dtpmod).is_empty(), "{dialect:?}");
+        assert!(elf.dynamic_relocations_of(machine.relocations.tlsdesc).is_empty(), "{dialect:?}");
     }
 }
 
@@ -154,10 +134,17 @@ fn a_local_exec_relocation_in_a_shared_library_is_an_error() {
     work.ld(&["-shared", "-o", "liba.so", &object]).fails().says(&["R_X86_64_TPOFF32", "a.o", "x"]);
 }
 
-#[test]
-fn a_name_with_and_without_tls_is_an_error() {
-    let work = Work::new();
+fn a_name_with_and_without_tls_is_an_error(machine: &'static Machine) {
+    let work = Work::on(machine);
     let a = work.c("a", "__thread int x = 1;", &[]);
     let b = work.c("b", "extern int x; int main(void) { return x; }", &[]);
     work.gcc(&["-o", "program", &b, &a]).fails().says(&["x", "a.o", "b.o"]);
 }
+
+on_every_machine!(
+    every_model_in_a_shared_library,
+    every_model_relaxes_in_an_executable,
+    the_tls_segment_holds_data_then_zeros,
+    descriptor_and_general_dynamic_relax_to_initial_exec_for_shared_variables,
+    a_name_with_and_without_tls_is_an_error,
+);

@@ -1,7 +1,8 @@
 //! Symbol versions: defined by scripts and `.symver`, needed from libraries, bound at run time.
 
-use crate::support::Work;
+use crate::on_every_machine;
 use crate::support::elf::*;
+use crate::support::{Machine, Work};
 
 const SCRIPT: &str = "
 V1 { global: greet; only_v1; local: *; };
@@ -23,9 +24,8 @@ fn versioned_library(work: &Work) {
     work.gcc(&["-shared", "-o", "libgreet.so", &object, "-Wl,-soname,libgreet.so,--version-script=map"]).ok();
 }
 
-#[test]
-fn a_version_script_and_symver_define_versions() {
-    let work = Work::new();
+fn a_version_script_and_symver_define_versions(machine: &'static Machine) {
+    let work = Work::on(machine);
     versioned_library(&work);
     let elf = work.elf("libgreet.so");
     let symbols = elf.dynamic_symbols();
@@ -44,9 +44,8 @@ fn a_version_script_and_symver_define_versions() {
     assert_eq!(elf.symbol("internal").binding, STB_LOCAL);
 }
 
-#[test]
-fn programs_bind_to_the_version_they_ask_for() {
-    let work = Work::new();
+fn programs_bind_to_the_version_they_ask_for(machine: &'static Machine) {
+    let work = Work::on(machine);
     versioned_library(&work);
     let source = r#"
 #include <stdio.h>
@@ -197,3 +196,5 @@ fn versions_survive_a_relocatable_link() {
     let versions = |name: &str| symbols.iter().filter(|s| s.name == name).count();
     assert_eq!(versions("greet"), 2, "{symbols:?}");
 }
+
+on_every_machine!(a_version_script_and_symver_define_versions, programs_bind_to_the_version_they_ask_for,);

@@ -17,6 +17,8 @@ use std::process::Command;
 /// Version of wild whose required compiler is no newer than ours.
 const WILD_VERSION: &str = "0.10.0";
 const TRIPLE: &str = "x86_64-linux-gnu";
+/// The other machines, as emulators and as packages name them.
+const CROSS: [(&str, &str); 2] = [("aarch64", "aarch64-linux-gnu"), ("s390x", "s390x-linux-gnu")];
 const BINUTILS: [&str; 10] =
     ["as", "readelf", "objdump", "objcopy", "strip", "nm", "ar", "ranlib", "addr2line", "size"];
 
@@ -59,11 +61,13 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 11] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step { name: "eu-elflint", for_tests: true, fetch: Peers::elfutils },
     Step { name: "clang", for_tests: true, fetch: Peers::clang },
+    Step { name: "compilers and emulators for other machines", for_tests: true, fetch: Peers::cross },
+    Step { name: "assemblers for other machines (sid)", for_tests: true, fetch: Peers::cross_assemblers },
     Step { name: "GNU ld (sid)", for_tests: true, fetch: |p| p.gnu_ld("sid") },
     Step { name: "GNU ld and gold (trixie)", for_tests: true, fetch: Peers::gold },
     Step { name: "lld (sid)", for_tests: true, fetch: |p| p.lld("sid") },
@@ -158,6 +162,57 @@ impl Peers {
             let program =
                 find(&root.join("usr/lib"), &format!("bin/{tool}")).context("no clang in its package")?;
             self.wrap_own("clang", tool, &root, &program)?;
+        }
+        Ok(())
+    }
+
+    /// Debian's cross compilers and the emulators for their programs.
+    fn cross(&self) -> Result<()> {
+        let tools = ["gcc", "g++", "ar", "ld.bfd"];
+        let names = || CROSS.iter().flat_map(|(_, triple)| tools.map(|tool| format!("{triple}-{tool}")));
+        let emulators = || CROSS.iter().map(|(machine, _)| format!("qemu-{machine}"));
+        if names().chain(emulators()).all(|name| on_path(&name).is_some()) {
+            return Ok(());
+        }
+        let compilers =
+            CROSS.iter().flat_map(|(_, triple)| [format!("gcc-{triple}"), format!("g++-{triple}")]);
+        let packages: Vec<String> = compilers.chain(["qemu-user".to_owned()]).collect();
+        let root = self.unpack_own(&packages.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let bin = root.join("usr/bin");
+        for (machine, triple) in CROSS {
+            // The compiler finds its parts and headers relative to itself. What it is told are the
+            // places of the C library and of the assembler and linker.
+            let own = root.join("usr").join(triple);
+            for tool in ["gcc", "g++"] {
+                let line = format!(
+                    "LD_LIBRARY_PATH='{}':\"$LD_LIBRARY_PATH\" exec '{}' --sysroot='{}' -B'{}/bin/' -B'{}/lib/' -L'{}/lib' \"$@\"",
+                    root.join("usr/lib").join(TRIPLE).display(),
+                    bin.join(format!("{triple}-{tool}")).display(),
+                    root.display(),
+                    own.display(),
+                    own.display(),
+                    own.display(),
+                );
+                self.script("cross", &format!("{triple}-{tool}"), &line)?;
+            }
+            for tool in ["ar", "ld.bfd", "as"] {
+                let name = format!("{triple}-{tool}");
+                self.wrap_own("cross", &name, &root, &bin.join(&name))?;
+            }
+            let emulator = format!("qemu-{machine}");
+            self.wrap_own("cross", &emulator, &root, &bin.join(&emulator))?;
+        }
+        Ok(())
+    }
+
+    /// Assemblers that emit SFrame for the machines.
+    fn cross_assemblers(&self) -> Result<()> {
+        let packages = CROSS.map(|(_, triple)| format!("binutils-{triple}"));
+        let root = self.unpack("sid", &packages.each_ref().map(String::as_str))?;
+        for (_, triple) in CROSS {
+            let words = root.words(&format!("{triple}-as"));
+            let folder = format!("binutils-{}", version_of(&words)?);
+            self.wrap(&folder, &format!("{triple}-as"), &words)?;
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 mod common;
 
-use sframe_format::Section;
 use sframe_format::verify::{Context, FindingKind, Relocation, Severity, verify};
+use sframe_format::{BlobMut, Section};
 
 fn findings(fixture: &common::Fixture) -> Vec<sframe_format::verify::Finding> {
     let relocations: Vec<Relocation> = fixture
@@ -45,6 +45,24 @@ fn fixtures_have_no_findings_but_the_known_ones() {
             errors.iter().all(|error| known.iter().any(|known| error.contains(known))),
             "{name}: {errors:#?}"
         );
+    }
+}
+
+#[test]
+fn dead_functions_are_no_errors() {
+    let errors = |data: &[u8], address: u64| {
+        let findings = verify(&Section::new(data, address), &Context::default());
+        findings.into_iter().filter(|finding| finding.kind.severity() > Severity::Note).collect::<Vec<_>>()
+    };
+    for fixture in common::all().into_iter().filter(|fixture| !fixture.relocatable) {
+        if !errors(&fixture.data, fixture.address).is_empty() {
+            continue;
+        }
+        let mut data = fixture.data.clone();
+        let mut blob = BlobMut::parse(&mut data, fixture.address).unwrap();
+        (0..blob.header().fde_count).for_each(|index| blob.mark_dead(index).unwrap());
+        blob.set_sorted(false);
+        assert_eq!(errors(&data, fixture.address), [], "{}", fixture.name());
     }
 }
 

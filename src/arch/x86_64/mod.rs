@@ -5,8 +5,9 @@ mod relax;
 mod relocs;
 
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
-use super::target::{DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, Target};
-use crate::cli::Machine;
+use super::target::{DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, Target, end_of_tls_block};
+use crate::arch::machine::FEATURE_IBT;
+use crate::cli::{Machine, PropertyOptions};
 use crate::elf::consts as elf;
 use zerocopy::byteorder::LittleEndian;
 
@@ -16,6 +17,12 @@ pub use relocs::{Family, Field};
 /// The machine.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct X86_64;
+
+impl X86_64 {
+    /// The tables for indirect branch tracking.
+    const PLT_PROTECTED: PltShape =
+        PltShape { direct_entry: 16, split: true, landing_pad: true, ..<X86_64 as Target>::PLT };
+}
 
 impl Target for X86_64 {
     type E = LittleEndian;
@@ -55,12 +62,21 @@ impl Target for X86_64 {
     const GOT_SYMBOL_IN_GOT_PLT: bool = true;
     /// `SHF_X86_64_LARGE` (psABI 4.2.1).
     const SHF_LARGE: u64 = 0x1000_0000;
+    const TOO_FAR_HELP: &'static str =
+        "recompile with -mcmodel=medium or -mcmodel=large, or put the sections nearer to each other";
+    /// `DT_X86_64_PLT`, `DT_X86_64_PLTSZ`, `DT_X86_64_PLTENT`.
+    const PLT_TAGS: Option<([u32; 3], &'static [u8])> =
+        Some(([0x7000_0000, 0x7000_0001, 0x7000_0003], b"GLIBC_ABI_DT_X86_64_PLT"));
     const CODE_FILL: &'static [u8] = &[0xcc];
-    const PLT: PltShape = PltShape { header: 16, entry: 16, direct_entry: 8, split: false, align: 16 };
-    const PLT_PROTECTED: PltShape =
-        PltShape { header: 16, entry: 16, direct_entry: 16, split: true, align: 16 };
-    /// `GNU_PROPERTY_X86_FEATURE_1_IBT`.
-    const BRANCH_PROTECTION: u32 = 1;
+    const PLT: PltShape = PltShape {
+        header: 16,
+        entry: 16,
+        direct_entry: 8,
+        split: false,
+        align: 16,
+        landing_pad: false,
+        authenticated: false,
+    };
     const APPLY_DYNAMIC: bool = true;
 
     type Field = Field;
@@ -85,20 +101,22 @@ impl Target for X86_64 {
         }
     }
 
-    fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64> {
+    fn plt_shape(options: &PropertyOptions, features: u32) -> PltShape {
+        match options.ibt || options.ibt_plt || features & FEATURE_IBT != 0 {
+            true => Self::PLT_PROTECTED,
+            false => Self::PLT,
+        }
+    }
+
+    fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, _: u64) -> Result<(), i64> {
         relax::edit(edit, section, offset, value)
     }
 
-    /// The block ends at the thread pointer (TLS variant II), which is as aligned as the segment.
     fn thread_pointer(start: u64, size: u64, align: u64) -> u64 {
-        let align = align.max(1);
-        let end = start.wrapping_add(size);
-        // A segment that starts off its alignment keeps that remainder at run time.
-        let skew = start & (align - 1);
-        end.wrapping_sub(skew).wrapping_add(align - 1) / align * align + skew
+        end_of_tls_block(start, size, align)
     }
 
-    fn write_plt_header(out: &mut [u8], plt: u64, got_plt: u64) {
+    fn write_plt_header(out: &mut [u8], plt: u64, got_plt: u64, _: &PltShape) {
         plt::write_header(out, plt, got_plt);
     }
 

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn lazy_tables() {
         let mut out = [0; 32];
-        X86_64::write_plt_header(&mut out, 0x1000, 0x4000);
+        X86_64::write_plt_header(&mut out, 0x1000, 0x4000, &X86_64::PLT);
         X86_64::write_plt_entry(&mut out[16..], ENTRY, &X86_64::PLT);
         assert_eq!(out[..12], [0xff, 0x35, 0x02, 0x30, 0, 0, 0xff, 0x25, 0x04, 0x30, 0, 0]);
         assert_eq!(out[16..], [0xff, 0x25, 0x02, 0x30, 0, 0, 0x68, 5, 0, 0, 0, 0xe9, 0xe0, 0xff, 0xff, 0xff]);

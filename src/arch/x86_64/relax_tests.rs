@@ -61,13 +61,14 @@ impl Default for Case {
 
 fn relaxed_at(case: &Case, mode: &Mode, bytes: &[u8], offset: usize) -> Option<Relaxed<Edit>> {
     let site = Site {
+        symbol: 0,
         facts: case.facts,
         bytes,
         offset,
         addend: case.addend,
         writable: false,
         code: case.code,
-        next: case.next.map(|(kind, offset)| NextRelocation { kind, offset }),
+        next: case.next.map(|(kind, offset)| NextRelocation { kind, offset, symbol: 0, addend: 0 }),
     };
     X86_64::relax(X86_64::reloc_info(case.kind).expect("a known type"), &site, mode)
 }
@@ -76,13 +77,13 @@ fn check(case: Case, mode: &Mode, before: &str, what: What, from: From, after: &
     let (mut section, offset) = bytes(before);
     let relaxed = relaxed_at(&case, mode, &section, offset).unwrap_or_else(|| panic!("{before} stays"));
     assert_eq!((relaxed.what, relaxed.from), (what, from), "{before}");
-    X86_64::edit(relaxed.edit, &mut section, offset, 0x1122_3344).expect("the value fits");
+    X86_64::edit(relaxed.edit, &mut section, offset, 0x1122_3344, 0).expect("the value fits");
     let (mut expected, _) = bytes(after);
     let field = after.replace(' ', "").find("........");
     if let Some(field) = field {
         let value = (0x1122_3344 + adjust) as u32;
         expected[field / 2..field / 2 + 4].copy_from_slice(&value.to_le_bytes());
-        let overflow = X86_64::edit(relaxed.edit, &mut bytes(before).0, offset, 0x8000_0100);
+        let overflow = X86_64::edit(relaxed.edit, &mut bytes(before).0, offset, 0x8000_0100, 0);
         assert!(overflow.is_err(), "{before} takes too large a value");
     }
     assert_eq!(section, expected, "{before}");
@@ -257,7 +258,7 @@ fn block_offsets_follow_the_model_of_the_code() {
     }
     let wide = relaxed_at(&Case { addend: 0, ..got(DTPOFF64) }, &PIE, &[0; 8], 0).map(|relaxed| relaxed.edit);
     let mut section = [0; 8];
-    X86_64::edit(wide.expect("rewritten"), &mut section, 0, -16).expect("fits");
+    X86_64::edit(wide.expect("rewritten"), &mut section, 0, -16, 0).expect("fits");
     assert_eq!(section, (-16i64).to_le_bytes());
 }
 

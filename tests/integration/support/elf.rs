@@ -1,9 +1,9 @@
 //! A view of a linked file or object with owned, plainly typed facts and easy questions.
 //!
 //! Sections and segments are read through the `object` crate; symbols, relocations and dynamic
-//! tags are decoded here, field by field, as the gABI lays them out (64-bit little-endian).
+//! tags are decoded here, field by field, as the gABI lays them out (64-bit, either byte order).
 
-use object::LittleEndian as LE;
+use object::Endianness;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 
 pub const SHT_PROGBITS: u32 = 1;
@@ -67,6 +67,61 @@ pub const SHN_UNDEF: u16 = 0;
 pub const SHN_ABS: u16 = 0xfff1;
 pub const SHN_COMMON: u16 = 0xfff2;
 
+/// Bytes with the byte order of their file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bytes {
+    bytes: Vec<u8>,
+    big: bool,
+}
+
+impl Bytes {
+    /// The entries of a table.
+    pub fn entries(&self, size: usize) -> impl Iterator<Item = Bytes> {
+        self.bytes.chunks_exact(size).map(|entry| Bytes { bytes: entry.to_vec(), big: self.big })
+    }
+
+    /// The bytes from an offset on; `None` if there is no such offset.
+    pub fn from(&self, offset: usize) -> Option<Bytes> {
+        Some(Bytes { bytes: self.bytes.get(offset..)?.to_vec(), big: self.big })
+    }
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Bytes that numbers are read from.
+pub trait Numbers {
+    /// The bytes of a number, the least significant one first.
+    fn bytes_at<const N: usize>(&self, at: usize) -> [u8; N];
+}
+
+impl Numbers for [u8] {
+    fn bytes_at<const N: usize>(&self, at: usize) -> [u8; N] {
+        self[at..at + N].try_into().unwrap()
+    }
+}
+
+impl Numbers for Vec<u8> {
+    fn bytes_at<const N: usize>(&self, at: usize) -> [u8; N] {
+        self[..].bytes_at(at)
+    }
+}
+
+impl Numbers for Bytes {
+    fn bytes_at<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut bytes: [u8; N] = self.bytes.bytes_at(at);
+        if self.big {
+            bytes.reverse();
+        }
+        bytes
+    }
+}
+
 /// One section header with its bytes (none for `SHT_NOBITS`).
 #[derive(Clone, Debug)]
 pub struct Section {
@@ -81,7 +136,7 @@ pub struct Section {
     pub info: u32,
     pub align: u64,
     pub entsize: u64,
-    pub data: Vec<u8>,
+    pub data: Bytes,
 }
 
 impl Section {
@@ -90,14 +145,14 @@ impl Section {
         self.addr + self.size
     }
 
-    /// The little-endian 4-byte words of the section.
+    /// The 4-byte words of the section.
     pub fn words(&self) -> Vec<u32> {
-        self.data.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect()
+        self.data.entries(4).map(|entry| word(&entry, 0)).collect()
     }
 
-    /// The little-endian 8-byte words of the section.
+    /// The 8-byte words of the section.
     pub fn quads(&self) -> Vec<u64> {
-        self.data.chunks_exact(8).map(|c| u64::from_le_bytes(c.try_into().unwrap())).collect()
+        self.data.entries(8).map(|entry| quad(&entry, 0)).collect()
     }
 
     /// The NUL-terminated strings of the section.
@@ -138,6 +193,8 @@ pub struct Symbol {
     pub binding: u8,
     pub kind: u8,
     pub visibility: u8,
+    /// The machine's bits of `st_other`.
+    pub other: u8,
     pub section: u16,
     pub value: u64,
     pub size: u64,
@@ -174,47 +231,50 @@ pub struct Elf {
     pub entry: u64,
     pub sections: Vec<Section>,
     pub segments: Vec<Segment>,
+    big: bool,
 }
 
 impl Elf {
-    /// Parses a 64-bit little-endian ELF file.
+    /// Parses a 64-bit ELF file.
     pub fn parse(bytes: Vec<u8>) -> Result<Elf, String> {
         let data: &[u8] = &bytes;
         let fail = |e: object::read::Error| e.to_string();
-        let header = object::elf::FileHeader64::<LE>::parse(data).map_err(fail)?;
-        let table = header.sections(LE, data).map_err(fail)?;
+        let header = object::elf::FileHeader64::<Endianness>::parse(data).map_err(fail)?;
+        let order = header.endian().map_err(fail)?;
+        let big = order == Endianness::Big;
+        let table = header.sections(order, data).map_err(fail)?;
         let mut sections = Vec::new();
         for (index, s) in table.enumerate() {
             sections.push(Section {
                 index: index.0,
-                name: String::from_utf8_lossy(table.section_name(LE, s).unwrap_or(b"")).into_owned(),
-                kind: s.sh_type(LE),
-                flags: s.sh_flags(LE),
-                addr: s.sh_addr(LE),
-                offset: s.sh_offset(LE),
-                size: s.sh_size(LE),
-                link: s.sh_link(LE),
-                info: s.sh_info(LE),
-                align: s.sh_addralign(LE),
-                entsize: s.sh_entsize(LE),
-                data: s.data(LE, data).map_err(fail)?.to_vec(),
+                name: String::from_utf8_lossy(table.section_name(order, s).unwrap_or(b"")).into_owned(),
+                kind: s.sh_type(order),
+                flags: s.sh_flags(order),
+                addr: s.sh_addr(order),
+                offset: s.sh_offset(order),
+                size: s.sh_size(order),
+                link: s.sh_link(order),
+                info: s.sh_info(order),
+                align: s.sh_addralign(order),
+                entsize: s.sh_entsize(order),
+                data: Bytes { bytes: s.data(order, data).map_err(fail)?.to_vec(), big },
             });
         }
         let segments = header
-            .program_headers(LE, data)
+            .program_headers(order, data)
             .map_err(fail)?
             .iter()
             .map(|p| Segment {
-                kind: p.p_type(LE),
-                flags: p.p_flags(LE),
-                offset: p.p_offset(LE),
-                addr: p.p_vaddr(LE),
-                file_size: p.p_filesz(LE),
-                size: p.p_memsz(LE),
-                align: p.p_align(LE),
+                kind: p.p_type(order),
+                flags: p.p_flags(order),
+                offset: p.p_offset(order),
+                addr: p.p_vaddr(order),
+                file_size: p.p_filesz(order),
+                size: p.p_memsz(order),
+                align: p.p_align(order),
             })
             .collect();
-        Ok(Elf { kind: header.e_type(LE), entry: header.e_entry(LE), sections, segments, bytes })
+        Ok(Elf { kind: header.e_type(order), entry: header.e_entry(order), sections, segments, bytes, big })
     }
 
     /// The one section of a name.
@@ -283,7 +343,7 @@ impl Elf {
     /// The 8-byte word at an address.
     #[track_caller]
     pub fn quad_at(&self, addr: u64) -> u64 {
-        u64::from_le_bytes(self.at(addr, 8).try_into().unwrap())
+        quad(&Bytes { bytes: self.at(addr, 8).to_vec(), big: self.big }, 0)
     }
 
     /// `.symtab`.
@@ -296,8 +356,8 @@ impl Elf {
         let mut symbols = self.symbols_of(SHT_DYNSYM);
         let names = self.version_names();
         if let Some(versions) = self.find(".gnu.version") {
-            for (symbol, chunk) in symbols.iter_mut().zip(versions.data.chunks_exact(2)) {
-                let raw = u16::from_le_bytes(chunk.try_into().unwrap());
+            for (symbol, entry) in symbols.iter_mut().zip(versions.data.entries(2)) {
+                let raw = half(&entry, 0);
                 let name = names.iter().find(|(index, _)| *index == raw & 0x7fff).map(|(_, n)| n.clone());
                 symbol.version = name.map(|n| if raw & 0x8000 == 0 { format!("@{n}") } else { n });
             }
@@ -357,11 +417,11 @@ impl Elf {
     fn symbols_of(&self, kind: u32) -> Vec<Symbol> {
         let Some(section) = self.sections.iter().find(|s| s.kind == kind) else { return Vec::new() };
         let strings = &self.sections[section.link as usize].data;
-        let entries = section.data.chunks_exact(24).enumerate();
+        let entries = section.data.entries(24).enumerate();
         entries
             .map(|(index, e)| {
-                let section = half(e, 6);
-                let mut name = text(strings, word(e, 0));
+                let section = half(&e, 6);
+                let mut name = text(strings, word(&e, 0));
                 if e[4] & 15 == 3 && name.is_empty() {
                     name = self.sections.get(section as usize).map_or(String::new(), |s| s.name.clone());
                 }
@@ -371,9 +431,10 @@ impl Elf {
                     binding: e[4] >> 4,
                     kind: e[4] & 15,
                     visibility: e[5] & 3,
+                    other: e[5] & !3,
                     section,
-                    value: quad(e, 8),
-                    size: quad(e, 16),
+                    value: quad(&e, 8),
+                    size: quad(&e, 16),
                     version: None,
                 }
             })
@@ -382,13 +443,13 @@ impl Elf {
 
     /// The relocations of one `SHT_RELA` section.
     pub fn relocations_in(&self, section: &Section) -> Vec<Relocation> {
-        let entries = section.data.chunks_exact(24);
+        let entries = section.data.entries(24);
         entries
             .map(|e| Relocation {
-                offset: quad(e, 0),
-                kind: word(e, 8),
-                symbol: word(e, 12) as usize,
-                addend: quad(e, 16) as i64,
+                offset: quad(&e, 0),
+                kind: quad(&e, 8) as u32,
+                symbol: (quad(&e, 8) >> 32) as usize,
+                addend: quad(&e, 16) as i64,
             })
             .collect()
     }
@@ -433,7 +494,7 @@ impl Elf {
     /// The values of a dynamic tag.
     pub fn tags(&self, tag: u64) -> Vec<u64> {
         let Some(section) = self.find(".dynamic") else { return Vec::new() };
-        let entries = section.data.chunks_exact(16).map(|e| (quad(e, 0), quad(e, 8)));
+        let entries = section.data.entries(16).map(|e| (quad(&e, 0), quad(&e, 8)));
         entries.take_while(|e| e.0 != 0).filter(|e| e.0 == tag).map(|e| e.1).collect()
     }
 
@@ -493,19 +554,19 @@ impl Elf {
     }
 }
 
-/// The 2-byte little-endian number at an offset.
-pub fn half(data: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes(data[at..at + 2].try_into().unwrap())
+/// The 2-byte number at an offset.
+pub fn half(data: &(impl Numbers + ?Sized), at: usize) -> u16 {
+    u16::from_le_bytes(data.bytes_at(at))
 }
 
-/// The 4-byte little-endian number at an offset.
-pub fn word(data: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(data[at..at + 4].try_into().unwrap())
+/// The 4-byte number at an offset.
+pub fn word(data: &(impl Numbers + ?Sized), at: usize) -> u32 {
+    u32::from_le_bytes(data.bytes_at(at))
 }
 
-/// The 8-byte little-endian number at an offset.
-pub fn quad(data: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(data[at..at + 8].try_into().unwrap())
+/// The 8-byte number at an offset.
+pub fn quad(data: &(impl Numbers + ?Sized), at: usize) -> u64 {
+    u64::from_le_bytes(data.bytes_at(at))
 }
 
 /// The NUL-terminated string at an offset.

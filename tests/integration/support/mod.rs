@@ -8,6 +8,8 @@
 
 pub mod command;
 pub mod eh_frame;
+#[macro_use]
+pub mod machine;
 #[allow(dead_code)] // A vocabulary; not every word is in use.
 pub mod elf;
 pub mod elf_write;
@@ -16,6 +18,7 @@ pub mod tools;
 pub mod work;
 
 pub use elf::Elf;
+pub use machine::Machine;
 pub use work::{Outcome, Work};
 
 /// The value of an optional tool, or a named and counted skip of the calling test.

@@ -1,4 +1,4 @@
-//! A minimal reader of SFrame V1, V2 and V3 (little-endian), independent of the product's own.
+//! A minimal reader of SFrame V1, V2 and V3, independent of the product's own.
 //!
 //! It reads what the tests assert on: where blobs begin, and which function each row describes.
 
@@ -9,6 +9,18 @@ pub const SORTED: u8 = 1;
 /// `SFRAME_F_FDE_FUNC_START_PCREL`.
 pub const PCREL: u8 = 4;
 const HEADER: usize = 28;
+
+/// What assemblers made of the same two sources, `demo` and `main`: folder of fixtures and machine.
+pub const ASSEMBLED: [(&str, &str); 8] = [
+    ("v1-gas2.40", "x86_64"),
+    ("v2-gas2.44", "x86_64"),
+    ("v2e1-gas2.45", "x86_64"),
+    ("v2e1-gas2.45", "aarch64"),
+    ("v2e1-gas2.45", "s390x"),
+    ("v3-gas2.47", "x86_64"),
+    ("v3-gas2.47", "aarch64"),
+    ("v3-gas2.47", "s390x"),
+];
 
 /// One header with its body.
 #[derive(Debug, Clone)]
@@ -42,7 +54,7 @@ impl Blob {
 
 /// Reads the blob at an offset of a section that is loaded at `section.addr`.
 pub fn blob_at(section: &Section, offset: usize) -> Option<Blob> {
-    let data = section.data.get(offset..)?;
+    let data = &section.data.from(offset)?;
     if data.len() < HEADER || half(data, 0) != 0xdee2 || !(1..=3).contains(&data[2]) {
         return None;
     }

@@ -55,6 +55,12 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
+/// A program of the peers tree, or of `PATH`.
+pub fn peer_or_path(name: &str) -> Found {
+    let found = peer_programs(name).pop().or_else(|| on_path(name));
+    found.ok_or_else(|| format!("no {name} (cargo xtask peers)"))
+}
+
 /// An assembler that emits SFrame of this version.
 pub fn assembler(version: u8) -> Found {
     static FOUND: OnceLock<Vec<(u8, PathBuf)>> = OnceLock::new();
@@ -64,6 +70,12 @@ pub fn assembler(version: u8) -> Found {
     });
     let fitting = found.iter().find(|(v, _)| *v == version).map(|(_, path)| path.clone());
     fitting.ok_or_else(|| format!("no assembler that emits SFrame V{version} (cargo xtask peers)"))
+}
+
+/// An assembler of this name that emits SFrame V3.
+pub fn cross_assembler(name: &str) -> Found {
+    let found = peer_programs(name).into_iter().rfind(|path| emitted_version(path) == Some(3));
+    found.ok_or_else(|| format!("no {name} that emits SFrame V3 (cargo xtask peers)"))
 }
 
 /// The SFrame version that an assembler emits.
@@ -154,8 +166,12 @@ pub fn program(name: &str) -> Found {
 }
 
 /// Whether a complaint of `eu-elflint` is one that it has about good files too; the list says why.
-fn known_to_elflint(line: &str) -> bool {
+fn known_to_elflint(machine: &str, line: &str) -> bool {
     let list = include_str!("../../elflint-known.txt");
+    let own = |l: &'static str| match l.split_once('|') {
+        Some((name, pattern)) => (name == machine).then_some(pattern),
+        None => Some(l),
+    };
     let fits = |pattern: &str| {
         let mut rest = Some(line);
         for part in pattern.split('*') {
@@ -163,7 +179,7 @@ fn known_to_elflint(line: &str) -> bool {
         }
         rest.is_some()
     };
-    list.lines().filter(|l| !l.is_empty() && !l.starts_with('#')).any(fits)
+    list.lines().filter(|l| !l.is_empty() && !l.starts_with('#')).filter_map(own).any(fits)
 }
 
 /// Demands that `readelf -aW` and `eu-elflint --gnu-ld` find nothing to complain about.
@@ -185,7 +201,7 @@ pub fn lint(work: &Work, file: &str) {
                 .stdout
                 .lines()
                 .chain(outcome.stderr.lines())
-                .filter(|line| !known_to_elflint(line))
+                .filter(|line| !known_to_elflint(work.machine().name, line))
                 .collect();
             assert!(bad.is_empty(), "eu-elflint on {file}: {bad:#?}");
         }

@@ -3,6 +3,7 @@
 //! All commands run with the scratch directory as their working directory, so tests name files
 //! relatively and messages are the same everywhere.
 
+use super::machine::{self, Machine};
 use super::{Elf, tools};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -118,16 +119,27 @@ pub fn linker_directory() -> &'static Path {
 pub struct Work {
     dir: tempfile::TempDir,
     environment: Vec<(String, String)>,
+    machine: &'static Machine,
 }
 
 impl Work {
-    /// An empty scratch directory.
+    /// An empty scratch directory, for programs of the machine that the tests run on.
     pub fn new() -> Self {
+        Self::on(&machine::X86_64)
+    }
+
+    /// The same for programs of another machine.
+    pub fn on(machine: &'static Machine) -> Self {
         let dir = tempfile::Builder::new()
             .prefix("work-")
             .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
             .expect("a scratch directory");
-        Work { dir, environment: Vec::new() }
+        Work { dir, environment: Vec::new(), machine }
+    }
+
+    /// The machine that programs are for.
+    pub fn machine(&self) -> &'static Machine {
+        self.machine
     }
 
     /// Sets an environment variable for all commands to come.
@@ -191,26 +203,32 @@ impl Work {
         self.compile("gcc", name, "s", &source, &[])
     }
 
+    /// A compiler or archiver for the machine.
+    #[track_caller]
+    fn tool(&self, name: &str) -> PathBuf {
+        self.machine.tool(name).unwrap_or_else(|reason| panic!("{reason}"))
+    }
+
     #[track_caller]
     fn compile(&self, compiler: &str, name: &str, suffix: &str, source: &str, flags: &[&str]) -> String {
         let file = self.write(&format!("{name}.{suffix}"), source);
         let object = format!("{name}.o");
         let mut args = vec!["-c", "-O1", "-o", &object, &file];
         args.extend(flags);
-        self.command(compiler, &args).ok();
+        self.command(self.tool(compiler), &args).ok();
         object
     }
 
     /// Links through `gcc -B`, warnings allowed.
     #[track_caller]
     pub fn gcc(&self, args: &[&str]) -> Outcome {
-        self.drive("gcc", args)
+        self.drive(self.tool("gcc"), args)
     }
 
     /// Links through `g++ -B`.
     #[track_caller]
     pub fn gxx(&self, args: &[&str]) -> Outcome {
-        self.drive("g++", args)
+        self.drive(self.tool("g++"), args)
     }
 
     /// Links through any compiler driver that takes `-B`.
@@ -245,7 +263,7 @@ impl Work {
         let flags = format!("rcs{flags}");
         let mut args = vec![flags.as_str(), archive];
         args.extend(members);
-        self.command("ar", &args).ok();
+        self.command(self.tool("ar"), &args).ok();
         archive.into()
     }
 
@@ -259,7 +277,11 @@ impl Work {
     /// found.
     #[track_caller]
     pub fn run_any(&self, program: &str) -> Outcome {
-        self.command(self.path(program), &[])
+        let program = self.path(program);
+        let emulator = self.machine.emulator().unwrap_or_else(|reason| panic!("{reason}"));
+        let Some(emulator) = emulator else { return self.command(program, &[]) };
+        let sysroot = self.machine.sysroot();
+        self.command(emulator, &["-L", &sysroot.to_string_lossy(), &program.to_string_lossy()])
     }
 
     /// The parsed output, after `readelf` and `eu-elflint` found nothing to complain about.

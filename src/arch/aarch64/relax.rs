@@ -1,0 +1,265 @@
+//! Rewriting of instructions: addresses without the GOT, and TLS models that need no call.
+//!
+//! Which sequences may be rewritten is said by ELF for the Arm 64-bit Architecture, "Relocation
+//! optimization" and the TLS chapters of its System V ABI. Sequences that the ABI wants in one
+//! piece are recognised by the bytes around the relocation, so that each of their relocations
+//! comes to the same answer alone; TLS descriptors, whose registers are fixed, are always rewritten.
+
+use super::instructions::*;
+use super::relocs::{Family, Field, encode};
+use crate::arch::relocation::{From, Mode, Relaxed, Site, What};
+use crate::elf::consts as elf;
+use crate::symbols::table::flag;
+
+/// How bytes change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Edit {
+    /// The instruction does nothing.
+    Nothing,
+    /// `adrp` and what follows it compute the address alone: `nop; adr` if it is near, else
+    /// `adrp; add`.
+    Address,
+    /// The field of the instruction, as it is.
+    Field(Field),
+    /// `movz` of the high half into the destination.
+    MoveHigh,
+    /// The same into x0.
+    MoveHighToX0,
+    /// `movk` of the low half into the destination.
+    MoveLow,
+    /// The same into the base register.
+    MoveLowToBase,
+    /// `ldr` of a slot into its base register.
+    LoadToBase,
+    /// `ldr` of a slot near the instruction into the destination.
+    LoadLiteral,
+    /// The same load, into x0.
+    LoadToX0,
+    /// `movk x0; mrs x1, tpidr_el0; add x0, x1, x0`
+    GeneralToLocal,
+    /// `ldr x0, [x0, slot]; mrs x1, tpidr_el0; add x0, x1, x0`
+    GeneralToInitial,
+    /// `mrs x0, tpidr_el0`
+    ThreadPointer,
+    /// `add x0, x0, low; add x0, x0, high`
+    AddToX0,
+}
+
+/// The rewriting that applies at a site.
+pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
+    match family {
+        Family::Fixed => None,
+        Family::Branch => branch(site),
+        Family::AddressPage => address(site, mode, elf::R_AARCH64_ADD_ABS_LO12_NC, is_add),
+        Family::GotPage if site.addend == 0 => address(site, mode, elf::R_AARCH64_LD64_GOT_LO12_NC, is_load),
+        Family::GotPage => None,
+        // A library's TLS blocks have no fixed distance from the thread pointer.
+        _ if mode.shared => None,
+        Family::GeneralPage | Family::GeneralLow => general_dynamic(family, site),
+        Family::LocalPage | Family::LocalLow => local_dynamic(family, site),
+        Family::InitialPage | Family::InitialLow => initial_exec(family, site),
+        _ => Some(descriptor(family, site.has(flag::IMPORTED))),
+    }
+}
+
+fn relaxed(what: What, from: From, edit: Edit) -> Relaxed<Edit> {
+    Relaxed { what, from, edit, takes_next: false }
+}
+
+/// A branch to a function that is not there goes on with the next instruction.
+fn branch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let absent = site.is_bound() && site.has(flag::UNDEFINED_WEAK);
+    absent.then(|| relaxed(What::Nothing, From::Zero, Edit::Nothing))
+}
+
+/// `adrp xN, page; add xN, xN, low` or `adrp xN, page of slot; ldr xN, [xN, low]`.
+fn address(site: &Site<'_>, mode: &Mode, low: u32, is_second: fn(u32) -> bool) -> Option<Relaxed<Edit>> {
+    if !mode.relax || !site.is_bound() || site.facts & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) != 0 {
+        return None;
+    }
+    let next = site.next?;
+    let goes_with = next.kind == low
+        && next.offset == site.offset as u64 + 4
+        && next.symbol == site.symbol
+        && next.addend == site.addend;
+    if !goes_with || !is_one_register(site, site.offset, is_second) {
+        return None;
+    }
+    Some(Relaxed { takes_next: true, ..relaxed(What::Symbol, From::Place, Edit::Address) })
+}
+
+/// Whether an `adrp` at an offset is followed by an instruction that uses up its result.
+fn is_one_register(site: &Site<'_>, offset: usize, is_second: fn(u32) -> bool) -> bool {
+    let (Some(first), Some(second)) = (at(site.bytes, offset), at(site.bytes, offset + 4)) else {
+        return false;
+    };
+    let register = destination(first);
+    is_adrp(first) && is_second(second) && base(second) == register && destination(second) == register
+}
+
+/// `adrp x0; add x0, x0; bl __tls_get_addr; nop`, for any of the first two.
+fn is_call_sequence(site: &Site<'_>, first: bool) -> Option<()> {
+    let start = if first { site.offset } else { site.offset.checked_sub(4)? };
+    let word = |index: usize| at(site.bytes, start + 4 * index);
+    let fits = is_one_register(site, start, is_add)
+        && destination(word(0)?) == 0
+        && is_call(word(2)?)
+        && word(3)? == NOP;
+    fits.then_some(())
+}
+
+/// Whether the next relocation is that of the call behind the `add`.
+fn takes_call(site: &Site<'_>) -> bool {
+    let at = site.offset as u64 + 4;
+    site.next.is_some_and(|next| next.kind == elf::R_AARCH64_CALL26 && next.offset == at)
+}
+
+fn general_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let first = family == Family::GeneralPage;
+    is_call_sequence(site, first)?;
+    let imported = site.has(flag::IMPORTED);
+    Some(match (first, imported) {
+        (true, true) => relaxed(What::GotTp, From::PlacePage, Edit::Field(Field::Page)),
+        (true, false) => relaxed(What::TpOffset, From::Zero, Edit::MoveHigh),
+        (false, true) => Relaxed {
+            takes_next: takes_call(site),
+            ..relaxed(What::GotTp, From::Page, Edit::GeneralToInitial)
+        },
+        (false, false) => Relaxed {
+            takes_next: takes_call(site),
+            ..relaxed(What::TpOffset, From::Zero, Edit::GeneralToLocal)
+        },
+    })
+}
+
+fn local_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let first = family == Family::LocalPage;
+    is_call_sequence(site, first)?;
+    Some(match first {
+        true => relaxed(What::Nothing, From::Zero, Edit::ThreadPointer),
+        false => {
+            Relaxed { takes_next: takes_call(site), ..relaxed(What::TlsBlock, From::Zero, Edit::AddToX0) }
+        }
+    })
+}
+
+/// `adrp xN; ldr xN, [xN]`
+fn initial_exec(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let first = family == Family::InitialPage;
+    let start = if first { site.offset } else { site.offset.checked_sub(4)? };
+    if site.has(flag::IMPORTED) || !is_one_register(site, start, is_load) {
+        return None;
+    }
+    let edit = if first { Edit::MoveHigh } else { Edit::MoveLow };
+    Some(relaxed(What::TpOffset, From::Zero, edit))
+}
+
+/// The sequences leave the offset from the thread pointer in x0.
+fn descriptor(family: Family, imported: bool) -> Relaxed<Edit> {
+    let (what, from, edit) = match (family, imported) {
+        (Family::DescriptorPage, true) => (What::GotTp, From::PlacePage, Edit::Field(Field::Page)),
+        (Family::DescriptorLoad, true) => (What::GotTp, From::Page, Edit::LoadToBase),
+        (Family::DescriptorDistance, true) => (What::GotTp, From::Place, Edit::LoadLiteral),
+        (Family::DescriptorHigh, true) => (What::GotTp, From::Got, Edit::Field(Field::MoveSigned(16))),
+        (Family::DescriptorLow, true) => (What::GotTp, From::Got, Edit::Field(Field::Move(0))),
+        (Family::DescriptorIndexed, true) => (What::Nothing, From::Zero, Edit::LoadToX0),
+        (Family::DescriptorPage | Family::DescriptorHigh, false) => {
+            (What::TpOffset, From::Zero, Edit::MoveHigh)
+        }
+        (Family::DescriptorLiteral, false) => (What::TpOffset, From::Zero, Edit::MoveHighToX0),
+        (Family::DescriptorLoad, false) => (What::TpOffset, From::Zero, Edit::MoveLowToBase),
+        (Family::DescriptorLow | Family::DescriptorDistance, false) => {
+            (What::TpOffset, From::Zero, Edit::MoveLow)
+        }
+        _ => (What::Nothing, From::Zero, Edit::Nothing),
+    };
+    relaxed(what, from, edit)
+}
+
+/// Smallest and largest value that fits.
+pub fn range(edit: Edit) -> (i64, i64) {
+    match edit {
+        Edit::Address | Edit::Field(Field::Page) => (-(1 << 32), (1 << 32) - 1),
+        Edit::Field(Field::MoveSigned(_)) => (-(1 << 32), (1 << 32) - 1),
+        Edit::MoveHigh | Edit::MoveHighToX0 | Edit::MoveLow | Edit::MoveLowToBase | Edit::GeneralToLocal => {
+            (0, (1 << 32) - 1)
+        }
+        Edit::AddToX0 => (0, (1 << 24) - 1),
+        Edit::LoadLiteral => (-(1 << 20), (1 << 20) - 1),
+        Edit::Nothing | Edit::ThreadPointer | Edit::LoadToX0 | Edit::Field(_) => (i64::MIN, i64::MAX),
+        Edit::LoadToBase | Edit::GeneralToInitial => (i64::MIN, i64::MAX),
+    }
+}
+
+/// Carries out an edit. `offset` is that of the relocation, and `place` its address; the bytes were
+/// checked by [`relax`].
+pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64> {
+    let old = at(section, offset).unwrap_or(0);
+    let mut write = |index: usize, instruction: u32| put(section, offset + 4 * index, instruction);
+    match edit {
+        Edit::Nothing => write(0, NOP),
+        Edit::Address => return write_address(section, offset, value, place),
+        Edit::Field(field) => write(0, encode(field, old, value)),
+        Edit::MoveHigh => write(0, encode(Field::Move(16), MOVZ_HIGH | destination(old), value)),
+        Edit::MoveHighToX0 => write(0, encode(Field::Move(16), MOVZ_HIGH, value)),
+        Edit::MoveLow => write(0, encode(Field::Move(0), MOVK | destination(old), value)),
+        Edit::MoveLowToBase => write(0, encode(Field::Move(0), MOVK | base(old), value)),
+        Edit::LoadToBase => {
+            let register = base(old);
+            write(0, encode(Field::Low12(3), LDR | register << 5 | register, value));
+        }
+        Edit::LoadLiteral => write(0, encode(Field::Branch19, LDR_LITERAL | destination(old), value)),
+        Edit::LoadToX0 => write(0, old & !0x1f),
+        Edit::GeneralToLocal | Edit::GeneralToInitial => {
+            write(
+                0,
+                match edit {
+                    Edit::GeneralToLocal => encode(Field::Move(0), MOVK, value),
+                    _ => encode(Field::Low12(3), LDR, value),
+                },
+            );
+            write(1, MRS | 1);
+            write(2, ADD_X0_X1_X0);
+        }
+        Edit::ThreadPointer => write(0, MRS),
+        Edit::AddToX0 => {
+            write(0, encode(Field::Low12(0), ADD, value));
+            let high = if value >> 12 == 0 { NOP } else { encode(Field::High12, ADD_HIGH, value) };
+            write(1, high);
+        }
+    }
+    let (min, max) = range(edit);
+    if (min..=max).contains(&value) { Ok(()) } else { Err(value) }
+}
+
+/// `nop; adr` or `adrp; add`. The value is the distance from the first instruction.
+fn write_address(section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64> {
+    let register = at(section, offset).map_or(0, destination);
+    let near = value.wrapping_sub(4);
+    let (first, second) = if (-(1 << 20)..1 << 20).contains(&near) {
+        (NOP, encode(Field::Distance, ADR | register, near))
+    } else {
+        let target = place.wrapping_add_signed(value);
+        let pages = (target & !0xfff).wrapping_sub(place & !0xfff) as i64;
+        if !(-(1 << 32)..1 << 32).contains(&pages) {
+            return Err(pages);
+        }
+        (
+            encode(Field::Page, ADRP | register, pages),
+            encode(Field::Low12(0), ADD | register << 5 | register, target as i64),
+        )
+    };
+    put(section, offset, first);
+    put(section, offset + 4, second);
+    Ok(())
+}
+
+fn put(section: &mut [u8], at: usize, instruction: u32) {
+    if let Some(place) = section.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<4>) {
+        *place = instruction.to_le_bytes();
+    }
+}
+
+#[cfg(test)]
+#[path = "relax_tests.rs"]
+mod tests;

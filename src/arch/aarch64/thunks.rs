@@ -1,0 +1,184 @@
+//! Thunks of AArch64: `bl` and `b` reach 128 MiB (ELF for the Arm 64-bit Architecture,
+//! "Call and Jump relocations", which reserves x16 and x17 for what is in between), and the veneers
+//! for erratum 843419 of Cortex-A53.
+
+use super::instructions::*;
+use super::relocs::{Field, encode};
+use crate::arch::thunk::{ThunkForm, ThunkSpec};
+
+/// What calls reach.
+pub const SPEC: ThunkSpec = ThunkSpec { reach: 1 << 27, near_reach: 1 << 32, align: 8 };
+
+/// `ldr x16, .+16`
+const LOAD_DISTANCE: u32 = 0x5800_0090;
+/// `adr x17, .-4`: the address of the thunk.
+const OWN_ADDRESS: u32 = 0x10ff_fff1;
+/// `add x16, x16, x17`
+const ADD_X16_X17: u32 = 0x8b11_0210;
+
+/// Size in bytes.
+pub fn size(form: ThunkForm) -> u64 {
+    match form {
+        ThunkForm::Near => 12,
+        ThunkForm::Far => 24,
+        ThunkForm::LandingPad | ThunkForm::Moved => 8,
+    }
+}
+
+/// Writes a thunk at address `place` that leads to `target`. The instruction of a
+/// [`ThunkForm::Moved`] is there already.
+pub fn write(form: ThunkForm, out: &mut [u8], place: u64, target: u64) {
+    let jump = |at: u64| encode(Field::Branch26, B, target.wrapping_sub(place.wrapping_add(at)) as i64);
+    match form {
+        ThunkForm::Near => {
+            let pages = (target & !0xfff).wrapping_sub(place & !0xfff) as i64;
+            let low = encode(Field::Low12(0), ADD_X16, target as i64);
+            store(out, &[encode(Field::Page, ADRP_X16, pages), low, BR_X16]);
+        }
+        ThunkForm::Far => {
+            store(out, &[LOAD_DISTANCE, OWN_ADDRESS, ADD_X16_X17, BR_X16]);
+            if let Some(word) = out.get_mut(16..24) {
+                word.copy_from_slice(&target.wrapping_sub(place).to_le_bytes());
+            }
+        }
+        ThunkForm::LandingPad => store(out, &[BTI_C, jump(4)]),
+        ThunkForm::Moved => store(out.get_mut(4..).unwrap_or_default(), &[jump(4)]),
+    }
+}
+
+fn store(out: &mut [u8], instructions: &[u32]) {
+    for (place, instruction) in out.chunks_exact_mut(4).zip(instructions) {
+        place.copy_from_slice(&instruction.to_le_bytes());
+    }
+}
+
+/// Mapping symbols of a thunk, with their offsets in bytes.
+pub fn marks(form: ThunkForm) -> &'static [(u64, &'static [u8])] {
+    match form {
+        ThunkForm::Far => &[(0, b"$x"), (16, b"$d")],
+        _ => &[(0, b"$x")],
+    }
+}
+
+/// Whether an indirect jump through x16 may land on an instruction: `bti c`, `bti jc`, or one that
+/// signs the return address.
+pub fn is_landing_pad(code: &[u8]) -> bool {
+    const BTI_JC: u32 = 0xd503_24df;
+    const PACIASP: u32 = 0xd503_233f;
+    const PACIBSP: u32 = 0xd503_237f;
+    matches!(at(code, 0), Some(BTI_C | BTI_JC | PACIASP | PACIBSP))
+}
+
+/// `ldr` or `str` with an unsigned offset, of any register.
+fn is_offset_access(instruction: u32) -> bool {
+    instruction & 0x3b00_0000 == 0x3900_0000
+}
+
+/// Whether an instruction is a load or store of those that the erratum is about: not a load of
+/// more than one register.
+fn is_access(instruction: u32) -> bool {
+    let loads = instruction & 1 << 22 != 0;
+    let pair = instruction & 0x3a00_0000 == 0x2800_0000;
+    let structure = instruction & 0xbe00_0000 == 0x0c00_0000;
+    instruction & 0x0a00_0000 == 0x0800_0000 && !(loads && (pair || structure))
+}
+
+fn is_branch(instruction: u32) -> bool {
+    // b and bl; b.cond; cbz and tbz; br, blr and ret.
+    instruction & 0x7c00_0000 == 0x1400_0000
+        || instruction & 0xfe00_0000 == 0x5400_0000
+        || instruction & 0x7c00_0000 == 0x3400_0000
+        || instruction & 0xfe00_0000 == 0xd600_0000
+}
+
+/// `adr` or `adrp`
+fn is_address(instruction: u32) -> bool {
+    instruction & 0x1f00_0000 == 0x1000_0000
+}
+
+/// Offsets of the accesses that Cortex-A53 may carry out with a wrong address (Arm erratum 843419):
+/// an `adrp` in one of the last two words of a page, an access, perhaps one more instruction, and an
+/// access relative to what the `adrp` computed. `address` is that of the code.
+pub fn find_errata(code: &[u8], address: u64, found: &mut Vec<u64>) {
+    let mut offset = 0xff8u64.wrapping_sub(address) & 0xfff;
+    if offset == 0xffc {
+        // The code begins with the last word of a page.
+        found.extend(sequence_at(code, 0));
+    }
+    while offset < code.len() as u64 {
+        found.extend(sequence_at(code, offset));
+        found.extend(sequence_at(code, offset + 4));
+        offset += 0x1000;
+    }
+}
+
+fn sequence_at(code: &[u8], offset: u64) -> Option<u64> {
+    let offset = usize::try_from(offset).ok()?;
+    let first = at(code, offset).filter(|&word| is_adrp(word))?;
+    at(code, offset + 4).filter(|&word| is_access(word))?;
+    let uses = |word: u32| is_offset_access(word) && base(word) == destination(first);
+    let third = at(code, offset + 8)?;
+    if uses(third) {
+        return Some(offset as u64 + 8);
+    }
+    let passes = !is_branch(third) && !is_address(third);
+    let fourth = at(code, offset + 12).filter(|&word| passes && uses(word));
+    fourth.map(|_| offset as u64 + 12)
+}
+
+/// Puts a branch in the place of an access, if it still is one when relocated.
+pub fn move_away(section: &mut [u8], offset: usize, distance: i64) {
+    if at(section, offset).is_some_and(is_offset_access)
+        && let Some(place) = section.get_mut(offset..).and_then(<[u8]>::first_chunk_mut::<4>)
+    {
+        *place = encode(Field::Branch26, B, distance).to_le_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(bytes: &[u8]) -> Vec<u32> {
+        bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
+    }
+
+    #[test]
+    fn forms() {
+        let mut out = [0; 24];
+        write(ThunkForm::Near, &mut out, 0x1000, 0x1000_2abc);
+        assert_eq!(words(&out)[..3], [0xb008_0010, 0x912a_f210, BR_X16]);
+        write(ThunkForm::Far, &mut out, 0x1000, 0x1_0000_1000);
+        assert_eq!(words(&out), [0x5800_0090, 0x10ff_fff1, 0x8b11_0210, BR_X16, 0, 1]);
+        write(ThunkForm::LandingPad, &mut out, 0x1000, 0x2000);
+        assert_eq!(words(&out)[..2], [BTI_C, 0x1400_03ff]);
+        write(ThunkForm::Moved, &mut out, 0x2000, 0x1004);
+        assert_eq!(words(&out)[..2], [BTI_C, 0x17ff_fc00]);
+    }
+
+    const ADRP_X1: u32 = 0x9000_0001;
+    const STR_X5_X6: u32 = 0xf900_00c5;
+    const LDR_X2_X1: u32 = 0xf940_0422;
+
+    fn errata(address: u64, code: &[u32]) -> Vec<u64> {
+        let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mut found = Vec::new();
+        find_errata(&bytes, address, &mut found);
+        found
+    }
+
+    #[test]
+    fn erratum_sequences() {
+        let short = [ADRP_X1, STR_X5_X6, LDR_X2_X1, NOP];
+        let long = [ADRP_X1, STR_X5_X6, NOP, LDR_X2_X1];
+        assert_eq!(errata(0x1ff8, &short), [8]);
+        assert_eq!(errata(0x1ffc, &short), [8]);
+        assert_eq!(errata(0x1ffc, &long), [12]);
+        assert_eq!(errata(0x1ff4, &[&[NOP][..], &long].concat()), [16]);
+        assert_eq!(errata(0x2000, &short), [0; 0]);
+        assert_eq!(errata(0x1ff8, &[ADRP_X1, STR_X5_X6, B, LDR_X2_X1]), [0; 0]);
+        assert_eq!(errata(0x1ff8, &[ADRP_X1, NOP, LDR_X2_X1, NOP]), [0; 0]);
+        let other_register = LDR_X2_X1 + (1 << 5);
+        assert_eq!(errata(0x1ff8, &[ADRP_X1, STR_X5_X6, other_register, NOP]), [0; 0]);
+    }
+}

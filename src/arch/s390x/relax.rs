@@ -1,0 +1,204 @@
+//! Rewriting of s390x code whose operand turns out to be nearer than it prepared for (ABI
+//! supplement, "ELF Handling For Thread-Local Storage", s390x code sequences).
+//!
+//! A thread-local sequence is a literal, which an ordinary load takes to a register, and a marked
+//! instruction that works on that register. Literal and marked instruction may stand in different
+//! sections; what becomes of them depends on the symbol and the kind of output alone:
+//!
+//! | from | to | literal | marked instruction |
+//! |---|---|---|---|
+//! | general dynamic | initial exec | offset of the slot in the GOT | `lg %r2,0(%r2,%r12)` |
+//! | general dynamic | local exec | offset from the thread pointer | none |
+//! | local dynamic | local exec | 0 | none |
+//! | initial exec | local exec | offset from the thread pointer | copy of the register |
+
+use super::relocs::{Family, Field, write};
+use crate::arch::relocation::{From, Mode, Relaxed, Site, What, fact};
+use crate::elf::consts as elf;
+use crate::symbols::table::flag;
+
+/// How the bytes around a field change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Edit {
+    /// Nothing does.
+    Keep,
+    /// The literal gets the value.
+    Literal,
+    /// The six bytes at the relocation are replaced.
+    Instruction([u8; 6]),
+    /// The instruction whose third byte is the field's first begins with these bytes, and has the
+    /// value in halfwords.
+    Distance([u8; 2]),
+    /// The same with the value as an immediate operand.
+    Immediate {
+        /// First bytes.
+        bytes: [u8; 2],
+        /// What the value differs by.
+        adjust: i8,
+    },
+}
+
+/// `brcl 0,.`: six bytes that do nothing.
+const NOP: [u8; 6] = [0xc0, 0x04, 0, 0, 0, 0];
+/// `lg %r2,0(%r2,%r12)`
+const LOAD_SLOT: [u8; 6] = [0xe3, 0x22, 0xc0, 0, 0, 0x04];
+
+/// The rewriting that applies at a site.
+pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
+    let imported = site.has(flag::IMPORTED);
+    match family {
+        Family::Fixed => None,
+        Family::GotEntry => got_entry(site, mode),
+        // A library's TLS blocks have no fixed distance from the thread pointer.
+        _ if mode.shared => None,
+        Family::Call => marked_call(site),
+        Family::GeneralDynamic if imported => literal(What::GotTp, From::Got),
+        Family::GeneralDynamic | Family::BlockOffset => literal(What::TpOffset, From::Zero),
+        Family::GeneralDynamicCall => call(site, if imported { LOAD_SLOT } else { NOP }),
+        Family::LocalDynamic => literal(What::Nothing, From::Zero),
+        Family::LocalDynamicCall => call(site, NOP),
+        Family::InitialExecLoad if imported => relaxed(What::Nothing, From::Zero, Edit::Keep),
+        Family::InitialExec | Family::InitialExecEntry | Family::InitialExecDisplacement if imported => None,
+        Family::InitialExec => literal(What::TpOffset, From::Zero),
+        Family::InitialExecLoad => copy_register(site),
+        Family::InitialExecEntry => entry_load(site),
+        Family::InitialExecDisplacement => displacement_load(site),
+    }
+}
+
+fn relaxed(what: What, from: From, edit: Edit) -> Option<Relaxed<Edit>> {
+    Some(Relaxed { what, from, edit, takes_next: false })
+}
+
+fn literal(what: What, from: From) -> Option<Relaxed<Edit>> {
+    relaxed(what, from, Edit::Literal)
+}
+
+/// `lgrl %r,x@GOTENT` becomes `larl %r,x`. Absolute symbols can be anywhere, out of reach too.
+fn got_entry(site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
+    if !mode.relax || !site.is_bound() || site.addend != 2 || site.facts & (flag::ABSOLUTE | fact::ODD) != 0 {
+        return None;
+    }
+    let &[0xc4, register] = site.around(2, 2)? else { return None };
+    if register & 0x0f != 0x08 {
+        return None;
+    }
+    relaxed(What::Symbol, From::Place, Edit::Distance([0xc0, register & 0xf0]))
+}
+
+/// `larl %r,x@PLT`: compilers write so for the address of any function.
+pub fn is_address_load(site: &Site<'_>) -> bool {
+    matches!(site.around(2, 2), Some(&[0xc0, register]) if register & 0x0f == 0)
+}
+
+/// The relocation of a call that a mark behind it takes away. GNU as puts it in front of the mark.
+fn marked_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let next = site.next?;
+    let is_mark = matches!(next.kind, elf::R_390_TLS_GDCALL | elf::R_390_TLS_LDCALL);
+    if !is_mark || next.offset.checked_add(2) != Some(site.offset as u64) || !is_call(site, 2) {
+        return None;
+    }
+    relaxed(What::Nothing, From::Zero, Edit::Keep)
+}
+
+/// Whether a `brasl` begins so many bytes ahead of the site.
+fn is_call(site: &Site<'_>, before: usize) -> bool {
+    site.around(before, 6).is_some_and(|bytes| bytes[..2] == [0xc0, 0xe5])
+}
+
+/// `brasl %r14,__tls_get_offset@PLT`. If its own relocation comes behind the mark, it is done with.
+fn call(site: &Site<'_>, instruction: [u8; 6]) -> Option<Relaxed<Edit>> {
+    if !is_call(site, 0) {
+        return None;
+    }
+    let takes_next = site.next.is_some_and(|next| {
+        matches!(next.kind, elf::R_390_PLT32DBL | elf::R_390_PC32DBL) && next.offset == site.offset as u64 + 2
+    });
+    Some(Relaxed { what: What::Nothing, from: From::Zero, edit: Edit::Instruction(instruction), takes_next })
+}
+
+/// `lg %r,0(%l)`, with or without the GOT's base `%r12` as the other register, becomes
+/// `sllg %r,%l,0`.
+fn copy_register(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let &[0xe3, target, base, 0, 0, 0x04] = site.around(0, 6)? else { return None };
+    if base & 0x0f != 0 {
+        return None;
+    }
+    let literal = match (target & 0x0f, base >> 4) {
+        (literal, 0) | (0, literal) | (literal, 12) | (12, literal) if literal != 0 => literal,
+        _ => return None,
+    };
+    let instruction = [0xeb, target & 0xf0 | literal, 0, 0, 0, 0x0d];
+    relaxed(What::Nothing, From::Zero, Edit::Instruction(instruction))
+}
+
+/// `lgrl %r,x@INDNTPOFF` becomes `lgfi %r,offset`. The form with `larl` computes the slot's
+/// address, and nothing marks the load that follows: it keeps its slot.
+fn entry_load(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let &[0xc4, register] = site.around(2, 2)? else { return None };
+    if register & 0x0f != 0x08 || site.addend != 2 {
+        return None;
+    }
+    // The addend says where the instruction begins.
+    let edit = Edit::Immediate { bytes: [0xc0, register & 0xf0 | 0x01], adjust: -2 };
+    relaxed(What::TpOffset, From::Zero, edit)
+}
+
+/// `lg %r,x@GOTNTPOFF(%r12)` becomes `lgfi %r,offset`.
+fn displacement_load(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let &[0xe3, registers, base, _, _, 0x04] = site.around(2, 6)? else { return None };
+    if !matches!((registers & 0x0f, base >> 4), (0, 12) | (12, 0)) || site.addend != 0 {
+        return None;
+    }
+    let edit = Edit::Immediate { bytes: [0xc0, registers & 0xf0 | 0x01], adjust: 0 };
+    relaxed(What::TpOffset, From::Zero, edit)
+}
+
+/// Carries out an edit. `offset` is that of the relocation; the bytes were checked by [`relax`].
+pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64> {
+    let mut value = value;
+    match edit {
+        Edit::Keep => {}
+        Edit::Literal => store(section, offset, Field::Double, value),
+        Edit::Instruction(bytes) => put(section, offset, &bytes),
+        Edit::Distance(bytes) => {
+            put(section, offset.wrapping_sub(2), &bytes);
+            store(section, offset, Field::Doubled32, value);
+            if value & 1 != 0 {
+                return Err(value);
+            }
+        }
+        Edit::Immediate { bytes, adjust } => {
+            value = value.wrapping_add(adjust.into());
+            put(section, offset.wrapping_sub(2), &bytes);
+            store(section, offset, Field::Word, value);
+        }
+    }
+    let (min, max) = range(edit);
+    if value >= min && value <= max { Ok(()) } else { Err(value) }
+}
+
+/// Smallest and largest value that fits an edit.
+pub fn range(edit: Edit) -> (i64, i64) {
+    match edit {
+        Edit::Keep | Edit::Literal | Edit::Instruction(_) => (i64::MIN, i64::MAX),
+        Edit::Distance(_) => (-0x1_0000_0000, 0xffff_fffe),
+        Edit::Immediate { .. } => (i32::MIN.into(), i32::MAX.into()),
+    }
+}
+
+fn put(section: &mut [u8], at: usize, bytes: &[u8]) {
+    if let Some(place) = at.checked_add(bytes.len()).and_then(|end| section.get_mut(at..end)) {
+        place.copy_from_slice(bytes);
+    }
+}
+
+fn store(section: &mut [u8], at: usize, field: Field, value: i64) {
+    if let Some(place) = section.get_mut(at..) {
+        write(field, place, value);
+    }
+}
+
+#[cfg(test)]
+#[path = "relax_tests.rs"]
+mod tests;

@@ -1,0 +1,131 @@
+//! Every type: its value, the bits it writes, the ends of its range.
+
+use super::*;
+use crate::arch::Target;
+use crate::elf::consts as elf;
+
+/// The last value that fits, and its bytes.
+type End = (i64, &'static [u8]);
+/// The smallest and the largest.
+type Ends = (End, End);
+/// Number, first operand, what is subtracted, and for the last value that fits at either end the
+/// bytes of the place, which was all ones before.
+type Row = (u32, What, From, End, End);
+
+const BYTE: Ends = ((-0x80, &[0x80]), (0xff, &[0xff]));
+const HALF: Ends = ((-0x8000, &[0x80, 0]), (0xffff, &[0xff, 0xff]));
+const WORD: Ends = ((-0x8000_0000, &[0x80, 0, 0, 0]), (0xffff_ffff, &[0xff, 0xff, 0xff, 0xff]));
+const DOUBLE: Ends =
+    ((i64::MIN, &[0x80, 0, 0, 0, 0, 0, 0, 0]), (i64::MAX, &[0x7f, 255, 255, 255, 255, 255, 255, 255]));
+const NEAR16: Ends = ((-0x8000, &[0x80, 0]), (0x7fff, &[0x7f, 0xff]));
+const NEAR32: Ends = ((-0x8000_0000, &[0x80, 0, 0, 0]), (0x7fff_ffff, &[0x7f, 0xff, 0xff, 0xff]));
+/// The high digit of the first byte is the base register.
+const SHORT: Ends = ((0, &[0xf0, 0]), (0xfff, &[0xff, 0xff]));
+/// The last byte is the opcode's.
+const LONG: Ends = ((-0x8_0000, &[0xf0, 0, 0x80, 0xff]), (0x7_ffff, &[0xff, 0xff, 0x7f, 0xff]));
+const HALVES12: Ends = ((-0x1000, &[0xf8, 0]), (0xffe, &[0xf7, 0xff]));
+const HALVES16: Ends = ((-0x1_0000, &[0x80, 0]), (0xfffe, &[0x7f, 0xff]));
+const HALVES24: Ends = ((-0x100_0000, &[0x80, 0, 0]), (0xff_fffe, &[0x7f, 0xff, 0xff]));
+const HALVES32: Ends = ((-0x1_0000_0000, &[0x80, 0, 0, 0]), (0xffff_fffe, &[0x7f, 0xff, 0xff, 0xff]));
+
+const fn of(kind: u32, what: What, from: From, ends: Ends) -> Row {
+    (kind, what, from, ends.0, ends.1)
+}
+
+const ROWS: &[Row] = &[
+    of(elf::R_390_8, What::Symbol, From::Zero, BYTE),
+    of(elf::R_390_12, What::Symbol, From::Zero, SHORT),
+    of(elf::R_390_16, What::Symbol, From::Zero, HALF),
+    of(elf::R_390_32, What::Symbol, From::Zero, WORD),
+    of(elf::R_390_PC32, What::Symbol, From::Place, NEAR32),
+    of(elf::R_390_GOT12, What::GotSlot, From::Got, SHORT),
+    of(elf::R_390_GOT32, What::GotSlot, From::Got, WORD),
+    of(elf::R_390_PLT32, What::Plt, From::Place, NEAR32),
+    of(elf::R_390_GOTOFF32, What::Symbol, From::Got, WORD),
+    of(elf::R_390_GOTPC, What::GotBase, From::Place, DOUBLE),
+    of(elf::R_390_GOT16, What::GotSlot, From::Got, HALF),
+    of(elf::R_390_PC16, What::Symbol, From::Place, NEAR16),
+    of(elf::R_390_PC16DBL, What::Symbol, From::Place, HALVES16),
+    of(elf::R_390_PLT16DBL, What::Plt, From::Place, HALVES16),
+    of(elf::R_390_PC32DBL, What::Symbol, From::Place, HALVES32),
+    of(elf::R_390_PLT32DBL, What::Plt, From::Place, HALVES32),
+    of(elf::R_390_GOTPCDBL, What::GotBase, From::Place, HALVES32),
+    of(elf::R_390_64, What::Symbol, From::Zero, DOUBLE),
+    of(elf::R_390_PC64, What::Symbol, From::Place, DOUBLE),
+    of(elf::R_390_GOT64, What::GotSlot, From::Got, DOUBLE),
+    of(elf::R_390_PLT64, What::Plt, From::Place, DOUBLE),
+    of(elf::R_390_GOTENT, What::GotSlot, From::Place, HALVES32),
+    of(elf::R_390_GOTOFF16, What::Symbol, From::Got, HALF),
+    of(elf::R_390_GOTOFF64, What::Symbol, From::Got, DOUBLE),
+    of(elf::R_390_GOTPLT12, What::GotSlot, From::Got, SHORT),
+    of(elf::R_390_GOTPLT16, What::GotSlot, From::Got, HALF),
+    of(elf::R_390_GOTPLT32, What::GotSlot, From::Got, WORD),
+    of(elf::R_390_GOTPLT64, What::GotSlot, From::Got, DOUBLE),
+    of(elf::R_390_GOTPLTENT, What::GotSlot, From::Place, HALVES32),
+    of(elf::R_390_PLTOFF16, What::Plt, From::Got, HALF),
+    of(elf::R_390_PLTOFF32, What::Plt, From::Got, WORD),
+    of(elf::R_390_PLTOFF64, What::Plt, From::Got, DOUBLE),
+    of(elf::R_390_TLS_GD64, What::TlsGd, From::Got, DOUBLE),
+    of(elf::R_390_TLS_GOTIE12, What::GotTp, From::Got, SHORT),
+    of(elf::R_390_TLS_GOTIE64, What::GotTp, From::Got, DOUBLE),
+    of(elf::R_390_TLS_LDM64, What::TlsLd, From::Got, DOUBLE),
+    of(elf::R_390_TLS_IE64, What::GotTp, From::Zero, DOUBLE),
+    of(elf::R_390_TLS_IEENT, What::GotTp, From::Place, HALVES32),
+    of(elf::R_390_TLS_LE64, What::TpOffset, From::Zero, DOUBLE),
+    of(elf::R_390_TLS_LDO64, What::DtpOffset, From::Zero, DOUBLE),
+    of(elf::R_390_20, What::Symbol, From::Zero, LONG),
+    of(elf::R_390_GOT20, What::GotSlot, From::Got, LONG),
+    of(elf::R_390_GOTPLT20, What::GotSlot, From::Got, LONG),
+    of(elf::R_390_TLS_GOTIE20, What::GotTp, From::Got, LONG),
+    of(62, What::Symbol, From::Place, HALVES12),
+    of(63, What::Plt, From::Place, HALVES12),
+    of(64, What::Symbol, From::Place, HALVES24),
+    of(65, What::Plt, From::Place, HALVES24),
+];
+
+#[test]
+fn bits_and_ranges() {
+    for &(kind, what, from, low, high) in ROWS {
+        let info = S390x::reloc_info(kind).expect("a type of the table");
+        assert_eq!((info.what, info.from), (what, from), "{}", info.name);
+        let step = i64::from(info.multiple);
+        for (value, bytes) in [low, high] {
+            assert!(info.holds(value), "{} takes {value}", info.name);
+            assert_eq!(usize::from(info.size), bytes.len(), "{}", info.name);
+            let mut place = [0xff; 10];
+            S390x::write_field(info.field, &mut place, value);
+            assert_eq!(place[..bytes.len()], *bytes, "{} of {value:#x}", info.name);
+            assert!(place[bytes.len()..].iter().all(|&byte| byte == 0xff), "{}", info.name);
+        }
+        for outside in [low.0.checked_sub(step), high.0.checked_add(step)].into_iter().flatten() {
+            assert!(!info.holds(outside), "{} takes {outside}", info.name);
+        }
+        assert!(step == 1 || !info.holds(1), "{} takes an odd value", info.name);
+        let mut short = vec![0xee; usize::from(info.size) - 1];
+        S390x::write_field(info.field, &mut short, 0);
+        assert!(short.iter().all(|&byte| byte == 0xee), "{}", info.name);
+    }
+}
+
+#[test]
+fn every_type_has_a_row_or_is_a_mark() {
+    for kind in 0..300 {
+        let Some(info) = S390x::reloc_info(kind) else { continue };
+        let listed = ROWS.iter().any(|row| row.0 == kind);
+        assert!(listed || info.size == 0, "{}", info.name);
+    }
+}
+
+#[test]
+fn displacements_of_five_digits() {
+    let mut place = [0xc0, 0, 0, 0x04];
+    write(Field::Displacement20, &mut place, 0x12345);
+    assert_eq!(place, [0xc3, 0x45, 0x12, 0x04]);
+}
+
+#[test]
+fn types_of_the_dynamic_linker_are_not_for_objects() {
+    for kind in [9, 10, 11, 12, 54, 55, 56, 61, 66, 100, u32::MAX] {
+        assert!(S390x::reloc_info(kind).is_none(), "{kind}");
+    }
+}

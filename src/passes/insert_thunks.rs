@@ -1,0 +1,426 @@
+//! Puts code between branches and targets that they do not reach, and moves instructions away from
+//! where a processor gets them wrong.
+//!
+//! Part of the layout's loop: it looks at a layout that has come to rest, and adds thunks where
+//! they are missing, whereupon everything is laid out again. Thunks stand in pools, which may be
+//! behind any section of code of any output section. A new pool is put as far ahead of the branch
+//! as that reaches, so that it serves branches from both sides; there is room left for what is
+//! still to be inserted in between. Nothing that was added goes away, so the loop ends.
+//!
+//! Which pools need thunks for which symbols is a set, so that it does not matter which thread
+//! finds out; thunks are made in the order of pools and symbols.
+
+use crate::arch::Target;
+use crate::arch::thunk::{ThunkForm, ThunkSpec};
+use crate::elf::consts as elf;
+use crate::ids::{SectionId, SymbolId};
+use crate::input::ObjectFile;
+use crate::layout::dot::Machine;
+use crate::layout::plan::Body;
+use crate::link::{Link, is_alloc, state};
+use crate::passes::compute_values;
+use crate::relocs;
+use crate::symbols::{Definition, flag};
+use crate::synth::thunks::{Destination, Pool, Purpose, Thunk, reaches, target};
+use crate::synth::{Kind, SyntheticSection};
+use rayon::prelude::*;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes by which what is inserted later may move things apart.
+const SLACK: u64 = 2 << 20;
+/// Pools with moved instructions have multiples of this size, so that what is behind them keeps its
+/// place in its page, and no new instruction must be moved.
+const PAGE: u64 = 0x1000;
+
+/// Adds what is missing; whether there was anything.
+pub fn run<T: Target>(link: &mut Link<'_, T>, layout: &mut Machine<'_>) -> bool {
+    let Some(spec) = T::THUNKS.filter(|_| !link.config.is_relocatable()) else { return false };
+    let moves = T::avoids_errata(&link.config.relocations);
+    let far = may_be_far(link, spec.reach);
+    if !far && !moves {
+        return false;
+    }
+    for index in 0..link.thunks.pools.len() {
+        link.thunks.pools[index].address = link.section_address(link.thunks.pools[index].section);
+    }
+    let mut insertion = Insertion { spec, changed: false, boundaries: None, inserted: Vec::new() };
+    if far {
+        relocs::address::settle(link);
+        compute_values::run(link);
+        let branches = far_branches(link, spec.reach);
+        insertion.add_pools(link, layout, &branches);
+        insertion.bridge(link, &branches);
+        insertion.add_landing_pads(link, layout);
+    }
+    if moves {
+        for (section, offset) in errata(link) {
+            insertion.move_away(link, layout, section, offset);
+        }
+    }
+    insertion.finish(link, layout)
+}
+
+/// A branch that does not reach its target.
+#[derive(Clone, Copy)]
+struct FarBranch {
+    place: u64,
+    destination: Destination,
+}
+
+/// Whether any two places are so far apart that a branch may not reach.
+fn may_be_far<T: Target>(link: &Link<'_, T>, reach: u64) -> bool {
+    let chunks = || link.layout.chunks.iter().filter(|chunk| chunk.takes_address_space() && chunk.size > 0);
+    let (Some(start), Some(end)) = (
+        chunks().map(|chunk| chunk.address).min(),
+        chunks().map(|chunk| chunk.address.saturating_add(chunk.size)).max(),
+    ) else {
+        return false;
+    };
+    let is_far = |value: u64| !reaches(start, value, reach) || !reaches(end, value, reach);
+    end - start >= reach
+        || link.symbols.globals().any(|id| {
+            let flags = link.symbols.flags(id);
+            flags & flag::ABSOLUTE != 0
+                && flags & (flag::UNDEFINED | flag::UNDEFINED_WEAK | flag::TLS) == 0
+                && absolute_value(link, id).is_some_and(is_far)
+        })
+}
+
+fn absolute_value<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
+    match link.symbols.definition(id) {
+        Definition::Object { file, symbol } => {
+            Some(link.objects[file.index()].symbols.get(symbol as usize)?.st_value.get())
+        }
+        Definition::Linker(row) => Some(link.linker_symbols.get(row as usize)?.value),
+        _ => None,
+    }
+}
+
+/// The sections of an object that hold code of the program, with their indices.
+fn code_sections<'l, T: Target>(
+    link: &'l Link<'_, T>,
+    object: &'l ObjectFile<'_, T::E>,
+) -> impl Iterator<Item = (usize, SectionId)> + 'l {
+    (1..object.headers.len()).map(|index| (index, object.section_id(index as u32))).filter(|&(index, id)| {
+        let flags = object.headers[index].sh_flags.get();
+        is_alloc(flags)
+            && flags & u64::from(elf::SHF_EXECINSTR) != 0
+            && link.sections.is_alive(id)
+            && !link.sections.is(id, state::ABSORBED)
+            && !link.sections.is(id, state::NOT_CONTENT)
+            && link.sections.chunk[id.index()].is_some()
+    })
+}
+
+/// By object, the branches that reach neither their target nor a thunk.
+fn far_branches<T: Target>(link: &Link<'_, T>, reach: u64) -> Vec<Vec<FarBranch>> {
+    let of_object = |object: &ObjectFile<'_, T::E>| {
+        let mut found = Vec::new();
+        for (index, id) in code_sections(link, object) {
+            let address = link.section_address(id);
+            for relocation in object.relocations(index) {
+                let symbol = relocation.symbol();
+                if !T::reloc_info(relocation.kind()).is_some_and(|info| T::is_call(info))
+                    || symbol as usize >= object.symbols.len()
+                {
+                    continue;
+                }
+                let place = address.wrapping_add(relocation.r_offset.get());
+                let destination = (object.symbol_id(symbol), relocation.r_addend.get());
+                let is_far = target(link, destination).is_some_and(|target| !reaches(place, target, reach));
+                if is_far && link.thunks.find(Purpose::Call(destination), place, reach).is_none() {
+                    found.push(FarBranch { place, destination });
+                }
+            }
+        }
+        found
+    };
+    link.objects.par_iter().map(of_object).collect()
+}
+
+/// All instructions that must be moved, in input order.
+fn errata<T: Target>(link: &Link<'_, T>) -> Vec<(SectionId, u64)> {
+    link.objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let mut found = Vec::new();
+            let mut offsets = Vec::new();
+            for (index, id) in code_sections(link, object) {
+                let bytes = object.section_bytes(index).unwrap_or_default();
+                offsets.clear();
+                T::find_errata(bytes, link.section_address(id), &mut offsets);
+                let code = offsets.iter().filter(|&&offset| !is_data::<T>(object, index as u32, offset));
+                found.extend(code.map(|&offset| (id, offset)));
+            }
+            found
+        })
+        .collect()
+}
+
+/// Whether mapping symbols say that an offset of a section holds no instruction.
+fn is_data<T: Target>(object: &ObjectFile<'_, T::E>, section: u32, offset: u64) -> bool {
+    let mut last = (0, false);
+    for index in 1..object.first_global as usize {
+        if object.symbol_place(index) != crate::input::object::SymbolPlace::Section(section) {
+            continue;
+        }
+        let value = object.symbols[index].st_value.get();
+        if value <= offset
+            && value >= last.0
+            && let Some(data) = T::data_mark(object.symbol_name(index))
+        {
+            last = (value, data);
+        }
+    }
+    last.1
+}
+
+/// The end of a section of code, behind which a pool may be put.
+#[derive(Clone, Copy)]
+struct Boundary {
+    address: u64,
+    output: u32,
+    rule: u32,
+    /// Number of sections of the rule that stand before it.
+    position: u32,
+}
+
+struct Insertion {
+    spec: ThunkSpec,
+    changed: bool,
+    /// In order of address. Listed when the first pool is made.
+    boundaries: Option<Vec<Boundary>>,
+    /// Pools that are new, with their places.
+    inserted: Vec<(Boundary, SectionId)>,
+}
+
+impl Insertion {
+    /// Makes sure that the first and the last branch of each object reach a pool.
+    fn add_pools<T: Target>(
+        &mut self,
+        link: &mut Link<'_, T>,
+        layout: &Machine<'_>,
+        branches: &[Vec<FarBranch>],
+    ) {
+        let ends = |branches: &Vec<FarBranch>| {
+            let places = || branches.iter().map(|branch| branch.place);
+            [places().min(), places().max()]
+        };
+        let mut places: Vec<u64> = branches.par_iter().flat_map_iter(ends).flatten().collect();
+        places.sort_unstable();
+        for place in places {
+            self.pool(link, layout, place);
+        }
+    }
+
+    /// Makes thunks. Any number of threads notes which pool needs one for which symbol, so that
+    /// branches, which can be millions, need not be sorted.
+    fn bridge<T: Target>(&mut self, link: &mut Link<'_, T>, branches: &[Vec<FarBranch>]) {
+        if branches.iter().all(Vec::is_empty) {
+            return;
+        }
+        let words = link.symbols.flags.len().div_ceil(64);
+        let wanted: Vec<Vec<AtomicU64>> =
+            link.thunks.pools.iter().map(|_| (0..words).map(|_| AtomicU64::new(0)).collect()).collect();
+        let pools = (0..).zip(&link.thunks.pools).filter(|(_, pool)| !is_full(link, pool));
+        let mut order: Vec<(u64, u32)> = pools.map(|(number, pool)| (pool.address, number)).collect();
+        order.sort_unstable();
+        let reach = self.spec.reach - SLACK;
+        let note = |branch: &FarBranch| {
+            let first = order.partition_point(|pool| pool.0 < branch.place.saturating_sub(reach));
+            let &(address, pool) = order.get(first)?;
+            if !reaches(branch.place, address, reach) {
+                return None;
+            }
+            let (symbol, addend) = branch.destination;
+            if addend != 0 {
+                return Some((pool, branch.destination));
+            }
+            let bit = 1 << (symbol.0 % 64);
+            let word = &wanted[pool as usize][symbol.index() / 64];
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+            None
+        };
+        let mut others: Vec<(u32, Destination)> =
+            branches.par_iter().flat_map_iter(|branches| branches.iter().filter_map(note)).collect();
+        others.par_sort_unstable();
+        others.dedup();
+        for (pool, words) in wanted.iter().enumerate() {
+            for (index, word) in words.iter().enumerate() {
+                let mut bits = word.load(Ordering::Relaxed);
+                while bits != 0 {
+                    let symbol = SymbolId(index as u32 * 64 + bits.trailing_zeros());
+                    self.add_call(link, pool as u32, (symbol, 0));
+                    bits &= bits - 1;
+                }
+            }
+        }
+        for (pool, destination) in others {
+            self.add_call(link, pool, destination);
+        }
+    }
+
+    fn add_call<T: Target>(&mut self, link: &mut Link<'_, T>, pool: u32, destination: Destination) {
+        let Some(target) = target(link, destination) else { return };
+        let reach = self.spec.near_reach - SLACK;
+        let near = reaches(link.thunks.pools[pool as usize].address, target, reach);
+        let form = if near { ThunkForm::Near } else { ThunkForm::Far };
+        self.add(link, pool, Purpose::Call(destination), form);
+    }
+
+    /// Makes sure that the indirect jumps of thunks may land.
+    fn add_landing_pads<T: Target>(&mut self, link: &mut Link<'_, T>, layout: &Machine<'_>) {
+        // Entries of the PLT have landing pads where the output is checked.
+        if !link.relocations.plt_shape.landing_pad {
+            return;
+        }
+        for index in 0..link.thunks.all.len() {
+            let Purpose::Call(destination) = link.thunks.all[index].purpose else { continue };
+            if let Some(target) = target(link, destination)
+                && needs_landing_pad(link, destination)
+                && link.thunks.find(Purpose::Landing(destination), target, self.spec.reach).is_none()
+                && let Some(pool) = self.pool(link, layout, target)
+            {
+                self.add(link, pool, Purpose::Landing(destination), ThunkForm::LandingPad);
+            }
+        }
+    }
+
+    /// Makes sure that an instruction has a place elsewhere.
+    fn move_away<T: Target>(
+        &mut self,
+        link: &mut Link<'_, T>,
+        layout: &Machine<'_>,
+        section: SectionId,
+        offset: u64,
+    ) {
+        let known = link.thunks.moved.get(&section);
+        if known.is_some_and(|known| known.binary_search_by_key(&offset, |entry| entry.0).is_ok()) {
+            return;
+        }
+        let place = link.section_address(section).wrapping_add(offset);
+        let Some(pool) = self.pool(link, layout, place) else { return };
+        let thunk = self.add(link, pool, Purpose::Moved(section, offset), ThunkForm::Moved);
+        let known = link.thunks.moved.entry(section).or_default();
+        let at = known.partition_point(|entry| entry.0 < offset);
+        known.insert(at, (offset, thunk));
+    }
+
+    fn add<T: Target>(
+        &mut self,
+        link: &mut Link<'_, T>,
+        pool: u32,
+        purpose: Purpose,
+        form: ThunkForm,
+    ) -> u32 {
+        self.changed = true;
+        let thunks = &mut link.thunks;
+        let number = thunks.all.len() as u32;
+        let end = thunks.pools[pool as usize].thunks.last().map_or(0, |&last| {
+            let last = &thunks.all[last as usize];
+            last.offset + T::thunk_size(last.form)
+        });
+        let offset = end.next_multiple_of(self.spec.align);
+        let mut earlier = u32::MAX;
+        if let Purpose::Call((symbol, _)) | Purpose::Landing((symbol, _)) = purpose {
+            thunks.last_of.resize(link.symbols.flags.len(), u32::MAX);
+            earlier = std::mem::replace(&mut thunks.last_of[symbol.index()], number);
+        }
+        thunks.all.push(Thunk { purpose, form, pool, offset, earlier });
+        thunks.pools[pool as usize].thunks.push(number);
+        let row = thunks.pools[pool as usize].section.0 - link.sections.first_internal;
+        let section = &mut link.synthetics.sections[row as usize];
+        let size = offset + T::thunk_size(form);
+        let in_pages = form == ThunkForm::Moved || section.size > 0 && section.size.is_multiple_of(PAGE);
+        section.size = if in_pages { size.next_multiple_of(PAGE) } else { size.max(section.size) };
+        number
+    }
+
+    /// A pool that a branch at `place` reaches: one that there is, or a new one.
+    fn pool<T: Target>(&mut self, link: &mut Link<'_, T>, layout: &Machine<'_>, place: u64) -> Option<u32> {
+        let reach = self.spec.reach - SLACK;
+        let fits = |pool: &Pool| reaches(place, pool.address, reach) && !is_full(link, pool);
+        if let Some(found) = link.thunks.pools.iter().position(fits) {
+            return Some(found as u32);
+        }
+        let boundaries = self.boundaries.get_or_insert_with(|| boundaries(link, layout));
+        let from = boundaries.partition_point(|boundary| boundary.address < place.saturating_sub(reach));
+        // The pool itself begins at the next aligned address.
+        let end = place.saturating_add(reach - self.spec.align);
+        let to = boundaries.partition_point(|boundary| boundary.address < end);
+        let candidates = boundaries.get(from..to)?;
+        // Better in the output section of the branch itself: a script may put others anywhere.
+        let own = link.layout.chunk_at(place).map(|chunk| link.layout.chunks[chunk.index()].address);
+        let is_own = |boundary: &&Boundary| own == Some(layout.outputs[boundary.output as usize].address);
+        let boundary = *candidates.iter().rfind(is_own).or(candidates.last())?;
+        let number = link.thunks.pools.len() as u32;
+        let flags = u64::from(elf::SHF_ALLOC | elf::SHF_EXECINSTR);
+        let kind = Kind::Thunks(number);
+        let section = SyntheticSection::new(kind, b".text.thunks", elf::SHT_PROGBITS, flags, self.spec.align);
+        let section = link.add_synthetic(section);
+        let address = boundary.address.next_multiple_of(self.spec.align);
+        link.thunks.pools.push(Pool { section, address, thunks: Vec::new() });
+        self.inserted.push((boundary, section));
+        Some(number)
+    }
+
+    /// Puts the new pools into the lists of the layout.
+    fn finish<T: Target>(mut self, link: &Link<'_, T>, layout: &mut Machine<'_>) -> bool {
+        // From the end, so that positions stay right.
+        self.inserted.sort_by_key(|(boundary, section)| (boundary.position, section.0));
+        for (boundary, section) in self.inserted.iter().rev() {
+            let list = &mut layout.lists[boundary.rule as usize];
+            list.items.insert(boundary.position as usize, *section);
+            list.has_internal = true;
+        }
+        layout.offsets.resize(link.sections.len(), 0);
+        self.changed
+    }
+}
+
+/// Whether what is added to a pool might be out of reach of branches that reach its beginning.
+fn is_full<T: Target>(link: &Link<'_, T>, pool: &Pool) -> bool {
+    link.section_size(pool.section) > SLACK / 2
+}
+
+/// Whether a destination does not begin with an instruction that indirect jumps may land on.
+fn needs_landing_pad<T: Target>(link: &Link<'_, T>, (symbol, addend): Destination) -> bool {
+    if link.symbols.flags(symbol) & (flag::IMPORTED | flag::IFUNC) != 0 {
+        return false;
+    }
+    let code = link.symbol_section(symbol).and_then(|(section, value)| {
+        let (object, index) = link.locate(section)?;
+        let bytes = object.section_bytes(index as usize).ok()?;
+        bytes.get(usize::try_from(value.checked_add_signed(addend)?).ok()?..)
+    });
+    code.is_some_and(|code| !T::is_landing_pad(code))
+}
+
+/// Where pools may be put. Not in sections that are put together to one function.
+fn boundaries<T: Target>(link: &Link<'_, T>, layout: &Machine<'_>) -> Vec<Boundary> {
+    let mut found = Vec::new();
+    for (number, output) in layout.plan.outputs.iter().enumerate() {
+        let state = &layout.outputs[number];
+        let code = state.attributes.flags & u64::from(elf::SHF_EXECINSTR) != 0;
+        if !state.in_output || !code || matches!(&output.name[..], b".init" | b".fini") {
+            continue;
+        }
+        for item in &output.body {
+            let Body::Rule(rule) = *item else { continue };
+            let list = &layout.lists[rule as usize];
+            for (position, (&id, &size)) in list.items.iter().zip(&list.sizes).enumerate() {
+                let flags = link.section_info(id).flags;
+                if flags & u64::from(elf::SHF_EXECINSTR) == 0 {
+                    continue;
+                }
+                let address = link.section_address(id).wrapping_add(size);
+                let position = position as u32 + 1;
+                found.push(Boundary { address, output: number as u32, rule, position });
+            }
+        }
+    }
+    found.sort_by_key(|boundary| (boundary.address, boundary.output, boundary.rule, boundary.position));
+    found
+}

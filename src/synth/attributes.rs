@@ -1,0 +1,251 @@
+//! `.gnu.attributes`: what compilers note about the ABI of each object, merged into one section
+//! (GNU as manual, "Object Attributes").
+//!
+//! An attribute has a number, and by its number a value that is a number (even), a text (odd) or
+//! both. Of numbers the largest holds: higher ones stand for more demanding ABIs. Only attributes
+//! of whole files are looked at, as nothing else is in use.
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::input::ObjectFile;
+use crate::link::{Link, state};
+use rayon::prelude::*;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use zerocopy::byteorder::{ByteOrder, U32};
+
+/// `SHT_GNU_ATTRIBUTES`.
+pub const SHT_GNU_ATTRIBUTES: u32 = 0x6fff_fff5;
+/// The only version of the format.
+const VERSION: u8 = b'A';
+/// Whose attributes are merged.
+const VENDOR: &[u8] = b"gnu\0";
+/// Attributes of the whole file.
+const TAG_FILE: u8 = 1;
+/// The attribute that has both values.
+const TAG_COMPATIBILITY: u64 = 32;
+
+/// The value of an attribute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Value<'a> {
+    number: u64,
+    text: &'a [u8],
+}
+
+/// The attributes of an object, by number.
+type Attributes<'a> = BTreeMap<u64, Value<'a>>;
+
+/// Merges the sections of all objects, marks them as absorbed, and gives the output section's
+/// contents; empty if there are no attributes.
+pub fn merge<T: Target>(link: &Link<'_, T>) -> Vec<u8> {
+    let found: Vec<Attributes<'_>> = link.objects.par_iter().map(|object| read(link, object)).collect();
+    let mut merged: BTreeMap<u64, (Value<'_>, usize)> = BTreeMap::new();
+    for (row, attributes) in found.iter().enumerate() {
+        if link.objects[row].just_symbols {
+            continue;
+        }
+        for (&tag, &value) in attributes {
+            match merged.entry(tag) {
+                Entry::Vacant(entry) => {
+                    entry.insert((value, row));
+                }
+                Entry::Occupied(mut entry) => {
+                    let &(known, first) = entry.get();
+                    report_conflict(link, tag, (first, known.number), (row, value.number));
+                    if value.number > known.number {
+                        entry.insert((value, row));
+                    }
+                }
+            }
+        }
+    }
+    encode::<T::E>(merged.iter().map(|(&tag, &(value, _))| (tag, value)))
+}
+
+/// The attributes of an object. Its sections are absorbed.
+fn read<'a, T: Target>(link: &Link<'a, T>, object: &ObjectFile<'a, T::E>) -> Attributes<'a> {
+    let mut attributes = Attributes::new();
+    for (index, header) in object.headers.iter().enumerate() {
+        let id = object.section_id(index as u32);
+        if header.sh_type.get() != SHT_GNU_ATTRIBUTES || !link.sections.is_alive(id) {
+            continue;
+        }
+        link.sections.set(id, state::ABSORBED);
+        let bytes = object.section_bytes(index).unwrap_or(&[]);
+        if read_section::<T::E>(bytes, &mut attributes).is_none() {
+            link.sink.report(
+                Diagnostic::warning(
+                    Code::MalformedInput,
+                    "object attributes are cut short or have a wrong size; they are read up to there",
+                )
+                .at(Location::Section {
+                    file: object.name.to_string(),
+                    section: object.section_name_lossy(index),
+                    offset: 0,
+                })
+                .ordered(object.id.0, index as u32, 0),
+            );
+        }
+    }
+    attributes
+}
+
+/// Reads a section: a version, then for each vendor a length and a name, then lists of attributes
+/// with what they are about. `None` if it is malformed.
+fn read_section<'a, E: ByteOrder>(bytes: &'a [u8], attributes: &mut Attributes<'a>) -> Option<()> {
+    let Some((&version, mut rest)) = bytes.split_first() else { return Some(()) };
+    if version != VERSION {
+        return None;
+    }
+    while !rest.is_empty() {
+        let (of_vendor, next) = split_sized::<E>(rest, 0)?;
+        rest = next;
+        let Some(mut lists) = of_vendor.strip_prefix(VENDOR) else { continue };
+        while let Some(&about) = lists.first() {
+            let (list, next) = split_sized::<E>(lists, 1)?;
+            lists = next;
+            if about == TAG_FILE {
+                read_list(list, attributes)?;
+            }
+        }
+    }
+    Some(())
+}
+
+/// Splits off what has its length in 4 bytes behind `before` others, all of which it counts.
+fn split_sized<E: ByteOrder>(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
+    let field: [u8; 4] = bytes.get(before..before + 4)?.try_into().ok()?;
+    let (all, rest) = bytes.split_at_checked(U32::<E>::from_bytes(field).get() as usize)?;
+    Some((all.get(before + 4..)?, rest))
+}
+
+fn read_list<'a>(mut list: &'a [u8], attributes: &mut Attributes<'a>) -> Option<()> {
+    while !list.is_empty() {
+        let tag = take_number(&mut list)?;
+        let mut value = Value::default();
+        if has_number(tag) {
+            value.number = take_number(&mut list)?;
+        }
+        if has_text(tag) {
+            let end = memchr::memchr(0, list)?;
+            value.text = &list[..end];
+            list = &list[end + 1..];
+        }
+        attributes.insert(tag, value);
+    }
+    Some(())
+}
+
+fn has_number(tag: u64) -> bool {
+    tag.is_multiple_of(2)
+}
+
+fn has_text(tag: u64) -> bool {
+    !has_number(tag) || tag == TAG_COMPATIBILITY
+}
+
+/// Takes an unsigned LEB128 number.
+fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+fn push_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn encode<'a, E: ByteOrder>(attributes: impl Iterator<Item = (u64, Value<'a>)>) -> Vec<u8> {
+    let mut list = Vec::new();
+    for (tag, value) in attributes {
+        push_number(&mut list, tag);
+        if has_number(tag) {
+            push_number(&mut list, value.number);
+        }
+        if has_text(tag) {
+            list.extend(value.text);
+            list.push(0);
+        }
+    }
+    if list.is_empty() {
+        return list;
+    }
+    let word = |value: usize| U32::<E>::new(value as u32).to_bytes();
+    let list_size = 1 + 4 + list.len();
+    let mut out = vec![VERSION];
+    out.extend(word(4 + VENDOR.len() + list_size));
+    out.extend(VENDOR);
+    out.push(TAG_FILE);
+    out.extend(word(list_size));
+    out.extend(list);
+    out
+}
+
+/// Reports values of two objects (their rows and values) whose code does not go together.
+fn report_conflict<T: Target>(link: &Link<'_, T>, tag: u64, first: (usize, u64), second: (usize, u64)) {
+    let Some((_, name, values)) = T::ABI_ATTRIBUTES.iter().find(|(known, ..)| *known == tag) else { return };
+    if first.1 == second.1 || first.1 == 0 || second.1 == 0 {
+        return;
+    }
+    let word = |value: u64| match values.get(value as usize) {
+        Some(word) => (*word).to_owned(),
+        None => format!("unknown ({value})"),
+    };
+    let object = &link.objects[second.0];
+    link.sink.report(
+        Diagnostic::warning(Code::AbiMismatch, format!("{name}: {}", word(second.1)))
+            .at(Location::File(object.name.to_string()))
+            .note(format!("{name}: {} in {}", word(first.1), link.objects[first.0].name))
+            .ordered(object.id.0, 0, 0),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::byteorder::{BigEndian, LittleEndian};
+
+    #[test]
+    fn what_is_written_is_read() {
+        let values = [
+            (4, Value { number: 300, text: b"" }),
+            (5, Value { number: 0, text: b"five" }),
+            (32, Value { number: 1, text: b"gnu" }),
+        ];
+        let bytes = encode::<BigEndian>(values.into_iter());
+        assert_eq!(bytes[..14], *b"A\0\0\0\x1cgnu\0\x01\0\0\0\x14");
+        let mut read = Attributes::new();
+        assert_eq!(read_section::<BigEndian>(&bytes, &mut read), Some(()));
+        assert_eq!(read.into_iter().collect::<Vec<_>>(), values);
+        assert!(encode::<LittleEndian>(std::iter::empty()).is_empty());
+    }
+
+    #[test]
+    fn other_vendors_and_sections_are_passed_over() {
+        let bytes = b"A\x0b\0\0\0aeabi\0\x01\x14\0\0\0gnu\0\x02\x05\0\0\0\x01\x07\0\0\0\x04\x02";
+        let mut read = Attributes::new();
+        assert_eq!(read_section::<LittleEndian>(bytes, &mut read), Some(()));
+        assert_eq!(read.keys().copied().collect::<Vec<_>>(), [4]);
+    }
+
+    #[test]
+    fn every_truncation_is_seen() {
+        let bytes = encode::<LittleEndian>([(4, Value { number: 1, text: b"" })].into_iter());
+        for length in 2..bytes.len() {
+            let result = read_section::<LittleEndian>(&bytes[..length], &mut Attributes::new());
+            assert_eq!(result, None, "{length}");
+        }
+        assert_eq!(read_section::<LittleEndian>(b"B", &mut Attributes::new()), None);
+    }
+}

@@ -1,0 +1,187 @@
+//! The machines that programs are linked for: compilers, and what runs the programs here.
+//!
+//! A test that concerns them all takes the machine as its argument, makes its scratch directory
+//! with [`Work::on`](super::Work::on), and is listed in [`on_every_machine!`], which makes a test
+//! of it for each: `tls::aarch64::every_model_in_a_shared_library`.
+//!
+//! Compilers for other machines are Debian's cross compilers, the emulators those of `qemu-user`;
+//! they come from the tree of peer tools or from `PATH`.
+
+use super::tools::{self, Found};
+use std::path::PathBuf;
+
+/// Numbers of the relocations that dynamic linkers carry out (psABI).
+#[derive(Debug)]
+pub struct Relocations {
+    pub absolute: u32,
+    pub copy: u32,
+    pub glob_dat: u32,
+    pub jump_slot: u32,
+    pub relative: u32,
+    pub irelative: u32,
+    pub dtpmod: u32,
+    pub dtpoff: u32,
+    pub tpoff: u32,
+    /// 0: the machine has no TLS descriptors.
+    pub tlsdesc: u32,
+}
+
+/// A machine.
+#[derive(Debug)]
+pub struct Machine {
+    /// What emulators and tests call it.
+    pub name: &'static str,
+    /// GNU triplet; the cross compiler's prefix.
+    pub triple: &'static str,
+    /// Whether the compilers of this system are for it, and it runs the programs.
+    pub native: bool,
+    /// Whether its C library has the start-up code of static position-independent programs.
+    pub static_pie: bool,
+    pub relocations: Relocations,
+    /// Compiler flags that make every dynamic TLS access one model.
+    pub tls_models: &'static [(&'static str, &'static [&'static str])],
+}
+
+pub static X86_64: Machine = Machine {
+    name: "x86_64",
+    triple: "x86_64-linux-gnu",
+    native: true,
+    static_pie: true,
+    relocations: Relocations {
+        absolute: 1,
+        copy: 5,
+        glob_dat: 6,
+        jump_slot: 7,
+        relative: 8,
+        irelative: 37,
+        dtpmod: 16,
+        dtpoff: 17,
+        tpoff: 18,
+        tlsdesc: 36,
+    },
+    tls_models: &[
+        ("gd", &["-ftls-model=global-dynamic", "-mtls-dialect=gnu"]),
+        ("ld", &["-ftls-model=local-dynamic", "-mtls-dialect=gnu"]),
+        ("desc", &["-mtls-dialect=gnu2"]),
+        ("ie", &["-ftls-model=initial-exec"]),
+        ("noplt", &["-fno-plt", "-mtls-dialect=gnu"]),
+    ],
+};
+
+pub static AARCH64: Machine = Machine {
+    name: "aarch64",
+    triple: "aarch64-linux-gnu",
+    native: false,
+    static_pie: true,
+    relocations: Relocations {
+        absolute: 257,
+        copy: 1024,
+        glob_dat: 1025,
+        jump_slot: 1026,
+        relative: 1027,
+        irelative: 1032,
+        dtpmod: 1028,
+        dtpoff: 1029,
+        tpoff: 1030,
+        tlsdesc: 1031,
+    },
+    tls_models: &[
+        ("gd", &["-ftls-model=global-dynamic", "-mtls-dialect=trad"]),
+        ("ld", &["-ftls-model=local-dynamic", "-mtls-dialect=trad"]),
+        ("desc", &["-mtls-dialect=desc"]),
+        ("ie", &["-ftls-model=initial-exec"]),
+    ],
+};
+
+pub static S390X: Machine = Machine {
+    name: "s390x",
+    triple: "s390x-linux-gnu",
+    native: false,
+    static_pie: false,
+    relocations: Relocations {
+        absolute: 22,
+        copy: 9,
+        glob_dat: 10,
+        jump_slot: 11,
+        relative: 12,
+        irelative: 61,
+        dtpmod: 54,
+        dtpoff: 55,
+        tpoff: 56,
+        tlsdesc: 0,
+    },
+    tls_models: &[
+        ("gd", &["-ftls-model=global-dynamic"]),
+        ("ld", &["-ftls-model=local-dynamic"]),
+        ("ie", &["-ftls-model=initial-exec"]),
+    ],
+};
+
+impl Machine {
+    /// A tool of the GNU collection for it: `gcc`, `g++`, `as`, `ar`.
+    pub fn tool(&self, name: &str) -> Found {
+        match self.native {
+            true => Ok(name.into()),
+            false => tools::peer_or_path(&format!("{}-{name}", self.triple)),
+        }
+    }
+
+    /// Whether programs of such a form can be linked for it.
+    pub fn links(&self, form: &str) -> bool {
+        form != "-static-pie" || self.static_pie
+    }
+
+    /// An assembler for it that emits SFrame V3.
+    pub fn sframe_assembler(&self) -> Found {
+        match self.native {
+            true => tools::assembler(3),
+            false => tools::cross_assembler(&format!("{}-as", self.triple)),
+        }
+    }
+
+    /// What programs of it are started with; `None`: nothing.
+    pub fn emulator(&self) -> Result<Option<PathBuf>, String> {
+        match self.native {
+            true => Ok(None),
+            false => tools::peer_or_path(&format!("qemu-{}", self.name)).map(Some),
+        }
+    }
+
+    /// Where an emulator finds the machine's dynamic linker.
+    pub fn sysroot(&self) -> PathBuf {
+        let own = tools::peers().join("root-own/usr").join(self.triple);
+        if own.exists() { own } else { format!("/usr/{}", self.triple).into() }
+    }
+
+    /// Why tests cannot run for it.
+    fn missing(&self) -> Option<String> {
+        let needed = [self.tool("gcc"), self.tool("g++"), self.tool("ar")];
+        let tools = needed.into_iter().find_map(Result::err);
+        tools.or_else(|| self.emulator().err())
+    }
+}
+
+/// Runs a test for a machine, or says by name that it is skipped.
+#[track_caller]
+pub fn check(machine: &'static Machine, test: impl FnOnce(&'static Machine)) {
+    match machine.missing() {
+        Some(reason) => tools::skip(std::any::type_name_of_val(&test), &reason),
+        None => test(machine),
+    }
+}
+
+/// Makes a test of each of these functions for every machine.
+#[macro_export]
+macro_rules! on_every_machine {
+    ($($test:ident),* $(,)?) => {
+        mod x86_64 {
+            $(#[test] fn $test() { $crate::support::machine::check(&$crate::support::machine::X86_64, super::$test) })*
+        }
+        mod aarch64 {
+            $(#[test] fn $test() { $crate::support::machine::check(&$crate::support::machine::AARCH64, super::$test) })*
+        }
+        mod s390x {
+            $(#[test] fn $test() { $crate::support::machine::check(&$crate::support::machine::S390X, super::$test) })*
+        }
+    };
+}
