@@ -264,7 +264,7 @@ pub struct Link<'a, T: Target> {
     /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
     pub relocations: Relocations,
     /// Functions of a section that the linker makes of SFrame inputs. Inputs are read by
-    /// `create_synthetics`; `build_sframe` chooses what is written.
+    /// `sframe::index::absorb`; `build_sframe` chooses what is written.
     pub sframe: sframe::collect::Collection,
     /// What reports need of passes that are over.
     pub reports: ReportData<'a>,

@@ -166,6 +166,9 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
 
     // ---- sections -----------------------------------------------------------------------------
     split_eh_frames::run(&mut link);
+    progress.timings.pass("split .eh_frame");
+    sframe::index::absorb(&mut link);
+    progress.timings.pass("read SFrame inputs");
     create_synthetics::run(&mut link);
     match_script::run(&mut link);
     sink.checkpoint()?;
@@ -191,9 +194,10 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     progress.timings.pass("scan relocations, merge strings");
     build_synthetics::run(&mut link);
     sink.checkpoint()?;
+    progress.timings.pass("build synthetic sections");
     build_sframe::run(&mut link);
     sink.checkpoint()?;
-    progress.timings.pass("build synthetic sections");
+    progress.timings.pass("build SFrame table");
     // frozen: the sections of the output.
 
     // ---- addresses ----------------------------------------------------------------------------
@@ -203,6 +207,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: addresses.
     relocs::address::settle(&mut link);
     sframe::index::settle(&mut link);
+    progress.timings.pass("order SFrame table");
     compute_values::run(&mut link);
     compress_debug::run(&mut link);
     sink.checkpoint()?;

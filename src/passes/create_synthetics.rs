@@ -35,7 +35,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
         }
         add_comment(link);
     }
-    if let Some(section) = sframe::index::absorb(link) {
+    if let Some(section) = sframe::index::section(link) {
         link.add_synthetic(section);
     }
     if allocates_commons(link) {

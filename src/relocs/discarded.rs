@@ -95,7 +95,8 @@ fn describe<T: Target>(link: &Link<'_, T>, violation: &Violation) -> Diagnostic 
     }
     let more = violation.references.len().saturating_sub(SHOWN);
     if more > 0 {
-        diagnostic = diagnostic.note(format!("referenced {more} more times"));
+        let times = if more == 1 { "time" } else { "times" };
+        diagnostic = diagnostic.note(format!("referenced {more} more {times}"));
     }
     with_help(link, violation, diagnostic, warning)
 }
@@ -113,14 +114,20 @@ fn with_help<T: Target>(
             false => diagnostic.help("--noinhibit-exec makes this a warning"),
         };
     }
-    let mut referring = violation.references.iter().map(|reference| reference.section);
-    let diagnostic = match referring.all(|section| sframe::split::would_help(link, section)) {
-        true => diagnostic.help(
-            "--sframe-split takes .sframe sections apart, so that frames go with their text; --sframe-index and \
-             --sframe=merge make one table of them",
-        ),
-        false => diagnostic,
+    // The linker can leave rows out of what it can read, and where nothing else refers.
+    let all = |helps: &dyn Fn(SectionId) -> bool| {
+        violation.references.iter().all(|reference| helps(reference.section))
     };
+    let mut diagnostic = diagnostic;
+    if all(&|section| link.is_sframe_section(section) && sframe::read::is_readable(link, section)) {
+        diagnostic = diagnostic.help(
+            "--sframe-index replaces .sframe sections by one table without such rows, --sframe=merge makes one .sframe of them",
+        );
+    }
+    if all(&|section| sframe::split::would_help(link, section)) {
+        diagnostic =
+            diagnostic.help("--sframe-split takes .sframe sections apart, so that frames go with their text");
+    }
     let diagnostic =
         diagnostic.help("--sframe=discard (or --discard-sframe) leaves .sframe sections out of the output");
     if warning {

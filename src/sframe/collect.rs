@@ -105,6 +105,23 @@ impl Tally {
         self.superseded += other.superseded;
     }
 
+    /// Those that are not in the output, and why, in words; only what there is.
+    pub fn dropped(&self) -> impl Iterator<Item = (u64, &'static str, &'static str)> {
+        [
+            (self.lost_group, "lost_group", "of discarded groups"),
+            (self.collected, "collected", "collected"),
+            (self.script, "script", "discarded by the script"),
+            (self.unrelocated, "unrelocated", "without a relocation"),
+            (self.elsewhere, "elsewhere", "in no section of an object"),
+            (self.empty, "empty", "without bytes"),
+            (self.duplicate, "duplicate", "described before"),
+            (self.inexpressible, "inexpressible", "that the version cannot express"),
+            (self.superseded, "superseded", "derived from .eh_frame instead"),
+        ]
+        .into_iter()
+        .filter(|part| part.0 > 0)
+    }
+
     /// Counts a function of a section that is not in the output.
     pub fn add_dead<T: Target>(&mut self, link: &Link<'_, T>, section: SectionId) {
         let has = |bits| link.sections.is(section, bits);
@@ -183,7 +200,8 @@ impl Batch {
             functions: Vec::new(),
             left_out: Vec::new(),
             passed_over: Tally::default(),
-            encoder: Encoder::new(options),
+            // Sharing is the table's business: most equal rows are in other batches.
+            encoder: Encoder::new(options.share(false)),
             duplicates: AtomicU32::new(0),
         }
     }
@@ -255,7 +273,7 @@ impl Batch {
 /// What is known of the functions so far.
 #[derive(Debug, Default)]
 pub struct Collection {
-    /// From `create_synthetics` on; by source, then in link order.
+    /// From [`super::index::absorb`] on; by source, then in link order.
     pub batches: Vec<Batch>,
     /// SFrame inputs that were not taken, in link order.
     pub refused: Vec<read::Refused>,

@@ -8,6 +8,7 @@
 //! Rule 3: text that lost with its group while its own `.sframe` stands outside is a violation, so
 //! that section is kept for its reference to be reported.
 
+use super::index::is_refused;
 use super::is_input;
 use crate::arch::Target;
 use crate::cli::SFrameMode;
@@ -22,6 +23,10 @@ use rayon::prelude::*;
 pub enum Fate {
     /// It is in the output.
     Kept,
+    /// The linker's own blob takes its place.
+    Taken,
+    /// `--sframe=merge` cannot read it.
+    Unrecognised,
     /// It has no bytes.
     Empty,
     /// `--sframe=discard`.
@@ -39,6 +44,8 @@ impl Fate {
     pub fn word(self) -> &'static str {
         match self {
             Fate::Kept => "kept",
+            Fate::Taken => "taken",
+            Fate::Unrecognised => "unrecognised",
             Fate::Empty => "empty",
             Fate::NotWanted => "discarded-by-option",
             Fate::LostGroup => "discarded-with-group",
@@ -51,6 +58,8 @@ impl Fate {
     pub fn text(self) -> &'static str {
         match self {
             Fate::Kept => "kept",
+            Fate::Taken => "taken",
+            Fate::Unrecognised => "dropped: it was not recognised",
             Fate::Empty => "dropped: it is empty",
             Fate::NotWanted => "dropped: --sframe=discard",
             Fate::LostGroup => "dropped: another group of the same signature prevails",
@@ -64,7 +73,14 @@ impl Fate {
 pub fn fate<T: Target>(link: &Link<'_, T>, id: SectionId) -> Fate {
     let has = |bits| link.sections.is(id, bits);
     if link.sections.is_alive(id) {
-        Fate::Kept
+        match (has(state::ABSORBED), &link.sframe.table) {
+            (false, _) => Fate::Kept,
+            (true, Some(_)) => Fate::Taken,
+            // The script discards what would replace it.
+            (true, None) => Fate::Script,
+        }
+    } else if is_refused(link, id) && !is_unwanted(link) {
+        Fate::Unrecognised
     } else if link.section_info(id).size == 0 {
         Fate::Empty
     } else if has(state::DISCARDED_BY_GROUP) {

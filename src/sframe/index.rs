@@ -42,13 +42,9 @@ fn role_of_inputs<T: Target>(link: &Link<'_, T>) -> Option<Role> {
     }
 }
 
-/// Reads the inputs and marks those that the blob replaces. Gives the section that will hold it.
-pub fn absorb<'a, T: Target>(link: &mut Link<'a, T>) -> Option<SyntheticSection<'a>> {
-    let Some(role) = role_of_inputs(link) else {
-        // `--sframe-plt` in a concat link: a blob of its own.
-        let wants_plt = link.config.sframe.plt && link.config.sframe.mode == SFrameMode::Concat;
-        return (wants_plt && !link.config.is_relocatable()).then(|| section(link));
-    };
+/// Reads the inputs and marks those that the blob replaces.
+pub fn absorb<T: Target>(link: &mut Link<'_, T>) {
+    let Some(role) = role_of_inputs(link) else { return };
     let (mut batches, mut refused) = read::inputs(link, role);
     if role == Role::Present {
         // They pass as they are, and are looked at with all others that do.
@@ -59,10 +55,8 @@ pub fn absorb<'a, T: Target>(link: &mut Link<'a, T>) -> Option<SyntheticSection<
     if let Some(which) = link.config.sframe.from_eh_frame {
         batches.extend(derive::batches(link, which, &batches));
     }
-    let describes = batches.iter().any(|batch| batch.role == Role::Written);
     link.sframe.batches = batches;
     link.sframe.refused = refused;
-    describes.then(|| section(link))
 }
 
 /// Takes the inputs that were read out of the link, and tells of the others.
@@ -80,10 +74,20 @@ fn replace<T: Target>(link: &Link<'_, T>, batches: &[Batch], refused: &[Refused]
     }
 }
 
-fn section<'a, T: Target>(link: &Link<'a, T>) -> SyntheticSection<'a> {
+/// The section that will hold the blob, if there may be one. [`absorb`] has read the inputs.
+pub fn section<'a, T: Target>(link: &Link<'a, T>) -> Option<SyntheticSection<'a>> {
+    let describes = link.sframe.batches.iter().any(|batch| batch.role == Role::Written);
+    // `--sframe-plt` in a concat link: a blob of its own.
+    let wants_plt = link.config.sframe.plt
+        && role_of_inputs(link).is_none()
+        && link.config.sframe.mode == SFrameMode::Concat
+        && !link.config.is_relocatable();
+    if !describes && !wants_plt {
+        return None;
+    }
     let name: &[u8] = if link.config.sframe.index.is_some() { b".sframe_idx" } else { b".sframe" };
     let flags = if link.config.sframe.alloc { u64::from(elf::SHF_ALLOC) } else { 0 };
-    SyntheticSection::new(Kind::SFrame, name, super::SHT_GNU_SFRAME, flags, 8)
+    Some(SyntheticSection::new(Kind::SFrame, name, super::SHT_GNU_SFRAME, flags, 8))
 }
 
 /// Tells of an input that is not recognised.

@@ -57,6 +57,12 @@ pub fn inputs<T: Target>(link: &Link<'_, T>, role: Role) -> (Vec<Batch>, Vec<Ref
     (batches, refused)
 }
 
+/// Whether a section would be recognised: it is no use to propose `--sframe-index` for others.
+pub fn is_readable<T: Target>(link: &Link<'_, T>, section: SectionId) -> bool {
+    let Some((object, index)) = link.locate(section) else { return false };
+    Reader::new(link, object, Role::Present).section(index as usize).is_ok()
+}
+
 /// Why reading stopped: byte offset in the section, and the finding.
 struct Finding(usize, String);
 

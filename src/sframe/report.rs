@@ -4,6 +4,7 @@
 //! report has two forms: lines to read ([`std::fmt::Display`]) and JSON ([`Report::to_json`]) whose
 //! keys and words are stable.
 
+use super::collect::{Batch, Origin, Role, Tally};
 use super::derived::{self, Derived};
 use super::discard::{Fate, fate};
 use super::is_input;
@@ -13,6 +14,7 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::link::{Link, state};
+use crate::synth::Kind;
 use rayon::prelude::*;
 use sframe_format::{Blob, ErrorKind, Piece, Section};
 use std::fmt::{self, Write};
@@ -69,6 +71,23 @@ impl Dead {
     }
 }
 
+/// The blob that the linker made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Own {
+    /// Name of its section, as scripts match it.
+    pub section: String,
+    /// Functions in it.
+    pub functions: u64,
+    /// Rows of those.
+    pub rows: u64,
+    /// Bytes of the blob.
+    pub bytes: u64,
+    /// Functions in it that no input describes: the linker's PLTs, and those that were derived.
+    pub added: u64,
+    /// What became of all functions of all sources.
+    pub tally: Tally,
+}
+
 /// One SFrame input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Input {
@@ -88,6 +107,8 @@ pub struct Input {
     pub amount: Amount,
     /// Those of its functions whose rows are dead in the output; none if it was dropped.
     pub dead: Dead,
+    /// What became of its functions, if the linker's own blob takes its place.
+    pub taken: Option<Tally>,
     /// What is corrupt in it: byte offset and finding.
     pub findings: Vec<(u64, String)>,
 }
@@ -99,27 +120,70 @@ pub struct Report {
     pub mode: &'static str,
     /// The inputs.
     pub inputs: Vec<Input>,
+    /// The blob that the linker made, if it made one.
+    pub own: Option<Own>,
     /// What `.eh_frame` inputs gave.
     pub derived: Vec<Derived>,
 }
 
 /// Looks at all SFrame inputs. Liveness must be settled.
 pub fn collect<T: Target>(link: &Link<'_, T>) -> Report {
+    let tallies = tallies(link);
     let inputs = link
         .objects
         .par_iter()
         .flat_map_iter(|object| {
-            (1..object.headers.len())
-                .filter(move |&index| is_input(object, index))
-                .map(move |index| inspect(link, object, index))
+            let tallies = &tallies;
+            (1..object.headers.len()).filter(move |&index| is_input(object, index)).map(move |index| {
+                let mut input = inspect(link, object, index);
+                let id = object.section_id(index as u32);
+                if input.fate == Fate::Taken
+                    && let Ok(row) = tallies.binary_search_by_key(&id, |tally| tally.0)
+                {
+                    input.taken = Some(tallies[row].1);
+                }
+                input
+            })
         })
         .collect();
     let mode = match link.config.sframe.mode {
+        _ if link.config.sframe.index.is_some() => "index",
         SFrameMode::Concat => "concat",
         SFrameMode::Merge => "merge",
         SFrameMode::Discard => "discard",
     };
-    Report { mode, inputs, derived: derived::collect(link) }
+    Report { mode, inputs, own: own(link), derived: derived::collect(link) }
+}
+
+/// By SFrame input that was read: what became of its functions.
+fn tallies<T: Target>(link: &Link<'_, T>) -> Vec<(SectionId, Tally)> {
+    let of = |batch: &Batch| match batch.origin {
+        Origin::Input(section) => Some((section, batch.tally(link))),
+        _ => None,
+    };
+    link.sframe.batches.par_iter().filter_map(of).collect()
+}
+
+fn own<T: Target>(link: &Link<'_, T>) -> Option<Own> {
+    let table = link.sframe.table.as_ref().filter(|table| !table.functions.is_empty())?;
+    let row = link.synthetics.find(Kind::SFrame)?;
+    let mut tally = Tally::default();
+    let mut added = 0;
+    for batch in &link.sframe.batches {
+        let part = batch.tally(link);
+        tally.add(&part);
+        if batch.role == Role::Written && !matches!(batch.origin, Origin::Input(_)) {
+            added += part.taken;
+        }
+    }
+    Some(Own {
+        section: String::from_utf8_lossy(link.synthetics.section(row).name).into_owned(),
+        functions: table.functions.len() as u64,
+        rows: table.functions.iter().map(|function| u64::from(function.rows)).sum(),
+        bytes: table.encoder.size() as u64,
+        added,
+        tally,
+    })
 }
 
 fn inspect<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> Input {
@@ -134,6 +198,7 @@ fn inspect<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: 
         versions: Vec::new(),
         amount: Amount { sections: 1, bytes: bytes.len() as u64, ..Amount::default() },
         dead: Dead::default(),
+        taken: None,
         findings: Vec::new(),
     };
     for piece in Section::new(bytes, 0).pieces() {
@@ -215,7 +280,12 @@ impl Report {
 
     /// What is not.
     pub fn dropped(&self) -> Amount {
-        self.sum(|fate| fate != Fate::Kept)
+        self.sum(|fate| !matches!(fate, Fate::Kept | Fate::Taken))
+    }
+
+    /// What the linker's own blob replaces.
+    pub fn taken(&self) -> Amount {
+        self.sum(|fate| fate == Fate::Taken)
     }
 
     /// Dead rows of all kept inputs.
@@ -244,6 +314,10 @@ impl Report {
         writeln!(out, "sframe: mode {}", self.mode)?;
         writeln!(out, "sframe: kept {}", self.kept())?;
         writeln!(out, "sframe: dropped {}", self.dropped())?;
+        if let Some(own) = &self.own {
+            writeln!(out, "sframe: taken {}", self.taken())?;
+            writeln!(out, "sframe: {own}")?;
+        }
         let dead = self.dead();
         if dead.total() > 0 {
             writeln!(out, "sframe: dead rows for {dead}")?;
@@ -257,7 +331,19 @@ impl Report {
         let _ = write!(out, "\"mode\":\"{}\",", self.mode);
         let _ = write!(out, "\"kept\":{},", amount_json(&self.kept()));
         let _ = write!(out, "\"dropped\":{},", amount_json(&self.dropped()));
-        let _ = write!(out, "\"dead\":{},\"inputs\":[", dead_json(&self.dead()));
+        let _ = write!(out, "\"taken\":{},\"dead\":{},", amount_json(&self.taken()), dead_json(&self.dead()));
+        match &self.own {
+            None => out.push_str("\"own\":null,"),
+            Some(Own { section, functions, rows, bytes, added, tally }) => {
+                let _ = write!(
+                    out,
+                    "\"own\":{{\"section\":{},\"functions\":{functions},\"rows\":{rows},\"bytes\":{bytes},\"added\":{added},\"sources\":{}}},",
+                    json_string(section),
+                    tally_json(tally)
+                );
+            }
+        }
+        out.push_str("\"inputs\":[");
         for (position, input) in self.inputs.iter().enumerate() {
             if position > 0 {
                 out.push(',');
@@ -274,7 +360,7 @@ impl Input {
         let versions: Vec<String> = self.versions.iter().map(u8::to_string).collect();
         let _ = write!(
             out,
-            "{{\"file\":{},\"section\":{},\"index\":{},\"text\":{},\"fate\":\"{}\",\"versions\":[{}],\"amount\":{},\"dead\":{},\"findings\":[",
+            "{{\"file\":{},\"section\":{},\"index\":{},\"text\":{},\"fate\":\"{}\",\"versions\":[{}],\"amount\":{},\"dead\":{},\"taken\":{},\"findings\":[",
             json_string(&self.file),
             json_string(&self.section),
             self.index,
@@ -283,6 +369,7 @@ impl Input {
             versions.join(","),
             amount_json(&self.amount),
             dead_json(&self.dead),
+            self.taken.as_ref().map_or_else(|| "null".into(), tally_json),
         );
         for (position, (offset, what)) in self.findings.iter().enumerate() {
             let comma = if position > 0 { "," } else { "" };
@@ -304,6 +391,16 @@ fn dead_json(dead: &Dead) -> String {
     format!(
         "{{\"lost_group\":{lost_group},\"collected\":{collected},\"script\":{script},\"unrelocated\":{unrelocated}}}"
     )
+}
+
+/// Keys are left out where there is nothing to count.
+fn tally_json(tally: &Tally) -> String {
+    let mut out = format!("{{\"functions\":{},\"rows\":{}", tally.taken, tally.rows);
+    for (count, key, _) in tally.dropped() {
+        let _ = write!(out, ",\"{key}\":{count}");
+    }
+    out.push('}');
+    out
 }
 
 /// A text as a JSON string, quotes included (RFC 8259, section 7).
@@ -358,6 +455,38 @@ impl fmt::Display for Dead {
     }
 }
 
+/// `3 functions, 7 rows; left out 2 functions (1 collected, 1 without bytes)`.
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", counted(self.taken, "function"), counted(self.rows, "row"))?;
+        let named: Vec<String> = self.dropped().map(|(count, _, why)| format!("{count} {why}")).collect();
+        if named.is_empty() {
+            return Ok(());
+        }
+        let count: u64 = self.dropped().map(|part| part.0).sum();
+        write!(f, "; left out {} ({})", counted(count, "function"), named.join(", "))
+    }
+}
+
+impl fmt::Display for Own {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "made {}: {}, {}, {}",
+            self.section,
+            counted(self.functions, "function"),
+            counted(self.rows, "row"),
+            counted(self.bytes, "byte")
+        )?;
+        if self.added > 0 {
+            write!(f, "; {} of no input", counted(self.added, "function"))?;
+        }
+        let named: Vec<String> =
+            self.tally.dropped().map(|(count, _, why)| format!("{count} {why}")).collect();
+        if named.is_empty() { Ok(()) } else { write!(f, "; left out {}", named.join(", ")) }
+    }
+}
+
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let versions: Vec<String> = self.versions.iter().map(|version| format!("V{version}")).collect();
@@ -374,6 +503,9 @@ impl fmt::Display for Input {
             counted(rows, "row"),
             counted(bytes, "byte")
         )?;
+        if let Some(tally) = &self.taken {
+            write!(f, "; in the output {tally}")?;
+        }
         if self.dead.total() > 0 {
             write!(f, "; dead rows for {}", self.dead)?;
         }
@@ -410,6 +542,7 @@ mod tests {
             versions: vec![2, 9],
             amount: Amount { sections: 1, blobs: 1, functions: 3, rows: 7, bytes: 160 },
             dead: Dead { lost_group: 1, ..Dead::default() },
+            taken: None,
             findings: vec![(0x40, "junk".into())],
         };
         let dropped = Input {
@@ -421,7 +554,7 @@ mod tests {
             amount: Amount { sections: 1, blobs: 1, functions: 1, rows: 1, bytes: 52 },
             ..kept.clone()
         };
-        Report { mode: "concat", inputs: vec![kept, dropped], derived: Vec::new() }
+        Report { mode: "concat", inputs: vec![kept, dropped], own: None, derived: Vec::new() }
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod sframe_attach;
 mod sframe_concat;
 mod sframe_derive;
 mod sframe_from_eh_frame;
+mod sframe_index;
 mod sframe_machines;
 mod sframe_readers;
 mod sframe_relocatable;

@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod index;
 mod tools;
 
 /// The release that is built.
@@ -46,10 +47,20 @@ enum Name {
     Attach,
     /// A C++ project built through the assembler wrapper, linked by gold, lld and this linker
     SplitProject,
+    /// The index of a C++ project of several hundred objects, in every kind of output
+    Index,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let all = [Name::Sqlite, Name::Ripgrep, Name::Itself, Name::Llvm, Name::Attach, Name::SplitProject];
+    let all = [
+        Name::Sqlite,
+        Name::Ripgrep,
+        Name::Itself,
+        Name::Llvm,
+        Name::Attach,
+        Name::SplitProject,
+        Name::Index,
+    ];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
     let linker = arguments.linker.path()?;
     for name in names {
@@ -60,6 +71,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Sqlite => ("sqlite", Proof::new("sqlite", &linker)?),
             Name::Attach => ("attach", Proof::new("attach", &linker)?),
             Name::SplitProject => ("split-project", Proof::new("split-project", &linker)?),
+            Name::Index => ("index", Proof::new("index", &linker)?),
         };
         match name {
             Name::Itself => itself(&mut proof)?,
@@ -67,6 +79,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Llvm => llvm(&mut proof)?,
             Name::Sqlite => sqlite(&mut proof)?,
             Name::Attach => tools::attach(&mut proof, &arguments.command.path()?)?,
+            Name::Index => index::index(&mut proof, &arguments.command.path()?)?,
             Name::SplitProject => {
                 tools::split_project(&mut proof, &arguments.command.path()?, &arguments.wrapper.path()?)?;
             }

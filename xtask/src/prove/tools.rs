@@ -217,13 +217,13 @@ pub fn split_project(proof: &mut Proof, sframe: &Path, wrapper: &Path) -> Result
     let version = proof.tool(&assembler, &["--version"])?;
     proof.note(format!("{OBJECTS} objects, frames by {}\n", version.lines().next().unwrap_or("")))?;
 
-    write_project(&proof.folder)?;
+    write_project(&proof.folder, OBJECTS)?;
     for (folder, prefix) in [("whole", &plain), ("split", &wrapper)] {
         std::fs::create_dir_all(proof.folder.join(folder))?;
         compile(proof, folder, prefix, &assembler)?;
     }
     let mut parts = 0;
-    for name in objects() {
+    for name in objects(OBJECTS) {
         let report = |folder: &str| -> Result<String> {
             let file = format!("{folder}/{name}");
             Ok(proof.tool(sframe, &["verify", "--verbose", &file])?.replace(&file, "FILE"))
@@ -246,12 +246,13 @@ pub fn split_project(proof: &mut Proof, sframe: &Path, wrapper: &Path) -> Result
     Ok(())
 }
 
-fn objects() -> impl Iterator<Item = String> {
-    (0..OBJECTS).map(|n| format!("part{n}.o")).chain(["main.o".to_owned()])
+/// Names of the project's objects.
+pub(super) fn objects(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|n| format!("part{n}.o")).chain(["main.o".to_owned()])
 }
 
 /// A linker of the tools' folder.
-fn peer(family: &str) -> Result<PathBuf> {
+pub(super) fn peer(family: &str) -> Result<PathBuf> {
     let folders = std::fs::read_dir(peers::folder()).context("no peers; run cargo xtask peers")?;
     let named = |path: &PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(family));
     let mut found: Vec<PathBuf> =
@@ -262,7 +263,7 @@ fn peer(family: &str) -> Result<PathBuf> {
 }
 
 /// Sources that share templates, inline functions and virtual tables, throw, and hold code that nobody calls.
-fn write_project(folder: &Path) -> Result<()> {
+pub(super) fn write_project(folder: &Path, count: usize) -> Result<()> {
     let header = "#include <map>\n#include <stdexcept>\n#include <string>\n#include <vector>\n\
         struct Shape { virtual ~Shape() {} virtual int area(int) const { return 0; } };\n\
         template <int N> struct Square : Shape { int area(int x) const override { return check(x) * x * N; }\n\
@@ -272,7 +273,7 @@ fn write_project(folder: &Path) -> Result<()> {
         template <class T> int sum(const std::vector<T> &all) { int s = 0; for (auto &x : all) s += x; return s; }\n";
     std::fs::write(folder.join("project.h"), header)?;
     let (mut declared, mut called) = (String::new(), String::new());
-    for n in 0..OBJECTS {
+    for n in 0..count {
         let text = format!(
             "#include \"project.h\"\nnamespace {{ struct Local : Square<{kind}> {{ int area(int x) const override {{\n\
              return Square<{kind}>::area(x) + {n}; }} }}; }}\n\
@@ -294,7 +295,7 @@ fn write_project(folder: &Path) -> Result<()> {
 }
 
 /// Compiles all sources, two at a time as a build would.
-fn compile(proof: &Proof, folder: &str, prefix: &Path, assembler: &Path) -> Result<()> {
+pub(super) fn compile(proof: &Proof, folder: &str, prefix: &Path, assembler: &Path) -> Result<()> {
     let makefile = "objects:=$(patsubst %.cc,$(OUT)/%.o,$(wildcard *.cc))\nall: $(objects)\n\
          $(OUT)/%.o: %.cc\n\tg++ -B$(AS) -O1 -fPIE -ffunction-sections -Wa,--gsframe -c -o $@ $<\n";
     std::fs::write(proof.folder.join("Makefile"), makefile)?;
@@ -313,7 +314,7 @@ fn link(
     mode: &str,
 ) -> Result<()> {
     let out = format!("{folder}/{family}{}", mode.replace('-', "_"));
-    let inputs: Vec<String> = objects().map(|name| format!("{folder}/{name}")).collect();
+    let inputs: Vec<String> = objects(OBJECTS).map(|name| format!("{folder}/{name}")).collect();
     let mut command = if mode == "-r" {
         let mut command = Command::new(linker);
         command.args(["-r", "-o", &out]);

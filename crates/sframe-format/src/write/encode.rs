@@ -159,10 +159,18 @@ pub(super) fn encode(
     let mut flexible = false;
     if !without_rows {
         check_rows(function)?;
-        flexible = !function.rows.iter().all(|row| default_words(options, &row.rules).is_ok());
         let width_code = width_code(function);
         encoded.info |= width_code;
-        encoded.fre_count = encode_rows(options, function, flexible, width_code, out)?;
+        let rows_at = out.len();
+        let count = match encode_rows(options, function, false, width_code, out) {
+            Err(_) if version == Version::V3 => {
+                out.truncate(rows_at);
+                flexible = true;
+                encode_rows(options, function, true, width_code, out)
+            }
+            count => count,
+        };
+        encoded.fre_count = count?;
     }
     if version == Version::V3 {
         let count = u16::try_from(encoded.fre_count)
@@ -219,10 +227,9 @@ fn encode_rows(
         }
         previous = Some(row.rules);
         let at = |reason| Inexpressible { row: Some(row.start), reason };
-        let default = default_words(options, &row.rules);
-        let words = match (flexible, options.version) {
-            (true, Version::V3) => flexible_words(options.abi, &row.rules),
-            _ => default,
+        let words = match flexible {
+            true => flexible_words(options.abi, &row.rules),
+            false => default_words(options, &row.rules),
         }
         .map_err(at)?;
         let size_code = words.size_code();
