@@ -297,8 +297,10 @@ pub struct Collection {
 pub struct Table {
     /// Their bytes. Function `n` has number `n`.
     pub encoder: Encoder,
-    /// Where they are, in ascending order, each once.
+    /// Where they are, in ascending order, each once; those of thunks behind them.
     pub functions: Vec<Described>,
+    /// How many thunks of the link have been looked at.
+    pub thunks: usize,
     /// What is written, in its order; filled by [`super::index::settle`] when addresses are known.
     pub order: Vec<(u64, FunctionId)>,
     /// Whether that order ascends by address.
@@ -349,7 +351,7 @@ pub fn unite<T: Target>(link: &Link<'_, T>, batches: &[Batch]) -> Table {
         functions.push(batch.functions[candidate.function as usize]);
     }
     report_left_out(link, batches);
-    Table { encoder, functions, order: Vec::new(), sorted: false }
+    Table { encoder, functions, thunks: 0, order: Vec::new(), sorted: false }
 }
 
 /// How many functions one message names.

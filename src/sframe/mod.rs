@@ -12,6 +12,7 @@ pub mod plt;
 pub mod read;
 pub mod report;
 pub mod split;
+pub mod thunks;
 
 use crate::arch::Target;
 use crate::cli::{Config, SFrameVersion};

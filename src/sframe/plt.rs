@@ -44,7 +44,8 @@ pub fn describe<T: Target>(link: &Link<'_, T>) -> Batch {
     batch
 }
 
-fn row_of<T: Target>(frame: &PltFrame) -> Row {
+/// The row of a place in code of the linker's own.
+pub(super) fn row_of<T: Target>(frame: &PltFrame) -> Row {
     let abi = abi::<T>();
     let at_entry = abi.cfa_bias() - i64::from(abi.fixed_ra_offset());
     let saved = |offset: i32| RegisterRule::Saved(Location::at_cfa(offset));

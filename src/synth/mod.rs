@@ -288,5 +288,6 @@ pub fn settle_tables<T: crate::arch::Target>(link: &mut crate::link::Link<'_, T>
 
 /// Sizes that depend on addresses. Gives whether any changed; they may only grow.
 pub fn update_sizes<T: crate::arch::Target>(link: &mut crate::link::Link<'_, T>) -> bool {
-    relr::update_size(link)
+    // Both are asked each time.
+    relr::update_size(link) | crate::sframe::thunks::update_size(link)
 }

@@ -210,6 +210,30 @@ fn far_calls_go_through_thunks_in_one_output_section() {
 }
 
 #[test]
+fn thunks_are_in_the_sframe_index() {
+    on_aarch64(|work| {
+        let object = work.c("far", FAR, &["-ffunction-sections"]);
+        work.write("script", far_script("0x9000000"));
+        let modes = ["--sframe-index", "--sframe=merge", "--sframe-index,--sframe-version=2"];
+        for (mode, link) in modes.into_iter().zip(["-static", "-pie", "-no-pie"]) {
+            let options = format!("-Wl,{mode},--sframe-from-eh-frame=missing");
+            work.gcc(&[link, "-o", "far", &object, "script", &options]).ok();
+            assert_eq!(work.run("far"), "far\n42\n", "{mode}");
+            let said = work.sframe(&["verify", "far"]).ok().stdout;
+            assert!(said.contains(" 0 errors") && said.contains(", 0 wrong"), "{mode}: {said}");
+            for name in ["__puts_veneer", "__twice_veneer"] {
+                let row = work.sframe(&["lookup", "far", name]).ok().stdout;
+                assert!(row.contains("row +0: cfa=sp "), "{mode} {name}: {row}");
+            }
+            let none = work.gcc(&[link, "-o", "far", &object, "script", &options, "-Wl,--no-sframe-plt"]);
+            none.ok();
+            let row = work.sframe(&["lookup", "far", "__puts_veneer"]).stdout;
+            assert!(!row.contains("row +0: cfa=sp "), "{mode}: {row}");
+        }
+    });
+}
+
+#[test]
 fn far_calls_go_through_thunks_between_output_sections_in_any_order() {
     on_aarch64(|work| {
         let object = work.c("far", FAR, &["-ffunction-sections"]);

@@ -31,7 +31,9 @@ pub fn index(proof: &mut Proof, sframe: &Path) -> Result<()> {
 
     proof.note("| mode | kind | by way of | bytes | `sframe verify` |\n|---|---|---|---|---|")?;
     for (mode, section) in [("--sframe-index", ".sframe_idx"), ("--sframe=merge", ".sframe")] {
-        for kind in ["-pie", "-no-pie", "-static", "-pie -Wl,--gc-sections", "-static -Wl,--gc-sections"] {
+        for kind in
+            ["-pie", "-no-pie", "-static", "-pie -Wl,--gc-sections", "-static -Wl,--gc-sections", "-shared"]
+        {
             for (way, relocatable) in [("objects", false), ("-r", true)] {
                 let out = link(proof, mode, kind, relocatable, "")?;
                 let (size, said) = check(proof, sframe, &out, section)?;
@@ -66,7 +68,9 @@ fn link(proof: &Proof, mode: &str, kind: &str, relocatable: bool, more: &str) ->
     command.current_dir(&proof.folder).arg(format!("-B{}", proof.prefix.display()));
     command.args(kind.split(' ')).arg(format!("-Wl,{mode}{more}")).args(["-o", "program"]);
     output(command.args(inputs(relocatable)))?;
-    proof.tool(proof.folder.join("program"), &[])?;
+    if kind != "-shared" {
+        proof.tool(proof.folder.join("program"), &[])?;
+    }
     Ok("program".to_owned())
 }
 

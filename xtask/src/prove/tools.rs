@@ -297,7 +297,7 @@ pub(super) fn write_project(folder: &Path, count: usize) -> Result<()> {
 /// Compiles all sources, two at a time as a build would.
 pub(super) fn compile(proof: &Proof, folder: &str, prefix: &Path, assembler: &Path) -> Result<()> {
     let makefile = "objects:=$(patsubst %.cc,$(OUT)/%.o,$(wildcard *.cc))\nall: $(objects)\n\
-         $(OUT)/%.o: %.cc\n\tg++ -B$(AS) -O1 -fPIE -ffunction-sections -Wa,--gsframe -c -o $@ $<\n";
+         $(OUT)/%.o: %.cc\n\tg++ -B$(AS) -O1 -fPIC -ffunction-sections -Wa,--gsframe -c -o $@ $<\n";
     std::fs::write(proof.folder.join("Makefile"), makefile)?;
     let mut command = Command::new("make");
     command.current_dir(&proof.folder).args(["-j2", "-s", "-B"]).env("SFRAME_REAL_AS", assembler);
