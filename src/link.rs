@@ -504,12 +504,16 @@ impl<'a, T: Target> Link<'a, T> {
     /// not defined in a section of an object.
     pub fn symbol_section(&self, id: SymbolId) -> Option<(SectionId, u64)> {
         let (file, symbol) = self.symbol_entry(id)?;
-        let object = &self.objects[file.index()];
-        match object.symbol_place(symbol as usize) {
-            SymbolPlace::Section(section) => {
-                Some((object.section_id(section), object.symbols[symbol as usize].st_value.get()))
-            }
-            _ => None,
+        self.objects[file.index()].symbol_section(symbol)
+    }
+
+    /// The same for what a relocation of an object refers to. Local symbols, which assemblers prefer,
+    /// need no search for their object.
+    #[inline]
+    pub fn referenced_section(&self, object: &ObjectFile<'_, T::E>, symbol: u32) -> Option<(SectionId, u64)> {
+        match symbol < object.first_global {
+            true => object.symbol_section(symbol),
+            false => self.symbol_section(object.symbol_id(symbol)),
         }
     }
 

@@ -360,6 +360,17 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         }
     }
 
+    /// The section that defines a symbol here, and the symbol's offset in it.
+    #[inline]
+    pub fn symbol_section(&self, index: u32) -> Option<(SectionId, u64)> {
+        match self.symbol_place(index as usize) {
+            SymbolPlace::Section(section) => {
+                Some((self.section_id(section), self.symbols.get(index as usize)?.st_value.get()))
+            }
+            _ => None,
+        }
+    }
+
     /// The id of a symbol of this file. Indices out of range give the null symbol's.
     #[inline]
     pub fn symbol_id(&self, index: u32) -> SymbolId {

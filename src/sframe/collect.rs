@@ -299,6 +299,8 @@ pub struct Table {
     pub encoder: Encoder,
     /// Where they are, in ascending order, each once; those of thunks behind them.
     pub functions: Vec<Described>,
+    /// How many of them there were before the layout: those that `--emit-relocs` counts.
+    pub settled: usize,
     /// How many thunks of the link have been looked at.
     pub thunks: usize,
     /// What is written, in its order; filled by [`super::index::settle`] when addresses are known.
@@ -351,7 +353,8 @@ pub fn unite<T: Target>(link: &Link<'_, T>, batches: &[Batch]) -> Table {
         functions.push(batch.functions[candidate.function as usize]);
     }
     report_left_out(link, batches);
-    Table { encoder, functions, thunks: 0, order: Vec::new(), sorted: false }
+    let settled = functions.len();
+    Table { encoder, functions, settled, thunks: 0, order: Vec::new(), sorted: false }
 }
 
 /// How many functions one message names.

@@ -14,7 +14,6 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::frames::{Fde, FileFrames, FrameSection, eh_frame};
 use crate::ids::FileId;
 use crate::input::ObjectFile;
-use crate::input::object::SymbolPlace;
 use crate::link::{Link, state};
 use rayon::prelude::*;
 use sframe_format::derive::{self, Source};
@@ -130,12 +129,8 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
         let relocation = section.relocations.get(fde.first_relocation as usize)?;
         let symbol = relocation.symbol();
         // As for `Fde::function`: what this file defines stands for this file's code.
-        let (place, value) = match self.object.symbol_place(symbol as usize) {
-            SymbolPlace::Section(index) => {
-                (self.object.section_id(index), self.object.symbols[symbol as usize].st_value.get())
-            }
-            _ => self.link.symbol_section(self.object.symbol_id(symbol))?,
-        };
+        let here = self.object.symbol_section(symbol);
+        let (place, value) = here.or_else(|| self.link.referenced_section(self.object, symbol))?;
         let offset = value.wrapping_add_signed(relocation.r_addend.get());
         Some(Place { section: place, offset })
     }

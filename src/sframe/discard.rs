@@ -136,7 +136,7 @@ fn lives<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: us
         if relocation.symbol() == 0 || relocation.kind() == T::DYNAMIC.none {
             continue;
         }
-        let Some((text, _)) = link.symbol_section(object.symbol_id(relocation.symbol())) else {
+        let Some((text, _)) = link.referenced_section(object, relocation.symbol()) else {
             // Not in any section, so nothing can die with it.
             return true;
         };

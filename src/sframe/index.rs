@@ -271,16 +271,18 @@ fn describe<T: Target>(link: &Link<'_, T>, place: Place) -> String {
 
 /// How many relocations the section has where relocations are written.
 pub fn relocation_count<T: Target>(link: &Link<'_, T>) -> u32 {
-    link.sframe.table.as_ref().map_or(0, |table| table.functions.len() as u32)
+    link.sframe.table.as_ref().map_or(0, |table| table.settled as u32)
 }
 
-/// Writes one relocation for each function. `base` is what offsets in the section count from: its
+/// Writes one relocation for each function but thunks, of which no other table of relocations speaks
+/// either. `base` is what offsets in the section count from: its
 /// address, or its offset in its output section.
 pub fn relocations<T: Target>(link: &Link<'_, T>, base: u64, out: &mut [Rela<T::E>]) {
     let Some(table) = &link.sframe.table else { return };
     let version = encoding::<T>(link.config).version;
     let kind = abi::<T>().start_relocation(version);
-    for (row, (place, &(_, id))) in (0..).zip(out.iter_mut().zip(&table.order)) {
+    let rows = (0..).zip(&table.order).filter(|(_, (_, id))| (id.0 as usize) < table.settled);
+    for (place, (row, &(_, id))) in out.iter_mut().zip(rows) {
         let Place { section, offset } = table.functions[id.0 as usize].place;
         let chunk = link.sections.chunk[section.index()];
         let symbol = link.symtab.section_symbol.get(chunk.index()).copied().unwrap_or(0);

@@ -13,7 +13,6 @@ use crate::arch::{From, Target, What};
 use crate::elf::Rela;
 use crate::ids::{FileId, SectionId};
 use crate::input::ObjectFile;
-use crate::input::object::SymbolPlace;
 use crate::link::{Link, state};
 use rayon::prelude::*;
 use sframe_format::write::Function;
@@ -227,9 +226,8 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         if relocation.symbol() == 0 {
             return Ok(Start::Elsewhere);
         }
-        let Some((section, value)) = self.symbol_section(relocation.symbol()) else {
-            return Ok(Start::Elsewhere);
-        };
+        let found = self.link.referenced_section(self.object, relocation.symbol());
+        let Some((section, value)) = found else { return Ok(Start::Elsewhere) };
         if self.link.sections.is(section, state::ABSORBED) {
             return Ok(Start::Elsewhere);
         }
@@ -243,20 +241,6 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             ));
         }
         Ok(Start::At(Place { section, offset }, size))
-    }
-
-    /// Where a symbol of the object is defined. Assemblers refer to local ones, which need no search.
-    fn symbol_section(&self, index: u32) -> Option<(SectionId, u64)> {
-        if index >= self.object.first_global {
-            return self.link.symbol_section(self.object.symbol_id(index));
-        }
-        match self.object.symbol_place(index as usize) {
-            SymbolPlace::Section(section) => {
-                let value = self.object.symbols.get(index as usize)?.st_value.get();
-                Some((self.object.section_id(section), value))
-            }
-            _ => None,
-        }
     }
 
     fn function(

@@ -250,7 +250,7 @@ fn dead_functions<T: Target>(
         }
         relocated += 1;
         if relocation.symbol() != 0
-            && let Some((text, _)) = link.symbol_section(object.symbol_id(relocation.symbol()))
+            && let Some((text, _)) = link.referenced_section(object, relocation.symbol())
         {
             count_dead(link, text, &mut dead);
         }

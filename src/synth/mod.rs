@@ -129,9 +129,7 @@ pub struct SyntheticSection<'a> {
     pub size: u64,
     /// The object it stands for, when a script's file pattern should see one.
     pub file: FileId,
-    /// The first input section that it stands for, when it takes the place of one;
-    /// [`SectionId::NONE`] otherwise.
-    /// The input section whose place among the inputs it takes, if it takes one's.
+    /// The input section whose place among the inputs it takes; [`SectionId::NONE`]: none's.
     pub first_input: SectionId,
     /// Fixed contents, if it has them.
     pub bytes: &'a [u8],

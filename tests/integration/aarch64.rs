@@ -234,6 +234,29 @@ fn thunks_are_in_the_sframe_index() {
 }
 
 #[test]
+fn emitted_relocations_of_the_index_pass_thunks_by() {
+    on_aarch64(|work| {
+        let object = work.c("far", FAR, &["-ffunction-sections"]);
+        work.write("script", far_script("0x9000000"));
+        let options = "-Wl,--sframe-index,--sframe-from-eh-frame=missing,--emit-relocs";
+        work.gcc(&["-static", "-o", "far", &object, "script", options]).ok();
+        let elf = work.elf_unchecked("far");
+        let (index, symbols) = (elf.section(".sframe_idx"), elf.symbols());
+        let rows = u32::from_le_bytes(index.data[8..12].try_into().unwrap()) as usize;
+        let relocations = elf.relocations_for(index.index);
+        let is_thunk = |name: &str| name.ends_with("_veneer") && !name.starts_with("__erratum");
+        let thunks = symbols.iter().filter(|symbol| is_thunk(&symbol.name)).count();
+        assert!(thunks > 0 && relocations.len() + thunks == rows, "{rows} rows, {thunks} thunks");
+        for relocation in relocations {
+            let field = (relocation.offset - index.addr) as usize;
+            let stored = i64::from_le_bytes(index.data[field..field + 8].try_into().unwrap());
+            let target = symbols[relocation.symbol].value.wrapping_add_signed(relocation.addend);
+            assert_eq!(relocation.offset.wrapping_add_signed(stored), target);
+        }
+    });
+}
+
+#[test]
 fn far_calls_go_through_thunks_between_output_sections_in_any_order() {
     on_aarch64(|work| {
         let object = work.c("far", FAR, &["-ffunction-sections"]);
