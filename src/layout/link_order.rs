@@ -2,8 +2,9 @@
 //!
 //! In each list the plain sections come first, in the order that the list has; after them those
 //! with `SHF_LINK_ORDER`, by the address of the section that `sh_link` names (gABI, "Section
-//! Attribute Flags"); last the linker's own SFrame blob, which describes what none of them does. Before there are addresses, the order of lists stands in for them; each
-//! round of the layout puts them in order again.
+//! Attribute Flags"); last the linker's own SFrame blob, which describes what none of them does.
+//! Before there are addresses, the order of lists stands in for them; each round of the layout puts
+//! them in order again.
 
 use super::place::List;
 use crate::arch::Target;
