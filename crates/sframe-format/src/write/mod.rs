@@ -26,6 +26,7 @@ use crate::fre::{ATTRIBUTE_SIZE, PauthKey, PcType};
 use crate::header::{Flags, HEADER_SIZE, Header, Version};
 use crate::patch::BlobMut;
 use crate::rules::Row;
+use copy::Copied;
 pub use encode::{Inexpressible, Reason};
 
 /// A function as it is to be written: all but its address.
@@ -180,6 +181,13 @@ impl Encoder {
         self.entries.is_empty()
     }
 
+    /// Forgets all functions but keeps its memory.
+    pub fn clear(&mut self) {
+        self.fres.clear();
+        self.entries.clear();
+        self.shared.clear();
+    }
+
     /// Takes a function. Equal neighbour rows become one, and the smallest widths that hold the values are chosen.
     ///
     /// # Errors
@@ -197,8 +205,12 @@ impl Encoder {
     /// bytes: gives the number of its rows too. `None`: nothing was taken, and what there is to say of the function
     /// [`Function::read`] and [`Encoder::add`] know.
     pub fn copy(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<(FunctionId, u32)> {
-        let (encoded, bytes) = copy::canonical(self.options, blob, fde)?;
-        Some((self.intern(fde.size, encoded, bytes).ok()?, encoded.fre_count))
+        let copied = Copied::find(self.options, blob, fde)?;
+        let encoded = copied.encoded;
+        let mut memory = core::mem::take(&mut self.scratch);
+        let result = self.intern(fde.size, encoded, copied.bytes(self.options.abi.endian(), &mut memory));
+        self.scratch = memory;
+        Some((result.ok()?, encoded.fre_count))
     }
 
     /// Takes all functions of another encoder with the same options, in its order. Its function `i` gets the
