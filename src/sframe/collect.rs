@@ -312,6 +312,8 @@ pub struct Collection {
     pub batches: Vec<Batch>,
     /// SFrame inputs that were not taken, in link order.
     pub refused: Vec<read::Refused>,
+    /// Corrupt inputs that pass as they are, in link order; from `check_sframes` on.
+    pub corrupt: Vec<SectionId>,
     /// From `build_sframe` on.
     pub table: Option<Table>,
 }

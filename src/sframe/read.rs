@@ -195,11 +195,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
                 Start::At(place, limit) => self.function(blob, &fde, place, limit)?,
             }
         }
-        if counted != u64::from(header.fre_count) {
-            let what = format!("the header counts {} FREs, the functions have {counted}", header.fre_count);
-            return Err(Finding(blob.offset() + 12, what));
-        }
-        Ok(())
+        Ok(blob.check_count(counted)?)
     }
 
     /// Fills [`Reader::of_function`] for a blob.

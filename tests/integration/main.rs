@@ -29,6 +29,7 @@ mod robust;
 mod s390x_relocations;
 mod sframe_attach;
 mod sframe_concat;
+mod sframe_damage;
 mod sframe_derive;
 mod sframe_from_eh_frame;
 mod sframe_index;
