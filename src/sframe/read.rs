@@ -175,10 +175,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             let what = format!("it is for {}, the output for {}", header.abi, abi::<T>());
             return Err(Finding(blob.offset() + 4, what));
         }
-        let (table, rows) = (header.fde_array(), header.fre_area());
-        if !rows.is_empty() && table.start < rows.end && rows.start < table.end {
-            return Err(Finding(blob.offset() + 20, "FDE array and FRE sub-section overlap".to_owned()));
-        }
+        blob.check_areas()?;
         self.find_relocations(blob, next)?;
         let mut counted = 0u64;
         for fde in blob.fdes() {

@@ -247,13 +247,13 @@ fn compare(
     subject: &Subject,
     objects: &[(String, Vec<u8>)],
     refused: &BTreeSet<&str>,
-    what: &str,
+    (is_kept, what): (fn(&mut Function) -> bool, &str),
 ) {
     for (number, (name, bytes)) in objects.iter().enumerate() {
         let what = format!("{what}: {name}");
         let expected = match subject.read(bytes) {
             Ok(mut expected) if !refused.contains(name.as_str()) => {
-                expected.retain(|_, function| is_expressible(function));
+                expected.retain(|_, function| is_kept(function));
                 expected
             }
             Ok(_) => BTreeMap::new(),
@@ -291,7 +291,8 @@ fn check_table(
     };
     assert!(diagnostics.iter().all(|diagnostic| diagnostic.severity == Severity::Warning));
     let refused = named(&diagnostics);
-    compare(functions(&elf, section), subject, objects, &refused, &format!("{options:?}"));
+    let found = functions(&elf, section);
+    compare(found, subject, objects, &refused, (is_expressible, &format!("{options:?}")));
 }
 
 #[test]
@@ -368,7 +369,7 @@ fn check_sections(work: &Work, subject: &Subject, options: &[&str], objects: &[(
     let (elf, diagnostics) = link(work, options, &good);
     assert!(diagnostics.is_empty(), "{options:?}: {diagnostics:#?}");
     let found = elf.map(|elf| functions(&elf, ".sframe")).unwrap_or_default();
-    compare(found, subject, &good, &BTreeSet::new(), &format!("{options:?}"));
+    compare(found, subject, &good, &BTreeSet::new(), (|_| true, &format!("{options:?}")));
 }
 
 /// Demands that sections pass byte for byte, but for relocated fields and, in a final link, the flags.

@@ -265,6 +265,7 @@ impl<'data> Blob<'data> {
     /// # Errors
     /// The first thing that cannot be read. What can be read may still make no sense: [`crate::verify`] looks at that.
     pub fn check(&self) -> Result<(), Error> {
+        self.check_areas()?;
         let mut counted = 0;
         for fde in self.fdes() {
             let attributes = self.attributes(&fde)?;
@@ -272,6 +273,18 @@ impl<'data> Blob<'data> {
             self.rows(&attributes).try_for_each(|row| row.map(|_| ()))?;
         }
         self.check_count(counted)
+    }
+
+    /// Whether FDE array and FRE sub-section lie apart.
+    ///
+    /// # Errors
+    /// They overlap.
+    pub fn check_areas(&self) -> Result<(), Error> {
+        let (fdes, fres) = (self.header.fde_array(), self.header.fre_area());
+        match fdes.start.max(fres.start) < fdes.end.min(fres.end) {
+            true => Err(Error::new(self.offset + 20, ErrorKind::AreasOverlap)),
+            false => Ok(()),
+        }
     }
 
     /// Compares the number of FREs that all functions have with the header's.

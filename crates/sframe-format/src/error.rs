@@ -114,6 +114,8 @@ pub enum ErrorKind {
         /// Start offset of the FRE at the offset of the error.
         found: u32,
     },
+    /// FDE array and FRE sub-section overlap (checked for whole blobs only).
+    AreasOverlap,
     /// Another number of FREs than the header says (checked for whole blobs only).
     FreCount {
         /// The header's.
@@ -190,6 +192,7 @@ impl fmt::Display for ErrorKind {
             Self::FreOrder { previous, found } => {
                 write!(f, "FRE starts at {found:#x}, not after the FRE before it at {previous:#x}")
             }
+            Self::AreasOverlap => f.write_str("FDE array and FRE sub-section overlap"),
             Self::FreCount { header, counted } => {
                 write!(f, "the header counts {header} FREs, the functions have {counted}")
             }
