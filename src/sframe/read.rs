@@ -268,10 +268,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         }
         self.function.read_from(blob, fde)?;
         let function = &mut self.function;
-        // CFI behind the last instruction makes GNU as write a row that covers nothing.
-        let rows_end = function.repeat_size.map_or(function.size, u32::from);
         if function.size > 0 {
-            function.rows.pop_if(|row| row.start == rows_end);
             self.spans.push((place, end));
         }
         self.batch.add(place, function).map_err(|wrong| Finding(fde.offset, wrong.to_string()))

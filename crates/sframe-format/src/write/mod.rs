@@ -56,7 +56,8 @@ impl Function {
         Ok(function)
     }
 
-    /// [`Function::read`] into an existing value, whose memory is used again.
+    /// [`Function::read`] into an existing value, whose memory is used again. A last row that starts where the function
+    /// ends covers nothing and is left out: GNU as writes it where call frame information follows the last instruction.
     ///
     /// # Errors
     /// Its attribute or rows are malformed; what was in `self` is lost then.
@@ -70,6 +71,8 @@ impl Function {
         for row in blob.rows(&attributes) {
             self.rows.push(row?);
         }
+        let end = self.repeat_size.map_or(self.size, u32::from);
+        self.rows.pop_if(|row| row.start == end && end > 0);
         if attributes.fre_count == 0 {
             self.rows.extend(blob.rules_without_rows(&attributes).map(|rules| Row { start: 0, rules }));
         }
