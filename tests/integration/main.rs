@@ -34,6 +34,7 @@ mod sframe_derive;
 mod sframe_from_eh_frame;
 mod sframe_index;
 mod sframe_machines;
+mod sframe_matrix;
 mod sframe_readers;
 mod sframe_relocatable;
 mod sframe_split;
