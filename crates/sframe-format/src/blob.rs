@@ -270,7 +270,7 @@ impl<'data> Blob<'data> {
         for fde in self.fdes() {
             let attributes = self.attributes(&fde)?;
             counted += u64::from(attributes.fre_count);
-            self.rows(&attributes).try_for_each(|row| row.map(|_| ()))?;
+            self.check_rows(&attributes)?;
         }
         self.check_count(counted)
     }

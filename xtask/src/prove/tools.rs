@@ -310,7 +310,7 @@ pub(super) fn compile(
     prefix: &Path,
     assembler: &Path,
 ) -> Result<()> {
-    let makefile = "objects:=$(patsubst %.cc,$(OUT)/%.o,$(wildcard $(SOURCES)))\nall: $(objects)\n\
+    let makefile = "objects:=$(patsubst %.cc,$(OUT)/%.o,$(wildcard $(SOURCES)))\n.PHONY: all\nall: $(objects)\n\
          $(OUT)/%.o: %.cc project.h $(AS)/as\n\t$(CXX) -B$(AS) -O1 -fPIC -ffunction-sections -Wa,--gsframe -c -o $@ $<\n";
     write_new(&proof.folder.join("Makefile"), makefile)?;
     std::fs::create_dir_all(proof.folder.join(folder))?;
