@@ -30,6 +30,8 @@ const RUNS: usize = 25;
 const SHARE: f64 = 3.0;
 /// Least that the index must be smaller than GNU ld's `.sframe`, in percent.
 const SMALLER: usize = 15;
+/// Without it, clang emits no SFrame.
+const EXPERIMENTAL: &str = "-Wa,--allow-experimental-sframe";
 /// How many names of one kind of difference are written out.
 const NAMED: usize = 4;
 
@@ -92,7 +94,8 @@ fn mixed(proof: &mut Proof, newest: &Path) -> Result<Vec<String>> {
     {
         let found = match compiler {
             "g++" => assemblers().into_iter().find(|path| emitted(proof, path, &[]) == Some(wanted)),
-            _ => clang().filter(|path| emitted(proof, path, &["-c", "-Wa,--gsframe"]) == Some(wanted)),
+            _ => clang()
+                .filter(|path| emitted(proof, path, &["-c", EXPERIMENTAL, "-Wa,--gsframe"]) == Some(wanted)),
         };
         let Some(found) = found else {
             proof.note(format!("- no {compiler} here that emits V{wanted} beside those above"))?;
@@ -100,7 +103,9 @@ fn mixed(proof: &mut Proof, newest: &Path) -> Result<Vec<String>> {
         };
         let (prefix, compiler) = match compiler {
             "g++" => (assembler_folder(proof, &format!("{folder}-as"), &found)?, "g++".to_owned()),
-            _ => (assembler_folder(proof, "plain-as", newest)?, found.display().to_string()),
+            _ => {
+                (assembler_folder(proof, "plain-as", newest)?, format!("{} {EXPERIMENTAL}", found.display()))
+            }
         };
         let pattern = format!("part[{digits}]?.cc");
         compile(proof, (&compiler, &pattern), folder, &prefix, &found)?;
