@@ -384,7 +384,8 @@ fn check_bytes(elf: &Elf, subject: &Subject, options: &[&str], objects: &[(Strin
         at += expected.len().next_multiple_of(8);
         if !relocatable {
             let size = expected.len();
-            let fields = subject.places.iter().map(|(&at, &(_, width))| at..at + width).chain([3..4]);
+            let fields =
+                subject.places.iter().map(|(&at, &(_, width))| at..at + width).chain(std::iter::once(3..4));
             for at in fields.flatten().filter(|&at| at < size) {
                 (expected[at], found[at]) = (0, 0);
             }

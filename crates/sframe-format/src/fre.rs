@@ -250,15 +250,15 @@ impl<'data> Fres<'data> {
     }
 
     fn are_plain_in<const BIG: bool>(self, most: u8, reserved: u8) -> bool {
-        let (mut position, mut least) = (self.position, 0);
+        let (width, mut position, mut least) = (usize::from(self.start_width), self.position, 0);
         for _ in 0..self.left {
-            let Some((start, info)) = self.head::<BIG>(position) else { return false };
+            let Some((start, info)) = head::<BIG>(self.area, position, width) else { return false };
             let is_sound = start >= least && info & reserved == 0 && info & 0x60 != 0x60;
             if !is_sound || info >> 1 & 0xf > most {
                 return false;
             }
             least = start.saturating_add(1);
-            position += usize::from(self.start_width) + 1 + words_length(info);
+            position += width + 1 + words_length(info);
         }
         position <= self.area.len()
     }

@@ -297,9 +297,10 @@ pub(super) fn write_project(folder: &Path, count: usize) -> Result<()> {
 /// Writes a file unless it says that already, so that nothing made of it counts as old.
 fn write_new(path: &Path, text: &str) -> Result<()> {
     let known = std::fs::read(path).is_ok_and(|old| old == text.as_bytes());
-    Ok(if !known {
-        std::fs::write(path, text)?
-    })
+    if !known {
+        std::fs::write(path, text)?;
+    }
+    Ok(())
 }
 
 /// Compiles sources whose names fit, two at a time as a build would; what is up to date is left alone.
