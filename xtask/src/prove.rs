@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 mod index;
+mod thunks;
 mod tools;
 
 /// The release that is built.
@@ -49,6 +50,8 @@ enum Name {
     SplitProject,
     /// The index of a C++ project of several hundred objects, in every kind of output
     Index,
+    /// An AArch64 program of 300 MiB of code whose calls need thousands of thunks
+    Thunks,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -60,6 +63,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Name::Attach,
         Name::SplitProject,
         Name::Index,
+        Name::Thunks,
     ];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
     let linker = arguments.linker.path()?;
@@ -72,6 +76,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Attach => ("attach", Proof::new("attach", &linker)?),
             Name::SplitProject => ("split-project", Proof::new("split-project", &linker)?),
             Name::Index => ("index", Proof::new("index", &linker)?),
+            Name::Thunks => ("thunks", Proof::new("thunks", &linker)?),
         };
         match name {
             Name::Itself => itself(&mut proof)?,
@@ -80,6 +85,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Sqlite => sqlite(&mut proof)?,
             Name::Attach => tools::attach(&mut proof, &arguments.command.path()?)?,
             Name::Index => index::index(&mut proof, &arguments.command.path()?)?,
+            Name::Thunks => thunks::thunks(&mut proof, &arguments.command.path()?)?,
             Name::SplitProject => {
                 tools::split_project(&mut proof, &arguments.command.path()?, &arguments.wrapper.path()?)?;
             }
