@@ -4,6 +4,7 @@
 mod support;
 
 mod aarch64;
+mod aarch64_relocations;
 mod archives;
 mod attributes;
 mod drivers;
