@@ -130,8 +130,9 @@ const THREAD_LOCAL: &str = "\t.section .tdata,\"awT\"\n\t.balign 8\nlocal:\t.qua
 
 /// The first word of a field that GNU ld writes in a way of its own.
 fn is_gnu_alone(name: &str, value: i64) -> bool {
-    // It has the high halves of negative offsets overflow, and from 2.47 on takes an addition of 0 for a move.
-    name.contains("PREL_G") && name.contains("TLS") && value < 0
+    // It has the high halves of negative offsets overflow, puts `movn` where the ABI has `movk`, and from 2.47 on takes
+    // an addition of 0 for a move.
+    value < 0 && (name.contains("TLS") && name.contains("PREL_G") || name.ends_with("MOVW_PREL_G3"))
         || name.contains("TLS") && name.contains("_ADD_") && value == 0
 }
 
@@ -470,7 +471,8 @@ fn fields_for_slots_hold_their_ends_as_gnu_ld_writes_them() {
         let fields = library_fields(false);
         let (ours, our_slots) = link_library(&work, &|args| drop(work.ld(args).ok()), &fields);
         for (&(row, _), &word) in fields.iter().zip(&ours) {
-            assert!(our_slots[row] != 0 || LIBRARY_CASES[row].2 == Slot::Block, "{}", LIBRARY_CASES[row].0);
+            let (name, _, slot, part) = LIBRARY_CASES[row];
+            assert!(our_slots[row] != 0 || slot == Slot::Block || part == Part::Mark, "{name}");
             if let Some(expected) = expected(row, our_slots[row]) {
                 assert_eq!(word, expected, "{}", LIBRARY_CASES[row].0);
             }
@@ -525,7 +527,7 @@ fn slots_past_the_end_of_the_small_table_are_errors() {
             }
             source += "\t.data\n";
             for slot in 0..count {
-                writeln!(source, "v{slot}: .quad 0").unwrap();
+                writeln!(source, "\t.globl v{slot}\nv{slot}: .quad 0").unwrap();
             }
             let object = work.s("a", &source);
             work.ld(&["-o", "a", &object, "--section-start=.got=0x10000000", "--no-relax"])

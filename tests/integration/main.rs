@@ -21,6 +21,7 @@ mod inputs;
 mod kept_inputs;
 mod layout;
 mod link_order;
+mod machines;
 mod notes;
 mod options;
 mod programs;
