@@ -1,5 +1,6 @@
 //! What only AArch64 has: calls that do not reach, branch protection, an erratum, rewritings by pairs.
 
+use crate::need;
 use crate::support::Work;
 use crate::support::machine::{self, AARCH64};
 
