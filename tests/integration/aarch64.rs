@@ -329,7 +329,8 @@ value:\t.quad 42
             work.run("a");
             let row = |symbol: &str| {
                 let said = work.sframe(&["lookup", "a", symbol]).ok().stdout;
-                said.split_once("row +").map(|(_, row)| row.split_once(' ').unwrap().1.to_owned())
+                let line = said.lines().find_map(|line| line.split_once("row +"));
+                line.map(|(_, row)| row.split_once(' ').unwrap().1.to_owned())
             };
             let elf = work.elf_unchecked("a");
             let (start, veneer) = (elf.symbol("_start").value, elf.symbol("__erratum_veneer_0").value);

@@ -130,9 +130,10 @@ const THREAD_LOCAL: &str = "\t.section .tdata,\"awT\"\n\t.balign 8\nlocal:\t.qua
 
 /// The first word of a field that GNU ld writes in a way of its own.
 fn is_gnu_alone(name: &str, value: i64) -> bool {
-    // It has the high halves of negative offsets overflow, puts `movn` where the ABI has `movk`, and from 2.47 on takes
+    // It has the high halves of negative offsets overflow, and the highest one of large ones, puts `movn` where the ABI has `movk`, and from 2.47 on takes
     // an addition of 0 for a move.
     value < 0 && (name.contains("TLS") && name.contains("PREL_G") || name.ends_with("MOVW_PREL_G3"))
+        || name.ends_with("TLSLE_MOVW_TPREL_G2")
         || name.contains("_ADD_") && value & 0xfff == 0
 }
 
