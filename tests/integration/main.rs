@@ -4,6 +4,7 @@
 mod support;
 
 mod aarch64;
+mod aarch64_relocations;
 mod archives;
 mod attributes;
 mod drivers;
@@ -20,6 +21,7 @@ mod inputs;
 mod kept_inputs;
 mod layout;
 mod link_order;
+mod machines;
 mod notes;
 mod options;
 mod programs;
