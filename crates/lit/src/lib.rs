@@ -8,6 +8,7 @@
 //! with `--ld` the same tests show where another linker differs.
 
 mod conditions;
+mod file_check;
 mod report;
 mod run;
 mod test_file;

@@ -1,9 +1,6 @@
 //! The commands of LLVM that tests use, as other names of the program that runs the tests.
 
 use anyhow::{Context, Result, bail};
-use clap::Parser;
-use litcheck_filecheck::litcheck::{Input, diagnostics::DiagResult, reporting::PrintDiagnostic};
-use litcheck_filecheck::{Config, Options, Test};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -11,7 +8,8 @@ use std::process::{Command, ExitCode};
 /// A command: its arguments in, its exit status out.
 pub type Tool = fn(Vec<OsString>) -> ExitCode;
 
-const TOOLS: [(&str, Tool); 3] = [("FileCheck", file_check), ("not", not), ("split-file", split_file)];
+const TOOLS: [(&str, Tool); 3] =
+    [("FileCheck", crate::file_check::main), ("not", not), ("split-file", split_file)];
 
 /// The tool that a program called so is.
 pub fn by_name(called: &Path) -> Option<Tool> {
@@ -27,49 +25,6 @@ pub fn install(scratch: &Path) -> Result<tempfile::TempDir> {
         std::os::unix::fs::symlink(&own, folder.path().join(name)).context("cannot link to this program")?;
     }
     Ok(folder)
-}
-
-#[derive(Parser)]
-#[command(name = "FileCheck")]
-struct FileCheck {
-    /// File that holds the directives
-    check_file: Input,
-    /// File to check
-    #[arg(long, default_value = "-")]
-    input_file: Input,
-    #[command(flatten)]
-    options: Options,
-}
-
-/// `FileCheck`, by a crate that does what LLVM's does.
-fn file_check(arguments: Vec<OsString>) -> ExitCode {
-    // Either number of dashes is good, as everywhere in LLVM.
-    let one_dash = |word: &OsString| {
-        let text = word.to_str()?.strip_prefix('-')?;
-        (text.len() > 2 && !text.starts_with(['-', 'D'])).then(|| OsString::from(format!("--{text}")))
-    };
-    let words = arguments.iter().map(|word| one_dash(word).unwrap_or_else(|| word.clone()));
-    let command = FileCheck::parse_from(std::iter::once("FileCheck".into()).chain(words));
-    let check = || -> DiagResult<()> {
-        command.options.validate()?;
-        let config = Config { options: command.options, ..Config::default() };
-        let source = |input: Input| {
-            let named = format!("{input:?}");
-            input.into_source(true, config.source_manager()).map_err(|error| {
-                litcheck_filecheck::litcheck::diagnostics::Report::msg(format!("{named}: {error}"))
-            })
-        };
-        let check_file = source(command.check_file)?;
-        let input_file = source(command.input_file)?;
-        Test::new(check_file, &config).verify(input_file).map(|_| ())
-    };
-    match check() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(report) => {
-            eprintln!("{}", PrintDiagnostic::new(report));
-            ExitCode::FAILURE
-        }
-    }
 }
 
 /// `not`: success if the command fails. A crash is no failure that is to be expected, and exit
