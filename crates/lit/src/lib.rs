@@ -59,6 +59,8 @@ struct Arguments {
     exact: bool,
     #[arg(long, short, hide = true)]
     quiet: bool,
+    #[arg(long, hide = true)]
+    skip: Vec<String>,
 }
 
 /// The program: one of the tools if called by its name, else the runner. Exit status 1 if a test
