@@ -91,7 +91,7 @@ impl Pattern {
         let mut rest = text;
         while !rest.is_empty() {
             if let Some(after) = rest.strip_prefix("{{") {
-                let (regex, after) = until_braces(after).context("{{ without }}")?;
+                let (regex, after) = after.split_once("}}").context("{{ without }}")?;
                 pieces.push(Piece::Regex(regex.to_owned()));
                 rest = after;
             } else if let Some(after) = rest.strip_prefix("[[#") {
@@ -186,15 +186,6 @@ fn variable(text: &str) -> Result<Option<(Piece, &str)>> {
         }
     }
     bail!("[[{name}: without ]]")
-}
-
-/// A regular expression up to `}}`; one may itself end with braces.
-fn until_braces(text: &str) -> Option<(&str, &str)> {
-    let mut end = text.find("}}")?;
-    while text[end + 2..].starts_with('}') {
-        end += 1;
-    }
-    Some((&text[..end], &text[end + 2..]))
 }
 
 /// A pattern that can be looked for.

@@ -94,7 +94,7 @@ fn variables_hold_texts_and_numbers() {
 #[test]
 fn expressions_stay_in_their_line() {
     good("CHECK: {{^}}b{{$}}\n", "ab\nb\n");
-    good("CHECK: {{[0-9]{4}}}x\n", "1234x\n");
+    good("CHECK: {{([0-9]{4})}}x\n", "1234x\n");
     bad("CHECK: a{{[^z]*}}b\n", "a\nb\n");
     good("CHECK: [0] [[ a [[[#N:]]]\n", "[0] [[ a [7]\n");
 }
