@@ -75,6 +75,9 @@ fn family(version: &str) -> Family {
     families.into_iter().find(|(word, _)| lower.contains(word)).map_or(Family::Other, |(_, family)| family)
 }
 
+/// What linkers are called on `PATH`.
+const PATH_NAMES: &[&str] = &["ld.bfd", "ld.gold", "ld.lld", "mold", "wild"];
+
 /// Which linkers are wanted.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Wanted {
@@ -121,7 +124,12 @@ impl Wanted {
         let mut found: Vec<Linker> = Vec::new();
         for (name, command) in self.candidates(machine) {
             let Some(linker) = Linker::probe(&name, command) else { continue };
-            if linker.family != Family::Other && found.iter().all(|other| other.version != linker.version) {
+            // What `PATH` has only fills gaps: names of that sort stand for whatever is installed.
+            let known = |other: &Linker| match PATH_NAMES.contains(&&*linker.name) {
+                true => other.family == linker.family,
+                false => other.version == linker.version,
+            };
+            if linker.family != Family::Other && !found.iter().any(known) {
                 found.push(linker);
             }
         }
@@ -152,7 +160,7 @@ impl Wanted {
             // A path with a folder is found from every working directory only if it is absolute.
             add(&name, std::path::absolute(&program).unwrap_or(program));
         }
-        for name in ["sframe-ld", "ld.bfd", "ld.gold", "ld.lld", "mold", "wild"] {
+        for name in ["sframe-ld"].into_iter().chain(PATH_NAMES.iter().copied()) {
             let one_machine = matches!(name, "ld.bfd" | "ld.gold");
             let file = if one_machine { machine.tool(name) } else { name.to_owned() };
             on_path(&file).into_iter().for_each(|path| add(name, path));

@@ -19,13 +19,13 @@ use tempfile::TempDir;
 #[derive(clap::Args, Clone, Debug)]
 pub struct Limits {
     /// Seconds that one link may take
-    #[arg(long, default_value_t = 60.0, value_name = "SECONDS")]
+    #[arg(id = "time-limit", long, default_value_t = 60.0, value_name = "SECONDS")]
     pub time: f64,
     /// Address space of one linker, in MiB
-    #[arg(long, default_value_t = 16384, value_name = "MIB")]
+    #[arg(id = "memory-limit", long, default_value_t = 16384, value_name = "MIB")]
     pub memory: u64,
     /// Size of any file that it writes, in MiB
-    #[arg(long, default_value_t = 2048, value_name = "MIB")]
+    #[arg(id = "output-limit", long, default_value_t = 2048, value_name = "MIB")]
     pub output: u64,
 }
 

@@ -181,7 +181,8 @@ fn read(bytes: &[u8]) -> object::read::Result<View<'_>> {
             info: section.sh_info(endian),
             data: section.data(endian, bytes).unwrap_or_default(),
         });
-        if let Some((records, _)) = section.rela(endian, bytes)? {
+        // gold writes relocation sections that lead nowhere when it has removed all of their rows.
+        if let Some((records, _)) = section.rela(endian, bytes).unwrap_or_default() {
             let relocation = |record: &elf::Rela64<Endianness>| Relocation {
                 offset: record.r_offset(endian),
                 kind: record.r_type(endian, false),
