@@ -57,6 +57,24 @@ impl Wrapper {
     }
 }
 
+/// The harness that holds linkers against each other.
+#[derive(clap::Args)]
+pub struct Comparer {
+    /// Take this ld-compare instead of building one
+    #[arg(long = "ld-compare", env = "LD_COMPARE")]
+    program: Option<PathBuf>,
+}
+
+impl Comparer {
+    /// Its absolute path; built with optimisation if none was given.
+    pub fn path(&self) -> Result<PathBuf> {
+        match &self.program {
+            Some(path) => path.canonicalize().with_context(|| format!("no ld-compare {}", path.display())),
+            None => build("ld-compare"),
+        }
+    }
+}
+
 /// The linker that a chore is about.
 #[derive(clap::Args)]
 pub struct Linker {
@@ -88,7 +106,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 fn build(program: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::workspace())
-        .args(["build", "--release", "--quiet", "--bin", program])
+        .args(["build", "--workspace", "--release", "--quiet", "--bin", program])
         .status()?;
     if !status.success() {
         bail!("{program} does not build");

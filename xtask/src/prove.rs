@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod compare;
 mod index;
 mod tools;
 
@@ -30,6 +31,8 @@ pub struct Arguments {
     command: install::SframeCommand,
     #[command(flatten)]
     wrapper: install::Wrapper,
+    #[command(flatten)]
+    comparer: install::Comparer,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -49,6 +52,8 @@ enum Name {
     SplitProject,
     /// The index of a C++ project of several hundred objects, in every kind of output
     Index,
+    /// Links of every kind, for three machines, held against every other linker
+    Compare,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -60,6 +65,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Name::Attach,
         Name::SplitProject,
         Name::Index,
+        Name::Compare,
     ];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
     let linker = arguments.linker.path()?;
@@ -72,6 +78,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Attach => ("attach", Proof::new("attach", &linker)?),
             Name::SplitProject => ("split-project", Proof::new("split-project", &linker)?),
             Name::Index => ("index", Proof::new("index", &linker)?),
+            Name::Compare => ("compare", Proof::new("compare", &linker)?),
         };
         match name {
             Name::Itself => itself(&mut proof)?,
@@ -79,6 +86,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Llvm => llvm(&mut proof)?,
             Name::Sqlite => sqlite(&mut proof)?,
             Name::Attach => tools::attach(&mut proof, &arguments.command.path()?)?,
+            Name::Compare => compare::compare(&mut proof, &arguments.comparer.path()?)?,
             Name::Index => index::index(&mut proof, &arguments.command.path()?)?,
             Name::SplitProject => {
                 tools::split_project(&mut proof, &arguments.command.path()?, &arguments.wrapper.path()?)?;

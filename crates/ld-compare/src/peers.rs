@@ -3,7 +3,8 @@
 //! A linker is a command and what it answers to `--version`: that line is its identity, by which baselines are kept,
 //! and two commands that say the same are one linker. Linkers are found in the folder of peers (`SFRAME_PEERS`,
 //! which `cargo xtask peers` makes: `NAME/ld`, and `NAME/MACHINE/ld` for other machines), then on `PATH`;
-//! `--linker NAME=COMMAND` adds any other.
+//! `--linker NAME=COMMAND` adds any other. This project's own is the one that `SFRAME_LD` names, else the one beside this
+//! program.
 
 use crate::machine::Machine;
 use anyhow::{Context, Result, bail};
@@ -147,7 +148,8 @@ impl Wanted {
         let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("sframe-ld")));
         // Tests run from a folder below that of the programs.
         let above = beside.as_deref().and_then(|path| Some(path.parent()?.parent()?.join("sframe-ld")));
-        beside.into_iter().chain(above).for_each(|path| add("sframe-ld", path));
+        let chosen = std::env::var_os("SFRAME_LD").map(PathBuf::from);
+        chosen.into_iter().chain(beside).chain(above).for_each(|path| add("sframe-ld", path));
         let entries = std::fs::read_dir(&self.peers).into_iter().flatten().flatten();
         let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         folders.sort();
