@@ -112,7 +112,14 @@ fn name_of(view: &View<'_>, index: usize) -> String {
 
 fn symbols(collector: &mut Collector, view: &View<'_>) {
     for symbol in view.symbols.iter().filter(|symbol| symbol.is_global() && !symbol.name.is_empty()) {
-        collector.set(Aspect::Symbols, &symbol.name, symbol_text(view, symbol));
+        // In linked output a hidden symbol is local, whether the table says so, calls it global or leaves it out.
+        let hidden = matches!(symbol.visibility, elf::STV_HIDDEN | elf::STV_INTERNAL);
+        if hidden && !view.is_relocatable() {
+            continue;
+        }
+        // Some write the version of an imported symbol into this table too.
+        let name = symbol.name.split('@').next().unwrap_or_default();
+        collector.set(Aspect::Symbols, name, symbol_text(view, symbol));
     }
 }
 
@@ -344,12 +351,14 @@ fn dynamic_relocations(collector: &mut Collector, view: &View<'_>) {
             let symbol = view.dynamic_symbols.get(relocation.symbol as usize);
             let place = view.section_at(relocation.offset).map_or("nowhere", |(_, section)| &section.name);
             match symbol.filter(|_| relocation.symbol != 0) {
-                // Which slots there are is the linker's business, which symbols are bound is not.
-                Some(symbol) => collector.set(
-                    Aspect::DynamicRelocations,
-                    format!("type {} to {}", relocation.kind, symbol.name),
-                    "present",
-                ),
+                Some(symbol) => {
+                    // Which slots there are is the linker's business, which symbols are bound is not.
+                    let kind = match slot_types(view.machine).contains(&relocation.kind) {
+                        true => "slot of".to_owned(),
+                        false => format!("type {} to", relocation.kind),
+                    };
+                    collector.set(Aspect::DynamicRelocations, format!("{kind} {}", symbol.name), "present");
+                }
                 None if relocation.kind == relative => {
                     if !place.starts_with(".got") {
                         collector.count(Aspect::DynamicRelocations, format!("relative in {place}"));
@@ -370,6 +379,15 @@ fn dynamic_relocations(collector: &mut Collector, view: &View<'_>) {
                 collector.count(Aspect::DynamicRelocations, format!("relative in {place}"));
             }
         }
+    }
+}
+
+/// `GLOB_DAT` and `JUMP_SLOT`.
+fn slot_types(machine: u16) -> [u32; 2] {
+    match machine {
+        elf::EM_AARCH64 => [elf::R_AARCH64_GLOB_DAT, elf::R_AARCH64_JUMP_SLOT],
+        elf::EM_S390 => [elf::R_390_GLOB_DAT, elf::R_390_JMP_SLOT],
+        _ => [elf::R_X86_64_GLOB_DAT, elf::R_X86_64_JUMP_SLOT],
     }
 }
 

@@ -142,7 +142,10 @@ impl<'data> View<'data> {
     /// The loaded section that holds an address.
     pub fn section_at(&self, address: u64) -> Option<(usize, &Section<'data>)> {
         let holds = |section: &Section<'_>| {
-            section.is_alloc() && section.address <= address && address - section.address < section.size
+            // `.tbss` takes no room among addresses.
+            let thread_local = section.flags & u64::from(elf::SHF_TLS) != 0 && section.kind == elf::SHT_NOBITS;
+            let inside = section.address <= address && address.wrapping_sub(section.address) < section.size;
+            section.is_alloc() && !thread_local && inside
         };
         self.sections.iter().enumerate().find(|(_, section)| holds(section))
     }
