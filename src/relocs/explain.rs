@@ -4,8 +4,8 @@
 //! prevails and why, which way the reference takes, and what the other modes would do. As text for people, and as a
 //! graph for Graphviz, from the same [`Story`].
 
-use super::discarded::is_violation;
 use super::Reference;
+use super::discarded::is_violation;
 use crate::arch::Target;
 use crate::ids::{FileId, SectionId};
 use crate::link::{Link, state};
@@ -97,10 +97,15 @@ pub fn graph<T: Target>(link: &Link<'_, T>) -> String {
         let node = |copy: usize, name: &str| quoted(&format!("{number}.{copy}.{name}"));
         let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label={};", quoted(&story.place));
         for (row, copy) in story.copies.iter().enumerate() {
-            let (fate, colour) = if copy.prevails { ("prevails", "darkgreen") } else { ("discarded", "firebrick") };
+            let (fate, colour) =
+                if copy.prevails { ("prevails", "darkgreen") } else { ("discarded", "firebrick") };
             let signature = story.signature.as_deref().unwrap_or_default();
             let label = format!("{}\ngroup {signature}\n{fate}", copy.file).replace('\n', "\\n");
-            let _ = writeln!(text, "    subgraph cluster_{number}_{row} {{\n      label=\"{}\"; color={colour};", label.replace('"', "\\\""));
+            let _ = writeln!(
+                text,
+                "    subgraph cluster_{number}_{row} {{\n      label=\"{}\"; color={colour};",
+                label.replace('"', "\\\"")
+            );
             for (name, size) in &copy.members {
                 let style = if copy.prevails { "solid" } else { "dashed" };
                 let label = quoted(&format!("{name}: {size} bytes"));
@@ -117,7 +122,8 @@ pub fn graph<T: Target>(link: &Link<'_, T>) -> String {
             let _ = writeln!(text, "    {} [label={label}, style=dashed];", node(0, &story.to.1));
         }
         let arrow = quoted(&story.by);
-        let _ = writeln!(text, "    {from} -> {} [label={arrow}, color=firebrick];", node(target, &story.to.1));
+        let _ =
+            writeln!(text, "    {from} -> {} [label={arrow}, color=firebrick];", node(target, &story.to.1));
         if let [prevailing, lost] = &story.copies[..]
             && prevailing.members.iter().any(|(name, _)| *name == story.to.1)
             && lost.members.iter().any(|(name, _)| *name == story.to.1)
@@ -140,7 +146,10 @@ pub fn graph<T: Target>(link: &Link<'_, T>) -> String {
 /// In the order of the messages' files.
 fn stories<T: Target>(link: &Link<'_, T>) -> Vec<Story> {
     let references = link.relocations.discarded.iter().flatten();
-    references.filter(|reference| is_violation(link, reference)).filter_map(|reference| story(link, reference)).collect()
+    references
+        .filter(|reference| is_violation(link, reference))
+        .filter_map(|reference| story(link, reference))
+        .collect()
 }
 
 fn story<T: Target>(link: &Link<'_, T>, reference: &Reference) -> Option<Story> {
@@ -170,7 +179,8 @@ fn story<T: Target>(link: &Link<'_, T>, reference: &Reference) -> Option<Story> 
 
 fn prevailing_copy<T: Target>(link: &Link<'_, T>, lost: &GroupEntry<'_>) -> Option<Copy> {
     let entries = link.groups.by_file.get(lost.prevailing.index())?;
-    let entry = entries.iter().find(|entry| !entry.discarded && entry.group.signature == lost.group.signature)?;
+    let entry =
+        entries.iter().find(|entry| !entry.discarded && entry.group.signature == lost.group.signature)?;
     Some(copy_of(link, lost.prevailing, entry, true))
 }
 
@@ -193,7 +203,9 @@ fn relocation_text<T: Target>(link: &Link<'_, T>, reference: &Reference) -> Stri
     let symbol = link.symbol_text(reference.symbol);
     let kind = link.locate(reference.section).and_then(|(object, index)| {
         let mut relocations = object.relocations(index as usize).iter();
-        relocations.find(|relocation| relocation.r_offset.get() == reference.offset).map(|relocation| relocation.kind())
+        relocations
+            .find(|relocation| relocation.r_offset.get() == reference.offset)
+            .map(|relocation| relocation.kind())
     });
     match kind {
         Some(kind) => format!("{} against {symbol}", T::relocation_name(kind)),
@@ -205,7 +217,8 @@ fn why_gone<T: Target>(link: &Link<'_, T>, target: SectionId, entry: Option<&Gro
     match entry {
         Some(entry) if entry.discarded => {
             let file = link.objects.get(entry.prevailing.index());
-            let file = file.map_or_else(String::new, |file| format!(", {} comes before it in the link", file.name));
+            let file =
+                file.map_or_else(String::new, |file| format!(", {} comes before it in the link", file.name));
             format!("of all groups of one signature the first is kept{file}")
         }
         _ if link.sections.is(target, state::DISCARDED_BY_SCRIPT) => "the linker script discards it".into(),
@@ -215,7 +228,8 @@ fn why_gone<T: Target>(link: &Link<'_, T>, target: SectionId, entry: Option<&Gro
 }
 
 fn why_there<T: Target>(link: &Link<'_, T>, section: SectionId, target: SectionId) -> String {
-    let (Some((object, index)), Some((defining, target_index))) = (link.locate(section), link.locate(target)) else {
+    let (Some((object, index)), Some((defining, target_index))) = (link.locate(section), link.locate(target))
+    else {
         return "the linker made it".into();
     };
     let own = link.groups.of_section(object.id, index);
@@ -255,7 +269,10 @@ fn modes<T: Target>(link: &Link<'_, T>, reference: &Reference) -> Vec<(&'static 
         false => "nothing changes: the section is not one that can be taken apart",
     };
     modes.push(("--sframe-split", split.into()));
-    modes.push(("--sframe-from-eh-frame=all", "the section is dropped; rows come from the kept .eh_frame".into()));
+    modes.push((
+        "--sframe-from-eh-frame=all",
+        "the section is dropped; rows come from the kept .eh_frame".into(),
+    ));
     modes.push(("--sframe=discard", "the section is dropped".into()));
     modes
 }

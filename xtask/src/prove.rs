@@ -12,6 +12,7 @@ use std::process::Command;
 mod compare;
 mod index;
 mod tools;
+mod violations;
 
 /// The release that is built.
 const RIPGREP_VERSION: &str = "14.1.1";
@@ -54,6 +55,8 @@ enum Name {
     Index,
     /// Links of every kind, for three machines, held against every other linker
     Compare,
+    /// The matrix of section-group violations, and one that is reduced
+    Violations,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -66,6 +69,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Name::SplitProject,
         Name::Index,
         Name::Compare,
+        Name::Violations,
     ];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
     let linker = arguments.linker.path()?;
@@ -79,6 +83,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::SplitProject => ("split-project", Proof::new("split-project", &linker)?),
             Name::Index => ("index", Proof::new("index", &linker)?),
             Name::Compare => ("compare", Proof::new("compare", &linker)?),
+            Name::Violations => ("violations", Proof::new("violations", &linker)?),
         };
         match name {
             Name::Itself => itself(&mut proof)?,
@@ -87,6 +92,9 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Sqlite => sqlite(&mut proof)?,
             Name::Attach => tools::attach(&mut proof, &arguments.command.path()?)?,
             Name::Compare => compare::compare(&mut proof, &arguments.comparer.path()?)?,
+            Name::Violations => {
+                violations::violations(&mut proof, &arguments.comparer.path()?, !arguments.no_record)?;
+            }
             Name::Index => index::index(&mut proof, &arguments.command.path()?)?,
             Name::SplitProject => {
                 tools::split_project(&mut proof, &arguments.command.path()?, &arguments.wrapper.path()?)?;

@@ -54,12 +54,14 @@ impl Baseline {
         if may_be_new && !path.exists() {
             return Ok(Self::default());
         }
-        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let text =
+            std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let baseline: Self =
             serde_json::from_str(&text).with_context(|| format!("{} is not a baseline", path.display()))?;
         for rule in baseline.linkers.values().flatten() {
             for pattern in [&rule.cases, &rule.difference] {
-                Pattern::new(&escaped(pattern)).with_context(|| format!("in {}: {pattern}", path.display()))?;
+                Pattern::new(&escaped(pattern))
+                    .with_context(|| format!("in {}: {pattern}", path.display()))?;
             }
         }
         Ok(baseline)
@@ -87,7 +89,8 @@ impl Baseline {
         self.linkers.entry(linker.version.clone()).or_default();
         for difference in differences {
             if self.judge(linker, case, difference) == Judgement::Unexplained {
-                let rule = Rule { cases: case.into(), difference: difference.line(), reason: RECORDED.into() };
+                let rule =
+                    Rule { cases: case.into(), difference: difference.line(), reason: RECORDED.into() };
                 self.linkers.entry(linker.version.clone()).or_default().push(rule);
             }
         }
@@ -100,7 +103,11 @@ fn escaped(pattern: &str) -> String {
 }
 
 fn fits(pattern: &str, text: &str) -> bool {
-    let options = MatchOptions { case_sensitive: true, require_literal_separator: false, require_literal_leading_dot: false };
+    let options = MatchOptions {
+        case_sensitive: true,
+        require_literal_separator: false,
+        require_literal_leading_dot: false,
+    };
     Pattern::new(&escaped(pattern)).is_ok_and(|pattern| pattern.matches_with(text, options))
 }
 
@@ -116,7 +123,12 @@ mod tests {
     }
 
     fn difference(key: &str) -> Difference {
-        Difference { aspect: Aspect::Sections, key: key.into(), own: "absent".into(), majority: "PROGBITS A".into() }
+        Difference {
+            aspect: Aspect::Sections,
+            key: key.into(),
+            own: "absent".into(),
+            majority: "PROGBITS A".into(),
+        }
     }
 
     #[test]
@@ -124,7 +136,10 @@ mod tests {
         let mut baseline = Baseline::default();
         assert_eq!(baseline.judge(&linker("1"), "c", &difference(".a")), Judgement::NewVersion);
         baseline.record(&linker("1"), "c", &[difference(".a")]);
-        assert_eq!(baseline.judge(&linker("1"), "c", &difference(".a")), Judgement::Accepted("recorded".into()));
+        assert_eq!(
+            baseline.judge(&linker("1"), "c", &difference(".a")),
+            Judgement::Accepted("recorded".into())
+        );
         assert_eq!(baseline.judge(&linker("1"), "c", &difference(".b")), Judgement::Unexplained);
         assert_eq!(baseline.judge(&linker("1"), "d", &difference(".a")), Judgement::Unexplained);
         assert_eq!(baseline.judge(&linker("2"), "c", &difference(".a")), Judgement::NewVersion);

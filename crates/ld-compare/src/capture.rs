@@ -47,10 +47,12 @@ fn set_up(folder: &Path, log: PathBuf, real: &Path) -> Result<()> {
     for name in NAMES {
         let link = folder.join(name);
         let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(&program, &link).with_context(|| format!("cannot make {}", link.display()))?;
+        std::os::unix::fs::symlink(&program, &link)
+            .with_context(|| format!("cannot make {}", link.display()))?;
     }
     let real = match real.components().count() {
-        1 => crate::peers::on_path(&real.to_string_lossy()).with_context(|| format!("no {} on PATH", real.display()))?,
+        1 => crate::peers::on_path(&real.to_string_lossy())
+            .with_context(|| format!("no {} on PATH", real.display()))?,
         _ => std::path::absolute(real)?,
     };
     let settings = Settings { log, real };

@@ -66,8 +66,10 @@ impl Case {
     /// No input says which machine it is for.
     pub fn new(name: &str, folder: &Path, arguments: Vec<String>) -> Result<Self> {
         let (arguments, output) = without_outputs(expand(folder, arguments, 0)?);
-        let machine = machine_of(folder, &arguments).context("no input says which machine this link is for")?;
-        let output = Path::new(&output).file_name().map_or("a.out".into(), |name| name.to_string_lossy().into());
+        let machine =
+            machine_of(folder, &arguments).context("no input says which machine this link is for")?;
+        let output =
+            Path::new(&output).file_name().map_or("a.out".into(), |name| name.to_string_lossy().into());
         let folder = std::path::absolute(folder)?;
         Ok(Case { name: name.into(), machine, folder, steps: vec![Step { arguments, output }], keep: None })
     }
@@ -89,7 +91,10 @@ impl Case {
         folders.retain(|folder| folder.join(FILE).is_file());
         folders.sort();
         ensure!(!folders.is_empty(), "{} holds no {FILE}, nor does a folder in it", path.display());
-        folders.iter().map(|folder| load_folder(folder).with_context(|| folder.display().to_string())).collect()
+        folders
+            .iter()
+            .map(|folder| load_folder(folder).with_context(|| folder.display().to_string()))
+            .collect()
     }
 
     /// The arguments of the step that is judged.
@@ -125,7 +130,10 @@ fn load_folder(folder: &Path) -> Result<Case> {
     let first = &file.steps[0].arguments;
     let machine = file.machine.or_else(|| machine_of(&place, first));
     let machine = machine.with_context(|| format!("{FILE} names no machine, and no input says it"))?;
-    let own = place.file_name().map_or(String::new(), |name| name.to_string_lossy().into_owned());
+    // The folder's own name, not that of a copy in which the inputs are built.
+    let own = std::path::absolute(folder)?
+        .file_name()
+        .map_or(String::new(), |name| name.to_string_lossy().into_owned());
     Ok(Case { name: file.name.unwrap_or(own), machine, folder: place, steps: file.steps, keep })
 }
 
@@ -212,7 +220,8 @@ fn words_of(text: &str) -> Vec<String> {
 }
 
 /// Options whose value, the next word, names a file that the linker writes, or belongs to one linker's plugins.
-const OUTPUTS: &[&str] = &["-o", "--output", "-Map", "--Map", "-plugin", "--plugin", "--reproduce", "--dependency-file"];
+const OUTPUTS: &[&str] =
+    &["-o", "--output", "-Map", "--Map", "-plugin", "--plugin", "--reproduce", "--dependency-file"];
 /// The same with the value in one word.
 const OUTPUT_PREFIXES: &[&str] = &[
     "--output=",
@@ -238,7 +247,9 @@ fn without_outputs(arguments: Vec<String>) -> (Vec<String>, String) {
             }
         } else if let Some(value) = word.strip_prefix("--output=") {
             output = value.to_owned();
-        } else if let Some(value) = word.strip_prefix("-o").filter(|v| !v.is_empty() && !word.starts_with("-omagic")) {
+        } else if let Some(value) =
+            word.strip_prefix("-o").filter(|v| !v.is_empty() && !word.starts_with("-omagic"))
+        {
             output = value.to_owned();
         } else if !OUTPUT_PREFIXES.iter().any(|prefix| word.starts_with(prefix)) {
             kept.push(word);

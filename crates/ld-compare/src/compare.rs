@@ -77,7 +77,8 @@ impl Report {
     pub fn new_versions(&self) -> BTreeMap<&str, usize> {
         let mut versions = BTreeMap::new();
         for result in self.cases.iter().flat_map(|case| &case.results) {
-            let new = result.differences.iter().filter(|d| d.judgement == Some(Judgement::NewVersion)).count();
+            let new =
+                result.differences.iter().filter(|d| d.judgement == Some(Judgement::NewVersion)).count();
             if new > 0 {
                 *versions.entry(result.linker.version.as_str()).or_default() += new;
             }

@@ -78,7 +78,9 @@ pub fn differ(linkers: &[Linker], facts: &[Facts]) -> Differences {
     let mut result = Differences { by_linker: vec![Vec::new(); linkers.len()], split: Vec::new() };
     let mut keys: BTreeSet<(Aspect, &str)> = BTreeSet::new();
     for facts in facts {
-        keys.extend(facts.table.iter().flat_map(|(aspect, rows)| rows.keys().map(|key| (*aspect, key.as_str()))));
+        keys.extend(
+            facts.table.iter().flat_map(|(aspect, rows)| rows.keys().map(|key| (*aspect, key.as_str()))),
+        );
     }
     for (aspect, key) in keys {
         let values: Vec<Option<&str>> = facts.iter().map(|facts| value(facts, aspect, key)).collect();
@@ -215,7 +217,8 @@ mod tests {
             own: own.into(),
             majority: "global in .text".into(),
         };
-        let found = causes(&[difference("a", ABSENT), difference("b", ABSENT), difference("c", "weak in .text")]);
+        let found =
+            causes(&[difference("a", ABSENT), difference("b", ABSENT), difference("c", "weak in .text")]);
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].how.as_str(), found[0].keys.len()), ("absent instead of global in .text", 2));
     }

@@ -6,8 +6,8 @@
 use crate::baseline::Judgement;
 use crate::compare::{CaseReport, LinkerReport, Report};
 use crate::differ::causes;
-use crate::table::covered;
 use crate::facts::Aspect;
+use crate::table::covered;
 use std::fmt::Write;
 
 /// How a cell looks.
@@ -146,18 +146,23 @@ pub fn write(page: &Page) -> String {
         (Mood::Good, "links, says nothing"),
         (Mood::Doubtful, "warns, or differs"),
         (Mood::Refused, "refuses"),
-        (Mood::Broken, "crashes or times out"),
+        (Mood::Broken, "crashes, times out, or does damage in silence"),
     ] {
         let _ = write!(html, "<li class=\"{}\"><b>{}</b>{text}</li>", mood.class(), mood.sign());
     }
     html.push_str("</ul></header>\n");
     page.parts.iter().for_each(|part| write_part(&mut html, part));
-    let _ = writeln!(html, "<footer>Made by ld-compare on {}.</footer>\n</main>\n</html>", escape(&page.date));
+    let _ =
+        writeln!(html, "<footer>Made by ld-compare on {}.</footer>\n</main>\n</html>", escape(&page.date));
     html
 }
 
 fn write_part(html: &mut String, part: &Part) {
-    let _ = writeln!(html, "<section><h2>{}</h2>\n<div class=\"scroll\"><table>\n<thead><tr><th></th>", escape(&part.title));
+    let _ = writeln!(
+        html,
+        "<section><h2>{}</h2>\n<div class=\"scroll\"><table>\n<thead><tr><th></th>",
+        escape(&part.title)
+    );
     for (name, version) in &part.columns {
         let _ = write!(html, "<th scope=\"col\">{}<small>{}</small></th>", escape(name), escape(version));
     }
@@ -202,8 +207,11 @@ fn escape(text: &str) -> String {
 pub fn page(report: &Report) -> Page {
     let mut parts: Vec<Part> = Vec::new();
     for case in &report.cases {
-        let columns: Vec<(String, String)> =
-            case.results.iter().map(|result| (result.linker.name.clone(), result.linker.version.clone())).collect();
+        let columns: Vec<(String, String)> = case
+            .results
+            .iter()
+            .map(|result| (result.linker.name.clone(), result.linker.version.clone()))
+            .collect();
         let line = line(case);
         match parts.iter_mut().find(|part| part.title == case.machine.name() && part.columns == columns) {
             Some(part) => part.lines.push(line),
@@ -224,7 +232,12 @@ pub fn page(report: &Report) -> Page {
 }
 
 fn line(case: &CaseReport) -> Line {
-    Line { group: String::new(), about: String::new(), name: case.name.clone(), cells: case.results.iter().map(cell).collect() }
+    Line {
+        group: String::new(),
+        about: String::new(),
+        name: case.name.clone(),
+        cells: case.results.iter().map(cell).collect(),
+    }
 }
 
 fn cell(result: &LinkerReport) -> Cell {

@@ -66,7 +66,8 @@ fn run(arguments: args::Run) -> Result<ExitCode> {
 fn record(baseline: &mut Baseline, report: &Report) {
     for case in &report.cases {
         for result in &case.results {
-            let differences: Vec<_> = result.differences.iter().map(|judged| judged.difference.clone()).collect();
+            let differences: Vec<_> =
+                result.differences.iter().map(|judged| judged.difference.clone()).collect();
             baseline.record(&result.linker, &case.name, &differences);
         }
     }
@@ -93,21 +94,34 @@ fn run_lab(arguments: &args::Lab) -> Result<ExitCode> {
 fn run_reduce(arguments: args::Reduce) -> Result<ExitCode> {
     let mut cases = cases(arguments.case.as_slice(), arguments.arguments)?;
     ensure!(cases.len() == 1, "one case can be reduced at a time, this names {}", cases.len());
-    let told = reduce::run(cases.remove(0), &arguments.goal, &arguments.wanted, &arguments.limits, &arguments.output)?;
+    let told = reduce::run(
+        cases.remove(0),
+        &arguments.goal,
+        &arguments.wanted,
+        &arguments.limits,
+        &arguments.output,
+    )?;
     print(&told);
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_reports<T: serde::Serialize>(output: &Output, report: &T, page: impl FnOnce() -> html::Page) -> Result<()> {
+fn write_reports<T: serde::Serialize>(
+    output: &Output,
+    report: &T,
+    page: impl FnOnce() -> html::Page,
+) -> Result<()> {
     if let Some(path) = &output.json {
         let text = serde_json::to_string_pretty(report)? + "\n";
         match path == Path::new("-") {
             true => print(&text),
-            false => std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?,
+            false => {
+                std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
+            }
         }
     }
     if let Some(path) = &output.html {
-        std::fs::write(path, html::write(&page())).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, html::write(&page()))
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
 }

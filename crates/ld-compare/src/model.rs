@@ -129,6 +129,12 @@ impl Object {
         let endian = header.endian().map_err(|e| anyhow::anyhow!("{e}"))?;
         ensure!(header.e_type.get(endian) == elf::ET_REL, "not a relocatable object");
         let table = header.sections(endian, bytes).map_err(|e| anyhow::anyhow!("{e}"))?;
+        // More would need section numbers beyond 16 bits in the symbol table.
+        ensure!(
+            table.len() < usize::from(elf::SHN_LORESERVE) / 2,
+            "{} sections are too many to rewrite",
+            table.len()
+        );
         let mut object = Object {
             machine: header.e_machine.get(endian),
             big: endian == Endianness::Big,
@@ -211,7 +217,10 @@ impl Object {
                 let Some(target) = row_of(section.sh_info(endian) as usize) else { continue };
                 for record in records {
                     let symbol = record.r_sym(endian, false) as usize;
-                    ensure!(symbol <= object.symbols.len(), "relocation of symbol {symbol}, which there is not");
+                    ensure!(
+                        symbol <= object.symbols.len(),
+                        "relocation of symbol {symbol}, which there is not"
+                    );
                     object.sections[target].relocations.push(Relocation {
                         offset: record.r_offset.get(endian),
                         symbol: symbol.checked_sub(1),
@@ -220,10 +229,14 @@ impl Object {
                     });
                 }
             }
-            if let Some((flags, members)) = section.group(endian, bytes).map_err(|e| anyhow::anyhow!("{e}"))? {
+            if let Some((flags, members)) =
+                section.group(endian, bytes).map_err(|e| anyhow::anyhow!("{e}"))?
+            {
                 let signature = (section.sh_info(endian) as usize).checked_sub(1);
-                let signature = signature.filter(|row| *row < object.symbols.len()).context("group without signature")?;
-                let members = members.iter().filter_map(|member| row_of(member.get(endian) as usize)).collect();
+                let signature =
+                    signature.filter(|row| *row < object.symbols.len()).context("group without signature")?;
+                let members =
+                    members.iter().filter_map(|member| row_of(member.get(endian) as usize)).collect();
                 object.groups.push(Group { signature, flags, members });
             }
         }
@@ -271,12 +284,15 @@ impl Object {
                 _ => false,
             };
             match symbol.place {
-                Place::Section(section) if !gone => symbol.place = Place::Section(section_rows[section].unwrap_or(0)),
+                Place::Section(section) if !gone => {
+                    symbol.place = Place::Section(section_rows[section].unwrap_or(0))
+                }
                 Place::Group(group) if !gone => symbol.place = Place::Group(group_rows[group].unwrap_or(0)),
                 _ => {}
             }
             if gone {
-                let signs = self.groups.iter().zip(&group_kept).any(|(group, kept)| *kept && group.signature == row);
+                let signs =
+                    self.groups.iter().zip(&group_kept).any(|(group, kept)| *kept && group.signature == row);
                 (symbol.place, symbol.value, symbol.size) = (Place::Undefined, 0, 0);
                 keep[row] &= symbol.binding != elf::STB_LOCAL || signs;
                 if symbol.kind == elf::STT_SECTION {
@@ -483,7 +499,8 @@ impl<'a> Writer<'a> {
             self.put(symbol.size, 8);
         }
         let size = self.bytes.len() as u64 - at;
-        let locals = order.iter().filter(|row| object.symbols[**row].binding == elf::STB_LOCAL).count() as u64 + 1;
+        let locals =
+            order.iter().filter(|row| object.symbols[**row].binding == elf::STB_LOCAL).count() as u64 + 1;
         let name = self.name(".symtab");
         self.headers.push([name, elf::SHT_SYMTAB.into(), 0, 0, at, size, symtab + 1, locals, 8, 24]);
         let at = self.bytes.len() as u64;
@@ -523,5 +540,99 @@ impl<'a> Writer<'a> {
         fields.into_iter().for_each(|(value, width)| self.put(value, width));
         self.bytes.extend(&rest[HEADER..]);
         self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    fn symbol(name: &str, place: Place, binding: u8) -> Symbol {
+        Symbol { name: name.into(), place, value: 0, size: 0, binding, kind: elf::STT_NOTYPE, other: 0 }
+    }
+
+    fn section(name: &str, flags: u32, relocations: Vec<Relocation>) -> Section {
+        Section {
+            name: name.into(),
+            kind: elf::SHT_PROGBITS,
+            flags: flags.into(),
+            align: 8,
+            data: vec![1; 16],
+            size: 16,
+            relocations,
+            ..Section::default()
+        }
+    }
+
+    /// A group of code and metadata, and data that refers to the code.
+    fn object(big: bool) -> Object {
+        let to = |symbol| Relocation { offset: 8, symbol: Some(symbol), kind: 1, addend: -4 };
+        let mut meta = section(".meta", elf::SHF_ALLOC | elf::SHF_GROUP | elf::SHF_LINK_ORDER, vec![to(0)]);
+        meta.link = Some(0);
+        Object {
+            machine: if big { 22 } else { 62 },
+            big,
+            flags: 0,
+            os_abi: 0,
+            sections: vec![
+                section(".text.f", elf::SHF_ALLOC | elf::SHF_EXECINSTR | elf::SHF_GROUP, Vec::new()),
+                meta,
+                section(".data", elf::SHF_ALLOC | elf::SHF_WRITE, vec![to(0), to(1), to(2)]),
+            ],
+            symbols: vec![
+                symbol("", Place::Section(0), elf::STB_LOCAL),
+                symbol("f", Place::Section(0), elf::STB_WEAK),
+                symbol("gone", Place::Undefined, elf::STB_GLOBAL),
+            ],
+            groups: vec![Group { signature: 1, flags: elf::GRP_COMDAT, members: vec![0, 1] }],
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        for big in [false, true] {
+            let object = object(big);
+            assert_eq!(Object::parse(&object.write()).unwrap(), object);
+        }
+    }
+
+    #[test]
+    fn removing_a_section_leaves_a_sound_object() {
+        let mut object = object(false);
+        object.retain(&[false, true, true], &[true; 3], &[true]);
+        assert_eq!(object.sections.len(), 2);
+        assert_eq!(object.groups[0].members, [0]);
+        assert_eq!(
+            (object.sections[0].link, object.sections[0].flags),
+            (None, u64::from(elf::SHF_ALLOC | elf::SHF_GROUP))
+        );
+        // The section symbol went, and with it the relocations against it; the global became undefined.
+        let names: Vec<(&str, Place)> = object.symbols.iter().map(|s| (s.name.as_str(), s.place)).collect();
+        assert_eq!(names, [("f", Place::Undefined), ("gone", Place::Undefined)]);
+        assert_eq!(object.sections[1].relocations.len(), 2);
+        assert_eq!(Object::parse(&object.write()).unwrap(), object);
+    }
+
+    #[test]
+    fn removing_a_group_frees_its_members() {
+        let mut object = object(true);
+        object.retain(&[true; 3], &[true; 3], &[false]);
+        assert!(object.groups.is_empty());
+        assert!(object.sections.iter().all(|section| section.flags & u64::from(elf::SHF_GROUP) == 0));
+        assert_eq!(Object::parse(&object.write()).unwrap(), object);
+    }
+
+    #[test]
+    fn other_files_are_refused() {
+        assert!(Object::parse(b"not an object").is_err());
+        let mut executable = object(false).write();
+        executable[16] = 2;
+        assert!(Object::parse(&executable).unwrap_err().to_string().contains("relocatable"));
+        let whole = object(false).write();
+        for end in 0..whole.len() {
+            // Anything but a panic.
+            let _ = Object::parse(&whole[..end]);
+        }
     }
 }

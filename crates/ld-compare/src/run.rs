@@ -101,7 +101,8 @@ pub fn run(linker: &Linker, case: &Case, limits: &Limits) -> Result<Run> {
                 None => command.arg(argument),
             };
         }
-        let finished = limited(&mut command, limits).with_context(|| format!("cannot run {}", linker.name))?;
+        let finished =
+            limited(&mut command, limits).with_context(|| format!("cannot run {}", linker.name))?;
         run.messages.push_str(&finished.messages);
         (run.status, run.seconds) = (finished.status, finished.seconds);
         run.output = output.is_file().then_some(output);
@@ -131,7 +132,8 @@ pub fn limited(command: &mut Command, limits: &Limits) -> std::io::Result<Finish
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.env("LC_ALL", "C").process_group(0);
     let limit = move || {
-        for (resource, value) in [(libc::RLIMIT_AS, memory), (libc::RLIMIT_FSIZE, output), (libc::RLIMIT_CORE, 0)]
+        for (resource, value) in
+            [(libc::RLIMIT_AS, memory), (libc::RLIMIT_FSIZE, output), (libc::RLIMIT_CORE, 0)]
         {
             let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
             // SAFETY: the structure lives through the call, which only changes this process.

@@ -12,7 +12,10 @@ const SHOWN: usize = 6;
 /// One case.
 pub fn case(report: &CaseReport) -> String {
     let mut text = format!("{} ({})\n", report.name, report.machine.name());
-    let mut rows = vec![["linker", "status", "said", "size", "ms", "kept", "frames", "SFrame", "differences"].map(String::from)];
+    let mut rows = vec![
+        ["linker", "status", "said", "size", "ms", "kept", "frames", "SFrame", "differences"]
+            .map(String::from),
+    ];
     rows.extend(report.results.iter().map(row));
     text.push_str(&aligned(&rows));
     for result in &report.results {
@@ -21,8 +24,11 @@ pub fn case(report: &CaseReport) -> String {
     if !report.split.is_empty() {
         let _ = writeln!(text, "  without majority: {} facts", report.split.len());
         for split in report.split.iter().take(SHOWN) {
-            let sides: Vec<String> =
-                split.values.iter().map(|(value, who)| format!("{} [{}]", short(value), who.join(", "))).collect();
+            let sides: Vec<String> = split
+                .values
+                .iter()
+                .map(|(value, who)| format!("{} [{}]", short(value), who.join(", ")))
+                .collect();
             let _ = writeln!(text, "    {}: {}: {}", split.aspect.name(), split.key, sides.join(" | "));
         }
     }
@@ -88,7 +94,12 @@ fn count(result: &LinkerReport) -> String {
 
 fn differences(result: &LinkerReport) -> String {
     let mut text = String::new();
-    let open: Vec<Difference> = result.differences.iter().filter(|judged| !is_accepted(judged)).map(|judged| judged.difference.clone()).collect();
+    let open: Vec<Difference> = result
+        .differences
+        .iter()
+        .filter(|judged| !is_accepted(judged))
+        .map(|judged| judged.difference.clone())
+        .collect();
     if open.is_empty() {
         return text;
     }
@@ -142,7 +153,10 @@ pub fn summary(report: &Report, with_baseline: bool) -> String {
     if with_baseline {
         let _ = writeln!(text, "differences that the baseline does not explain: {}", report.unexplained());
         for (version, count) in report.new_versions() {
-            let _ = writeln!(text, "not in the baseline: {version}, {count} differences; --record-baseline adds them");
+            let _ = writeln!(
+                text,
+                "not in the baseline: {version}, {count} differences; --record-baseline adds them"
+            );
         }
     }
     text

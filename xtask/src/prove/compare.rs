@@ -76,13 +76,13 @@ pub fn compare(proof: &mut Proof, program: &Path) -> Result<()> {
     let _ = std::fs::remove_dir_all(&cases);
     let mut captured = 0;
     for &(machine, prefix) in MACHINES {
-        for form in PROGRAMS.iter().flat_map(|program| program.forms.iter().map(move |form| (program, form))) {
+        for form in PROGRAMS.iter().flat_map(|program| program.forms.iter().map(move |form| (program, form)))
+        {
             if machine == "s390x" && form.1.0 == "static-pie" {
                 continue;
             }
-            capture(proof, program, &cases, machine, prefix, form).with_context(|| {
-                format!("{machine} {} {}", form.0.name, form.1.0)
-            })?;
+            capture(proof, program, &cases, machine, prefix, form)
+                .with_context(|| format!("{machine} {} {}", form.0.name, form.1.0))?;
             captured += 1;
         }
     }
@@ -108,7 +108,11 @@ fn capture(
     for file in source.sources {
         let object = format!("{}.o", file.split('.').next().unwrap_or(file));
         let mut command = Command::new(format!("{prefix}{}", compiler(file)));
-        command.current_dir(&work).args(["-O1", "-c", "-o", &object]).args(compile.split(' ')).arg(sources.join(file));
+        command
+            .current_dir(&work)
+            .args(["-O1", "-c", "-o", &object])
+            .args(compile.split(' '))
+            .arg(sources.join(file));
         output(&mut command)?;
         objects.push(object);
     }
@@ -170,14 +174,21 @@ fn report(proof: &mut Proof, program: &Path, cases: &Path) -> Result<()> {
         }
     }
     for (name, version, [links, failed, differences, known, open]) in &rows {
-        proof.note(format!("| {name} | {version} | {links} | {failed} | {differences} | {known} | {open} |"))?;
+        proof.note(format!(
+            "| {name} | {version} | {links} | {failed} | {differences} | {known} | {open} |"
+        ))?;
     }
     proof.note("\nWhat the baseline explains of sframe-ld:\n")?;
     for (reason, count) in reasons {
         proof.note(format!("- {count}: {reason}"))?;
     }
     let ours = rows.iter().find(|row| row.0 == "sframe-ld").context("sframe-ld took no part")?;
-    ensure!(ours.2[1] == 0 && ours.2[4] == 0, "{} links failed, {} differences are unexplained\n{text}", ours.2[1], ours.2[4]);
+    ensure!(
+        ours.2[1] == 0 && ours.2[4] == 0,
+        "{} links failed, {} differences are unexplained\n{text}",
+        ours.2[1],
+        ours.2[4]
+    );
     proof.note("\nDifferences of sframe-ld from the majority that are not explained: 0")
 }
 

@@ -155,11 +155,36 @@ fn symbol_text(view: &View<'_>, symbol: &Symbol) -> String {
 
 /// Symbols of linkers and start-up files whose place linkers choose.
 const BORDERS: &[&str] = &[
-    "_end", "end", "_edata", "edata", "_etext", "etext", "__bss_start", "_DYNAMIC", "_GLOBAL_OFFSET_TABLE_",
-    "__ehdr_start", "__executable_start", "__dso_handle", "__data_start", "data_start", "__init_array_start",
-    "__init_array_end", "__fini_array_start", "__fini_array_end", "__preinit_array_start", "__preinit_array_end",
-    "__rela_iplt_start", "__rela_iplt_end", "__TMC_END__", "_PROCEDURE_LINKAGE_TABLE_", "__GNU_EH_FRAME_HDR",
-    "_TLS_MODULE_BASE_", "__dynamic", "__bss_end__", "_bss_end__", "__end__",
+    "_end",
+    "end",
+    "_edata",
+    "edata",
+    "_etext",
+    "etext",
+    "__bss_start",
+    "_DYNAMIC",
+    "_GLOBAL_OFFSET_TABLE_",
+    "__ehdr_start",
+    "__executable_start",
+    "__dso_handle",
+    "__data_start",
+    "data_start",
+    "__init_array_start",
+    "__init_array_end",
+    "__fini_array_start",
+    "__fini_array_end",
+    "__preinit_array_start",
+    "__preinit_array_end",
+    "__rela_iplt_start",
+    "__rela_iplt_end",
+    "__TMC_END__",
+    "_PROCEDURE_LINKAGE_TABLE_",
+    "__GNU_EH_FRAME_HDR",
+    "_TLS_MODULE_BASE_",
+    "__dynamic",
+    "__bss_end__",
+    "_bss_end__",
+    "__end__",
 ];
 
 fn values(collector: &mut Collector, view: &View<'_>) {
@@ -235,7 +260,8 @@ fn segments(collector: &mut Collector, view: &View<'_>) {
             Some((_, section)) if section.address == segment.address => format!("at {}", section.name),
             _ => "present".into(),
         };
-        let value = if matches!(name, "GNU_SFRAME" | "GNU_EH_FRAME" | "INTERP") { covered } else { "present".into() };
+        let value =
+            if matches!(name, "GNU_SFRAME" | "GNU_EH_FRAME" | "INTERP") { covered } else { "present".into() };
         collector.set(Aspect::Segments, name, value);
     }
     if !view.segments.is_empty() {

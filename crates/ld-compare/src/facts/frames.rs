@@ -28,7 +28,8 @@ pub fn look_at(collector: &mut Collector, view: &View<'_>, path: &Path) {
             return Ok(());
         }
         let found = verify_input(&input, Version::V3);
-        let versions: Vec<String> = found.versions.iter().map(|version| format!("V{}", *version as u8)).collect();
+        let versions: Vec<String> =
+            found.versions.iter().map(|version| format!("V{}", *version as u8)).collect();
         collector.set(Aspect::Sframe, "(versions)", versions.join(" "));
         let blobs: usize = input.sframe.iter().map(|section| section.section().blobs().count()).sum();
         collector.set(Aspect::Sframe, "(blobs)", if blobs > 1 { "several" } else { "one" });
@@ -75,7 +76,10 @@ pub fn eh_frame(view: &View<'_>) -> Option<Vec<u64>> {
 
 /// Start addresses of functions that an SFrame section describes, ascending.
 pub fn sframe(view: &View<'_>) -> Option<Vec<u64>> {
-    let sections = view.sections.iter().filter(|section| section.kind == sframe_format::SHT_GNU_SFRAME || section.name == ".sframe");
+    let sections = view
+        .sections
+        .iter()
+        .filter(|section| section.kind == sframe_format::SHT_GNU_SFRAME || section.name == ".sframe");
     let mut starts = Vec::new();
     let mut any = false;
     for section in sections {

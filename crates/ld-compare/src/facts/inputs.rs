@@ -35,7 +35,8 @@ impl Inputs {
             let file = argument.rsplit('/').next().unwrap_or(argument);
             for (row, section) in object.sections.iter().enumerate() {
                 let in_group = object.group_of(row).is_some_and(|group| group.is_comdat());
-                let own = object.symbols.iter().filter(|s| s.place == Place::Section(row) && !s.name.is_empty());
+                let own =
+                    object.symbols.iter().filter(|s| s.place == Place::Section(row) && !s.name.is_empty());
                 let own = own.filter(|s| s.kind != elf::STT_SECTION && !s.name.starts_with(['.', '$']));
                 let symbols: Vec<(String, u64)> = own.map(|s| (s.name.clone(), s.value)).collect();
                 if symbols.is_empty() || (in_group && !comdat.insert(symbols[0].0.clone())) {
@@ -62,12 +63,15 @@ impl Inputs {
             return;
         }
         let mut places = BTreeMap::new();
-        for symbol in view.symbols.iter().filter(|s| s.is_defined() && s.section < u32::from(elf::SHN_LORESERVE)) {
+        for symbol in
+            view.symbols.iter().filter(|s| s.is_defined() && s.section < u32::from(elf::SHN_LORESERVE))
+        {
             places.insert(symbol.name.as_str(), (symbol.section, symbol.value));
         }
         let mut order: BTreeMap<u32, Vec<(u64, &str)>> = BTreeMap::new();
         for (name, symbols) in &self.sections {
-            let found = symbols.iter().filter_map(|(symbol, offset)| Some((places.get(&**symbol)?, symbol, offset)));
+            let found =
+                symbols.iter().filter_map(|(symbol, offset)| Some((places.get(&**symbol)?, symbol, offset)));
             let found: Vec<_> = found.collect();
             let Some(((section, value), first, offset)) = found.first().copied() else {
                 collector.set(Aspect::Inputs, name, "discarded");

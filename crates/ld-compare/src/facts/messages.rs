@@ -27,7 +27,9 @@ impl Message {
         match self.topic.as_str() {
             "other" => format!("{}: other", self.severity),
             // Linkers name the same place in different ways, and one or every reference.
-            "discarded-reference" | "sframe" | "corrupt-group" | "execstack" => format!("{}: {}", self.severity, self.topic),
+            "discarded-reference" | "sframe" | "corrupt-group" | "execstack" => {
+                format!("{}: {}", self.severity, self.topic)
+            }
             topic => format!("{}: {topic} {}", self.severity, self.subject),
         }
     }
@@ -37,17 +39,29 @@ impl Message {
 const TOPICS: &[(&str, &str)] = &[
     ("discarded-reference", r"relocation refers to a discarded section: ?(\S*)"),
     ("discarded-reference", r"relocation refers to a section that the linker script discards: ?(\S*)"),
-    ("discarded-reference", r#"relocation refers to (?:local|global) symbol "([^"]*)" \[\d+\], which is defined in a discarded"#),
+    (
+        "discarded-reference",
+        r#"relocation refers to (?:local|global) symbol "([^"]*)" \[\d+\], which is defined in a discarded"#,
+    ),
     ("discarded-reference", r"`([^']*)' referenced in section `[^']*' of .*: defined in discarded section"),
-    ("discarded-reference", r"(?i)relocation refers to (?:a )?(?:symbol in )?discarded (?:comdat )?(?:section|symbol):? ?(\S*)"),
+    (
+        "discarded-reference",
+        r"(?i)relocation refers to (?:a )?(?:symbol in )?discarded (?:comdat )?(?:section|symbol):? ?(\S*)",
+    ),
     ("link-order-discarded", r"sh_link points to discarded section (\S*)"),
-    ("link-order-discarded", r"linked-to section of (\S+) is discarded|`\S+' refers to a discarded section (\S+)"),
+    (
+        "link-order-discarded",
+        r"linked-to section of (\S+) is discarded|`\S+' refers to a discarded section (\S+)",
+    ),
     ("undefined", r"undefined (?:reference to|symbol:?|hidden symbol:?) ?[`']?([^'`\s]+)"),
     ("duplicate", r"(?:multiple definition of|duplicate symbol:?) ?[`']?([^'`\s]+)"),
     ("no-library", r"(?:cannot find|unable to find library|library not found:?|cannot open) -?-?(l\S+)"),
     ("no-file", r"(?:cannot (?:find|open)|No such file)[: ]+'?([^'\s:]+)"),
     ("overflow", r"(?:relocation truncated to fit: (\S+)|relocation (\S+) out of range|relocation overflow)"),
-    ("option", r"(?:unrecognized option|unknown option|unknown (?:command line )?argument(?:\(s\))?|unknown command line option)[: ]*'?([^'\s]+)"),
+    (
+        "option",
+        r"(?:unrecognized option|unknown option|unknown (?:command line )?argument(?:\(s\))?|unknown command line option)[: ]*'?([^'\s]+)",
+    ),
     ("incompatible", r"skipping incompatible \S+ when searching for (\S+)"),
     ("execstack", r"(?:executable stack|GNU-stack section|requires? executable|\.note\.GNU-stack)"),
     ("sframe", r"(?i)\bs_?frame\b"),

@@ -10,8 +10,8 @@ mod inputs;
 pub mod messages;
 mod view;
 
-pub use inputs::Inputs;
 pub use frames::eh_frame as eh_frame_functions;
+pub use inputs::Inputs;
 pub use view::{Section, View};
 
 use crate::run::{Run, Status};

@@ -143,7 +143,8 @@ impl<'data> View<'data> {
     pub fn section_at(&self, address: u64) -> Option<(usize, &Section<'data>)> {
         let holds = |section: &Section<'_>| {
             // `.tbss` takes no room among addresses.
-            let thread_local = section.flags & u64::from(elf::SHF_TLS) != 0 && section.kind == elf::SHT_NOBITS;
+            let thread_local =
+                section.flags & u64::from(elf::SHF_TLS) != 0 && section.kind == elf::SHT_NOBITS;
             let inside = section.address <= address && address.wrapping_sub(section.address) < section.size;
             section.is_alloc() && !thread_local && inside
         };
@@ -196,9 +197,7 @@ fn read(bytes: &[u8]) -> object::read::Result<View<'_>> {
         }
     }
     let versions = table.versions(endian, bytes)?;
-    for (kind, into) in
-        [(elf::SHT_SYMTAB, &mut view.symbols), (elf::SHT_DYNSYM, &mut view.dynamic_symbols)]
-    {
+    for (kind, into) in [(elf::SHT_SYMTAB, &mut view.symbols), (elf::SHT_DYNSYM, &mut view.dynamic_symbols)] {
         let symbols = table.symbols(endian, bytes, kind)?;
         for (index, symbol) in symbols.enumerate() {
             let name = symbols.symbol_name(endian, symbol).unwrap_or_default();
@@ -210,7 +209,9 @@ fn read(bytes: &[u8]) -> object::read::Result<View<'_>> {
                 }
             }
             let section = match symbol.st_shndx(endian) {
-                elf::SHN_XINDEX => symbols.symbol_section(endian, symbol, index)?.map_or(0, |index| index.0 as u32),
+                elf::SHN_XINDEX => {
+                    symbols.symbol_section(endian, symbol, index)?.map_or(0, |index| index.0 as u32)
+                }
                 other => other.into(),
             };
             into.push(Symbol {

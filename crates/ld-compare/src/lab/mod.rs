@@ -113,7 +113,9 @@ pub struct Choice {
 
 impl Choice {
     fn shapes(&self) -> impl Iterator<Item = &'static Shape> {
-        let wanted = |shape: &&Shape| self.shapes.is_empty() || self.shapes.iter().any(|name| shape.name.starts_with(&**name));
+        let wanted = |shape: &&Shape| {
+            self.shapes.is_empty() || self.shapes.iter().any(|name| shape.name.starts_with(&**name))
+        };
         SHAPES.iter().filter(wanted)
     }
 }
@@ -122,7 +124,12 @@ impl Choice {
 ///
 /// # Errors
 /// An assembler or a linker that was asked for is not there; the assembler refuses a shape.
-pub fn run(choice: &Choice, wanted: &Wanted, limits: &Limits, told: &mut dyn FnMut(Machine, &Shape)) -> Result<Matrix> {
+pub fn run(
+    choice: &Choice,
+    wanted: &Wanted,
+    limits: &Limits,
+    told: &mut dyn FnMut(Machine, &Shape),
+) -> Result<Matrix> {
     let mut matrix = Matrix { date: today(), benches: Vec::new(), rows: Vec::new() };
     let machines = if choice.machines.is_empty() { &Machine::ALL[..] } else { &choice.machines };
     for &machine in machines {
@@ -146,7 +153,8 @@ pub fn run(choice: &Choice, wanted: &Wanted, limits: &Limits, told: &mut dyn FnM
                 matrix.rows.push(Row { machine, shape: shape.name, mode, verdicts: verdicts? });
             }
         }
-        let version = Linker::probe("as", vec![assembler.display().to_string()]).map_or(String::new(), |as_| as_.version);
+        let version = Linker::probe("as", vec![assembler.display().to_string()])
+            .map_or(String::new(), |as_| as_.version);
         matrix.benches.push(Bench { machine, assembler: version, linkers });
     }
     Ok(matrix)

@@ -10,7 +10,8 @@ use std::fmt::Write;
 pub fn markdown(matrix: &Matrix) -> String {
     let mut text = format!(
         "# `ld-compare lab`\n\n{}. Each shape has two files with a copy of `shared` in a COMDAT group; the second copy loses. Verdicts \
-         are read from outputs and messages; *ok* is left out. A cell that says \u{2033} has the verdict of the cell before it.\n\n",
+         are read from outputs and messages. *complains*: of an error, and links all the same. *silent*: no word, and the output is not \
+         right: frames are lost or dead, or an address means nothing. A cell that says \u{2033} has the verdict of the cell before it.\n\n",
         matrix.date
     );
     for bench in &matrix.benches {
@@ -23,7 +24,13 @@ pub fn markdown(matrix: &Matrix) -> String {
     }
     text.push_str("## Shapes\n\n| shape | what is in it | violates the rule |\n|---|---|---|\n");
     for shape in SHAPES.iter().filter(|shape| matrix.rows.iter().any(|row| row.shape == shape.name)) {
-        let _ = writeln!(text, "| {} | {} | {} |", shape.name, shape.what, if shape.violates { "yes" } else { "no" });
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} |",
+            shape.name,
+            shape.what,
+            if shape.violates { "yes" } else { "no" }
+        );
     }
     let _ = write!(text, "\n{}", include_str!("notes.md"));
     text
@@ -31,7 +38,8 @@ pub fn markdown(matrix: &Matrix) -> String {
 
 fn table(text: &mut String, matrix: &Matrix, bench: &Bench) {
     let names: Vec<&str> = bench.linkers.iter().map(|linker| linker.name.as_str()).collect();
-    let _ = writeln!(text, "| shape | mode | {} |\n|---|---|{}", names.join(" | "), "---|".repeat(names.len()));
+    let _ =
+        writeln!(text, "| shape | mode | {} |\n|---|---|{}", names.join(" | "), "---|".repeat(names.len()));
     for row in matrix.rows.iter().filter(|row| row.machine == bench.machine) {
         let shape = if row.mode == Mode::Final { row.shape } else { "" };
         let mut cells: Vec<String> = Vec::new();
@@ -53,7 +61,11 @@ pub fn page(matrix: &Matrix) -> Page {
         let rows: Vec<&Row> = matrix.rows.iter().filter(|row| row.machine == bench.machine).collect();
         parts.push(Part {
             title: format!("{} — as: {}", bench.machine.name(), bench.assembler),
-            columns: bench.linkers.iter().map(|linker| (linker.name.clone(), linker.version.clone())).collect(),
+            columns: bench
+                .linkers
+                .iter()
+                .map(|linker| (linker.name.clone(), linker.version.clone()))
+                .collect(),
             lines: rows.into_iter().map(line).collect(),
         });
     }

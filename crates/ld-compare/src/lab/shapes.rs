@@ -48,6 +48,13 @@ enum Form {
     Cfi,
 }
 
+impl Shape {
+    /// Whether the section that refers takes room in memory.
+    pub fn is_loaded(&self) -> bool {
+        matches!(self.form, Form::Outside { section } if section.split('"').nth(1).is_some_and(|flags| flags.contains('a')))
+    }
+}
+
 /// What stands before a word that the verdict looks at.
 pub const MARK: u64 = 0x5f4d_4152_4b5f_4c44;
 
@@ -59,25 +66,64 @@ const fn sframe(name: &'static str, what: &'static str, violates: bool, form: Fo
     Shape { name, what, subject: Subject::Sframe, violates, form }
 }
 
-const fn text(name: &'static str, what: &'static str, violates: bool, a: &'static str, b: &'static str) -> Shape {
+const fn text(
+    name: &'static str,
+    what: &'static str,
+    violates: bool,
+    a: &'static str,
+    b: &'static str,
+) -> Shape {
     Shape { name, what, subject: Subject::Members, violates, form: Form::Text { a, b } }
 }
 
 /// All shapes: those of `.sframe` first.
 pub const SHAPES: &[Shape] = &[
-    sframe("sframe-monolithic-v2", "one V2 .sframe (PROGBITS, as gas 2.40 to 2.44 write it) for all functions", true, Form::Monolithic(2)),
+    sframe(
+        "sframe-monolithic-v2",
+        "one V2 .sframe (PROGBITS, as gas 2.40 to 2.44 write it) for all functions",
+        true,
+        Form::Monolithic(2),
+    ),
     sframe("sframe-monolithic-v3", "one V3 .sframe for all functions", true, Form::Monolithic(3)),
-    sframe("sframe-per-section", "a V3 .sframe for each function, outside its group", true, Form::PerSection { group: false, linked: false }),
-    sframe("sframe-group", "a V3 .sframe for each function, in its group", false, Form::PerSection { group: true, linked: false }),
-    sframe("sframe-link-order", "linked to its text, outside its group", true, Form::PerSection { group: false, linked: true }),
-    sframe("sframe-group-link-order", "linked to its text and in its group", false, Form::PerSection { group: true, linked: true }),
+    sframe(
+        "sframe-per-section",
+        "a V3 .sframe for each function, outside its group",
+        true,
+        Form::PerSection { group: false, linked: false },
+    ),
+    sframe(
+        "sframe-group",
+        "a V3 .sframe for each function, in its group",
+        false,
+        Form::PerSection { group: true, linked: false },
+    ),
+    sframe(
+        "sframe-link-order",
+        "linked to its text, outside its group",
+        true,
+        Form::PerSection { group: false, linked: true },
+    ),
+    sframe(
+        "sframe-group-link-order",
+        "linked to its text and in its group",
+        false,
+        Form::PerSection { group: true, linked: true },
+    ),
     outside("text", ".text.probe,\"ax\",{at}progbits", "code that refers to a label in the losing copy"),
     outside("data", ".data.probe,\"aw\",{at}progbits", "data"),
     outside("rodata", ".rodata.probe,\"a\",{at}progbits", "constants"),
     outside("init-array", ".init_array,\"aw\",{at}init_array", "a constructor's entry"),
     outside("note", ".note.probe,\"a\",{at}note", "a loaded note"),
-    outside("patchable", "__patchable_function_entries,\"aw\",{at}progbits", "gcc before 13: __patchable_function_entries outside the group"),
-    outside("patchable-link-order", "__patchable_function_entries,\"awo\",{at}progbits,.text.shared", "the same, linked to its text"),
+    outside(
+        "patchable",
+        "__patchable_function_entries,\"aw\",{at}progbits",
+        "gcc before 13: __patchable_function_entries outside the group",
+    ),
+    outside(
+        "patchable-link-order",
+        "__patchable_function_entries,\"awo\",{at}progbits,.text.shared",
+        "the same, linked to its text",
+    ),
     outside("except-table", ".gcc_except_table,\"a\",{at}progbits", "one exception table for all functions"),
     outside("debug-info", ".debug_info,\"\",{at}progbits", "debug information"),
     outside("debug-line", ".debug_line,\"\",{at}progbits", "line numbers"),
@@ -85,7 +131,13 @@ pub const SHAPES: &[Shape] = &[
     outside("debug-ranges", ".debug_ranges,\"\",{at}progbits", "address ranges, where 0 would end the list"),
     outside("debug-names", ".debug_names,\"\",{at}progbits", "the accelerator table"),
     outside("non-alloc", ".mymeta,\"\",{at}progbits", "a section of an unknown tool, not loaded"),
-    Shape { name: "eh-frame", what: ".eh_frame of all functions in one section", subject: Subject::EhFrame, violates: false, form: Form::Cfi },
+    Shape {
+        name: "eh-frame",
+        what: ".eh_frame of all functions in one section",
+        subject: Subject::EhFrame,
+        violates: false,
+        form: Form::Cfi,
+    },
     text(
         "foreign-member",
         "the losing group holds a section that its file's other code needs, by a local label",
@@ -171,7 +223,10 @@ pub fn sources(shape: &Shape, machine: Machine) -> [String; 2] {
                 }
             }
             Form::Outside { section } if number == 1 => {
-                let _ = writeln!(text, "\t.section {section}\n\t.balign 8\n\t.8byte {MARK:#x}\n\t.8byte .Lbegin_shared + 4");
+                let _ = writeln!(
+                    text,
+                    "\t.section {section}\n\t.balign 8\n\t.8byte {MARK:#x}\n\t.8byte .Lbegin_shared + 4"
+                );
             }
             Form::Text { a, b } => text.push_str(if number == 0 { a } else { b }),
             Form::Outside { .. } | Form::Cfi => {}

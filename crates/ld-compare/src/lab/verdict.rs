@@ -11,7 +11,8 @@ use sframe_format::{SHT_GNU_SFRAME, Section};
 /// A verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Whether the linker is content: `ok`, `warns`, `error`, or how it died.
+    /// Whether the linker is content: `ok`, `warns`, `complains` (of errors, and links), `error`, or how it died;
+    /// `silent` if it is content with an output that is not right.
     pub said: String,
     /// What is in the output.
     pub made: String,
@@ -55,7 +56,27 @@ pub fn judge(shape: &Shape, mode: Mode, run: &Run) -> Verdict {
             Subject::Members => members(&view),
         },
     };
+    if verdict.said == "ok" && mode != Mode::Relocatable && is_damage(shape, &verdict.made) {
+        verdict.said = "silent".into();
+    }
     verdict
+}
+
+/// Whether an output lost frames or holds an address that means nothing. Sections that are not loaded have values
+/// that say "nothing here".
+fn is_damage(shape: &Shape, made: &str) -> bool {
+    match shape.subject {
+        Subject::Sframe => {
+            let described = made.split_once(": ").and_then(|(_, rest)| rest.split_once(" of "));
+            let all = described.is_some_and(|(some, rest)| rest.split(' ').next() == Some(some));
+            !all || made.contains("dead rows") || made.contains("keeps dead text")
+        }
+        Subject::Word => {
+            made == "a wild value" || (shape.is_loaded() && ["0", "1", "the addend"].contains(&made))
+        }
+        Subject::EhFrame => made.contains("dead FDEs"),
+        Subject::Members => made.contains("bogus"),
+    }
 }
 
 fn address(view: &View<'_>, name: &str) -> Option<u64> {
@@ -78,7 +99,8 @@ fn sframe(view: &View<'_>, mode: Mode) -> String {
         return relocatable_sframe(view, &rows);
     }
     let (mut blobs, mut described, mut dead, mut first) = (0, Vec::new(), 0, 0);
-    let live: Vec<(u64, &str)> = FUNCTIONS.iter().filter_map(|name| Some((address(view, name)?, *name))).collect();
+    let live: Vec<(u64, &str)> =
+        FUNCTIONS.iter().filter_map(|name| Some((address(view, name)?, *name))).collect();
     for (_, section) in &rows {
         for blob in Section::new(section.data, section.address).blobs() {
             blobs += 1;
@@ -109,7 +131,8 @@ fn sframe(view: &View<'_>, mode: Mode) -> String {
 fn relocatable_sframe(view: &View<'_>, rows: &[(usize, &crate::facts::Section<'_>)]) -> String {
     let grouped = rows.iter().filter(|(_, section)| section.flags & u64::from(elf::SHF_GROUP) != 0).count();
     let linked = rows.iter().filter(|(_, section)| section.flags & u64::from(elf::SHF_LINK_ORDER) != 0);
-    let right = linked.clone().filter(|(_, section)| view.section_name(section.link).starts_with(".text")).count();
+    let right =
+        linked.clone().filter(|(_, section)| view.section_name(section.link).starts_with(".text")).count();
     let linked = linked.count();
     let mut relocations = 0;
     let mut none = 0;
@@ -153,7 +176,8 @@ fn word(view: &View<'_>) -> String {
     if view.is_relocatable() {
         return relocation_at(view, index, at as u64);
     }
-    let bytes: [u8; 8] = section.data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
+    let bytes: [u8; 8] =
+        section.data.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).unwrap_or_default();
     let value = if view.big { u64::from_be_bytes(bytes) } else { u64::from_le_bytes(bytes) };
     match (value, address(view, "shared")) {
         (value, Some(shared)) if value == shared + 4 => "the kept copy's address".into(),
@@ -188,7 +212,8 @@ fn eh_frame(view: &View<'_>) -> String {
     let Some((index, section)) = view.section(".eh_frame") else { return "no .eh_frame".into() };
     if view.is_relocatable() {
         let records = view.relocations.iter().filter(|(row, _)| view.sections[*row].info as usize == index);
-        let count: usize = records.map(|(_, records)| records.iter().filter(|record| record.kind != 0).count()).sum();
+        let count: usize =
+            records.map(|(_, records)| records.iter().filter(|record| record.kind != 0).count()).sum();
         return format!("{count} relocations in {} bytes", section.size);
     }
     let starts = crate::facts::eh_frame_functions(view).unwrap_or_default();

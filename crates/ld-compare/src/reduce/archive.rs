@@ -78,7 +78,9 @@ fn put(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
 fn defined_names(data: &[u8]) -> Vec<String> {
     let Ok(object) = Object::parse(data) else { return Vec::new() };
     let global = |symbol: &&crate::model::Symbol| {
-        symbol.binding != elf::STB_LOCAL && !matches!(symbol.place, Place::Undefined) && !symbol.name.is_empty()
+        symbol.binding != elf::STB_LOCAL
+            && !matches!(symbol.place, Place::Undefined)
+            && !symbol.name.is_empty()
     };
     object.symbols.iter().filter(global).map(|symbol| symbol.name.clone()).collect()
 }

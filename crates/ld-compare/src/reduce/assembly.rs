@@ -69,8 +69,11 @@ fn directive(object: &Object, row: usize, section: &Section, machine: Machine) -
         (elf::SHF_EXCLUDE, 'e'),
         (elf::SHF_GNU_RETAIN, 'R'),
     ];
-    let mut flags: String =
-        letters.into_iter().filter(|(bit, _)| section.flags & u64::from(*bit) != 0).map(|(_, letter)| letter).collect();
+    let mut flags: String = letters
+        .into_iter()
+        .filter(|(bit, _)| section.flags & u64::from(*bit) != 0)
+        .map(|(_, letter)| letter)
+        .collect();
     let group = object.group_of(row);
     flags.extend(group.map(|_| 'G'));
     flags.extend(section.link.map(|_| 'o'));
@@ -106,7 +109,8 @@ fn directive(object: &Object, row: usize, section: &Section, machine: Machine) -
 /// Labels, bytes and relocations of a section in the order of offsets.
 fn contents(text: &mut String, object: &Object, row: usize, section: &Section, machine: Machine) -> usize {
     let mut unnamed = 0;
-    let own = object.symbols.iter().filter(|symbol| symbol.place == Place::Section(row) && !symbol.name.is_empty());
+    let own =
+        object.symbols.iter().filter(|symbol| symbol.place == Place::Section(row) && !symbol.name.is_empty());
     let mut labels: Vec<_> = own.collect();
     labels.sort_by_key(|symbol| symbol.value);
     let mut stops: Vec<u64> = labels.iter().map(|symbol| symbol.value.min(section.size)).collect();
@@ -133,11 +137,15 @@ fn contents(text: &mut String, object: &Object, row: usize, section: &Section, m
             }
             let _ = writeln!(text, "{name}:");
         }
-        for relocation in section.relocations.iter().filter(|relocation| relocation.offset.min(section.size) == stop) {
+        for relocation in
+            section.relocations.iter().filter(|relocation| relocation.offset.min(section.size) == stop)
+        {
             let target = match relocation.symbol.map(|symbol| &object.symbols[symbol]) {
                 None => "0".to_owned(),
                 Some(symbol) => match symbol.place {
-                    Place::Section(section) if symbol.kind == elf::STT_SECTION => format!(".Lsection{section}"),
+                    Place::Section(section) if symbol.kind == elf::STT_SECTION => {
+                        format!(".Lsection{section}")
+                    }
                     _ => quoted(&symbol.name),
                 },
             };
@@ -149,7 +157,8 @@ fn contents(text: &mut String, object: &Object, row: usize, section: &Section, m
                 Some(name) => drop(writeln!(text, "\t.reloc\t., {name}, {target}{addend}")),
                 None => {
                     unnamed += 1;
-                    let _ = writeln!(text, "\t# relocation of type {} against {target}{addend}", relocation.kind);
+                    let _ =
+                        writeln!(text, "\t# relocation of type {} against {target}{addend}", relocation.kind);
                 }
             }
         }
@@ -177,25 +186,63 @@ fn bytes(text: &mut String, section: &Section, start: u64, end: u64) {
 fn relocation_name(machine: Machine, kind: u32) -> Option<&'static str> {
     let names: &[(u32, &str)] = match machine {
         Machine::X86_64 => &[
-            (0, "R_X86_64_NONE"), (1, "R_X86_64_64"), (2, "R_X86_64_PC32"), (3, "R_X86_64_GOT32"),
-            (4, "R_X86_64_PLT32"), (9, "R_X86_64_GOTPCREL"), (10, "R_X86_64_32"), (11, "R_X86_64_32S"),
-            (12, "R_X86_64_16"), (13, "R_X86_64_PC16"), (14, "R_X86_64_8"), (15, "R_X86_64_PC8"),
-            (17, "R_X86_64_DTPOFF64"), (18, "R_X86_64_TPOFF64"), (19, "R_X86_64_TLSGD"), (20, "R_X86_64_TLSLD"),
-            (21, "R_X86_64_DTPOFF32"), (22, "R_X86_64_GOTTPOFF"), (23, "R_X86_64_TPOFF32"), (24, "R_X86_64_PC64"),
-            (25, "R_X86_64_GOTOFF64"), (26, "R_X86_64_GOTPC32"), (32, "R_X86_64_SIZE32"), (33, "R_X86_64_SIZE64"),
-            (41, "R_X86_64_GOTPCRELX"), (42, "R_X86_64_REX_GOTPCRELX"),
+            (0, "R_X86_64_NONE"),
+            (1, "R_X86_64_64"),
+            (2, "R_X86_64_PC32"),
+            (3, "R_X86_64_GOT32"),
+            (4, "R_X86_64_PLT32"),
+            (9, "R_X86_64_GOTPCREL"),
+            (10, "R_X86_64_32"),
+            (11, "R_X86_64_32S"),
+            (12, "R_X86_64_16"),
+            (13, "R_X86_64_PC16"),
+            (14, "R_X86_64_8"),
+            (15, "R_X86_64_PC8"),
+            (17, "R_X86_64_DTPOFF64"),
+            (18, "R_X86_64_TPOFF64"),
+            (19, "R_X86_64_TLSGD"),
+            (20, "R_X86_64_TLSLD"),
+            (21, "R_X86_64_DTPOFF32"),
+            (22, "R_X86_64_GOTTPOFF"),
+            (23, "R_X86_64_TPOFF32"),
+            (24, "R_X86_64_PC64"),
+            (25, "R_X86_64_GOTOFF64"),
+            (26, "R_X86_64_GOTPC32"),
+            (32, "R_X86_64_SIZE32"),
+            (33, "R_X86_64_SIZE64"),
+            (41, "R_X86_64_GOTPCRELX"),
+            (42, "R_X86_64_REX_GOTPCRELX"),
         ],
         Machine::Aarch64 => &[
-            (0, "R_AARCH64_NONE"), (257, "R_AARCH64_ABS64"), (258, "R_AARCH64_ABS32"), (259, "R_AARCH64_ABS16"),
-            (260, "R_AARCH64_PREL64"), (261, "R_AARCH64_PREL32"), (262, "R_AARCH64_PREL16"),
-            (275, "R_AARCH64_ADR_PREL_PG_HI21"), (277, "R_AARCH64_ADD_ABS_LO12_NC"), (279, "R_AARCH64_TSTBR14"),
-            (280, "R_AARCH64_CONDBR19"), (282, "R_AARCH64_JUMP26"), (283, "R_AARCH64_CALL26"),
-            (285, "R_AARCH64_LDST32_ABS_LO12_NC"), (286, "R_AARCH64_LDST64_ABS_LO12_NC"),
-            (311, "R_AARCH64_ADR_GOT_PAGE"), (312, "R_AARCH64_LD64_GOT_LO12_NC"),
+            (0, "R_AARCH64_NONE"),
+            (257, "R_AARCH64_ABS64"),
+            (258, "R_AARCH64_ABS32"),
+            (259, "R_AARCH64_ABS16"),
+            (260, "R_AARCH64_PREL64"),
+            (261, "R_AARCH64_PREL32"),
+            (262, "R_AARCH64_PREL16"),
+            (275, "R_AARCH64_ADR_PREL_PG_HI21"),
+            (277, "R_AARCH64_ADD_ABS_LO12_NC"),
+            (279, "R_AARCH64_TSTBR14"),
+            (280, "R_AARCH64_CONDBR19"),
+            (282, "R_AARCH64_JUMP26"),
+            (283, "R_AARCH64_CALL26"),
+            (285, "R_AARCH64_LDST32_ABS_LO12_NC"),
+            (286, "R_AARCH64_LDST64_ABS_LO12_NC"),
+            (311, "R_AARCH64_ADR_GOT_PAGE"),
+            (312, "R_AARCH64_LD64_GOT_LO12_NC"),
         ],
         Machine::S390x => &[
-            (0, "R_390_NONE"), (4, "R_390_32"), (5, "R_390_PC32"), (16, "R_390_PC16"), (17, "R_390_PC16DBL"),
-            (19, "R_390_PC32DBL"), (20, "R_390_PLT32DBL"), (22, "R_390_64"), (23, "R_390_PC64"), (26, "R_390_GOTENT"),
+            (0, "R_390_NONE"),
+            (4, "R_390_32"),
+            (5, "R_390_PC32"),
+            (16, "R_390_PC16"),
+            (17, "R_390_PC16DBL"),
+            (19, "R_390_PC32DBL"),
+            (20, "R_390_PLT32DBL"),
+            (22, "R_390_64"),
+            (23, "R_390_PC64"),
+            (26, "R_390_GOTENT"),
         ],
     };
     names.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name)

@@ -22,7 +22,11 @@ pub fn minimise<T: Clone>(units: Vec<T>, test: &mut dyn FnMut(&[T]) -> bool) -> 
 }
 
 /// One part alone, or everything but one part, with the number of parts for the next round.
-fn smaller<T: Clone>(units: &[T], parts: usize, test: &mut dyn FnMut(&[T]) -> bool) -> Option<(Vec<T>, usize)> {
+fn smaller<T: Clone>(
+    units: &[T],
+    parts: usize,
+    test: &mut dyn FnMut(&[T]) -> bool,
+) -> Option<(Vec<T>, usize)> {
     let size = units.len().div_ceil(parts);
     let bounds: Vec<(usize, usize)> =
         (0..units.len()).step_by(size).map(|start| (start, (start + size).min(units.len()))).collect();

@@ -111,7 +111,8 @@ impl Tester<'_> {
                 Wish::Message(regex) => regex.is_match(&run.messages),
                 Wish::Topic(topic, subject) => {
                     let fits = |message: &Message| {
-                        message.topic == *topic && subject.as_ref().is_none_or(|subject| message.subject == *subject)
+                        message.topic == *topic
+                            && subject.as_ref().is_none_or(|subject| message.subject == *subject)
                     };
                     messages::read(&run.messages, run.folder.path()).iter().any(fits)
                 }
@@ -135,7 +136,8 @@ impl Tester<'_> {
         }
         let found = differ::differ(&self.all, &facts);
         let rows = self.all.iter().zip(&found.by_linker);
-        let mut rows = rows.filter(|(linker, _)| linkers.iter().any(|wanted| wanted.version == linker.version));
+        let mut rows =
+            rows.filter(|(linker, _)| linkers.iter().any(|wanted| wanted.version == linker.version));
         Ok(rows.all(|(_, differences)| differences.iter().any(|found| pattern.matches(&found.line()))))
     }
 }
@@ -207,7 +209,10 @@ fn wish(goal: &Goal, case: &Case, linker: &Linker, limits: &Limits) -> Result<Wi
     let messages = messages::read(&run.messages, run.folder.path());
     let gravest = messages.iter().find(|message| message.severity == "error").or(messages.first());
     let Some(message) = gravest else {
-        bail!("{} has nothing to say about this link: choose what to look for with --topic, --message or --difference", linker.name);
+        bail!(
+            "{} has nothing to say about this link: choose what to look for with --topic, --message or --difference",
+            linker.name
+        );
     };
     Ok(match message.topic.as_str() {
         "other" => Wish::Message(Regex::new(&regex::escape(&message.text))?),

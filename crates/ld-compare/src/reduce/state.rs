@@ -52,10 +52,46 @@ impl Input {
 
 /// Options that take the next word.
 const WITH_VALUE: &[&str] = &[
-    "-m", "-z", "-e", "-u", "-T", "-h", "-y", "-b", "-A", "-f", "-F", "-Y", "-R", "-I", "-L", "-l", "--entry",
-    "--undefined", "--script", "-soname", "--soname", "-dynamic-linker", "--dynamic-linker", "-rpath", "--rpath",
-    "-rpath-link", "--rpath-link", "--version-script", "--defsym", "-defsym", "-init", "-fini", "--dynamic-list",
-    "-Ttext", "-Tdata", "-Tbss", "--wrap", "--trace-symbol", "--sysroot", "--hash-style",
+    "-m",
+    "-z",
+    "-e",
+    "-u",
+    "-T",
+    "-h",
+    "-y",
+    "-b",
+    "-A",
+    "-f",
+    "-F",
+    "-Y",
+    "-R",
+    "-I",
+    "-L",
+    "-l",
+    "--entry",
+    "--undefined",
+    "--script",
+    "-soname",
+    "--soname",
+    "-dynamic-linker",
+    "--dynamic-linker",
+    "-rpath",
+    "--rpath",
+    "-rpath-link",
+    "--rpath-link",
+    "--version-script",
+    "--defsym",
+    "-defsym",
+    "-init",
+    "-fini",
+    "--dynamic-list",
+    "-Ttext",
+    "-Tdata",
+    "-Tbss",
+    "--wrap",
+    "--trace-symbol",
+    "--sysroot",
+    "--hash-style",
 ];
 
 /// A link.
@@ -140,14 +176,18 @@ impl State {
         let mut arguments = Vec::new();
         for word in &self.words {
             match word {
-                Word::Plain(words) => arguments.extend(words.iter().map(|word| self.plain(word, folder, everything))),
-                Word::Object(input) => arguments.push(match input.original.as_deref().filter(|_| !everything) {
-                    Some(path) => path.display().to_string(),
-                    None => {
-                        std::fs::write(folder.join(&input.name), input.bytes())?;
-                        input.name.clone()
-                    }
-                }),
+                Word::Plain(words) => {
+                    arguments.extend(words.iter().map(|word| self.plain(word, folder, everything)))
+                }
+                Word::Object(input) => {
+                    arguments.push(match input.original.as_deref().filter(|_| !everything) {
+                        Some(path) => path.display().to_string(),
+                        None => {
+                            std::fs::write(folder.join(&input.name), input.bytes())?;
+                            input.name.clone()
+                        }
+                    })
+                }
                 Word::Archive(name, members) => {
                     let members: Vec<Member> =
                         members.iter().map(|member| (member.name.clone(), original_bytes(member))).collect();
@@ -158,7 +198,13 @@ impl State {
         }
         let mut steps = vec![Step { arguments, output: self.output.clone() }];
         steps.extend(self.later.iter().cloned());
-        Ok(Case { name: self.name.clone(), machine: self.machine, folder: folder.to_owned(), steps, keep: None })
+        Ok(Case {
+            name: self.name.clone(),
+            machine: self.machine,
+            folder: folder.to_owned(),
+            steps,
+            keep: None,
+        })
     }
 
     /// A word that may name a file: found from the folder of the case.
@@ -172,7 +218,9 @@ impl State {
             return word.to_owned();
         }
         let name = match (everything && path.is_file(), path.file_name()) {
-            (true, Some(name)) if std::fs::copy(&path, folder.join(name)).is_ok() => name.to_string_lossy().into_owned(),
+            (true, Some(name)) if std::fs::copy(&path, folder.join(name)).is_ok() => {
+                name.to_string_lossy().into_owned()
+            }
             _ => path.display().to_string(),
         };
         match option {
@@ -205,8 +253,10 @@ fn input(folder: &Path, argument: String, names: &mut BTreeSet<String>) -> Word 
         return match archive::read(&bytes, beside) {
             Ok(members) => {
                 let mut own = BTreeSet::new();
-                let members =
-                    members.into_iter().map(|(name, bytes)| Input::new(unique(&name, &mut own), None, bytes)).collect();
+                let members = members
+                    .into_iter()
+                    .map(|(name, bytes)| Input::new(unique(&name, &mut own), None, bytes))
+                    .collect();
                 Word::Archive(name, Rc::new(members))
             }
             Err(_) => Word::Plain(vec![path.display().to_string()]),

@@ -13,7 +13,13 @@ use std::path::Path;
 ///
 /// # Errors
 /// The folder cannot be written.
-pub fn write(state: &State, tester: &Tester<'_>, before: &str, seconds: f64, folder: &Path) -> Result<String> {
+pub fn write(
+    state: &State,
+    tester: &Tester<'_>,
+    before: &str,
+    seconds: f64,
+    folder: &Path,
+) -> Result<String> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let case = state.case(folder, true)?;
     let file = CaseFile {
@@ -31,7 +37,8 @@ pub fn write(state: &State, tester: &Tester<'_>, before: &str, seconds: f64, fol
             sources.push(assemble(&input.name, object, state, folder)?);
         }
     }
-    let assembled = sources.iter().all(|(_, unnamed)| *unnamed == 0) && from_assembly(&case, &sources, state, tester, folder);
+    let assembled = sources.iter().all(|(_, unnamed)| *unnamed == 0)
+        && from_assembly(&case, &sources, state, tester, folder);
     write_script(&case, folder)?;
     let runs = runs(&case, tester)?;
     let words: Vec<&str> = case.arguments().iter().map(String::as_str).collect();
@@ -63,7 +70,8 @@ pub fn write(state: &State, tester: &Tester<'_>, before: &str, seconds: f64, fol
         );
     }
     std::fs::write(folder.join("README.md"), &readme)?;
-    let who: Vec<&str> = runs.iter().filter(|(_, shown, _)| *shown).map(|(linker, ..)| linker.name.as_str()).collect();
+    let who: Vec<&str> =
+        runs.iter().filter(|(_, shown, _)| *shown).map(|(linker, ..)| linker.name.as_str()).collect();
     let sizes: Vec<String> = objects.iter().map(|(name, size)| format!("{name} ({size} bytes)")).collect();
     Ok(format!(
         "{before} reduced in {seconds:.1} s by {} links to {}\nshown by: {}\nwritten to {}\n",
@@ -99,7 +107,8 @@ fn from_assembly(
 ) -> bool {
     let Ok(place) = tempfile::tempdir() else { return false };
     for input in state.inputs() {
-        let source = sources.iter().find(|(name, _)| name.trim_end_matches(".s") == input.name.trim_end_matches(".o"));
+        let source =
+            sources.iter().find(|(name, _)| name.trim_end_matches(".s") == input.name.trim_end_matches(".o"));
         let Some((source, _)) = source else { return false };
         let from = std::path::absolute(folder.join(source)).unwrap_or_default();
         let command = [state.machine.tool("as"), "-o".into(), input.name.clone(), from.display().to_string()];
@@ -119,7 +128,9 @@ fn from_assembly(
 }
 
 fn write_script(case: &Case, folder: &Path) -> Result<()> {
-    let mut script = String::from("#!/bin/sh\n# Runs the link with the linker that is named, ld if none is.\nset -e\ncd \"$(dirname \"$0\")\"\nout=$(mktemp -d)\ntrap 'rm -rf \"$out\"' EXIT\n");
+    let mut script = String::from(
+        "#!/bin/sh\n# Runs the link with the linker that is named, ld if none is.\nset -e\ncd \"$(dirname \"$0\")\"\nout=$(mktemp -d)\ntrap 'rm -rf \"$out\"' EXIT\n",
+    );
     for (number, step) in case.steps.iter().enumerate() {
         let words: Vec<String> = step
             .arguments
@@ -149,13 +160,21 @@ fn shell_word(word: &str) -> String {
 /// What every linker that is there makes of it.
 fn runs(case: &Case, tester: &Tester<'_>) -> Result<Vec<(Linker, bool, String)>> {
     let mut linkers = tester.linkers.clone();
-    linkers.extend(tester.all.iter().filter(|linker| !tester.linkers.iter().any(|l| l.version == linker.version)).cloned());
+    linkers.extend(
+        tester
+            .all
+            .iter()
+            .filter(|linker| !tester.linkers.iter().any(|l| l.version == linker.version))
+            .cloned(),
+    );
     let mut runs = Vec::new();
     for linker in linkers {
         let run = run::run(&linker, case, tester.limits)?;
         let shown = match &tester.wish {
             // The same words cannot be asked of other linkers.
-            Wish::Message(_) | Wish::Topic(..) | Wish::Crash(_) => tester.shows(case, std::slice::from_ref(&linker))?,
+            Wish::Message(_) | Wish::Topic(..) | Wish::Crash(_) => {
+                tester.shows(case, std::slice::from_ref(&linker))?
+            }
             Wish::Difference(_) => tester.shows(case, std::slice::from_ref(&linker))?,
         };
         let said = run.messages.replace(&run.folder.path().display().to_string(), "OUT");
