@@ -19,6 +19,8 @@ pub struct Arguments {
     command: SframeCommand,
     #[command(flatten)]
     wrapper: Wrapper,
+    #[command(flatten)]
+    comparer: Comparer,
 }
 
 /// The command `sframe` that a chore is about.
@@ -97,6 +99,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let linker = arguments.linker.path()?;
     let folder = install(&linker, &arguments.prefix)?;
     install_command(&arguments.command.path()?, &arguments.prefix)?;
+    replace(&arguments.comparer.path()?, &arguments.prefix.join("bin/ld-compare"))?;
     let assembler = install_assembler(&arguments.wrapper.path()?, &arguments.prefix)?;
     println!("installed; use it with gcc -B{}", folder.display());
     println!("per-text frames at assembly: gcc -B{} -Wa,--gsframe", assembler.display());

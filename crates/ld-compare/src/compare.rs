@@ -10,6 +10,7 @@ use crate::run::{self, Limits};
 use anyhow::Result;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Everything that was seen.
 #[derive(Debug, Serialize)]
@@ -104,10 +105,11 @@ pub fn compare(
     let mut linkers: BTreeMap<Machine, Vec<Linker>> = BTreeMap::new();
     let mut report = Report { date: today(), cases: Vec::new() };
     for case in cases {
-        if !linkers.contains_key(&case.machine) {
-            linkers.insert(case.machine, wanted.find(case.machine)?);
-        }
-        let case = one(case, &linkers[&case.machine], limits, baseline)?;
+        let linkers = match linkers.entry(case.machine) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(entry) => entry.insert(wanted.find(case.machine)?),
+        };
+        let case = one(case, linkers, limits, baseline)?;
         told(&case);
         report.cases.push(case);
     }
