@@ -270,9 +270,7 @@ fn machine_of(folder: &Path, arguments: &[String]) -> Option<Machine> {
     by_input.or_else(|| {
         let at = arguments.iter().position(|word| word == "-m")?;
         let emulation = arguments.get(at + 1)?;
-        [("elf_x86_64", Machine::X86_64), ("aarch64linux", Machine::Aarch64), ("elf64_s390", Machine::S390x)]
-            .into_iter()
-            .find_map(|(name, machine)| (name == emulation).then_some(machine))
+        Machine::ALL.into_iter().find(|machine| machine.emulation() == emulation)
     })
 }
 

@@ -58,6 +58,15 @@ impl Machine {
         }
     }
 
+    /// What `-m` calls it.
+    pub fn emulation(self) -> &'static str {
+        match self {
+            Machine::X86_64 => "elf_x86_64",
+            Machine::Aarch64 => "aarch64linux",
+            Machine::S390x => "elf64_s390",
+        }
+    }
+
     /// GNU triplet.
     pub fn triple(self) -> &'static str {
         match self {

@@ -48,9 +48,11 @@ impl Mode {
         }
     }
 
-    fn steps(self) -> Vec<Step> {
+    fn steps(self, machine: Machine) -> Vec<Step> {
+        // Not every linker goes by the first input.
+        let emulation = ["-m", machine.emulation()];
         let step = |words: &[&str], output: &str| Step {
-            arguments: words.iter().map(|word| (*word).to_owned()).collect(),
+            arguments: emulation.iter().chain(words).map(|word| (*word).to_owned()).collect(),
             output: output.into(),
         };
         match self {
@@ -179,7 +181,7 @@ pub fn case(shape: &Shape, mode: Mode, machine: Machine, assembler: &Path, folde
         name: format!("{}-{}-{mode_name}", machine.name(), shape.name),
         machine,
         folder: folder.to_owned(),
-        steps: mode.steps(),
+        steps: mode.steps(machine),
         keep: None,
     })
 }
