@@ -4,6 +4,7 @@
 use super::{Proof, output};
 use crate::peers;
 use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
@@ -147,10 +148,14 @@ fn report(proof: &mut Proof, program: &Path, cases: &Path) -> Result<()> {
     ensure!(json.exists(), "{text}{}", String::from_utf8_lossy(&run.stderr));
     let report: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&json)?)?;
     let cases = report["cases"].as_array().context("no cases")?;
-    proof.note(format!("{} links, each by every linker that is there. Votes are by family; a difference is one of a fact from its majority.\n", cases.len()))?;
+    let links = cases.len();
+    proof.note(format!(
+        "{links} links, each by every linker that is there. Votes are by family; a difference is one of a fact from its majority.\n"
+    ))?;
     proof.note("| linker | version | links | failed | differences | known | unexplained |\n|---|---|---|---|---|---|---|")?;
     let mut rows: Vec<(String, String, [usize; 5])> = Vec::new();
-    let mut reasons: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let mut refused: BTreeMap<(String, String), usize> = BTreeMap::new();
     for result in cases.iter().flat_map(|case| case["results"].as_array().into_iter().flatten()) {
         let (name, version) = (text_of(&result["linker"]["name"]), text_of(&result["linker"]["version"]));
         let row = match rows.iter().position(|row| row.0 == name) {
@@ -162,21 +167,35 @@ fn report(proof: &mut Proof, program: &Path, cases: &Path) -> Result<()> {
         };
         let counts = &mut rows[row].2;
         counts[0] += 1;
-        counts[1] += usize::from(result["facts"]["status"]["exit"] != 0);
+        if result["facts"]["status"]["exit"] != 0 {
+            counts[1] += 1;
+            let first = &result["facts"]["messages"][0];
+            let said = match first["topic"].as_str() {
+                Some("other") | None => text_of(&first["subject"]),
+                Some(topic) => format!("{topic} {}", text_of(&first["subject"])),
+            };
+            *refused.entry((name.clone(), said)).or_default() += 1;
+        }
         for difference in result["differences"].as_array().into_iter().flatten() {
             counts[2] += 1;
             let accepted = &difference["judgement"]["accepted"];
             counts[3] += usize::from(accepted.is_string());
-            counts[4] += usize::from(!accepted.is_string());
+            counts[4] += usize::from(difference["judgement"] == "unexplained");
             if let (Some(reason), "sframe-ld") = (accepted.as_str(), name.as_str()) {
                 *reasons.entry(reason.to_owned()).or_default() += 1;
             }
         }
     }
     for (name, version, [links, failed, differences, known, open]) in &rows {
+        // The checked-in baseline is about this linker; others are told of, not judged.
+        let open = if known + open == *differences { open.to_string() } else { "not judged".into() };
         proof.note(format!(
             "| {name} | {version} | {links} | {failed} | {differences} | {known} | {open} |"
         ))?;
+    }
+    proof.note("\nLinks that others refused:\n")?;
+    for ((name, said), count) in refused {
+        proof.note(format!("- {count} by {name}: {said}"))?;
     }
     proof.note("\nWhat the baseline explains of sframe-ld:\n")?;
     for (reason, count) in reasons {

@@ -62,6 +62,7 @@ const TOPICS: &[(&str, &str)] = &[
         "option",
         r"(?:unrecognized option|unknown option|unknown (?:command line )?argument(?:\(s\))?|unknown command line option)[: ]*'?([^'\s]+)",
     ),
+    ("option", r"(-\S+): unknown option"),
     ("incompatible", r"skipping incompatible \S+ when searching for (\S+)"),
     ("execstack", r"(?:executable stack|GNU-stack section|requires? executable|\.note\.GNU-stack)"),
     ("sframe", r"(?i)\bs_?frame\b"),
