@@ -186,7 +186,9 @@ impl Copies<'_> {
             std::io::Read::read_exact(&mut file, &mut magic).is_ok() && magic == object::archive::THIN_MAGIC
         });
         if is_of_the_system(&path) || is_thin {
-            return Ok(path.display().to_string());
+            // The name may matter (`-dynamic-linker`), so it stays if it can be found from anywhere.
+            let absolute = Path::new(word).is_absolute();
+            return Ok(if absolute { word.to_owned() } else { path.display().to_string() });
         }
         if let Some(name) = self.made.get(&path) {
             return Ok(name.clone());
