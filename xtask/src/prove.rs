@@ -9,10 +9,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod compare;
 mod index;
 mod machines;
 mod thunks;
 mod tools;
+mod violations;
 
 /// The release that is built.
 const RIPGREP_VERSION: &str = "14.1.1";
@@ -32,6 +34,8 @@ pub struct Arguments {
     command: install::SframeCommand,
     #[command(flatten)]
     wrapper: install::Wrapper,
+    #[command(flatten)]
+    comparer: install::Comparer,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -55,6 +59,10 @@ enum Name {
     Machines,
     /// An AArch64 program of 300 MiB of code whose calls need thousands of thunks
     Thunks,
+    /// Links of every kind, for three machines, held against every other linker
+    Compare,
+    /// The matrix of section-group violations, and one that is reduced
+    Violations,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -68,6 +76,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Name::Index,
         Name::Machines,
         Name::Thunks,
+        Name::Compare,
+        Name::Violations,
     ];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
     let linker = arguments.linker.path()?;
@@ -82,6 +92,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Index => ("index", Proof::new("index", &linker)?),
             Name::Machines => ("machines", Proof::new("machines", &linker)?),
             Name::Thunks => ("thunks", Proof::new("thunks", &linker)?),
+            Name::Compare => ("compare", Proof::new("compare", &linker)?),
+            Name::Violations => ("violations", Proof::new("violations", &linker)?),
         };
         match name {
             Name::Itself => itself(&mut proof)?,
@@ -89,6 +101,10 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Llvm => llvm(&mut proof)?,
             Name::Sqlite => sqlite(&mut proof)?,
             Name::Attach => tools::attach(&mut proof, &arguments.command.path()?)?,
+            Name::Compare => compare::compare(&mut proof, &arguments.comparer.path()?)?,
+            Name::Violations => {
+                violations::violations(&mut proof, &arguments.comparer.path()?, !arguments.no_record)?;
+            }
             Name::Index => index::index(&mut proof, &arguments.command.path()?)?,
             Name::Machines => machines::machines(&mut proof, &arguments.command.path()?)?,
             Name::Thunks => thunks::thunks(&mut proof, &arguments.command.path()?)?,
