@@ -9,7 +9,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod boot;
 mod index;
+mod kernel;
+mod modules;
+mod packages;
+mod same;
 mod tools;
 
 /// The release that is built.
@@ -21,6 +26,9 @@ const SQLITE_CRATE: &str = "libsqlite3-sys";
 pub struct Arguments {
     /// What to prove (all if none)
     names: Vec<Name>,
+    /// With `kernel`: this machine's only (x86-64, arm64, s390x), and more by repeating it
+    #[arg(long = "machine")]
+    machines: Vec<String>,
     /// Do not write to tests/proofs
     #[arg(long)]
     no_record: bool,
@@ -49,6 +57,10 @@ enum Name {
     SplitProject,
     /// The index of a C++ project of several hundred objects, in every kind of output
     Index,
+    /// Kernel modules, built with Debian's headers and loaded into its kernel
+    Modules,
+    /// Kernels for three machines, built from Debian's source and booted
+    Kernel,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -60,6 +72,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Name::Attach,
         Name::SplitProject,
         Name::Index,
+        Name::Modules,
+        Name::Kernel,
     ];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
     let linker = arguments.linker.path()?;
@@ -72,6 +86,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Attach => ("attach", Proof::new("attach", &linker)?),
             Name::SplitProject => ("split-project", Proof::new("split-project", &linker)?),
             Name::Index => ("index", Proof::new("index", &linker)?),
+            Name::Modules => ("modules", Proof::new("modules", &linker)?),
+            Name::Kernel => ("kernel", Proof::new("kernel", &linker)?),
         };
         match name {
             Name::Itself => itself(&mut proof)?,
@@ -80,6 +96,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Sqlite => sqlite(&mut proof)?,
             Name::Attach => tools::attach(&mut proof, &arguments.command.path()?)?,
             Name::Index => index::index(&mut proof, &arguments.command.path()?)?,
+            Name::Modules => modules::modules(&mut proof, &arguments.command.path()?)?,
+            Name::Kernel => kernel::kernels(&mut proof, &arguments.machines)?,
             Name::SplitProject => {
                 tools::split_project(&mut proof, &arguments.command.path()?, &arguments.wrapper.path()?)?;
             }
