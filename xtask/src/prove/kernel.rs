@@ -158,7 +158,9 @@ fn kernel(proof: &mut Proof, tools: &Tools, source: &Path, machine: &Machine) ->
     let complaints: Vec<&str> = said.lines().filter(|line| line.contains("ld: ") || line.contains("sframe-ld: ")).collect();
     ensure!(complaints.is_empty(), "{}", complaints.join("\n"));
 
-    let version = configuration.lines().find_map(|line| line.strip_prefix("# Linux/")).unwrap_or("").to_owned();
+    let version = configuration.lines().find_map(|line| line.strip_prefix("# Linux/")).unwrap_or("");
+    // "arm64 6.1.99 Kernel Configuration"
+    let version = version.split(' ').nth(1).unwrap_or("").to_owned();
     proof.note(format!("\n## {}: Linux {version}\n", machine.name))?;
     links(proof, &linker, &gnu)?;
     let vmlinux = build.join("vmlinux");
@@ -191,7 +193,8 @@ fn links(proof: &mut Proof, linker: &Path, gnu: &str) -> Result<()> {
     Ok(())
 }
 
-/// Links vmlinux once more, by GNU ld with the same words, and compares the tables of sections.
+/// Links vmlinux once more, by GNU ld with the same words, and compares the tables of sections. Emitted relocations are
+/// left out: x86's build takes them from the file.
 fn peer(proof: &Proof, linker: &Path, gnu: &str, build: &Path) -> Result<String> {
     let log = std::fs::read_to_string(linker.with_extension("log"))?;
     let line = log.lines().rev().find(|line| line.contains(" -o vmlinux ")).context("no link of vmlinux")?;
@@ -202,7 +205,7 @@ fn peer(proof: &Proof, linker: &Path, gnu: &str, build: &Path) -> Result<String>
         let text = proof.tool("readelf", &["-SW", &build.join(name).display().to_string()])?;
         let rows = text.lines().filter_map(|line| line.split_once("] ")).filter(|(start, _)| start.trim().starts_with('['));
         let fields = |row: &str| row.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        Ok(rows.map(|(_, row)| fields(row)).filter(|row| row.len() > 6 && !row[0].contains("tab")).map(|row| {
+        Ok(rows.map(|(_, row)| fields(row)).filter(|row| row.len() > 6 && !row[0].contains("tab") && !(row[1] == "RELA" && row[2].trim_matches('0').is_empty())).map(|row| {
             // Name, type, address, size; not the place in the file.
             [&row[..3], &row[4..5]].concat().join(" ")
         }).collect())

@@ -102,7 +102,7 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
         } else if !matches!(kind, elf::SHT_RELA | elf::SHT_SYMTAB | elf::SHT_STRTAB | elf::SHT_SYMTAB_SHNDX | elf::SHT_GROUP)
             && name != ".note.gnu.build-id"
         {
-            write!(line, " size {:#x} bytes {:016x}", contents.len(), checksum(contents))?;
+            write!(line, " size {:#x} bytes {:016x}", contents.len(), checksum(&ordered(&name, contents)))?;
         }
         facts.sections.push(line);
         let Some((entries, _)) = section.rela(order, data)? else { continue };
@@ -134,6 +134,13 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
         ));
     }
     Ok(facts)
+}
+
+/// A section's contents. Those that the kernel's build derives from the symbol table are put in order, which that has not.
+fn ordered(section: &str, contents: &[u8]) -> Vec<u8> {
+    let mut entries: Vec<&[u8]> = contents.chunks(if section == "__versions" { 64 } else { contents.len().max(1) }).collect();
+    entries.sort_unstable();
+    entries.concat()
 }
 
 fn strings(bytes: &[u8]) -> impl Iterator<Item = String> {
