@@ -179,14 +179,21 @@ fn find_fixed<T: Target>(link: &mut Link<'_, T>) {
 }
 
 /// How often the load address counts in a symbol's value, if that can be said.
-fn degree<T: Target>(link: &Link<'_, T>, assignees: &mut HashMap<&[u8], Assignee<'_>>, name: &[u8], chain: u32) -> Option<i32> {
+fn degree<T: Target>(
+    link: &Link<'_, T>,
+    assignees: &mut HashMap<&[u8], Assignee<'_>>,
+    name: &[u8],
+    chain: u32,
+) -> Option<i32> {
     let id = link.symbols.lookup(name)?;
     match link.symbols.definition(id) {
         Definition::Object { file, symbol } => {
             let absolute = link.objects[file.index()].symbol_place(symbol as usize) == SymbolPlace::Absolute;
             Some(if absolute { 0 } else { 1 })
         }
-        Definition::Linker(row) if link.linker_symbols[row as usize].origin == LinkerSymbolOrigin::Assignment => {
+        Definition::Linker(row)
+            if link.linker_symbols[row as usize].origin == LinkerSymbolOrigin::Assignment =>
+        {
             let assignee = assignees.get_mut(name)?;
             let expr = match *assignee {
                 Assignee::Degree(degree) => return degree,
@@ -223,7 +230,14 @@ fn define<T: Target>(link: &mut Link<'_, T>, symbol: SymbolId, origin: LinkerSym
         return;
     }
     let row = link.linker_symbols.len() as u32;
-    link.linker_symbols.push(LinkerSymbol { symbol, origin, chunk: ChunkId::NONE, value: 0, hidden, fixed: false });
+    link.linker_symbols.push(LinkerSymbol {
+        symbol,
+        origin,
+        chunk: ChunkId::NONE,
+        value: 0,
+        hidden,
+        fixed: false,
+    });
     link.symbols.definitions[symbol.index()] = Definition::Linker(row);
 }
 

@@ -170,7 +170,10 @@ impl BinaryOp {
     /// Whether the result is a truth value.
     pub fn compares(self) -> bool {
         use BinaryOp::*;
-        matches!(self, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual | LogicalAnd | LogicalOr)
+        matches!(
+            self,
+            Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual | LogicalAnd | LogicalOr
+        )
     }
 
     /// The operator as it is written.

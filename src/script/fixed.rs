@@ -58,7 +58,8 @@ mod tests {
     /// `a` and `b` are addresses, `n` is a number.
     fn of(text: &str) -> Option<i32> {
         let text = format!("x = {text};");
-        let script = parse_script(&mut Sources::default(), "test", text.as_bytes(), &mut |_, _| Err(String::new()));
+        let script =
+            parse_script(&mut Sources::default(), "test", text.as_bytes(), &mut |_, _| Err(String::new()));
         let Ok(script) = script else { panic!("{text} is no script") };
         let [Command::Assignment(assignment)] = &script.commands[..] else { panic!("{text}") };
         degree(&assignment.value, &mut |name| match name {
@@ -71,15 +72,36 @@ mod tests {
     #[test]
     fn differences_of_addresses_are_fixed() {
         for text in [
-            "4", "n", "a - b", "((a - b) & 0xffffffff) >> 32", "a == b", "!a", "SIZEOF(.text) * 2", "MAX(n, 4)", ". - a",
-            "ABSOLUTE(. - a)", "a - b + n", "n ? 4 : a - b", "-a + b", "ALIGN(a - b, 8)",
+            "4",
+            "n",
+            "a - b",
+            "((a - b) & 0xffffffff) >> 32",
+            "a == b",
+            "!a",
+            "SIZEOF(.text) * 2",
+            "MAX(n, 4)",
+            ". - a",
+            "ABSOLUTE(. - a)",
+            "a - b + n",
+            "n ? 4 : a - b",
+            "-a + b",
+            "ALIGN(a - b, 8)",
         ] {
             assert_eq!(of(text), Some(0), "{text}");
         }
         for text in ["a", ".", "a + 4", "a - n", "a + b - b", "ALIGN(8)", "ADDR(.text)", "n ? a : b"] {
             assert_eq!(of(text), Some(1), "{text}");
         }
-        for text in ["a & 0xfff", "a * 2", "unknown", "unknown - unknown", "n ? a : 4", "~a", "MAX(a, b)", "ALIGN(a, 8)"] {
+        for text in [
+            "a & 0xfff",
+            "a * 2",
+            "unknown",
+            "unknown - unknown",
+            "n ? a : 4",
+            "~a",
+            "MAX(a, b)",
+            "ALIGN(a, 8)",
+        ] {
             assert_eq!(of(text), None, "{text}");
         }
         assert_eq!(of("a + b"), Some(2));

@@ -20,11 +20,13 @@ fn numbers_of_scripts_are_fixed_in_position_independent_outputs(machine: &'stati
          moving = first + 8;\n",
     );
     for mode in ["-shared", "-pie"] {
-        work.ld(&[mode, "-Bsymbolic", "--no-dynamic-linker", "-e", "0", "-o", "out", "-T", &script, &object]).quiet();
+        work.ld(&[mode, "-Bsymbolic", "--no-dynamic-linker", "-e", "0", "-o", "out", "-T", &script, &object])
+            .quiet();
         let elf = work.elf_unchecked("out");
         let data = elf.section(".data");
         assert_eq!((data.quads()[0], &data.words()[2..6]), (24, &[24, 10, 0, 0][..]), "{mode}");
-        let relocated: Vec<u64> = elf.dynamic_relocations().iter().map(|relocation| relocation.offset).collect();
+        let relocated: Vec<u64> =
+            elf.dynamic_relocations().iter().map(|relocation| relocation.offset).collect();
         assert_eq!(relocated, [data.addr + 24], "{mode}: only the address moves");
         assert_eq!(elf.symbol("size").section, SHN_ABS, "{mode}");
     }

@@ -331,7 +331,12 @@ pub(crate) fn apt_options(view: &Path, sources: Option<&str>) -> Result<Vec<Stri
 }
 
 /// Downloads packages with what they need, and unpacks what is new into the root.
-pub(crate) fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root: &Path) -> Result<()> {
+pub(crate) fn fetch_and_unpack(
+    view: &Path,
+    options: &[String],
+    packages: &[&str],
+    root: &Path,
+) -> Result<()> {
     let apt = |words: &[&str]| {
         let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive");

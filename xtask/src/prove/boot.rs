@@ -35,7 +35,21 @@ impl Files {
     /// One entry: a header of hexadecimal numbers, the name, the contents, each part filled up to four bytes.
     fn entry(&mut self, path: &str, mode: u32, device: (u32, u32), contents: &[u8]) -> &mut Self {
         self.count += 1;
-        let numbers = [self.count, mode, 0, 0, 1, 0, contents.len() as u32, 0, 0, device.0, device.1, path.len() as u32 + 1, 0];
+        let numbers = [
+            self.count,
+            mode,
+            0,
+            0,
+            1,
+            0,
+            contents.len() as u32,
+            0,
+            0,
+            device.0,
+            device.1,
+            path.len() as u32 + 1,
+            0,
+        ];
         self.bytes.extend_from_slice(b"070701");
         self.bytes.extend(numbers.iter().flat_map(|number| format!("{number:08x}").into_bytes()));
         self.bytes.extend_from_slice(path.as_bytes());
@@ -58,7 +72,14 @@ impl Files {
 }
 
 /// Boots and returns what the console showed. The first program must end by a restart, which ends the machine.
-pub fn boot(tools: &Tools, program: &str, words: &[&str], kernel: &Path, initrd: &Path, command_line: &str) -> Result<String> {
+pub fn boot(
+    tools: &Tools,
+    program: &str,
+    words: &[&str],
+    kernel: &Path,
+    initrd: &Path,
+    command_line: &str,
+) -> Result<String> {
     let log = initrd.with_extension("console");
     let mut command = tools.command(program);
     for folder in tools.firmware() {

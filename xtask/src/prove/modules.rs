@@ -124,7 +124,8 @@ fn build(proof: &Proof, tools: &Tools, headers: &Path, variant: &Variant) -> Res
         }
     };
     if variant.frames.is_some() {
-        let flags = format!("-B{}/ -Wa,--gsframe -fasynchronous-unwind-tables", proof.folder.join("as").display());
+        let flags =
+            format!("-B{}/ -Wa,--gsframe -fasynchronous-unwind-tables", proof.folder.join("as").display());
         command.args([format!("KCFLAGS={flags}"), format!("KAFLAGS={flags}")]);
     }
     if variant.script {
@@ -175,8 +176,15 @@ fn frames(proof: &mut Proof, sframe: &Path) -> Result<()> {
             let size = usize::from_str_radix(fields.nth(3).context("no size")?, 16)?;
             let report = proof.tool(sframe, &["verify", &file])?;
             ensure!(report.contains(" 0 errors, 0 warnings") && report.contains(", 0 wrong"), "{report}");
-            let said = report.lines().map(|line| line.trim().trim_start_matches(&format!("{file}: "))).collect::<Vec<_>>();
-            proof.note(format!("| {} | {module} | {section} | {size} | {} |", variant.name, said.join("; ")))?;
+            let said = report
+                .lines()
+                .map(|line| line.trim().trim_start_matches(&format!("{file}: ")))
+                .collect::<Vec<_>>();
+            proof.note(format!(
+                "| {} | {module} | {section} | {size} | {} |",
+                variant.name,
+                said.join("; ")
+            ))?;
         }
     }
     Ok(())

@@ -93,7 +93,8 @@ impl Tools {
     pub fn prepare() -> Result<Tools> {
         let programs = TOOLS.iter().filter(|(program, _)| on_path(program).is_none());
         let headers = HEADERS.iter().filter(|(header, _)| {
-            !Path::new(header).exists() && !Path::new(&header.replace("include", &format!("include/{TRIPLE}"))).exists()
+            !Path::new(header).exists()
+                && !Path::new(&header.replace("include", &format!("include/{TRIPLE}"))).exists()
         });
         let missing: Vec<&str> = programs.chain(headers).map(|(_, package)| *package).collect();
         if missing.is_empty() {
@@ -127,7 +128,10 @@ impl Tools {
 
     /// Where qemu's firmware is, if not where it looks itself.
     pub fn firmware(&self) -> Vec<PathBuf> {
-        let folders = self.root.iter().flat_map(|root| ["qemu", "seabios"].map(|name| root.join("usr/share").join(name)));
+        let folders = self
+            .root
+            .iter()
+            .flat_map(|root| ["qemu", "seabios"].map(|name| root.join("usr/share").join(name)));
         folders.filter(|folder| folder.exists()).collect()
     }
 }

@@ -84,7 +84,11 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
             return Ok(format!("{} {value:#x} + {addend:#x}", name(section)?));
         }
         // A section's symbol has the string's place in the addend; a name stands for its own string.
-        let (at, addend) = if symbol.st_type() == elf::STT_SECTION { (value.wrapping_add(addend as u64), 0) } else { (value, addend) };
+        let (at, addend) = if symbol.st_type() == elf::STT_SECTION {
+            (value.wrapping_add(addend as u64), 0)
+        } else {
+            (value, addend)
+        };
         let rest = section.data(order, data)?.get(at as usize..).context("a place behind a section's end")?;
         Ok(format!("{} {:?} + {addend:#x}", name(section)?, strings(rest).next().unwrap_or_default()))
     };
@@ -93,14 +97,17 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
         let (kind, flags) = (section.sh_type(order), section.sh_flags(order).0);
         let name = name(section)?;
         let contents = section.data(order, data)?;
-        let mut line = format!("{name} type {kind:#x} flags {flags:#x} align {}", section.sh_addralign(order));
+        let mut line =
+            format!("{name} type {kind:#x} flags {flags:#x} align {}", section.sh_addralign(order));
         if flags & elf::SHF_STRINGS.0 != 0 {
             let all: BTreeSet<String> = strings(contents).filter(|text| !text.is_empty()).collect();
             write!(line, " strings {all:?}")?;
         } else if kind == elf::SHT_NOBITS {
             write!(line, " size {:#x}", section.sh_size(order))?;
-        } else if !matches!(kind, elf::SHT_RELA | elf::SHT_SYMTAB | elf::SHT_STRTAB | elf::SHT_SYMTAB_SHNDX | elf::SHT_GROUP)
-            && name != ".note.gnu.build-id"
+        } else if !matches!(
+            kind,
+            elf::SHT_RELA | elf::SHT_SYMTAB | elf::SHT_STRTAB | elf::SHT_SYMTAB_SHNDX | elf::SHT_GROUP
+        ) && name != ".note.gnu.build-id"
         {
             write!(line, " size {:#x} bytes {:016x}", contents.len(), checksum(&ordered(&name, contents)))?;
         }
@@ -124,7 +131,8 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
     for (index, symbol) in symbols.enumerate().skip(1) {
         let place = place(symbol, index, 0)?;
         // The first string of a section is no fact of the section's own symbol.
-        let place = if symbol.st_type() == elf::STT_SECTION { place.split(' ').next().unwrap_or("") } else { &place };
+        let place =
+            if symbol.st_type() == elf::STT_SECTION { place.split(' ').next().unwrap_or("") } else { &place };
         facts.symbols.push(format!(
             "{:?} {place} size {:#x} info {:#x} other {:#x}",
             String::from_utf8_lossy(symbols.symbol_name(order, symbol)?),
@@ -138,7 +146,8 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
 
 /// A section's contents. Those that the kernel's build derives from the symbol table are put in order, which that has not.
 fn ordered(section: &str, contents: &[u8]) -> Vec<u8> {
-    let mut entries: Vec<&[u8]> = contents.chunks(if section == "__versions" { 64 } else { contents.len().max(1) }).collect();
+    let mut entries: Vec<&[u8]> =
+        contents.chunks(if section == "__versions" { 64 } else { contents.len().max(1) }).collect();
     entries.sort_unstable();
     entries.concat()
 }
@@ -149,5 +158,7 @@ fn strings(bytes: &[u8]) -> impl Iterator<Item = String> {
 
 /// FNV-1a: only to tell contents apart in a line of text.
 fn checksum(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
