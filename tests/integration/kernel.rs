@@ -14,7 +14,7 @@ fn numbers_of_scripts_are_fixed_in_position_independent_outputs(machine: &'stati
     );
     let script = work.write(
         "script",
-        "SECTIONS { . = SIZEOF_HEADERS; .dynsym : { *(.dynsym) } .dynstr : { *(.dynstr) } .hash : { *(.hash .gnu.hash) }\n\
+        "SECTIONS { . = SIZEOF_HEADERS; .dynsym : { *(.dynsym) } .dynstr : { *(.dynstr) } .hash : { *(.hash) } .gnu.hash : { *(.gnu.hash) }\n\
          .rela.dyn : { *(.rela.dyn) } . = ALIGN(0x10000);\n.dynamic : { *(.dynamic) } .data : { *(.data) } }\n\
          size = ((last - first) & 0xffffffff); high = (last - first) >> 32; flags = (1 << 3) | again; again = 2;\n\
          moving = first + 8;\n",

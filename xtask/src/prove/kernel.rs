@@ -146,7 +146,6 @@ fn kernel(proof: &mut Proof, tools: &Tools, source: &Path, machine: &Machine) ->
     std::fs::create_dir_all(&build)?;
     let gnu = format!("{}ld.bfd", machine.cross);
     let linker = linker(&build, &proof.prefix, &gnu, "")?;
-    let _ = std::fs::remove_file(linker.with_extension("log"));
     let make = |words: &[&str]| -> Result<String> {
         let mut command = tools.command("make");
         command.arg("-C").arg(source).arg("-j2").arg(format!("O={}", build.display()));
@@ -169,13 +168,7 @@ fn kernel(proof: &mut Proof, tools: &Tools, source: &Path, machine: &Machine) ->
         .filter(|line| !configuration.lines().any(|l| l == *line))
         .collect();
     ensure!(lacking.is_empty(), "the source has no {lacking:?}");
-    // Nothing that an earlier run linked is taken over.
-    output(Command::new("find").arg(&build).args(["-name", "vmlinux*", "-type", "f", "-delete"]))?;
-    output(
-        Command::new("find")
-            .arg(&build)
-            .args(["(", "-name", "*.so*", "-o", "-name", "*.ko", ")", "-type", "f", "-delete"]),
-    )?;
+    forget_links(&linker)?;
     let said = make(&["all"])?;
     let complaints: Vec<&str> =
         said.lines().filter(|line| line.contains("ld: ") || line.contains("sframe-ld: ")).collect();
@@ -192,6 +185,20 @@ fn kernel(proof: &mut Proof, tools: &Tools, source: &Path, machine: &Machine) ->
     ensure!(comment.contains("Linker: sframe-ld"), "vmlinux was not linked by sframe-ld: {comment}");
     proof.note(format!("- {}", peer(proof, &linker, &gnu, &build)?))?;
     run(proof, tools, machine, &build)
+}
+
+/// Removes what an earlier run linked, and its list: all is linked anew.
+fn forget_links(linker: &Path) -> Result<()> {
+    let log = linker.with_extension("log");
+    for line in std::fs::read_to_string(&log).unwrap_or_default().lines() {
+        let mut words = line.split(' ').skip(1);
+        let folder = words.next().unwrap_or("");
+        if let Some(file) = words.skip_while(|word| *word != "-o").nth(1) {
+            let _ = std::fs::remove_file(Path::new(folder).join(file));
+        }
+    }
+    let _ = std::fs::remove_file(log);
+    Ok(())
 }
 
 /// Notes what was linked, and by whom.
@@ -282,7 +289,8 @@ fn run(proof: &mut Proof, tools: &Tools, machine: &Machine, build: &Path) -> Res
     let image = build.join(machine.image);
     let line = format!("console={} panic=-1 quiet", machine.console);
     let console = boot(tools, machine.emulator, machine.words, &image, &initrd, &line)?;
-    let said: Vec<&str> = console.lines().filter_map(|line| line.strip_prefix("== ")).collect();
+    let said: Vec<&str> =
+        console.lines().filter_map(|line| line.split_once("== ").map(|(_, said)| said)).collect();
     if said.last() != Some(&"end") {
         bail!("the machine did not get to the end:\n{console}");
     }
