@@ -19,6 +19,7 @@ mod ifunc;
 mod init_order;
 mod inputs;
 mod kept_inputs;
+mod kernel;
 mod layout;
 mod link_order;
 mod machines;

@@ -13,6 +13,12 @@ mod compare;
 mod index;
 mod machines;
 mod thunks;
+mod boot;
+mod index;
+mod kernel;
+mod modules;
+mod packages;
+mod same;
 mod tools;
 mod violations;
 
@@ -25,6 +31,9 @@ const SQLITE_CRATE: &str = "libsqlite3-sys";
 pub struct Arguments {
     /// What to prove (all if none)
     names: Vec<Name>,
+    /// With `kernel`: this machine's only (x86-64, arm64, s390x), and more by repeating it
+    #[arg(long = "machine")]
+    machines: Vec<String>,
     /// Do not write to tests/proofs
     #[arg(long)]
     no_record: bool,
@@ -63,6 +72,10 @@ enum Name {
     Compare,
     /// The matrix of section-group violations, and one that is reduced
     Violations,
+    /// Kernel modules, built with Debian's headers and loaded into its kernel
+    Modules,
+    /// Kernels for three machines, built from Debian's source and booted
+    Kernel,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -78,6 +91,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Name::Thunks,
         Name::Compare,
         Name::Violations,
+        Name::Modules,
+        Name::Kernel,
     ];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
     let linker = arguments.linker.path()?;
@@ -94,6 +109,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Thunks => ("thunks", Proof::new("thunks", &linker)?),
             Name::Compare => ("compare", Proof::new("compare", &linker)?),
             Name::Violations => ("violations", Proof::new("violations", &linker)?),
+            Name::Modules => ("modules", Proof::new("modules", &linker)?),
+            Name::Kernel => ("kernel", Proof::new("kernel", &linker)?),
         };
         match name {
             Name::Itself => itself(&mut proof)?,
@@ -108,6 +125,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Index => index::index(&mut proof, &arguments.command.path()?)?,
             Name::Machines => machines::machines(&mut proof, &arguments.command.path()?)?,
             Name::Thunks => thunks::thunks(&mut proof, &arguments.command.path()?)?,
+            Name::Modules => modules::modules(&mut proof, &arguments.command.path()?)?,
+            Name::Kernel => kernel::kernels(&mut proof, &arguments.machines)?,
             Name::SplitProject => {
                 tools::split_project(&mut proof, &arguments.command.path()?, &arguments.wrapper.path()?)?;
             }
