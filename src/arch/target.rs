@@ -153,8 +153,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const THUNKS: Option<ThunkSpec> = None;
     /// Name of the symbol that says where code begins, if the machine marks it.
     const CODE_MARK: Option<&'static [u8]> = None;
-    /// Fill of gaps between code.
-    const CODE_FILL: &'static [u8];
+    /// Instructions that do nothing, longest first: gaps between code are filled with them. Where
+    /// there are none, gaps are zeros.
+    const CODE_FILL: &'static [&'static [u8]];
     /// What follows the procedure linkage tables of a plain link.
     const PLT: PltShape;
     /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,

@@ -3,7 +3,7 @@
 //! A run gives every output section an address, a load address and a size, and every assigned
 //! symbol a value. What a run cannot know yet it takes from the run before ([`super::scope`]).
 
-use super::memory::{self, Region};
+use super::memory::{self, Last, Region};
 use super::output::{Attributes, Facts};
 use super::place::List;
 use super::plan::{Body, Command, LayoutPlan, OutputPlan, OverlayPlace};
@@ -13,7 +13,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::link::is_alloc;
 use crate::script::Span;
-use crate::script::ast::{Assert, Assignment, DataSize};
+use crate::script::ast::{Assert, Assignment, DataSize, Name, OutputSectionType};
 use crate::script::builtin::Switches;
 use crate::script::data_segment::DataSegment;
 use crate::script::eval::{EvalError, Value, eval, fill_bytes};
@@ -125,7 +125,20 @@ pub struct Machine<'p> {
     tls_zeros_end: Option<u64>,
     overlay_start: u64,
     overlay_end: u64,
-    overlay_load_end: u64,
+    /// Regions that the output section before names, for addresses and load addresses.
+    regions_before: (usize, Option<usize>),
+}
+
+/// Where a section starts, and why there.
+#[derive(Clone, Copy)]
+struct Start {
+    address: u64,
+    /// Bytes between dot and the address.
+    padding: u64,
+    /// The alignment that the address has for it.
+    used: u64,
+    /// The alignment that the description asks for.
+    asked: u64,
 }
 
 impl<'p> Machine<'p> {
@@ -159,7 +172,7 @@ impl<'p> Machine<'p> {
             tls_zeros_end: None,
             overlay_start: 0,
             overlay_end: 0,
-            overlay_load_end: 0,
+            regions_before: (memory::DEFAULT, None),
         }
     }
 
@@ -170,6 +183,7 @@ impl<'p> Machine<'p> {
         self.current = None;
         self.last_output = None;
         self.tls_zeros_end = None;
+        self.regions_before = (memory::DEFAULT, None);
         for entry in &mut self.symbols.entries {
             entry.value = None;
         }
@@ -301,11 +315,17 @@ impl<'p> Machine<'p> {
     fn output(&mut self, output: u32) {
         let plan = &self.plan.outputs[output as usize];
         let index = output as usize;
+        let regions = self.declared_regions(plan);
+        self.regions_before = regions;
         if plan.discard {
             return;
         }
         if !self.outputs[index].is_processed() {
-            // Symbols in its empty sections have an address all the same.
+            // An address moves dot, even though nothing is there; and symbols in its empty sections
+            // have an address all the same.
+            if let Some(address) = plan.address.as_ref().and_then(|address| self.address(address)) {
+                self.dot = address;
+            }
             let state = &mut self.outputs[index];
             (state.address, state.load_address, state.size) = (self.dot, self.dot, 0);
             state.placed = state.facts.count > 0;
@@ -313,8 +333,9 @@ impl<'p> Machine<'p> {
         }
         let before = self.dot;
         let alloc = is_alloc(self.outputs[index].attributes.flags);
-        let region = self.region_of(plan, index, alloc);
-        let Some(address) = self.start_address(plan, index, alloc, region) else { return };
+        let region = self.region_of(plan, index, alloc, regions.0);
+        let Some(start) = self.start_address(plan, index, alloc, region) else { return };
+        let address = start.address;
         self.outputs[index].address = address;
         self.outputs[index].placed = true;
         self.dot = address;
@@ -329,12 +350,21 @@ impl<'p> Machine<'p> {
         self.current = None;
         let end = self.dot;
         self.outputs[index].size = end.wrapping_sub(address);
-        self.load_address(plan, index, alloc, region);
-        if !alloc || self.settings.relocatable {
+        self.load_address(plan, index, alloc, region, regions.1, start);
+        if self.settings.relocatable {
             self.dot = before;
             return;
         }
-        self.last_output = Some(output);
+        if !self.outputs[index].in_output {
+            self.dot = if plan.address.is_some() { address } else { before };
+            return;
+        }
+        // What is loaded but not allocated (`INFO` and its kin) moves dot all the same.
+        let unallocated = !alloc && !self.is_loaded(plan, index);
+        if unallocated {
+            return;
+        }
+        self.last_output = Some(output).filter(|_| alloc).or(self.last_output);
         if self.outputs[index].is_tls_zeros() {
             self.tls_zeros_end = Some(end);
             self.dot = address;
@@ -344,16 +374,40 @@ impl<'p> Machine<'p> {
         self.advance(plan, index, region);
     }
 
-    /// Row of the region that the section goes to.
-    fn region_of(&mut self, plan: &OutputPlan, index: usize, alloc: bool) -> usize {
-        if let Some(name) = &plan.region {
-            return match memory::find(self.plan, &name.bytes) {
-                Some(row) => row,
-                None => {
-                    self.findings.push(memory::unknown_region(self.plan, name));
-                    memory::DEFAULT
-                }
-            };
+    /// Whether the sections in it would be loaded if the script did not say otherwise.
+    fn is_loaded(&self, plan: &OutputPlan, index: usize) -> bool {
+        let facts = &self.outputs[index].facts;
+        matches!(plan.kind.as_deref(), Some(OutputSectionType::NoAlloc))
+            && is_alloc(facts.any)
+            && facts.sh_type != elf::SHT_NOBITS
+    }
+
+    /// The regions for addresses and load addresses that the script names for a section. `AT>`
+    /// alone is for both. A section that says nothing of its load address is loaded where the one
+    /// before it is, if both go to the same region.
+    fn declared_regions(&mut self, plan: &OutputPlan) -> (usize, Option<usize>) {
+        let mut find = |name: &Option<Name>| {
+            let name = name.as_ref()?;
+            let row = memory::find(self.plan, &name.bytes);
+            if row.is_none() {
+                self.findings.push(memory::unknown_region(self.plan, name));
+            }
+            row
+        };
+        let (region, load) = (find(&plan.region), find(&plan.load_region));
+        let region = match (region, load) {
+            (None, Some(load)) if plan.address.is_none() => load,
+            (region, _) => region.unwrap_or(memory::DEFAULT),
+        };
+        let (region_before, load_before) = self.regions_before;
+        let inherits = plan.load_address.is_none() && plan.address.is_none() && region == region_before;
+        (region, load.or(load_before.filter(|_| inherits)))
+    }
+
+    /// Row of the region that the section goes to, given the one that it names.
+    fn region_of(&mut self, plan: &OutputPlan, index: usize, alloc: bool, declared: usize) -> usize {
+        if declared != memory::DEFAULT {
+            return declared;
         }
         if self.plan.memory.is_empty() || plan.address.is_some() || !alloc || self.settings.relocatable {
             return memory::DEFAULT;
@@ -370,7 +424,7 @@ impl<'p> Machine<'p> {
     }
 
     /// The address of the section's first byte. `None` if it cannot be.
-    fn start_address(&mut self, plan: &OutputPlan, index: usize, alloc: bool, region: usize) -> Option<u64> {
+    fn start_address(&mut self, plan: &OutputPlan, index: usize, alloc: bool, region: usize) -> Option<Start> {
         let align = match &plan.align {
             Some(align) => self.number(align).unwrap_or(1).max(1),
             None => 1,
@@ -390,7 +444,7 @@ impl<'p> Machine<'p> {
             Some(address) => Some(self.address(address)?),
             None => None,
         };
-        let (base, align) = match explicit {
+        let (base, used) = match explicit {
             Some(address) => (address, align),
             None if plan.overlay.is_some() => (self.overlay_start, align.max(own)),
             None if !alloc || self.settings.relocatable => (0, 1),
@@ -399,13 +453,14 @@ impl<'p> Machine<'p> {
                 (zeros_end.unwrap_or(self.regions[region].current), align.max(own))
             }
         };
-        let address = size::round_up(base, align);
+        let address = size::round_up(base, used);
         if address.is_none() {
             let name = String::from_utf8_lossy(&plan.name).into_owned();
             let message = format!("output section `{name}` does not fit the address space, at {base:#x}");
             self.find_fault(plan.span, Code::LayoutError, message);
         }
-        address
+        let address = address?;
+        Some(Start { address, padding: address - base, used, asked: align })
     }
 
     /// What stands between the braces. `None` if it leaves the address space.
@@ -460,46 +515,53 @@ impl<'p> Machine<'p> {
     }
 
     /// GNU ld's manual, "Output Section LMA".
-    fn load_address(&mut self, plan: &OutputPlan, index: usize, alloc: bool, region: usize) {
-        let address = self.outputs[index].address;
+    fn load_address(
+        &mut self,
+        plan: &OutputPlan,
+        index: usize,
+        alloc: bool,
+        region: usize,
+        load_region: Option<usize>,
+        start: Start,
+    ) {
+        let (address, size) = (self.outputs[index].address, self.outputs[index].size);
         let explicit = plan.load_address.as_ref().and_then(|load| self.address(load));
-        let load_region = plan.load_region.as_ref().and_then(|name| {
-            let row = memory::find(self.plan, &name.bytes);
-            if row.is_none() {
-                self.findings.push(memory::unknown_region(self.plan, name));
-            }
-            row
-        });
-        let align = self.outputs[index].align;
+        let aligned = |value: u64, align: u64| size::round_up(value, align).unwrap_or(value);
         let load = match (explicit, load_region) {
             (Some(load), _) => load,
             (None, Some(row)) => {
                 let current = self.regions[row].current;
-                let aligned =
-                    if plan.align_with_input { Some(current) } else { size::round_up(current, align) };
-                aligned.unwrap_or(current)
-            }
-            (None, None) if plan.overlay == Some(OverlayPlace::Following) => {
-                size::round_up(self.overlay_load_end, align).unwrap_or(self.overlay_load_end)
+                match (plan.align_with_input, row == region) {
+                    (true, _) => current.wrapping_add(start.padding),
+                    (false, true) => aligned(current, start.used),
+                    (false, false) => aligned(current, start.asked),
+                }
             }
             (None, None) if !alloc => address,
-            (None, None) => self.regions[region].load_address(address, self.outputs[index].size),
+            (None, None) if plan.overlay == Some(OverlayPlace::Following) => {
+                let behind = self.regions[region].last.map(|last| last.load.wrapping_add(last.size));
+                aligned(behind.unwrap_or(address), start.used)
+            }
+            (None, None) => self.regions[region].load_address(address, size, start.used),
         };
         let state = &mut self.outputs[index];
         state.load_address = load;
-        if !alloc || self.settings.relocatable {
+        if self.settings.relocatable || !state.in_output {
             return;
         }
-        let size = if state.is_tls_zeros() { 0 } else { state.size };
-        let has_contents = state.attributes.sh_type != elf::SHT_NOBITS;
-        self.overlay_load_end = load.wrapping_add(size);
-        if let Some(row) = load_region {
-            if row != region && (has_contents || plan.align_with_input) {
-                self.regions[row].current = load.wrapping_add(size);
-                self.check_region(row, plan, load.wrapping_add(size), plan.load_region.as_ref());
+        let takes_room = alloc && !state.is_tls_zeros();
+        let loaded = state.attributes.sh_type != elf::SHT_NOBITS;
+        match load_region {
+            Some(row) if row != region && alloc && (loaded || plan.align_with_input) => {
+                let end = load.wrapping_add(if takes_room { size } else { 0 });
+                self.regions[row].current = end;
+                self.check_region(row, plan, end, plan.load_region.as_ref());
             }
-        } else if state_counts(size, load, address) {
-            self.regions[region].last = Some((address, load.wrapping_sub(address)));
+            None if takes_room => {
+                let first = plan.overlay == Some(OverlayPlace::First);
+                self.regions[region].remember(Last { address, load, size }, first);
+            }
+            _ => {}
         }
     }
 
@@ -540,18 +602,12 @@ impl<'p> Machine<'p> {
         let start = start.unwrap_or(self.regions[memory::DEFAULT].current);
         self.overlay_start = start;
         self.overlay_end = start;
-        self.overlay_load_end = start;
     }
 
     fn end_overlay(&mut self) {
         self.dot = self.overlay_end;
         self.regions[memory::DEFAULT].current = self.overlay_end;
     }
-}
-
-/// Sections without contents at their own address say nothing about where others are loaded.
-fn state_counts(size: u64, load: u64, address: u64) -> bool {
-    size > 0 || load != address
 }
 
 /// What a data statement writes: the address of a section-relative value.

@@ -16,19 +16,20 @@ use crate::symbols::Definition;
 /// Writes the layout of a round into the link: chunks with their items, the place of every
 /// section, the values of the linker's symbols.
 pub fn publish<'a, T: Target>(link: &mut Link<'a, T>, machine: &mut Machine<'_>, round: Round<'a>) {
-    let Round { chunks, outputs, segments } = round;
+    let Round { chunks, outputs, order, segments } = round;
     let mut chunk_of = vec![ChunkId::NONE; machine.outputs.len()];
     for (index, &output) in outputs.iter().enumerate() {
         chunk_of[output as usize] = ChunkId::from_index(index);
     }
     link.layout.chunks = chunks;
+    link.layout.order = order;
     link.layout.segments = segments;
     link.layout.regions = machine.regions.iter().skip(1).copied().collect();
     link.layout.headers_size = machine.headers_size;
     link.layout.headers_address = machine.headers_address;
     let mut tls = super::TlsTemplate::default();
     if let Some(segment) = link.layout.segments.iter().find(|segment| segment.p_type == elf::PT_TLS) {
-        let last = &link.layout.chunks[segment.last.index()];
+        let last = &link.layout.chunks[link.layout.order[segment.last as usize].index()];
         let end = last.address.wrapping_add(last.size);
         tls = super::TlsTemplate {
             start: segment.address,

@@ -181,6 +181,7 @@ impl<'p> Placer<'p> {
                 let described = &plan.outputs[output];
                 let mut one = Properties::new(list.facts.sh_type, list.facts.any, &described.name);
                 one.alloc &= !matches!(described.kind.as_deref(), Some(OutputSectionType::NoAlloc));
+                one.contents &= !matches!(described.kind.as_deref(), Some(OutputSectionType::NoLoad));
                 properties[output] = Some(properties[output].map_or(one, |all| join(all, one)));
             }
         }

@@ -53,6 +53,8 @@ pub struct LayoutPlan {
     pub force_group_allocation: bool,
     /// `--section-start` and its kin, for orphans too.
     pub section_starts: IndexMap<Vec<u8>, u64>,
+    /// A script of `-T` takes the place of the built-in one.
+    pub replaces_default: bool,
     /// Texts that spans point into.
     pub sources: Sources,
 }
@@ -199,6 +201,7 @@ impl LayoutPlan {
         builder.plan.commands.extend(scripts.defsyms.into_iter().map(assign));
         // A script of -T replaces the built-in one unless it only inserts into it.
         let replaced = scripts.replacing.iter().any(|script| !has_insert(script));
+        builder.plan.replaces_default = replaced;
         for script in scripts.augmenting.into_iter().chain(scripts.replacing) {
             builder.script(script);
         }

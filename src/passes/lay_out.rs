@@ -120,8 +120,11 @@ fn orphans<'a, T: Target>(link: &Link<'a, T>, left: &[SectionId]) -> Vec<Orphan<
 }
 
 fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
-    let info = link.section_info(id);
+    let mut info = link.section_info(id);
     let relocatable = link.config.is_relocatable();
+    if is_common(link, id) && info.name == b"COMMON" {
+        info.name = b".bss";
+    }
     let has = |bit: u32| info.flags & u64::from(bit) != 0;
     let unique = &link.config.layout.unique;
     let last = match id.0.checked_sub(link.sections.first_internal) {
@@ -143,6 +146,11 @@ fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
         own: if alone { id } else { SectionId::NONE },
     };
     Orphan { id, info, key, may_join: !alone, last }
+}
+
+fn is_common<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+    let row = id.0.checked_sub(link.sections.first_internal);
+    row.is_some_and(|row| link.synthetics.section(row).kind == Kind::Common)
 }
 
 /// Tables about the output itself come last, in the order of their making.
@@ -319,7 +327,9 @@ fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
     };
     let paged = layout.magic == Magic::Paged;
     let (max_page_size, _) = page_sizes(link);
-    let executable = layout.executable_stack.unwrap_or(link.executable_stack);
+    let executable = layout.executable_stack.or(link.executable_stack);
+    // Where neither objects nor options speak of a stack (firmware), there is no header for it.
+    let stack = executable.or(layout.stack_size.map(|_| false)).filter(|_| !layout.no_gnu_stack);
     Fixed {
         names: plan.outputs.iter().map(|output| link.store.keep(&output.name[..])).collect(),
         relro: layout.relro && layout.magic != Magic::OMagic && !config.is_relocatable(),
@@ -336,7 +346,7 @@ fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
             paged,
             headers_room: keeps_headers_room(plan),
             writable_text: layout.magic == Magic::OMagic,
-            stack: (!layout.no_gnu_stack).then(|| (executable, layout.stack_size.unwrap_or(0))),
+            stack: stack.map(|executable| (executable, layout.stack_size.unwrap_or(0))),
             ..Wishes::default()
         },
         segments: !config.is_relocatable(),
@@ -390,7 +400,7 @@ fn report_segments<T: Target>(link: &Link<'_, T>) {
     // -N asks for such a segment.
     if link.config.layout.magic != Magic::OMagic {
         let report = link.config.diagnostics.rwx_segments;
-        for finding in check::rwx(&link.layout.segments, &link.layout.chunks, report, &output) {
+        for finding in check::rwx(&link.layout, report, &output) {
             link.sink.report(finding);
         }
     }

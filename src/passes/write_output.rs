@@ -143,20 +143,29 @@ fn fill_gap<T: Target>(link: &Link<'_, T>, chunk: &Chunk<'_>, offset: u64, out: 
     while position < end {
         let next = chunk.fills.partition_point(|fill| fill.offset <= position);
         let stop = chunk.fills.get(next).map_or(end, |fill| fill.offset.min(end));
-        let pattern = match next.checked_sub(1).map(|index| &chunk.fills[index].pattern[..]) {
-            Some(pattern) if !pattern.is_empty() => pattern,
+        let part = &mut out[(position - offset) as usize..(stop - offset) as usize];
+        match next.checked_sub(1).map(|index| &chunk.fills[index].pattern[..]) {
+            Some(pattern) if !pattern.is_empty() => {
+                for (index, byte) in part.iter_mut().enumerate() {
+                    *byte = pattern[index % pattern.len()];
+                }
+            }
             _ if chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0 && !link.config.is_relocatable() => {
-                T::CODE_FILL
+                fill_with_instructions(part, T::CODE_FILL);
             }
-            _ => &[],
-        };
-        if !pattern.is_empty() {
-            let part = &mut out[(position - offset) as usize..(stop - offset) as usize];
-            for (index, byte) in part.iter_mut().enumerate() {
-                *byte = pattern[index % pattern.len()];
-            }
+            _ => {}
         }
         position = stop;
+    }
+}
+
+/// Fills bytes with instructions that do nothing, as few as fit.
+fn fill_with_instructions(mut out: &mut [u8], instructions: &[&[u8]]) {
+    for instruction in instructions {
+        let fitting = out.len() - out.len() % instruction.len();
+        let (head, tail) = std::mem::take(&mut out).split_at_mut(fitting);
+        head.chunks_exact_mut(instruction.len()).for_each(|place| place.copy_from_slice(instruction));
+        out = tail;
     }
 }
 

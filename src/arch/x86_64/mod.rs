@@ -67,7 +67,18 @@ impl Target for X86_64 {
     /// `DT_X86_64_PLT`, `DT_X86_64_PLTSZ`, `DT_X86_64_PLTENT`.
     const PLT_TAGS: Option<([u32; 3], &'static [u8])> =
         Some(([0x7000_0000, 0x7000_0001, 0x7000_0003], b"GLIBC_ABI_DT_X86_64_PLT"));
-    const CODE_FILL: &'static [u8] = &[0xcc];
+    const CODE_FILL: &'static [&'static [u8]] = &[
+        &[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+        &[0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+        &[0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0],
+        &[0x0f, 0x1f, 0x80, 0, 0, 0, 0],
+        &[0x66, 0x0f, 0x1f, 0x44, 0, 0],
+        &[0x0f, 0x1f, 0x44, 0, 0],
+        &[0x0f, 0x1f, 0x40, 0],
+        &[0x0f, 0x1f, 0],
+        &[0x66, 0x90],
+        &[0x90],
+    ];
     const PLT: PltShape = PltShape {
         header: 16,
         entry: 16,
