@@ -167,6 +167,8 @@ pub struct LinkerSymbol {
     pub value: u64,
     /// `STV_HIDDEN` definitions are not exported.
     pub hidden: bool,
+    /// The definition that this one took the place of.
+    pub overridden: Definition,
 }
 
 /// Where a linker-defined symbol's value comes from.

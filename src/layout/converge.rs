@@ -260,6 +260,10 @@ fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<
             continue;
         }
         let mut align = state.align.max(1);
+        let mut flags = state.attributes.flags;
+        if fixed.wishes.writable_text && plan.name == b".text" {
+            flags |= u64::from(elf::SHF_WRITE);
+        }
         if crate::link::is_alloc(state.attributes.flags) && state.address != 0 {
             // An address that the script gives may be less aligned than what the section holds.
             align = align.min(1 << state.address.trailing_zeros());
@@ -267,7 +271,7 @@ fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<
         chunks.push(Chunk {
             name: fixed.names[output as usize],
             sh_type: state.attributes.sh_type,
-            flags: state.attributes.flags,
+            flags,
             entsize: state.attributes.entsize,
             align,
             address: state.address,
@@ -350,7 +354,7 @@ pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_allo
     for index in 0..machine.outputs.len() {
         let plan = &plans.outputs[index];
         let facts = super::orphan::facts_of(machine.plan, &machine.lists, index);
-        let writes = plan.body.iter().any(|item| matches!(item, Body::Data(..) | Body::Text(_)));
+        let writes = plan.body.iter().any(Body::writes);
         let script_type = match plan.kind.as_deref() {
             Some(OutputSectionType::Type { value, .. }) => match eval(value, machine) {
                 Ok(value) => Some(value.value),

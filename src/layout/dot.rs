@@ -125,6 +125,13 @@ pub struct Machine<'p> {
     tls_zeros_end: Option<u64>,
     overlay_start: u64,
     overlay_end: u64,
+    /// The script gives the overlay an address.
+    overlay_fixed: bool,
+    overlay_region: usize,
+    /// The fill of gaps, empty for the default.
+    pattern: Vec<u8>,
+    /// Dot was assigned outside of sections, and no section has come since.
+    dot_assigned: bool,
     /// Regions that the output section before names, for addresses and load addresses.
     regions_before: (usize, Option<usize>),
 }
@@ -172,6 +179,10 @@ impl<'p> Machine<'p> {
             tls_zeros_end: None,
             overlay_start: 0,
             overlay_end: 0,
+            overlay_fixed: false,
+            overlay_region: memory::DEFAULT,
+            pattern: Vec::new(),
+            dot_assigned: false,
             regions_before: (memory::DEFAULT, None),
         }
     }
@@ -184,6 +195,7 @@ impl<'p> Machine<'p> {
         self.last_output = None;
         self.tls_zeros_end = None;
         self.regions_before = (memory::DEFAULT, None);
+        self.dot_assigned = false;
         for entry in &mut self.symbols.entries {
             entry.value = None;
         }
@@ -249,6 +261,7 @@ impl<'p> Machine<'p> {
         if assignment.is_to_dot() {
             return self.move_dot(assignment);
         }
+        self.settle_dot();
         let Some(row) = self.symbols.row(&assignment.target.bytes) else { return };
         let Source::Script(visible) = self.symbols.entries[row as usize].source else { return };
         let value = match eval(&assignment.value, self) {
@@ -264,11 +277,38 @@ impl<'p> Machine<'p> {
         self.symbols.entries[row as usize].value = Some(self.anchored(value));
     }
 
+    /// Every assignment and assertion outside of sections makes the default region go on at dot,
+    /// even if a section that is not allocated or goes to another region has moved it.
+    fn settle_dot(&mut self) {
+        if self.current.is_none() {
+            self.regions[memory::DEFAULT].current = self.dot;
+        }
+    }
+
+    /// The section that an address of dot belongs to outside of sections: the one before, or the
+    /// next one if dot was assigned since.
+    fn section_of_dot(&self) -> Option<u32> {
+        let next = || {
+            self.plan.commands[self.position..].iter().find_map(|command| match command {
+                Command::Output(output) => {
+                    let state = &self.outputs[*output as usize];
+                    let tls = state.attributes.flags & u64::from(elf::SHF_TLS) != 0;
+                    (state.in_output && is_alloc(state.attributes.flags) && !tls).then_some(*output)
+                }
+                _ => None,
+            })
+        };
+        match self.last_output {
+            Some(last) if !self.dot_assigned => Some(last),
+            last => next().or(last),
+        }
+    }
+
     /// A number inside a description is an offset there; an address outside that moves with the
-    /// program belongs to the section before it.
+    /// program belongs to a section beside it.
     fn anchored(&self, value: Value) -> Value {
         let (section, number) = value.symbol(self.current);
-        match (section, self.last_output) {
+        match (section, self.section_of_dot()) {
             (Some(section), _) => Value::relative(section, number),
             (None, Some(last)) if value.moves => {
                 Value::relative(last, number.wrapping_sub(self.outputs[last as usize].address))
@@ -284,6 +324,7 @@ impl<'p> Machine<'p> {
             self.dot = address;
             self.regions[memory::DEFAULT].current = address;
             self.tls_zeros_end = None;
+            self.dot_assigned = true;
             return;
         };
         let state = &mut self.outputs[current as usize];
@@ -300,10 +341,15 @@ impl<'p> Machine<'p> {
             );
             return self.find_fault(assignment.span, Code::ScriptError, message);
         }
+        if address > self.dot {
+            let offset = self.dot.wrapping_sub(self.outputs[current as usize].address);
+            self.start_gap(current as usize, offset);
+        }
         self.dot = address;
     }
 
     fn check(&mut self, assert: &Assert) {
+        self.settle_dot();
         let Some(value) = self.eval(&assert.condition) else { return };
         if value.value == 0 {
             let message = assert.message.text().into_owned();
@@ -316,7 +362,9 @@ impl<'p> Machine<'p> {
         let plan = &self.plan.outputs[output as usize];
         let index = output as usize;
         let regions = self.declared_regions(plan);
-        self.regions_before = regions;
+        if !plan.orphan || self.outputs[index].is_processed() {
+            self.regions_before = regions;
+        }
         if plan.discard {
             return;
         }
@@ -336,6 +384,9 @@ impl<'p> Machine<'p> {
         let region = self.region_of(plan, index, alloc, regions.0);
         let Some(start) = self.start_address(plan, index, alloc, region) else { return };
         let address = start.address;
+        if plan.overlay == Some(OverlayPlace::First) {
+            (self.overlay_start, self.overlay_end) = (address, address);
+        }
         self.outputs[index].address = address;
         self.outputs[index].placed = true;
         self.dot = address;
@@ -364,7 +415,11 @@ impl<'p> Machine<'p> {
         if unallocated {
             return;
         }
-        self.last_output = Some(output).filter(|_| alloc).or(self.last_output);
+        let tls = self.outputs[index].attributes.flags & u64::from(elf::SHF_TLS) != 0;
+        if alloc && !tls {
+            self.last_output = Some(output);
+        }
+        self.dot_assigned = false;
         if self.outputs[index].is_tls_zeros() {
             self.tls_zeros_end = Some(end);
             self.dot = address;
@@ -446,7 +501,9 @@ impl<'p> Machine<'p> {
         };
         let (base, used) = match explicit {
             Some(address) => (address, align),
-            None if plan.overlay.is_some() => (self.overlay_start, align.max(own)),
+            None if plan.overlay == Some(OverlayPlace::Following) || plan.overlay.is_some() && self.overlay_fixed => {
+                (self.overlay_start, align.max(own))
+            }
             None if !alloc || self.settings.relocatable => (0, 1),
             None => {
                 let zeros_end = self.tls_zeros_end.filter(|_| self.outputs[index].is_tls_zeros());
@@ -460,6 +517,14 @@ impl<'p> Machine<'p> {
             self.find_fault(plan.span, Code::LayoutError, message);
         }
         let address = address?;
+        if explicit.is_some() && address != base {
+            let name = String::from_utf8_lossy(&plan.name).into_owned();
+            let by = address - base;
+            let message = format!("ALIGN moves the start of output section `{name}` by {by} bytes, to {address:#x}");
+            let place = self.plan.sources.location(plan.span);
+            let finding = Diagnostic::warning(Code::ScriptError, message).at(place);
+            self.findings.push(finding.ordered(plan.span.file, 0, plan.span.start.into()));
+        }
         Some(Start { address, padding: address - base, used, asked: align })
     }
 
@@ -471,6 +536,7 @@ impl<'p> Machine<'p> {
             subalign.filter(|align| align.is_power_of_two()).map(|align| align.trailing_zeros() as u8);
         self.outputs[index].fills.clear();
         self.outputs[index].data.clear();
+        self.pattern.clear();
         if let Some(fill) = &plan.fill {
             self.fill(fill, index, start);
         }
@@ -503,15 +569,26 @@ impl<'p> Machine<'p> {
         let offset = self.dot.wrapping_sub(start);
         self.dot = self.dot.checked_add(bytes.len() as u64)?;
         self.outputs[index].data.push(Data { offset, bytes });
+        self.start_gap(index, self.dot.wrapping_sub(start));
         Some(())
     }
 
     fn fill(&mut self, value: &Expr, index: usize, start: u64) {
-        let offset = self.dot.wrapping_sub(start);
         match fill_bytes(value, self) {
-            Ok(pattern) => self.outputs[index].fills.push(Fill { offset, pattern }),
+            Ok(pattern) => {
+                self.pattern = pattern;
+                self.start_gap(index, self.dot.wrapping_sub(start));
+            }
             Err(error) => self.fail(&error),
         }
+    }
+
+    /// From here on a fill, if there is anything to fill, begins with its first byte.
+    fn start_gap(&mut self, index: usize, offset: u64) {
+        let pattern = self.pattern.clone();
+        let fills = &mut self.outputs[index].fills;
+        fills.pop_if(|last| last.offset == offset);
+        fills.push(Fill { offset, pattern });
     }
 
     /// GNU ld's manual, "Output Section LMA".
@@ -570,6 +647,7 @@ impl<'p> Machine<'p> {
         let end = self.dot;
         if plan.overlay.is_some() {
             self.overlay_end = self.overlay_end.max(end);
+            self.overlay_region = region;
         }
         self.regions[region].current = end;
         if self.outputs[index].size > 0 {
@@ -599,14 +677,14 @@ impl<'p> Machine<'p> {
 
     fn start_overlay(&mut self, address: Option<&Expr>) {
         let start = address.and_then(|address| self.address(address));
-        let start = start.unwrap_or(self.regions[memory::DEFAULT].current);
-        self.overlay_start = start;
-        self.overlay_end = start;
+        self.overlay_fixed = start.is_some();
+        self.overlay_start = start.unwrap_or(self.dot);
+        self.overlay_end = self.overlay_start;
     }
 
     fn end_overlay(&mut self) {
         self.dot = self.overlay_end;
-        self.regions[memory::DEFAULT].current = self.overlay_end;
+        self.regions[self.overlay_region].current = self.overlay_end;
     }
 }
 

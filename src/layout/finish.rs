@@ -219,7 +219,7 @@ pub fn symbol_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64
 pub fn entry<T: Target>(link: &Link<'_, T>) -> u64 {
     let config = link.config;
     let chosen = config.symbols.entry.as_deref().or(link.layout.plan.entry.as_ref().map(|name| &*name.bytes));
-    let name = chosen.unwrap_or(b"_start");
+    let name = chosen.unwrap_or(if link.layout.plan.replaces_default { b"start" } else { b"_start" });
     if let Some(address) = link.symbols.lookup(name).and_then(|id| symbol_address(link, id)) {
         return if config.is_relocatable() { 0 } else { address };
     }
@@ -235,6 +235,9 @@ pub fn entry<T: Target>(link: &Link<'_, T>) -> u64 {
         Some(address) => format!("defaulting to {address:016x}"),
         None => "not setting start address".to_owned(),
     };
+    if chosen.is_none() && link.layout.plan.replaces_default {
+        return text.unwrap_or(0);
+    }
     let name = crate::diag::demangle::demangle(name);
     link.sink.report(
         Diagnostic::warning(Code::NoEntry, format!("cannot find entry symbol {name}; {outcome}"))

@@ -91,18 +91,22 @@ pub fn by_attributes(plan: &LayoutPlan, sh_type: u32, flags: u64) -> usize {
 
 fn has_one(letters: RegionLetters, sh_type: u32, flags: u64) -> bool {
     let writable = flags & u64::from(elf::SHF_WRITE) != 0;
+    let executable = flags & u64::from(elf::SHF_EXECINSTR) != 0;
+    let loaded = is_alloc(flags) && sh_type != elf::SHT_NOBITS;
+    // GNU ld's `w` is data: whatever is loaded and no code, read-only or not.
     letters.read_only && !writable
-        || letters.writable && writable
-        || letters.executable && flags & u64::from(elf::SHF_EXECINSTR) != 0
+        || letters.writable && !executable && (loaded || writable)
+        || letters.executable && executable
         || letters.allocated && is_alloc(flags)
-        || letters.loaded && sh_type != elf::SHT_NOBITS
+        || letters.loaded && loaded
 }
 
-/// An error about a region name that nothing defines, once for each place.
+/// A warning about a region name that nothing defines, once for each place: the section goes where
+/// it would without.
 pub fn unknown_region(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {
     let known: Vec<_> = plan.memory.iter().map(|region| region.name.text()).collect();
     let diagnostic =
-        Diagnostic::error(Code::ScriptError, format!("there is no memory region `{}`", name.text()))
+        Diagnostic::warning(Code::ScriptError, format!("there is no memory region `{}`", name.text()))
             .at(plan.sources.location(name.span))
             .ordered(name.span.file, 0, name.span.start.into());
     if known.is_empty() {

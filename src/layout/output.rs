@@ -150,7 +150,9 @@ pub fn attributes(
         elf::SHT_NOBITS if script_data => elf::SHT_PROGBITS,
         sh_type => sh_type,
     };
-    if facts.count == 0 {
+    if facts.count == 0 && script_data {
+        flags |= alloc;
+    } else if facts.count == 0 {
         flags |= alloc | u64::from(elf::SHF_WRITE);
     }
     // Contents of the old way (`.ctors`) in an array of functions do not change what it is.
@@ -178,7 +180,9 @@ pub fn attributes(
         }
         Some(OutputSectionType::ReadOnly) => flags &= !u64::from(elf::SHF_WRITE),
         Some(OutputSectionType::Type { read_only, .. }) => {
-            if let Some(value) = script_type {
+            // What it holds has a type of its own, which counts more (GNU ld's manual, "Output
+            // Section Type").
+            if let Some(value) = script_type.filter(|_| facts.count == 0) {
                 sh_type = value as u32;
             }
             if *read_only {

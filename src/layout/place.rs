@@ -28,6 +28,8 @@ pub struct List {
     pub facts: Facts,
     /// Whether a section of the linker is among them: its size may still change.
     pub has_internal: bool,
+    /// In order already: the statement's patterns ask for different orders.
+    pub mixed: bool,
     /// Whether their order follows that of other sections.
     pub link_order: bool,
     /// Offset of the first one in the output section, in bytes.

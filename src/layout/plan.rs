@@ -53,7 +53,9 @@ pub struct LayoutPlan {
     pub force_group_allocation: bool,
     /// `--section-start` and its kin, for orphans too.
     pub section_starts: IndexMap<Vec<u8>, u64>,
-    /// A script of `-T` takes the place of the built-in one.
+    /// `LD_FEATURE("SANE_EXPR")`.
+    pub sane_expressions: bool,
+    /// A script of `-T` or `-dT` takes the place of the built-in one.
     pub replaces_default: bool,
     /// Texts that spans point into.
     pub sources: Sources,
@@ -145,6 +147,13 @@ pub enum Body {
     Fill(Box<Expr>),
 }
 
+impl Body {
+    /// Whether it puts bytes of the script into the output.
+    pub fn writes(&self) -> bool {
+        matches!(self, Body::Data(..) | Body::Text(_))
+    }
+}
+
 /// A run of input patterns of one statement that share an order.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -182,6 +191,8 @@ pub struct ScriptSymbol<'p> {
 pub struct Scripts {
     /// The built-in script (or that of `-dT`).
     pub builtin: Script,
+    /// Whether `-dT` named the default script.
+    pub own_default: bool,
     /// Those of `-T`, in order.
     pub replacing: Vec<Script>,
     /// Those among the inputs, in order.
@@ -201,7 +212,7 @@ impl LayoutPlan {
         builder.plan.commands.extend(scripts.defsyms.into_iter().map(assign));
         // A script of -T replaces the built-in one unless it only inserts into it.
         let replaced = scripts.replacing.iter().any(|script| !has_insert(script));
-        builder.plan.replaces_default = replaced;
+        builder.plan.replaces_default = replaced || scripts.own_default;
         for script in scripts.augmenting.into_iter().chain(scripts.replacing) {
             builder.script(script);
         }
@@ -429,6 +440,7 @@ impl<'c> Builder<'c> {
             ScriptCommand::NoCrossRefsTo { to, from } => self.plan.no_cross_refs_to.push((to, from)),
             ScriptCommand::ForceCommonAllocation => self.plan.allocate_commons = Some(true),
             ScriptCommand::InhibitCommonAllocation => self.plan.allocate_commons = Some(false),
+            ScriptCommand::LdFeature(name) => self.plan.sane_expressions |= *name.bytes == *b"SANE_EXPR",
             ScriptCommand::ForceGroupAllocation => self.plan.force_group_allocation = true,
             // The rest is for the loading of inputs, or has no meaning here.
             ScriptCommand::Input(_)
@@ -440,7 +452,6 @@ impl<'c> Builder<'c> {
             | ScriptCommand::SearchDir(_)
             | ScriptCommand::Startup(_)
             | ScriptCommand::Version(_)
-            | ScriptCommand::LdFeature(_)
             | ScriptCommand::Ignored(_) => {}
         }
     }

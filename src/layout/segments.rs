@@ -307,6 +307,9 @@ pub fn from_phdrs(
             ..empty()
         })
         .collect();
+    if chunks.iter().any(|chunk| is_alloc(chunk.flags)) && of_chunk.iter().all(|names| names.is_empty()) {
+        findings.push(no_phdrs(plan));
+    }
     let mut current: Option<&[crate::script::ast::Name]> = None;
     for (index, chunk) in chunks.iter().enumerate() {
         let named = of_chunk[index];
@@ -336,7 +339,7 @@ pub fn from_phdrs(
         if let Some(load_address) = value.load_address {
             segment.load_address = load_address;
         }
-        if segment.p_type == elf::PT_PHDR {
+        if matches!(segment.p_type, elf::PT_PHDR | elf::PT_GNU_STACK) {
             segment.align = 8;
         }
     }
@@ -358,6 +361,20 @@ fn add(segment: &mut Segment, chunks: &[&Chunk<'_>], index: usize) {
     segment.last = position;
     segment.flags |= permissions(chunk);
     segment.align = segment.align.max(chunk.align);
+}
+
+/// `PHDRS` is given, and no output section says which of them it is in.
+fn no_phdrs(plan: &LayoutPlan) -> Diagnostic {
+    let diagnostic = Diagnostic::error(Code::ScriptError, "no sections assigned to phdrs")
+        .help("write the name of a program header behind an output section: `} :text`");
+    match plan.phdrs.first() {
+        Some(first) => diagnostic.at(plan.sources.location(first.span)).ordered(
+            first.span.file,
+            0,
+            first.span.start.into(),
+        ),
+        None => diagnostic,
+    }
 }
 
 fn unknown_phdr(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {

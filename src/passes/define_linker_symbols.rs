@@ -120,8 +120,12 @@ pub fn find_identifier_sections<T: Target>(link: &mut Link<'_, T>) {
 
 /// Defines them.
 pub fn run<T: Target>(link: &mut Link<'_, T>, assigned: &[Assigned]) {
+    let named = provided_by_name(link, assigned);
     for assignment in assigned {
-        if assignment.provide && !is_wanted(link, assignment.symbol) {
+        if assignment.provide
+            && !is_wanted(link, assignment.symbol)
+            && named.binary_search(&assignment.symbol).is_err()
+        {
             continue;
         }
         define(link, assignment.symbol, LinkerSymbolOrigin::Assignment, assignment.hidden);
@@ -141,6 +145,47 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, assigned: &[Assigned]) {
     check_required(link);
 }
 
+/// Provided symbols that no object defines and that not an object but the command line or another
+/// expression of the script asks for. Sorted.
+fn provided_by_name<T: Target>(link: &Link<'_, T>, assigned: &[Assigned]) -> Vec<SymbolId> {
+    let undefined = |id: SymbolId| {
+        matches!(link.symbols.definition(id), Definition::Undefined | Definition::Shared { .. })
+    };
+    let mut provided: Vec<SymbolId> = assigned
+        .iter()
+        .filter(|assignment| assignment.provide && undefined(assignment.symbol))
+        .map(|assignment| assignment.symbol)
+        .collect();
+    provided.sort_unstable();
+    let mut wanted: Vec<SymbolId> = Vec::new();
+    if provided.is_empty() {
+        return wanted;
+    }
+    // The value of a provided symbol counts if the symbol does, so this may take several rounds.
+    loop {
+        let before = wanted.len();
+        let is_used = |name: &[u8]| {
+            let id = link.symbols.lookup(name);
+            id.is_some_and(|id| wanted.binary_search(&id).is_ok() || is_wanted(link, id))
+        };
+        let referenced = link.layout.plan.referenced_symbols(&is_used);
+        let from_options = link.config.symbols.undefined.iter().map(Vec::as_slice);
+        let mut found: Vec<SymbolId> = referenced
+            .iter()
+            .map(|name| &name.bytes[..])
+            .chain(from_options)
+            .filter_map(|name| link.symbols.lookup(name))
+            .filter(|id| provided.binary_search(id).is_ok())
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        wanted = found;
+        if wanted.len() == before {
+            return wanted;
+        }
+    }
+}
+
 /// A static executable has no dynamic section: a weak reference to `_DYNAMIC` stays undefined.
 fn is_made<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> bool {
     reserved != Reserved::Dynamic || link.is_dynamic()
@@ -158,7 +203,8 @@ fn define<T: Target>(link: &mut Link<'_, T>, symbol: SymbolId, origin: LinkerSym
         return;
     }
     let row = link.linker_symbols.len() as u32;
-    link.linker_symbols.push(LinkerSymbol { symbol, origin, chunk: ChunkId::NONE, value: 0, hidden });
+    let overridden = link.symbols.definitions[symbol.index()];
+    link.linker_symbols.push(LinkerSymbol { symbol, origin, chunk: ChunkId::NONE, value: 0, hidden, overridden });
     link.symbols.definitions[symbol.index()] = Definition::Linker(row);
 }
 

@@ -4,7 +4,7 @@
 //! [`crate::layout::converge`] carry the plan out until nothing moves.
 
 use crate::arch::Target;
-use crate::cli::{Magic, OrphanHandling, SeparateCode};
+use crate::cli::{Magic, OrphanHandling, OutputFormat, SeparateCode};
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
@@ -14,7 +14,7 @@ use crate::layout::dot::{Machine, OutputState, Settings};
 use crate::layout::orphan::{self, Key, Orphan};
 use crate::layout::output::is_sframe;
 use crate::layout::place::{self, List};
-use crate::layout::plan::{Body, LayoutPlan};
+use crate::layout::plan::{Body, LayoutPlan, NO_RULE, Rule};
 use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::{file_offsets, finish, link_order, sort};
@@ -77,17 +77,20 @@ pub fn assign_file_offsets<T: Target>(link: &mut Link<'_, T>) {
 /// The sections of each rule, in order, orphans placed.
 fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     let (mut lists, left) = place::list(link);
+    mix_orders(link, &mut lists);
     let plan = &link.layout.plan;
     let link_ref = &*link;
     lists
         .par_iter_mut()
         .zip(&plan.rules)
+        .filter(|(list, _)| !list.mixed)
         .for_each(|(list, rule)| sort::sort(link_ref, rule, &mut list.items));
     place::gather(link, &mut lists);
     let first_new = lists.len();
     let orphans = orphans(link, &left);
     let mut plan = std::mem::take(&mut link.layout.plan);
-    orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans);
+    let append = link.config.is_relocatable();
+    orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans, append);
     link.layout.plan = plan;
     for list in &mut lists[first_new..] {
         list.has_internal = list.items.iter().any(|item| item.0 >= link.sections.first_internal);
@@ -101,6 +104,30 @@ fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     }
     link_order::sort(link, &mut lists, &|id| positions.get(id.index()).copied());
     lists
+}
+
+/// Statements whose patterns ask for different orders put their sections into one list.
+fn mix_orders<T: Target>(link: &mut Link<'_, T>, lists: &mut [List]) {
+    let rules = &link.layout.plan.rules;
+    let mut start = 0;
+    while start < rules.len() {
+        let statement = rules[start].statement;
+        let same = |rule: &&Rule| rule.statement == statement && statement != NO_RULE;
+        let count = rules[start..].iter().take_while(same).count().max(1);
+        let held: Vec<&[SectionId]> = lists[start..start + count].iter().map(|list| &list.items[..]).collect();
+        if held.iter().filter(|items| !items.is_empty()).count() > 1 {
+            let items = sort::mix(link, &rules[start..start + count], &held);
+            let has_internal = lists[start..start + count].iter().any(|list| list.has_internal);
+            for &item in &items {
+                link.sections.rule[item.index()] = start as u32;
+            }
+            for list in &mut lists[start..start + count] {
+                *list = List::default();
+            }
+            lists[start] = List { items, mixed: true, has_internal, ..List::default() };
+        }
+        start += count;
+    }
 }
 
 /// What the orphans are and which of them go together; `--orphan-handling` speaks here.
@@ -325,6 +352,7 @@ fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
         let id = synth::section_id(link.sections.first_internal, link.synthetics.find(kind)?);
         link.sections.is_alive(id).then_some(id)
     };
+    let image = config.output_format == OutputFormat::Binary;
     let paged = layout.magic == Magic::Paged;
     let (max_page_size, _) = page_sizes(link);
     let executable = layout.executable_stack.or(link.executable_stack);
@@ -349,8 +377,8 @@ fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
             stack: stack.map(|executable| (executable, layout.stack_size.unwrap_or(0))),
             ..Wishes::default()
         },
-        segments: !config.is_relocatable(),
-        file_header_size: file_offsets::FILE_HEADER_SIZE,
+        segments: !config.is_relocatable() && !image,
+        file_header_size: if image { 0 } else { file_offsets::FILE_HEADER_SIZE },
     }
 }
 
