@@ -167,6 +167,8 @@ pub struct LinkerSymbol {
     pub value: u64,
     /// `STV_HIDDEN` definitions are not exported.
     pub hidden: bool,
+    /// `STT_*`: that of the symbol that it is another name for.
+    pub kind: u8,
     /// The definition that this one took the place of.
     pub overridden: Definition,
 }

@@ -277,6 +277,7 @@ fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<
             address: state.address,
             load_address: state.load_address,
             size: state.size,
+            region: state.region,
             ..Chunk::default()
         });
         outputs.push(output);

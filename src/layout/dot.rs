@@ -59,6 +59,8 @@ pub struct OutputState {
     pub load_address: u64,
     /// Bytes.
     pub size: u64,
+    /// The region that it is in, as `memory::find` numbers them.
+    pub region: usize,
     /// Has a header in the output. Empty ones are dropped.
     pub in_output: bool,
     /// Something in it wants it kept although it is empty (`. = .`).
@@ -382,6 +384,7 @@ impl<'p> Machine<'p> {
         let before = self.dot;
         let alloc = is_alloc(self.outputs[index].attributes.flags);
         let region = self.region_of(plan, index, alloc, regions.0);
+        self.outputs[index].region = region;
         let Some(start) = self.start_address(plan, index, alloc, region) else { return };
         let address = start.address;
         if plan.overlay == Some(OverlayPlace::First) {
@@ -440,15 +443,8 @@ impl<'p> Machine<'p> {
     /// The regions for addresses and load addresses that the script names for a section. `AT>`
     /// alone is for both. A section that says nothing of its load address is loaded where the one
     /// before it is, if both go to the same region.
-    fn declared_regions(&mut self, plan: &OutputPlan) -> (usize, Option<usize>) {
-        let mut find = |name: &Option<Name>| {
-            let name = name.as_ref()?;
-            let row = memory::find(self.plan, &name.bytes);
-            if row.is_none() {
-                self.findings.push(memory::unknown_region(self.plan, name));
-            }
-            row
-        };
+    fn declared_regions(&self, plan: &OutputPlan) -> (usize, Option<usize>) {
+        let find = |name: &Option<Name>| memory::find(self.plan, &name.as_ref()?.bytes);
         let (region, load) = (find(&plan.region), find(&plan.load_region));
         let region = match (region, load) {
             (None, Some(load)) if plan.address.is_none() => load,
@@ -567,6 +563,7 @@ impl<'p> Machine<'p> {
 
     fn write(&mut self, index: usize, start: u64, bytes: Vec<u8>) -> Option<()> {
         let offset = self.dot.wrapping_sub(start);
+        self.start_gap(index, offset);
         self.dot = self.dot.checked_add(bytes.len() as u64)?;
         self.outputs[index].data.push(Data { offset, bytes });
         self.start_gap(index, self.dot.wrapping_sub(start));

@@ -101,12 +101,11 @@ fn has_one(letters: RegionLetters, sh_type: u32, flags: u64) -> bool {
         || letters.loaded && loaded
 }
 
-/// A warning about a region name that nothing defines, once for each place: the section goes where
-/// it would without.
-pub fn unknown_region(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {
+/// A warning about a region that a section names and nothing declares.
+pub fn undeclared_region(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {
     let known: Vec<_> = plan.memory.iter().map(|region| region.name.text()).collect();
     let diagnostic =
-        Diagnostic::warning(Code::ScriptError, format!("there is no memory region `{}`", name.text()))
+        Diagnostic::warning(Code::ScriptError, format!("memory region `{}' not declared", name.text()))
             .at(plan.sources.location(name.span))
             .ordered(name.span.file, 0, name.span.start.into());
     if known.is_empty() {

@@ -59,6 +59,8 @@ pub struct Chunk<'a> {
     pub file_offset: u64,
     /// Size in memory, in bytes.
     pub size: u64,
+    /// The `MEMORY` region that it is in; 0 for none.
+    pub region: usize,
     /// Index in the section header table, 0 if it has no header.
     pub header_index: u32,
     /// Input and synthetic sections that it holds, in order of address.
@@ -84,6 +86,7 @@ impl Default for Chunk<'_> {
             load_address: 0,
             file_offset: 0,
             size: 0,
+            region: 0,
             header_index: 0,
             items: Vec::new(),
             link_order: SectionId::NONE,

@@ -199,7 +199,8 @@ impl<'p> Placer<'p> {
         }
         for (described, row) in plan.outputs.iter().zip(&mut properties) {
             if row.is_none() && !described.discard && described.body.iter().any(super::plan::Body::writes) {
-                *row = Some(Properties::new(elf::SHT_PROGBITS, elf::SHF_ALLOC.into(), &described.name));
+                // It has no type of its own yet, so orphans of any type find a better neighbour.
+                *row = Some(Properties::new(elf::SHT_NULL, elf::SHF_ALLOC.into(), &described.name));
             }
         }
         let mut by_name = HashMap::default();

@@ -6,12 +6,14 @@
 //! takes it. Options that change the layout change the plan here (`--section-start`,
 //! `--sort-section`), so that nothing later asks for options.
 
+use super::memory;
 use crate::cli::Config;
 use crate::cli::SortSection;
 use crate::diag::{Code, Diagnostic};
 use crate::script::ast::{
     Assert, Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, Constraint, DataSize,
-    InputStatement, Insert, MemoryRegion, Name, OutputSection, OutputSectionType, Overlay, Phdr, Script,
+    InputStatement, Insert, MemoryRegion, Name, OutputSection, OutputSectionType, Overlay, Phdr,
+    RegionAttributes, Script,
     SectionsItem, Sort, SortKey,
 };
 use crate::script::expr::{BinaryOp, Expr, ExprKind, SectionOperand};
@@ -184,6 +186,8 @@ pub struct ScriptSymbol<'p> {
     pub hidden: bool,
     /// The first assignment.
     pub span: Span,
+    /// The one symbol that its value, in the last assignment, is made from.
+    pub source: Option<&'p [u8]>,
 }
 
 /// The scripts of a link, parsed.
@@ -232,17 +236,20 @@ impl LayoutPlan {
             }
             let kind = assignment.kind;
             let name = &*assignment.target.bytes;
+            let source = only_symbol(&assignment.value);
             found
                 .entry(name)
                 .and_modify(|symbol| {
                     symbol.provide &= kind.is_provide();
                     symbol.hidden |= kind.is_hidden();
+                    symbol.source = source;
                 })
                 .or_insert(ScriptSymbol {
                     name,
                     provide: kind.is_provide(),
                     hidden: kind.is_hidden(),
                     span: assignment.span,
+                    source,
                 });
         });
         found.into_values().collect()
@@ -384,6 +391,16 @@ impl OutputPlan {
             overlay: None,
         }
     }
+}
+
+/// The symbol of an expression that has one.
+fn only_symbol(expr: &Expr) -> Option<&[u8]> {
+    let (mut found, mut count) = (None, 0);
+    expr.for_each_symbol(&mut |name| {
+        found = Some(&name.bytes[..]);
+        count += 1;
+    });
+    found.filter(|_| count == 1)
 }
 
 fn assign(assignment: Assignment) -> Command {
@@ -605,7 +622,26 @@ impl<'c> Builder<'c> {
 
     fn finish(mut self) -> (LayoutPlan, Vec<Diagnostic>) {
         self.renumber();
+        self.undeclared_regions();
         (self.plan, self.findings)
+    }
+
+    /// A region that sections name and nothing declares has all addresses, from 0 on, as in GNU ld.
+    fn undeclared_regions(&mut self) {
+        let outputs = std::mem::take(&mut self.plan.outputs);
+        for name in outputs.iter().flat_map(|output| [&output.region, &output.load_region]).flatten() {
+            if memory::find(&self.plan, &name.bytes).is_none() {
+                self.findings.push(memory::undeclared_region(&self.plan, name));
+                self.plan.memory.push(MemoryRegion {
+                    span: name.span,
+                    name: name.clone(),
+                    attributes: RegionAttributes::default(),
+                    origin: Expr::number(name.span, 0),
+                    length: Expr::number(name.span, u64::MAX),
+                });
+            }
+        }
+        self.plan.outputs = outputs;
     }
 
     /// `INSERT` may have moved output sections before others: rules are tried in the order of the

@@ -170,7 +170,8 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     if chunk.load_address.wrapping_sub(chunk.address) != last.load_address.wrapping_sub(last.address) {
         return true;
     }
-    if chunk.load_address < load_end {
+    // Memory regions are different memories.
+    if chunk.load_address < load_end || chunk.region != last.region {
         return true;
     }
     if !wishes.paged {
@@ -191,8 +192,9 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     if wishes.separate_all && load_flags != flags {
         return true;
     }
-    let differs = load_flags ^ flags;
-    differs & elf::PF_W != 0 || wishes.separate_code && differs & elf::PF_X != 0
+    // What is read-only may follow in a writable segment, but not the other way round.
+    let writes_more = flags & !load_flags & elf::PF_W != 0;
+    writes_more || wishes.separate_code && (load_flags ^ flags) & elf::PF_X != 0
 }
 
 /// A segment for the headers alone, on the pages before the first chunk's, where the script keeps

@@ -26,6 +26,8 @@ pub struct Assigned {
     pub provide: bool,
     /// Hidden visibility.
     pub hidden: bool,
+    /// The one symbol that its value is made from: it has the same type.
+    pub source: Option<SymbolId>,
 }
 
 /// Names from outside the objects, as globals.
@@ -56,7 +58,13 @@ pub fn intern_names<'a, T: Target>(link: &Link<'a, T>, parsed: &mut ParsedInputs
     }
     for symbol in link.layout.plan.symbols() {
         let id = intern(link.store, parsed, symbol.name);
-        interned.symbols.push(Assigned { symbol: id, provide: symbol.provide, hidden: symbol.hidden });
+        let source = symbol.source.map(|name| intern(link.store, parsed, name));
+        interned.symbols.push(Assigned {
+            symbol: id,
+            provide: symbol.provide,
+            hidden: symbol.hidden,
+            source,
+        });
         if !symbol.provide {
             interned.defined.push(id);
         }
@@ -128,7 +136,9 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, assigned: &[Assigned]) {
         {
             continue;
         }
-        define(link, assignment.symbol, LinkerSymbolOrigin::Assignment, assignment.hidden);
+        let kind = assignment.source.map_or(elf::STT_NOTYPE, |source| kind_of(link, source));
+        let row = define(link, assignment.symbol, LinkerSymbolOrigin::Assignment, assignment.hidden);
+        link.linker_symbols[row].kind = kind;
     }
     if link.config.is_relocatable() {
         return;
@@ -197,15 +207,34 @@ fn is_wanted<T: Target>(link: &Link<'_, T>, symbol: SymbolId) -> bool {
         && matches!(link.symbols.definition(symbol), Definition::Undefined | Definition::Shared { .. })
 }
 
-fn define<T: Target>(link: &mut Link<'_, T>, symbol: SymbolId, origin: LinkerSymbolOrigin, hidden: bool) {
+/// Whether a symbol is a function or a variable, as far as objects or the script say.
+fn kind_of<T: Target>(link: &Link<'_, T>, symbol: SymbolId) -> u8 {
+    let kind = match link.symbols.definition(symbol) {
+        Definition::Object { file, symbol } => link.objects[file.index()].symbols[symbol as usize].kind(),
+        Definition::Linker(row) => link.linker_symbols[row as usize].kind,
+        _ => elf::STT_NOTYPE,
+    };
+    if matches!(kind, elf::STT_FUNC | elf::STT_OBJECT) { kind } else { elf::STT_NOTYPE }
+}
+
+/// Makes the linker define a symbol; gives its row.
+fn define<T: Target>(
+    link: &mut Link<'_, T>,
+    symbol: SymbolId,
+    origin: LinkerSymbolOrigin,
+    hidden: bool,
+) -> usize {
     if let Definition::Linker(row) = link.symbols.definitions[symbol.index()] {
         link.linker_symbols[row as usize].hidden |= hidden;
-        return;
+        return row as usize;
     }
     let row = link.linker_symbols.len() as u32;
     let overridden = link.symbols.definitions[symbol.index()];
-    link.linker_symbols.push(LinkerSymbol { symbol, origin, chunk: ChunkId::NONE, value: 0, hidden, overridden });
+    let kind = elf::STT_NOTYPE;
+    let chunk = ChunkId::NONE;
+    link.linker_symbols.push(LinkerSymbol { symbol, origin, chunk, value: 0, hidden, kind, overridden });
     link.symbols.definitions[symbol.index()] = Definition::Linker(row);
+    row as usize
 }
 
 /// `__start_NAME` and `__stop_NAME` of sections whose names are C identifiers, with the visibility
