@@ -315,9 +315,7 @@ fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_,
         outputs.iter().position(|&other| other == output)
     };
     let plain_sframe = || {
-        chunks
-            .iter()
-            .position(|chunk| chunk.name == b".sframe" && chunk.sh_type == output::SHT_GNU_SFRAME)
+        chunks.iter().position(|chunk| chunk.name == b".sframe" && chunk.sh_type == output::SHT_GNU_SFRAME)
     };
     let wishes = Wishes {
         dynamic: chunk_of(fixed.special.dynamic),

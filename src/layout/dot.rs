@@ -276,7 +276,10 @@ impl<'p> Machine<'p> {
                 return;
             }
         };
-        self.symbols.entries[row as usize].value = Some(self.anchored(value));
+        let anchor = self.section_of_dot();
+        let value = self.anchored(value);
+        let entry = &mut self.symbols.entries[row as usize];
+        (entry.value, entry.anchor) = (Some(value), anchor);
     }
 
     /// Every assignment and assertion outside of sections makes the default region go on at dot,
@@ -310,9 +313,9 @@ impl<'p> Machine<'p> {
     /// program belongs to a section beside it.
     fn anchored(&self, value: Value) -> Value {
         let (section, number) = value.symbol(self.current);
-        match (section, self.section_of_dot()) {
+        match (section, self.last_output) {
             (Some(section), _) => Value::relative(section, number),
-            (None, Some(last)) if value.moves => {
+            (None, Some(last)) if value.moves && !self.dot_assigned => {
                 Value::relative(last, number.wrapping_sub(self.outputs[last as usize].address))
             }
             (None, _) => Value { moves: value.moves, ..Value::absolute(number) },
@@ -475,7 +478,13 @@ impl<'p> Machine<'p> {
     }
 
     /// The address of the section's first byte. `None` if it cannot be.
-    fn start_address(&mut self, plan: &OutputPlan, index: usize, alloc: bool, region: usize) -> Option<Start> {
+    fn start_address(
+        &mut self,
+        plan: &OutputPlan,
+        index: usize,
+        alloc: bool,
+        region: usize,
+    ) -> Option<Start> {
         let align = match &plan.align {
             Some(align) => self.number(align).unwrap_or(1).max(1),
             None => 1,
@@ -497,7 +506,9 @@ impl<'p> Machine<'p> {
         };
         let (base, used) = match explicit {
             Some(address) => (address, align),
-            None if plan.overlay == Some(OverlayPlace::Following) || plan.overlay.is_some() && self.overlay_fixed => {
+            None if plan.overlay == Some(OverlayPlace::Following)
+                || plan.overlay.is_some() && self.overlay_fixed =>
+            {
                 (self.overlay_start, align.max(own))
             }
             None if !alloc || self.settings.relocatable => (0, 1),
@@ -516,7 +527,8 @@ impl<'p> Machine<'p> {
         if explicit.is_some() && address != base {
             let name = String::from_utf8_lossy(&plan.name).into_owned();
             let by = address - base;
-            let message = format!("ALIGN moves the start of output section `{name}` by {by} bytes, to {address:#x}");
+            let message =
+                format!("ALIGN moves the start of output section `{name}` by {by} bytes, to {address:#x}");
             let place = self.plan.sources.location(plan.span);
             let finding = Diagnostic::warning(Code::ScriptError, message).at(place);
             self.findings.push(finding.ordered(plan.span.file, 0, plan.span.start.into()));

@@ -225,13 +225,7 @@ mod tests {
     }
 
     fn segment(first: u32, last: u32, align: u64) -> Segment {
-        Segment {
-            p_type: elf::PT_LOAD,
-            align,
-            first,
-            last,
-            ..Segment::default()
-        }
+        Segment { p_type: elf::PT_LOAD, align, first, last, ..Segment::default() }
     }
 
     #[test]

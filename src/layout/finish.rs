@@ -118,7 +118,7 @@ fn symbols<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, chunk_of: &
     for (row, entry) in machine.symbols.entries.iter().enumerate() {
         let Source::Script(Some(symbol)) = entry.source else { continue };
         let Some(value) = machine.symbols.entries[row].value else { continue };
-        let (chunk, value) = place(link, machine, chunk_of, value);
+        let (chunk, value) = place(link, machine, chunk_of, value, entry.anchor);
         let symbol = &mut link.linker_symbols[symbol as usize];
         (symbol.chunk, symbol.value) = (chunk, value);
     }
@@ -143,11 +143,12 @@ fn place<T: Target>(
     machine: &Machine<'_>,
     chunk_of: &[ChunkId],
     value: Value,
+    anchor: Option<u32>,
 ) -> (ChunkId, u64) {
     let address = value.address(None, machine);
     let chunk = match value.base {
         Base::Section(section) => Some(chunk_of[section as usize]).filter(|chunk| chunk.is_some()),
-        _ if value.moves => None,
+        _ if value.moves => anchor.map(|output| chunk_of[output as usize]).filter(|chunk| chunk.is_some()),
         _ => return (ChunkId::NONE, address),
     };
     let chunk = chunk.or_else(|| nearest(&link.layout.chunks, address));

@@ -49,6 +49,8 @@ pub struct Orphan<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Properties {
     sh_type: u32,
+    /// A power of two.
+    align: u8,
     contents: bool,
     alloc: bool,
     read_only: bool,
@@ -63,6 +65,7 @@ impl Properties {
         let alloc = is_alloc(flags);
         Properties {
             sh_type,
+            align: 0,
             contents: sh_type != elf::SHT_NOBITS,
             alloc,
             read_only: !has(elf::SHF_WRITE),
@@ -192,6 +195,7 @@ impl<'p> Placer<'p> {
             if list.facts.count > 0 && !rule.discard {
                 let described = &plan.outputs[output];
                 let mut one = Properties::new(list.facts.sh_type, list.facts.any, &described.name);
+                one.align = list.max_align;
                 one.alloc &= !matches!(described.kind.as_deref(), Some(OutputSectionType::NoAlloc));
                 one.contents &= !matches!(described.kind.as_deref(), Some(OutputSectionType::NoLoad));
                 properties[output] = Some(properties[output].map_or(one, |all| join(all, one)));
@@ -226,7 +230,8 @@ impl<'p> Placer<'p> {
     }
 
     fn rule_for(&mut self, orphan: &Orphan<'_>) -> u32 {
-        let properties = Properties::new(orphan.info.sh_type, orphan.info.flags, orphan.info.name);
+        let mut properties = Properties::new(orphan.info.sh_type, orphan.info.flags, orphan.info.name);
+        properties.align = orphan.info.align.max(1).trailing_zeros() as u8;
         if orphan.may_join
             && let Some(&output) = self.by_name.get(orphan.info.name)
             && self.properties[output as usize]
@@ -244,6 +249,12 @@ impl<'p> Placer<'p> {
         let (after, neighbour) = match self.last_of_class.get(&class) {
             Some(&node) => (Some(node), Some(node)),
             None => self.node_after_neighbour(class, properties),
+        };
+        let after = match class {
+            Class::Note if properties.sh_type == elf::SHT_NOTE => {
+                self.node_among_notes(properties).unwrap_or(after)
+            }
+            _ => after,
         };
         if properties.alloc
             && let Some(Command::Output(neighbour)) = neighbour.map(|node| &self.nodes[node].command)
@@ -297,7 +308,38 @@ impl<'p> Placer<'p> {
     /// be less and less important.
     fn nearest(&self, own: Properties) -> Option<usize> {
         // Sections of another type come into question only where there is none of the same.
-        self.nearest_of(own, &|other| other.sh_type == own.sh_type).or_else(|| self.nearest_of(own, &|_| true))
+        self.nearest_of(own, &|other| other.sh_type == own.sh_type)
+            .or_else(|| self.nearest_of(own, &|_| true))
+    }
+
+    fn last_filled(&self, near: &dyn Fn(Properties) -> bool) -> Option<usize> {
+        let filled = self.walk().filter_map(|(node, output)| Some((node, self.properties[output as usize]?)));
+        filled.filter(|&(_, other)| near(other)).last().map(|(node, _)| node)
+    }
+
+    /// Notes stay together, those of larger alignment first: the node behind which one goes, if there
+    /// are others.
+    fn node_among_notes(&self, own: Properties) -> Option<Option<usize>> {
+        let is_note = |other: Properties| other.alloc && other.sh_type == elf::SHT_NOTE;
+        let mut before_first = None;
+        let mut found = None;
+        let mut seen = false;
+        for (node, output) in self.walk() {
+            let Some(other) = self.properties[output as usize] else { continue };
+            if is_note(other) {
+                seen = true;
+                if other.align >= own.align {
+                    found = Some(node);
+                }
+            } else if seen {
+                break;
+            } else {
+                before_first = Some(node);
+            }
+        }
+        seen.then(|| {
+            found.map_or_else(|| self.position_after(before_first), |node| self.position_after(Some(node)))
+        })
     }
 
     fn nearest_of(&self, own: Properties, fits: &dyn Fn(Properties) -> bool) -> Option<usize> {
@@ -317,6 +359,11 @@ impl<'p> Placer<'p> {
         if exact.is_some() {
             return exact;
         }
+        // Types say nothing about neighbours of what is not loaded or thread-local.
+        let last = |near: &dyn Fn(Properties) -> bool| match own.alloc && !own.tls {
+            true => last(near),
+            false => self.last_filled(near),
+        };
         let near = if !own.alloc {
             last(&|other| !other.debug)
         } else if own.code {
@@ -394,6 +441,7 @@ impl<'p> Placer<'p> {
 fn join(a: Properties, b: Properties) -> Properties {
     Properties {
         sh_type: if a.sh_type == elf::SHT_NOBITS { b.sh_type } else { a.sh_type },
+        align: a.align.max(b.align),
         contents: a.contents || b.contents,
         alloc: a.alloc || b.alloc,
         read_only: a.read_only && b.read_only,

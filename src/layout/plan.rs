@@ -13,8 +13,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::script::ast::{
     Assert, Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, Constraint, DataSize,
     InputStatement, Insert, MemoryRegion, Name, OutputSection, OutputSectionType, Overlay, Phdr,
-    RegionAttributes, Script,
-    SectionsItem, Sort, SortKey,
+    RegionAttributes, Script, SectionsItem, Sort, SortKey,
 };
 use crate::script::expr::{BinaryOp, Expr, ExprKind, SectionOperand};
 use crate::script::{Sources, Span};

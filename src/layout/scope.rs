@@ -42,6 +42,8 @@ pub struct Entry {
     pub source: Source,
     /// What this round has assigned.
     pub value: Option<Value>,
+    /// The output section that the symbol belongs to if its value moves with the program.
+    pub anchor: Option<u32>,
     /// What the round before ended with.
     pub previous: Option<Value>,
     /// What an object defines it as, where the script assigns it nevertheless.
@@ -112,7 +114,7 @@ impl<'p> Symbols<'p> {
 
     fn add(&mut self, name: &'p [u8], source: Source) {
         self.rows.insert(name, self.entries.len() as u32);
-        self.entries.push(Entry { source, value: None, previous: None, in_objects: None });
+        self.entries.push(Entry { source, value: None, anchor: None, previous: None, in_objects: None });
         self.names.push(name);
     }
 
@@ -157,7 +159,9 @@ fn source<T: Target>(link: &Link<'_, T>, outputs: &OutputNames<'_>, name: &[u8])
 /// The definition in an object that an assignment of the script takes the place of.
 fn overridden<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Option<InObject> {
     let Definition::Linker(row) = link.symbols.definition(link.symbols.lookup(name)?) else { return None };
-    let Definition::Object { file, symbol } = link.linker_symbols[row as usize].overridden else { return None };
+    let Definition::Object { file, symbol } = link.linker_symbols[row as usize].overridden else {
+        return None;
+    };
     let object = &link.objects[file.index()];
     match object.symbol_place(symbol as usize) {
         SymbolPlace::Absolute => Some(InObject::Number(object.symbols[symbol as usize].st_value.get())),

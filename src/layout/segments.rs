@@ -126,7 +126,15 @@ fn empty() -> Segment {
 
 fn one(p_type: u32, chunks: &[&Chunk<'_>], index: usize, flags: u32, align: u64) -> Segment {
     let position = index as u32;
-    Segment { p_type, flags, align, address: chunks[index].address, first: position, last: position, ..empty() }
+    Segment {
+        p_type,
+        flags,
+        align,
+        address: chunks[index].address,
+        first: position,
+        last: position,
+        ..empty()
+    }
 }
 
 fn permissions(chunk: &Chunk<'_>) -> u32 {

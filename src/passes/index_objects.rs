@@ -141,8 +141,7 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
                 let what = format!("section {name} has alignment {align:#x}, expected a power of two");
                 report(sink, object, header.sh_offset.get(), what);
             }
-            if flags & !u64::from(elf::SHF_EXECINSTR) == 0
-                && object.section_name(index) == b".note.GNU-stack"
+            if flags & !u64::from(elf::SHF_EXECINSTR) == 0 && object.section_name(index) == b".note.GNU-stack"
             {
                 executable_stack = Some(flags & u64::from(elf::SHF_EXECINSTR) != 0);
             }

@@ -114,7 +114,8 @@ fn mix_orders<T: Target>(link: &mut Link<'_, T>, lists: &mut [List]) {
         let statement = rules[start].statement;
         let same = |rule: &&Rule| rule.statement == statement && statement != NO_RULE;
         let count = rules[start..].iter().take_while(same).count().max(1);
-        let held: Vec<&[SectionId]> = lists[start..start + count].iter().map(|list| &list.items[..]).collect();
+        let held: Vec<&[SectionId]> =
+            lists[start..start + count].iter().map(|list| &list.items[..]).collect();
         if held.iter().filter(|items| !items.is_empty()).count() > 1 {
             let items = sort::mix(link, &rules[start..start + count], &held);
             let has_internal = lists[start..start + count].iter().any(|list| list.has_internal);
