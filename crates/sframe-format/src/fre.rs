@@ -252,46 +252,22 @@ impl<'data> Fres<'data> {
 
     #[inline]
     fn find_in<const BIG: bool>(&mut self, offset: u32) -> Option<Result<Fre<'data>, Error>> {
+        let (area, width) = (self.area, usize::from(self.start_width));
         let (mut position, mut found) = (self.position, None);
         for _ in 0..self.left {
-            let head = self.head::<BIG>(position);
-            if head.is_some_and(|(start, _)| start > offset) {
+            // What is malformed is read once more below, which says how.
+            let (start, info) = head::<BIG>(area, position, width).unwrap_or((0, 0x60));
+            if start > offset {
                 break;
             }
-            (self.position, found) = (position, Some(head));
-            match head {
-                Some((_, info)) if info & 0x60 != 0x60 => {
-                    position += usize::from(self.start_width) + 1 + words_length(info);
-                }
-                _ => break,
+            found = Some(position);
+            if info & 0x60 == 0x60 {
+                break;
             }
+            position += width + 1 + words_length(info);
         }
-        found.map(|head| self.read(head))
-    }
-
-    /// The start and the info byte of the FRE at a position. One load serves all widths of a start: a branch on the
-    /// width would often be mispredicted.
-    #[inline]
-    fn head<const BIG: bool>(&self, position: usize) -> Option<(u32, u8)> {
-        let rest = self.area.get(position..)?;
-        let bytes = match rest.first_chunk() {
-            Some(&bytes) => bytes,
-            None => Self::last_bytes(rest, self.start_width)?,
-        };
-        let (little, width) = (u64::from_le_bytes(bytes), u32::from(self.start_width) * 8);
-        let start = match BIG {
-            false => little & ((1 << width) - 1),
-            true => u64::from_be_bytes(bytes) >> (64 - width),
-        };
-        Some((start as u32, (little >> width) as u8))
-    }
-
-    /// The last bytes of the sub-section with zeros after them, if there is room for a start and an info byte.
-    #[cold]
-    fn last_bytes(rest: &[u8], start_width: u8) -> Option<[u8; 8]> {
-        let mut bytes = [0; 8];
-        bytes.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-        (rest.len() > usize::from(start_width)).then_some(bytes)
+        self.position = found?;
+        Some(self.read(head::<BIG>(area, self.position, width)))
     }
 
     /// The FRE at the position, whose head was read.
@@ -330,6 +306,31 @@ impl<'data> Fres<'data> {
     }
 }
 
+/// The start, `width` bytes, and the info byte of the FRE at a position. One load serves all widths: a branch on the
+/// width would often be mispredicted.
+#[inline]
+fn head<const BIG: bool>(area: &[u8], position: usize, width: usize) -> Option<(u32, u8)> {
+    let rest = area.get(position..)?;
+    let bytes = match rest.first_chunk() {
+        Some(&bytes) => bytes,
+        None => last_bytes(rest, width)?,
+    };
+    let (little, bits) = (u64::from_le_bytes(bytes), width as u32 * 8);
+    let start = match BIG {
+        false => little & ((1 << bits) - 1),
+        true => u64::from_be_bytes(bytes) >> (64 - bits),
+    };
+    Some((start as u32, (little >> bits) as u8))
+}
+
+/// The last bytes of the sub-section with zeros after them, if there is room for a start and an info byte.
+#[cold]
+fn last_bytes(rest: &[u8], width: usize) -> Option<[u8; 8]> {
+    let mut bytes = [0; 8];
+    bytes.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    (rest.len() > width).then_some(bytes)
+}
+
 /// Length of the data words in bytes.
 #[inline]
 fn words_length(info: u8) -> usize {
@@ -343,8 +344,8 @@ impl<'data> Iterator for Fres<'data> {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let head = match self.endian {
-            Endian::Little => self.head::<false>(self.position),
-            Endian::Big => self.head::<true>(self.position),
+            Endian::Little => head::<false>(self.area, self.position, self.start_width.into()),
+            Endian::Big => head::<true>(self.area, self.position, self.start_width.into()),
         };
         let fre = self.read(head);
         if fre.is_err() {

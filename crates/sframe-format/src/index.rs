@@ -8,7 +8,7 @@ use crate::blob::{Blob, Gap, Piece, Section};
 use crate::error::Error;
 use crate::fde::Fde;
 use crate::header::Header;
-use crate::lookup::Match;
+use crate::lookup::{Match, last_that_holds};
 use crate::rules::Rules;
 
 /// Finds rows in a section of any number of blobs.
@@ -60,7 +60,7 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
     }
 
     /// The same index with a page table, if the section is one sorted blob (else unchanged): for each block of text
-    /// the first function in it. Making it costs a walk over all functions, and 4 bytes for each; look-ups in large
+    /// the first function in it. Making it costs a walk over all functions, and about 14 bytes for each; look-ups in large
     /// tables then take few steps in place of a bisection. Pays from some thousands of look-ups on.
     #[must_use]
     pub fn with_pages(mut self) -> Self {
@@ -90,17 +90,20 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
     /// Hands what [`SectionIndex::find`] finds to `take`, without moving it.
     #[inline]
     fn find_with<'index, R>(&'index self, pc: u64, take: impl FnOnce(&Blob<'index>, Fde) -> R) -> Option<R> {
-        let (header, bounds) = match &self.order {
-            Order::One(header) => (header, (0, header.fde_count)),
-            Order::Paged(header, pages) => (header, pages.bounds(pc)?),
+        match &self.order {
+            Order::One(header) => {
+                let blob = self.section().blob_with(*header, 0);
+                Some(take(&blob, blob.find_fde_between(0, header.fde_count, pc)?))
+            }
+            Order::Paged(header, pages) => {
+                let blob = self.section().blob_with(*header, 0);
+                Some(take(&blob, pages.find(&blob, pc)?))
+            }
             Order::Blobs(..) | Order::Functions(..) => {
                 let (blob, fde) = self.find_among_blobs(pc)?;
-                return Some(take(&blob, fde));
+                Some(take(&blob, fde))
             }
-        };
-        let blob = self.section().blob_with(*header, 0);
-        let fde = blob.find_fde_between(bounds.0, bounds.1, pc)?;
-        Some(take(&blob, fde))
+        }
     }
 
     fn find_among_blobs(&self, pc: u64) -> Option<(Blob<'_>, Fde)> {
@@ -148,46 +151,78 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
     }
 }
 
-/// For each block of `1 << shift` bytes from the first function on, the first FDE that starts in it or later.
+/// The functions of a sorted blob, packed, and for each block of text the first of them.
+///
+/// A look-up in a large table waits for memory, each access for the one before it: the block, the function, its rows.
+/// Packed functions are fewer cache lines than the FDEs they come from.
 #[derive(Clone, Debug)]
 struct Pages {
+    /// Address of the first function.
     first: u64,
+    /// Blocks are `1 << shift` bytes.
     shift: u32,
-    table: Vec<u32>,
+    /// The first function that starts in each block or later, and one more element: their number.
+    blocks: Vec<u32>,
+    /// By FDE index.
+    functions: Vec<Function>,
+}
+
+/// What a look-up needs of an FDE.
+#[derive(Clone, Copy, Debug)]
+struct Function {
+    /// Bytes from the first function.
+    start: u32,
+    size: u32,
+    fre_offset: u32,
 }
 
 impl Pages {
-    /// About one block to a function. `None` for a blob whose functions do not ascend after all.
+    /// About two functions to a block. `None` for a blob whose functions do not ascend after all, or reach over more
+    /// than 4 GiB.
     fn new(blob: &Blob<'_>) -> Option<Self> {
         let count = blob.header().fde_count;
         let first = blob.function_address(0)?;
-        let span = blob.function_address(count.checked_sub(1)?)?.checked_sub(first)?;
-        let shift = (span / u64::from(count)).max(1).ilog2();
-        let blocks = (span >> shift) as usize + 1;
-        let mut table = Vec::with_capacity(blocks + 1);
-        let mut previous = first;
-        for index in 0..count {
-            let ascends = |address: &u64| (previous..=first + span).contains(address);
-            let address = blob.function_address(index).filter(ascends)?;
-            let block = ((address - first) >> shift) as usize;
-            // Blocks up to this function's that none before it started in.
-            while table.len() <= block {
-                table.push(index);
+        let span = u32::try_from(blob.function_address(count.checked_sub(1)?)?.checked_sub(first)?).ok()?;
+        let shift = (span / count).max(1).ilog2() + 1;
+        let mut blocks = Vec::with_capacity((span >> shift) as usize + 2);
+        let mut functions = Vec::<Function>::with_capacity(count as usize);
+        for fde in blob.fdes() {
+            let start = u32::try_from(fde.address.checked_sub(first)?).ok().filter(|&start| start <= span)?;
+            if functions.last().is_some_and(|last| last.start > start) {
+                return None;
             }
-            previous = address;
+            // Blocks up to this function's that none before it started in.
+            while blocks.len() <= (start >> shift) as usize {
+                blocks.push(fde.index);
+            }
+            functions.push(Function { start, size: fde.size, fre_offset: fde.fre_offset });
         }
-        table.push(count);
-        Some(Self { first, shift, table })
+        blocks.push(count);
+        Some(Self { first, shift, blocks, functions })
     }
 
-    /// From and up to which FDE the last one that starts at or before `pc` is.
+    /// The function that holds the address `pc`.
     #[inline]
-    fn bounds(&self, pc: u64) -> Option<(u32, u32)> {
-        let block = usize::try_from(pc.checked_sub(self.first)? >> self.shift).unwrap_or(usize::MAX);
+    fn find(&self, blob: &Blob<'_>, pc: u64) -> Option<Fde> {
+        let offset = pc.checked_sub(self.first)?;
         // The last block has an end of its own behind it; what lies beyond belongs to the last function.
-        let block = block.min(self.table.len().checked_sub(2)?);
-        let (low, high) = (*self.table.get(block)?, *self.table.get(block + 1)?);
-        Some((low.saturating_sub(1), high))
+        let block = ((offset >> self.shift) as usize).min(self.blocks.len().checked_sub(2)?);
+        let (low, high) = (*self.blocks.get(block)?, *self.blocks.get(block + 1)?);
+        let low = low.saturating_sub(1) as usize;
+        let starts = |index: usize| self.functions.get(index).is_some_and(|it| u64::from(it.start) <= offset);
+        let index = last_that_holds(low..high as usize, starts)?;
+        let function = self.functions.get(index)?;
+        if offset - u64::from(function.start) < function.size.into() {
+            return function.fde(blob, index as u32, self.first);
+        }
+        blob.find_fde_with_start_of(&blob.fde(index as u32)?, pc)
+    }
+}
+
+impl Function {
+    #[inline]
+    fn fde(&self, blob: &Blob<'_>, index: u32, first: u64) -> Option<Fde> {
+        Fde::assemble(blob, index, first + u64::from(self.start), self.size, self.fre_offset)
     }
 }
 

@@ -62,7 +62,7 @@ impl<'data> Blob<'data> {
     /// The FDE before `last` that starts where it starts and holds `pc`: several may start at one address (folded
     /// functions, functions of size 0).
     #[cold]
-    fn find_fde_with_start_of(&self, last: &Fde, pc: u64) -> Option<Fde> {
+    pub(crate) fn find_fde_with_start_of(&self, last: &Fde, pc: u64) -> Option<Fde> {
         let before = (0..last.index).rev().map_while(|index| self.fde(index));
         before.take_while(|fde| fde.address == last.address).find(|fde| covers(fde, pc))
     }
@@ -85,9 +85,7 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// Search in quarters, without branches on what is found: they would be mispredicted every other time. The three
-    /// entries that a step looks at are fetched at the same time, so that it takes half as many cache misses in a row
-    /// as bisection. `start` reads the start field of an entry.
+    /// `start` reads the start field of an entry.
     #[inline]
     fn search<const SIZE: usize>(
         &self,
@@ -97,22 +95,11 @@ impl<'data> Blob<'data> {
     ) -> Option<u32> {
         let entries = self.fde_bytes().as_chunks().0;
         let (origin, stride) = self.start_origin();
-        let not_after = |index: usize| {
+        let found = last_that_holds(range, |index| {
             let raw = entries.get(index).map_or(0, &start);
-            let address = origin.wrapping_add(index as u64 * stride).wrapping_add_signed(raw);
-            usize::from(address <= pc)
-        };
-        let (mut low, mut count) = (range.start, range.len());
-        while count > 4 {
-            let quarter = count / 4;
-            let passed =
-                not_after(low + quarter) + not_after(low + 2 * quarter) + not_after(low + 3 * quarter);
-            low += passed * quarter;
-            count -= 3 * quarter;
-        }
-        let last = |step: usize| usize::from(step < count) & not_after(low + step);
-        low += last(1) + last(2) + last(3);
-        (count > 0 && not_after(low) == 1).then_some(low as u32)
+            origin.wrapping_add(index as u64 * stride).wrapping_add_signed(raw) <= pc
+        });
+        found.map(|index| index as u32)
     }
 
     /// The row that holds at the address `pc`, if the blob has a function there and that function a row.
@@ -189,6 +176,26 @@ impl<'data> Blob<'data> {
             None => Ok(None),
         }
     }
+}
+
+/// The last index for which a condition holds that holds up to some index and for none from there on.
+///
+/// Searches in quarters, without branches on what is found: they would be mispredicted every other time. The three
+/// entries that a step looks at are fetched at the same time, so that it takes half as many cache misses in a row as
+/// bisection.
+#[inline]
+pub(crate) fn last_that_holds(range: Range<usize>, condition: impl Fn(usize) -> bool) -> Option<usize> {
+    let holds = |index: usize| usize::from(condition(index));
+    let (mut low, mut count) = (range.start, range.len());
+    while count > 4 {
+        let quarter = count / 4;
+        let passed = holds(low + quarter) + holds(low + 2 * quarter) + holds(low + 3 * quarter);
+        low += passed * quarter;
+        count -= 3 * quarter;
+    }
+    let last = |step: usize| usize::from(step < count) & holds(low + step);
+    low += last(1) + last(2) + last(3);
+    (count > 0 && condition(low)).then_some(low)
 }
 
 /// The start field of V3.

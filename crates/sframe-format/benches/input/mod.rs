@@ -183,8 +183,17 @@ impl Input {
         found
     }
 
-    /// A stack of `count` frames over `distinct` return addresses.
+    /// A stack of `count` frames over `distinct` return addresses, in which both unwinders find these frames.
     pub fn stack(&self, count: usize, distinct: usize) -> Stack {
+        let stack = self.lay_out(count, distinct);
+        assert_eq!(self.walk_with_framehop(&stack), stack.frames, "framehop walks another stack");
+        for unwinder in [self.unwinder(), self.paged()] {
+            assert_eq!(walk(&unwinder, &stack), stack.frames);
+        }
+        stack
+    }
+
+    fn lay_out(&self, count: usize, distinct: usize) -> Stack {
         let calls = self.return_addresses(distinct);
         let calls: Vec<_> = calls.into_iter().cycle().take(count).collect();
         let mut stack =
@@ -213,7 +222,7 @@ impl Input {
     }
 
     /// The addresses that framehop finds in a stack.
-    pub fn walk_with_framehop(&self, stack: &Stack) -> Vec<u64> {
+    fn walk_with_framehop(&self, stack: &Stack) -> Vec<u64> {
         let unwinder = self.framehop();
         let mut cache = CacheX86_64::<_>::new();
         let mut read = |address| stack.read(address);
@@ -244,10 +253,17 @@ fn is_ordinary(frame: &Frame) -> bool {
 }
 
 /// The addresses that this crate finds in a stack.
-pub fn walk<const N: usize>(unwinder: &Unwinder<&[u8]>, stack: &Stack, cache: &mut RuleCache<N>) -> Vec<u64> {
+fn walk(unwinder: &Unwinder<&[u8]>, stack: &Stack) -> Vec<u64> {
     let registers = Registers::new(stack.sp, stack.fp, None);
-    let frames = unwinder.iter_frames(stack.pc, registers, cache, |address| stack.read(address));
+    let mut cache = RuleCache::<512>::new();
+    let frames = unwinder.iter_frames(stack.pc, registers, &mut cache, |address| stack.read(address));
     frames.map_while(Result::ok).map(FrameAddress::address).collect()
+}
+
+/// How many frames this crate finds.
+pub fn count(unwinder: &Unwinder<&[u8]>, stack: &Stack, cache: &mut RuleCache<512>) -> usize {
+    let registers = Registers::new(stack.sp, stack.fp, None);
+    unwinder.iter_frames(stack.pc, registers, cache, |address| stack.read(address)).count()
 }
 
 /// How many frames framehop finds.

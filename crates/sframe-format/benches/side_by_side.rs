@@ -1,0 +1,106 @@
+//! The same work by all unwinders in turns, for machines that do other work at the same time: what disturbs one pass
+//! disturbs its neighbours too. Of each the least and the median pass are printed, in nanoseconds for each frame or
+//! look-up, and how many times as long framehop took. `look_up.rs` measures one unwinder after the other.
+//!
+//! `cargo bench --features derive --bench side_by_side -- [PASSES] [NAME]`; a name restricts the unwinders, to count
+//! one's instructions and cache misses in a simulator.
+
+mod input;
+
+use std::hint::black_box;
+use std::rc::Rc;
+use std::time::Instant;
+
+use framehop::Unwinder as _;
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
+use input::{Input, Stack};
+use sframe_format::{FrameAddress, Registers, RuleCache, Unwinder};
+
+const FRAMES: usize = 4000;
+const RANDOM: usize = 100_000;
+
+/// One unwinder's way to do the work once; returns how many frames or look-ups that were.
+type Work<'input> = Box<dyn FnMut() -> usize + 'input>;
+
+/// A stack of as many different return addresses as frames, so that no rule cache helps.
+fn uncached_steps(input: &Input) -> Vec<(&'static str, Work<'_>)> {
+    let stack = Rc::new(input.stack(FRAMES, FRAMES));
+    let (unwinder, mut cache, own_stack) = (input.framehop(), CacheX86_64::<_>::new(), stack.clone());
+    let framehop = Box::new(move || input::count_with_framehop(&unwinder, &own_stack, &mut cache));
+    let paged = steps(input.paged(), stack.clone());
+    vec![("framehop", framehop), ("bisecting", steps(input.unwinder(), stack)), ("with pages", paged)]
+}
+
+fn steps<'input>(unwinder: Unwinder<&'input [u8]>, stack: Rc<Stack>) -> Work<'input> {
+    let mut cache = RuleCache::<512>::new();
+    Box::new(move || input::count(&unwinder, &stack, &mut cache))
+}
+
+/// Look-up and step at random addresses.
+fn random_addresses(input: &Input) -> Vec<(&'static str, Work<'_>)> {
+    let pcs = Rc::new(input.random_pcs(RANDOM));
+    let (unwinder, mut cache, own) = (input.framehop(), CacheX86_64::<_>::new(), pcs.clone());
+    let framehop = Box::new(move || {
+        for &pc in &*own {
+            let mut registers = UnwindRegsX86_64::new(pc, 0x7000_0000, 0x7000_1000);
+            let address = framehop::FrameAddress::from_instruction_pointer(pc);
+            let _ = black_box(unwinder.unwind_frame(address, &mut registers, &mut cache, &mut read));
+        }
+        own.len()
+    });
+    let paged = single_steps(input.paged(), pcs.clone());
+    vec![("framehop", framehop), ("bisecting", single_steps(input.unwinder(), pcs)), ("with pages", paged)]
+}
+
+fn single_steps<'input>(unwinder: Unwinder<&'input [u8]>, pcs: Rc<Vec<u64>>) -> Work<'input> {
+    let mut cache = RuleCache::<512>::new();
+    Box::new(move || {
+        for &pc in &*pcs {
+            let mut registers = Registers::new(0x7000_0000, 0x7000_1000, None);
+            let address = FrameAddress::InstructionPointer(pc);
+            let _ = black_box(unwinder.unwind_frame(address, &mut registers, &mut cache, &mut read));
+        }
+        pcs.len()
+    })
+}
+
+fn read(address: u64) -> Result<u64, ()> {
+    if address != 0 { Ok(address) } else { Err(()) }
+}
+
+fn measure(what: &str, mut contenders: Vec<(&str, Work<'_>)>, passes: usize) {
+    let wanted = std::env::args().skip(1).find(|argument| argument.starts_with(char::is_alphabetic));
+    contenders.retain(|(name, _)| wanted.as_ref().is_none_or(|wanted| name.contains(wanted)));
+    let mut times = vec![Vec::with_capacity(passes); contenders.len()];
+    for _ in 0..passes {
+        for ((_, work), times) in contenders.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            let count = work();
+            times.push(start.elapsed().as_nanos() as f64 / count as f64);
+        }
+    }
+    times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+    let figures = |times: &[f64]| [times[0], times[times.len() / 2]];
+    let base = figures(&times[0]);
+    for ((name, _), times) in contenders.iter().zip(&times) {
+        let [least, median] = figures(times);
+        println!(
+            "{what:40} {name:10} least {least:6.1} ns ({:4.2}x)  median {median:6.1} ns ({:4.2}x)",
+            base[0] / least,
+            base[1] / median,
+        );
+    }
+}
+
+fn main() {
+    let passes = std::env::args().find_map(|argument| argument.parse().ok()).unwrap_or(100);
+    for prefix in ["libstd-", "librustc_driver-"] {
+        let Some(input) = Input::of_toolchain(prefix) else {
+            println!("no {prefix}*.so in this toolchain");
+            continue;
+        };
+        println!("{}: {} functions, {} bytes of .sframe", input.name, input.functions(), input.sframe.len());
+        measure(&format!("uncached step, {}", input.name), uncached_steps(&input), passes);
+        measure(&format!("random address, {}", input.name), random_addresses(&input), passes);
+    }
+}
