@@ -3,17 +3,18 @@
 //! A run gives every output section an address, a load address and a size, and every assigned
 //! symbol a value. What a run cannot know yet it takes from the run before ([`super::scope`]).
 
-use super::memory::{self, Last, Region};
+use super::memory::{self, Region};
 use super::output::{Attributes, Facts};
 use super::place::List;
 use super::plan::{Body, Command, LayoutPlan, OutputPlan, OverlayPlace};
+use super::regions::is_unallocated_kind;
 use super::scope::{OutputNames, Source, Symbols};
 use super::{Data, Fill, size};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::link::is_alloc;
 use crate::script::Span;
-use crate::script::ast::{Assert, Assignment, DataSize, Name, OutputSectionType};
+use crate::script::ast::{Assert, Assignment, DataSize};
 use crate::script::builtin::Switches;
 use crate::script::data_segment::DataSegment;
 use crate::script::eval::{EvalError, Value, eval, fill_bytes};
@@ -135,19 +136,19 @@ pub struct Machine<'p> {
     /// Dot was assigned outside of sections, and no section has come since.
     dot_assigned: bool,
     /// Regions that the output section before names, for addresses and load addresses.
-    regions_before: (usize, Option<usize>),
+    pub(super) regions_before: (usize, Option<usize>),
 }
 
 /// Where a section starts, and why there.
 #[derive(Clone, Copy)]
-struct Start {
-    address: u64,
+pub(super) struct Start {
+    pub(super) address: u64,
     /// Bytes between dot and the address.
-    padding: u64,
+    pub(super) padding: u64,
     /// The alignment that the address has for it.
-    used: u64,
+    pub(super) used: u64,
     /// The alignment that the description asks for.
-    asked: u64,
+    pub(super) asked: u64,
 }
 
 impl<'p> Machine<'p> {
@@ -240,7 +241,7 @@ impl<'p> Machine<'p> {
     }
 
     /// The value as an address.
-    fn address(&mut self, expr: &Expr) -> Option<u64> {
+    pub(super) fn address(&mut self, expr: &Expr) -> Option<u64> {
         let value = self.eval(expr)?;
         Some(value.address(self.current, self))
     }
@@ -250,7 +251,7 @@ impl<'p> Machine<'p> {
         self.findings.push(diagnostic);
     }
 
-    fn find_fault(&mut self, span: Span, code: Code, message: String) {
+    pub(super) fn find_fault(&mut self, span: Span, code: Code, message: String) {
         let diagnostic = Diagnostic::error(code, message).at(self.plan.sources.location(span)).ordered(
             span.file,
             0,
@@ -374,11 +375,7 @@ impl<'p> Machine<'p> {
             return;
         }
         if !self.outputs[index].is_processed() {
-            // An address moves dot, even though nothing is there; and symbols in its empty sections
-            // have an address all the same.
-            if let Some(address) = plan.address.as_ref().and_then(|address| self.address(address)) {
-                self.dot = address;
-            }
+            // Symbols in its empty sections have an address all the same.
             let state = &mut self.outputs[index];
             (state.address, state.load_address, state.size) = (self.dot, self.dot, 0);
             state.placed = state.facts.count > 0;
@@ -435,48 +432,6 @@ impl<'p> Machine<'p> {
         self.advance(plan, index, region);
     }
 
-    /// Whether the sections in it would be loaded if the script did not say otherwise.
-    fn is_loaded(&self, plan: &OutputPlan, index: usize) -> bool {
-        let facts = &self.outputs[index].facts;
-        matches!(plan.kind.as_deref(), Some(OutputSectionType::NoAlloc))
-            && is_alloc(facts.any)
-            && facts.sh_type != elf::SHT_NOBITS
-    }
-
-    /// The regions for addresses and load addresses that the script names for a section. `AT>`
-    /// alone is for both. A section that says nothing of its load address is loaded where the one
-    /// before it is, if both go to the same region.
-    fn declared_regions(&self, plan: &OutputPlan) -> (usize, Option<usize>) {
-        let find = |name: &Option<Name>| memory::find(self.plan, &name.as_ref()?.bytes);
-        let (region, load) = (find(&plan.region), find(&plan.load_region));
-        let region = match (region, load) {
-            (None, Some(load)) if plan.address.is_none() => load,
-            (region, _) => region.unwrap_or(memory::DEFAULT),
-        };
-        let (region_before, load_before) = self.regions_before;
-        let inherits = plan.load_address.is_none() && plan.address.is_none() && region == region_before;
-        (region, load.or(load_before.filter(|_| inherits)))
-    }
-
-    /// Row of the region that the section goes to, given the one that it names.
-    fn region_of(&mut self, plan: &OutputPlan, index: usize, alloc: bool, declared: usize) -> usize {
-        if declared != memory::DEFAULT {
-            return declared;
-        }
-        if self.plan.memory.is_empty() || plan.address.is_some() || !alloc || self.settings.relocatable {
-            return memory::DEFAULT;
-        }
-        let attributes = self.outputs[index].attributes;
-        let row = memory::by_attributes(self.plan, attributes.sh_type, attributes.flags);
-        if row == memory::DEFAULT && self.outputs[index].facts.bytes > 0 {
-            let name = String::from_utf8_lossy(&plan.name).into_owned();
-            let message =
-                format!("no memory region for output section `{name}`, and none fits its attributes");
-            self.find_fault(plan.span, Code::LayoutError, message);
-        }
-        row
-    }
-
     /// The address of the section's first byte. `None` if it cannot be.
     fn start_address(
         &mut self,
@@ -511,7 +466,7 @@ impl<'p> Machine<'p> {
             {
                 (self.overlay_start, align.max(own))
             }
-            None if !alloc || self.settings.relocatable => (0, 1),
+            None if self.settings.relocatable || !alloc && !is_unallocated_kind(plan) => (0, 1),
             None => {
                 let zeros_end = self.tls_zeros_end.filter(|_| self.outputs[index].is_tls_zeros());
                 (zeros_end.unwrap_or(self.regions[region].current), align.max(own))
@@ -600,57 +555,6 @@ impl<'p> Machine<'p> {
         fills.push(Fill { offset, pattern });
     }
 
-    /// GNU ld's manual, "Output Section LMA".
-    fn load_address(
-        &mut self,
-        plan: &OutputPlan,
-        index: usize,
-        alloc: bool,
-        region: usize,
-        load_region: Option<usize>,
-        start: Start,
-    ) {
-        let (address, size) = (self.outputs[index].address, self.outputs[index].size);
-        let explicit = plan.load_address.as_ref().and_then(|load| self.address(load));
-        let aligned = |value: u64, align: u64| size::round_up(value, align).unwrap_or(value);
-        let load = match (explicit, load_region) {
-            (Some(load), _) => load,
-            (None, Some(row)) => {
-                let current = self.regions[row].current;
-                match (plan.align_with_input, row == region) {
-                    (true, _) => current.wrapping_add(start.padding),
-                    (false, true) => aligned(current, start.used),
-                    (false, false) => aligned(current, start.asked),
-                }
-            }
-            (None, None) if !alloc => address,
-            (None, None) if plan.overlay == Some(OverlayPlace::Following) => {
-                let behind = self.regions[region].last.map(|last| last.load.wrapping_add(last.size));
-                aligned(behind.unwrap_or(address), start.used)
-            }
-            (None, None) => self.regions[region].load_address(address, size, start.used),
-        };
-        let state = &mut self.outputs[index];
-        state.load_address = load;
-        if self.settings.relocatable || !state.in_output {
-            return;
-        }
-        let takes_room = alloc && !state.is_tls_zeros();
-        let loaded = state.attributes.sh_type != elf::SHT_NOBITS;
-        match load_region {
-            Some(row) if row != region && alloc && (loaded || plan.align_with_input) => {
-                let end = load.wrapping_add(if takes_room { size } else { 0 });
-                self.regions[row].current = end;
-                self.check_region(row, plan, end, plan.load_region.as_ref());
-            }
-            None if takes_room => {
-                let first = plan.overlay == Some(OverlayPlace::First);
-                self.regions[region].remember(Last { address, load, size }, first);
-            }
-            _ => {}
-        }
-    }
-
     /// Moves the region's end, or remembers that of the overlay.
     fn advance(&mut self, plan: &OutputPlan, index: usize, region: usize) {
         let end = self.dot;
@@ -662,26 +566,6 @@ impl<'p> Machine<'p> {
         if self.outputs[index].size > 0 {
             self.check_region(region, plan, end, plan.region.as_ref());
         }
-    }
-
-    fn check_region(
-        &mut self,
-        row: usize,
-        plan: &OutputPlan,
-        end: u64,
-        named: Option<&crate::script::ast::Name>,
-    ) {
-        let over = self.regions[row].overflow(end);
-        if over == 0 || row == memory::DEFAULT {
-            return;
-        }
-        let name = self.plan.memory[row - 1].name.text();
-        let message = format!(
-            "output section `{}` does not fit region `{name}`: it ends at {end:#x}, {over} bytes ({over:#x}) behind the region's end",
-            String::from_utf8_lossy(&plan.name)
-        );
-        let span = named.map_or(plan.span, |name| name.span);
-        self.find_fault(span, Code::LayoutError, message);
     }
 
     fn start_overlay(&mut self, address: Option<&Expr>) {

@@ -10,7 +10,7 @@
 //! - [`orphan`]: a rule for each section that no rule took;
 //! - [`output`]: type and flags of output sections;
 //! - [`size`]: offsets inside an output section;
-//! - [`dot`]: the location counter, with [`scope`] for what expressions see;
+//! - [`dot`]: the location counter, with [`scope`] for what expressions see and `regions` for `MEMORY`;
 //! - [`segments`]: program headers, from `PHDRS` or derived;
 //! - [`converge`]: the only fixpoint loop;
 //! - [`file_offsets`]: where everything stands in the file, once sizes are final.
@@ -28,6 +28,7 @@ pub mod orphan;
 pub mod output;
 pub mod place;
 pub mod plan;
+mod regions;
 pub mod scope;
 pub mod segments;
 pub mod size;

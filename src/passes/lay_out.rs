@@ -89,8 +89,7 @@ fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     let first_new = lists.len();
     let orphans = orphans(link, &left);
     let mut plan = std::mem::take(&mut link.layout.plan);
-    let append = link.config.is_relocatable();
-    orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans, append);
+    orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans);
     link.layout.plan = plan;
     for list in &mut lists[first_new..] {
         list.has_internal = list.items.iter().any(|item| item.0 >= link.sections.first_internal);
