@@ -137,11 +137,20 @@ type Hasher = foldhash::fast::FixedState;
 
 /// Puts orphans, in input order, into lists: one new rule for each new output section. `lists`
 /// grows with the plan's rules; `rules` tells which rule each section has.
-pub fn place(plan: &mut LayoutPlan, lists: &mut Vec<List>, rules: &mut [u32], orphans: &[Orphan<'_>]) {
+///
+/// With `append`, new output sections stand behind all others, as in relocatable output.
+pub fn place(
+    plan: &mut LayoutPlan,
+    lists: &mut Vec<List>,
+    rules: &mut [u32],
+    orphans: &[Orphan<'_>],
+    append: bool,
+) {
     if orphans.is_empty() {
         return;
     }
     let mut placer = Placer::new(plan, lists);
+    placer.append = append;
     let mut known: HashMap<Key<'_>, u32, Hasher> = HashMap::default();
     // What comes last is placed last, so that it stays there.
     let (last, others): (Vec<&Orphan<'_>>, Vec<&Orphan<'_>>) = orphans.iter().partition(|orphan| orphan.last);
@@ -160,6 +169,8 @@ struct Placer<'p> {
     nodes: Vec<Node>,
     first: Option<usize>,
     last_of_class: HashMap<Class, usize, Hasher>,
+    /// All go behind everything else.
+    append: bool,
     /// Properties of output sections that hold something, by row.
     properties: Vec<Option<Properties>>,
     by_name: HashMap<Vec<u8>, u32, Hasher>,
@@ -207,7 +218,16 @@ impl<'p> Placer<'p> {
             }
         }
         let first = (count > 0).then_some(0);
-        Placer { plan, lists, nodes, first, last_of_class: HashMap::default(), properties, by_name }
+        Placer {
+            plan,
+            lists,
+            nodes,
+            first,
+            last_of_class: HashMap::default(),
+            append: false,
+            properties,
+            by_name,
+        }
     }
 
     fn rule_for(&mut self, orphan: &Orphan<'_>) -> u32 {
@@ -226,7 +246,7 @@ impl<'p> Placer<'p> {
         let (output, rule) = self.plan.add_orphan_output(orphan.info.name);
         self.properties.push(None);
         self.new_list(output, properties);
-        let class = Class::of(orphan, properties);
+        let class = if self.append { Class::Last } else { Class::of(orphan, properties) };
         let (after, neighbour) = match self.last_of_class.get(&class) {
             Some(&node) => (Some(node), Some(node)),
             None => self.node_after_neighbour(class, properties),

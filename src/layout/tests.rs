@@ -92,7 +92,7 @@ impl Case {
                 Orphan { id, info, key, may_join: true, last: false }
             })
             .collect();
-        orphan::place(&mut plan, &mut lists, &mut rules, &orphans);
+        orphan::place(&mut plan, &mut lists, &mut rules, &orphans, false);
         lists.iter_mut().for_each(|list| gather(list, sections));
         let settings = Settings { max_page_size: 0x1000, common_page_size: 0x1000, ..Settings::default() };
         Case { plan, rules, lists, settings }

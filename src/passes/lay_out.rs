@@ -89,7 +89,8 @@ fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     let first_new = lists.len();
     let orphans = orphans(link, &left);
     let mut plan = std::mem::take(&mut link.layout.plan);
-    orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans);
+    let append = link.config.is_relocatable();
+    orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans, append);
     link.layout.plan = plan;
     for list in &mut lists[first_new..] {
         list.has_internal = list.items.iter().any(|item| item.0 >= link.sections.first_internal);

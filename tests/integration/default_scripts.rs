@@ -174,7 +174,14 @@ fn relocatable(machine: &'static Machine) {
             names.filter(|name| !name.starts_with(".rela") && !name.starts_with(".sframe")).collect()
         };
         let (ours, theirs) = (work.elf_unchecked("ours.o"), work.elf_unchecked("theirs.o"));
-        assert_eq!(contents(&ours), contents(&theirs), "GNU ld {version} for {}, -r", machine.name);
+        let (mut ours, mut theirs) = (contents(&ours), contents(&theirs));
+        // Sections that the script does not name stood beside those that they are like; since some
+        // version between these two they stand behind all others, in input order, as here.
+        if version == "2.40" {
+            ours.sort();
+            theirs.sort();
+        }
+        assert_eq!(ours, theirs, "GNU ld {version} for {}, -r", machine.name);
         work.gcc(&["-pie", "ours.o", "-o", "program"]).quiet();
         assert_eq!(work.run("program"), "hello 1 123 7\n");
     });
