@@ -193,7 +193,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     };
     merge_strings::place(&mut link, merged);
     scan_relocations::finish(&mut link, found);
-    check_sframes::run(&link);
+    check_sframes::run(&mut link);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
     build_synthetics::run(&mut link);

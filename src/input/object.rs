@@ -305,6 +305,16 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
+    /// Whether a section's name begins so: quicker than [`ObjectFile::section_name`], which looks for the name's end.
+    #[inline]
+    pub fn section_name_begins(&self, index: usize, prefix: &[u8]) -> bool {
+        let name = self
+            .headers
+            .get(index)
+            .and_then(|header| self.section_names.get(header.sh_name.get() as usize..));
+        name.is_some_and(|name| name.starts_with(prefix))
+    }
+
     /// Name of a section as text for messages.
     pub fn section_name_lossy(&self, index: usize) -> String {
         match self.section_name(index) {

@@ -4,19 +4,25 @@
 //! there is to say is said even if the link fails later.
 
 use crate::arch::Target;
+use crate::ids::SectionId;
+use crate::input::ObjectFile;
 use crate::link::{Link, state};
 use crate::sframe;
 use rayon::prelude::*;
 
-/// Reports findings; changes nothing.
-pub fn run<T: Target>(link: &Link<'_, T>) {
-    link.objects.par_iter().for_each(|object| {
-        for index in 1..object.headers.len() {
+/// Reports findings, and notes what is corrupt: nothing in it is mended.
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let shared = &*link;
+    let corrupt = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
+        let kept = (1..object.headers.len()).filter(|&index| {
             let id = object.section_id(index as u32);
-            let absorbed = link.sections.is(id, state::ABSORBED);
-            if sframe::is_input(object, index) && link.sections.is_alive(id) && !absorbed {
-                sframe::concat::check_section(link, object, index);
-            }
-        }
-    });
+            sframe::is_input(object, index)
+                && shared.sections.is_alive(id)
+                && !shared.sections.is(id, state::ABSORBED)
+        });
+        kept.filter(|&index| sframe::concat::check_section(shared, object, index))
+            .map(|index| object.section_id(index as u32))
+            .collect()
+    };
+    link.sframe.corrupt = shared.objects.par_iter().flat_map_iter(corrupt).collect();
 }

@@ -132,7 +132,12 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     }
 
     fn rule(&self, id: SectionId, info: &SectionInfo<'_>, disabled: &[bool]) -> u32 {
-        let found = self.matcher.find_among(info.name, self.file(id), info.flags, |statement| {
+        let alloc = u64::from(elf::SHF_ALLOC);
+        let flags = match is_sframe(info) && !self.link.config.sframe.alloc {
+            true => info.flags & !alloc,
+            false => info.flags,
+        };
+        let found = self.matcher.find_among(info.name, self.file(id), flags, |statement| {
             let rule = self.rules[statement as usize].first();
             rule.is_some_and(|&rule| !disabled[self.plan.rules[rule as usize].output as usize])
         });

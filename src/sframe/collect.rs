@@ -207,6 +207,30 @@ impl Batch {
         }
     }
 
+    /// What was taken so far, as a batch of this origin in no more memory than it needs; this one is empty then, and
+    /// its memory serves the next. Many small batches cost few allocations in that way.
+    pub fn finish(&mut self, origin: Origin) -> Batch {
+        let finished = Batch {
+            origin,
+            role: self.role,
+            functions: self.functions.clone(),
+            left_out: std::mem::take(&mut self.left_out),
+            passed_over: std::mem::take(&mut self.passed_over),
+            encoder: self.encoder.clone(),
+            duplicates: AtomicU32::new(0),
+        };
+        self.clear();
+        finished
+    }
+
+    /// Forgets what was taken.
+    pub fn clear(&mut self) {
+        self.functions.clear();
+        self.left_out.clear();
+        self.passed_over = Tally::default();
+        self.encoder.clear();
+    }
+
     /// Takes a function. One without bytes, or that cannot be written, is counted and left out. Those of a batch that
     /// is not written are only noted.
     ///
@@ -288,6 +312,8 @@ pub struct Collection {
     pub batches: Vec<Batch>,
     /// SFrame inputs that were not taken, in link order.
     pub refused: Vec<read::Refused>,
+    /// Corrupt inputs that pass as they are, in link order; from `check_sframes` on.
+    pub corrupt: Vec<SectionId>,
     /// From `build_sframe` on.
     pub table: Option<Table>,
 }

@@ -13,7 +13,7 @@
 //! In blobs of unknown versions and in junk, relocated fields of dead functions are 0, and that is
 //! all that can be done. Under `-r` everything stays as it is but the sizes of dead rows.
 
-use super::{index, is_input};
+use super::{abi, index, is_input};
 use crate::arch::{From, Target};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
@@ -42,6 +42,13 @@ pub fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8
         relocations: object.relocations(index as usize),
         address: if relocatable { 0 } else { link.section_address(id) },
     };
+    if link.sframe.corrupt.binary_search(&id).is_ok() {
+        // It passes whole. Dead relocations have been applied as 0.
+        if relocatable {
+            mender.clear(place, 0..mender.relocations.len());
+        }
+        return;
+    }
     let section = Section::new(bytes, 0);
     let mut next = 0;
     let mut pieces = section.pieces().peekable();
@@ -250,50 +257,85 @@ impl EmittedBias {
     }
 }
 
-/// Reports what is wrong with SFrame inputs that pass all the same, and counts the references to
-/// dead functions that cannot be made dead rows (product rules 4 and 10).
-pub fn check_section<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) {
-    let Ok(bytes) = object.section_bytes(index) else { return };
-    let mut relocations = object.relocations(index).iter().peekable();
-    for piece in Section::new(bytes, 0).pieces() {
+/// Reports what is wrong with an SFrame input that passes all the same, and counts the references to
+/// dead functions that cannot be made dead rows (product rules 4 and 10). Gives whether it is corrupt.
+pub fn check_section<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+    let Ok(bytes) = object.section_bytes(index) else { return false };
+    let told_before = index::is_refused(link, object.section_id(index as u32));
+    let mut rest = object.relocations(index);
+    let mut corrupt = false;
+    for piece in Section::new(bytes, 0).strict().pieces() {
         let range = range_of(&piece);
-        let mut dead = 0u32;
-        while let Some(relocation) = relocations.next_if(|next| next.r_offset.get() < range.end as u64) {
-            dead += u32::from(emit::is_dropped(link, object, relocation));
-        }
-        let Piece::Gap(gap) = piece else { continue };
-        let offset = gap.error.offset as u64;
-        let told = |diagnostic: Diagnostic| {
+        let end = rest.iter().take_while(|relocation| relocation.r_offset.get() < range.end as u64).count();
+        let (own, behind) = rest.split_at(end);
+        rest = behind;
+        let Some(defect) = Defect::of::<T>(&piece, own) else { continue };
+        corrupt |= defect.version.is_none();
+        let dead = own.iter().filter(|relocation| emit::is_dropped(link, object, relocation)).count();
+        let tell = |diagnostic: Diagnostic| {
             let location = Location::Section {
                 file: object.name.to_string(),
                 section: object.section_name_lossy(index),
-                offset,
+                offset: defect.offset,
             };
-            link.sink.report(diagnostic.at(location).ordered(object.id.0, index as u32, offset));
+            link.sink.report(diagnostic.at(location).ordered(object.id.0, index as u32, defect.offset));
         };
-        let version = match gap.error.kind {
-            ErrorKind::Version { found } => Some(found),
-            _ => None,
-        };
-        let what = match version {
-            Some(found) => format!("SFrame data of unknown version {found}"),
-            None => format!("corrupt SFrame data: {}", gap.error.kind),
-        };
-        if version.is_none() && !index::is_refused(link, object.section_id(index as u32)) {
-            told(Diagnostic::warning(Code::SFrameCorrupt, what.clone()).note(format!(
-                "{} bytes from offset {:#x} on are taken as they are",
-                gap.length, gap.offset
-            )));
+        if defect.version.is_none() && !told_before {
+            let taken =
+                format!("{} bytes from offset {:#x} on are taken as they are", range.len(), range.start);
+            tell(Diagnostic::warning(Code::SFrameCorrupt, defect.what.clone()).note(taken));
         }
         if dead > 0 {
             let rows = if dead == 1 { "1 function" } else { &format!("{dead} functions") };
-            told(
-                Diagnostic::warning(
-                    Code::SFrameDeadRows,
-                    format!("{what} describes {rows} that the output lacks"),
-                )
-                .note("their start fields are set to 0; a reader that knows the version may not expect that"),
-            );
+            let message = format!("{} describes {rows} that the output lacks", defect.what);
+            let diagnostic = Diagnostic::warning(Code::SFrameDeadRows, message);
+            tell(diagnostic.note(
+                "their start fields are set to 0; a reader that knows the version may not expect that",
+            ));
         }
+    }
+    corrupt
+}
+
+/// Why a piece of a section is taken as it is.
+struct Defect {
+    /// Byte offset in the section.
+    offset: u64,
+    /// The version, if that is what is not known.
+    version: Option<u8>,
+    what: String,
+}
+
+impl Defect {
+    fn of<T: Target>(piece: &Piece<'_>, relocations: &[Rela<T::E>]) -> Option<Self> {
+        let corrupt = |offset: u64, what: String| {
+            Some(Defect { offset, version: None, what: format!("corrupt SFrame data: {what}") })
+        };
+        let blob = match piece {
+            Piece::Blob(blob) => blob,
+            Piece::Gap(gap) => {
+                let offset = gap.error.offset as u64;
+                let ErrorKind::Version { found } = gap.error.kind else {
+                    return corrupt(offset, gap.error.kind.to_string());
+                };
+                let what = format!("SFrame data of unknown version {found}");
+                return Some(Defect { offset, version: Some(found), what });
+            }
+        };
+        let header = blob.header();
+        if header.abi != abi::<T>() {
+            let what = format!("it is for {}, the output for {}", header.abi, abi::<T>());
+            return corrupt(blob.offset() as u64 + 4, what);
+        }
+        if let Err(error) = blob.check() {
+            return corrupt(error.offset as u64, error.kind.to_string());
+        }
+        let is_stray = |relocation: &&Rela<T::E>| {
+            let at = usize::try_from(relocation.r_offset.get()).ok();
+            let at = at.and_then(|offset| offset.checked_sub(blob.offset()));
+            relocation.kind() != T::DYNAMIC.none && at.and_then(|offset| header.fde_at(offset)).is_none()
+        };
+        let stray = relocations.iter().find(is_stray)?;
+        corrupt(stray.r_offset.get(), "a relocation that is no function's".to_owned())
     }
 }

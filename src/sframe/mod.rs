@@ -31,7 +31,9 @@ pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
 pub fn is_input<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     match object.headers[index].sh_type.get() {
         SHT_GNU_SFRAME => true,
-        elf::SHT_PROGBITS => is_sframe_name(object.section_name(index)),
+        elf::SHT_PROGBITS => {
+            object.section_name_begins(index, b".sframe") && is_sframe_name(object.section_name(index))
+        }
         _ => false,
     }
 }

@@ -33,34 +33,33 @@ pub struct Refused {
 
 /// Reads all SFrame inputs that are in the link so far. Batches come in link order.
 pub fn inputs<T: Target>(link: &Link<'_, T>, role: Role) -> (Vec<Batch>, Vec<Refused>) {
-    let read: Vec<Result<Batch, Refused>> = link
+    let read: Vec<Found> = link
         .objects
         .par_iter()
-        .flat_map_iter(|object| {
-            let mut reader = Reader::new(link, object, role);
-            (1..object.headers.len())
-                .filter(move |&index| {
-                    is_input(object, index)
-                        && object.headers[index].sh_size.get() != 0
-                        && link.sections.is_alive(object.section_id(index as u32))
-                })
-                .map(move |index| reader.section(index))
-        })
+        .fold(
+            || (Reader::new(link, role), Found::default()),
+            |(mut reader, mut found), object| {
+                reader.object(object, &mut found);
+                (reader, found)
+            },
+        )
+        .map(|(_, found)| found)
         .collect();
-    let (mut batches, mut refused) = (Vec::with_capacity(read.len()), Vec::new());
-    for result in read {
-        match result {
-            Ok(batch) => batches.push(batch),
-            Err(found) => refused.push(found),
-        }
+    let mut all = Found::default();
+    for found in read {
+        all.0.extend(found.0);
+        all.1.extend(found.1);
     }
-    (batches, refused)
+    all
 }
+
+/// Recognised sections, and the others.
+type Found = (Vec<Batch>, Vec<Refused>);
 
 /// Whether a section would be recognised: it is no use to propose `--sframe-index` for others.
 pub fn is_readable<T: Target>(link: &Link<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
-    Reader::new(link, object, Role::Present).section(index as usize).is_ok()
+    Reader::new(link, Role::Present).section(object, index as usize).is_ok()
 }
 
 /// Why reading stopped: byte offset in the section, and the finding.
@@ -79,11 +78,11 @@ enum Start {
     Elsewhere,
 }
 
-/// Reads the sections of one object. Its memory serves all of them.
+/// Reads sections. Its memory serves all of them.
 struct Reader<'r, 'a, T: Target> {
     link: &'r Link<'a, T>,
-    object: &'r ObjectFile<'a, T::E>,
-    role: Role,
+    /// What was read of the section so far.
+    batch: Batch,
     function: Function,
     /// Offset and number of each relocation, ascending.
     relocations: Vec<(u64, u32)>,
@@ -94,11 +93,10 @@ struct Reader<'r, 'a, T: Target> {
 }
 
 impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
-    fn new(link: &'r Link<'a, T>, object: &'r ObjectFile<'a, T::E>, role: Role) -> Self {
+    fn new(link: &'r Link<'a, T>, role: Role) -> Self {
         Reader {
             link,
-            object,
-            role,
+            batch: Batch::new(Origin::Input(SectionId::NONE), role, encoding::<T>(link.config)),
             function: Function::default(),
             relocations: Vec::new(),
             of_function: Vec::new(),
@@ -106,16 +104,32 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         }
     }
 
-    fn section(&mut self, index: usize) -> Result<Batch, Refused> {
-        let section = self.object.section_id(index as u32);
-        let mut batch = Batch::new(Origin::Input(section), self.role, encoding::<T>(self.link.config));
+    /// Reads the sections of an object.
+    fn object(&mut self, object: &ObjectFile<'a, T::E>, found: &mut Found) {
+        for index in 1..object.headers.len() {
+            if !is_input(object, index)
+                || object.headers[index].sh_size.get() == 0
+                || !self.link.sections.is_alive(object.section_id(index as u32))
+            {
+                continue;
+            }
+            match self.section(object, index) {
+                Ok(batch) => found.0.push(batch),
+                Err(refused) => found.1.push(refused),
+            }
+        }
+    }
+
+    fn section(&mut self, object: &ObjectFile<'a, T::E>, index: usize) -> Result<Batch, Refused> {
+        let section = object.section_id(index as u32);
+        self.batch.clear();
         let refuse = |offset: usize, version: Option<u8>, what: String| {
             Err(Refused { section, offset: offset as u64, version, what })
         };
-        let Ok(bytes) = self.object.section_bytes(index) else {
+        let Ok(bytes) = object.section_bytes(index) else {
             return refuse(0, None, "its bytes lie outside the file".to_owned());
         };
-        let relocations = self.object.relocations(index);
+        let relocations = object.relocations(index);
         self.relocations.clear();
         let offsets = relocations.iter().zip(0..).filter(|(relocation, _)| !is_none::<T>(relocation));
         self.relocations.extend(offsets.map(|(relocation, number)| (relocation.r_offset.get(), number)));
@@ -135,7 +149,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
                     return refuse(gap.error.offset, version, gap.error.kind.to_string());
                 }
             };
-            if let Err(Finding(offset, what)) = self.blob(&blob, relocations, &mut next, &mut batch) {
+            if let Err(Finding(offset, what)) = self.blob(object, &blob, relocations, &mut next) {
                 return refuse(offset, None, what);
             }
         }
@@ -144,27 +158,24 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         }
         match self.overlap() {
             Some(what) => refuse(0, None, what),
-            None => Ok(batch),
+            None => Ok(self.batch.finish(Origin::Input(section))),
         }
     }
 
     /// Reads a blob. `next` is the first relocation that no blob before has taken.
     fn blob(
         &mut self,
+        object: &ObjectFile<'a, T::E>,
         blob: &Blob<'_>,
         relocations: &[Rela<T::E>],
         next: &mut usize,
-        batch: &mut Batch,
     ) -> Result<(), Finding> {
         let header = blob.header();
         if header.abi != abi::<T>() {
             let what = format!("it is for {}, the output for {}", header.abi, abi::<T>());
             return Err(Finding(blob.offset() + 4, what));
         }
-        let (table, rows) = (header.fde_array(), header.fre_area());
-        if !rows.is_empty() && table.start < rows.end && rows.start < table.end {
-            return Err(Finding(blob.offset() + 20, "FDE array and FRE sub-section overlap".to_owned()));
-        }
+        blob.check_areas()?;
         self.find_relocations(blob, next)?;
         let mut counted = 0u64;
         for fde in blob.fdes() {
@@ -172,20 +183,16 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             counted += u64::from(attributes.fre_count);
             let relocation = self.of_function[fde.index as usize].checked_sub(1);
             let relocation = relocation.map(|number| &relocations[number as usize]);
-            match self.target(&fde, relocation)? {
-                Start::Nothing => batch.pass_over(|tally| tally.unrelocated += 1),
-                Start::Elsewhere => batch.pass_over(|tally| tally.elsewhere += 1),
+            match self.target(object, &fde, relocation)? {
+                Start::Nothing => self.batch.pass_over(|tally| tally.unrelocated += 1),
+                Start::Elsewhere => self.batch.pass_over(|tally| tally.elsewhere += 1),
                 Start::At(place, _) if self.link.sections.is(place.section, state::DISCARDED_BY_GROUP) => {
-                    batch.pass_over(|tally| tally.lost_group += 1);
+                    self.batch.pass_over(|tally| tally.lost_group += 1);
                 }
-                Start::At(place, limit) => self.function(blob, &fde, place, limit, batch)?,
+                Start::At(place, limit) => self.function(blob, &fde, place, limit)?,
             }
         }
-        if counted != u64::from(header.fre_count) {
-            let what = format!("the header counts {} FREs, the functions have {counted}", header.fre_count);
-            return Err(Finding(blob.offset() + 12, what));
-        }
-        Ok(())
+        Ok(blob.check_count(counted)?)
     }
 
     /// Fills [`Reader::of_function`] for a blob.
@@ -212,7 +219,12 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
     }
 
     /// Where a function is, by the relocation of its start field.
-    fn target(&self, fde: &Fde, relocation: Option<&Rela<T::E>>) -> Result<Start, Finding> {
+    fn target(
+        &self,
+        object: &ObjectFile<'a, T::E>,
+        fde: &Fde,
+        relocation: Option<&Rela<T::E>>,
+    ) -> Result<Start, Finding> {
         let Some(relocation) = relocation else { return Ok(Start::Nothing) };
         let fits = T::reloc_info(relocation.kind()).is_some_and(|info| {
             matches!(info.what, What::Symbol | What::Plt)
@@ -226,7 +238,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         if relocation.symbol() == 0 {
             return Ok(Start::Elsewhere);
         }
-        let found = self.link.referenced_section(self.object, relocation.symbol());
+        let found = self.link.referenced_section(object, relocation.symbol());
         let Some((section, value)) = found else { return Ok(Start::Elsewhere) };
         if self.link.sections.is(section, state::ABSORBED) {
             return Ok(Start::Elsewhere);
@@ -243,33 +255,23 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         Ok(Start::At(Place { section, offset }, size))
     }
 
-    fn function(
-        &mut self,
-        blob: &Blob<'_>,
-        fde: &Fde,
-        place: Place,
-        limit: u64,
-        batch: &mut Batch,
-    ) -> Result<(), Finding> {
+    fn function(&mut self, blob: &Blob<'_>, fde: &Fde, place: Place, limit: u64) -> Result<(), Finding> {
         let end = place.offset.saturating_add(fde.size.into());
         if end > limit {
             let text = self.link.describe_place(place.section, place.offset);
             let what = format!("the function at {text} has {:#x} bytes, more than its section", fde.size);
             return Err(Finding(fde.offset, what));
         }
-        if batch.copy(place, blob, fde) {
+        if self.batch.copy(place, blob, fde) {
             self.spans.push((place, end));
             return Ok(());
         }
         self.function.read_from(blob, fde)?;
         let function = &mut self.function;
-        // CFI behind the last instruction makes GNU as write a row that covers nothing.
-        let rows_end = function.repeat_size.map_or(function.size, u32::from);
         if function.size > 0 {
-            function.rows.pop_if(|row| row.start == rows_end);
             self.spans.push((place, end));
         }
-        batch.add(place, function).map_err(|wrong| Finding(fde.offset, wrong.to_string()))
+        self.batch.add(place, function).map_err(|wrong| Finding(fde.offset, wrong.to_string()))
     }
 
     /// What is wrong with two functions of the section that overlap.

@@ -315,6 +315,23 @@ fn frames_outside_memory() {
     check_rows(&elf, &["f", "g"]);
     work.ld(&["-o", "program", &a, "-z", "nosframe-alloc", "-z", "sframe-alloc"]).quiet();
     check_segment(&work.elf("program"));
+    // That is settled before a script sees the section.
+    let script = work.write(
+        "flags.ld",
+        "SECTIONS { . = 0x10000; .text : { *(.text .text.*) }
+           .sframe : { INPUT_SECTION_FLAGS(SHF_ALLOC) *(.sframe .sframe_idx) }
+           .aside 0 : { INPUT_SECTION_FLAGS(!SHF_ALLOC) *(.sframe .sframe_idx) } }",
+    );
+    for options in [&[][..], &["--sframe-index"]] {
+        for (alloc, name) in [("sframe-alloc", ".sframe"), ("nosframe-alloc", ".aside")] {
+            let args = ["-o", "program", &a, "-T", &script, "-z", alloc];
+            work.ld(&[&args, options].concat()).quiet();
+            let elf = work.elf_unchecked("program");
+            let found: Vec<&str> =
+                elf.sections.iter().filter(|s| s.kind == SHT_GNU_SFRAME).map(|s| s.name.as_str()).collect();
+            assert_eq!(found, [name], "{alloc} {options:?}");
+        }
+    }
 }
 
 #[test]

@@ -267,6 +267,44 @@ impl<'data> Blob<'data> {
         }
     }
 
+    /// Reads all functions and rows: whether they are where header and functions say, and as many.
+    ///
+    /// # Errors
+    /// The first thing that cannot be read. What can be read may still make no sense: [`crate::verify`] looks at that.
+    pub fn check(&self) -> Result<(), Error> {
+        self.check_areas()?;
+        let mut counted = 0;
+        for fde in self.fdes() {
+            let attributes = self.attributes(&fde)?;
+            counted += u64::from(attributes.fre_count);
+            self.check_rows(&attributes)?;
+        }
+        self.check_count(counted)
+    }
+
+    /// Whether FDE array and FRE sub-section lie apart.
+    ///
+    /// # Errors
+    /// They overlap.
+    pub fn check_areas(&self) -> Result<(), Error> {
+        let (fdes, fres) = (self.header.fde_array(), self.header.fre_area());
+        match fdes.start.max(fres.start) < fdes.end.min(fres.end) {
+            true => Err(Error::new(self.offset + 20, ErrorKind::AreasOverlap)),
+            false => Ok(()),
+        }
+    }
+
+    /// Compares the number of FREs that all functions have with the header's.
+    ///
+    /// # Errors
+    /// They differ.
+    pub fn check_count(&self, counted: u64) -> Result<(), Error> {
+        match self.header.fre_count {
+            header if u64::from(header) == counted => Ok(()),
+            header => Err(Error::new(self.offset + 12, ErrorKind::FreCount { header, counted })),
+        }
+    }
+
     /// Whether the function addresses ascend (equal neighbours are allowed), whatever the SORTED flag says.
     pub fn is_ascending(&self) -> bool {
         let mut previous = 0;

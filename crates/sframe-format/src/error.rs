@@ -114,6 +114,15 @@ pub enum ErrorKind {
         /// Start offset of the FRE at the offset of the error.
         found: u32,
     },
+    /// FDE array and FRE sub-section overlap (checked for whole blobs only).
+    AreasOverlap,
+    /// Another number of FREs than the header says (checked for whole blobs only).
+    FreCount {
+        /// The header's.
+        header: u32,
+        /// Those of all functions.
+        counted: u64,
+    },
     /// A function start that the field cannot hold.
     StartRange {
         /// Distance from the place the field counts from to the function.
@@ -182,6 +191,10 @@ impl fmt::Display for ErrorKind {
             Self::RepeatSize => write!(f, "repetition block of a PC-mask function is 0 bytes"),
             Self::FreOrder { previous, found } => {
                 write!(f, "FRE starts at {found:#x}, not after the FRE before it at {previous:#x}")
+            }
+            Self::AreasOverlap => f.write_str("FDE array and FRE sub-section overlap"),
+            Self::FreCount { header, counted } => {
+                write!(f, "the header counts {header} FREs, the functions have {counted}")
             }
             Self::StartRange { distance, width } => {
                 write!(f, "distance {distance:#x} to the function does not fit the {width}-byte start field")

@@ -240,6 +240,29 @@ impl<'data> Fres<'data> {
         self.position
     }
 
+    /// Whether all FREs are sound as those of a default FDE with at most `most` data words, `reserved` bits clear in the
+    /// info byte. Quick, and no for some that are sound.
+    pub(crate) fn are_plain(self, most: u8, reserved: u8) -> bool {
+        match self.endian {
+            Endian::Little => self.are_plain_in::<false>(most, reserved),
+            Endian::Big => self.are_plain_in::<true>(most, reserved),
+        }
+    }
+
+    fn are_plain_in<const BIG: bool>(self, most: u8, reserved: u8) -> bool {
+        let (width, mut position, mut least) = (usize::from(self.start_width), self.position, 0);
+        for _ in 0..self.left {
+            let Some((start, info)) = head::<BIG>(self.area, position, width) else { return false };
+            let is_sound = start >= least && info & reserved == 0 && info & 0x60 != 0x60;
+            if !is_sound || info >> 1 & 0xf > most {
+                return false;
+            }
+            least = start.saturating_add(1);
+            position += width + 1 + words_length(info);
+        }
+        position <= self.area.len()
+    }
+
     /// The last FRE that starts at or before `offset`, or one before it that is malformed. `None` if the first one
     /// starts later.
     #[inline]
@@ -399,6 +422,24 @@ impl<'data> Blob<'data> {
             position: attributes.rows_offset as usize,
             previous: None,
         }
+    }
+
+    /// Reads all rows of a function.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with one.
+    pub(crate) fn check_rows(&self, attributes: &Attributes) -> Result<(), Error> {
+        let header = self.header();
+        // In V2, words of s390x may mean registers.
+        let is_simple = header.abi != Abi::S390x || header.version == Version::V3;
+        if attributes.fde_type == FdeType::Default && is_simple {
+            let most = 1 + u8::from(header.fixed_ra_offset == 0) + u8::from(header.fixed_fp_offset == 0);
+            let reserved = if header.abi.is_aarch64() { 0 } else { 0x80 };
+            if self.fres(attributes).are_plain(most, reserved) {
+                return Ok(());
+            }
+        }
+        self.rows(attributes).try_for_each(|row| row.map(|_| ()))
     }
 
     /// The rows of a function. A function without FREs has no rows here; see [`Blob::rules_without_rows`].

@@ -175,6 +175,8 @@ impl FindingKind {
     pub fn severity(&self) -> Severity {
         match self {
             Self::Empty | Self::Dead | Self::NotAtSymbol { .. } => Severity::Note,
+            // GNU as writes such a row where call frame information follows the last instruction.
+            Self::RowOutside { start, limit } if start == limit => Severity::Note,
             Self::AuxiliaryHeader { .. }
             | Self::FreCount { .. }
             | Self::FreLength { .. }

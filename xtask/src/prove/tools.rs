@@ -220,7 +220,7 @@ pub fn split_project(proof: &mut Proof, sframe: &Path, wrapper: &Path) -> Result
     write_project(&proof.folder, OBJECTS)?;
     for (folder, prefix) in [("whole", &plain), ("split", &wrapper)] {
         std::fs::create_dir_all(proof.folder.join(folder))?;
-        compile(proof, folder, prefix, &assembler)?;
+        compile(proof, ("g++", "*.cc"), folder, prefix, &assembler)?;
     }
     let mut parts = 0;
     for name in objects(OBJECTS) {
@@ -271,7 +271,7 @@ pub(super) fn write_project(folder: &Path, count: usize) -> Result<()> {
         inline std::map<std::string, int> &counts() { static std::map<std::string, int> map; return map; }\n\
         inline int count(const std::string &name, int n) { return counts()[name] += n; }\n\
         template <class T> int sum(const std::vector<T> &all) { int s = 0; for (auto &x : all) s += x; return s; }\n";
-    std::fs::write(folder.join("project.h"), header)?;
+    write_new(&folder.join("project.h"), header)?;
     let (mut declared, mut called) = (String::new(), String::new());
     for n in 0..count {
         let text = format!(
@@ -284,24 +284,41 @@ pub(super) fn write_project(folder: &Path, count: usize) -> Result<()> {
             kind = n % 7,
             far = if n % 3 == 0 { 2000 } else { 0 },
         );
-        std::fs::write(folder.join(format!("part{n}.cc")), text)?;
+        write_new(&folder.join(format!("part{n}.cc")), &text)?;
         writeln!(declared, "int part{n}(int);")?;
         writeln!(called, "sum += part{n}({});", n % 5)?;
     }
     let main = format!(
         "#include <cstdio>\n{declared}int main() {{ long sum = 0;\n{called}std::printf(\"%ld\\n\", sum); }}\n"
     );
-    Ok(std::fs::write(folder.join("main.cc"), main)?)
+    write_new(&folder.join("main.cc"), &main)
 }
 
-/// Compiles all sources, two at a time as a build would.
-pub(super) fn compile(proof: &Proof, folder: &str, prefix: &Path, assembler: &Path) -> Result<()> {
-    let makefile = "objects:=$(patsubst %.cc,$(OUT)/%.o,$(wildcard *.cc))\nall: $(objects)\n\
-         $(OUT)/%.o: %.cc\n\tg++ -B$(AS) -O1 -fPIC -ffunction-sections -Wa,--gsframe -c -o $@ $<\n";
-    std::fs::write(proof.folder.join("Makefile"), makefile)?;
+/// Writes a file unless it says that already, so that nothing made of it counts as old.
+fn write_new(path: &Path, text: &str) -> Result<()> {
+    let known = std::fs::read(path).is_ok_and(|old| old == text.as_bytes());
+    if !known {
+        std::fs::write(path, text)?;
+    }
+    Ok(())
+}
+
+/// Compiles sources whose names fit, two at a time as a build would; what is up to date is left alone.
+pub(super) fn compile(
+    proof: &Proof,
+    (compiler, sources): (&str, &str),
+    folder: &str,
+    prefix: &Path,
+    assembler: &Path,
+) -> Result<()> {
+    let makefile = "objects:=$(patsubst %.cc,$(OUT)/%.o,$(wildcard $(SOURCES)))\n.PHONY: all\nall: $(objects)\n\
+         $(OUT)/%.o: %.cc project.h $(AS)/as\n\t$(CXX) -B$(AS) -O1 -fPIC -ffunction-sections -Wa,--gsframe -c -o $@ $<\n";
+    write_new(&proof.folder.join("Makefile"), makefile)?;
+    std::fs::create_dir_all(proof.folder.join(folder))?;
     let mut command = Command::new("make");
-    command.current_dir(&proof.folder).args(["-j2", "-s", "-B"]).env("SFRAME_REAL_AS", assembler);
+    command.current_dir(&proof.folder).args(["-j2", "-s"]).env("SFRAME_REAL_AS", assembler);
     command.arg(format!("OUT={folder}")).arg(format!("AS={}", prefix.display()));
+    command.arg(format!("CXX={compiler}")).arg(format!("SOURCES={sources}"));
     output(&mut command).map(|_| ())
 }
 

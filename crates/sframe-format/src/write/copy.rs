@@ -1,64 +1,89 @@
-//! Functions whose bytes can stay as they are.
+//! Functions whose rows can stay as they are.
 //!
 //! Most functions that a linker reads are V3 rows of a current assembler, and encoding what was decoded from them gives
-//! the same bytes back. [`canonical`] tells so from a walk over the rows that decodes none of them, which costs a
-//! small part of the two. It says yes only where that is certain: the rest is decoded and encoded.
+//! the same rows back; only their starts may be wider than they need to be, for an assembler looks at the size of the
+//! function, not at its last row. [`Copied::find`] tells so from a walk over the rows that decodes none of them, which
+//! costs a small part of the two. It says yes only where that is certain: the rest is decoded and encoded.
 
-use super::encode::Encoded;
+use super::encode::{Encoded, push_integer};
 use super::{ATTRIBUTE_SIZE, Options};
 use crate::abi::Abi;
 use crate::blob::Blob;
 use crate::endian::Endian;
 use crate::fde::Fde;
-use crate::fre::{Attributes, FdeType, Fre, PcType};
+use crate::fre::{Attributes, FdeType, Fre, Fres, PauthKey, PcType};
 use crate::header::Version;
+use alloc::vec::Vec;
 
-/// The attribute and row bytes of a function, if they are those that the encoder would write for it.
-pub(super) fn canonical<'data>(
-    options: Options,
-    blob: &Blob<'data>,
-    fde: &Fde,
-) -> Option<(Encoded, &'data [u8])> {
-    let header = blob.header();
-    let same_form = options.version == Version::V3
-        && header.version == Version::V3
-        && header.abi == options.abi
-        && header.fixed_fp_offset == 0
-        && header.fixed_ra_offset == options.abi.fixed_ra_offset();
-    // s390x gives some words a meaning of their own.
-    if !same_form || options.abi == Abi::S390x {
-        return None;
+/// A function that needs no encoding.
+pub(super) struct Copied<'data> {
+    pub encoded: Encoded,
+    /// Attribute and rows as they stand.
+    bytes: &'data [u8],
+    /// The rows, if their starts become narrower.
+    wide: Option<Fres<'data>>,
+}
+
+impl<'data> Copied<'data> {
+    /// The function, if its rows are those that the encoder would write for it.
+    pub fn find(options: Options, blob: &Blob<'data>, fde: &Fde) -> Option<Self> {
+        let header = blob.header();
+        let same_form = options.version == Version::V3
+            && header.version == Version::V3
+            && header.abi == options.abi
+            && header.fixed_fp_offset == 0
+            && header.fixed_ra_offset == options.abi.fixed_ra_offset();
+        // s390x gives some words a meaning of their own.
+        if !same_form || options.abi == Abi::S390x {
+            return None;
+        }
+        let attributes = blob.attributes(fde).ok()?;
+        let bytes = blob.fre_bytes().get(fde.fre_offset as usize..)?;
+        let stored = info(&attributes, attributes.start_width);
+        if attributes.fde_type != FdeType::Default
+            || attributes.pc_type != PcType::Increment
+            || attributes.fre_count == 0
+            || bytes.get(2..ATTRIBUTE_SIZE)? != [stored, 0, 0]
+            || stored & 0x20 != 0 && !options.abi.is_aarch64()
+        {
+            return None;
+        }
+        let rows = blob.fres(&attributes);
+        let (end, width) = walk(options, rows.clone(), fde)?;
+        let bytes = bytes.get(..end.checked_sub(fde.fre_offset as usize)?)?;
+        let encoded =
+            Encoded { fre_count: attributes.fre_count, info: info(&attributes, width), repeat_size: 0 };
+        Some(Copied { encoded, bytes, wide: (width < attributes.start_width).then_some(rows) })
     }
-    let attributes = blob.attributes(fde).ok()?;
-    let info = info(&attributes);
-    let bytes = blob.fre_bytes().get(fde.fre_offset as usize..)?;
-    if attributes.fde_type != FdeType::Default
-        || attributes.pc_type != PcType::Increment
-        || attributes.fre_count == 0
-        || bytes.get(2..ATTRIBUTE_SIZE)? != [info, 0, 0]
-        || info & 0x20 != 0 && !options.abi.is_aarch64()
+
+    /// Attribute and rows. `memory` is used where they differ from what stands in the blob.
+    pub fn bytes<'b>(self, endian: Endian, memory: &'b mut Vec<u8>) -> &'b [u8]
+    where
+        'data: 'b,
     {
-        return None;
+        let Some(rows) = self.wide else { return self.bytes };
+        memory.clear();
+        memory.extend_from_slice(&self.bytes[..2]);
+        memory.extend_from_slice(&[self.encoded.info, 0, 0]);
+        for row in rows.flatten() {
+            push_integer(memory, endian, row.start.into(), self.encoded.info & 3);
+            memory.push(row.info);
+            memory.extend_from_slice(row.words);
+        }
+        memory
     }
-    let end = rows_end(options, blob, fde, &attributes)?;
-    let bytes = bytes.get(..end.checked_sub(fde.fre_offset as usize)?)?;
-    Some((Encoded { fre_count: attributes.fre_count, info, repeat_size: 0 }, bytes))
 }
 
-/// The info byte of an attribute that says this and nothing else.
-fn info(attributes: &Attributes) -> u8 {
-    let key = u8::from(attributes.pauth_key == crate::fre::PauthKey::B);
-    width_code(attributes.start_width) | key << 5 | u8::from(attributes.signal) << 7
+/// The info byte of an attribute that says this and nothing else, for starts of this width in bytes.
+fn info(attributes: &Attributes, width: u8) -> u8 {
+    let key = u8::from(attributes.pauth_key == PauthKey::B);
+    // 0, 1, 2 for 1, 2, 4 bytes.
+    width.trailing_zeros() as u8 | key << 5 | u8::from(attributes.signal) << 7
 }
 
-/// 0, 1, 2 for 1, 2, 4 bytes.
-fn width_code(width: u8) -> u8 {
-    width.trailing_zeros() as u8
-}
-
-/// Where the rows end in the FRE sub-section, if each of them is as the encoder would write it.
-fn rows_end(options: Options, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<usize> {
-    let mut rows = blob.fres(attributes);
+/// Where the rows end in the FRE sub-section, and the width in bytes that their starts need, if each of them is as the
+/// encoder would write it but for the width.
+fn walk(options: Options, mut rows: Fres<'_>, fde: &Fde) -> Option<(usize, u8)> {
     let mut previous: Option<Fre<'_>> = None;
     for row in rows.by_ref() {
         let row = row.ok()?;
@@ -75,7 +100,7 @@ fn rows_end(options: Options, blob: &Blob<'_>, fde: &Fde, attributes: &Attribute
         0x100..=0xffff => 2,
         _ => 4,
     };
-    (attributes.start_width == width).then(|| rows.position())
+    Some((rows.position(), width))
 }
 
 /// Whether a row of a default FDE has no surplus bits or words, and the smallest words that hold its values.

@@ -246,7 +246,8 @@ fn encode_rows(
     Ok(count)
 }
 
-fn push_integer(out: &mut Vec<u8>, endian: Endian, value: i64, size_code: u8) {
+/// Appends the low bytes of a value that 1, 2 or 4 bytes hold (code 0, 1, 2).
+pub(super) fn push_integer(out: &mut Vec<u8>, endian: Endian, value: i64, size_code: u8) {
     // Truncation keeps the value: the size was chosen to hold it.
     match size_code {
         0 => out.push(value as u8),

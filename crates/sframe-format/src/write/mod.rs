@@ -26,6 +26,7 @@ use crate::fre::{ATTRIBUTE_SIZE, PauthKey, PcType};
 use crate::header::{Flags, HEADER_SIZE, Header, Version};
 use crate::patch::BlobMut;
 use crate::rules::Row;
+use copy::Copied;
 pub use encode::{Inexpressible, Reason};
 
 /// A function as it is to be written: all but its address.
@@ -55,7 +56,8 @@ impl Function {
         Ok(function)
     }
 
-    /// [`Function::read`] into an existing value, whose memory is used again.
+    /// [`Function::read`] into an existing value, whose memory is used again. A last row that starts where the function
+    /// ends covers nothing and is left out: GNU as writes it where call frame information follows the last instruction.
     ///
     /// # Errors
     /// Its attribute or rows are malformed; what was in `self` is lost then.
@@ -69,6 +71,8 @@ impl Function {
         for row in blob.rows(&attributes) {
             self.rows.push(row?);
         }
+        let end = self.repeat_size.map_or(self.size, u32::from);
+        self.rows.pop_if(|row| row.start == end && end > 0);
         if attributes.fre_count == 0 {
             self.rows.extend(blob.rules_without_rows(&attributes).map(|rules| Row { start: 0, rules }));
         }
@@ -180,6 +184,13 @@ impl Encoder {
         self.entries.is_empty()
     }
 
+    /// Forgets all functions but keeps its memory.
+    pub fn clear(&mut self) {
+        self.fres.clear();
+        self.entries.clear();
+        self.shared.clear();
+    }
+
     /// Takes a function. Equal neighbour rows become one, and the smallest widths that hold the values are chosen.
     ///
     /// # Errors
@@ -197,8 +208,12 @@ impl Encoder {
     /// bytes: gives the number of its rows too. `None`: nothing was taken, and what there is to say of the function
     /// [`Function::read`] and [`Encoder::add`] know.
     pub fn copy(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<(FunctionId, u32)> {
-        let (encoded, bytes) = copy::canonical(self.options, blob, fde)?;
-        Some((self.intern(fde.size, encoded, bytes).ok()?, encoded.fre_count))
+        let copied = Copied::find(self.options, blob, fde)?;
+        let encoded = copied.encoded;
+        let mut memory = core::mem::take(&mut self.scratch);
+        let result = self.intern(fde.size, encoded, copied.bytes(self.options.abi.endian(), &mut memory));
+        self.scratch = memory;
+        Some((result.ok()?, encoded.fre_count))
     }
 
     /// Takes all functions of another encoder with the same options, in its order. Its function `i` gets the
