@@ -7,6 +7,7 @@ pub mod cross_reference;
 pub mod dependency_file;
 pub mod file;
 pub mod headers;
+pub mod image;
 pub mod map;
 pub mod reports;
 pub mod reproduce;

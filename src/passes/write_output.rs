@@ -5,6 +5,7 @@
 //! while its bytes are in the processor's cache.
 
 use crate::arch::Target;
+use crate::cli::OutputFormat;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
@@ -19,7 +20,9 @@ pub fn run<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
     let mut slices = slices(link, file);
     write_symbol_tables(link, &mut slices);
     slices.into_par_iter().for_each(|(id, out)| write_chunk(link, id, out));
-    crate::output::headers::write(link, file);
+    if link.config.output_format == OutputFormat::Elf {
+        crate::output::headers::write(link, file);
+    }
 }
 
 type Slice<'f> = (ChunkId, &'f mut [u8]);

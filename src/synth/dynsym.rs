@@ -182,7 +182,7 @@ fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
         Definition::Linker(row) => {
             let symbol = &link.linker_symbols[row as usize];
             let section = if symbol.chunk.is_some() { chunk_index(link, symbol.chunk) } else { elf::SHN_ABS };
-            let info = elf::STB_GLOBAL << 4 | elf::STT_NOTYPE;
+            let info = elf::STB_GLOBAL << 4 | symbol.kind;
             Entry { info, other: visibility, section, value: symbol.value, size: 0 }
         }
         Definition::Shared { library, symbol } => {
