@@ -189,6 +189,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     };
     merge_strings::place(&mut link, merged);
     scan_relocations::finish(&mut link, found);
+    output::reports::discarded(&link, &mut progress.printed);
     check_sframes::run(&mut link);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
