@@ -1,6 +1,5 @@
 //! Bytes to disk, and texts about them.
 
-pub mod binary;
 pub mod build_id;
 pub mod compress;
 pub mod cross_reference;

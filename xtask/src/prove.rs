@@ -12,7 +12,6 @@ use std::process::Command;
 mod boot;
 mod compare;
 mod index;
-mod index;
 mod kernel;
 mod machines;
 mod modules;
