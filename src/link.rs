@@ -167,6 +167,8 @@ pub struct LinkerSymbol {
     pub value: u64,
     /// `STV_HIDDEN` definitions are not exported.
     pub hidden: bool,
+    /// Its value is a number that does not move with the program.
+    pub fixed: bool,
 }
 
 /// Where a linker-defined symbol's value comes from.

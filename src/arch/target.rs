@@ -3,6 +3,7 @@
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
 use super::thunk::{ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
+use sframe_format::Abi;
 use zerocopy::byteorder::ByteOrder;
 
 /// Numbers of the relocations that the dynamic linker carries out (psABI, "Relocation Types").
@@ -107,6 +108,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const E_MACHINE: u16;
     /// `EI_DATA`.
     const EI_DATA: u8;
+    /// The ABI of SFrame blobs in its files.
+    const SFRAME_ABI: Abi;
     /// Largest page size that the output must work with, in bytes (`-z max-page-size`).
     const MAX_PAGE_SIZE: u64;
     /// Usual page size, in bytes (`-z common-page-size`).
@@ -153,8 +156,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const THUNKS: Option<ThunkSpec> = None;
     /// Name of the symbol that says where code begins, if the machine marks it.
     const CODE_MARK: Option<&'static [u8]> = None;
-    /// Fill of gaps between code.
-    const CODE_FILL: &'static [u8];
+    /// Fill of gaps between code: instructions that do nothing, the n-th of n bytes. The longest fills until a shorter one
+    /// fits what is left, as GNU ld does. Empty: zeros.
+    const CODE_FILL: &'static [&'static [u8]];
     /// What follows the procedure linkage tables of a plain link.
     const PLT: PltShape;
     /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,

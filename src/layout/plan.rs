@@ -249,13 +249,18 @@ impl LayoutPlan {
     }
 
     fn for_each_assignment<'p>(&'p self, visit: &mut dyn FnMut(&'p Assignment)) {
+        self.for_each_placed_assignment(&mut |assignment, _| visit(assignment));
+    }
+
+    /// Every assignment, and whether it stands in an output section's description.
+    pub fn for_each_placed_assignment<'p>(&'p self, visit: &mut dyn FnMut(&'p Assignment, bool)) {
         for command in &self.commands {
             match command {
-                Command::Assignment(assignment) => visit(assignment),
+                Command::Assignment(assignment) => visit(assignment, false),
                 Command::Output(output) => {
                     for item in &self.outputs[*output as usize].body {
                         if let Body::Assignment(assignment) = item {
-                            visit(assignment);
+                            visit(assignment, true);
                         }
                     }
                 }

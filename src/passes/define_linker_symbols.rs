@@ -11,10 +11,13 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::InputStore;
+use crate::input::object::SymbolPlace;
 use crate::link::{Link, LinkerSymbol, LinkerSymbolOrigin, Reserved};
 use crate::passes::parse_inputs::ParsedInputs;
-use crate::script::glob;
+use crate::script::expr::Expr;
+use crate::script::{fixed, glob};
 use crate::symbols::{Definition, flag};
+use hashbrown::HashMap;
 use rayon::prelude::*;
 
 /// A symbol that a script or `--defsym` assigns.
@@ -138,7 +141,76 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, assigned: &[Assigned]) {
         }
     }
     define_start_stop(link);
+    find_fixed(link);
     check_required(link);
+}
+
+/// What scripts say a symbol is.
+#[derive(Clone, Copy)]
+enum Assignee<'p> {
+    /// One value, outside of output sections' descriptions.
+    Once(&'p Expr),
+    /// A value inside one, which is an offset there, or several values.
+    Moves,
+    /// A value that is being found, or was.
+    Degree(Option<i32>),
+}
+
+/// Symbols whose values are other symbols are followed so far.
+const CHAIN: u32 = 100;
+
+/// Finds the symbols whose values are numbers, whatever the layout will be.
+fn find_fixed<T: Target>(link: &mut Link<'_, T>) {
+    let mut assignees: HashMap<&[u8], Assignee<'_>> = HashMap::default();
+    link.layout.plan.for_each_placed_assignment(&mut |assignment, inside| {
+        let once = if inside { Assignee::Moves } else { Assignee::Once(&assignment.value) };
+        assignees.entry(&assignment.target.bytes).and_modify(|old| *old = Assignee::Moves).or_insert(once);
+    });
+    let fixed: Vec<usize> = (0..link.linker_symbols.len())
+        .filter(|&row| {
+            let symbol = link.linker_symbols[row];
+            symbol.origin == LinkerSymbolOrigin::Assignment
+                && degree(link, &mut assignees, link.symbols.names[symbol.symbol.index()], CHAIN) == Some(0)
+        })
+        .collect();
+    for row in fixed {
+        link.linker_symbols[row].fixed = true;
+    }
+}
+
+/// How often the load address counts in a symbol's value, if that can be said.
+fn degree<T: Target>(
+    link: &Link<'_, T>,
+    assignees: &mut HashMap<&[u8], Assignee<'_>>,
+    name: &[u8],
+    chain: u32,
+) -> Option<i32> {
+    let id = link.symbols.lookup(name)?;
+    match link.symbols.definition(id) {
+        Definition::Object { file, symbol } => {
+            let absolute = link.objects[file.index()].symbol_place(symbol as usize) == SymbolPlace::Absolute;
+            Some(if absolute { 0 } else { 1 })
+        }
+        Definition::Linker(row)
+            if link.linker_symbols[row as usize].origin == LinkerSymbolOrigin::Assignment =>
+        {
+            let assignee = assignees.get_mut(name)?;
+            let expr = match *assignee {
+                Assignee::Degree(degree) => return degree,
+                Assignee::Moves => return Some(1),
+                Assignee::Once(expr) => expr,
+            };
+            // A value that needs itself has none.
+            *assignee = Assignee::Degree(None);
+            let found = fixed::degree(expr, &mut |name| degree(link, assignees, name, chain.checked_sub(1)?));
+            if let Some(assignee) = assignees.get_mut(name) {
+                *assignee = Assignee::Degree(found);
+            }
+            found
+        }
+        Definition::Linker(_) => Some(1),
+        _ => None,
+    }
 }
 
 /// A static executable has no dynamic section: a weak reference to `_DYNAMIC` stays undefined.
@@ -158,7 +230,14 @@ fn define<T: Target>(link: &mut Link<'_, T>, symbol: SymbolId, origin: LinkerSym
         return;
     }
     let row = link.linker_symbols.len() as u32;
-    link.linker_symbols.push(LinkerSymbol { symbol, origin, chunk: ChunkId::NONE, value: 0, hidden });
+    link.linker_symbols.push(LinkerSymbol {
+        symbol,
+        origin,
+        chunk: ChunkId::NONE,
+        value: 0,
+        hidden,
+        fixed: false,
+    });
     link.symbols.definitions[symbol.index()] = Definition::Linker(row);
 }
 

@@ -523,7 +523,7 @@ fn kernel_modules() {
     let objects = mixed(&work);
     let inputs: Vec<&str> = objects.iter().map(String::as_str).collect();
     let module =
-        work.write("module.lds", "SECTIONS { .text 0 : { *(.text .text.*) } .rodata 0 : { *(.rodata*) } }");
+        work.write("module.lds", "SECTIONS { __ksymtab 0 : ALIGN(8) { *(SORT(___ksymtab+*)) } .text 0 : { *(.text .text.*) } .rodata 0 : { *(.rodata*) } }");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let named = root.join("linker-scripts/kernel-module.ld");
     let named = named.to_str().expect("a path in UTF-8");

@@ -67,7 +67,11 @@ const STEPS: [Step; 11] = [
     Step { name: "eu-elflint", for_tests: true, fetch: Peers::elfutils },
     Step { name: "clang", for_tests: true, fetch: Peers::clang },
     Step { name: "compilers and emulators for other machines", for_tests: true, fetch: Peers::cross },
-    Step { name: "assemblers for other machines (sid)", for_tests: true, fetch: Peers::cross_assemblers },
+    Step {
+        name: "assemblers and linkers for other machines (sid)",
+        for_tests: true,
+        fetch: Peers::cross_binutils,
+    },
     Step { name: "GNU ld (sid)", for_tests: true, fetch: |p| p.gnu_ld("sid") },
     Step { name: "GNU ld and gold (trixie)", for_tests: true, fetch: Peers::gold },
     Step { name: "lld (sid)", for_tests: true, fetch: |p| p.lld("sid") },
@@ -205,14 +209,15 @@ impl Peers {
         Ok(())
     }
 
-    /// Assemblers that emit SFrame for the machines.
-    fn cross_assemblers(&self) -> Result<()> {
+    /// Assemblers that emit SFrame for the machines, and the newest GNU ld.
+    fn cross_binutils(&self) -> Result<()> {
         let packages = CROSS.map(|(_, triple)| format!("binutils-{triple}"));
         let root = self.unpack("sid", &packages.each_ref().map(String::as_str))?;
         for (_, triple) in CROSS {
             let words = root.words(&format!("{triple}-as"));
             let folder = format!("binutils-{}", version_of(&words)?);
             self.wrap(&folder, &format!("{triple}-as"), &words)?;
+            self.wrap(&folder, &format!("{triple}-ld"), &root.words(&format!("{triple}-ld.bfd")))?;
         }
         Ok(())
     }
@@ -303,7 +308,7 @@ fn mirror() -> Result<String> {
 }
 
 /// Options that give apt a state of its own. With `sources`, nothing counts as installed.
-fn apt_options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
+pub(crate) fn apt_options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
     for folder in ["lists/partial", "cache/archives/partial", "state"] {
         std::fs::create_dir_all(view.join(folder))?;
     }
@@ -331,7 +336,12 @@ fn apt_options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
 }
 
 /// Downloads packages with what they need, and unpacks what is new into the root.
-fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root: &Path) -> Result<()> {
+pub(crate) fn fetch_and_unpack(
+    view: &Path,
+    options: &[String],
+    packages: &[&str],
+    root: &Path,
+) -> Result<()> {
     let apt = |words: &[&str]| {
         let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive");
@@ -362,7 +372,7 @@ fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root: &P
 }
 
 /// Runs a command; what it said is in the error if it fails.
-fn run_command(command: &mut Command) -> Result<()> {
+pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot start {program}"))?;
     if !output.status.success() {
@@ -399,7 +409,7 @@ fn find(folder: &Path, suffix: &str) -> Option<PathBuf> {
     found.pop()
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

@@ -29,6 +29,7 @@ impl Target for AArch64 {
     const MACHINE: Machine = Machine::AArch64;
     const E_MACHINE: u16 = elf::EM_AARCH64;
     const EI_DATA: u8 = elf::ELFDATA2LSB;
+    const SFRAME_ABI: sframe_format::Abi = sframe_format::Abi::AArch64Little;
     const MAX_PAGE_SIZE: u64 = 0x1_0000;
     const COMMON_PAGE_SIZE: u64 = 0x1000;
     const RELRO_ENDS_ON_MAX_PAGE: bool = true;
@@ -68,7 +69,7 @@ impl Target for AArch64 {
     const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);
     const CODE_MARK: Option<&'static [u8]> = Some(b"$x");
     /// Zeros: `udf #0`.
-    const CODE_FILL: &'static [u8] = &[];
+    const CODE_FILL: &'static [&'static [u8]] = &[];
     const PLT: PltShape = plt::shape(false, false);
     const APPLY_DYNAMIC: bool = true;
 

@@ -27,6 +27,7 @@ impl Target for S390x {
     const MACHINE: Machine = Machine::S390x;
     const E_MACHINE: u16 = elf::EM_S390;
     const EI_DATA: u8 = elf::ELFDATA2MSB;
+    const SFRAME_ABI: sframe_format::Abi = sframe_format::Abi::S390x;
     const MAX_PAGE_SIZE: u64 = 0x1000;
     const COMMON_PAGE_SIZE: u64 = 0x1000;
     const IMAGE_BASE: u64 = 0x100_0000;
@@ -65,7 +66,7 @@ impl Target for S390x {
     const TOO_FAR_HELP: &'static str = "put the sections nearer to each other";
     const SEPARATE_CODE: bool = false;
     /// `nopr %r7`.
-    const CODE_FILL: &'static [u8] = &[0x07];
+    const CODE_FILL: &'static [&'static [u8]] = &[&[0x07]];
     const PLT: PltShape = PltShape {
         header: 32,
         entry: 32,

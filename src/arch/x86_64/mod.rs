@@ -29,6 +29,7 @@ impl Target for X86_64 {
     const MACHINE: Machine = Machine::X86_64;
     const E_MACHINE: u16 = elf::EM_X86_64;
     const EI_DATA: u8 = elf::ELFDATA2LSB;
+    const SFRAME_ABI: sframe_format::Abi = sframe_format::Abi::Amd64;
     const MAX_PAGE_SIZE: u64 = 0x1000;
     const COMMON_PAGE_SIZE: u64 = 0x1000;
     const IMAGE_BASE: u64 = 0x40_0000;
@@ -67,7 +68,18 @@ impl Target for X86_64 {
     /// `DT_X86_64_PLT`, `DT_X86_64_PLTSZ`, `DT_X86_64_PLTENT`.
     const PLT_TAGS: Option<([u32; 3], &'static [u8])> =
         Some(([0x7000_0000, 0x7000_0001, 0x7000_0003], b"GLIBC_ABI_DT_X86_64_PLT"));
-    const CODE_FILL: &'static [u8] = &[0xcc];
+    const CODE_FILL: &'static [&'static [u8]] = &[
+        &[0x90],
+        &[0x66, 0x90],
+        &[0x0f, 0x1f, 0x00],
+        &[0x0f, 0x1f, 0x40, 0x00],
+        &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+        &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
+        &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
+        &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+        &[0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+        &[0x66, 0x2e, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+    ];
     const PLT: PltShape = PltShape {
         header: 16,
         entry: 16,
