@@ -9,16 +9,15 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod boot;
 mod compare;
 mod index;
-mod machines;
-mod thunks;
-mod boot;
-mod index;
 mod kernel;
+mod machines;
 mod modules;
 mod packages;
 mod same;
+mod thunks;
 mod tools;
 mod violations;
 

@@ -45,7 +45,7 @@ const R_CALL26: u32 = 283;
 pub fn thunks(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let driver = peers::program(&format!("{TRIPLE}-gcc")).context("no compiler; run cargo xtask peers")?;
     let (far, near) = (prepare(proof, &driver, true)?, prepare(proof, &driver, false)?);
-    let mebibytes = OBJECTS * FUNCTIONS * SIZE as u64 >> 20;
+    let mebibytes = (OBJECTS * FUNCTIONS * SIZE as u64) >> 20;
     proof.note(format!(
         "{OBJECTS} objects, {mebibytes} MiB of their code, {} calls\n",
         OBJECTS * FUNCTIONS * CALLS
