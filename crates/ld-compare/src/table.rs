@@ -85,7 +85,9 @@ pub fn covered(result: &LinkerReport, aspect: Aspect) -> String {
 fn count(result: &LinkerReport) -> String {
     let unexplained = result.unexplained().count();
     let judged = result.differences.iter().any(|judged| judged.judgement.is_some());
+    let new = result.differences.iter().any(|judged| judged.judgement == Some(Judgement::NewVersion));
     match (result.differences.len(), judged) {
+        (all, true) if new => format!("{all}, version not in the baseline"),
         (0, _) => "none".into(),
         (all, true) => format!("{all}, {unexplained} unexplained"),
         (all, false) => all.to_string(),
