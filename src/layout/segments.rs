@@ -92,7 +92,7 @@ pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<
             elf::PT_DYNAMIC,
             chunks,
             dynamic,
-            permissions(&chunks[dynamic]),
+            permissions(chunks[dynamic]),
             chunks[dynamic].align,
         ));
     }
@@ -156,7 +156,7 @@ fn loads(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
             flags = elf::PF_R | elf::PF_W | elf::PF_X;
         }
         match loads.last_mut() {
-            Some(load) if !starts_load(&chunks[load.last as usize], load.flags, chunk, flags, wishes) => {
+            Some(load) if !starts_load(chunks[load.last as usize], load.flags, chunk, flags, wishes) => {
                 load.flags |= flags;
                 load.last = index as u32;
                 load.align = load.align.max(chunk.align);
