@@ -6,7 +6,7 @@
 
 use crate::on_every_machine;
 use crate::support::{Elf, Machine, Work, tools};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const HELLO: &str = r#"
 #include <stdio.h>
@@ -71,7 +71,7 @@ fn gnu_ld(version: &str, machine: &Machine) -> Result<PathBuf, String> {
 }
 
 /// What `ld --verbose` prints between its rules.
-fn printed_script(work: &Work, folder: &PathBuf, options: &[&str]) -> String {
+fn printed_script(work: &Work, folder: &Path, options: &[&str]) -> String {
     let mut args = vec!["--verbose"];
     args.extend(options);
     let printed = work.command(folder.join("ld"), &args).ok().stdout;
@@ -108,7 +108,7 @@ fn compare_sections(ours: &Elf, theirs: &Elf, what: &str) {
     assert_eq!(names(ours, theirs), names(theirs, ours), "{what}");
 }
 
-fn each_version(machine: &'static Machine, test: impl Fn(&Work, &str, &PathBuf)) {
+fn each_version(machine: &'static Machine, test: impl Fn(&Work, &str, &Path)) {
     for version in VERSIONS {
         match gnu_ld(version, machine) {
             Ok(folder) => test(&Work::on(machine), version, &folder),
