@@ -208,7 +208,7 @@ int main(void) { return call(b) + a() + b() + chosen() - 6; }";
 /// Sections of a script for a small static program; `frames` says what becomes of SFrame.
 fn script(work: &Work, frames: &str) -> String {
     let sections = format!(
-        "SECTIONS {{ . = 0x400000; .text : {{ *(.text .text.*) }} . = ALIGN(0x1000);
+        "ENTRY(_start) SECTIONS {{ . = 0x400000; .text : {{ *(.text .text.*) }} . = ALIGN(0x1000);
  .rodata : {{ *(.rodata .rodata.* .eh_frame) }} {frames}
  .data : {{ *(.data .data.* .got .got.plt) }} .bss : {{ *(.bss) }}
  .symtab : {{ *(.symtab) }} .strtab : {{ *(.strtab) }} .shstrtab : {{ *(.shstrtab) }}
