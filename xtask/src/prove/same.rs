@@ -43,7 +43,8 @@ fn differences(ours: &[String], theirs: &[String]) -> String {
         let (sign, line) = match (a.peek(), b.peek()) {
             (None, None) => return text,
             (Some(x), Some(y)) if x == y => {
-                (a.next(), b.next());
+                a.next();
+                b.next();
                 continue;
             }
             (Some(x), Some(y)) if x > y => ('-', b.next()),
