@@ -4,7 +4,7 @@
 //! marked *frozen* say what no later pass may change.
 
 use crate::arch::{ForTarget, Target};
-use crate::cli::{Config, InputSpec};
+use crate::cli::{Config, InputSpec, OutputFormat};
 use crate::diag::{Aborted, Diagnostic, Sink};
 use crate::input::{InputSource, InputStore};
 use crate::link::Link;
@@ -189,6 +189,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     };
     merge_strings::place(&mut link, merged);
     scan_relocations::finish(&mut link, found);
+    output::reports::discarded(&link, &mut progress.printed);
     check_sframes::run(&mut link);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
@@ -229,6 +230,16 @@ fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(
         ));
         Aborted
     };
+    if link.config.output_format == OutputFormat::Binary {
+        let mut elf = vec![0; usize::try_from(link.layout.file_size).unwrap_or(usize::MAX)];
+        write_output::run(link, &mut elf);
+        link.sink.checkpoint()?;
+        output::build_id::write(link, &mut elf).map_err(cannot_write)?;
+        let size = output::binary::size(link);
+        let mut file = OutputFile::create(&link.config.output, size, true).map_err(cannot_write)?;
+        output::binary::write(link, &elf, file.bytes());
+        return file.commit().map_err(cannot_write);
+    }
     let executable = !link.config.is_relocatable();
     let mut file =
         OutputFile::create(&link.config.output, link.layout.file_size, executable).map_err(cannot_write)?;

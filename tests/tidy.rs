@@ -179,6 +179,31 @@ fn hash_maps(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn only_the_arch_folder_names_architectures() {
+    // What remains are options and commands, whose words are architectures' names.
+    const NEUTRAL: [&str; 10] =
+        ["frames", "input", "layout", "merge", "output", "passes", "relocs", "sframe", "symbols", "synth"];
+    const WORDS: [&str; 9] = ["x86", "X86", "aarch64", "AArch64", "AARCH64", "s390", "S390", "R_390", "EM_"];
+    let folders = NEUTRAL.map(|folder| format!("src/{folder}"));
+    let mut all = files(&folders.each_ref().map(String::as_str), &["rs"]);
+    for name in ["src/pipeline.rs", "src/link.rs"] {
+        all.push((name.to_owned(), std::fs::read_to_string(root().join(name)).unwrap()));
+    }
+    assert!(all.len() > 50, "the folders have other names now");
+    let mut found = Vec::new();
+    for (name, text) in all.iter().filter(|(name, _)| !name.ends_with("tests.rs")) {
+        let product = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (line, content) in code(product) {
+            let content = content.split("//").next().unwrap_or_default();
+            if let Some(word) = WORDS.iter().find(|word| content.contains(**word)) {
+                found.push(format!("{name}:{line}: {word}"));
+            }
+        }
+    }
+    none("architectures named outside src/arch", found);
+}
+
+#[test]
 fn nothing_names_a_machine() {
     let words = [["/ro", "ot/"], ["/wo", "rk/"], ["/ho", "me/"], ["deb.deb", "ian.org"], ["crat", "es.io"]];
     let words = words.map(|w| w.concat());

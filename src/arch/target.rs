@@ -3,6 +3,7 @@
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
 use super::thunk::{ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
+use sframe_format::Abi;
 use zerocopy::byteorder::ByteOrder;
 
 /// Numbers of the relocations that the dynamic linker carries out (psABI, "Relocation Types").
@@ -107,6 +108,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const E_MACHINE: u16;
     /// `EI_DATA`.
     const EI_DATA: u8;
+    /// The ABI of SFrame blobs in its files.
+    const SFRAME_ABI: Abi;
     /// Largest page size that the output must work with, in bytes (`-z max-page-size`).
     const MAX_PAGE_SIZE: u64;
     /// Usual page size, in bytes (`-z common-page-size`).

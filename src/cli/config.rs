@@ -15,6 +15,7 @@ mod report;
 pub use output::*;
 pub use report::*;
 
+use crate::diag::{Code, Diagnostic, Location};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -27,6 +28,8 @@ pub struct Config {
     pub banner: Option<String>,
     /// The machine that `-m` names; `None`: that of the first ELF input.
     pub machine: Option<Machine>,
+    /// `-EB` (`true`) or `-EL`, and the option as written.
+    pub byte_order: Option<(bool, String)>,
     /// What is made.
     pub mode: OutputMode,
     /// `-static`: no dynamic section is wanted and no shared library is taken. Not set by
@@ -83,6 +86,14 @@ impl Config {
     pub fn is_position_independent(&self) -> bool {
         matches!(self.mode, OutputMode::Shared | OutputMode::Executable { pie: true })
     }
+
+    /// What is wrong if the link is for `machine` and `-EB` or `-EL` asks for another byte order.
+    pub fn wrong_byte_order(&self, machine: Machine) -> Option<Diagnostic> {
+        let (big, argument) = self.byte_order.as_ref().filter(|(big, _)| *big != machine.is_big_endian())?;
+        let order = if *big { "little" } else { "big" };
+        let finding = Diagnostic::error(Code::BadOption, format!("{} is {order}-endian", machine.name()));
+        Some(finding.at(Location::Argument(argument.clone())))
+    }
 }
 
 /// The machines that sframe-ld links for.
@@ -104,6 +115,11 @@ impl Machine {
             Machine::AArch64 => "AArch64",
             Machine::S390x => "s390x",
         }
+    }
+
+    /// Whether its most significant byte comes first.
+    pub fn is_big_endian(self) -> bool {
+        self == Machine::S390x
     }
 }
 

@@ -1,6 +1,6 @@
 //! Settles what options leave open until all are known.
 
-use super::config::{Config, Machine, OutputMode, Report, SFrameMode};
+use super::config::{Config, OutputMode, Report, SFrameMode};
 use super::inputs::InputSpec;
 use super::state::{Kind, State};
 use super::values::path;
@@ -65,15 +65,10 @@ fn resolve_machine(state: &mut State<'_>) {
             _ => state.config.machine = Some(machine),
         }
     }
-    // Without a machine, -EL and -EB choose nothing: the first object decides.
-    if let (Some((big, argument)), Some(machine)) = (state.pending.big_endian.take(), state.config.machine)
-        && big != (machine == Machine::S390x)
-    {
-        let order = if big { "little" } else { "big" };
-        state.report(
-            Diagnostic::error(Code::BadOption, format!("{} is {order}-endian", machine.name()))
-                .at(Location::Argument(argument)),
-        );
+    state.config.byte_order = state.pending.big_endian.take();
+    // Without a machine, the first object decides on one.
+    if let Some(finding) = state.config.machine.and_then(|machine| state.config.wrong_byte_order(machine)) {
+        state.report(finding);
     }
 }
 

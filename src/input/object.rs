@@ -361,6 +361,14 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         }
     }
 
+    /// Whether a symbol says that it lies in a section that does not exist.
+    pub fn is_misplaced(&self, index: usize) -> bool {
+        let place = self.symbols.get(index).map_or(elf::SHN_UNDEF, |symbol| symbol.st_shndx.get());
+        let says_section =
+            place != elf::SHN_UNDEF && (place < elf::SHN_LORESERVE || place == elf::SHN_XINDEX);
+        says_section && self.symbol_place(index) == SymbolPlace::Undefined
+    }
+
     #[inline]
     fn checked_section(&self, section: u32) -> SymbolPlace {
         if section != 0 && (section as usize) < self.headers.len() {

@@ -1,5 +1,6 @@
 //! Bytes to disk, and texts about them.
 
+pub mod binary;
 pub mod build_id;
 pub mod compress;
 pub mod cross_reference;

@@ -147,7 +147,12 @@ impl<T: Target> Marker<'_, '_, T> {
     }
 
     fn is_root_symbol(&self, id: SymbolId) -> bool {
-        let flags = self.link.symbols.flags(id);
+        let symbols = &self.link.symbols;
+        let visible = matches!(symbols.visibility[id.index()], elf::STV_DEFAULT | elf::STV_PROTECTED);
+        if self.link.config.gc.keep_exported && visible {
+            return true;
+        }
+        let flags = symbols.flags(id);
         let exported = flags & flag::EXPORTED != 0;
         if self.link.config.is_shared() || self.link.config.is_relocatable() {
             return exported;
@@ -155,7 +160,6 @@ impl<T: Target> Marker<'_, '_, T> {
         exported
             && (flags & flag::IN_SHARED != 0
                 || self.link.config.symbols.export_dynamic
-                || self.link.config.gc.keep_exported
                 || self.link.dynamic_list.is_some())
     }
 

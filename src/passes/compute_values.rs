@@ -34,6 +34,22 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     link.symbols.values = values;
 }
 
+/// Brings the values of these symbols up to date.
+pub fn refresh<T: Target>(link: &mut Link<'_, T>, symbols: &[SymbolId]) {
+    let link_ref = &*link;
+    let value = |&id: &SymbolId| match link_ref.symbol_entry(id) {
+        _ if link_ref.symbols.is_global(id) => global_address(link_ref, id),
+        Some((file, index)) => symbol_address(link_ref, &link_ref.objects[file.index()], index as usize, id),
+        None => 0,
+    };
+    let values: Vec<u64> = symbols.par_iter().with_min_len(1024).map(value).collect();
+    for (id, value) in symbols.iter().zip(values) {
+        if let Some(known) = link.symbols.values.get_mut(id.index()) {
+            *known = value;
+        }
+    }
+}
+
 fn global_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
     let flags = link.symbols.flags(id);
     if flags & flag::NEEDS_COPY != 0

@@ -9,6 +9,9 @@
 //!
 //! Which pools need thunks for which symbols is a set, so that it does not matter which thread
 //! finds out; thunks are made in the order of pools and symbols.
+//!
+//! All branches of the program are looked at once. Those whose targets are almost out of reach, or
+//! further away, are watched; the others come into question only when something has moved far.
 
 use crate::arch::Target;
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
@@ -21,13 +24,15 @@ use crate::link::{Link, is_alloc, state};
 use crate::passes::compute_values;
 use crate::relocs;
 use crate::symbols::{Definition, flag};
-use crate::synth::thunks::{Destination, Pool, Purpose, Thunk, reaches, target};
+use crate::synth::thunks::{Branch, Destination, Pool, Purpose, Thunk, Watched, reaches, target};
 use crate::synth::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes by which what is inserted later may move things apart.
 const SLACK: u64 = 2 << 20;
+/// Branches are watched that would not reach if they were this much longer, in bytes.
+const MARGIN: u64 = 16 << 20;
 /// Pools with moved instructions have multiples of this size, so that what is behind them keeps its
 /// place in its page, and no new instruction must be moved.
 const PAGE: u64 = 0x1000;
@@ -46,7 +51,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, layout: &mut Machine<'_>) -> bool 
     let mut insertion = Insertion { spec, changed: false, boundaries: None, inserted: Vec::new() };
     if far {
         relocs::address::settle(link);
-        compute_values::run(link);
+        watch(link, spec.reach);
         let branches = far_branches(link, spec.reach);
         insertion.add_pools(link, layout, &branches);
         insertion.bridge(link, &branches);
@@ -112,30 +117,67 @@ fn code_sections<'l, T: Target>(
     })
 }
 
-/// By object, the branches that reach neither their target nor a thunk.
-fn far_branches<T: Target>(link: &Link<'_, T>, reach: u64) -> Vec<Vec<FarBranch>> {
-    let of_object = |object: &ObjectFile<'_, T::E>| {
-        let mut found = Vec::new();
-        for (index, id) in code_sections(link, object) {
-            let address = link.section_address(id);
-            for relocation in object.relocations(index) {
-                let symbol = relocation.symbol();
-                if !T::reloc_info(relocation.kind()).is_some_and(|info| T::is_call(info))
-                    || symbol as usize >= object.symbols.len()
-                {
-                    continue;
-                }
-                let place = address.wrapping_add(relocation.r_offset.get());
-                let destination = (object.symbol_id(symbol), relocation.r_addend.get());
-                let is_far = target(link, destination).is_some_and(|target| !reaches(place, target, reach));
-                if is_far && link.thunks.find(Purpose::Call(destination), place, reach).is_none() {
-                    found.push(FarBranch { place, destination });
-                }
+/// Brings what is known of branches up to date with the layout.
+fn watch<T: Target>(link: &mut Link<'_, T>, reach: u64) {
+    let moved_far = |&(id, address): &(SectionId, u64)| {
+        (link.section_address(id).wrapping_sub(address) as i64).unsigned_abs() > MARGIN / 2
+    };
+    let known = link.thunks.watched.as_ref();
+    if known.is_some_and(|watched| !watched.sections.par_iter().any(moved_far))
+        && let Some(watched) = link.thunks.watched.take()
+    {
+        compute_values::refresh(link, &watched.symbols);
+        link.thunks.watched = Some(watched);
+        return;
+    }
+    compute_values::run(link);
+    let branches: Vec<Vec<Branch>> =
+        link.objects.par_iter().map(|object| long_branches(link, object, reach - MARGIN)).collect();
+    let mut symbols: Vec<SymbolId> = branches.iter().flatten().map(|branch| branch.destination.0).collect();
+    symbols.par_sort_unstable();
+    symbols.dedup();
+    let placed = |id: &SectionId| link.sections.is_alive(*id) && link.sections.chunk[id.index()].is_some();
+    let all = 0..link.sections.len() as u32;
+    let sections = all.map(SectionId).filter(placed).map(|id| (id, link.section_address(id))).collect();
+    link.thunks.watched = Some(Watched { branches, symbols, sections });
+}
+
+/// Branches of an object that are longer than `limit`, or whose targets may move on their own.
+fn long_branches<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, limit: u64) -> Vec<Branch> {
+    let mut found = Vec::new();
+    for (index, section) in code_sections(link, object) {
+        let address = link.section_address(section);
+        for relocation in object.relocations(index) {
+            let symbol = relocation.symbol();
+            if !T::reloc_info(relocation.kind()).is_some_and(|info| T::is_call(info))
+                || symbol as usize >= object.symbols.len()
+            {
+                continue;
+            }
+            let offset = relocation.r_offset.get();
+            let destination = (object.symbol_id(symbol), relocation.r_addend.get());
+            let place = address.wrapping_add(offset);
+            let is_long = target(link, destination).is_some_and(|target| !reaches(place, target, limit));
+            if is_long || matches!(link.symbols.definition(destination.0), Definition::Linker(_)) {
+                found.push(Branch { section, offset, destination });
             }
         }
-        found
+    }
+    found
+}
+
+/// By object, the branches that reach neither their target nor a thunk.
+fn far_branches<T: Target>(link: &Link<'_, T>, reach: u64) -> Vec<Vec<FarBranch>> {
+    let is_far = |branch: &Branch| {
+        let destination = branch.destination;
+        let place = link.section_address(branch.section).wrapping_add(branch.offset);
+        let target = target(link, destination)?;
+        let bridged = || link.thunks.find(Purpose::Call(destination), place, reach).is_some();
+        (!reaches(place, target, reach) && !bridged()).then_some(FarBranch { place, destination })
     };
-    link.objects.par_iter().map(of_object).collect()
+    let watched = link.thunks.watched.as_ref();
+    let branches = watched.map_or(&[][..], |watched| &watched.branches);
+    branches.par_iter().map(|branches| branches.iter().filter_map(is_far).collect()).collect()
 }
 
 /// All instructions that must be moved, in input order.

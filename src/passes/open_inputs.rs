@@ -95,6 +95,11 @@ pub fn run<'a>(
         walk.input(position, input);
     }
     walk.begin_input(&InputState::default());
+    // The command line has seen to a machine that it names itself.
+    let found = walk.opened.machine.filter(|_| config.machine.is_none());
+    if let Some(finding) = found.and_then(|machine| config.wrong_byte_order(machine)) {
+        sink.report(finding);
+    }
     walk.opened
 }
 

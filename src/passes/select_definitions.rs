@@ -8,7 +8,7 @@
 
 use crate::arch::Target;
 use crate::diag::demangle::demangle;
-use crate::diag::{Code, Diagnostic, Sink};
+use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
@@ -52,8 +52,11 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     let visibility: Vec<AtomicU8> =
         (0..globals).into_par_iter().map(|_| AtomicU8::new(VISIBILITY_DEFAULT)).collect();
     let flags = &link.symbols.flags;
-    let commons: Vec<Vec<u32>> =
-        objects.par_iter().map(|object| offer_object(object, sections, &best, &visibility, flags)).collect();
+    let sink = link.sink;
+    let commons: Vec<Vec<u32>> = objects
+        .par_iter()
+        .map(|object| offer_object(object, sections, &best, &visibility, flags, sink))
+        .collect();
     shared.par_iter().for_each(|library| offer_shared(library, &best, flags));
     if !link.config.symbols.allow_multiple_definition {
         report_duplicates(objects, sections, &link.symbols.names, &best, link.sink);
@@ -122,6 +125,7 @@ fn offer_object<E: zerocopy::byteorder::ByteOrder>(
     best: &[AtomicU64],
     visibility: &[AtomicU8],
     flags: &[AtomicU32],
+    sink: &Sink,
 ) -> Vec<u32> {
     let mut commons = Vec::new();
     let first = object.first_global as usize;
@@ -143,12 +147,33 @@ fn offer_object<E: zerocopy::byteorder::ByteOrder>(
                     best.fetch_min(key, Ordering::Relaxed);
                 }
             }
-            None if !symbol.is_weak() => bits |= flag::STRONG_REFERENCE,
-            None => {}
+            None => {
+                if object.is_misplaced(index) {
+                    report_misplaced(object, index, sink);
+                }
+                if !symbol.is_weak() {
+                    bits |= flag::STRONG_REFERENCE;
+                }
+            }
         }
         set(&flags[id.index()], bits);
     }
     commons
+}
+
+fn report_misplaced<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    index: usize,
+    sink: &Sink,
+) {
+    let section = object.symbols[index].st_shndx.get();
+    let name = String::from_utf8_lossy(object.symbol_name(index));
+    let what = format!(
+        "symbol {name} (number {index}) lies in section {section}, and the file has {} sections",
+        object.headers.len()
+    );
+    let finding = Diagnostic::error(Code::MalformedInput, what);
+    sink.report(finding.at(Location::File(object.name.to_string())).ordered(object.id.0, 0, index as u64));
 }
 
 fn offer_shared<E: zerocopy::byteorder::ByteOrder>(

@@ -329,6 +329,8 @@ pub struct Table {
     pub settled: usize,
     /// How many thunks of the link have been looked at.
     pub thunks: usize,
+    /// How many of the functions are instructions that were moved away from an erratum.
+    pub veneers: usize,
     /// What is written, in its order; filled by [`super::index::settle`] when addresses are known.
     pub order: Vec<(u64, FunctionId)>,
     /// Whether that order ascends by address.
@@ -380,7 +382,7 @@ pub fn unite<T: Target>(link: &Link<'_, T>, batches: &[Batch]) -> Table {
     }
     report_left_out(link, batches);
     let settled = functions.len();
-    Table { encoder, functions, settled, thunks: 0, order: Vec::new(), sorted: false }
+    Table { encoder, functions, settled, thunks: 0, veneers: 0, order: Vec::new(), sorted: false }
 }
 
 /// How many functions one message names.

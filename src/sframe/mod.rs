@@ -56,12 +56,7 @@ pub fn matched_name(name: &[u8]) -> &[u8] {
 
 /// The ABI that blobs of the output have.
 pub fn abi<T: Target>() -> Abi {
-    match T::E_MACHINE {
-        elf::EM_AARCH64 if T::EI_DATA == elf::ELFDATA2MSB => Abi::AArch64Big,
-        elf::EM_AARCH64 => Abi::AArch64Little,
-        elf::EM_S390 => Abi::S390x,
-        _ => Abi::Amd64,
-    }
+    T::SFRAME_ABI
 }
 
 /// How the linker's own blob is written: `--sframe-version`, `--no-sframe-share`. Readers on a

@@ -82,8 +82,12 @@ pub struct Own {
     pub rows: u64,
     /// Bytes of the blob.
     pub bytes: u64,
-    /// Functions in it that no input describes: the linker's PLTs, and those that were derived.
+    /// Functions in it that no input describes: the linker's PLTs and thunks, and those that were derived.
     pub added: u64,
+    /// Those of them that are thunks.
+    pub thunks: u64,
+    /// Those of them that are instructions moved away from a processor's erratum.
+    pub veneers: u64,
     /// What became of all functions of all sources.
     pub tally: Tally,
 }
@@ -182,6 +186,8 @@ fn own<T: Target>(link: &Link<'_, T>) -> Option<Own> {
         rows: table.functions.iter().map(|function| u64::from(function.rows)).sum(),
         bytes: table.encoder.size() as u64,
         added,
+        thunks: (table.functions.len() - table.settled - table.veneers) as u64,
+        veneers: table.veneers as u64,
         tally,
     })
 }
@@ -334,10 +340,10 @@ impl Report {
         let _ = write!(out, "\"taken\":{},\"dead\":{},", amount_json(&self.taken()), dead_json(&self.dead()));
         match &self.own {
             None => out.push_str("\"own\":null,"),
-            Some(Own { section, functions, rows, bytes, added, tally }) => {
+            Some(Own { section, functions, rows, bytes, added, thunks, veneers, tally }) => {
                 let _ = write!(
                     out,
-                    "\"own\":{{\"section\":{},\"functions\":{functions},\"rows\":{rows},\"bytes\":{bytes},\"added\":{added},\"sources\":{}}},",
+                    "\"own\":{{\"section\":{},\"functions\":{functions},\"rows\":{rows},\"bytes\":{bytes},\"added\":{added},\"thunks\":{thunks},\"veneers\":{veneers},\"sources\":{}}},",
                     json_string(section),
                     tally_json(tally)
                 );
@@ -480,6 +486,12 @@ impl fmt::Display for Own {
         )?;
         if self.added > 0 {
             write!(f, "; {} of no input", counted(self.added, "function"))?;
+            let made = [(self.thunks, "thunk"), (self.veneers, "erratum veneer")];
+            let made: Vec<String> =
+                made.iter().filter(|made| made.0 > 0).map(|&(count, what)| counted(count, what)).collect();
+            if !made.is_empty() {
+                write!(f, " ({} among them)", made.join(", "))?;
+            }
         }
         let named: Vec<String> =
             self.tally.dropped().map(|(count, _, why)| format!("{count} {why}")).collect();

@@ -3,17 +3,19 @@
 //! A thunk that a call goes through leaves the stack and the return address alone: one row describes it. Thunks come
 //! inside the layout's loop and never go away again; each gets its function at once, for that makes the table larger.
 //!
-//! An instruction that was moved away from an erratum runs in the frame of the function that it was taken from. It has
-//! no row here.
+//! An instruction that was moved away from an erratum runs in the frame of the function that it was taken from: its
+//! row is the one that holds there. Where that function has no rows, there is none here either.
 
-use super::collect::{Described, Origin, Place};
+use super::collect::{Described, Origin, Place, Table};
 use super::plt;
 use crate::arch::Target;
 use crate::arch::target::PltFrame;
+use crate::arch::thunk::ThunkForm;
 use crate::link::Link;
 use crate::synth::Kind;
 use crate::synth::thunks::Purpose;
-use sframe_format::write::Function;
+use sframe_format::write::{Encoder, Function, FunctionId};
+use sframe_format::{Blob, Row};
 
 /// At the start of a thunk and all through it.
 const FRAME: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
@@ -28,16 +30,28 @@ pub fn update_size<T: Target>(link: &mut Link<'_, T>) -> bool {
     let Some(table) = link.sframe.table.as_mut().filter(|table| !table.functions.is_empty()) else {
         return false;
     };
-    let mut function = Function { rows: vec![plt::row_of::<T>(&FRAME)], ..Function::default() };
+    let call = Function { rows: vec![plt::row_of::<T>(&FRAME)], ..Function::default() };
     let own = link.sframe.batches.iter_mut().find(|batch| batch.origin == Origin::Plt);
     let before = table.functions.len();
     for thunk in &link.thunks.all[table.thunks..] {
         let size = T::thunk_size(thunk.form) as u32;
-        function.size = size;
-        if !matches!(thunk.purpose, Purpose::Moved(..)) && table.encoder.add(&function).is_ok() {
-            let place =
-                Place { section: link.thunks.pools[thunk.pool as usize].section, offset: thunk.offset };
-            table.functions.push(Described { place, size, rows: 1 });
+        let moved = match thunk.purpose {
+            Purpose::Moved(section, offset) => Some(Place { section, offset }),
+            Purpose::Call(_) | Purpose::Landing(_) => None,
+        };
+        let function = match moved {
+            Some(place) => frame_at(table, place, T::thunk_size(ThunkForm::Moved)),
+            None => Some(call.clone()),
+        };
+        if let Some(mut function) = function {
+            function.size = size;
+            if table.encoder.add(&function).is_ok() {
+                let section = link.thunks.pools[thunk.pool as usize].section;
+                let place = Place { section, offset: thunk.offset };
+                let rows = function.rows.len() as u32;
+                table.functions.push(Described { place, size, rows });
+                table.veneers += usize::from(moved.is_some());
+            }
         }
     }
     table.thunks = link.thunks.all.len();
@@ -46,4 +60,26 @@ pub fn update_size<T: Target>(link: &mut Link<'_, T>) -> bool {
     }
     link.synthetics.sections[row as usize].size = table.encoder.size() as u64;
     table.functions.len() > before
+}
+
+/// What holds for `size` bytes at a place of a function that the table describes.
+fn frame_at(table: &Table, place: Place, size: u64) -> Option<Function> {
+    let settled = &table.functions[..table.settled];
+    let number = settled.partition_point(|function| function.place <= place).checked_sub(1)?;
+    let start = settled[number].place;
+    if start.section != place.section || place.offset - start.offset >= settled[number].size.into() {
+        return None;
+    }
+    let mut alone = Encoder::new(table.encoder.options().share(false));
+    let id = alone.take(&table.encoder, FunctionId(number as u32)).ok()?;
+    let mut bytes = vec![0; alone.size()];
+    alone.write(0, &[(0, id)], &mut bytes).ok()?;
+    let blob = Blob::parse(&bytes, 0).ok()?;
+    let mut function = Function::read(&blob, &blob.fde(0)?).ok()?;
+    let at = u32::try_from(place.offset - start.offset).ok()?;
+    let end = at.saturating_add(u32::try_from(size).ok()?);
+    let last = function.rows.iter().rposition(|row| row.start <= at)?;
+    let rows = function.rows[last..].iter().take_while(|row| row.start < end);
+    function.rows = rows.map(|row| Row { start: row.start.saturating_sub(at), ..*row }).collect();
+    Some(function)
 }

@@ -54,6 +54,28 @@ pub struct Pool {
     pub thunks: Vec<u32>,
 }
 
+/// A branch of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Branch {
+    /// The section that it is in.
+    pub section: SectionId,
+    /// Its offset there, in bytes.
+    pub offset: u64,
+    /// What it goes to.
+    pub destination: Destination,
+}
+
+/// Branches that need a thunk or might come to need one, found by looking at all branches of a layout.
+#[derive(Debug)]
+pub struct Watched {
+    /// The branches, by object.
+    pub branches: Vec<Vec<Branch>>,
+    /// What they go to, each once.
+    pub symbols: Vec<SymbolId>,
+    /// Addresses of all sections in that layout.
+    pub sections: Vec<(SectionId, u64)>,
+}
+
 /// All thunks of a link.
 #[derive(Default)]
 pub struct Thunks {
@@ -65,6 +87,8 @@ pub struct Thunks {
     pub last_of: Vec<u32>,
     /// Moved instructions: offset and thunk, by section, in order of offset.
     pub moved: HashMap<SectionId, Vec<(u64, u32)>, foldhash::fast::FixedState>,
+    /// Branches that the layout's loop keeps an eye on.
+    pub watched: Option<Watched>,
 }
 
 impl Thunks {

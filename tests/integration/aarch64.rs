@@ -1,5 +1,4 @@
-//! What only AArch64 has: fields inside instructions, calls that do not reach, branch protection,
-//! an erratum, rewritings by pairs.
+//! What only AArch64 has: calls that do not reach, branch protection, an erratum, rewritings by pairs.
 
 use crate::need;
 use crate::support::Work;
@@ -8,172 +7,6 @@ use crate::support::machine::{self, AARCH64};
 /// Runs a test if there are compilers and an emulator.
 fn on_aarch64(test: fn(Work)) {
     machine::check(&AARCH64, |machine| test(Work::on(machine)));
-}
-
-/// What a value is computed from.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// `S + A`.
-    Value,
-    /// `S + A - P`.
-    Distance,
-    /// Pages of the same.
-    Pages,
-}
-
-/// A relocation type, an instruction for it (`None`: data of so many bytes), the range of values.
-struct Case(&'static str, Option<u32>, Kind, i64, i64);
-
-const MOVZ: Option<u32> = Some(0xd280_0001);
-const MOVK: Option<u32> = Some(0xf280_0001);
-const LDR: Option<u32> = Some(0xf940_0001);
-const ADD: Option<u32> = Some(0x9100_0021);
-const ANY: (i64, i64) = (i64::MIN, i64::MAX);
-
-/// Types whose field can overflow, and one of each that cannot. GNU ld agrees on all bytes.
-const CASES: &[Case] = &[
-    Case("R_AARCH64_ABS32", None, Kind::Value, -(1 << 31), (1 << 32) - 1),
-    Case("R_AARCH64_ABS16", None, Kind::Value, -(1 << 15), (1 << 16) - 1),
-    Case("R_AARCH64_PREL32", None, Kind::Distance, -(1 << 31), (1 << 31) - 1),
-    Case("R_AARCH64_PREL16", None, Kind::Distance, -(1 << 15), (1 << 15) - 1),
-    Case("R_AARCH64_MOVW_UABS_G0", MOVZ, Kind::Value, 0, (1 << 16) - 1),
-    Case("R_AARCH64_MOVW_UABS_G1", MOVZ, Kind::Value, 0, (1 << 32) - 1),
-    Case("R_AARCH64_MOVW_UABS_G2", MOVZ, Kind::Value, 0, (1 << 48) - 1),
-    Case("R_AARCH64_MOVW_UABS_G0_NC", MOVK, Kind::Value, ANY.0, ANY.1),
-    Case("R_AARCH64_MOVW_UABS_G1_NC", MOVK, Kind::Value, ANY.0, ANY.1),
-    Case("R_AARCH64_MOVW_UABS_G2_NC", MOVK, Kind::Value, ANY.0, ANY.1),
-    Case("R_AARCH64_MOVW_UABS_G3", MOVK, Kind::Value, ANY.0, ANY.1),
-    Case("R_AARCH64_MOVW_SABS_G0", MOVZ, Kind::Value, -(1 << 16), (1 << 16) - 1),
-    Case("R_AARCH64_MOVW_SABS_G1", MOVZ, Kind::Value, -(1 << 32), (1 << 32) - 1),
-    Case("R_AARCH64_MOVW_SABS_G2", MOVZ, Kind::Value, -(1 << 48), (1 << 48) - 1),
-    Case("R_AARCH64_MOVW_PREL_G0", MOVZ, Kind::Distance, -(1 << 16), (1 << 16) - 1),
-    Case("R_AARCH64_MOVW_PREL_G1", MOVZ, Kind::Distance, -(1 << 32), (1 << 32) - 1),
-    Case("R_AARCH64_MOVW_PREL_G2", MOVZ, Kind::Distance, -(1 << 48), (1 << 48) - 1),
-    Case("R_AARCH64_LD_PREL_LO19", Some(0x5800_0001), Kind::Distance, -(1 << 20), (1 << 20) - 4),
-    Case("R_AARCH64_ADR_PREL_LO21", Some(0x1000_0001), Kind::Distance, -(1 << 20), (1 << 20) - 1),
-    Case("R_AARCH64_ADR_PREL_PG_HI21", Some(0x9000_0001), Kind::Pages, -(1 << 32), (1 << 32) - 0x1000),
-    Case("R_AARCH64_TSTBR14", Some(0x3600_0001), Kind::Distance, -(1 << 15), (1 << 15) - 4),
-    Case("R_AARCH64_CONDBR19", Some(0x5400_0001), Kind::Distance, -(1 << 20), (1 << 20) - 4),
-    Case("R_AARCH64_JUMP26", Some(0x1400_0000), Kind::Distance, -(1 << 27), (1 << 27) - 4),
-    Case("R_AARCH64_CALL26", Some(0x9400_0000), Kind::Distance, -(1 << 27), (1 << 27) - 4),
-    Case("R_AARCH64_ADD_ABS_LO12_NC", ADD, Kind::Value, ANY.0, ANY.1),
-    Case("R_AARCH64_LDST8_ABS_LO12_NC", LDR, Kind::Value, ANY.0, ANY.1),
-    Case("R_AARCH64_LDST64_ABS_LO12_NC", LDR, Kind::Value, ANY.0, ANY.1 & !15),
-    Case("R_AARCH64_LDST128_ABS_LO12_NC", LDR, Kind::Value, ANY.0, ANY.1 & !15),
-];
-
-/// Where the code is: far from both ends of the address space.
-const TEXT: i64 = 1 << 52;
-
-impl Case {
-    /// The object's part at an offset.
-    fn source(&self, symbol: &str, offset: usize) -> String {
-        let content = self.1.unwrap_or(0);
-        format!("\t.reloc {offset}, {}, {symbol}\n\t.inst {content:#x}\n\t.inst 0xd503201f\n", self.0)
-    }
-
-    /// The symbol that gives a value at an offset.
-    fn symbol(&self, value: i64, offset: usize) -> u64 {
-        let base = match self.2 {
-            Kind::Value => 0,
-            Kind::Distance => TEXT + offset as i64,
-            Kind::Pages => (TEXT + offset as i64) & !0xfff,
-        };
-        base.wrapping_add(value) as u64
-    }
-
-    fn overflows(&self) -> bool {
-        (self.3, self.4) != ANY && self.4 != ANY.1 & !15
-    }
-
-    /// The next value past each end that the field's scale allows.
-    fn beyond(&self) -> [i64; 2] {
-        let step = match self.0 {
-            "R_AARCH64_ADR_PREL_PG_HI21" => 0x1000,
-            name if name.contains("BR") || name.contains("LO19") => 4,
-            _ => 1,
-        };
-        [self.3 - step, self.4 + step]
-    }
-}
-
-#[test]
-fn fields_hold_their_ends_as_gnu_ld_writes_them() {
-    on_aarch64(|work| {
-        let mut source = String::from("\t.globl _start\n_start:\n");
-        let mut symbols = Vec::new();
-        for (index, (case, value)) in CASES.iter().flat_map(|c| [(c, c.3), (c, c.4)]).enumerate() {
-            source += &case.source(&format!("s{index}"), index * 8);
-            symbols.push(format!("--defsym=s{index}={:#x}", case.symbol(value, index * 8)));
-        }
-        let object = work.s("a", &source);
-        let text = format!("-Ttext={TEXT:#x}");
-        let mut args = vec!["-o", "ours", &object, &text];
-        args.extend(symbols.iter().map(String::as_str));
-        work.ld(&args).quiet();
-        let ours = work.elf_unchecked("ours").section(".text").data.clone();
-        let word = |index: usize| u32::from_le_bytes(ours[index * 8..][..4].try_into().unwrap());
-        assert_eq!(word(0), 1 << 31, "ABS32 at its lower end");
-        let call = CASES.iter().position(|case| case.0 == "R_AARCH64_CALL26").unwrap();
-        assert_eq!([word(call * 2), word(call * 2 + 1)], [0x9600_0000, 0x95ff_ffff]);
-        let peer = need!(AARCH64.tool("ld.bfd"));
-        args[1] = "theirs";
-        // It takes ABS32 for unsigned, and complains, but writes what was asked for.
-        args.push("--noinhibit-exec");
-        work.command(peer, &args);
-        let theirs = work.elf_unchecked("theirs").section(".text").data.clone();
-        for (index, (case, value)) in CASES.iter().flat_map(|c| [(c, c.3), (c, c.4)]).enumerate() {
-            let at = index * 8..index * 8 + 4;
-            assert_eq!(ours[at.clone()], theirs[at], "{} with {value:#x}", case.0);
-        }
-    });
-}
-
-#[test]
-fn one_past_the_end_is_an_error_with_place_and_value() {
-    on_aarch64(|work| {
-        let mut source = String::from("\t.globl _start\n_start: ret\n");
-        let mut symbols = Vec::new();
-        let mut expected = Vec::new();
-        // Farther calls get thunks.
-        let cases =
-            CASES.iter().filter(|c| c.overflows() && !matches!(c.0, "R_AARCH64_JUMP26" | "R_AARCH64_CALL26"));
-        for (index, (case, value)) in cases.flat_map(|c| c.beyond().map(|value| (c, value))).enumerate() {
-            source += &format!(
-                "\t.section .text.t{index},\"ax\"\n\t.balign 4096\n{}",
-                case.source(&format!("s{index}"), 0)
-            );
-            let place = (index + 1) * 0x1000;
-            symbols.push(format!("--defsym=s{index}={:#x}", case.symbol(value, place)));
-            expected.push(format!(
-                "a.o:(.text.t{index}+0x0): relocation {} out of range: {value} is not in",
-                case.0
-            ));
-            expected.push(format!("references s{index}\n"));
-        }
-        let object = work.s("a", &source);
-        work.write(
-            "script",
-            format!("SECTIONS {{ .text {TEXT:#x} : {{ *(.text) *(SORT_NONE(.text.*)) }} }}"),
-        );
-        let mut args = vec!["-o", "ours", &object, "-T", "script", "--error-limit=0"];
-        args.extend(symbols.iter().map(String::as_str));
-        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
-        work.ld(&args).fails().says(&expected);
-    });
-}
-
-#[test]
-fn accesses_must_be_aligned_to_their_size() {
-    on_aarch64(|work| {
-        let object = work.s("a", "\t.globl _start\n_start: ldr x0, [x0, :lo12:value]\n");
-        work.ld(&["-o", "a", &object, "--defsym=value=0x500004"]).fails().says(&[
-            "a.o:(.text+0x0)",
-            "R_AARCH64_LDST64_ABS_LO12_NC",
-            "multiple of 8",
-            "value",
-        ]);
-    });
 }
 
 /// Three functions that call one another from ends of the program, and print.
@@ -244,9 +77,15 @@ fn emitted_relocations_of_the_index_pass_thunks_by() {
         let (index, symbols) = (elf.section(".sframe_idx"), elf.symbols());
         let rows = u32::from_le_bytes(index.data[8..12].try_into().unwrap()) as usize;
         let relocations = elf.relocations_for(index.index);
-        let is_thunk = |name: &str| name.ends_with("_veneer") && !name.starts_with("__erratum");
-        let thunks = symbols.iter().filter(|symbol| is_thunk(&symbol.name)).count();
-        assert!(thunks > 0 && relocations.len() + thunks == rows, "{rows} rows, {thunks} thunks");
+        let count = |is: &dyn Fn(&str) -> bool| symbols.iter().filter(|symbol| is(&symbol.name)).count();
+        let thunks = count(&|name| name.ends_with("_veneer"));
+        let veneers = count(&|name| name.starts_with("__erratum_veneer"));
+        let made = rows - relocations.len();
+        // What was moved from code without rows has none either.
+        assert!(
+            thunks > 0 && (thunks..=thunks + veneers).contains(&made),
+            "{made} of {thunks} and {veneers}"
+        );
         for relocation in relocations {
             let field = (relocation.offset - index.addr) as usize;
             let stored = i64::from_le_bytes(index.data[field..field + 8].try_into().unwrap());
@@ -450,24 +289,60 @@ value:\t.quad 42
 }
 
 #[test]
-fn libraries_of_another_machine_are_passed_over_and_objects_refused() {
+fn moved_instructions_have_the_rows_of_their_places() {
     on_aarch64(|work| {
-        let native = Work::new();
-        native.c("f", "int f(void) { return 1; }", &[]);
-        native.ar("libf.a", "", &["f.o"]);
-        work.write("wrong/libf.a", native.read("libf.a"));
-        work.write("wrong.o", native.read("f.o"));
-        work.c("f", "int f(void) { return 0; }", &[]);
-        work.ar("libf.a", "", &["f.o"]);
-        let main = work.c("main", "int f(void); int main(void) { return f(); }", &[]);
-        work.gcc(&["-o", "program", &main, "-Lwrong", "-L.", "-lf"])
-            .ok()
-            .says(&["skipping incompatible wrong/libf.a when searching for -lf"]);
-        work.run("program");
-        work.gcc(&["-o", "program", &main, "wrong.o"]).fails().says(&[
-            "wrong.o",
-            "incompatible",
-            "aarch64linux",
-        ]);
+        let assembler = need!(AARCH64.sframe_assembler());
+        let source = "
+\t.cfi_sections .sframe, .eh_frame
+\t.text
+\t.balign 4096
+\t.space 0xff0
+\t.globl _start
+_start:\t.cfi_startproc
+\tstp x29, x30, [sp, #-32]!
+\t.cfi_def_cfa_offset 32
+\t.cfi_offset 29, -32
+\t.cfi_offset 30, -24
+\tnop
+\tadrp x1, value
+\tstr x2, [sp, #16]
+\tldr x3, [x1, :lo12:value]
+\tldp x29, x30, [sp], #32
+\t.cfi_def_cfa_offset 0
+\t.cfi_restore 29
+\t.cfi_restore 30
+\tsub x0, x3, #42
+\tmov x8, #93
+\tsvc #0
+\t.cfi_endproc
+\t.data
+\t.balign 8
+value:\t.quad 42
+";
+        let file = work.write("a.s", source);
+        work.command(assembler, &["-o", "a.o", &file]).ok();
+        for mode in ["--sframe-index", "--sframe=merge", "--sframe-index --sframe-from-eh-frame=all"] {
+            let mut args = vec!["-o", "a", "a.o", "--fix-cortex-a53-843419", "--stats"];
+            args.extend(mode.split(' '));
+            let report = work.ld(&args).ok().stdout;
+            assert!(report.contains("(1 erratum veneer among them)"), "{mode}: {report}");
+            work.run("a");
+            let row = |symbol: &str| {
+                let said = work.sframe(&["lookup", "a", symbol]).ok().stdout;
+                let line = said.lines().find_map(|line| line.split_once("row +"));
+                line.map(|(_, row)| row.split_once(' ').unwrap().1.to_owned())
+            };
+            let elf = work.elf_unchecked("a");
+            let (start, veneer) = (elf.symbol("_start").value, elf.symbol("__erratum_veneer_0").value);
+            let moved = row(&format!("{veneer:#x}"));
+            assert_eq!(moved, row(&format!("{:#x}", start + 16)), "{mode}");
+            assert!(moved.is_some_and(|row| row.contains("cfa=sp+32")), "{mode}");
+            // The load behind it restores the registers: it has another row, in its own place.
+            assert_ne!(row(&format!("{:#x}", veneer + 4)), row(&format!("{:#x}", start + 24)), "{mode}");
+            let said = work.sframe(&["verify", "a"]).ok().stdout;
+            assert!(said.contains(" 0 errors") && said.contains("0 wrong"), "{mode}: {said}");
+            let report = work.ld(&[&args[..], &["--no-sframe-plt"]].concat()).ok().stdout;
+            assert!(!report.contains("veneer among"), "{mode}: {report}");
+        }
     });
 }

@@ -4,6 +4,7 @@
 mod support;
 
 mod aarch64;
+mod aarch64_relocations;
 mod archives;
 mod attributes;
 mod drivers;
@@ -21,6 +22,7 @@ mod kept_inputs;
 mod kernel;
 mod layout;
 mod link_order;
+mod machines;
 mod notes;
 mod options;
 mod programs;

@@ -305,3 +305,61 @@ fn initial_exec_code_of_every_form_runs(machine: &'static Machine) {
 fn initial_exec_code() {
     check(&S390X, initial_exec_code_of_every_form_runs);
 }
+
+/// Start-up code that carries out the relative relocations of its own program, which Debian's C library lacks.
+const SELF_RELOCATING: &str = "
+    .globl _start
+    _start: larl %r2,__ehdr_start
+    larl %r1,_DYNAMIC
+    lghi %r4,0
+    lghi %r5,0
+    .Ltag: lg %r3,0(%r1)
+    cghi %r3,0
+    je .Lfound
+    cghi %r3,7
+    jne .Lsize
+    lg %r4,8(%r1)
+    .Lsize: cghi %r3,8
+    jne .Lnext
+    lg %r5,8(%r1)
+    .Lnext: aghi %r1,16
+    j .Ltag
+    .Lfound: agr %r4,%r2
+    agr %r5,%r4
+    .Lrelocate: cgr %r4,%r5
+    jnl .Ldone
+    lg %r3,0(%r4)
+    lg %r0,16(%r4)
+    agr %r0,%r2
+    stg %r0,0(%r3,%r2)
+    aghi %r4,24
+    j .Lrelocate
+    .Ldone: larl %r1,table
+    lg %r1,8(%r1)
+    lg %r2,0(%r1)
+    aghi %r2,-42
+    svc 1
+    .data
+    .balign 8
+    table: .quad table, value
+    value: .quad 42
+";
+
+#[test]
+fn static_position_independent_programs_relocate_themselves() {
+    check(&S390X, |machine| {
+        let work = Work::on(machine);
+        let object = work.s("start", SELF_RELOCATING);
+        let common = ["-static", "-pie", "--no-dynamic-linker", "-z", "text", "-o", "program", &object];
+        for more in [&[][..], &["-z", "now", "--eh-frame-hdr"], &["--build-id", "--gc-sections"]] {
+            work.ld(&[&common[..], more].concat()).quiet();
+            work.run("program");
+            let elf = work.elf("program");
+            const PT_INTERP: u32 = 3;
+            assert!(elf.segments_of(PT_INTERP).is_empty());
+            let kinds: Vec<u32> =
+                elf.dynamic_relocations().iter().map(|relocation| relocation.kind).collect();
+            assert_eq!(kinds, [machine.relocations.relative; 2]);
+        }
+    });
+}

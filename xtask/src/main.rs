@@ -7,6 +7,7 @@ mod bench;
 mod demo;
 mod fuzz;
 mod install;
+mod lit;
 mod peers;
 mod prove;
 mod test;
@@ -25,11 +26,13 @@ enum Command {
     Demo(demo::Arguments),
     /// Run all tests, fetching the tools that they need
     Test(test::Arguments),
+    /// Run the tests of lit-tests, with our linker or another
+    Lit(lit::Arguments),
     /// Fetch assemblers, readelf and other linkers into a folder of their own
     Peers(peers::Arguments),
     /// Build and lay out bin/, libexec/ and share/ below a prefix
     Install(install::Arguments),
-    /// Link something large and check it: self, ripgrep, llvm, sqlite, attach, split-project, index, modules, kernel
+    /// Link something large and check it
     Prove(prove::Arguments),
     /// Verify SFrame derived from every program and library of this Debian system
     VerifySystem(verify_system::Arguments),
@@ -46,6 +49,7 @@ fn main() -> anyhow::Result<()> {
     match CommandLine::parse().command {
         Command::Demo(arguments) => demo::run(arguments),
         Command::Test(arguments) => test::run(arguments),
+        Command::Lit(arguments) => lit::run(&arguments),
         Command::Peers(arguments) => peers::run(arguments),
         Command::Install(arguments) => install::run(arguments),
         Command::Prove(arguments) => prove::run(arguments),

@@ -67,7 +67,11 @@ const STEPS: [Step; 11] = [
     Step { name: "eu-elflint", for_tests: true, fetch: Peers::elfutils },
     Step { name: "clang", for_tests: true, fetch: Peers::clang },
     Step { name: "compilers and emulators for other machines", for_tests: true, fetch: Peers::cross },
-    Step { name: "assemblers for other machines (sid)", for_tests: true, fetch: Peers::cross_assemblers },
+    Step {
+        name: "assemblers and linkers for other machines (sid)",
+        for_tests: true,
+        fetch: Peers::cross_binutils,
+    },
     Step { name: "GNU ld (sid)", for_tests: true, fetch: |p| p.gnu_ld("sid") },
     Step { name: "GNU ld and gold (trixie)", for_tests: true, fetch: Peers::gold },
     Step { name: "lld (sid)", for_tests: true, fetch: |p| p.lld("sid") },
@@ -205,14 +209,15 @@ impl Peers {
         Ok(())
     }
 
-    /// Assemblers that emit SFrame for the machines.
-    fn cross_assemblers(&self) -> Result<()> {
+    /// Assemblers that emit SFrame for the machines, and the newest GNU ld.
+    fn cross_binutils(&self) -> Result<()> {
         let packages = CROSS.map(|(_, triple)| format!("binutils-{triple}"));
         let root = self.unpack("sid", &packages.each_ref().map(String::as_str))?;
         for (_, triple) in CROSS {
             let words = root.words(&format!("{triple}-as"));
             let folder = format!("binutils-{}", version_of(&words)?);
             self.wrap(&folder, &format!("{triple}-as"), &words)?;
+            self.wrap(&folder, &format!("{triple}-ld"), &root.words(&format!("{triple}-ld.bfd")))?;
         }
         Ok(())
     }

@@ -9,6 +9,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod compare;
+mod index;
+mod machines;
+mod thunks;
 mod boot;
 mod index;
 mod kernel;
@@ -16,6 +20,7 @@ mod modules;
 mod packages;
 mod same;
 mod tools;
+mod violations;
 
 /// The release that is built.
 const RIPGREP_VERSION: &str = "14.1.1";
@@ -38,6 +43,8 @@ pub struct Arguments {
     command: install::SframeCommand,
     #[command(flatten)]
     wrapper: install::Wrapper,
+    #[command(flatten)]
+    comparer: install::Comparer,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -57,6 +64,14 @@ enum Name {
     SplitProject,
     /// The index of a C++ project of several hundred objects, in every kind of output
     Index,
+    /// zstd, sqlite, a C++ project and a Rust program for the other machines, in every SFrame mode
+    Machines,
+    /// An AArch64 program of 300 MiB of code whose calls need thousands of thunks
+    Thunks,
+    /// Links of every kind, for three machines, held against every other linker
+    Compare,
+    /// The matrix of section-group violations, and one that is reduced
+    Violations,
     /// Kernel modules, built with Debian's headers and loaded into its kernel
     Modules,
     /// Kernels for three machines, built from Debian's source and booted
@@ -72,6 +87,10 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Name::Attach,
         Name::SplitProject,
         Name::Index,
+        Name::Machines,
+        Name::Thunks,
+        Name::Compare,
+        Name::Violations,
         Name::Modules,
         Name::Kernel,
     ];
@@ -86,6 +105,10 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Attach => ("attach", Proof::new("attach", &linker)?),
             Name::SplitProject => ("split-project", Proof::new("split-project", &linker)?),
             Name::Index => ("index", Proof::new("index", &linker)?),
+            Name::Machines => ("machines", Proof::new("machines", &linker)?),
+            Name::Thunks => ("thunks", Proof::new("thunks", &linker)?),
+            Name::Compare => ("compare", Proof::new("compare", &linker)?),
+            Name::Violations => ("violations", Proof::new("violations", &linker)?),
             Name::Modules => ("modules", Proof::new("modules", &linker)?),
             Name::Kernel => ("kernel", Proof::new("kernel", &linker)?),
         };
@@ -95,7 +118,13 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Llvm => llvm(&mut proof)?,
             Name::Sqlite => sqlite(&mut proof)?,
             Name::Attach => tools::attach(&mut proof, &arguments.command.path()?)?,
+            Name::Compare => compare::compare(&mut proof, &arguments.comparer.path()?)?,
+            Name::Violations => {
+                violations::violations(&mut proof, &arguments.comparer.path()?, !arguments.no_record)?;
+            }
             Name::Index => index::index(&mut proof, &arguments.command.path()?)?,
+            Name::Machines => machines::machines(&mut proof, &arguments.command.path()?)?,
+            Name::Thunks => thunks::thunks(&mut proof, &arguments.command.path()?)?,
             Name::Modules => modules::modules(&mut proof, &arguments.command.path()?)?,
             Name::Kernel => kernel::kernels(&mut proof, &arguments.machines)?,
             Name::SplitProject => {
@@ -369,24 +398,29 @@ fn run_sqlite(proof: &mut Proof, name: &str) -> Result<()> {
     proof.note(format!("- {name}: answers are right"))
 }
 
-/// The folder of the amalgamation, from the crate that bundles it, fetched by cargo.
+/// The folder of the amalgamation, from the crate that bundles it.
 fn sqlite_source(proof: &Proof) -> Result<PathBuf> {
-    let folder = proof.folder.join("crate");
+    let source = crate_source(proof, SQLITE_CRATE)?.join("sqlite3");
+    ensure!(source.join("sqlite3.c").exists(), "{SQLITE_CRATE} holds no amalgamation");
+    Ok(source)
+}
+
+/// The folder of a crate that bundles sources of another project, fetched by cargo.
+fn crate_source(proof: &Proof, name: &str) -> Result<PathBuf> {
+    let folder = proof.folder.join("crate").join(name);
     std::fs::create_dir_all(folder.join("src"))?;
     std::fs::write(folder.join("src/lib.rs"), "")?;
     let manifest = format!(
-        "[package]\nname = \"fetch\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\n{SQLITE_CRATE} = \"*\"\n[workspace]\n"
+        "[package]\nname = \"fetch\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[dependencies]\n{name} = \"*\"\n[workspace]\n"
     );
     std::fs::write(folder.join("Cargo.toml"), manifest)?;
     let mut command = Command::new("cargo");
     command.current_dir(&folder).args(["metadata", "--format-version", "1"]);
     let metadata: serde_json::Value = serde_json::from_str(&output(&mut command)?)?;
     let packages = metadata["packages"].as_array().context("no packages")?;
-    let package = packages.iter().find(|p| p["name"] == SQLITE_CRATE).context("no such package")?;
+    let package = packages.iter().find(|p| p["name"] == name).context("no such package")?;
     let manifest = package["manifest_path"].as_str().context("no path")?;
-    let source = Path::new(manifest).with_file_name("sqlite3");
-    ensure!(source.join("sqlite3.c").exists(), "{SQLITE_CRATE} holds no amalgamation");
-    Ok(source)
+    Ok(Path::new(manifest).with_file_name(""))
 }
 
 /// Runs a command and returns its standard output; what it said is in the error if it fails.

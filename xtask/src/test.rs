@@ -7,6 +7,9 @@ use std::process::Command;
 
 #[derive(clap::Args)]
 pub struct Arguments {
+    /// Let no test be skipped for want of a tool
+    #[arg(long)]
+    require_all: bool,
     /// Arguments for `cargo test` (`-- FILTER` to run some)
     #[arg(last = true)]
     rest: Vec<String>,
@@ -20,6 +23,9 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let mut command = Command::new("cargo");
     command.current_dir(crate::workspace()).env("SFRAME_PEERS", folder.canonicalize()?);
     command.args(["test", "--workspace", "--no-fail-fast"]);
+    if arguments.require_all {
+        command.env("SFRAME_TESTS_REQUIRE_ALL", "1");
+    }
     if !arguments.rest.is_empty() {
         command.arg("--").args(&arguments.rest);
     }

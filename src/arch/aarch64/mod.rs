@@ -29,6 +29,7 @@ impl Target for AArch64 {
     const MACHINE: Machine = Machine::AArch64;
     const E_MACHINE: u16 = elf::EM_AARCH64;
     const EI_DATA: u8 = elf::ELFDATA2LSB;
+    const SFRAME_ABI: sframe_format::Abi = sframe_format::Abi::AArch64Little;
     const MAX_PAGE_SIZE: u64 = 0x1_0000;
     const COMMON_PAGE_SIZE: u64 = 0x1000;
     const RELRO_ENDS_ON_MAX_PAGE: bool = true;

@@ -27,6 +27,7 @@ impl Target for S390x {
     const MACHINE: Machine = Machine::S390x;
     const E_MACHINE: u16 = elf::EM_S390;
     const EI_DATA: u8 = elf::ELFDATA2MSB;
+    const SFRAME_ABI: sframe_format::Abi = sframe_format::Abi::S390x;
     const MAX_PAGE_SIZE: u64 = 0x1000;
     const COMMON_PAGE_SIZE: u64 = 0x1000;
     const IMAGE_BASE: u64 = 0x100_0000;

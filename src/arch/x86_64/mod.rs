@@ -29,6 +29,7 @@ impl Target for X86_64 {
     const MACHINE: Machine = Machine::X86_64;
     const E_MACHINE: u16 = elf::EM_X86_64;
     const EI_DATA: u8 = elf::ELFDATA2LSB;
+    const SFRAME_ABI: sframe_format::Abi = sframe_format::Abi::Amd64;
     const MAX_PAGE_SIZE: u64 = 0x1000;
     const COMMON_PAGE_SIZE: u64 = 0x1000;
     const IMAGE_BASE: u64 = 0x40_0000;

@@ -10,7 +10,7 @@ use std::path::Path;
 use super::case::{Case, link_line, must_run};
 use super::generated_object::{
     ALLOCATED, EXECUTABLE, MERGED_STRINGS, ObjectFile, R_64, R_PC32, R_PLT32, R_REX_GOTPCRELX, SectionId,
-    SymbolId, SymbolKind, WRITABLE,
+    SymbolId, SymbolKind, WRITABLE, X86_64,
 };
 use super::generated_program::{FUNCTIONS, Function, Program, variable};
 use anyhow::Result;
@@ -46,7 +46,7 @@ struct ObjectWriter {
 
 impl ObjectWriter {
     fn new(program: Program, number: u64) -> Self {
-        let mut object = ObjectFile::new(&format!("unit_{number:05}.cpp"));
+        let mut object = ObjectFile::new(X86_64, &format!("unit_{number:05}.cpp"));
         let strings = object.add_section(".rodata.str1.1", ALLOCATED | MERGED_STRINGS, 1, None);
         let unwind = object.add_section(".eh_frame", ALLOCATED, 8, None);
         let table = object.add_section("function_table", ALLOCATED | WRITABLE, 8, None);

@@ -1,4 +1,4 @@
-//! Writes one relocatable ELF object for x86-64, laid out as GNU as does it: every relocation section right after the
+//! Writes one little-endian relocatable ELF object, laid out as GNU as does it: every relocation section right after the
 //! section it applies to and a member of the same group, local symbols first (gABI, sections and symbol table).
 
 use std::collections::HashMap;
@@ -18,6 +18,10 @@ const RELA: u32 = 4;
 const GROUP: u32 = 17;
 const UNWIND: u32 = 0x7000_0001;
 const COMDAT: u32 = 1;
+
+/// `e_machine` of what is written.
+pub const X86_64: u16 = 62;
+pub const AARCH64: u16 = 183;
 
 /// Relocation types (x86-64 psABI, section 4.4).
 pub const R_64: u32 = 1;
@@ -64,8 +68,8 @@ struct Symbol {
     size: u64,
 }
 
-#[derive(Default)]
 pub struct ObjectFile {
+    machine: u16,
     sections: Vec<Section>,
     locals: Vec<Symbol>,
     globals: Vec<Symbol>,
@@ -73,8 +77,14 @@ pub struct ObjectFile {
 }
 
 impl ObjectFile {
-    pub fn new(source: &str) -> Self {
-        let mut object = ObjectFile::default();
+    pub fn new(machine: u16, source: &str) -> Self {
+        let mut object = ObjectFile {
+            machine,
+            sections: vec![],
+            locals: vec![],
+            globals: vec![],
+            global_numbers: HashMap::new(),
+        };
         object.add_local(source, SymbolKind::File, None, 0);
         object
     }
@@ -200,7 +210,7 @@ impl ObjectFile {
             self.write_section(&mut file, section, number, symbol_table);
         }
         self.write_symbols(&mut file, &numbers, symbol_table);
-        file.finish()
+        file.finish(self.machine)
     }
 
     /// Signature and members of every group, in order of the first member.
@@ -326,15 +336,15 @@ impl File {
         self.contents.resize(self.contents.len().next_multiple_of(alignment), 0);
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    fn finish(mut self, machine: u16) -> Vec<u8> {
         let mut names = self.names.clone();
         names.extend(b".shstrtab\0");
         self.add(".shstrtab", Header { kind: STRING_TABLE, alignment: 1, ..Header::default() }, &names);
         self.align(8);
         let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-        let (relocatable, x86_64) = (1_u16, 62_u16);
+        let relocatable = 1_u16;
         file.extend(relocatable.to_le_bytes());
-        file.extend(x86_64.to_le_bytes());
+        file.extend(machine.to_le_bytes());
         file.extend(1_u32.to_le_bytes());
         let headers_offset = (FILE_HEADER_SIZE + self.contents.len()) as u64;
         [0, 0, headers_offset].iter().for_each(|word: &u64| file.extend(word.to_le_bytes()));

@@ -12,8 +12,8 @@ use clap::ValueEnum;
 
 pub mod case;
 mod generated;
-mod generated_object;
-mod generated_program;
+pub mod generated_object;
+pub mod generated_program;
 mod linkers;
 pub mod measure;
 pub mod programs;

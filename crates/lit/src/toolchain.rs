@@ -1,0 +1,248 @@
+//! The programs that tests name by substitutions, and the features that follow from them.
+//!
+//! They come from the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, else `target/peers`),
+//! then from `PATH`, and are known by what they do: an assembler is asked which version of SFrame
+//! it emits.
+
+use crate::conditions::Features;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where things are that the build knows.
+pub struct Places {
+    /// The linker under test.
+    pub linker: PathBuf,
+    /// The command `sframe`.
+    pub sframe: PathBuf,
+    /// The folder of the tests.
+    pub tests: PathBuf,
+    /// A folder for what they write.
+    pub scratch: PathBuf,
+    /// The tree of peers to be used if the environment names none.
+    pub peers: PathBuf,
+}
+
+/// Machines other than the one that linkers take for granted, with their compilers' prefixes.
+const OTHER_MACHINES: [(&str, &str); 2] = [("aarch64", "aarch64-linux-gnu"), ("s390x", "s390x-linux-gnu")];
+
+/// All that is at hand.
+pub struct Toolchain {
+    linker_name: String,
+    /// `%name` and the command for it, or why there is none; longer names first, since one may be
+    /// the beginning of another.
+    pub substitutions: Vec<(String, Result<String, String>)>,
+    pub features: Features,
+}
+
+impl Toolchain {
+    /// Looks for everything. `linker` is as for `--ld`; ours if there is none.
+    pub fn find(places: &Places, linker: Option<&str>) -> Result<Self> {
+        let tree = Tree(std::env::var_os("SFRAME_PEERS").map_or_else(|| places.peers.clone(), PathBuf::from));
+        let (linker_name, command) = match linker {
+            None => ("sframe-ld".to_owned(), places.linker.clone()),
+            Some(text) => named_linker(text, &tree)?,
+        };
+        let mut found = Toolchain { linker_name, substitutions: Vec::new(), features: Features::new() };
+        found.add("%ld", Ok(command.clone()));
+        for (machine, _) in OTHER_MACHINES {
+            found.add(&format!("%ld-{machine}"), Ok(for_machine(&command, machine)));
+        }
+        // `lld-23` has the feature `lld` too.
+        let family =
+            found.linker_name.split_once('-').filter(|(_, v)| v.starts_with(|c: char| c.is_ascii_digit()));
+        let family = family.map_or(found.linker_name.clone(), |(family, _)| family.to_owned());
+        found.features.extend([found.linker_name.clone(), family]);
+        found.add("%sframe", Ok(places.sframe.clone()));
+        found.assemblers(&tree, &places.scratch)?;
+        found.compilers(&tree);
+        for name in ["readelf", "objdump", "objcopy", "nm", "ar", "strip"] {
+            found.add(&format!("%{name}"), tree.newest(name));
+        }
+        for name in ["yaml2obj", "llvm-mc"] {
+            let tool = tree.newest(name);
+            found.feature(name, &tool);
+            found.add(&format!("%{name}"), tool);
+        }
+        found.substitutions.sort_by_key(|(name, _)| (std::cmp::Reverse(name.len()), name.clone()));
+        Ok(found)
+    }
+
+    /// The name of the linker that the tests run with; `sframe-ld` if it is ours.
+    pub fn linker_name(&self) -> &str {
+        &self.linker_name
+    }
+
+    fn add(&mut self, name: &str, tool: Result<PathBuf, String>) {
+        self.substitutions.push((name.to_owned(), tool.map(|path| path.display().to_string())));
+    }
+
+    fn feature(&mut self, name: &str, tool: &Result<PathBuf, String>) {
+        if tool.is_ok() {
+            self.features.insert(name.to_owned());
+        }
+    }
+
+    /// `%as` is the newest, `%as-v1` and so on those that emit older versions of SFrame.
+    fn assemblers(&mut self, tree: &Tree, scratch: &Path) -> Result<()> {
+        std::fs::create_dir_all(scratch)?;
+        let all: Vec<(u8, PathBuf)> =
+            tree.all("as").into_iter().filter_map(|p| Some((emitted_version(&p, scratch)?, p))).collect();
+        for version in 1..=3 {
+            let fitting = all.iter().find(|(v, _)| *v == version).map(|(_, path)| path.clone());
+            let tool = fitting.ok_or_else(|| format!("no assembler that emits SFrame V{version}"));
+            self.feature(&format!("gas-v{version}"), &tool);
+            self.add(&format!("%as-v{version}"), tool);
+        }
+        let newest = all.iter().max_by_key(|(v, _)| *v).map(|(_, path)| path.clone());
+        let tool = newest.or_else(|| on_path("as")).ok_or_else(|| "no as".to_owned());
+        self.feature("x86-64", &tool);
+        self.add("%as", tool);
+        for (machine, triple) in OTHER_MACHINES {
+            let tool = tree.newest(&format!("{triple}-as"));
+            self.feature(machine, &tool);
+            self.add(&format!("%as-{machine}"), tool);
+        }
+        Ok(())
+    }
+
+    fn compilers(&mut self, tree: &Tree) {
+        let cc = on_path("gcc").ok_or_else(|| "no gcc".to_owned());
+        self.feature("cc", &cc);
+        self.add("%cc", cc);
+        for (machine, triple) in OTHER_MACHINES {
+            let cc = tree.newest(&format!("{triple}-gcc"));
+            self.feature(&format!("cc-{machine}"), &cc);
+            self.add(&format!("%cc-{machine}"), cc);
+            let emulator = tree.newest(&format!("qemu-{machine}"));
+            self.feature(&format!("run-{machine}"), &emulator);
+            self.add(&format!("%run-{machine}"), emulator);
+        }
+    }
+
+    /// Replaces what a command says in `%` words. The error names a tool that is missing.
+    pub fn substitute(&self, command: &str, own: &[(&str, String)]) -> Result<String, String> {
+        let mut text = String::with_capacity(command.len() * 2);
+        let mut rest = command;
+        while let Some(at) = rest.find('%') {
+            text.push_str(&rest[..at]);
+            rest = &rest[at..];
+            let tool = self.substitutions.iter().find(|(name, _)| rest.starts_with(name.as_str()));
+            let file = own.iter().find(|(name, _)| rest.starts_with(name));
+            let length = match (tool, file) {
+                (Some((name, value)), _) => {
+                    text.push_str(value.as_ref()?);
+                    name.len()
+                }
+                (None, Some((name, value))) => {
+                    text.push_str(value);
+                    name.len()
+                }
+                (None, None) => {
+                    text.push('%');
+                    // `%%` is a percent sign.
+                    1 + usize::from(rest[1..].starts_with('%'))
+                }
+            };
+            rest = &rest[length..];
+        }
+        text.push_str(rest);
+        Ok(text)
+    }
+
+    /// Substitutions and features, for LLVM's `lit`.
+    pub fn json(&self) -> String {
+        let quoted = |text: &str| format!("{text:?}");
+        let pairs: Vec<String> = self
+            .substitutions
+            .iter()
+            .filter_map(|(name, value)| Some(format!("[{}, {}]", quoted(name), quoted(value.as_ref().ok()?))))
+            .collect();
+        let features: Vec<String> = self.features.iter().map(|feature| quoted(feature)).collect();
+        format!("{{\"substitutions\": [{}], \"features\": [{}]}}", pairs.join(", "), features.join(", "))
+    }
+}
+
+/// The folder with one folder for each tool and version.
+struct Tree(PathBuf);
+
+impl Tree {
+    /// All programs of a name: those of the tree by the names of their folders, then that of `PATH`.
+    fn all(&self, name: &str) -> Vec<PathBuf> {
+        let folders = std::fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut found: Vec<PathBuf> = folders.map(|f| f.join(name)).filter(|path| path.is_file()).collect();
+        found.sort();
+        found.extend(on_path(name));
+        found
+    }
+
+    /// That of the tree with the highest version, else that of `PATH`.
+    fn newest(&self, name: &str) -> Result<PathBuf, String> {
+        let all = self.all(name);
+        let own = all.iter().rfind(|path| path.starts_with(&self.0)).or(all.last()).cloned();
+        own.ok_or_else(|| format!("no {name} (cargo xtask peers)"))
+    }
+}
+
+/// Name and command of `--ld`.
+fn named_linker(text: &str, tree: &Tree) -> Result<(String, PathBuf)> {
+    if let Some((name, command)) = text.split_once('=') {
+        let path = std::path::absolute(command)?;
+        if !path.is_file() {
+            bail!("--ld {text}: there is no file {}", path.display());
+        }
+        return Ok((name.to_owned(), path));
+    }
+    let path = tree.0.join(text).join("ld");
+    let found = path.is_file().then(|| (text.to_owned(), path.clone()));
+    found.with_context(|| format!("--ld {text}: there is no {} (cargo xtask peers)", path.display()))
+}
+
+/// The same linker for another machine, where there is one beside it: `aarch64/ld` beside `ld`, or
+/// `NAME-aarch64` beside `NAME`.
+fn for_machine(command: &Path, machine: &str) -> PathBuf {
+    let name = command.file_name().unwrap_or_default().to_string_lossy();
+    let folder = command.parent().unwrap_or(Path::new(""));
+    let candidates = [folder.join(machine).join(&*name), folder.join(format!("{name}-{machine}"))];
+    candidates.into_iter().find(|path| path.is_file()).unwrap_or_else(|| command.to_owned())
+}
+
+/// The SFrame version that an assembler emits, if it emits any.
+fn emitted_version(assembler: &Path, scratch: &Path) -> Option<u8> {
+    let folder = tempfile::tempdir_in(scratch).ok()?;
+    let (source, object) = (folder.path().join("probe.s"), folder.path().join("probe.o"));
+    std::fs::write(&source, ".cfi_sections .sframe\nf: .cfi_startproc\nnop\n.cfi_endproc\n").ok()?;
+    let done = Command::new(assembler).arg("-o").arg(&object).arg(&source).output().ok()?;
+    let bytes = std::fs::read(object).ok()?;
+    // So small an object holds the magic number but once.
+    let at = bytes.windows(2).position(|pair| pair == [0xe2, 0xde])?;
+    bytes.get(at + 2).copied().filter(|_| done.status.success())
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toolchain() -> Toolchain {
+        let substitutions = [("%as-v2", Err("no V2".to_owned())), ("%as", Ok("/bin/as".to_owned()))];
+        let substitutions = substitutions.map(|(name, value)| (name.to_owned(), value)).into();
+        Toolchain { linker_name: "sframe-ld".into(), substitutions, features: Features::new() }
+    }
+
+    #[test]
+    fn the_longest_name_is_replaced() {
+        let own = [("%S", "/tests".to_owned()), ("%s", "/tests/a.s".to_owned())];
+        let text = toolchain().substitute("%as %s -I%S; date +%% %q", &own);
+        assert_eq!(text.as_deref(), Ok("/bin/as /tests/a.s -I/tests; date +% %q"));
+    }
+
+    #[test]
+    fn a_missing_tool_is_named() {
+        assert_eq!(toolchain().substitute("%as-v2 x", &[]), Err("no V2".to_owned()));
+    }
+}

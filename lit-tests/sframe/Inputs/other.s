@@ -1,0 +1,12 @@
+ .text
+ .globl other
+other:
+ .cfi_startproc
+ nop
+ .cfi_endproc
+ .section .text.g,"axG",%progbits,g,comdat
+ .weak g
+g:
+ .cfi_startproc
+ nop
+ .cfi_endproc

@@ -1,0 +1,287 @@
+//! Proof of the other machines: well-known C, a C++ project of a hundred objects and more, and a Rust program, with
+//! frames by the newest assembler, linked in every SFrame mode; all run under an emulator, and `sframe verify` is
+//! content with every file.
+
+use super::tools::write_project;
+use super::{Proof, SQLITE_EXPECTED, SQLITE_MAIN, crate_source, output, sqlite_source};
+use crate::peers;
+use anyhow::{Context, Result, ensure};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The machines, as emulators, the GNU tools and rustc call them.
+const MACHINES: [(&str, &str, &str); 2] = [
+    ("aarch64", "aarch64-linux-gnu", "aarch64-unknown-linux-gnu"),
+    ("s390x", "s390x-linux-gnu", "s390x-unknown-linux-gnu"),
+];
+/// Objects of the C++ project.
+const OBJECTS: usize = 120;
+/// The crate whose source holds zstd's library.
+const ZSTD_CRATE: &str = "zstd-sys";
+const KINDS: [&str; 3] = ["-pie", "-no-pie", "-static"];
+/// The modes, and whether the file has frames then.
+const MODES: [(&str, bool); 8] = [
+    ("--sframe=concat,-z,sframe-violation=warning", true),
+    ("--sframe=concat,--sframe-split", true),
+    ("--sframe=merge", true),
+    ("--sframe-index", true),
+    ("--sframe-index,--sframe-version=2", true),
+    ("--sframe-index,--sframe-from-eh-frame=all", true),
+    ("--sframe=merge,--sframe-from-eh-frame=missing", true),
+    ("--sframe=discard", false),
+];
+
+/// Compresses what looks like text at three levels, takes it apart again, and says how much is left of it.
+const ZSTD_MAIN: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "zstd.h"
+int main(void) {
+    enum { SIZE = 1 << 20 };
+    char *text = malloc(SIZE), *back = malloc(SIZE), *packed = malloc(ZSTD_compressBound(SIZE));
+    unsigned seed = 1;
+    for (size_t i = 0; i < SIZE; i++) {
+        if (i % 8 == 0) seed = seed * 1103515245 + 12345;
+        text[i] = 'a' + (seed >> 16) % 13 + i % 7;
+    }
+    for (int level = 1; level <= 19; level += 9) {
+        size_t size = ZSTD_compress(packed, ZSTD_compressBound(SIZE), text, SIZE, level);
+        memset(back, 0, SIZE);
+        size_t got = ZSTD_decompress(back, SIZE, packed, size);
+        if (ZSTD_isError(size) || got != SIZE || memcmp(text, back, SIZE)) return 1;
+        printf("level %d: %d\n", level, size < SIZE / 2);
+    }
+    packed[100] ^= 1;
+    printf("damaged: %d\n", !!ZSTD_isError(ZSTD_decompress(back, SIZE, packed, 50)));
+    return 0;
+}
+"#;
+const ZSTD_EXPECTED: &str = "level 1: 1\nlevel 10: 1\nlevel 19: 1\ndamaged: 1\n";
+
+const RUST_MAIN: &str = r#"
+use std::collections::BTreeMap;
+use std::sync::mpsc;
+thread_local!(static COUNT: std::cell::Cell<u32> = const { std::cell::Cell::new(0) });
+fn work(n: u32) -> u32 {
+    COUNT.with(|count| count.set(count.get() + n));
+    assert!(n != 13, "thirteen");
+    COUNT.with(|count| count.get())
+}
+fn main() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let (sender, receiver) = mpsc::channel();
+    let threads: Vec<_> = (10..16).map(|n| {
+        let sender = sender.clone();
+        std::thread::spawn(move || { let _ = sender.send((n, std::panic::catch_unwind(|| work(n)).is_ok())); work(1) })
+    }).collect();
+    drop(sender);
+    let found: BTreeMap<u32, bool> = receiver.into_iter().collect();
+    let sum: u32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    println!("{found:?} {sum} {:.3}", f64::from(sum).sqrt());
+}
+"#;
+const RUST_EXPECTED: &str = "{10: true, 11: true, 12: true, 13: false, 14: true, 15: true} 81 9.000\n";
+
+pub fn machines(proof: &mut Proof, sframe: &Path) -> Result<()> {
+    for (machine, triple, rust) in MACHINES {
+        let tools = Tools::find(proof, machine, triple)?;
+        proof.note(format!("\n## {machine}\n\n{}, frames by {}\n", tools.compiler, tools.assembler))?;
+        proof.note("| program | objects | links | `sframe verify` |\n|---|---|---|---|")?;
+        zstd(proof, sframe, &tools)?;
+        sqlite(proof, sframe, &tools)?;
+        project(proof, sframe, &tools)?;
+        rust_program(proof, sframe, &tools, rust)?;
+    }
+    let modes: Vec<String> = MODES.iter().map(|mode| format!("`{}`", mode.0)).collect();
+    proof.note(format!(
+        "\nEach C and C++ program was linked as {} with {}; each of the programs ran under qemu and printed what it should.",
+        KINDS.join(", "),
+        modes.join(", ")
+    ))
+}
+
+/// What makes and runs programs for a machine.
+struct Tools {
+    machine: &'static str,
+    triple: &'static str,
+    /// Folder in which the compiler finds the assembler.
+    folder: PathBuf,
+    emulator: PathBuf,
+    compiler: String,
+    assembler: String,
+}
+
+impl Tools {
+    fn find(proof: &Proof, machine: &'static str, triple: &'static str) -> Result<Self> {
+        let missing = || format!("no {triple} tools; run cargo xtask peers");
+        let assembler = peers::program(&format!("{triple}-as")).with_context(missing)?;
+        let emulator = peers::program(&format!("qemu-{machine}")).with_context(missing)?;
+        let folder = proof.folder.join(format!("as-{machine}"));
+        std::fs::create_dir_all(&folder)?;
+        let _ = std::fs::remove_file(folder.join("as"));
+        std::os::unix::fs::symlink(&assembler, folder.join("as"))?;
+        let first = |text: String| text.lines().next().unwrap_or("").to_owned();
+        let compiler = peers::program(&format!("{triple}-gcc")).with_context(missing)?;
+        let compiler = first(proof.tool(compiler, &["--version"])?);
+        let assembler = first(proof.tool(assembler, &["--version"])?);
+        Ok(Tools { machine, triple, folder, emulator, compiler, assembler })
+    }
+
+    fn driver(&self, name: &str) -> Result<PathBuf> {
+        peers::program(&format!("{}-{name}", self.triple)).context("no compiler; run cargo xtask peers")
+    }
+
+    /// Runs a program of the machine.
+    fn run(&self, proof: &Proof, program: &str) -> Result<String> {
+        let own = peers::folder().join("root-own/usr").join(self.triple);
+        let root = if own.exists() { own } else { Path::new("/usr").join(self.triple) };
+        proof.tool(&self.emulator, &["-L", &root.display().to_string(), program])
+    }
+
+    /// Compiles sources, two at a time; gives the objects.
+    fn compile(
+        &self,
+        proof: &Proof,
+        name: &str,
+        driver: &str,
+        sources: &[PathBuf],
+        flags: &str,
+    ) -> Result<Vec<String>> {
+        let folder = format!("{name}-{}", self.machine);
+        std::fs::create_dir_all(proof.folder.join(&folder))?;
+        let object = |number: usize, source: &Path| {
+            format!("{folder}/{number}-{}.o", source.file_stem().unwrap_or_default().to_string_lossy())
+        };
+        let objects: Vec<String> = sources.iter().enumerate().map(|(n, source)| object(n, source)).collect();
+        let mut rules = format!("all: {}\n", objects.join(" "));
+        for (source, object) in sources.iter().zip(&objects) {
+            let source = source.display();
+            writeln!(rules, "{object}: {source}\n\t$(CC) -B$(AS) -Wa,--gsframe {flags} -c -o $@ {source}")?;
+        }
+        let makefile = format!("{folder}/Makefile");
+        std::fs::write(proof.folder.join(&makefile), rules)?;
+        let mut command = Command::new("make");
+        command.current_dir(&proof.folder).args(["-j2", "-s", "-B", "-f", &makefile]);
+        command.arg(format!("CC={}", self.driver(driver)?.display()));
+        command.arg(format!("AS={}/", self.folder.display()));
+        output(&mut command)?;
+        Ok(objects)
+    }
+}
+
+fn zstd(proof: &mut Proof, sframe: &Path, tools: &Tools) -> Result<()> {
+    let library = crate_source(proof, ZSTD_CRATE)?.join("zstd/lib");
+    std::fs::write(proof.folder.join("zstd-main.c"), ZSTD_MAIN)?;
+    let mut sources = vec![PathBuf::from("zstd-main.c")];
+    for part in ["common", "compress", "decompress"] {
+        let folder = std::fs::read_dir(library.join(part)).context("no zstd in its crate")?;
+        let files = folder.collect::<std::io::Result<Vec<_>>>()?.into_iter().map(|entry| entry.path());
+        sources.extend(files.filter(|path| path.extension().is_some_and(|extension| extension == "c")));
+    }
+    sources.sort();
+    let flags = format!("-O2 -fPIE -I{}", library.display());
+    let objects = tools.compile(proof, "zstd", "gcc", &sources, &flags)?;
+    every_mode(proof, sframe, tools, ("zstd", "gcc"), &objects, |text| text == ZSTD_EXPECTED)
+}
+
+fn sqlite(proof: &mut Proof, sframe: &Path, tools: &Tools) -> Result<()> {
+    let source = sqlite_source(proof)?;
+    std::fs::write(proof.folder.join("sqlite-main.c"), SQLITE_MAIN)?;
+    let sources = [PathBuf::from("sqlite-main.c"), source.join("sqlite3.c")];
+    let flags = format!(
+        "-O1 -fPIE -ffunction-sections -DSQLITE_ENABLE_FTS5 -DSQLITE_ENABLE_MATH_FUNCTIONS -I{}",
+        source.display()
+    );
+    let objects = tools.compile(proof, "sqlite", "gcc", &sources, &flags)?;
+    every_mode(proof, sframe, tools, ("sqlite", "gcc"), &objects, |text| text == SQLITE_EXPECTED)
+}
+
+fn project(proof: &mut Proof, sframe: &Path, tools: &Tools) -> Result<()> {
+    write_project(&proof.folder, OBJECTS)?;
+    let names = (0..OBJECTS).map(|n| format!("part{n}.cc")).chain(["main.cc".to_owned()]);
+    let sources: Vec<PathBuf> = names.map(PathBuf::from).collect();
+    let objects = tools.compile(proof, "project", "g++", &sources, "-O1 -fPIE -ffunction-sections")?;
+    let mut said = None;
+    every_mode(proof, sframe, tools, ("project", "g++"), &objects, |text| {
+        // What the first one says, all others must say.
+        text.trim().parse::<i64>().is_ok() && said.get_or_insert_with(|| text.to_owned()) == text
+    })
+}
+
+/// Links objects in every way, runs the programs and verifies them.
+fn every_mode(
+    proof: &mut Proof,
+    sframe: &Path,
+    tools: &Tools,
+    (name, driver): (&str, &str),
+    objects: &[String],
+    mut is_right: impl FnMut(&str) -> bool,
+) -> Result<()> {
+    let program = format!("{name}-{}.out", tools.machine);
+    let mut count = 0;
+    for kind in KINDS {
+        for (mode, framed) in MODES {
+            let mut command = Command::new(tools.driver(driver)?);
+            command.current_dir(&proof.folder).arg(format!("-B{}", proof.prefix.display()));
+            command.args([kind, &format!("-Wl,{mode}"), "-o", &program]).args(objects);
+            output(command.args(["-lm", "-lpthread"])).with_context(|| format!("{name} {kind} {mode}"))?;
+            let text = tools.run(proof, &program).with_context(|| format!("{name} {kind} {mode}"))?;
+            ensure!(is_right(&text), "{name} {kind} {mode} says {text:?}");
+            verify(proof, sframe, &program, framed).with_context(|| format!("{name} {kind} {mode}"))?;
+            count += 1;
+        }
+    }
+    proof.note(format!("| {name} | {} | {count}, all run | 0 errors, 0 wrong |", objects.len()))
+}
+
+fn verify(proof: &Proof, sframe: &Path, program: &str, framed: bool) -> Result<()> {
+    let headers = proof.tool("readelf", &["-SW", program])?;
+    ensure!(headers.contains(" .sframe") == framed, "frames are there or not, but should not be so");
+    if framed {
+        let report = proof.tool(sframe, &["verify", program])?;
+        let agrees = report.contains(" 0 wrong") || !report.contains(" wrong");
+        ensure!(report.contains(" 0 errors") && agrees, "{report}");
+    }
+    Ok(())
+}
+
+/// A Rust program, in an index that is derived from its `.eh_frame`.
+fn rust_program(proof: &mut Proof, sframe: &Path, tools: &Tools, target: &str) -> Result<()> {
+    if output(Command::new("rustup").args(["target", "add", target])).is_err() {
+        return proof.note(format!("| Rust | | no target {target} to be had | |"));
+    }
+    std::fs::write(proof.folder.join("program.rs"), RUST_MAIN)?;
+    let program = format!("rust-{}.out", tools.machine);
+    let linker = format!("-Clinker={}", tools.driver("gcc")?.display());
+    let prefix = format!("-Clink-arg=-B{}", proof.prefix.display());
+    let mut count = 0;
+    for level in ["-Copt-level=0", "-Copt-level=2"] {
+        for (kind, index) in [
+            ("-Crelocation-model=pie", "-Clink-arg=-Wl,--sframe-index,--sframe-from-eh-frame=all"),
+            ("-Ctarget-feature=+crt-static", "-Clink-arg=-Wl,--sframe=merge,--sframe-from-eh-frame=all"),
+        ] {
+            // Debian's C library for s390x has no start-up code for static PIEs, which rustc would make.
+            let model = if kind.contains("static") { "-Crelocation-model=static" } else { kind };
+            let words = [
+                "program.rs",
+                "--edition=2024",
+                "--target",
+                target,
+                &linker,
+                &prefix,
+                level,
+                kind,
+                model,
+                index,
+            ];
+            proof.tool("rustc", &[&words[..], &["-o", &program]].concat())?;
+            let text = tools.run(proof, &program)?;
+            ensure!(text == RUST_EXPECTED, "Rust {kind} says {text:?}");
+            verify(proof, sframe, &program, true)?;
+            count += 1;
+        }
+    }
+    proof.note(format!("| Rust | std's | {count}, all run | 0 errors, 0 wrong |"))
+}
