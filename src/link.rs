@@ -167,6 +167,12 @@ pub struct LinkerSymbol {
     pub value: u64,
     /// `STV_HIDDEN` definitions are not exported.
     pub hidden: bool,
+    /// Its value is a number that does not move with the program.
+    pub fixed: bool,
+    /// `STT_*`: that of the symbol that it is another name for.
+    pub kind: u8,
+    /// The definition that this one took the place of.
+    pub overridden: Definition,
 }
 
 /// Where a linker-defined symbol's value comes from.
@@ -241,8 +247,8 @@ pub struct Link<'a, T: Target> {
     pub script_references: Vec<&'a [u8]>,
     /// The entry symbol's name.
     pub entry: Vec<u8>,
-    /// Some object asks for an executable stack.
-    pub executable_stack: bool,
+    /// Whether some object asks for an executable stack; `None`: no object says anything about it.
+    pub executable_stack: Option<bool>,
     /// How the output's symbol table is divided. Filled when the output sections are known.
     pub symtab: SymtabPlan,
     /// Names of the output sections. Filled when they are known.
@@ -299,7 +305,7 @@ impl<'a, T: Target> Link<'a, T> {
             script_paths: Vec::new(),
             script_references: Vec::new(),
             entry: Vec::new(),
-            executable_stack: false,
+            executable_stack: None,
             symtab: SymtabPlan::default(),
             section_names: SectionNames::default(),
             compressed: HashMap::default(),

@@ -11,6 +11,7 @@ use crate::link::Link;
 use crate::output::file::OutputFile;
 use crate::output::reproduce::Recorder;
 use crate::passes::open_inputs::Opened;
+use crate::passes::read_scripts::MainScripts;
 use crate::passes::*;
 use crate::script::Sources;
 use crate::timing::Timings;
@@ -94,11 +95,13 @@ fn run_all(
 ) -> Result<(), Aborted> {
     let store = InputStore::default();
     let mut sources = Sources::new();
-    let opened = open_inputs::run(config, inputs, source, &store, &mut sources, sink);
+    let main = read_scripts::open(config, source, &mut sources, sink);
+    let config = &*read_scripts::configure(config, &main);
+    let opened = open_inputs::run(config, inputs, &main.replacing, source, &store, &mut sources, sink);
     progress.timings.pass("open inputs");
     sink.checkpoint()?;
     let machine = opened.machine.unwrap_or(arch::machine::DEFAULT);
-    let job = Job { config, source, sink, store: &store, opened, sources, progress };
+    let job = Job { config, source, sink, store: &store, main, opened, sources, progress };
     arch::dispatch(machine, job)
 }
 
@@ -108,6 +111,7 @@ struct Job<'a, 'p> {
     source: &'a dyn InputSource,
     sink: &'a Sink,
     store: &'a InputStore,
+    main: MainScripts,
     opened: Opened<'a>,
     sources: Sources,
     progress: &'p mut Progress,
@@ -123,11 +127,11 @@ impl ForTarget for Job<'_, '_> {
 
 /// All passes, for one machine.
 fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
-    let Job { config, source, sink, store, mut opened, sources, progress } = job;
+    let Job { config, source, sink, store, main, mut opened, sources, progress } = job;
     let mut link = Link::<T>::new(config, sink, store);
 
     // ---- symbols ------------------------------------------------------------------------------
-    read_scripts::run(&mut link, std::mem::take(&mut opened.scripts), sources, source);
+    read_scripts::run(&mut link, main, std::mem::take(&mut opened.scripts), sources, source);
     sink.checkpoint()?;
     output::reports::search(&link, &opened, &mut progress.printed);
     if opened.paths.is_empty() && config.reports.verbose {
@@ -189,6 +193,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     };
     merge_strings::place(&mut link, merged);
     scan_relocations::finish(&mut link, found);
+    output::reports::discarded(&link, &mut progress.printed);
     check_sframes::run(&mut link);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
@@ -202,6 +207,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
 
     // ---- addresses ----------------------------------------------------------------------------
     lay_out::run(&mut link);
+    check_cross_references::run(&link);
     sink.checkpoint()?;
     progress.timings.pass("lay out");
     // frozen: addresses.
@@ -229,17 +235,11 @@ fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(
         ));
         Aborted
     };
-    if link.config.output_format == OutputFormat::Binary {
-        let mut elf = vec![0; usize::try_from(link.layout.file_size).unwrap_or(usize::MAX)];
-        write_output::run(link, &mut elf);
-        link.sink.checkpoint()?;
-        output::build_id::write(link, &mut elf).map_err(cannot_write)?;
-        let size = output::binary::size(link);
-        let mut file = OutputFile::create(&link.config.output, size, true).map_err(cannot_write)?;
-        output::binary::write(link, &elf, file.bytes());
-        return file.commit().map_err(cannot_write);
-    }
     let executable = !link.config.is_relocatable();
+    if link.config.output_format == OutputFormat::Binary {
+        output::image::settle(link);
+        link.sink.checkpoint()?;
+    }
     let mut file =
         OutputFile::create(&link.config.output, link.layout.file_size, executable).map_err(cannot_write)?;
     write_output::run(link, file.bytes());

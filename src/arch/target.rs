@@ -156,8 +156,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const THUNKS: Option<ThunkSpec> = None;
     /// Name of the symbol that says where code begins, if the machine marks it.
     const CODE_MARK: Option<&'static [u8]> = None;
-    /// Fill of gaps between code.
-    const CODE_FILL: &'static [u8];
+    /// Fill of gaps between code: instructions that do nothing, the n-th of n bytes. The longest fills until a shorter one
+    /// fits what is left, as GNU ld does. Empty: zeros.
+    const CODE_FILL: &'static [&'static [u8]];
     /// What follows the procedure linkage tables of a plain link.
     const PLT: PltShape;
     /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,

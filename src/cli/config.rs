@@ -37,6 +37,8 @@ pub struct Config {
     pub static_link: bool,
     /// `-o`, default `a.out`.
     pub output: PathBuf,
+    /// Whether `-o` was given; if not, `OUTPUT` of a script names the output.
+    pub output_given: bool,
     /// `--oformat`.
     pub output_format: OutputFormat,
     /// Where inputs are looked for.
@@ -174,6 +176,8 @@ pub struct SearchOptions {
 pub struct ScriptOptions {
     /// `-T` scripts in order; they replace the built-in one.
     pub scripts: Vec<PathBuf>,
+    /// For each of them, how many inputs stand before it: where the files that it names come in.
+    pub positions: Vec<usize>,
     /// `-dT`: stands in for the built-in script where no `-T` is given.
     pub default_script: Option<PathBuf>,
     /// `--version-script` files in order.

@@ -1,7 +1,7 @@
 //! Checks of a layout that has come to rest: overlaps, and segments that nobody wants.
 
 use super::plan::{LayoutPlan, OverlayPlace};
-use super::{Chunk, Segment};
+use super::{Chunk, Layout};
 use crate::cli::Report;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
@@ -73,14 +73,14 @@ fn find(
 }
 
 /// Reports loaded segments that are writable and executable, and executable thread-local storage.
-pub fn rwx(segments: &[Segment], chunks: &[Chunk<'_>], report: Report, output: &str) -> Vec<Diagnostic> {
+pub fn rwx(layout: &Layout<'_>, report: Report, output: &str) -> Vec<Diagnostic> {
     let severity = match report {
         Report::Ignore => return Vec::new(),
         Report::Warning => Severity::Warning,
         Report::Error => Severity::Error,
     };
     let mut findings = Vec::new();
-    for segment in segments {
+    for segment in &layout.segments {
         let writable = segment.flags & elf::PF_W != 0;
         let executable = segment.flags & elf::PF_X != 0;
         let message = match segment.p_type {
@@ -91,7 +91,7 @@ pub fn rwx(segments: &[Segment], chunks: &[Chunk<'_>], report: Report, output: &
             _ => continue,
         };
         let mut finding = Diagnostic::new(severity, Code::ExecutableStack, message);
-        let held = super::file_offsets::chunks_of(segment).filter_map(|id| chunks.get(id.index()));
+        let held = layout.chunks_of(segment).filter_map(|id| layout.chunks.get(id.index()));
         let held: Vec<_> =
             held.take(8).map(|chunk| String::from_utf8_lossy(chunk.name).into_owned()).collect();
         if !held.is_empty() {

@@ -9,7 +9,7 @@ use super::dot::Machine;
 use super::output::{self, Attributes};
 use super::plan::{Body, Command};
 use super::segments::{self, PhdrValues, Wishes};
-use super::{Chunk, Segment, file_offsets, link_order};
+use super::{Chunk, NOTHING, Segment, file_offsets, link_order};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
@@ -65,6 +65,8 @@ pub struct Round<'a> {
     pub chunks: Vec<Chunk<'a>>,
     /// For each chunk, its output section in the plan.
     pub outputs: Vec<u32>,
+    /// The chunks in order of address, as [`super::Layout::order`].
+    pub order: Vec<ChunkId>,
     /// Program headers, without offsets.
     pub segments: Vec<Segment>,
 }
@@ -227,19 +229,23 @@ fn changes(machine: &Machine<'_>, before: &Signature, now: &Signature) -> Vec<St
 /// shrinks, so that it cannot swing to and fro.
 fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
     let (chunks, outputs) = chunks(machine, fixed);
-    let segments = if fixed.segments { segments_of(machine, fixed, &chunks, &outputs) } else { Vec::new() };
+    let order = super::order_of(&chunks);
+    let segments = match fixed.segments {
+        true => segments_of(machine, fixed, &Sorted::new(&chunks, &outputs, &order)),
+        false => Vec::new(),
+    };
     let size =
         if segments.is_empty() { fixed.file_header_size } else { file_offsets::headers_size(segments.len()) };
     machine.headers_size = machine.headers_size.max(size);
     let header = segments.iter().find(|segment| segment.p_type == elf::PT_LOAD && segment.file_header);
     machine.headers_address = header.and_then(|load| {
-        if !load.first.is_some() {
+        if load.first == NOTHING {
             return Some(load.address);
         }
         let offset = file_offsets::congruent(machine.headers_size, load.address, load.align)?;
-        load.first.is_some().then(|| load.address.wrapping_sub(offset))
+        Some(load.address.wrapping_sub(offset))
     });
-    Round { chunks, outputs, segments }
+    Round { chunks, outputs, order, segments }
 }
 
 /// Chunks without items.
@@ -254,6 +260,10 @@ fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<
             continue;
         }
         let mut align = state.align.max(1);
+        let mut flags = state.attributes.flags;
+        if fixed.wishes.writable_text && plan.name == b".text" {
+            flags |= u64::from(elf::SHF_WRITE);
+        }
         if crate::link::is_alloc(state.attributes.flags) && state.address != 0 {
             // An address that the script gives may be less aligned than what the section holds.
             align = align.min(1 << state.address.trailing_zeros());
@@ -261,12 +271,13 @@ fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<
         chunks.push(Chunk {
             name: fixed.names[output as usize],
             sh_type: state.attributes.sh_type,
-            flags: state.attributes.flags,
+            flags,
             entsize: state.attributes.entsize,
             align,
             address: state.address,
             load_address: state.load_address,
             size: state.size,
+            region: state.region,
             ..Chunk::default()
         });
         outputs.push(output);
@@ -274,12 +285,23 @@ fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<
     (chunks, outputs)
 }
 
-fn segments_of(
-    machine: &mut Machine<'_>,
-    fixed: &Fixed<'_>,
-    chunks: &[Chunk<'_>],
-    outputs: &[u32],
-) -> Vec<Segment> {
+/// The chunks of a round in order of address, with their output sections in the plan.
+struct Sorted<'r, 'a> {
+    chunks: Vec<&'r Chunk<'a>>,
+    outputs: Vec<u32>,
+}
+
+impl<'r, 'a> Sorted<'r, 'a> {
+    fn new(chunks: &'r [Chunk<'a>], outputs: &[u32], order: &[ChunkId]) -> Self {
+        Sorted {
+            chunks: order.iter().map(|id| &chunks[id.index()]).collect(),
+            outputs: order.iter().map(|id| outputs[id.index()]).collect(),
+        }
+    }
+}
+
+fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_, '_>) -> Vec<Segment> {
+    let Sorted { chunks, outputs } = sorted;
     let plan = machine.plan;
     if !plan.phdrs.is_empty() {
         let values = phdr_values(machine);
@@ -290,13 +312,10 @@ fn segments_of(
     let chunk_of = |section: Option<SectionId>| {
         let rule = machine.section_rules[section?.index()] as usize;
         let output = plan.rules.get(rule)?.output;
-        outputs.iter().position(|&other| other == output).map(ChunkId::from_index)
+        outputs.iter().position(|&other| other == output)
     };
     let plain_sframe = || {
-        chunks
-            .iter()
-            .position(|chunk| chunk.name == b".sframe" && chunk.sh_type == output::SHT_GNU_SFRAME)
-            .map(ChunkId::from_index)
+        chunks.iter().position(|chunk| chunk.name == b".sframe" && chunk.sh_type == output::SHT_GNU_SFRAME)
     };
     let wishes = Wishes {
         dynamic: chunk_of(fixed.special.dynamic),
@@ -334,7 +353,7 @@ pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_allo
     for index in 0..machine.outputs.len() {
         let plan = &plans.outputs[index];
         let facts = super::orphan::facts_of(machine.plan, &machine.lists, index);
-        let writes = plan.body.iter().any(|item| matches!(item, Body::Data(..) | Body::Text(_)));
+        let writes = plan.body.iter().any(Body::writes);
         let script_type = match plan.kind.as_deref() {
             Some(OutputSectionType::Type { value, .. }) => match eval(value, machine) {
                 Ok(value) => Some(value.value),

@@ -7,6 +7,7 @@ use super::memory::{self, Region};
 use super::output::{Attributes, Facts};
 use super::place::List;
 use super::plan::{Body, Command, LayoutPlan, OutputPlan, OverlayPlace};
+use super::regions::is_unallocated_kind;
 use super::scope::{OutputNames, Source, Symbols};
 use super::{Data, Fill, size};
 use crate::diag::{Code, Diagnostic};
@@ -59,6 +60,8 @@ pub struct OutputState {
     pub load_address: u64,
     /// Bytes.
     pub size: u64,
+    /// The region that it is in, as `memory::find` numbers them.
+    pub region: usize,
     /// Has a header in the output. Empty ones are dropped.
     pub in_output: bool,
     /// Something in it wants it kept although it is empty (`. = .`).
@@ -125,7 +128,27 @@ pub struct Machine<'p> {
     tls_zeros_end: Option<u64>,
     overlay_start: u64,
     overlay_end: u64,
-    overlay_load_end: u64,
+    /// The script gives the overlay an address.
+    overlay_fixed: bool,
+    overlay_region: usize,
+    /// The fill of gaps, empty for the default.
+    pattern: Vec<u8>,
+    /// Dot was assigned outside of sections, and no section has come since.
+    dot_assigned: bool,
+    /// Regions that the output section before names, for addresses and load addresses.
+    pub(super) regions_before: (usize, Option<usize>),
+}
+
+/// Where a section starts, and why there.
+#[derive(Clone, Copy)]
+pub(super) struct Start {
+    pub(super) address: u64,
+    /// Bytes between dot and the address.
+    pub(super) padding: u64,
+    /// The alignment that the address has for it.
+    pub(super) used: u64,
+    /// The alignment that the description asks for.
+    pub(super) asked: u64,
 }
 
 impl<'p> Machine<'p> {
@@ -159,7 +182,11 @@ impl<'p> Machine<'p> {
             tls_zeros_end: None,
             overlay_start: 0,
             overlay_end: 0,
-            overlay_load_end: 0,
+            overlay_fixed: false,
+            overlay_region: memory::DEFAULT,
+            pattern: Vec::new(),
+            dot_assigned: false,
+            regions_before: (memory::DEFAULT, None),
         }
     }
 
@@ -170,6 +197,8 @@ impl<'p> Machine<'p> {
         self.current = None;
         self.last_output = None;
         self.tls_zeros_end = None;
+        self.regions_before = (memory::DEFAULT, None);
+        self.dot_assigned = false;
         for entry in &mut self.symbols.entries {
             entry.value = None;
         }
@@ -212,7 +241,7 @@ impl<'p> Machine<'p> {
     }
 
     /// The value as an address.
-    fn address(&mut self, expr: &Expr) -> Option<u64> {
+    pub(super) fn address(&mut self, expr: &Expr) -> Option<u64> {
         let value = self.eval(expr)?;
         Some(value.address(self.current, self))
     }
@@ -222,7 +251,7 @@ impl<'p> Machine<'p> {
         self.findings.push(diagnostic);
     }
 
-    fn find_fault(&mut self, span: Span, code: Code, message: String) {
+    pub(super) fn find_fault(&mut self, span: Span, code: Code, message: String) {
         let diagnostic = Diagnostic::error(code, message).at(self.plan.sources.location(span)).ordered(
             span.file,
             0,
@@ -235,6 +264,7 @@ impl<'p> Machine<'p> {
         if assignment.is_to_dot() {
             return self.move_dot(assignment);
         }
+        self.settle_dot();
         let Some(row) = self.symbols.row(&assignment.target.bytes) else { return };
         let Source::Script(visible) = self.symbols.entries[row as usize].source else { return };
         let value = match eval(&assignment.value, self) {
@@ -247,16 +277,46 @@ impl<'p> Machine<'p> {
                 return;
             }
         };
-        self.symbols.entries[row as usize].value = Some(self.anchored(value));
+        let anchor = self.section_of_dot();
+        let value = self.anchored(value);
+        let entry = &mut self.symbols.entries[row as usize];
+        (entry.value, entry.anchor) = (Some(value), anchor);
+    }
+
+    /// Every assignment and assertion outside of sections makes the default region go on at dot,
+    /// even if a section that is not allocated or goes to another region has moved it.
+    fn settle_dot(&mut self) {
+        if self.current.is_none() {
+            self.regions[memory::DEFAULT].current = self.dot;
+        }
+    }
+
+    /// The section that an address of dot belongs to outside of sections: the one before, or the
+    /// next one if dot was assigned since.
+    fn section_of_dot(&self) -> Option<u32> {
+        let next = || {
+            self.plan.commands[self.position..].iter().find_map(|command| match command {
+                Command::Output(output) => {
+                    let state = &self.outputs[*output as usize];
+                    let tls = state.attributes.flags & u64::from(elf::SHF_TLS) != 0;
+                    (state.in_output && is_alloc(state.attributes.flags) && !tls).then_some(*output)
+                }
+                _ => None,
+            })
+        };
+        match self.last_output {
+            Some(last) if !self.dot_assigned => Some(last),
+            last => next().or(last),
+        }
     }
 
     /// A number inside a description is an offset there; an address outside that moves with the
-    /// program belongs to the section before it.
+    /// program belongs to a section beside it.
     fn anchored(&self, value: Value) -> Value {
         let (section, number) = value.symbol(self.current);
         match (section, self.last_output) {
             (Some(section), _) => Value::relative(section, number),
-            (None, Some(last)) if value.moves => {
+            (None, Some(last)) if value.moves && !self.dot_assigned => {
                 Value::relative(last, number.wrapping_sub(self.outputs[last as usize].address))
             }
             (None, _) => Value { moves: value.moves, ..Value::absolute(number) },
@@ -270,6 +330,7 @@ impl<'p> Machine<'p> {
             self.dot = address;
             self.regions[memory::DEFAULT].current = address;
             self.tls_zeros_end = None;
+            self.dot_assigned = true;
             return;
         };
         let state = &mut self.outputs[current as usize];
@@ -286,10 +347,15 @@ impl<'p> Machine<'p> {
             );
             return self.find_fault(assignment.span, Code::ScriptError, message);
         }
+        if address > self.dot {
+            let offset = self.dot.wrapping_sub(self.outputs[current as usize].address);
+            self.start_gap(current as usize, offset);
+        }
         self.dot = address;
     }
 
     fn check(&mut self, assert: &Assert) {
+        self.settle_dot();
         let Some(value) = self.eval(&assert.condition) else { return };
         if value.value == 0 {
             let message = assert.message.text().into_owned();
@@ -301,6 +367,10 @@ impl<'p> Machine<'p> {
     fn output(&mut self, output: u32) {
         let plan = &self.plan.outputs[output as usize];
         let index = output as usize;
+        let regions = self.declared_regions(plan);
+        if !plan.orphan || self.outputs[index].is_processed() {
+            self.regions_before = regions;
+        }
         if plan.discard {
             return;
         }
@@ -313,8 +383,13 @@ impl<'p> Machine<'p> {
         }
         let before = self.dot;
         let alloc = is_alloc(self.outputs[index].attributes.flags);
-        let region = self.region_of(plan, index, alloc);
-        let Some(address) = self.start_address(plan, index, alloc, region) else { return };
+        let region = self.region_of(plan, index, alloc, regions.0);
+        self.outputs[index].region = region;
+        let Some(start) = self.start_address(plan, index, alloc, region) else { return };
+        let address = start.address;
+        if plan.overlay == Some(OverlayPlace::First) {
+            (self.overlay_start, self.overlay_end) = (address, address);
+        }
         self.outputs[index].address = address;
         self.outputs[index].placed = true;
         self.dot = address;
@@ -329,12 +404,25 @@ impl<'p> Machine<'p> {
         self.current = None;
         let end = self.dot;
         self.outputs[index].size = end.wrapping_sub(address);
-        self.load_address(plan, index, alloc, region);
-        if !alloc || self.settings.relocatable {
+        self.load_address(plan, index, alloc, region, regions.1, start);
+        if self.settings.relocatable {
             self.dot = before;
             return;
         }
-        self.last_output = Some(output);
+        if !self.outputs[index].in_output {
+            self.dot = if plan.address.is_some() { address } else { before };
+            return;
+        }
+        // What is loaded but not allocated (`INFO` and its kin) moves dot all the same.
+        let unallocated = !alloc && !self.is_loaded(plan, index);
+        if unallocated {
+            return;
+        }
+        let tls = self.outputs[index].attributes.flags & u64::from(elf::SHF_TLS) != 0;
+        if alloc && !tls {
+            self.last_output = Some(output);
+        }
+        self.dot_assigned = false;
         if self.outputs[index].is_tls_zeros() {
             self.tls_zeros_end = Some(end);
             self.dot = address;
@@ -344,33 +432,14 @@ impl<'p> Machine<'p> {
         self.advance(plan, index, region);
     }
 
-    /// Row of the region that the section goes to.
-    fn region_of(&mut self, plan: &OutputPlan, index: usize, alloc: bool) -> usize {
-        if let Some(name) = &plan.region {
-            return match memory::find(self.plan, &name.bytes) {
-                Some(row) => row,
-                None => {
-                    self.findings.push(memory::unknown_region(self.plan, name));
-                    memory::DEFAULT
-                }
-            };
-        }
-        if self.plan.memory.is_empty() || plan.address.is_some() || !alloc || self.settings.relocatable {
-            return memory::DEFAULT;
-        }
-        let attributes = self.outputs[index].attributes;
-        let row = memory::by_attributes(self.plan, attributes.sh_type, attributes.flags);
-        if row == memory::DEFAULT && self.outputs[index].facts.bytes > 0 {
-            let name = String::from_utf8_lossy(&plan.name).into_owned();
-            let message =
-                format!("no memory region for output section `{name}`, and none fits its attributes");
-            self.find_fault(plan.span, Code::LayoutError, message);
-        }
-        row
-    }
-
     /// The address of the section's first byte. `None` if it cannot be.
-    fn start_address(&mut self, plan: &OutputPlan, index: usize, alloc: bool, region: usize) -> Option<u64> {
+    fn start_address(
+        &mut self,
+        plan: &OutputPlan,
+        index: usize,
+        alloc: bool,
+        region: usize,
+    ) -> Option<Start> {
         let align = match &plan.align {
             Some(align) => self.number(align).unwrap_or(1).max(1),
             None => 1,
@@ -390,22 +459,36 @@ impl<'p> Machine<'p> {
             Some(address) => Some(self.address(address)?),
             None => None,
         };
-        let (base, align) = match explicit {
+        let (base, used) = match explicit {
             Some(address) => (address, align),
-            None if plan.overlay.is_some() => (self.overlay_start, align.max(own)),
-            None if !alloc || self.settings.relocatable => (0, 1),
+            None if plan.overlay == Some(OverlayPlace::Following)
+                || plan.overlay.is_some() && self.overlay_fixed =>
+            {
+                (self.overlay_start, align.max(own))
+            }
+            None if self.settings.relocatable || !alloc && !is_unallocated_kind(plan) => (0, 1),
             None => {
                 let zeros_end = self.tls_zeros_end.filter(|_| self.outputs[index].is_tls_zeros());
                 (zeros_end.unwrap_or(self.regions[region].current), align.max(own))
             }
         };
-        let address = size::round_up(base, align);
+        let address = size::round_up(base, used);
         if address.is_none() {
             let name = String::from_utf8_lossy(&plan.name).into_owned();
             let message = format!("output section `{name}` does not fit the address space, at {base:#x}");
             self.find_fault(plan.span, Code::LayoutError, message);
         }
-        address
+        let address = address?;
+        if explicit.is_some() && address != base {
+            let name = String::from_utf8_lossy(&plan.name).into_owned();
+            let by = address - base;
+            let message =
+                format!("ALIGN moves the start of output section `{name}` by {by} bytes, to {address:#x}");
+            let place = self.plan.sources.location(plan.span);
+            let finding = Diagnostic::warning(Code::ScriptError, message).at(place);
+            self.findings.push(finding.ordered(plan.span.file, 0, plan.span.start.into()));
+        }
+        Some(Start { address, padding: address - base, used, asked: align })
     }
 
     /// What stands between the braces. `None` if it leaves the address space.
@@ -416,6 +499,7 @@ impl<'p> Machine<'p> {
             subalign.filter(|align| align.is_power_of_two()).map(|align| align.trailing_zeros() as u8);
         self.outputs[index].fills.clear();
         self.outputs[index].data.clear();
+        self.pattern.clear();
         if let Some(fill) = &plan.fill {
             self.fill(fill, index, start);
         }
@@ -446,61 +530,29 @@ impl<'p> Machine<'p> {
 
     fn write(&mut self, index: usize, start: u64, bytes: Vec<u8>) -> Option<()> {
         let offset = self.dot.wrapping_sub(start);
+        self.start_gap(index, offset);
         self.dot = self.dot.checked_add(bytes.len() as u64)?;
         self.outputs[index].data.push(Data { offset, bytes });
+        self.start_gap(index, self.dot.wrapping_sub(start));
         Some(())
     }
 
     fn fill(&mut self, value: &Expr, index: usize, start: u64) {
-        let offset = self.dot.wrapping_sub(start);
         match fill_bytes(value, self) {
-            Ok(pattern) => self.outputs[index].fills.push(Fill { offset, pattern }),
+            Ok(pattern) => {
+                self.pattern = pattern;
+                self.start_gap(index, self.dot.wrapping_sub(start));
+            }
             Err(error) => self.fail(&error),
         }
     }
 
-    /// GNU ld's manual, "Output Section LMA".
-    fn load_address(&mut self, plan: &OutputPlan, index: usize, alloc: bool, region: usize) {
-        let address = self.outputs[index].address;
-        let explicit = plan.load_address.as_ref().and_then(|load| self.address(load));
-        let load_region = plan.load_region.as_ref().and_then(|name| {
-            let row = memory::find(self.plan, &name.bytes);
-            if row.is_none() {
-                self.findings.push(memory::unknown_region(self.plan, name));
-            }
-            row
-        });
-        let align = self.outputs[index].align;
-        let load = match (explicit, load_region) {
-            (Some(load), _) => load,
-            (None, Some(row)) => {
-                let current = self.regions[row].current;
-                let aligned =
-                    if plan.align_with_input { Some(current) } else { size::round_up(current, align) };
-                aligned.unwrap_or(current)
-            }
-            (None, None) if plan.overlay == Some(OverlayPlace::Following) => {
-                size::round_up(self.overlay_load_end, align).unwrap_or(self.overlay_load_end)
-            }
-            (None, None) if !alloc => address,
-            (None, None) => self.regions[region].load_address(address, self.outputs[index].size),
-        };
-        let state = &mut self.outputs[index];
-        state.load_address = load;
-        if !alloc || self.settings.relocatable {
-            return;
-        }
-        let size = if state.is_tls_zeros() { 0 } else { state.size };
-        let has_contents = state.attributes.sh_type != elf::SHT_NOBITS;
-        self.overlay_load_end = load.wrapping_add(size);
-        if let Some(row) = load_region {
-            if row != region && (has_contents || plan.align_with_input) {
-                self.regions[row].current = load.wrapping_add(size);
-                self.check_region(row, plan, load.wrapping_add(size), plan.load_region.as_ref());
-            }
-        } else if state_counts(size, load, address) {
-            self.regions[region].last = Some((address, load.wrapping_sub(address)));
-        }
+    /// From here on a fill, if there is anything to fill, begins with its first byte.
+    fn start_gap(&mut self, index: usize, offset: u64) {
+        let pattern = self.pattern.clone();
+        let fills = &mut self.outputs[index].fills;
+        fills.pop_if(|last| last.offset == offset);
+        fills.push(Fill { offset, pattern });
     }
 
     /// Moves the region's end, or remembers that of the overlay.
@@ -508,6 +560,7 @@ impl<'p> Machine<'p> {
         let end = self.dot;
         if plan.overlay.is_some() {
             self.overlay_end = self.overlay_end.max(end);
+            self.overlay_region = region;
         }
         self.regions[region].current = end;
         if self.outputs[index].size > 0 {
@@ -515,43 +568,17 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn check_region(
-        &mut self,
-        row: usize,
-        plan: &OutputPlan,
-        end: u64,
-        named: Option<&crate::script::ast::Name>,
-    ) {
-        let over = self.regions[row].overflow(end);
-        if over == 0 || row == memory::DEFAULT {
-            return;
-        }
-        let name = self.plan.memory[row - 1].name.text();
-        let message = format!(
-            "output section `{}` does not fit region `{name}`: it ends at {end:#x}, {over} bytes ({over:#x}) behind the region's end",
-            String::from_utf8_lossy(&plan.name)
-        );
-        let span = named.map_or(plan.span, |name| name.span);
-        self.find_fault(span, Code::LayoutError, message);
-    }
-
     fn start_overlay(&mut self, address: Option<&Expr>) {
         let start = address.and_then(|address| self.address(address));
-        let start = start.unwrap_or(self.regions[memory::DEFAULT].current);
-        self.overlay_start = start;
-        self.overlay_end = start;
-        self.overlay_load_end = start;
+        self.overlay_fixed = start.is_some();
+        self.overlay_start = start.unwrap_or(self.dot);
+        self.overlay_end = self.overlay_start;
     }
 
     fn end_overlay(&mut self) {
         self.dot = self.overlay_end;
-        self.regions[memory::DEFAULT].current = self.overlay_end;
+        self.regions[self.overlay_region].current = self.overlay_end;
     }
-}
-
-/// Sections without contents at their own address say nothing about where others are loaded.
-fn state_counts(size: u64, load: u64, address: u64) -> bool {
-    size > 0 || load != address
 }
 
 /// What a data statement writes: the address of a section-relative value.

@@ -43,7 +43,7 @@ fn try_assign(layout: &mut Layout<'_>, section_headers: bool, own_pages: bool) -
         if own_pages && cursor > layout.headers_size {
             cursor = round_up(cursor, segment.align)?;
         }
-        cursor = load(&mut layout.chunks, segment, cursor, &mut done)?;
+        cursor = load(&mut layout.chunks, &layout.order, segment, cursor, &mut done)?;
     }
     for (chunk, _) in layout.chunks.iter_mut().zip(done).filter(|(_, done)| !done) {
         let unloaded = is_alloc(chunk.flags) && !layout.segments.is_empty();
@@ -73,18 +73,20 @@ fn try_assign(layout: &mut Layout<'_>, section_headers: bool, own_pages: bool) -
     Some(())
 }
 
-/// Chunks of a segment, by number.
-fn range(segment: &Segment) -> std::ops::Range<usize> {
-    if segment.first.is_some() { segment.first.index()..segment.last.index() + 1 } else { 0..0 }
-}
-
 /// Lays a loaded segment into the file; gives where the next one may start.
-fn load(chunks: &mut [Chunk<'_>], segment: &mut Segment, cursor: u64, done: &mut [bool]) -> Option<u64> {
+fn load(
+    chunks: &mut [Chunk<'_>],
+    order: &[ChunkId],
+    segment: &mut Segment,
+    cursor: u64,
+    done: &mut [bool],
+) -> Option<u64> {
+    let held = order.get(segment.positions()).unwrap_or_default();
     let headers_end = |cursor: u64| {
         let start = if segment.file_header { 0 } else { FILE_HEADER_SIZE };
         (start, cursor)
     };
-    let Some(first) = chunks[range(segment)].first() else {
+    let Some(first) = held.first().map(|id| &chunks[id.index()]) else {
         if segment.file_header || segment.program_headers {
             let (start, end) = headers_end(cursor);
             segment.offset = start;
@@ -109,7 +111,8 @@ fn load(chunks: &mut [Chunk<'_>], segment: &mut Segment, cursor: u64, done: &mut
         if shift == 0 { load_address.wrapping_sub(base - start) } else { segment.load_address };
     let mut file_end = if segment.file_header || segment.program_headers { cursor } else { base };
     let mut memory_end = first_address;
-    for index in range(segment) {
+    for id in held {
+        let index = id.index();
         let chunk = &mut chunks[index];
         if !is_alloc(chunk.flags) || done[index] {
             continue;
@@ -150,21 +153,22 @@ fn others(layout: &mut Layout<'_>) {
                 segment.memory_size = segment.file_size;
             }
             elf::PT_GNU_RELRO if segment.memory_size != 0 => relro(layout, &mut segment),
-            _ => span(&layout.chunks, &mut segment),
+            _ => span(&layout.chunks, &layout.order, &mut segment),
         }
         layout.segments[index] = segment;
     }
 }
 
 /// From the first chunk to the end of the last.
-fn span(chunks: &[Chunk<'_>], segment: &mut Segment) {
-    let Some(first) = chunks[range(segment)].first() else { return };
+fn span(chunks: &[Chunk<'_>], order: &[ChunkId], segment: &mut Segment) {
+    let held = order.get(segment.positions()).unwrap_or_default();
+    let Some(first) = held.first().map(|id| &chunks[id.index()]) else { return };
     segment.offset = first.file_offset;
     segment.address = first.address;
     segment.load_address = first.load_address;
     let mut file_end = first.file_offset;
     let mut memory_end = first.address;
-    for chunk in &chunks[range(segment)] {
+    for chunk in held.iter().map(|id| &chunks[id.index()]) {
         file_end = file_end.max(chunk.file_offset.saturating_add(chunk.file_size()));
         if is_alloc(chunk.flags) && (chunk.takes_address_space() || segment.p_type == elf::PT_TLS) {
             memory_end = memory_end.max(chunk.address.saturating_add(chunk.size));
@@ -183,7 +187,7 @@ fn span(chunks: &[Chunk<'_>], segment: &mut Segment) {
 /// holds it is made to reach as far, since the system maps whole pages anyway.
 fn relro(layout: &mut Layout<'_>, segment: &mut Segment) {
     let memory_size = segment.memory_size;
-    span(&layout.chunks, segment);
+    span(&layout.chunks, &layout.order, segment);
     // It may end inside an output section: only the head of `.got.plt` is protected where the
     // rest is written lazily.
     segment.memory_size = memory_size;
@@ -204,11 +208,6 @@ pub fn tls_template(segments: &[Segment]) -> super::TlsTemplate {
     })
 }
 
-/// Numbers the chunks that a segment's `first` and `last` name, for tests and maps.
-pub fn chunks_of(segment: &Segment) -> impl Iterator<Item = ChunkId> + use<> {
-    range(segment).map(ChunkId::from_index)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -226,13 +225,7 @@ mod tests {
     }
 
     fn segment(first: u32, last: u32, align: u64) -> Segment {
-        Segment {
-            p_type: elf::PT_LOAD,
-            align,
-            first: ChunkId(first),
-            last: ChunkId(last),
-            ..Segment::default()
-        }
+        Segment { p_type: elf::PT_LOAD, align, first, last, ..Segment::default() }
     }
 
     #[test]
@@ -250,6 +243,7 @@ mod tests {
                 Segment { load_address: 0x401230, ..segment(1, 2, 0x1000) },
             ],
             headers_size: headers_size(2),
+            order: (0..4).map(ChunkId).collect(),
             ..Layout::default()
         };
         layout.segments[0].load_address = 0x400200;

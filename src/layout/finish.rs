@@ -16,19 +16,20 @@ use crate::symbols::Definition;
 /// Writes the layout of a round into the link: chunks with their items, the place of every
 /// section, the values of the linker's symbols.
 pub fn publish<'a, T: Target>(link: &mut Link<'a, T>, machine: &mut Machine<'_>, round: Round<'a>) {
-    let Round { chunks, outputs, segments } = round;
+    let Round { chunks, outputs, order, segments } = round;
     let mut chunk_of = vec![ChunkId::NONE; machine.outputs.len()];
     for (index, &output) in outputs.iter().enumerate() {
         chunk_of[output as usize] = ChunkId::from_index(index);
     }
     link.layout.chunks = chunks;
+    link.layout.order = order;
     link.layout.segments = segments;
     link.layout.regions = machine.regions.iter().skip(1).copied().collect();
     link.layout.headers_size = machine.headers_size;
     link.layout.headers_address = machine.headers_address;
     let mut tls = super::TlsTemplate::default();
     if let Some(segment) = link.layout.segments.iter().find(|segment| segment.p_type == elf::PT_TLS) {
-        let last = &link.layout.chunks[segment.last.index()];
+        let last = &link.layout.chunks[link.layout.order[segment.last as usize].index()];
         let end = last.address.wrapping_add(last.size);
         tls = super::TlsTemplate {
             start: segment.address,
@@ -117,7 +118,7 @@ fn symbols<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, chunk_of: &
     for (row, entry) in machine.symbols.entries.iter().enumerate() {
         let Source::Script(Some(symbol)) = entry.source else { continue };
         let Some(value) = machine.symbols.entries[row].value else { continue };
-        let (chunk, value) = place(link, machine, chunk_of, value);
+        let (chunk, value) = place(link, machine, chunk_of, value, entry.anchor);
         let symbol = &mut link.linker_symbols[symbol as usize];
         (symbol.chunk, symbol.value) = (chunk, value);
     }
@@ -142,11 +143,12 @@ fn place<T: Target>(
     machine: &Machine<'_>,
     chunk_of: &[ChunkId],
     value: Value,
+    anchor: Option<u32>,
 ) -> (ChunkId, u64) {
     let address = value.address(None, machine);
     let chunk = match value.base {
         Base::Section(section) => Some(chunk_of[section as usize]).filter(|chunk| chunk.is_some()),
-        _ if value.moves => None,
+        _ if value.moves => anchor.map(|output| chunk_of[output as usize]).filter(|chunk| chunk.is_some()),
         _ => return (ChunkId::NONE, address),
     };
     let chunk = chunk.or_else(|| nearest(&link.layout.chunks, address));
@@ -218,7 +220,7 @@ pub fn symbol_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64
 pub fn entry<T: Target>(link: &Link<'_, T>) -> u64 {
     let config = link.config;
     let chosen = config.symbols.entry.as_deref().or(link.layout.plan.entry.as_ref().map(|name| &*name.bytes));
-    let name = chosen.unwrap_or(b"_start");
+    let name = chosen.unwrap_or(if link.layout.plan.replaces_default { b"start" } else { b"_start" });
     if let Some(address) = link.symbols.lookup(name).and_then(|id| symbol_address(link, id)) {
         return if config.is_relocatable() { 0 } else { address };
     }
@@ -234,6 +236,9 @@ pub fn entry<T: Target>(link: &Link<'_, T>) -> u64 {
         Some(address) => format!("defaulting to {address:016x}"),
         None => "not setting start address".to_owned(),
     };
+    if chosen.is_none() && link.layout.plan.replaces_default {
+        return text.unwrap_or(0);
+    }
     let name = crate::diag::demangle::demangle(name);
     link.sink.report(
         Diagnostic::warning(Code::NoEntry, format!("cannot find entry symbol {name}; {outcome}"))

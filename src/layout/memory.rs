@@ -15,8 +15,19 @@ pub struct Region {
     pub length: u64,
     /// Where the next section goes.
     pub current: u64,
-    /// Address of the last section that was put here, and its load address minus that.
-    pub last: Option<(u64, u64)>,
+    /// The last section that was put here and that others take their load addresses after.
+    pub last: Option<Last>,
+}
+
+/// Where a section is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Last {
+    /// Address.
+    pub address: u64,
+    /// Load address.
+    pub load: u64,
+    /// Bytes.
+    pub size: u64,
 }
 
 impl Region {
@@ -27,11 +38,24 @@ impl Region {
 
     /// Load address of a section that says nothing about it: as far from its address as that of
     /// the section before, unless it lies wholly below that one.
-    pub fn load_address(&self, address: u64, size: u64) -> u64 {
-        match self.last {
-            Some((last, _)) if size != 0 && address < last && last - address >= size => address,
-            Some((_, delta)) => address.wrapping_add(delta),
-            None => address,
+    pub fn load_address(&self, address: u64, size: u64, align: u64) -> u64 {
+        let Some(last) = self.last else { return address };
+        if size != 0 && address < last.address && last.address - address >= size {
+            return address;
+        }
+        let load = address.wrapping_add(last.load.wrapping_sub(last.address));
+        super::size::round_up(load, align).unwrap_or(load)
+    }
+
+    /// Remembers a section for those behind it. Empty ones say something only by a load address of
+    /// their own, or if they stand behind the others.
+    pub fn remember(&mut self, section: Last, always: bool) {
+        let counts = match self.last {
+            None => section.address != section.load,
+            Some(last) => section.address >= last.address,
+        };
+        if always || section.size != 0 || counts {
+            self.last = Some(section);
         }
     }
 
@@ -67,18 +91,21 @@ pub fn by_attributes(plan: &LayoutPlan, sh_type: u32, flags: u64) -> usize {
 
 fn has_one(letters: RegionLetters, sh_type: u32, flags: u64) -> bool {
     let writable = flags & u64::from(elf::SHF_WRITE) != 0;
+    let executable = flags & u64::from(elf::SHF_EXECINSTR) != 0;
+    let loaded = is_alloc(flags) && sh_type != elf::SHT_NOBITS;
+    // GNU ld's `w` is data: whatever is loaded and no code, read-only or not.
     letters.read_only && !writable
-        || letters.writable && writable
-        || letters.executable && flags & u64::from(elf::SHF_EXECINSTR) != 0
+        || letters.writable && !executable && (loaded || writable)
+        || letters.executable && executable
         || letters.allocated && is_alloc(flags)
-        || letters.loaded && sh_type != elf::SHT_NOBITS
+        || letters.loaded && loaded
 }
 
-/// An error about a region name that nothing defines, once for each place.
-pub fn unknown_region(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {
+/// A warning about a region that a section names and nothing declares.
+pub fn undeclared_region(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {
     let known: Vec<_> = plan.memory.iter().map(|region| region.name.text()).collect();
     let diagnostic =
-        Diagnostic::error(Code::ScriptError, format!("there is no memory region `{}`", name.text()))
+        Diagnostic::warning(Code::ScriptError, format!("memory region `{}' not declared", name.text()))
             .at(plan.sources.location(name.span))
             .ordered(name.span.file, 0, name.span.start.into());
     if known.is_empty() {

@@ -10,7 +10,7 @@
 //! - [`orphan`]: a rule for each section that no rule took;
 //! - [`output`]: type and flags of output sections;
 //! - [`size`]: offsets inside an output section;
-//! - [`dot`]: the location counter, with [`scope`] for what expressions see;
+//! - [`dot`]: the location counter, with [`scope`] for what expressions see and `regions` for `MEMORY`;
 //! - [`segments`]: program headers, from `PHDRS` or derived;
 //! - [`converge`]: the only fixpoint loop;
 //! - [`file_offsets`]: where everything stands in the file, once sizes are final.
@@ -28,6 +28,7 @@ pub mod orphan;
 pub mod output;
 pub mod place;
 pub mod plan;
+mod regions;
 pub mod scope;
 pub mod segments;
 pub mod size;
@@ -59,6 +60,8 @@ pub struct Chunk<'a> {
     pub file_offset: u64,
     /// Size in memory, in bytes.
     pub size: u64,
+    /// The `MEMORY` region that it is in; 0 for none.
+    pub region: usize,
     /// Index in the section header table, 0 if it has no header.
     pub header_index: u32,
     /// Input and synthetic sections that it holds, in order of address.
@@ -84,6 +87,7 @@ impl Default for Chunk<'_> {
             load_address: 0,
             file_offset: 0,
             size: 0,
+            region: 0,
             header_index: 0,
             items: Vec::new(),
             link_order: SectionId::NONE,
@@ -128,6 +132,9 @@ pub struct Data {
     pub bytes: Vec<u8>,
 }
 
+/// What [`Segment::first`] is where a segment holds no chunk.
+pub const NOTHING: u32 = u32::MAX;
+
 /// A program header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
@@ -147,14 +154,39 @@ pub struct Segment {
     pub memory_size: u64,
     /// Alignment in bytes.
     pub align: u64,
-    /// First chunk that it holds; [`ChunkId::NONE`] if it holds none.
-    pub first: ChunkId,
-    /// Last chunk that it holds.
-    pub last: ChunkId,
+    /// Position in [`Layout::order`] of the first chunk that it holds; [`NOTHING`] if it holds none.
+    pub first: u32,
+    /// Position of the last chunk that it holds.
+    pub last: u32,
     /// Whether it starts with the file header.
     pub file_header: bool,
     /// Whether it holds the program headers.
     pub program_headers: bool,
+}
+
+impl Segment {
+    /// Positions in [`Layout::order`] of the chunks that it holds.
+    pub fn positions(&self) -> std::ops::Range<usize> {
+        if self.first == NOTHING { 0..0 } else { self.first as usize..self.last as usize + 1 }
+    }
+}
+
+/// The chunks in order of load address, those that are not allocated last. Of two at one address,
+/// the one that takes no room in the file comes second, unless both are empty.
+pub fn order_of(chunks: &[Chunk<'_>]) -> Vec<ChunkId> {
+    use crate::elf::consts as elf;
+    let mut order: Vec<ChunkId> = (0..chunks.len()).map(ChunkId::from_index).collect();
+    order.sort_by_key(|id| {
+        let chunk = &chunks[id.index()];
+        if !crate::link::is_alloc(chunk.flags) {
+            return (true, 0, 0, false, 0);
+        }
+        let zeros = chunk.sh_type == elf::SHT_NOBITS;
+        let template = chunk.flags & u64::from(elf::SHF_TLS) != 0;
+        let behind = zeros && !template && chunk.size > 0;
+        (false, chunk.load_address, chunk.address, behind, if zeros { 0 } else { chunk.size })
+    });
+    order
 }
 
 /// The thread-local storage template.
@@ -175,6 +207,9 @@ pub struct Layout<'a> {
     pub plan: LayoutPlan,
     /// Output sections, in the order of the section header table.
     pub chunks: Vec<Chunk<'a>>,
+    /// The chunks in order of load address, those that are not allocated last: scripts may place
+    /// sections in any order, program headers go by addresses.
+    pub order: Vec<ChunkId>,
     /// Program headers in their order.
     pub segments: Vec<Segment>,
     /// `MEMORY` regions as the layout left them, in the order of [`LayoutPlan::memory`].
@@ -207,6 +242,11 @@ impl Layout<'_> {
     /// The output section of this name.
     pub fn find(&self, name: &[u8]) -> Option<ChunkId> {
         self.chunks.iter().position(|chunk| chunk.name == name).map(ChunkId::from_index)
+    }
+
+    /// The chunks that a segment holds.
+    pub fn chunks_of(&self, segment: &Segment) -> impl Iterator<Item = ChunkId> + use<'_> {
+        self.order.get(segment.positions()).unwrap_or_default().iter().copied()
     }
 
     /// The first segment of a type.

@@ -8,7 +8,7 @@
 
 use super::output::Facts;
 use super::place::List;
-use super::plan::{Command, LayoutPlan};
+use super::plan::{Command, LayoutPlan, OutputPlan};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::link::{SectionInfo, is_alloc};
@@ -48,6 +48,9 @@ pub struct Orphan<'a> {
 /// The properties that decide about neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Properties {
+    sh_type: u32,
+    /// A power of two.
+    align: u8,
     contents: bool,
     alloc: bool,
     read_only: bool,
@@ -61,6 +64,8 @@ impl Properties {
         let has = |bit: u32| flags & u64::from(bit) != 0;
         let alloc = is_alloc(flags);
         Properties {
+            sh_type,
+            align: 0,
             contents: sh_type != elf::SHT_NOBITS,
             alloc,
             read_only: !has(elf::SHF_WRITE),
@@ -132,11 +137,20 @@ type Hasher = foldhash::fast::FixedState;
 
 /// Puts orphans, in input order, into lists: one new rule for each new output section. `lists`
 /// grows with the plan's rules; `rules` tells which rule each section has.
-pub fn place(plan: &mut LayoutPlan, lists: &mut Vec<List>, rules: &mut [u32], orphans: &[Orphan<'_>]) {
+///
+/// With `append`, new output sections stand behind all others, as in relocatable output.
+pub fn place(
+    plan: &mut LayoutPlan,
+    lists: &mut Vec<List>,
+    rules: &mut [u32],
+    orphans: &[Orphan<'_>],
+    append: bool,
+) {
     if orphans.is_empty() {
         return;
     }
     let mut placer = Placer::new(plan, lists);
+    placer.append = append;
     let mut known: HashMap<Key<'_>, u32, Hasher> = HashMap::default();
     // What comes last is placed last, so that it stays there.
     let (last, others): (Vec<&Orphan<'_>>, Vec<&Orphan<'_>>) = orphans.iter().partition(|orphan| orphan.last);
@@ -155,6 +169,8 @@ struct Placer<'p> {
     nodes: Vec<Node>,
     first: Option<usize>,
     last_of_class: HashMap<Class, usize, Hasher>,
+    /// All go behind everything else.
+    append: bool,
     /// Properties of output sections that hold something, by row.
     properties: Vec<Option<Properties>>,
     by_name: HashMap<Vec<u8>, u32, Hasher>,
@@ -180,8 +196,16 @@ impl<'p> Placer<'p> {
             if list.facts.count > 0 && !rule.discard {
                 let described = &plan.outputs[output];
                 let mut one = Properties::new(list.facts.sh_type, list.facts.any, &described.name);
+                one.align = list.max_align;
                 one.alloc &= !matches!(described.kind.as_deref(), Some(OutputSectionType::NoAlloc));
+                one.contents &= !matches!(described.kind.as_deref(), Some(OutputSectionType::NoLoad));
                 properties[output] = Some(properties[output].map_or(one, |all| join(all, one)));
+            }
+        }
+        for (described, row) in plan.outputs.iter().zip(&mut properties) {
+            if row.is_none() && !described.discard && described.body.iter().any(super::plan::Body::writes) {
+                // It has no type of its own yet, so orphans of any type find a better neighbour.
+                *row = Some(Properties::new(elf::SHT_NULL, elf::SHF_ALLOC.into(), &described.name));
             }
         }
         let mut by_name = HashMap::default();
@@ -194,11 +218,21 @@ impl<'p> Placer<'p> {
             }
         }
         let first = (count > 0).then_some(0);
-        Placer { plan, lists, nodes, first, last_of_class: HashMap::default(), properties, by_name }
+        Placer {
+            plan,
+            lists,
+            nodes,
+            first,
+            last_of_class: HashMap::default(),
+            append: false,
+            properties,
+            by_name,
+        }
     }
 
     fn rule_for(&mut self, orphan: &Orphan<'_>) -> u32 {
-        let properties = Properties::new(orphan.info.sh_type, orphan.info.flags, orphan.info.name);
+        let mut properties = Properties::new(orphan.info.sh_type, orphan.info.flags, orphan.info.name);
+        properties.align = orphan.info.align.max(1).trailing_zeros() as u8;
         if orphan.may_join
             && let Some(&output) = self.by_name.get(orphan.info.name)
             && self.properties[output as usize]
@@ -212,11 +246,26 @@ impl<'p> Placer<'p> {
         let (output, rule) = self.plan.add_orphan_output(orphan.info.name);
         self.properties.push(None);
         self.new_list(output, properties);
-        let class = Class::of(orphan, properties);
-        let after = match self.last_of_class.get(&class) {
-            Some(&node) => Some(node),
+        let class = if self.append { Class::Last } else { Class::of(orphan, properties) };
+        let (after, neighbour) = match self.last_of_class.get(&class) {
+            Some(&node) => (Some(node), Some(node)),
             None => self.node_after_neighbour(class, properties),
         };
+        let after = match class {
+            Class::Note if properties.sh_type == elf::SHT_NOTE => {
+                self.node_among_notes(properties).unwrap_or(after)
+            }
+            _ => after,
+        };
+        if properties.alloc
+            && let Some(Command::Output(neighbour)) = neighbour.map(|node| &self.nodes[node].command)
+        {
+            // Regions and segments are those of the neighbour.
+            let OutputPlan { region, load_region, phdrs, .. } = &self.plan.outputs[*neighbour as usize];
+            let (region, load_region, phdrs) = (region.clone(), load_region.clone(), phdrs.clone());
+            let plan = &mut self.plan.outputs[output as usize];
+            (plan.region, plan.load_region, plan.phdrs) = (region, load_region, phdrs);
+        }
         let node = self.insert(after, Command::Output(output));
         self.last_of_class.insert(class, node);
         rule
@@ -228,16 +277,16 @@ impl<'p> Placer<'p> {
         *row = Some(row.map_or(properties, |all| join(all, properties)));
     }
 
-    /// The node behind which the first orphan of a class goes.
-    fn node_after_neighbour(&self, class: Class, properties: Properties) -> Option<usize> {
+    /// The node behind which the first orphan of a class goes, and the neighbour's.
+    fn node_after_neighbour(&self, class: Class, properties: Properties) -> (Option<usize>, Option<usize>) {
         if matches!(class, Class::Debug | Class::Last) {
-            return self.last_node();
+            return (self.last_node(), None);
         }
         let named = class.neighbour().and_then(|name| {
             self.walk().find(|&(_, output)| self.plan.outputs[output as usize].name == name)
         });
         let neighbour = named.map(|(node, _)| node).or_else(|| self.nearest(properties));
-        self.position_after(neighbour)
+        (self.position_after(neighbour), neighbour)
     }
 
     /// Nodes of output sections that are not thrown away, in order.
@@ -259,8 +308,47 @@ impl<'p> Placer<'p> {
     /// The last output section that is alike, or else the last that comes near: what differs may
     /// be less and less important.
     fn nearest(&self, own: Properties) -> Option<usize> {
-        let filled =
-            || self.walk().filter_map(|(node, output)| Some((node, self.properties[output as usize]?)));
+        // Sections of another type come into question only where there is none of the same.
+        self.nearest_of(own, &|other| other.sh_type == own.sh_type)
+            .or_else(|| self.nearest_of(own, &|_| true))
+    }
+
+    fn last_filled(&self, near: &dyn Fn(Properties) -> bool) -> Option<usize> {
+        let filled = self.walk().filter_map(|(node, output)| Some((node, self.properties[output as usize]?)));
+        filled.filter(|&(_, other)| near(other)).last().map(|(node, _)| node)
+    }
+
+    /// Notes stay together, those of larger alignment first: the node behind which one goes, if there
+    /// are others.
+    fn node_among_notes(&self, own: Properties) -> Option<Option<usize>> {
+        let is_note = |other: Properties| other.alloc && other.sh_type == elf::SHT_NOTE;
+        let mut before_first = None;
+        let mut found = None;
+        let mut seen = false;
+        for (node, output) in self.walk() {
+            let Some(other) = self.properties[output as usize] else { continue };
+            if is_note(other) {
+                seen = true;
+                if other.align >= own.align {
+                    found = Some(node);
+                }
+            } else if seen {
+                break;
+            } else {
+                before_first = Some(node);
+            }
+        }
+        seen.then(|| {
+            found.map_or_else(|| self.position_after(before_first), |node| self.position_after(Some(node)))
+        })
+    }
+
+    fn nearest_of(&self, own: Properties, fits: &dyn Fn(Properties) -> bool) -> Option<usize> {
+        let filled = || {
+            self.walk()
+                .filter_map(|(node, output)| Some((node, self.properties[output as usize]?)))
+                .filter(|&(_, other)| fits(other))
+        };
         let last = |near: &dyn Fn(Properties) -> bool| {
             filled().filter(|&(_, other)| near(other)).last().map(|(node, _)| node)
         };
@@ -272,6 +360,11 @@ impl<'p> Placer<'p> {
         if exact.is_some() {
             return exact;
         }
+        // Types say nothing about neighbours of what is not loaded or thread-local.
+        let last = |near: &dyn Fn(Properties) -> bool| match own.alloc && !own.tls {
+            true => last(near),
+            false => self.last_filled(near),
+        };
         let near = if !own.alloc {
             last(&|other| !other.debug)
         } else if own.code {
@@ -348,6 +441,8 @@ impl<'p> Placer<'p> {
 
 fn join(a: Properties, b: Properties) -> Properties {
     Properties {
+        sh_type: if a.sh_type == elf::SHT_NOBITS { b.sh_type } else { a.sh_type },
+        align: a.align.max(b.align),
         contents: a.contents || b.contents,
         alloc: a.alloc || b.alloc,
         read_only: a.read_only && b.read_only,

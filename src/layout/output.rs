@@ -1,6 +1,6 @@
 //! Type and flags of output sections, from those of what they hold.
 
-use super::plan::OutputPlan;
+use super::plan::{Body, OutputPlan};
 use crate::arch::machine::SHT_UNWIND;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
@@ -150,7 +150,9 @@ pub fn attributes(
         elf::SHT_NOBITS if script_data => elf::SHT_PROGBITS,
         sh_type => sh_type,
     };
-    if facts.count == 0 {
+    if facts.count == 0 && script_data && starts_with_data(plan) {
+        flags |= alloc;
+    } else if facts.count == 0 {
         flags |= alloc | u64::from(elf::SHF_WRITE);
     }
     // Contents of the old way (`.ctors`) in an array of functions do not change what it is.
@@ -178,7 +180,9 @@ pub fn attributes(
         }
         Some(OutputSectionType::ReadOnly) => flags &= !u64::from(elf::SHF_WRITE),
         Some(OutputSectionType::Type { read_only, .. }) => {
-            if let Some(value) = script_type {
+            // What it holds has a type of its own, which counts more (GNU ld's manual, "Output
+            // Section Type").
+            if let Some(value) = script_type.filter(|_| facts.count == 0) {
                 sh_type = value as u32;
             }
             if *read_only {
@@ -191,6 +195,13 @@ pub fn attributes(
         sh_type = elf::SHT_PROGBITS;
     }
     Attributes { sh_type, flags, entsize: facts.entsize }
+}
+
+/// Whether bytes stand before all assignments: such a section is read-only, as in GNU ld, if the
+/// script alone fills it.
+fn starts_with_data(plan: &OutputPlan) -> bool {
+    let first = plan.body.iter().find(|item| item.writes() || matches!(item, Body::Assignment(_)));
+    first.is_some_and(Body::writes)
 }
 
 fn output_flags(facts: &Facts, relocatable: bool) -> u64 {

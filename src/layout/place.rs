@@ -28,6 +28,8 @@ pub struct List {
     pub facts: Facts,
     /// Whether a section of the linker is among them: its size may still change.
     pub has_internal: bool,
+    /// In order already: the statement's patterns ask for different orders.
+    pub mixed: bool,
     /// Whether their order follows that of other sections.
     pub link_order: bool,
     /// Offset of the first one in the output section, in bytes.
@@ -113,6 +115,10 @@ impl List {
             for ((&id, size), align) in items.iter().zip(sizes).zip(aligns) {
                 let info = brief_info(link, id);
                 *size = info.size;
+                if info.size == 0 && is_dropped_if_empty(link, id) {
+                    *align = 0;
+                    continue;
+                }
                 *align = output::alignment(&info).trailing_zeros() as u8;
                 facts = facts.join(Facts::of(id, &info));
             }
@@ -131,6 +137,15 @@ impl List {
         self.max_align = self.aligns.iter().copied().max().unwrap_or(0);
         self.computed_for = None;
     }
+}
+
+/// Whether a section of the linker is left out while it is empty, so that its type, flags and
+/// alignment concern nobody. The symbol table and its kin get their sizes only after the layout.
+fn is_dropped_if_empty<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+    use crate::synth::Kind;
+    let Some(row) = id.0.checked_sub(link.sections.first_internal) else { return false };
+    let kind = link.synthetics.section(row).kind;
+    !matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
 }
 
 /// What a section's header says; the name only where it may decide whether this is SFrame data, so

@@ -6,13 +6,14 @@
 //! takes it. Options that change the layout change the plan here (`--section-start`,
 //! `--sort-section`), so that nothing later asks for options.
 
+use super::memory;
 use crate::cli::Config;
 use crate::cli::SortSection;
 use crate::diag::{Code, Diagnostic};
 use crate::script::ast::{
     Assert, Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, Constraint, DataSize,
-    InputStatement, Insert, MemoryRegion, Name, OutputSection, OutputSectionType, Overlay, Phdr, Script,
-    SectionsItem, Sort, SortKey,
+    InputStatement, Insert, MemoryRegion, Name, OutputSection, OutputSectionType, Overlay, Phdr,
+    RegionAttributes, Script, SectionsItem, Sort, SortKey,
 };
 use crate::script::expr::{BinaryOp, Expr, ExprKind, SectionOperand};
 use crate::script::{Sources, Span};
@@ -53,6 +54,10 @@ pub struct LayoutPlan {
     pub force_group_allocation: bool,
     /// `--section-start` and its kin, for orphans too.
     pub section_starts: IndexMap<Vec<u8>, u64>,
+    /// `LD_FEATURE("SANE_EXPR")`.
+    pub sane_expressions: bool,
+    /// A script of `-T` or `-dT` takes the place of the built-in one.
+    pub replaces_default: bool,
     /// Texts that spans point into.
     pub sources: Sources,
 }
@@ -143,6 +148,13 @@ pub enum Body {
     Fill(Box<Expr>),
 }
 
+impl Body {
+    /// Whether it puts bytes of the script into the output.
+    pub fn writes(&self) -> bool {
+        matches!(self, Body::Data(..) | Body::Text(_))
+    }
+}
+
 /// A run of input patterns of one statement that share an order.
 #[derive(Clone, Debug)]
 pub struct Rule {
@@ -173,6 +185,8 @@ pub struct ScriptSymbol<'p> {
     pub hidden: bool,
     /// The first assignment.
     pub span: Span,
+    /// The one symbol that its value, in the last assignment, is made from.
+    pub source: Option<&'p [u8]>,
 }
 
 /// The scripts of a link, parsed.
@@ -180,6 +194,8 @@ pub struct ScriptSymbol<'p> {
 pub struct Scripts {
     /// The built-in script (or that of `-dT`).
     pub builtin: Script,
+    /// Whether `-dT` named the default script.
+    pub own_default: bool,
     /// Those of `-T`, in order.
     pub replacing: Vec<Script>,
     /// Those among the inputs, in order.
@@ -199,6 +215,7 @@ impl LayoutPlan {
         builder.plan.commands.extend(scripts.defsyms.into_iter().map(assign));
         // A script of -T replaces the built-in one unless it only inserts into it.
         let replaced = scripts.replacing.iter().any(|script| !has_insert(script));
+        builder.plan.replaces_default = replaced || scripts.own_default;
         for script in scripts.augmenting.into_iter().chain(scripts.replacing) {
             builder.script(script);
         }
@@ -218,17 +235,20 @@ impl LayoutPlan {
             }
             let kind = assignment.kind;
             let name = &*assignment.target.bytes;
+            let source = only_symbol(&assignment.value);
             found
                 .entry(name)
                 .and_modify(|symbol| {
                     symbol.provide &= kind.is_provide();
                     symbol.hidden |= kind.is_hidden();
+                    symbol.source = source;
                 })
                 .or_insert(ScriptSymbol {
                     name,
                     provide: kind.is_provide(),
                     hidden: kind.is_hidden(),
                     span: assignment.span,
+                    source,
                 });
         });
         found.into_values().collect()
@@ -249,13 +269,18 @@ impl LayoutPlan {
     }
 
     fn for_each_assignment<'p>(&'p self, visit: &mut dyn FnMut(&'p Assignment)) {
+        self.for_each_placed_assignment(&mut |assignment, _| visit(assignment));
+    }
+
+    /// Every assignment, and whether it stands in an output section's description.
+    pub fn for_each_placed_assignment<'p>(&'p self, visit: &mut dyn FnMut(&'p Assignment, bool)) {
         for command in &self.commands {
             match command {
-                Command::Assignment(assignment) => visit(assignment),
+                Command::Assignment(assignment) => visit(assignment, false),
                 Command::Output(output) => {
                     for item in &self.outputs[*output as usize].body {
                         if let Body::Assignment(assignment) = item {
-                            visit(assignment);
+                            visit(assignment, true);
                         }
                     }
                 }
@@ -372,6 +397,16 @@ impl OutputPlan {
     }
 }
 
+/// The symbol of an expression that has one.
+fn only_symbol(expr: &Expr) -> Option<&[u8]> {
+    let (mut found, mut count) = (None, 0);
+    expr.for_each_symbol(&mut |name| {
+        found = Some(&name.bytes[..]);
+        count += 1;
+    });
+    found.filter(|_| count == 1)
+}
+
 fn assign(assignment: Assignment) -> Command {
     Command::Assignment(Box::new(assignment))
 }
@@ -426,6 +461,7 @@ impl<'c> Builder<'c> {
             ScriptCommand::NoCrossRefsTo { to, from } => self.plan.no_cross_refs_to.push((to, from)),
             ScriptCommand::ForceCommonAllocation => self.plan.allocate_commons = Some(true),
             ScriptCommand::InhibitCommonAllocation => self.plan.allocate_commons = Some(false),
+            ScriptCommand::LdFeature(name) => self.plan.sane_expressions |= *name.bytes == *b"SANE_EXPR",
             ScriptCommand::ForceGroupAllocation => self.plan.force_group_allocation = true,
             // The rest is for the loading of inputs, or has no meaning here.
             ScriptCommand::Input(_)
@@ -437,7 +473,6 @@ impl<'c> Builder<'c> {
             | ScriptCommand::SearchDir(_)
             | ScriptCommand::Startup(_)
             | ScriptCommand::Version(_)
-            | ScriptCommand::LdFeature(_)
             | ScriptCommand::Ignored(_) => {}
         }
     }
@@ -591,7 +626,26 @@ impl<'c> Builder<'c> {
 
     fn finish(mut self) -> (LayoutPlan, Vec<Diagnostic>) {
         self.renumber();
+        self.undeclared_regions();
         (self.plan, self.findings)
+    }
+
+    /// A region that sections name and nothing declares has all addresses, from 0 on, as in GNU ld.
+    fn undeclared_regions(&mut self) {
+        let outputs = std::mem::take(&mut self.plan.outputs);
+        for name in outputs.iter().flat_map(|output| [&output.region, &output.load_region]).flatten() {
+            if memory::find(&self.plan, &name.bytes).is_none() {
+                self.findings.push(memory::undeclared_region(&self.plan, name));
+                self.plan.memory.push(MemoryRegion {
+                    span: name.span,
+                    name: name.clone(),
+                    attributes: RegionAttributes::default(),
+                    origin: Expr::number(name.span, 0),
+                    length: Expr::number(name.span, u64::MAX),
+                });
+            }
+        }
+        self.plan.outputs = outputs;
     }
 
     /// `INSERT` may have moved output sections before others: rules are tried in the order of the

@@ -42,8 +42,21 @@ pub struct Entry {
     pub source: Source,
     /// What this round has assigned.
     pub value: Option<Value>,
+    /// The output section that the symbol belongs to if its value moves with the program.
+    pub anchor: Option<u32>,
     /// What the round before ended with.
     pub previous: Option<Value>,
+    /// What an object defines it as, where the script assigns it nevertheless.
+    pub in_objects: Option<InObject>,
+}
+
+/// A definition in an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InObject {
+    /// An offset in a section that is laid out.
+    Section(SectionId, u64),
+    /// A number.
+    Number(u64),
 }
 
 type Names<'p> = HashMap<&'p [u8], u32, foldhash::fast::FixedState>;
@@ -70,6 +83,9 @@ impl<'p> Symbols<'p> {
                 _ => Source::Script(None),
             };
             symbols.add(symbol.name, source);
+            if let Some(entry) = symbols.entries.last_mut() {
+                entry.in_objects = overridden(link, symbol.name);
+            }
         }
         plan.for_each_expression(&mut |expr| {
             expr.for_each_symbol(&mut |name| {
@@ -98,7 +114,7 @@ impl<'p> Symbols<'p> {
 
     fn add(&mut self, name: &'p [u8], source: Source) {
         self.rows.insert(name, self.entries.len() as u32);
-        self.entries.push(Entry { source, value: None, previous: None });
+        self.entries.push(Entry { source, value: None, anchor: None, previous: None, in_objects: None });
         self.names.push(name);
     }
 
@@ -137,6 +153,26 @@ fn source<T: Target>(link: &Link<'_, T>, outputs: &OutputNames<'_>, name: &[u8])
             }
         }
         Definition::Shared { .. } | Definition::Undefined => Source::Undefined,
+    }
+}
+
+/// The definition in an object that an assignment of the script takes the place of.
+fn overridden<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Option<InObject> {
+    let Definition::Linker(row) = link.symbols.definition(link.symbols.lookup(name)?) else { return None };
+    let Definition::Object { file, symbol } = link.linker_symbols[row as usize].overridden else {
+        return None;
+    };
+    let object = &link.objects[file.index()];
+    match object.symbol_place(symbol as usize) {
+        SymbolPlace::Absolute => Some(InObject::Number(object.symbols[symbol as usize].st_value.get())),
+        SymbolPlace::Section(_) => {
+            let (section, offset) = object.symbol_section(symbol)?;
+            match section_source(link, section, offset) {
+                Source::Section(section, offset) => Some(InObject::Section(section, offset)),
+                _ => None,
+            }
+        }
+        SymbolPlace::Undefined | SymbolPlace::Common => None,
     }
 }
 
@@ -223,9 +259,11 @@ impl Machine<'_> {
     /// What is known of a symbol now.
     fn value_of(&self, entry: &Entry) -> Symbol {
         match entry.source {
-            Source::Script(_) => match entry.value.or(entry.previous) {
-                Some(value) => Symbol::Defined(value),
-                None => Symbol::NotYetKnown,
+            Source::Script(_) => match (entry.value.or(entry.previous), entry.in_objects) {
+                (Some(value), _) => Symbol::Defined(value),
+                (None, Some(InObject::Section(section, offset))) => self.value_in_section(section, offset),
+                (None, Some(InObject::Number(value))) => Symbol::Defined(Value::absolute(value)),
+                (None, None) => Symbol::NotYetKnown,
             },
             Source::Section(section, offset) => self.value_in_section(section, offset),
             Source::Number(value) => Symbol::Defined(Value::absolute(value)),
@@ -306,7 +344,7 @@ impl Scope for Machine<'_> {
         let Some(row) = self.symbols.row(name) else { return false };
         let entry = &self.symbols.entries[row as usize];
         match entry.source {
-            Source::Script(_) => entry.value.is_some(),
+            Source::Script(_) => entry.value.is_some() || entry.in_objects.is_some(),
             Source::Undefined | Source::Discarded => false,
             _ => true,
         }
@@ -342,6 +380,10 @@ impl Scope for Machine<'_> {
 
     fn data_segment(&mut self) -> &mut DataSegment {
         &mut self.data_segment
+    }
+
+    fn sane_expressions(&self) -> bool {
+        self.plan.sane_expressions
     }
 }
 

@@ -5,10 +5,9 @@
 
 use super::file_offsets::congruent;
 use super::plan::LayoutPlan;
-use super::{Chunk, Segment};
+use super::{Chunk, NOTHING, Segment};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
-use crate::ids::ChunkId;
 use crate::link::is_alloc;
 
 /// `PT_GNU_SFRAME` (GNU binutils).
@@ -37,12 +36,12 @@ pub struct Wishes {
     pub stack: Option<(bool, u64)>,
     /// Address range that is read-only after relocation.
     pub relro: Option<(u64, u64)>,
-    /// Chunk of `.dynamic`.
-    pub dynamic: Option<ChunkId>,
-    /// Chunk of `.eh_frame_hdr`.
-    pub eh_frame_hdr: Option<ChunkId>,
-    /// Chunk of the SFrame index, or of `.sframe`.
-    pub sframe: Option<ChunkId>,
+    /// Position of `.dynamic`.
+    pub dynamic: Option<usize>,
+    /// Position of `.eh_frame_hdr`.
+    pub eh_frame_hdr: Option<usize>,
+    /// Position of the SFrame index, or of `.sframe`.
+    pub sframe: Option<usize>,
 }
 
 /// One `PHDRS` line, evaluated.
@@ -56,10 +55,10 @@ pub struct PhdrValues {
     pub load_address: Option<u64>,
 }
 
-/// The segments that the chunks need. Offsets and sizes come later, from
+/// The segments that the chunks, in order of address, need. Offsets and sizes come later, from
 /// [`super::file_offsets`]; addresses of segments that hold chunks too. `headers_size` counts the
 /// file header and the room for program headers.
-pub fn derive(chunks: &[Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<Segment> {
+pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<Segment> {
     let loads = loads(chunks, wishes);
     let mut segments = Vec::new();
     let headers_loaded = loads.first().is_some_and(|load| fits_headers(chunks, load, wishes, headers_size));
@@ -85,15 +84,15 @@ pub fn derive(chunks: &[Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<S
         first.file_header = true;
         first.program_headers = true;
     }
-    let of = |id: Option<ChunkId>| {
-        id.map(ChunkId::index).filter(|&index| chunks.get(index).is_some_and(|chunk| is_alloc(chunk.flags)))
+    let of = |position: Option<usize>| {
+        position.filter(|&index| chunks.get(index).is_some_and(|chunk| is_alloc(chunk.flags)))
     };
     if let Some(dynamic) = of(wishes.dynamic) {
         segments.push(one(
             elf::PT_DYNAMIC,
             chunks,
             dynamic,
-            permissions(&chunks[dynamic]),
+            permissions(chunks[dynamic]),
             chunks[dynamic].align,
         ));
     }
@@ -122,12 +121,20 @@ pub fn derive(chunks: &[Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<S
 }
 
 fn empty() -> Segment {
-    Segment { first: ChunkId::NONE, last: ChunkId::NONE, ..Segment::default() }
+    Segment { first: NOTHING, last: NOTHING, ..Segment::default() }
 }
 
-fn one(p_type: u32, chunks: &[Chunk<'_>], index: usize, flags: u32, align: u64) -> Segment {
-    let id = ChunkId::from_index(index);
-    Segment { p_type, flags, align, address: chunks[index].address, first: id, last: id, ..empty() }
+fn one(p_type: u32, chunks: &[&Chunk<'_>], index: usize, flags: u32, align: u64) -> Segment {
+    let position = index as u32;
+    Segment {
+        p_type,
+        flags,
+        align,
+        address: chunks[index].address,
+        first: position,
+        last: position,
+        ..empty()
+    }
 }
 
 fn permissions(chunk: &Chunk<'_>) -> u32 {
@@ -141,7 +148,7 @@ fn permissions(chunk: &Chunk<'_>) -> u32 {
     flags
 }
 
-fn loads(chunks: &[Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
+fn loads(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
     let mut loads: Vec<Segment> = Vec::new();
     for (index, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space()) {
         let mut flags = permissions(chunk);
@@ -149,9 +156,9 @@ fn loads(chunks: &[Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
             flags = elf::PF_R | elf::PF_W | elf::PF_X;
         }
         match loads.last_mut() {
-            Some(load) if !starts_load(&chunks[load.last.index()], load.flags, chunk, flags, wishes) => {
+            Some(load) if !starts_load(chunks[load.last as usize], load.flags, chunk, flags, wishes) => {
                 load.flags |= flags;
-                load.last = ChunkId::from_index(index);
+                load.last = index as u32;
                 load.align = load.align.max(chunk.align);
             }
             _ => {
@@ -171,7 +178,8 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     if chunk.load_address.wrapping_sub(chunk.address) != last.load_address.wrapping_sub(last.address) {
         return true;
     }
-    if chunk.load_address < load_end {
+    // Memory regions are different memories.
+    if chunk.load_address < load_end || chunk.region != last.region {
         return true;
     }
     if !wishes.paged {
@@ -192,15 +200,16 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     if wishes.separate_all && load_flags != flags {
         return true;
     }
-    let differs = load_flags ^ flags;
-    differs & elf::PF_W != 0 || wishes.separate_code && differs & elf::PF_X != 0
+    // What is read-only may follow in a writable segment, but not the other way round.
+    let writes_more = flags & !load_flags & elf::PF_W != 0;
+    writes_more || wishes.separate_code && (load_flags ^ flags) & elf::PF_X != 0
 }
 
 /// A segment for the headers alone, on the pages before the first chunk's, where the script keeps
 /// room for them and that chunk starts a page: code on pages of its own, with nothing read-only
 /// before it.
 fn headers_alone(
-    chunks: &[Chunk<'_>],
+    chunks: &[&Chunk<'_>],
     load: Option<&Segment>,
     wishes: &Wishes,
     headers_size: u64,
@@ -208,7 +217,7 @@ fn headers_alone(
     if !wishes.paged || !wishes.headers_room {
         return None;
     }
-    let first = &chunks[load?.first.index()];
+    let first = &chunks[load?.first as usize];
     let room = super::size::round_up(headers_size, wishes.page_size)?;
     let start_of = |address: u64| address & wishes.page_size.wrapping_neg();
     let address = start_of(first.address).checked_sub(room)?;
@@ -227,8 +236,8 @@ fn headers_alone(
 
 /// Whether the file header and the program headers fit in front of the first chunk, in its page;
 /// where the output is not paged, whether they lie there exactly, from the start of a page.
-fn fits_headers(chunks: &[Chunk<'_>], load: &Segment, wishes: &Wishes, headers_size: u64) -> bool {
-    let chunk = &chunks[load.first.index()];
+fn fits_headers(chunks: &[&Chunk<'_>], load: &Segment, wishes: &Wishes, headers_size: u64) -> bool {
+    let chunk = &chunks[load.first as usize];
     let in_page = |bytes: u64| bytes & wishes.page_size.wrapping_sub(1);
     if !wishes.paged {
         let offset = congruent(headers_size, chunk.address, load.align);
@@ -238,18 +247,18 @@ fn fits_headers(chunks: &[Chunk<'_>], load: &Segment, wishes: &Wishes, headers_s
 }
 
 /// Neighbouring notes of one alignment share a segment: their entries follow one another.
-fn notes(chunks: &[Chunk<'_>], segments: &mut Vec<Segment>) {
+fn notes(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
     let mut run: Option<Segment> = None;
     for (index, chunk) in chunks.iter().enumerate() {
         let is_note = is_alloc(chunk.flags) && chunk.sh_type == elf::SHT_NOTE;
         let follows = |run: &Segment| {
-            let last = &chunks[run.last.index()];
+            let last = &chunks[run.last as usize];
             let end = super::size::round_up(last.address.wrapping_add(last.size), chunk.align);
-            run.align == chunk.align && end == Some(chunk.address) && run.last.index() + 1 == index
+            run.align == chunk.align && end == Some(chunk.address) && run.last as usize + 1 == index
         };
         match &mut run {
             Some(segment) if is_note && follows(segment) => {
-                segment.last = ChunkId::from_index(index);
+                segment.last = index as u32;
                 segment.flags |= permissions(chunk);
             }
             _ => {
@@ -263,35 +272,35 @@ fn notes(chunks: &[Chunk<'_>], segments: &mut Vec<Segment>) {
     segments.extend(run);
 }
 
-fn tls(chunks: &[Chunk<'_>], segments: &mut Vec<Segment>) {
-    let is_tls = |chunk: &Chunk<'_>| is_alloc(chunk.flags) && chunk.flags & u64::from(elf::SHF_TLS) != 0;
+fn tls(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
+    let is_tls = |chunk: &&Chunk<'_>| is_alloc(chunk.flags) && chunk.flags & u64::from(elf::SHF_TLS) != 0;
     let Some(first) = chunks.iter().position(is_tls) else { return };
     let last = chunks.iter().rposition(is_tls).unwrap_or(first);
     let align = chunks[first..=last].iter().filter(|chunk| is_tls(chunk)).map(|chunk| chunk.align).max();
     let mut segment = one(elf::PT_TLS, chunks, first, elf::PF_R, align.unwrap_or(1));
-    segment.last = ChunkId::from_index(last);
+    segment.last = last as u32;
     segments.push(segment);
 }
 
-fn relro(chunks: &[Chunk<'_>], wishes: &Wishes) -> Option<Segment> {
+fn relro(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Option<Segment> {
     let (start, end) = wishes.relro?;
-    let inside = |chunk: &Chunk<'_>| {
+    let inside = |chunk: &&Chunk<'_>| {
         chunk.takes_address_space() && chunk.size > 0 && chunk.address >= start && chunk.address < end
     };
     let first = chunks.iter().position(inside)?;
     let last = chunks.iter().rposition(inside)?;
     let mut segment = one(elf::PT_GNU_RELRO, chunks, first, elf::PF_R, 1);
-    segment.last = ChunkId::from_index(last);
+    segment.last = last as u32;
     segment.memory_size = end - chunks[first].address;
     Some(segment)
 }
 
-/// The segments of `PHDRS`. `of_chunk` gives for each chunk the names of its output section in
+/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` gives for each chunk the names of its output section in
 /// the plan; a section that names none goes where the one before it went.
 pub fn from_phdrs(
     plan: &LayoutPlan,
     values: &[PhdrValues],
-    chunks: &[Chunk<'_>],
+    chunks: &[&Chunk<'_>],
     of_chunk: &[&[crate::script::ast::Name]],
     page_size: u64,
     findings: &mut Vec<Diagnostic>,
@@ -308,6 +317,9 @@ pub fn from_phdrs(
             ..empty()
         })
         .collect();
+    if chunks.iter().any(|chunk| is_alloc(chunk.flags)) && of_chunk.iter().all(|names| names.is_empty()) {
+        findings.push(no_phdrs(plan));
+    }
     let mut current: Option<&[crate::script::ast::Name]> = None;
     for (index, chunk) in chunks.iter().enumerate() {
         let named = of_chunk[index];
@@ -337,28 +349,42 @@ pub fn from_phdrs(
         if let Some(load_address) = value.load_address {
             segment.load_address = load_address;
         }
-        if segment.p_type == elf::PT_PHDR {
+        if matches!(segment.p_type, elf::PT_PHDR | elf::PT_GNU_STACK) {
             segment.align = 8;
         }
     }
     segments
 }
 
-fn add(segment: &mut Segment, chunks: &[Chunk<'_>], index: usize) {
+fn add(segment: &mut Segment, chunks: &[&Chunk<'_>], index: usize) {
     let chunk = &chunks[index];
     let template_only = is_alloc(chunk.flags) && !chunk.takes_address_space();
     if template_only && segment.p_type == elf::PT_LOAD {
         return;
     }
-    let id = ChunkId::from_index(index);
-    if !segment.first.is_some() {
-        segment.first = id;
+    let position = index as u32;
+    if segment.first == NOTHING {
+        segment.first = position;
         segment.address = chunk.address;
         segment.load_address = chunk.load_address;
     }
-    segment.last = id;
+    segment.last = position;
     segment.flags |= permissions(chunk);
     segment.align = segment.align.max(chunk.align);
+}
+
+/// `PHDRS` is given, and no output section says which of them it is in.
+fn no_phdrs(plan: &LayoutPlan) -> Diagnostic {
+    let diagnostic = Diagnostic::error(Code::ScriptError, "no sections assigned to phdrs")
+        .help("write the name of a program header behind an output section: `} :text`");
+    match plan.phdrs.first() {
+        Some(first) => diagnostic.at(plan.sources.location(first.span)).ordered(
+            first.span.file,
+            0,
+            first.span.start.into(),
+        ),
+        None => diagnostic,
+    }
 }
 
 fn unknown_phdr(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {
@@ -396,6 +422,10 @@ mod tests {
         }
     }
 
+    fn views<'c>(chunks: &'c [Chunk<'static>]) -> Vec<&'c Chunk<'static>> {
+        chunks.iter().collect()
+    }
+
     fn of_type(segments: &[Segment], p_type: u32) -> Vec<&Segment> {
         segments.iter().filter(|segment| segment.p_type == p_type).collect()
     }
@@ -410,16 +440,16 @@ mod tests {
             chunk(b".data", elf::SHT_PROGBITS, data, 0x402000, 0x10),
             chunk(b".bss", elf::SHT_NOBITS, data, 0x402010, 0x5000),
         ];
-        let segments = derive(&far, &wishes(), 0x200);
+        let segments = derive(&views(&far), &wishes(), 0x200);
         let loads = of_type(&segments, elf::PT_LOAD);
         assert_eq!(loads.iter().map(|load| load.flags).collect::<Vec<_>>(), [4, 5, 6]);
         assert!(loads[0].file_header && loads[0].program_headers);
-        assert_eq!(loads[2].last, ChunkId(3));
+        assert_eq!(loads[2].last, 3);
 
         let mut near = far.clone();
         near[1].address = 0x400300;
         near[1].load_address = 0x400300;
-        let segments = derive(&near, &wishes(), 0x200);
+        let segments = derive(&views(&near), &wishes(), 0x200);
         let loads = of_type(&segments, elf::PT_LOAD);
         assert_eq!(loads.iter().map(|load| load.flags).collect::<Vec<_>>(), [5, 6]);
     }
@@ -427,10 +457,10 @@ mod tests {
     #[test]
     fn headers_are_loaded_only_where_they_fit() {
         let chunks = [chunk(b".text", elf::SHT_PROGBITS, elf::SHF_EXECINSTR, 0x400100, 0x10)];
-        assert!(derive(&chunks, &wishes(), 0x100)[0].file_header);
-        assert!(!derive(&chunks, &wishes(), 0x101)[0].file_header);
+        assert!(derive(&views(&chunks), &wishes(), 0x100)[0].file_header);
+        assert!(!derive(&views(&chunks), &wishes(), 0x101)[0].file_header);
         let low = [chunk(b".text", elf::SHT_PROGBITS, elf::SHF_EXECINSTR, 0, 0x10)];
-        assert!(!derive(&low, &wishes(), 0x100)[0].file_header);
+        assert!(!derive(&views(&low), &wishes(), 0x100)[0].file_header);
     }
 
     #[test]
@@ -441,10 +471,10 @@ mod tests {
             chunk(b".note.ABI-tag", elf::SHT_NOTE, 0, 0x400344, 0x20),
         ];
         chunks[0].align = 8;
-        let segments = derive(&chunks, &wishes(), 0x200);
+        let segments = derive(&views(&chunks), &wishes(), 0x200);
         let notes = of_type(&segments, elf::PT_NOTE);
         assert_eq!(notes.len(), 2);
-        assert_eq!((notes[1].first, notes[1].last), (ChunkId(1), ChunkId(2)));
+        assert_eq!((notes[1].first, notes[1].last), (1, 2));
         assert_eq!(of_type(&segments, PT_GNU_PROPERTY).len(), 1);
     }
 
@@ -456,9 +486,9 @@ mod tests {
             chunk(b".tbss", elf::SHT_NOBITS, tls, 0x403010, 0x100),
             chunk(b".data", elf::SHT_PROGBITS, elf::SHF_WRITE, 0x403010, 0x10),
         ];
-        let segments = derive(&chunks, &wishes(), 0x200);
+        let segments = derive(&views(&chunks), &wishes(), 0x200);
         assert_eq!(of_type(&segments, elf::PT_LOAD).len(), 1);
         let template = of_type(&segments, elf::PT_TLS)[0];
-        assert_eq!((template.first, template.last), (ChunkId(0), ChunkId(1)));
+        assert_eq!((template.first, template.last), (0, 1));
     }
 }

@@ -20,6 +20,28 @@ pub fn sort<T: Target>(link: &Link<'_, T>, rule: &Rule, items: &mut [SectionId])
     }
 }
 
+/// Brings the lists of a statement whose patterns ask for different orders together, in the list
+/// of its first rule. As in GNU ld, sections come in input order, and one whose pattern is sorted is
+/// put in front of the first that it sorts before, whatever pattern that one came from.
+pub fn mix<T: Target>(link: &Link<'_, T>, rules: &[Rule], lists: &[&[SectionId]]) -> Vec<SectionId> {
+    let mut all: Vec<(&Rule, Keyed<'_>)> = rules
+        .iter()
+        .zip(lists)
+        .flat_map(|(rule, list)| list.iter().map(move |&id| (rule, Keyed::new(link, rule, id))))
+        .collect();
+    all.sort_by_key(|(_, keyed)| super::place::input_position(link, keyed.id));
+    let mut mixed: Vec<Keyed<'_>> = Vec::with_capacity(all.len());
+    for (rule, keyed) in all {
+        let same_file = |other: &Keyed<'_>| compare_files(rule.file_sort, &keyed, other);
+        let at = mixed.iter().position(|other| match same_file(other) {
+            Ordering::Equal => !is_plain(rule.sort) && compare(rule.sort, &keyed, other).is_lt(),
+            order => order.is_lt(),
+        });
+        mixed.insert(at.unwrap_or(mixed.len()), keyed);
+    }
+    mixed.into_iter().map(|keyed| keyed.id).collect()
+}
+
 fn is_plain(sort: Sort) -> bool {
     matches!(sort.first, SortKey::Default | SortKey::None) && !sort.reverse
 }

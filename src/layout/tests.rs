@@ -92,7 +92,7 @@ impl Case {
                 Orphan { id, info, key, may_join: true, last: false }
             })
             .collect();
-        orphan::place(&mut plan, &mut lists, &mut rules, &orphans);
+        orphan::place(&mut plan, &mut lists, &mut rules, &orphans, false);
         lists.iter_mut().for_each(|list| gather(list, sections));
         let settings = Settings { max_page_size: 0x1000, common_page_size: 0x1000, ..Settings::default() };
         Case { plan, rules, lists, settings }
@@ -172,7 +172,7 @@ fn dot_moves_as_written() {
     assert_eq!(bytes, [(5, &[1][..]), (6, &[3, 2][..])]);
     assert_eq!(
         data.fills.iter().map(|fill| (fill.offset, &fill.pattern[..])).collect::<Vec<_>>(),
-        [(13, &[0xab, 0xcd][..])]
+        [(5, &[][..]), (6, &[]), (8, &[]), (13, &[0xab, 0xcd])]
     );
 }
 
@@ -245,7 +245,7 @@ fn regions_take_sections_one_after_another() {
         let state = output(&machine, name);
         (state.address, state.load_address)
     });
-    assert_eq!(places, [(0x100, 0x100), (0x1000, 0x118), (0x1008, 0x1008)]);
+    assert_eq!(places, [(0x100, 0x100), (0x1000, 0x114), (0x1008, 0x1008)]);
     assert_eq!(
         messages(&machine),
         [

@@ -1,12 +1,12 @@
 //! Bytes to disk, and texts about them.
 
-pub mod binary;
 pub mod build_id;
 pub mod compress;
 pub mod cross_reference;
 pub mod dependency_file;
 pub mod file;
 pub mod headers;
+pub mod image;
 pub mod map;
 pub mod reports;
 pub mod reproduce;

@@ -6,7 +6,7 @@
 
 use super::{cross_reference, dependency_file, map, stats, trace};
 use crate::arch::Target;
-use crate::cli::StatsFormat;
+use crate::cli::{Explanation, StatsFormat};
 use crate::diag::{Code, Diagnostic};
 use crate::ids::SymbolId;
 use crate::input::object::FileName;
@@ -14,6 +14,7 @@ use crate::link::Link;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
 use crate::passes::open_inputs::Opened;
+use crate::relocs::explain;
 use crate::sframe;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -87,6 +88,19 @@ pub fn removed<T: Target>(link: &Link<'_, T>, printed: &mut String) {
         for line in crate::passes::collect_garbage::removed_sections(link) {
             printed.push_str(&line);
             printed.push('\n');
+        }
+    }
+}
+
+/// `--explain-discarded`, once references are known and before they end the link.
+pub fn discarded<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+    match &link.config.reports.explain_discarded {
+        None => {}
+        Some(Explanation::Printed) => printed.push_str(&explain::text(link)),
+        Some(Explanation::File(path)) => {
+            let is_graph = path.extension().is_some_and(|extension| extension == "dot" || extension == "gv");
+            let text = if is_graph { explain::graph(link) } else { explain::text(link) };
+            write_text(link, path, "explanation", text, printed);
         }
     }
 }

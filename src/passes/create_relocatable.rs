@@ -163,10 +163,7 @@ fn insert<'a, T: Target>(
         }
     });
     link.linker_symbols.iter_mut().for_each(|symbol| renumber(&mut symbol.chunk));
-    for segment in &mut link.layout.segments {
-        renumber(&mut segment.first);
-        renumber(&mut segment.last);
-    }
+    link.layout.order.iter_mut().for_each(&renumber);
     for group in &mut groups {
         let tables: Vec<ChunkId> = group
             .members

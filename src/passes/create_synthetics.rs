@@ -33,7 +33,9 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
         for section in [eh_frame::section(link), eh_frame_hdr::section(link)].into_iter().flatten() {
             link.add_synthetic(section);
         }
-        add_comment(link);
+        if !link.layout.plan.replaces_default {
+            add_comment(link);
+        }
     }
     if let Some(section) = sframe::index::section(link) {
         link.add_synthetic(section);
@@ -165,7 +167,8 @@ fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
     add(link, Kind::GotPlt, ".got.plt", (elf::SHT_PROGBITS, AW), (WORD, WORD));
 }
 
-/// Names this linker in `.comment`, as compilers name themselves.
+/// Names this linker in `.comment`, as compilers name themselves. Not where a script replaces the
+/// default one: an image holds what its script asks for.
 fn add_comment<T: Target>(link: &mut Link<'_, T>) {
     const TEXT: &str = concat!("Linker: sframe-ld ", env!("CARGO_PKG_VERSION"), "\0");
     let flags = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);

@@ -11,10 +11,13 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::InputStore;
+use crate::input::object::SymbolPlace;
 use crate::link::{Link, LinkerSymbol, LinkerSymbolOrigin, Reserved};
 use crate::passes::parse_inputs::ParsedInputs;
-use crate::script::glob;
+use crate::script::expr::Expr;
+use crate::script::{fixed, glob};
 use crate::symbols::{Definition, flag};
+use hashbrown::HashMap;
 use rayon::prelude::*;
 
 /// A symbol that a script or `--defsym` assigns.
@@ -26,6 +29,8 @@ pub struct Assigned {
     pub provide: bool,
     /// Hidden visibility.
     pub hidden: bool,
+    /// The one symbol that its value is made from: it has the same type.
+    pub source: Option<SymbolId>,
 }
 
 /// Names from outside the objects, as globals.
@@ -56,7 +61,13 @@ pub fn intern_names<'a, T: Target>(link: &Link<'a, T>, parsed: &mut ParsedInputs
     }
     for symbol in link.layout.plan.symbols() {
         let id = intern(link.store, parsed, symbol.name);
-        interned.symbols.push(Assigned { symbol: id, provide: symbol.provide, hidden: symbol.hidden });
+        let source = symbol.source.map(|name| intern(link.store, parsed, name));
+        interned.symbols.push(Assigned {
+            symbol: id,
+            provide: symbol.provide,
+            hidden: symbol.hidden,
+            source,
+        });
         if !symbol.provide {
             interned.defined.push(id);
         }
@@ -120,11 +131,17 @@ pub fn find_identifier_sections<T: Target>(link: &mut Link<'_, T>) {
 
 /// Defines them.
 pub fn run<T: Target>(link: &mut Link<'_, T>, assigned: &[Assigned]) {
+    let named = provided_by_name(link, assigned);
     for assignment in assigned {
-        if assignment.provide && !is_wanted(link, assignment.symbol) {
+        if assignment.provide
+            && !is_wanted(link, assignment.symbol)
+            && named.binary_search(&assignment.symbol).is_err()
+        {
             continue;
         }
-        define(link, assignment.symbol, LinkerSymbolOrigin::Assignment, assignment.hidden);
+        let kind = assignment.source.map_or(elf::STT_NOTYPE, |source| kind_of(link, source));
+        let row = define(link, assignment.symbol, LinkerSymbolOrigin::Assignment, assignment.hidden);
+        link.linker_symbols[row].kind = kind;
     }
     if link.config.is_relocatable() {
         return;
@@ -138,7 +155,117 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, assigned: &[Assigned]) {
         }
     }
     define_start_stop(link);
+    find_fixed(link);
     check_required(link);
+}
+
+/// What scripts say a symbol is.
+#[derive(Clone, Copy)]
+enum Assignee<'p> {
+    /// One value, outside of output sections' descriptions.
+    Once(&'p Expr),
+    /// A value inside one, which is an offset there, or several values.
+    Moves,
+    /// A value that is being found, or was.
+    Degree(Option<i32>),
+}
+
+/// Symbols whose values are other symbols are followed so far.
+const CHAIN: u32 = 100;
+
+/// Finds the symbols whose values are numbers, whatever the layout will be.
+fn find_fixed<T: Target>(link: &mut Link<'_, T>) {
+    let mut assignees: HashMap<&[u8], Assignee<'_>> = HashMap::default();
+    link.layout.plan.for_each_placed_assignment(&mut |assignment, inside| {
+        let once = if inside { Assignee::Moves } else { Assignee::Once(&assignment.value) };
+        assignees.entry(&assignment.target.bytes).and_modify(|old| *old = Assignee::Moves).or_insert(once);
+    });
+    let fixed: Vec<usize> = (0..link.linker_symbols.len())
+        .filter(|&row| {
+            let symbol = link.linker_symbols[row];
+            symbol.origin == LinkerSymbolOrigin::Assignment
+                && degree(link, &mut assignees, link.symbols.names[symbol.symbol.index()], CHAIN) == Some(0)
+        })
+        .collect();
+    for row in fixed {
+        link.linker_symbols[row].fixed = true;
+    }
+}
+
+/// How often the load address counts in a symbol's value, if that can be said.
+fn degree<T: Target>(
+    link: &Link<'_, T>,
+    assignees: &mut HashMap<&[u8], Assignee<'_>>,
+    name: &[u8],
+    chain: u32,
+) -> Option<i32> {
+    let id = link.symbols.lookup(name)?;
+    match link.symbols.definition(id) {
+        Definition::Object { file, symbol } => {
+            let absolute = link.objects[file.index()].symbol_place(symbol as usize) == SymbolPlace::Absolute;
+            Some(if absolute { 0 } else { 1 })
+        }
+        Definition::Linker(row)
+            if link.linker_symbols[row as usize].origin == LinkerSymbolOrigin::Assignment =>
+        {
+            let assignee = assignees.get_mut(name)?;
+            let expr = match *assignee {
+                Assignee::Degree(degree) => return degree,
+                Assignee::Moves => return Some(1),
+                Assignee::Once(expr) => expr,
+            };
+            // A value that needs itself has none.
+            *assignee = Assignee::Degree(None);
+            let found = fixed::degree(expr, &mut |name| degree(link, assignees, name, chain.checked_sub(1)?));
+            if let Some(assignee) = assignees.get_mut(name) {
+                *assignee = Assignee::Degree(found);
+            }
+            found
+        }
+        Definition::Linker(_) => Some(1),
+        _ => None,
+    }
+}
+
+/// Provided symbols that no object defines and that not an object but the command line or another
+/// expression of the script asks for. Sorted.
+fn provided_by_name<T: Target>(link: &Link<'_, T>, assigned: &[Assigned]) -> Vec<SymbolId> {
+    let undefined = |id: SymbolId| {
+        matches!(link.symbols.definition(id), Definition::Undefined | Definition::Shared { .. })
+    };
+    let mut provided: Vec<SymbolId> = assigned
+        .iter()
+        .filter(|assignment| assignment.provide && undefined(assignment.symbol))
+        .map(|assignment| assignment.symbol)
+        .collect();
+    provided.sort_unstable();
+    let mut wanted: Vec<SymbolId> = Vec::new();
+    if provided.is_empty() {
+        return wanted;
+    }
+    // The value of a provided symbol counts if the symbol does, so this may take several rounds.
+    loop {
+        let before = wanted.len();
+        let is_used = |name: &[u8]| {
+            let id = link.symbols.lookup(name);
+            id.is_some_and(|id| wanted.binary_search(&id).is_ok() || is_wanted(link, id))
+        };
+        let referenced = link.layout.plan.referenced_symbols(&is_used);
+        let from_options = link.config.symbols.undefined.iter().map(Vec::as_slice);
+        let mut found: Vec<SymbolId> = referenced
+            .iter()
+            .map(|name| &name.bytes[..])
+            .chain(from_options)
+            .filter_map(|name| link.symbols.lookup(name))
+            .filter(|id| provided.binary_search(id).is_ok())
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        wanted = found;
+        if wanted.len() == before {
+            return wanted;
+        }
+    }
 }
 
 /// A static executable has no dynamic section: a weak reference to `_DYNAMIC` stays undefined.
@@ -152,14 +279,43 @@ fn is_wanted<T: Target>(link: &Link<'_, T>, symbol: SymbolId) -> bool {
         && matches!(link.symbols.definition(symbol), Definition::Undefined | Definition::Shared { .. })
 }
 
-fn define<T: Target>(link: &mut Link<'_, T>, symbol: SymbolId, origin: LinkerSymbolOrigin, hidden: bool) {
+/// Whether a symbol is a function or a variable, as far as objects or the script say.
+fn kind_of<T: Target>(link: &Link<'_, T>, symbol: SymbolId) -> u8 {
+    let kind = match link.symbols.definition(symbol) {
+        Definition::Object { file, symbol } => link.objects[file.index()].symbols[symbol as usize].kind(),
+        Definition::Linker(row) => link.linker_symbols[row as usize].kind,
+        _ => elf::STT_NOTYPE,
+    };
+    if matches!(kind, elf::STT_FUNC | elf::STT_OBJECT) { kind } else { elf::STT_NOTYPE }
+}
+
+/// Makes the linker define a symbol; gives its row.
+fn define<T: Target>(
+    link: &mut Link<'_, T>,
+    symbol: SymbolId,
+    origin: LinkerSymbolOrigin,
+    hidden: bool,
+) -> usize {
     if let Definition::Linker(row) = link.symbols.definitions[symbol.index()] {
         link.linker_symbols[row as usize].hidden |= hidden;
-        return;
+        return row as usize;
     }
     let row = link.linker_symbols.len() as u32;
-    link.linker_symbols.push(LinkerSymbol { symbol, origin, chunk: ChunkId::NONE, value: 0, hidden });
+    let overridden = link.symbols.definitions[symbol.index()];
+    let kind = elf::STT_NOTYPE;
+    let chunk = ChunkId::NONE;
+    link.linker_symbols.push(LinkerSymbol {
+        symbol,
+        origin,
+        chunk,
+        value: 0,
+        hidden,
+        fixed: false,
+        kind,
+        overridden,
+    });
     link.symbols.definitions[symbol.index()] = Definition::Linker(row);
+    row as usize
 }
 
 /// `__start_NAME` and `__stop_NAME` of sections whose names are C identifiers, with the visibility

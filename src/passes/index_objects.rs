@@ -47,12 +47,12 @@ pub fn run<'a, T: Target>(link: &mut Link<'a, T>, parsed: ParsedInputs<'a, T>, e
         split_frames(&mut objects, link.store, sink);
     }
     let (symbol_count, section_count) = assign_rows::<T>(&mut objects, names.len());
-    let rows: Vec<(Vec<u8>, bool)> =
+    let rows: Vec<(Vec<u8>, Option<bool>)> =
         objects.par_iter_mut().map(|object| index_object(object, mode, link.store, sink)).collect();
     let sections = section_table(&objects, &rows, section_count);
-    link.executable_stack = rows.iter().any(|(_, executable)| *executable);
+    link.executable_stack = rows.iter().filter_map(|(_, executable)| *executable).reduce(|a, b| a | b);
     if link.config.layout.executable_stack.is_none() && mode != OutputMode::Relocatable {
-        let asking = objects.iter().zip(&rows).filter(|(_, (_, executable))| *executable);
+        let asking = objects.iter().zip(&rows).filter(|(_, (_, executable))| *executable == Some(true));
         asking.for_each(|(object, _)| report_executable_stack(object, link.config, sink));
     }
     link.objects = objects;
@@ -118,14 +118,14 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
     mode: OutputMode,
     store: &'a InputStore,
     sink: &Sink,
-) -> (Vec<u8>, bool) {
+) -> (Vec<u8>, Option<bool>) {
     for (section, malformed) in decompress::declare(object, store) {
         sink.report(unpack_sections::finding(object, section, 0, malformed.what));
     }
     if let Err(malformed) = object.index_relocation_sections() {
         report(sink, object, malformed.offset, malformed.what);
     }
-    let mut executable_stack = false;
+    let mut executable_stack = None;
     let mut states = Vec::with_capacity(object.headers.len());
     for (index, header) in object.headers.iter().enumerate() {
         let kind = header.sh_type.get();
@@ -141,9 +141,9 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
                 let what = format!("section {name} has alignment {align:#x}, expected a power of two");
                 report(sink, object, header.sh_offset.get(), what);
             }
-            if flags & u64::from(elf::SHF_EXECINSTR) != 0 && object.section_name(index) == b".note.GNU-stack"
+            if flags & !u64::from(elf::SHF_EXECINSTR) == 0 && object.section_name(index) == b".note.GNU-stack"
             {
-                executable_stack = true;
+                executable_stack = Some(flags & u64::from(elf::SHF_EXECINSTR) != 0);
             }
         }
         let excluded = mode != OutputMode::Relocatable
@@ -196,7 +196,7 @@ fn report<E: zerocopy::byteorder::ByteOrder>(
 
 fn section_table<E: zerocopy::byteorder::ByteOrder>(
     objects: &[ObjectFile<'_, E>],
-    rows: &[(Vec<u8>, bool)],
+    rows: &[(Vec<u8>, Option<bool>)],
     count: usize,
 ) -> SectionTable {
     let mut table = SectionTable {

@@ -4,7 +4,7 @@
 //! [`crate::layout::converge`] carry the plan out until nothing moves.
 
 use crate::arch::Target;
-use crate::cli::{Magic, OrphanHandling, SeparateCode};
+use crate::cli::{Magic, OrphanHandling, OutputFormat, SeparateCode};
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
@@ -14,7 +14,7 @@ use crate::layout::dot::{Machine, OutputState, Settings};
 use crate::layout::orphan::{self, Key, Orphan};
 use crate::layout::output::is_sframe;
 use crate::layout::place::{self, List};
-use crate::layout::plan::{Body, LayoutPlan};
+use crate::layout::plan::{Body, LayoutPlan, NO_RULE, Rule};
 use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::{file_offsets, finish, link_order, sort};
@@ -77,17 +77,20 @@ pub fn assign_file_offsets<T: Target>(link: &mut Link<'_, T>) {
 /// The sections of each rule, in order, orphans placed.
 fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     let (mut lists, left) = place::list(link);
+    mix_orders(link, &mut lists);
     let plan = &link.layout.plan;
     let link_ref = &*link;
     lists
         .par_iter_mut()
         .zip(&plan.rules)
+        .filter(|(list, _)| !list.mixed)
         .for_each(|(list, rule)| sort::sort(link_ref, rule, &mut list.items));
     place::gather(link, &mut lists);
     let first_new = lists.len();
     let orphans = orphans(link, &left);
     let mut plan = std::mem::take(&mut link.layout.plan);
-    orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans);
+    let append = link.config.is_relocatable();
+    orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans, append);
     link.layout.plan = plan;
     for list in &mut lists[first_new..] {
         list.has_internal = list.items.iter().any(|item| item.0 >= link.sections.first_internal);
@@ -101,6 +104,31 @@ fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     }
     link_order::sort(link, &mut lists, &|id| positions.get(id.index()).copied());
     lists
+}
+
+/// Statements whose patterns ask for different orders put their sections into one list.
+fn mix_orders<T: Target>(link: &mut Link<'_, T>, lists: &mut [List]) {
+    let rules = &link.layout.plan.rules;
+    let mut start = 0;
+    while start < rules.len() {
+        let statement = rules[start].statement;
+        let same = |rule: &&Rule| rule.statement == statement && statement != NO_RULE;
+        let count = rules[start..].iter().take_while(same).count().max(1);
+        let held: Vec<&[SectionId]> =
+            lists[start..start + count].iter().map(|list| &list.items[..]).collect();
+        if held.iter().filter(|items| !items.is_empty()).count() > 1 {
+            let items = sort::mix(link, &rules[start..start + count], &held);
+            let has_internal = lists[start..start + count].iter().any(|list| list.has_internal);
+            for &item in &items {
+                link.sections.rule[item.index()] = start as u32;
+            }
+            for list in &mut lists[start..start + count] {
+                *list = List::default();
+            }
+            lists[start] = List { items, mixed: true, has_internal, ..List::default() };
+        }
+        start += count;
+    }
 }
 
 /// What the orphans are and which of them go together; `--orphan-handling` speaks here.
@@ -120,8 +148,11 @@ fn orphans<'a, T: Target>(link: &Link<'a, T>, left: &[SectionId]) -> Vec<Orphan<
 }
 
 fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
-    let info = link.section_info(id);
+    let mut info = link.section_info(id);
     let relocatable = link.config.is_relocatable();
+    if is_common(link, id) && info.name == b"COMMON" {
+        info.name = b".bss";
+    }
     let has = |bit: u32| info.flags & u64::from(bit) != 0;
     let unique = &link.config.layout.unique;
     let last = match id.0.checked_sub(link.sections.first_internal) {
@@ -143,6 +174,11 @@ fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
         own: if alone { id } else { SectionId::NONE },
     };
     Orphan { id, info, key, may_join: !alone, last }
+}
+
+fn is_common<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+    let row = id.0.checked_sub(link.sections.first_internal);
+    row.is_some_and(|row| link.synthetics.section(row).kind == Kind::Common)
 }
 
 /// Tables about the output itself come last, in the order of their making.
@@ -317,9 +353,12 @@ fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
         let id = synth::section_id(link.sections.first_internal, link.synthetics.find(kind)?);
         link.sections.is_alive(id).then_some(id)
     };
+    let image = config.output_format == OutputFormat::Binary;
     let paged = layout.magic == Magic::Paged;
     let (max_page_size, _) = page_sizes(link);
-    let executable = layout.executable_stack.unwrap_or(link.executable_stack);
+    let executable = layout.executable_stack.or(link.executable_stack);
+    // Where neither objects nor options speak of a stack (firmware), there is no header for it.
+    let stack = executable.or(layout.stack_size.map(|_| false)).filter(|_| !layout.no_gnu_stack);
     Fixed {
         names: plan.outputs.iter().map(|output| link.store.keep(&output.name[..])).collect(),
         relro: layout.relro && layout.magic != Magic::OMagic && !config.is_relocatable(),
@@ -336,11 +375,11 @@ fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
             paged,
             headers_room: keeps_headers_room(plan),
             writable_text: layout.magic == Magic::OMagic,
-            stack: (!layout.no_gnu_stack).then(|| (executable, layout.stack_size.unwrap_or(0))),
+            stack: stack.map(|executable| (executable, layout.stack_size.unwrap_or(0))),
             ..Wishes::default()
         },
-        segments: !config.is_relocatable(),
-        file_header_size: file_offsets::FILE_HEADER_SIZE,
+        segments: !config.is_relocatable() && !image,
+        file_header_size: if image { 0 } else { file_offsets::FILE_HEADER_SIZE },
     }
 }
 
@@ -390,7 +429,7 @@ fn report_segments<T: Target>(link: &Link<'_, T>) {
     // -N asks for such a segment.
     if link.config.layout.magic != Magic::OMagic {
         let report = link.config.diagnostics.rwx_segments;
-        for finding in check::rwx(&link.layout.segments, &link.layout.chunks, report, &output) {
+        for finding in check::rwx(&link.layout, report, &output) {
             link.sink.report(finding);
         }
     }

@@ -66,10 +66,11 @@ pub struct Opened<'a> {
     pub machine: Option<Machine>,
 }
 
-/// Opens all inputs. Reports every one that cannot be found, read or understood.
+/// Opens all inputs, and what the scripts of `-T` name. Reports every one that cannot be found, read or understood.
 pub fn run<'a>(
     config: &Config,
     inputs: &[InputSpec],
+    main: &[(PathBuf, Script)],
     source: &dyn InputSource,
     store: &'a InputStore,
     sources: &mut Sources,
@@ -90,7 +91,9 @@ pub fn run<'a>(
         lib: None,
         depth: 0,
     };
+    walk.startup_files(main);
     for (position, input) in inputs.iter().enumerate() {
+        walk.main_scripts(main, |before| before == position);
         walk.begin_input(&input.state);
         walk.input(position, input);
     }
@@ -100,6 +103,7 @@ pub fn run<'a>(
     if let Some(finding) = found.and_then(|machine| config.wrong_byte_order(machine)) {
         sink.report(finding);
     }
+    walk.main_scripts(main, |before| before >= inputs.len());
     walk.opened
 }
 
@@ -489,6 +493,13 @@ impl<'a> Walk<'_, 'a> {
             Err(diagnostics) => return diagnostics.into_iter().for_each(|found| self.report(found)),
         };
         self.depth += 1;
+        self.file_commands(path, &script, state);
+        self.depth -= 1;
+        self.opened.scripts.push(script);
+    }
+
+    /// What a script says about inputs.
+    fn file_commands(&mut self, path: &Path, script: &Script, state: &InputState) {
         for command in &script.commands {
             match command {
                 Command::Input(files) => self.script_files(path, files, state),
@@ -504,8 +515,28 @@ impl<'a> Walk<'_, 'a> {
                 _ => {}
             }
         }
-        self.depth -= 1;
-        self.opened.scripts.push(script);
+    }
+
+    /// `STARTUP` files of the scripts of `-T` stand before all other inputs.
+    fn startup_files(&mut self, main: &[(PathBuf, Script)]) {
+        for (path, script) in main {
+            for command in &script.commands {
+                if let Command::Startup(name) = command {
+                    let file = InputFile { name: name.clone(), library: false, as_needed: false };
+                    self.script_files(path, &[file], &InputState::default());
+                }
+            }
+        }
+    }
+
+    /// The files that scripts of `-T` name, where these options stand among the inputs.
+    fn main_scripts(&mut self, main: &[(PathBuf, Script)], here: impl Fn(usize) -> bool) {
+        for ((path, script), &before) in main.iter().zip(&self.config.scripts.positions) {
+            if here(before) {
+                self.begin_input(&InputState::default());
+                self.file_commands(path, script, &InputState::default());
+            }
+        }
     }
 
     fn in_sysroot(&self, directory: &str) -> PathBuf {

@@ -5,8 +5,8 @@
 //! symbols (entry, references) is noted here, because the search for definitions must know it.
 
 use crate::arch::Target;
-use crate::cli::{Config, OutputMode};
-use crate::diag::{Code, Diagnostic};
+use crate::cli::{Config, OutputFormat, OutputMode};
+use crate::diag::{Code, Diagnostic, Sink};
 use crate::input::InputSource;
 use crate::layout::LayoutPlan;
 use crate::layout::plan::Scripts;
@@ -16,38 +16,82 @@ use crate::passes::read_versions;
 use crate::script::ast::{Command, Script};
 use crate::script::builtin::Layout as BuiltIn;
 use crate::script::{Sources, Span, parse_defsym, parse_script};
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Reads all scripts and makes the plan. `augmenting` are those among the inputs, already parsed
-/// into `sources`.
-pub fn run<T: Target>(
-    link: &mut Link<'_, T>,
-    augmenting: Vec<Script>,
-    sources: Sources,
-    source: &dyn InputSource,
-) {
-    let mut reader = Reader { config: link.config, source, sources, found: Vec::new(), paths: Vec::new() };
-    let mut scripts = Scripts { augmenting, ..Scripts::default() };
-    for path in &link.config.scripts.scripts {
-        scripts.replacing.extend(reader.file(path));
+/// The scripts that options name, read before any input: they may name inputs and the output.
+#[derive(Default)]
+pub struct MainScripts {
+    /// Those of `-T`, in order, with the paths that they were found at.
+    pub replacing: Vec<(PathBuf, Script)>,
+    /// That of `-dT`.
+    default: Option<Script>,
+    paths: Vec<PathBuf>,
+}
+
+/// Reads the scripts of `-T` and `-dT`.
+pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, sink: &Sink) -> MainScripts {
+    let mut main = MainScripts::default();
+    let mut reader = Reader { config, source, sources, sink, paths: Vec::new() };
+    for path in &config.scripts.scripts {
+        main.replacing.extend(reader.file(path));
     }
-    scripts.builtin = match &link.config.scripts.default_script {
-        Some(path) => reader.file(path).unwrap_or_default(),
-        None => built_in(link.config).script(&mut reader.sources),
-    };
-    for defsym in &link.config.symbols.defsyms {
-        let text = [&defsym.name[..], b"=", defsym.expression.as_bytes()].concat();
-        match parse_defsym(&mut reader.sources, "--defsym", &text) {
-            Ok(assignment) => scripts.defsyms.push(assignment),
-            Err(found) => reader.found.extend(found),
+    main.default = config
+        .scripts
+        .default_script
+        .as_ref()
+        .map(|path| reader.file(path).map(|(_, script)| script).unwrap_or_default());
+    main.paths = reader.paths;
+    main
+}
+
+/// What these scripts say that the command line could have said: name and format of the output.
+pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> {
+    let mut config = Cow::Borrowed(config);
+    for command in main.replacing.iter().flat_map(|(_, script)| &script.commands) {
+        match command {
+            Command::Output(name) if !config.output_given => {
+                config.to_mut().output = PathBuf::from(OsStr::from_bytes(&name.bytes));
+            }
+            Command::OutputFormat { default, .. } if *default.bytes == *b"binary" => {
+                config.to_mut().output_format = OutputFormat::Binary;
+            }
+            _ => {}
         }
     }
-    let Reader { mut sources, mut found, paths, .. } = reader;
+    if config.output_format == OutputFormat::Binary {
+        // An image has no headers and no tables about itself.
+        config.to_mut().layout.no_section_headers = true;
+    }
+    config
+}
+
+/// Joins all scripts into the plan. `augmenting` are those among the inputs, already parsed into
+/// `sources`.
+pub fn run<T: Target>(
+    link: &mut Link<'_, T>,
+    main: MainScripts,
+    augmenting: Vec<Script>,
+    mut sources: Sources,
+    source: &dyn InputSource,
+) {
+    let MainScripts { replacing, default, paths } = main;
+    let mut scripts = Scripts { augmenting, own_default: default.is_some(), ..Scripts::default() };
+    scripts.replacing = replacing.into_iter().map(|(_, script)| script).collect();
+    scripts.builtin = default.unwrap_or_else(|| built_in(link.config).script(&mut sources));
+    for defsym in &link.config.symbols.defsyms {
+        let text = [&defsym.name[..], b"=", defsym.expression.as_bytes()].concat();
+        match parse_defsym(&mut sources, "--defsym", &text) {
+            Ok(assignment) => scripts.defsyms.push(assignment),
+            Err(found) => found.into_iter().for_each(|diagnostic| link.sink.report(diagnostic)),
+        }
+    }
     link.script_paths = paths;
     read_versions::run(link, &version_commands(&scripts), &mut sources, source);
     scripts.sources = sources;
-    let (plan, more) = LayoutPlan::new(scripts, link.config);
-    found.extend(more);
+    let (plan, found) = LayoutPlan::new(scripts, link.config);
     found.into_iter().for_each(|diagnostic| link.sink.report(diagnostic));
     note_symbols(link, &plan);
     link.layout.plan = plan;
@@ -77,31 +121,31 @@ pub fn built_in(config: &Config) -> BuiltIn {
 struct Reader<'r> {
     config: &'r Config,
     source: &'r dyn InputSource,
-    sources: Sources,
-    found: Vec<Diagnostic>,
+    sources: &'r mut Sources,
+    sink: &'r Sink,
     paths: Vec<PathBuf>,
 }
 
 impl Reader<'_> {
     /// A script that an option names: as given, or in the first `-L` directory that has it.
-    fn file(&mut self, path: &Path) -> Option<Script> {
+    fn file(&mut self, path: &Path) -> Option<(PathBuf, Script)> {
         let directories = &self.config.search.directories;
         let name = path.to_string_lossy();
         let (found_as, text) = match read_include(self.source, directories, &name) {
             Ok(found) => found,
             Err(reason) => {
                 let message = format!("cannot open linker script {}: {reason}", path.display());
-                self.found.push(Diagnostic::error(Code::CannotOpen, message));
+                self.sink.report(Diagnostic::error(Code::CannotOpen, message));
                 return None;
             }
         };
         self.paths.push(PathBuf::from(&found_as));
         let source = self.source;
         let mut include = |name: &str, _: &str| read_include(source, directories, name);
-        match parse_script(&mut self.sources, &found_as, &text, &mut include) {
-            Ok(script) => Some(script),
+        match parse_script(self.sources, &found_as, &text, &mut include) {
+            Ok(script) => Some((found_as.into(), script)),
             Err(diagnostics) => {
-                self.found.extend(diagnostics);
+                diagnostics.into_iter().for_each(|diagnostic| self.sink.report(diagnostic));
                 None
             }
         }
@@ -114,6 +158,8 @@ fn note_symbols<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan) {
         (Some(name), _) => name.clone(),
         (None, Some(name)) => name.bytes.to_vec(),
         (None, None) if link.config.is_relocatable() => Vec::new(),
+        // GNU ld's own default, which its built-in scripts override.
+        (None, None) if plan.replaces_default => b"start".to_vec(),
         (None, None) => b"_start".to_vec(),
     };
     let referenced = plan.referenced_symbols(&|_| false);

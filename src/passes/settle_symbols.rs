@@ -86,9 +86,10 @@ fn global_bits<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
             bits | export_bits(link, id, bits | flags, visibility, object.hide_symbols, exemption)
         }
         Definition::Linker(row) => {
-            let hidden = link.linker_symbols[row as usize].hidden;
+            let symbol = &link.linker_symbols[row as usize];
+            let bits = if symbol.fixed { flag::ABSOLUTE } else { 0 };
             let exemption = Exemption { unique: false, listed: is_listed(link, id, elf::STT_NOTYPE) };
-            export_bits(link, id, flags, visibility, hidden, exemption)
+            bits | export_bits(link, id, bits | flags, visibility, symbol.hidden, exemption)
         }
     }
 }

@@ -5,6 +5,7 @@
 //! while its bytes are in the processor's cache.
 
 use crate::arch::Target;
+use crate::cli::OutputFormat;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
@@ -19,7 +20,9 @@ pub fn run<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
     let mut slices = slices(link, file);
     write_symbol_tables(link, &mut slices);
     slices.into_par_iter().for_each(|(id, out)| write_chunk(link, id, out));
-    crate::output::headers::write(link, file);
+    if link.config.output_format == OutputFormat::Elf {
+        crate::output::headers::write(link, file);
+    }
 }
 
 type Slice<'f> = (ChunkId, &'f mut [u8]);
@@ -117,12 +120,12 @@ fn write_items<T: Target>(
     for &item in items {
         let start = link.sections.offset[item.index()];
         let size = link.section_size(item);
-        fill_gap(link, chunk, position, slice_of(out, base, position, start.saturating_sub(position)));
+        fill_gap::<T>(chunk, position, slice_of(out, base, position, start.saturating_sub(position)));
         write_section(link, item, slice_of(out, base, start, size));
         position = start + size;
     }
     let end = base + out.len() as u64;
-    fill_gap(link, chunk, position, slice_of(out, base, position, end.saturating_sub(position)));
+    fill_gap::<T>(chunk, position, slice_of(out, base, position, end.saturating_sub(position)));
 }
 
 /// Bytes `start..start + size` of the chunk, as far as they lie in `out`.
@@ -134,7 +137,7 @@ fn slice_of(out: &mut [u8], base: u64, start: u64, size: u64) -> &mut [u8] {
 
 /// Fills what lies between sections: with what the script says, else with instructions that do
 /// nothing between code and zeros between data.
-fn fill_gap<T: Target>(link: &Link<'_, T>, chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
+fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
     if out.is_empty() {
         return;
     }
@@ -143,20 +146,25 @@ fn fill_gap<T: Target>(link: &Link<'_, T>, chunk: &Chunk<'_>, offset: u64, out: 
     while position < end {
         let next = chunk.fills.partition_point(|fill| fill.offset <= position);
         let stop = chunk.fills.get(next).map_or(end, |fill| fill.offset.min(end));
-        let pattern = match next.checked_sub(1).map(|index| &chunk.fills[index].pattern[..]) {
-            Some(pattern) if !pattern.is_empty() => pattern,
-            _ if chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0 && !link.config.is_relocatable() => {
-                T::CODE_FILL
+        let part = &mut out[(position - offset) as usize..(stop - offset) as usize];
+        match next.checked_sub(1).map(|index| &chunk.fills[index].pattern[..]) {
+            Some(pattern) if !pattern.is_empty() => {
+                for (index, byte) in part.iter_mut().enumerate() {
+                    *byte = pattern[index % pattern.len()];
+                }
             }
-            _ => &[],
-        };
-        if !pattern.is_empty() {
-            let part = &mut out[(position - offset) as usize..(stop - offset) as usize];
-            for (index, byte) in part.iter_mut().enumerate() {
-                *byte = pattern[index % pattern.len()];
-            }
+            _ if chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0 => fill_code(T::CODE_FILL, part),
+            _ => {}
         }
         position = stop;
+    }
+}
+
+/// Fills with instructions that do nothing, the n-th of which has n bytes; without any, with what is there.
+fn fill_code(instructions: &[&[u8]], out: &mut [u8]) {
+    let Some(longest) = instructions.last() else { return };
+    for part in out.chunks_mut(longest.len()) {
+        part.copy_from_slice(instructions[part.len() - 1]);
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! [`decide`] answers for one relocation. `passes::scan_relocations` asks it for every live
 //! loaded section and keeps what it learns in [`Relocations`]; [`apply`] asks again when the
-//! output is written. [`undefined`] and [`discarded`] report the references that lead nowhere.
+//! output is written. [`undefined`] and [`discarded`] report the references that lead nowhere;
+//! [`explain`] tells the whole story of the latter.
 
 pub mod address;
 pub mod apply;
@@ -10,6 +11,7 @@ pub mod decide;
 pub mod discarded;
 pub mod dynamic;
 pub mod emit;
+pub mod explain;
 pub mod undefined;
 
 use crate::arch::relocation::fact;

@@ -421,13 +421,16 @@ impl Evaluator<'_> {
         self.scope.dot().ok_or(EvalError::NotHere { span })
     }
 
-    fn symbol(&self, name: &[u8], span: Span) -> Result<Value, EvalError> {
+    fn symbol(&mut self, name: &[u8], span: Span) -> Result<Value, EvalError> {
         match self.scope.symbol(name) {
             Symbol::Defined(Value { base: Base::Section(section), value, .. }) => {
                 Ok(Value::relative(section, value))
             }
             // An absolute symbol is worth what its number would be worth here.
-            Symbol::Defined(value) => Ok(self.literal(value.value)),
+            Symbol::Defined(value) => {
+                self.moves |= value.moves;
+                Ok(self.literal(value.value))
+            }
             Symbol::Discarded => Err(EvalError::Discarded { span }),
             Symbol::NotYetKnown => Err(EvalError::NotYetKnown { span }),
             Symbol::Undefined => Err(EvalError::Undefined { span, what: Thing::Symbol }),
@@ -464,19 +467,32 @@ impl Evaluator<'_> {
     /// Two operands, brought to one base.
     fn operands(&mut self, left: &Expr, right: &Expr) -> Result<Operands, EvalError> {
         let left = self.value(left)?;
+        let left_moves = std::mem::take(&mut self.moves);
         let right = self.value(right)?;
+        let both_move = left_moves && self.moves;
+        self.moves |= left_moves;
         let (left, right, base) = match (left.base, right.base) {
             (a, b) if a == b => (left, right, a),
             (Base::Number, base) | (base, Base::Number) => {
-                return Ok(Operands { left: left.value, right: right.value, base, with_number: true });
+                return Ok(Operands {
+                    left: left.value,
+                    right: right.value,
+                    base,
+                    with_number: true,
+                    both_move,
+                });
             }
             _ => (self.absolute(left), self.absolute(right), Base::Absolute),
         };
-        Ok(Operands { left: left.value, right: right.value, base, with_number: false })
+        Ok(Operands { left: left.value, right: right.value, base, with_number: false, both_move })
     }
 
     fn binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Result<Value, EvalError> {
+        let outer = std::mem::take(&mut self.moves);
         let operands = self.operands(left, right)?;
+        // Distances and truths stay the same wherever the program is.
+        let fixed = op == BinaryOp::Subtract && operands.both_move || gives_truth(op);
+        self.moves = outer || self.moves && !fixed;
         let Some(value) = arithmetic(op, operands.left, operands.right) else {
             return Err(EvalError::DivisionByZero { span: right.span });
         };
@@ -498,6 +514,8 @@ struct Operands {
     base: Base,
     /// One of them was a number and took the other's base.
     with_number: bool,
+    /// Both are addresses that move with the program.
+    both_move: bool,
 }
 
 impl Operands {

@@ -167,6 +167,15 @@ impl BinaryOp {
         })
     }
 
+    /// Whether the result is a truth value.
+    pub fn compares(self) -> bool {
+        use BinaryOp::*;
+        matches!(
+            self,
+            Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual | LogicalAnd | LogicalOr
+        )
+    }
+
     /// The operator as it is written.
     pub fn as_str(self) -> &'static str {
         match self {

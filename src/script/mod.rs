@@ -10,6 +10,7 @@ pub mod builtin;
 pub mod data_segment;
 pub mod eval;
 pub mod expr;
+pub mod fixed;
 pub mod glob;
 mod lex;
 pub mod matcher;

@@ -7,6 +7,7 @@
 use super::dynamic_tables::DynamicSymbol;
 use super::gnu_hash::{self, Shape};
 use crate::arch::Target;
+use crate::cli::OutputMode;
 use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
@@ -64,7 +65,11 @@ fn role<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<bool> {
         }
         Definition::Shared { .. } | Definition::Undefined => {
             let referenced = flags & flag::IN_OBJECT != 0 && link.is_name_used(id);
-            let wanted = flags & flag::NEEDS != 0 || flags & flag::IMPORTED != 0 && referenced;
+            // Without libraries nothing can be found elsewhere, whatever a reference that was
+            // relaxed away still names.
+            let elsewhere = link.config.mode == OutputMode::Shared || !link.shared.is_empty();
+            let imported = flags & flag::IMPORTED != 0 && elsewhere;
+            let wanted = flags & flag::NEEDS != 0 || imported && referenced;
             (wanted && representative(link, id) == id).then_some(flags & FOUND_HERE != 0)
         }
     }
@@ -177,7 +182,7 @@ fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
         Definition::Linker(row) => {
             let symbol = &link.linker_symbols[row as usize];
             let section = if symbol.chunk.is_some() { chunk_index(link, symbol.chunk) } else { elf::SHN_ABS };
-            let info = elf::STB_GLOBAL << 4 | elf::STT_NOTYPE;
+            let info = elf::STB_GLOBAL << 4 | symbol.kind;
             Entry { info, other: visibility, section, value: symbol.value, size: 0 }
         }
         Definition::Shared { library, symbol } => {

@@ -562,7 +562,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         let other =
             if symbol.hidden { elf::STV_HIDDEN } else { self.link.symbols.visibility[entry.id.index()] };
         let binding = if local { elf::STB_LOCAL } else { elf::STB_GLOBAL };
-        self.push(entry.name, binding << 4 | elf::STT_NOTYPE, other, 0, place);
+        self.push(entry.name, binding << 4 | symbol.kind, other, 0, place);
     }
 }
 

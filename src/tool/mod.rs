@@ -26,7 +26,7 @@ mod report;
 pub mod split;
 mod stat;
 mod unwind;
-mod verify;
+pub mod verify;
 
 pub use args::Arguments;
 pub use open::{Input, Kind, Problem, SframeSection, for_each_input};

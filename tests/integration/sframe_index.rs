@@ -208,7 +208,7 @@ int main(void) { return call(b) + a() + b() + chosen() - 6; }";
 /// Sections of a script for a small static program; `frames` says what becomes of SFrame.
 fn script(work: &Work, frames: &str) -> String {
     let sections = format!(
-        "SECTIONS {{ . = 0x400000; .text : {{ *(.text .text.*) }} . = ALIGN(0x1000);
+        "ENTRY(_start) SECTIONS {{ . = 0x400000; .text : {{ *(.text .text.*) }} . = ALIGN(0x1000);
  .rodata : {{ *(.rodata .rodata.* .eh_frame) }} {frames}
  .data : {{ *(.data .data.* .got .got.plt) }} .bss : {{ *(.bss) }}
  .symtab : {{ *(.symtab) }} .strtab : {{ *(.strtab) }} .shstrtab : {{ *(.shstrtab) }}
@@ -523,7 +523,7 @@ fn kernel_modules() {
     let objects = mixed(&work);
     let inputs: Vec<&str> = objects.iter().map(String::as_str).collect();
     let module =
-        work.write("module.lds", "SECTIONS { .text 0 : { *(.text .text.*) } .rodata 0 : { *(.rodata*) } }");
+        work.write("module.lds", "SECTIONS { __ksymtab 0 : ALIGN(8) { *(SORT(___ksymtab+*)) } .text 0 : { *(.text .text.*) } .rodata 0 : { *(.rodata*) } }");
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let named = root.join("linker-scripts/kernel-module.ld");
     let named = named.to_str().expect("a path in UTF-8");

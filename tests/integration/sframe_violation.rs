@@ -250,3 +250,30 @@ fn relocatable_links_warn_and_remove_the_relocation() {
         );
     }
 }
+
+#[test]
+fn the_whole_story_of_a_violation_is_told() {
+    let case = Monolithic::new("v3-gas2.47");
+    let outcome = case.link(&["-Wl,--explain-discarded"]).fails();
+    for word in [
+        "section group shared_inline(int):",
+        &format!("{}, prevails: .text._Z13shared_inlinei (", case.inl),
+        &format!("{}, discarded: .text._Z13shared_inlinei (", case.inl2),
+        "R_X86_64_PC64 against .text._Z13shared_inlinei",
+        "it is in no group",
+        "--sframe-index",
+        "-z sframe-violation=warning",
+    ] {
+        assert!(outcome.stdout.contains(word), "{word} is not in:\n{}", outcome.stdout);
+    }
+    case.link(&["-Wl,--explain-discarded=story.dot"]).fails();
+    let graph = std::fs::read_to_string(case.work.path("story.dot")).unwrap();
+    assert!(graph.starts_with("digraph discarded {") && graph.ends_with("}\n"), "{graph}");
+    assert_eq!(graph.matches('{').count(), graph.matches('}').count());
+    for word in ["color=darkgreen", "color=firebrick", "same signature", "--sframe=discard"] {
+        assert!(graph.contains(word), "{word} is not in:\n{graph}");
+    }
+    case.link(&["-Wl,--sframe-index,--explain-discarded=story.txt"]).quiet();
+    let text = std::fs::read_to_string(case.work.path("story.txt")).unwrap();
+    assert_eq!(text, "no reference leads into a discarded section\n");
+}

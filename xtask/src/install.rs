@@ -19,6 +19,8 @@ pub struct Arguments {
     command: SframeCommand,
     #[command(flatten)]
     wrapper: Wrapper,
+    #[command(flatten)]
+    comparer: Comparer,
 }
 
 /// The command `sframe` that a chore is about.
@@ -57,6 +59,24 @@ impl Wrapper {
     }
 }
 
+/// The harness that holds linkers against each other.
+#[derive(clap::Args)]
+pub struct Comparer {
+    /// Take this ld-compare instead of building one
+    #[arg(long = "ld-compare", env = "LD_COMPARE")]
+    program: Option<PathBuf>,
+}
+
+impl Comparer {
+    /// Its absolute path; built with optimisation if none was given.
+    pub fn path(&self) -> Result<PathBuf> {
+        match &self.program {
+            Some(path) => path.canonicalize().with_context(|| format!("no ld-compare {}", path.display())),
+            None => build("ld-compare"),
+        }
+    }
+}
+
 /// The linker that a chore is about.
 #[derive(clap::Args)]
 pub struct Linker {
@@ -79,6 +99,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let linker = arguments.linker.path()?;
     let folder = install(&linker, &arguments.prefix)?;
     install_command(&arguments.command.path()?, &arguments.prefix)?;
+    replace(&arguments.comparer.path()?, &arguments.prefix.join("bin/ld-compare"))?;
     let assembler = install_assembler(&arguments.wrapper.path()?, &arguments.prefix)?;
     println!("installed; use it with gcc -B{}", folder.display());
     println!("per-text frames at assembly: gcc -B{} -Wa,--gsframe", assembler.display());
@@ -88,7 +109,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 fn build(program: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::workspace())
-        .args(["build", "--release", "--quiet", "--bin", program])
+        .args(["build", "--workspace", "--release", "--quiet", "--bin", program])
         .status()?;
     if !status.success() {
         bail!("{program} does not build");

@@ -32,8 +32,7 @@ enum Command {
     Peers(peers::Arguments),
     /// Build and lay out bin/, libexec/ and share/ below a prefix
     Install(install::Arguments),
-    /// Link something large and check it: self, ripgrep, llvm, sqlite, attach, split-project, index, machines,
-    /// thunks
+    /// Link something large and check it
     Prove(prove::Arguments),
     /// Verify SFrame derived from every program and library of this Debian system
     VerifySystem(verify_system::Arguments),

@@ -308,7 +308,7 @@ fn mirror() -> Result<String> {
 }
 
 /// Options that give apt a state of its own. With `sources`, nothing counts as installed.
-fn apt_options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
+pub(crate) fn apt_options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
     for folder in ["lists/partial", "cache/archives/partial", "state"] {
         std::fs::create_dir_all(view.join(folder))?;
     }
@@ -336,7 +336,12 @@ fn apt_options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
 }
 
 /// Downloads packages with what they need, and unpacks what is new into the root.
-fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root: &Path) -> Result<()> {
+pub(crate) fn fetch_and_unpack(
+    view: &Path,
+    options: &[String],
+    packages: &[&str],
+    root: &Path,
+) -> Result<()> {
     let apt = |words: &[&str]| {
         let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive");
@@ -367,7 +372,7 @@ fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root: &P
 }
 
 /// Runs a command; what it said is in the error if it fails.
-fn run_command(command: &mut Command) -> Result<()> {
+pub(crate) fn run_command(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot start {program}"))?;
     if !output.status.success() {
@@ -404,7 +409,7 @@ fn find(folder: &Path, suffix: &str) -> Option<PathBuf> {
     found.pop()
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

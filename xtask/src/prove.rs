@@ -9,10 +9,17 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod boot;
+mod compare;
 mod index;
+mod kernel;
 mod machines;
+mod modules;
+mod packages;
+mod same;
 mod thunks;
 mod tools;
+mod violations;
 
 /// The release that is built.
 const RIPGREP_VERSION: &str = "14.1.1";
@@ -23,6 +30,9 @@ const SQLITE_CRATE: &str = "libsqlite3-sys";
 pub struct Arguments {
     /// What to prove (all if none)
     names: Vec<Name>,
+    /// With `kernel`: this machine's only (x86-64, arm64, s390x), and more by repeating it
+    #[arg(long = "machine")]
+    machines: Vec<String>,
     /// Do not write to tests/proofs
     #[arg(long)]
     no_record: bool,
@@ -32,6 +42,8 @@ pub struct Arguments {
     command: install::SframeCommand,
     #[command(flatten)]
     wrapper: install::Wrapper,
+    #[command(flatten)]
+    comparer: install::Comparer,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -55,6 +67,14 @@ enum Name {
     Machines,
     /// An AArch64 program of 300 MiB of code whose calls need thousands of thunks
     Thunks,
+    /// Links of every kind, for three machines, held against every other linker
+    Compare,
+    /// The matrix of section-group violations, and one that is reduced
+    Violations,
+    /// Kernel modules, built with Debian's headers and loaded into its kernel
+    Modules,
+    /// Kernels for three machines, built from Debian's source and booted
+    Kernel,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -68,6 +88,10 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Name::Index,
         Name::Machines,
         Name::Thunks,
+        Name::Compare,
+        Name::Violations,
+        Name::Modules,
+        Name::Kernel,
     ];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
     let linker = arguments.linker.path()?;
@@ -82,6 +106,10 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Index => ("index", Proof::new("index", &linker)?),
             Name::Machines => ("machines", Proof::new("machines", &linker)?),
             Name::Thunks => ("thunks", Proof::new("thunks", &linker)?),
+            Name::Compare => ("compare", Proof::new("compare", &linker)?),
+            Name::Violations => ("violations", Proof::new("violations", &linker)?),
+            Name::Modules => ("modules", Proof::new("modules", &linker)?),
+            Name::Kernel => ("kernel", Proof::new("kernel", &linker)?),
         };
         match name {
             Name::Itself => itself(&mut proof)?,
@@ -89,9 +117,15 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Llvm => llvm(&mut proof)?,
             Name::Sqlite => sqlite(&mut proof)?,
             Name::Attach => tools::attach(&mut proof, &arguments.command.path()?)?,
+            Name::Compare => compare::compare(&mut proof, &arguments.comparer.path()?)?,
+            Name::Violations => {
+                violations::violations(&mut proof, &arguments.comparer.path()?, !arguments.no_record)?;
+            }
             Name::Index => index::index(&mut proof, &arguments.command.path()?)?,
             Name::Machines => machines::machines(&mut proof, &arguments.command.path()?)?,
             Name::Thunks => thunks::thunks(&mut proof, &arguments.command.path()?)?,
+            Name::Modules => modules::modules(&mut proof, &arguments.command.path()?)?,
+            Name::Kernel => kernel::kernels(&mut proof, &arguments.machines)?,
             Name::SplitProject => {
                 tools::split_project(&mut proof, &arguments.command.path()?, &arguments.wrapper.path()?)?;
             }

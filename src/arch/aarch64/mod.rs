@@ -69,7 +69,7 @@ impl Target for AArch64 {
     const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);
     const CODE_MARK: Option<&'static [u8]> = Some(b"$x");
     /// Zeros: `udf #0`.
-    const CODE_FILL: &'static [u8] = &[];
+    const CODE_FILL: &'static [&'static [u8]] = &[];
     const PLT: PltShape = plt::shape(false, false);
     const APPLY_DYNAMIC: bool = true;
 

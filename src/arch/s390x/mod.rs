@@ -66,7 +66,7 @@ impl Target for S390x {
     const TOO_FAR_HELP: &'static str = "put the sections nearer to each other";
     const SEPARATE_CODE: bool = false;
     /// `nopr %r7`.
-    const CODE_FILL: &'static [u8] = &[0x07];
+    const CODE_FILL: &'static [&'static [u8]] = &[&[0x07]];
     const PLT: PltShape = PltShape {
         header: 32,
         entry: 32,

@@ -203,8 +203,19 @@ pub struct ReportOptions {
     pub time_report: bool,
     /// `--print-memory-usage`: how full the script's regions are.
     pub print_memory_usage: bool,
+    /// `--explain-discarded`: the story of each reference into a discarded section, and where it goes.
+    pub explain_discarded: Option<Explanation>,
     /// `--why-extract`: a file that says why each archive member was taken (`-`: standard output).
     pub why_extract: Option<PathBuf>,
+}
+
+/// Where `--explain-discarded` goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Explanation {
+    /// As text, to standard output.
+    Printed,
+    /// Into a file: as a graph for Graphviz if its name ends in `.dot` or `.gv`, as text otherwise.
+    File(PathBuf),
 }
 
 /// How `--stats` is written.

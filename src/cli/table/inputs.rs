@@ -13,6 +13,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             return Err("expected the name of a file".into());
         }
         state.config.output = path(file);
+        state.config.output_given = true;
         Ok(())
     }),
     flag(&["r", "i", "relocatable", "Ur"], "Make an object for a later link", |state| {
@@ -51,6 +52,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["oformat"], "FORMAT", "Format of the output: an ELF format or binary", output_format),
     value(&["T", "script"], "FILE", "Read FILE as the linker script", |state, file| {
         state.config.scripts.scripts.push(path(file));
+        state.config.scripts.positions.push(state.inputs.len());
         Ok(())
     }),
     value(&["dT", "default-script"], "FILE", "Read FILE where no -T is given", |state, file| {

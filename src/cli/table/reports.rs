@@ -1,6 +1,6 @@
 //! Messages, and files that tell about the link.
 
-use crate::cli::config::{Color, Report, StatsFormat};
+use crate::cli::config::{Color, Explanation, Report, StatsFormat};
 use crate::cli::identity::Identity;
 use crate::cli::spec::{OptionSpec, flag, optional, value};
 use crate::cli::values::{number, path, push_unique, word};
@@ -78,6 +78,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.reports.why_extract = Some(path(file));
         Ok(())
     }),
+    optional(
+        &["explain-discarded"],
+        "FILE",
+        "Tell the whole story of every reference into a discarded section; as a graph if FILE ends in .dot",
+        |state, file| {
+            let explanation = file.map_or(Explanation::Printed, |file| Explanation::File(path(file)));
+            state.config.reports.explain_discarded = Some(explanation);
+            Ok(())
+        },
+    ),
     flag(&["fatal-warnings"], "Warnings are errors", |state| {
         state.config.diagnostics.fatal_warnings = true;
     }),

@@ -1,0 +1,112 @@
+//! The command line.
+
+use crate::lab::Choice;
+use crate::peers::Wanted;
+use crate::reduce::Goal;
+use crate::run::Limits;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Runs the same link through several linkers and shows where they disagree.
+#[derive(Parser, Debug)]
+#[command(name = "ld-compare", version, max_term_width = 110)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Link cases with every linker and compare what comes out
+    Run(Run),
+    /// Record the links of a build, so that they can be run again
+    Capture(Capture),
+    /// Link generated section-group violations, and say what each linker makes of them
+    Lab(Lab),
+    /// Make a failing link as small as it can be
+    Reduce(Reduce),
+}
+
+/// `ld-compare run`.
+#[derive(Args, Debug)]
+pub struct Run {
+    /// Folders with a case.json (or with such folders in them), tarballs of --reproduce
+    pub cases: Vec<PathBuf>,
+    #[command(flatten)]
+    pub wanted: Wanted,
+    #[command(flatten)]
+    pub limits: Limits,
+    /// Accepted differences, by the version of each linker: exit 1 on any other
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Add all differences, and all new versions, to the baseline
+    #[arg(long, requires = "baseline")]
+    pub record_baseline: bool,
+    #[command(flatten)]
+    pub output: Output,
+    /// A link's arguments, as a linker takes them
+    #[arg(last = true, value_name = "ARGUMENT")]
+    pub arguments: Vec<String>,
+}
+
+/// Where reports go.
+#[derive(Args, Debug)]
+pub struct Output {
+    /// Write everything as JSON to FILE (`-` for standard output, instead of the text)
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a self-contained page to FILE
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// `ld-compare capture`.
+#[derive(Args, Debug)]
+pub struct Capture {
+    /// Folder for the recorded links; one folder with a case.json for each
+    #[arg(long, env = "LD_COMPARE_LOG", value_name = "DIR")]
+    pub log: PathBuf,
+    /// Make a folder with `ld` and its other names in it, for `gcc -B`, that records before it links
+    #[arg(long, value_name = "DIR", conflicts_with = "link")]
+    pub setup: Option<PathBuf>,
+    /// The linker that the folder's `ld` runs
+    #[arg(long, value_name = "LD", default_value = "ld")]
+    pub real: PathBuf,
+    /// The real linker and its arguments
+    #[arg(last = true, value_name = "LD ARGUMENT")]
+    pub link: Vec<String>,
+}
+
+/// `ld-compare lab`.
+#[derive(Args, Debug)]
+pub struct Lab {
+    #[command(flatten)]
+    pub choice: Choice,
+    #[command(flatten)]
+    pub wanted: Wanted,
+    #[command(flatten)]
+    pub limits: Limits,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// `ld-compare reduce`.
+#[derive(Args, Debug)]
+pub struct Reduce {
+    /// A folder with a case.json, or a tarball of --reproduce
+    pub case: Option<PathBuf>,
+    #[command(flatten)]
+    pub goal: Goal,
+    #[command(flatten)]
+    pub wanted: Wanted,
+    #[command(flatten)]
+    pub limits: Limits,
+    /// Folder for the reduced case
+    #[arg(short, long, value_name = "DIR")]
+    pub output: PathBuf,
+    /// A link's arguments, as a linker takes them
+    #[arg(last = true, value_name = "ARGUMENT")]
+    pub arguments: Vec<String>,
+}

@@ -1,0 +1,311 @@
+//! Cases: links that can be run again with any linker.
+//!
+//! A case is a folder and one or several command lines ("steps") for a linker, without `-o`: each step names its
+//! output, which goes elsewhere, and later steps may take it as an input by that name. Cases come from
+//! - the command line: `ld-compare run -- ARGUMENTS`;
+//! - a folder with a `case.json`, as `ld-compare capture` and `reduce` write it, or a folder of such folders; it can
+//!   hold commands that build the inputs from sources;
+//! - a tarball of `--reproduce` (lld, sframe-ld): its `response.txt` is the command line.
+
+use crate::machine::Machine;
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// File that makes a folder a case.
+pub const FILE: &str = "case.json";
+
+/// One command line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Arguments, without `-o` and what follows it.
+    pub arguments: Vec<String>,
+    /// File name of the output.
+    pub output: String,
+}
+
+/// A link.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// Name in reports.
+    pub name: String,
+    /// The machine whose linkers are asked.
+    pub machine: Machine,
+    /// Working directory of all steps.
+    pub folder: PathBuf,
+    /// The command lines; the last one's output is judged.
+    pub steps: Vec<Step>,
+    /// Keeps a temporary folder.
+    pub keep: Option<Arc<TempDir>>,
+}
+
+/// What `case.json` holds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct CaseFile {
+    /// Name in reports; the folder's if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The machine; by the inputs if none is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+    /// Commands that make the inputs, run in a copy of the folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub build: Vec<Vec<String>>,
+    /// The command lines.
+    pub steps: Vec<Step>,
+}
+
+impl Case {
+    /// A case of one step in a folder, with the arguments that a linker was given. Options that only name outputs, and
+    /// those for compiler plugins, which belong to one linker, are left out.
+    ///
+    /// # Errors
+    /// No input says which machine it is for.
+    pub fn new(name: &str, folder: &Path, arguments: Vec<String>) -> Result<Self> {
+        let (arguments, output) = without_outputs(expand(folder, arguments, 0)?);
+        let machine =
+            machine_of(folder, &arguments).context("no input says which machine this link is for")?;
+        let output =
+            Path::new(&output).file_name().map_or("a.out".into(), |name| name.to_string_lossy().into());
+        let folder = std::path::absolute(folder)?;
+        Ok(Case { name: name.into(), machine, folder, steps: vec![Step { arguments, output }], keep: None })
+    }
+
+    /// All cases at a path: a tarball, a folder with a case, or a folder of folders.
+    ///
+    /// # Errors
+    /// There is none, or one cannot be read or built.
+    pub fn load(path: &Path) -> Result<Vec<Self>> {
+        if path.is_file() {
+            let case = if path.ends_with(FILE) { load_folder(parent(path)) } else { load_tarball(path) };
+            return Ok(vec![case.with_context(|| path.display().to_string())?]);
+        }
+        if path.join(FILE).is_file() {
+            return Ok(vec![load_folder(path).with_context(|| path.display().to_string())?]);
+        }
+        let entries = std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        folders.retain(|folder| folder.join(FILE).is_file());
+        folders.sort();
+        ensure!(!folders.is_empty(), "{} holds no {FILE}, nor does a folder in it", path.display());
+        folders
+            .iter()
+            .map(|folder| load_folder(folder).with_context(|| folder.display().to_string()))
+            .collect()
+    }
+
+    /// The arguments of the step that is judged.
+    pub fn arguments(&self) -> &[String] {
+        self.steps.last().map_or(&[], |step| &step.arguments)
+    }
+
+    /// Whether the step that is judged is a relocatable link.
+    pub fn is_relocatable(&self) -> bool {
+        self.arguments().iter().any(|word| matches!(&**word, "-r" | "--relocatable" | "-i"))
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn load_folder(folder: &Path) -> Result<Case> {
+    let text = std::fs::read_to_string(folder.join(FILE))?;
+    let file: CaseFile = serde_json::from_str(&text).with_context(|| format!("{FILE} is not a case"))?;
+    ensure!(!file.steps.is_empty(), "{FILE} has no steps");
+    let mut keep = None;
+    let mut place = std::path::absolute(folder)?;
+    if !file.build.is_empty() {
+        let copy = tempfile::Builder::new().prefix("ld-compare-case-").tempdir()?;
+        copy_folder(folder, copy.path())?;
+        for command in &file.build {
+            build(command, copy.path())?;
+        }
+        place = copy.path().to_owned();
+        keep = Some(Arc::new(copy));
+    }
+    let first = &file.steps[0].arguments;
+    let machine = file.machine.or_else(|| machine_of(&place, first));
+    let machine = machine.with_context(|| format!("{FILE} names no machine, and no input says it"))?;
+    // The folder's own name, not that of a copy in which the inputs are built.
+    let own = std::path::absolute(folder)?
+        .file_name()
+        .map_or(String::new(), |name| name.to_string_lossy().into_owned());
+    Ok(Case { name: file.name.unwrap_or(own), machine, folder: place, steps: file.steps, keep })
+}
+
+/// Runs a command that makes inputs.
+///
+/// # Errors
+/// It cannot be started or fails; what it said is in the error.
+pub fn build(command: &[String], folder: &Path) -> Result<()> {
+    let (program, rest) = command.split_first().context("an empty build command")?;
+    let output = Command::new(program).args(rest).current_dir(folder).output();
+    let output = output.with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        bail!("{} failed: {}", command.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let path = entry?.path();
+        let target = to.join(path.file_name().unwrap_or_default());
+        match path.is_dir() {
+            true => copy_folder(&path, &target)?,
+            false => drop(std::fs::copy(&path, &target)?),
+        }
+    }
+    Ok(())
+}
+
+fn load_tarball(path: &Path) -> Result<Case> {
+    let holder = tempfile::Builder::new().prefix("ld-compare-case-").tempdir()?;
+    let file = std::fs::File::open(path)?;
+    // `unpack` refuses names that lead out of the folder.
+    tar::Archive::new(file).unpack(holder.path()).context("not a tarball of --reproduce")?;
+    let mut places = vec![holder.path().to_owned()];
+    places.extend(std::fs::read_dir(holder.path())?.flatten().map(|entry| entry.path()));
+    let place = places.into_iter().find(|place| place.join("response.txt").is_file());
+    let place = place.context("no response.txt: not a tarball of --reproduce")?;
+    let words = words_of(&std::fs::read_to_string(place.join("response.txt"))?);
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut case = Case::new(&name, &place, words)?;
+    case.keep = Some(Arc::new(holder));
+    Ok(case)
+}
+
+/// Replaces `@FILE` by the words in it, as linkers do.
+fn expand(folder: &Path, arguments: Vec<String>, depth: usize) -> Result<Vec<String>> {
+    ensure!(depth < 16, "response files name each other");
+    let mut expanded = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        match argument.strip_prefix('@').map(|file| folder.join(file)).filter(|file| file.is_file()) {
+            Some(file) => {
+                let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+                expanded.extend(expand(folder, words_of(&text), depth + 1)?);
+            }
+            None => expanded.push(argument),
+        }
+    }
+    Ok(expanded)
+}
+
+/// The words of a response file: blanks divide, quotes and backslashes keep together.
+fn words_of(text: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (_, '\\') => word.get_or_insert_default().extend(characters.next()),
+            (Some(open), _) if open == character => quote = None,
+            (Some(_), _) => word.get_or_insert_default().push(character),
+            (None, '"' | '\'') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, _) if character.is_whitespace() => words.extend(word.take()),
+            (None, _) => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+/// Options whose value, the next word, names a file that the linker writes, or belongs to one linker's plugins.
+const OUTPUTS: &[&str] =
+    &["-o", "--output", "-Map", "--Map", "-plugin", "--plugin", "--reproduce", "--dependency-file"];
+/// The same with the value in one word.
+const OUTPUT_PREFIXES: &[&str] = &[
+    "--output=",
+    "-Map=",
+    "--Map=",
+    "-plugin-opt=",
+    "--plugin-opt=",
+    "-plugin=",
+    "--plugin=",
+    "--reproduce=",
+    "--dependency-file=",
+];
+
+fn without_outputs(arguments: Vec<String>) -> (Vec<String>, String) {
+    let mut kept = Vec::with_capacity(arguments.len());
+    let mut output = String::from("a.out");
+    let mut words = arguments.into_iter();
+    while let Some(word) = words.next() {
+        if OUTPUTS.contains(&&*word) {
+            let value = words.next().unwrap_or_default();
+            if matches!(&*word, "-o" | "--output") {
+                output = value;
+            }
+        } else if let Some(value) = word.strip_prefix("--output=") {
+            output = value.to_owned();
+        } else if let Some(value) =
+            word.strip_prefix("-o").filter(|v| !v.is_empty() && !word.starts_with("-omagic"))
+        {
+            output = value.to_owned();
+        } else if !OUTPUT_PREFIXES.iter().any(|prefix| word.starts_with(prefix)) {
+            kept.push(word);
+        }
+    }
+    (kept, output)
+}
+
+fn machine_of(folder: &Path, arguments: &[String]) -> Option<Machine> {
+    let by_input = arguments.iter().filter(|word| !word.starts_with('-')).find_map(|word| {
+        let bytes = std::fs::read(folder.join(word)).ok()?;
+        machine_of_bytes(&bytes).or_else(|| {
+            let archive = object::read::archive::ArchiveFile::parse(&*bytes).ok()?;
+            let member = archive.members().flatten().next()?;
+            machine_of_bytes(member.data(&*bytes).ok()?)
+        })
+    });
+    by_input.or_else(|| {
+        let at = arguments.iter().position(|word| word == "-m")?;
+        let emulation = arguments.get(at + 1)?;
+        Machine::ALL.into_iter().find(|machine| machine.emulation() == emulation)
+    })
+}
+
+fn machine_of_bytes(bytes: &[u8]) -> Option<Machine> {
+    if !bytes.starts_with(b"\x7fELF") {
+        return None;
+    }
+    let field = [*bytes.get(18)?, *bytes.get(19)?];
+    let number = if bytes.get(5) == Some(&2) { u16::from_be_bytes(field) } else { u16::from_le_bytes(field) };
+    Machine::from_number(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    #[test]
+    fn outputs_and_plugins_are_left_out() {
+        let words = "-plugin p.so -plugin-opt=x -o out/prog a.o -Map=m --dependency-file d -lc -omagic";
+        let (kept, output) = without_outputs(words.split(' ').map(String::from).collect());
+        assert_eq!(kept, ["a.o", "-lc", "-omagic"]);
+        assert_eq!(output, "out/prog");
+    }
+
+    #[test]
+    fn response_files_are_divided_as_linkers_do() {
+        assert_eq!(words_of("a.o \"b c.o\"\n 'd'\\ e ''"), ["a.o", "b c.o", "d e", ""]);
+    }
+
+    #[test]
+    fn a_folder_without_a_case_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(Case::load(folder.path()).unwrap_err().to_string().contains("case.json"));
+        std::fs::write(folder.path().join(FILE), "{\"steps\": []}").unwrap();
+        assert!(format!("{:#}", Case::load(folder.path()).unwrap_err()).contains("no steps"));
+    }
+}

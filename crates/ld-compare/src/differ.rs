@@ -1,0 +1,233 @@
+//! Where linkers disagree, grouped by cause.
+//!
+//! For each key every family of linkers has one vote, that of its newest version which linked (versions of one linker
+//! agree with each other and are no majority). A value that more than half of the votes have is the majority's; a
+//! linker with another value differs. Without a majority nobody differs: the key is split. Keys that differ in the
+//! same way (same aspect, same value instead of the same other) have one cause.
+
+use crate::facts::{ABSENT, Aspect, Facts};
+use crate::peers::{Family, Linker};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A linker's value that is not the majority's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Difference {
+    /// What kind of fact.
+    pub aspect: Aspect,
+    /// Its key.
+    pub key: String,
+    /// The linker's value.
+    pub own: String,
+    /// The majority's.
+    pub majority: String,
+}
+
+impl Difference {
+    /// The difference in one line, by which baselines know it.
+    pub fn line(&self) -> String {
+        format!("{}: {}: {}", self.aspect.name(), self.key, self.how())
+    }
+
+    fn how(&self) -> String {
+        if self.own.len() + self.majority.len() < 160 {
+            return format!("{} instead of {}", self.own, self.majority);
+        }
+        // Long lists are told by the first place at which they part.
+        let pair = self.own.split(' ').zip(self.majority.split(' ')).find(|(own, other)| own != other);
+        match pair {
+            Some((own, other)) => format!("… {own} instead of … {other}"),
+            None => "a list of another length".into(),
+        }
+    }
+}
+
+/// Differences with one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// What kind of fact.
+    pub aspect: Aspect,
+    /// What the linker has instead of what.
+    pub how: String,
+    /// The keys for which it is so, ascending.
+    pub keys: Vec<String>,
+}
+
+/// A key without majority.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// What kind of fact.
+    pub aspect: Aspect,
+    /// Its key.
+    pub key: String,
+    /// Values, and the linkers that have them.
+    pub values: BTreeMap<String, Vec<String>>,
+}
+
+/// Everything that differs in one case.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Differences {
+    /// By the linkers' place in the list: what it has otherwise than the majority, sorted.
+    pub by_linker: Vec<Vec<Difference>>,
+    /// Keys without majority.
+    pub split: Vec<Split>,
+}
+
+/// Compares what several linkers made of one case. Facts of outputs count only for those that linked.
+pub fn differ(linkers: &[Linker], facts: &[Facts]) -> Differences {
+    let mut result = Differences { by_linker: vec![Vec::new(); linkers.len()], split: Vec::new() };
+    let mut keys: BTreeSet<(Aspect, &str)> = BTreeSet::new();
+    for facts in facts {
+        keys.extend(
+            facts.table.iter().flat_map(|(aspect, rows)| rows.keys().map(|key| (*aspect, key.as_str()))),
+        );
+    }
+    for (aspect, key) in keys {
+        let values: Vec<Option<&str>> = facts.iter().map(|facts| value(facts, aspect, key)).collect();
+        match majority(linkers, &values) {
+            Some(majority) => {
+                for (linker, own) in values.iter().enumerate() {
+                    if let Some(own) = own.filter(|own| *own != majority) {
+                        result.by_linker[linker].push(Difference {
+                            aspect,
+                            key: key.into(),
+                            own: own.into(),
+                            majority: majority.into(),
+                        });
+                    }
+                }
+            }
+            None => result.split.extend(split(linkers, &values, aspect, key)),
+        }
+    }
+    result
+}
+
+/// `None`: this run says nothing about the key.
+fn value<'a>(facts: &'a Facts, aspect: Aspect, key: &str) -> Option<&'a str> {
+    let about_output = !matches!(aspect, Aspect::Status | Aspect::Messages);
+    if about_output && !facts.status.is_success() {
+        return None;
+    }
+    Some(facts.table.get(&aspect).and_then(|rows| rows.get(key)).map_or(ABSENT, String::as_str))
+}
+
+/// The value that more than half of the voting families have, if at least two vote.
+fn majority<'a>(linkers: &[Linker], values: &[Option<&'a str>]) -> Option<&'a str> {
+    let mut votes: BTreeMap<(Family, &str), &str> = BTreeMap::new();
+    for (linker, value) in linkers.iter().zip(values) {
+        if let (false, Some(value)) = (linker.is_ours(), value) {
+            let name = if linker.family == Family::Other { linker.name.as_str() } else { "" };
+            // Linkers come by name, so that the newest of a family is its last.
+            votes.insert((linker.family, name), value);
+        }
+    }
+    // Without others there is still something to say if all that there are agree.
+    if votes.is_empty() {
+        return None;
+    }
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    votes.values().for_each(|value| *counts.entry(value).or_default() += 1);
+    counts.into_iter().find(|(_, count)| 2 * count > votes.len()).map(|(value, _)| value)
+}
+
+fn split(linkers: &[Linker], values: &[Option<&str>], aspect: Aspect, key: &str) -> Option<Split> {
+    let mut sides: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (linker, value) in linkers.iter().zip(values) {
+        if let Some(value) = value {
+            sides.entry((*value).to_owned()).or_default().push(linker.name.clone());
+        }
+    }
+    (sides.len() > 1).then(|| Split { aspect, key: key.to_owned(), values: sides })
+}
+
+/// Groups differences by cause, those with most keys first within an aspect.
+pub fn causes(differences: &[Difference]) -> Vec<Cause> {
+    let mut causes: BTreeMap<(Aspect, String), Vec<String>> = BTreeMap::new();
+    for difference in differences {
+        causes.entry((difference.aspect, difference.how())).or_default().push(difference.key.clone());
+    }
+    let mut causes: Vec<Cause> =
+        causes.into_iter().map(|((aspect, how), keys)| Cause { aspect, how, keys }).collect();
+    causes.sort_by(|a, b| (a.aspect, b.keys.len(), &a.how).cmp(&(b.aspect, a.keys.len(), &b.how)));
+    causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Status;
+    use pretty_assertions::assert_eq;
+
+    fn linker(name: &str, family: Family) -> Linker {
+        Linker { name: name.into(), family, version: name.into(), command: Vec::new() }
+    }
+
+    fn facts(status: i32, rows: &[(Aspect, &str, &str)]) -> Facts {
+        let mut table = crate::facts::Table::new();
+        for (aspect, key, value) in rows {
+            table.entry(*aspect).or_default().insert((*key).into(), (*value).into());
+        }
+        Facts { status: Status::Exit(status), seconds: 0.0, size: None, messages: Vec::new(), table }
+    }
+
+    fn linkers() -> Vec<Linker> {
+        vec![
+            linker("ours", Family::SframeLd),
+            linker("bfd-1", Family::Gnu),
+            linker("bfd-2", Family::Gnu),
+            linker("lld", Family::Lld),
+            linker("mold", Family::Mold),
+        ]
+    }
+
+    #[test]
+    fn versions_of_one_linker_have_one_vote() {
+        let row = |value| facts(0, &[(Aspect::Sections, ".a", value)]);
+        // Two of GNU ld against lld and mold.
+        let found = differ(&linkers(), &[row("y"), row("x"), row("x"), row("y"), row("y")]);
+        let lines: Vec<usize> = found.by_linker.iter().map(Vec::len).collect();
+        assert_eq!(lines, [0, 1, 1, 0, 0]);
+        assert_eq!(found.by_linker[1][0].line(), "sections: .a: x instead of y");
+    }
+
+    #[test]
+    fn what_no_majority_has_is_split() {
+        let row = |value| facts(0, &[(Aspect::Sections, ".a", value)]);
+        let found = differ(&linkers(), &[row("q"), row("x"), row("x"), row("y"), row("z")]);
+        assert!(found.by_linker.iter().all(Vec::is_empty));
+        assert_eq!(found.split.len(), 1);
+        assert_eq!(found.split[0].values["x"], ["bfd-1", "bfd-2"]);
+    }
+
+    #[test]
+    fn who_did_not_link_says_nothing_of_the_output() {
+        let good = || facts(0, &[(Aspect::Status, "link", "ok"), (Aspect::Sections, ".a", "x")]);
+        let bad = facts(1, &[(Aspect::Status, "link", "error")]);
+        let found = differ(&linkers(), &[bad, good(), good(), good(), good()]);
+        assert_eq!(found.by_linker[0].len(), 1);
+        assert_eq!(found.by_linker[0][0].line(), "status: link: error instead of ok");
+    }
+
+    #[test]
+    fn one_cause_has_many_keys() {
+        let difference = |key: &str, own: &str| Difference {
+            aspect: Aspect::Symbols,
+            key: key.into(),
+            own: own.into(),
+            majority: "global in .text".into(),
+        };
+        let found =
+            causes(&[difference("a", ABSENT), difference("b", ABSENT), difference("c", "weak in .text")]);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].how.as_str(), found[0].keys.len()), ("absent instead of global in .text", 2));
+    }
+
+    #[test]
+    fn long_lists_are_told_by_where_they_part() {
+        let list = |middle: &str| format!("{} {middle} {}", "a ".repeat(60).trim(), "b ".repeat(60).trim());
+        let difference =
+            Difference { aspect: Aspect::Order, key: ".text".into(), own: list("x"), majority: list("y") };
+        assert_eq!(difference.line(), "order: .text: … x instead of … y");
+    }
+}

@@ -1,0 +1,96 @@
+//! What became of input sections, by the symbols in them.
+//!
+//! No linker writes down which input sections it kept where. But symbols survive: an input section whose symbols are
+//! in the output is there, at the address that they say, and the order of such addresses is the order of sections.
+//! Names that occur twice among the inputs say nothing and are left out, except those of COMDAT groups, where either
+//! copy will do.
+
+use super::view::View;
+use super::{Aspect, Collector};
+use crate::cases::Case;
+use crate::model::{Object, Place};
+use object::elf;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Symbols by which input sections are found again.
+#[derive(Default)]
+pub struct Inputs {
+    /// Each section: its name in reports, its symbols with their offsets.
+    sections: Vec<(String, Vec<(String, u64)>)>,
+}
+
+/// Inputs of more sections than this are not followed: order and fate of every section would drown the rest.
+const MOST: usize = 20_000;
+
+impl Inputs {
+    /// Reads the objects that a case names; libraries are not followed.
+    pub fn read(case: &Case) -> Self {
+        let mut sections: Vec<(String, Vec<(String, u64)>)> = Vec::new();
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
+        let mut comdat = BTreeSet::new();
+        let arguments = case.steps.iter().flat_map(|step| &step.arguments);
+        for argument in arguments.filter(|word| word.ends_with(".o") && !word.starts_with("/usr/")) {
+            let Ok(bytes) = std::fs::read(case.folder.join(argument)) else { continue };
+            let Ok(object) = Object::parse(&bytes) else { continue };
+            let file = argument.rsplit('/').next().unwrap_or(argument);
+            for (row, section) in object.sections.iter().enumerate() {
+                let in_group = object.group_of(row).is_some_and(|group| group.is_comdat());
+                let own =
+                    object.symbols.iter().filter(|s| s.place == Place::Section(row) && !s.name.is_empty());
+                let own = own.filter(|s| s.kind != elf::STT_SECTION && !s.name.starts_with(['.', '$']));
+                let symbols: Vec<(String, u64)> = own.map(|s| (s.name.clone(), s.value)).collect();
+                if symbols.is_empty() || (in_group && !comdat.insert(symbols[0].0.clone())) {
+                    continue;
+                }
+                for (name, _) in &symbols {
+                    *seen.entry(name.clone()).or_default() += 1;
+                }
+                let name = if in_group { section.name.clone() } else { format!("{file}:{}", section.name) };
+                sections.push((name, symbols));
+            }
+        }
+        for (_, symbols) in &mut sections {
+            symbols.retain(|(name, _)| seen.get(name) == Some(&1));
+        }
+        sections.retain(|(_, symbols)| !symbols.is_empty());
+        sections.truncate(MOST);
+        Inputs { sections }
+    }
+
+    /// Notes kept and discarded sections, their order, and distances between symbols of one section.
+    pub(super) fn look_at(&self, collector: &mut Collector, view: &View<'_>) {
+        if view.symbols.len() < 2 {
+            return;
+        }
+        let mut places = BTreeMap::new();
+        for symbol in
+            view.symbols.iter().filter(|s| s.is_defined() && s.section < u32::from(elf::SHN_LORESERVE))
+        {
+            places.insert(symbol.name.as_str(), (symbol.section, symbol.value));
+        }
+        let mut order: BTreeMap<u32, Vec<(u64, &str)>> = BTreeMap::new();
+        for (name, symbols) in &self.sections {
+            let found =
+                symbols.iter().filter_map(|(symbol, offset)| Some((places.get(&**symbol)?, symbol, offset)));
+            let found: Vec<_> = found.collect();
+            let Some(((section, value), first, offset)) = found.first().copied() else {
+                collector.set(Aspect::Inputs, name, "discarded");
+                continue;
+            };
+            collector.set(Aspect::Inputs, name, format!("in {}", view.section_name(*section)));
+            order.entry(*section).or_default().push((value.wrapping_sub(*offset), name));
+            for ((_, other), symbol, at) in found.iter().skip(1) {
+                if other.wrapping_sub(*value) != at.wrapping_sub(*offset) {
+                    collector.set(Aspect::Values, format!("{symbol} - {first}"), "changed");
+                }
+            }
+        }
+        for (section, mut sections) in order {
+            if sections.len() > 1 {
+                sections.sort();
+                let names: Vec<&str> = sections.into_iter().map(|(_, name)| name).collect();
+                collector.set(Aspect::Order, view.section_name(section), names.join(" "));
+            }
+        }
+    }
+}

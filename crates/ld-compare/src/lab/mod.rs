@@ -1,0 +1,203 @@
+//! The violations lab: generated cases that break the section-group rule, and what each linker makes of them.
+//!
+//! Every shape is linked in four ways: straight, with `--gc-sections`, with `-r`, and with `-r` and then straight. The
+//! verdict is read from the output and the messages of a run.
+
+mod report;
+pub mod shapes;
+pub mod verdict;
+
+pub use report::{markdown, page};
+
+use crate::cases::{Case, CaseFile, FILE, Step, build};
+use crate::compare::today;
+use crate::machine::Machine;
+use crate::peers::{Linker, Wanted, assembler};
+use crate::run::{self, Limits};
+use anyhow::{Context, Result};
+use serde::Serialize;
+use shapes::{SHAPES, Shape};
+use std::path::{Path, PathBuf};
+use verdict::Verdict;
+
+/// How a shape is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Straight.
+    Final,
+    /// With `--gc-sections`.
+    Gc,
+    /// `-r`.
+    Relocatable,
+    /// `-r` of both, then straight.
+    Twice,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Mode; 4] = [Mode::Final, Mode::Gc, Mode::Relocatable, Mode::Twice];
+
+    /// In reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Final => "final",
+            Mode::Gc => "--gc-sections",
+            Mode::Relocatable => "-r",
+            Mode::Twice => "-r, then final",
+        }
+    }
+
+    fn steps(self, machine: Machine) -> Vec<Step> {
+        // Not every linker goes by the first input.
+        let emulation = ["-m", machine.emulation()];
+        let step = |words: &[&str], output: &str| Step {
+            arguments: emulation.iter().chain(words).map(|word| (*word).to_owned()).collect(),
+            output: output.into(),
+        };
+        match self {
+            Mode::Final => vec![step(&["a.o", "b.o"], "out")],
+            Mode::Gc => vec![step(&["--gc-sections", "a.o", "b.o"], "out")],
+            Mode::Relocatable => vec![step(&["-r", "a.o", "b.o"], "out.o")],
+            Mode::Twice => vec![step(&["-r", "a.o", "b.o"], "both.o"), step(&["both.o"], "out")],
+        }
+    }
+}
+
+/// What was seen of one shape, linked in one way, for one machine.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    /// The machine.
+    pub machine: Machine,
+    /// The shape's name.
+    pub shape: &'static str,
+    /// How it was linked.
+    pub mode: Mode,
+    /// By the linkers of the machine.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// The linkers of a machine.
+#[derive(Debug, Serialize)]
+pub struct Bench {
+    /// The machine.
+    pub machine: Machine,
+    /// First line of the assembler's `--version`.
+    pub assembler: String,
+    /// Columns of the matrix.
+    pub linkers: Vec<Linker>,
+}
+
+/// The whole matrix.
+#[derive(Debug, Serialize)]
+pub struct Matrix {
+    /// When, as `YYYY-MM-DD`.
+    pub date: String,
+    /// Who took part.
+    pub benches: Vec<Bench>,
+    /// What they did.
+    pub rows: Vec<Row>,
+}
+
+/// Which part of the lab is wanted.
+#[derive(clap::Args, Debug, Default)]
+pub struct Choice {
+    /// A machine; every one with an assembler if none is given
+    #[arg(long = "machine", value_name = "MACHINE")]
+    pub machines: Vec<Machine>,
+    /// A shape, by the beginning of its name; all if none is given
+    #[arg(long = "shape", value_name = "NAME")]
+    pub shapes: Vec<String>,
+    /// Write the cases into this folder too, to be run, reduced or changed
+    #[arg(long, value_name = "DIR")]
+    pub cases: Option<PathBuf>,
+}
+
+impl Choice {
+    fn shapes(&self) -> impl Iterator<Item = &'static Shape> {
+        let wanted = |shape: &&Shape| {
+            self.shapes.is_empty() || self.shapes.iter().any(|name| shape.name.starts_with(&**name))
+        };
+        SHAPES.iter().filter(wanted)
+    }
+}
+
+/// Runs the lab. `told` is called with each machine and shape before it is linked.
+///
+/// # Errors
+/// An assembler or a linker that was asked for is not there; the assembler refuses a shape.
+pub fn run(
+    choice: &Choice,
+    wanted: &Wanted,
+    limits: &Limits,
+    told: &mut dyn FnMut(Machine, &Shape),
+) -> Result<Matrix> {
+    let mut matrix = Matrix { date: today(), benches: Vec::new(), rows: Vec::new() };
+    let machines = if choice.machines.is_empty() { &Machine::ALL[..] } else { &choice.machines };
+    for &machine in machines {
+        let Some(assembler) = assembler(&wanted.peers, machine) else {
+            anyhow::ensure!(choice.machines.is_empty(), "no assembler for {}", machine.name());
+            continue;
+        };
+        let linkers = wanted.find(machine)?;
+        for shape in choice.shapes() {
+            told(machine, shape);
+            let folder = tempfile::Builder::new().prefix("ld-compare-lab-").tempdir()?;
+            for mode in Mode::ALL {
+                let case = case(shape, mode, machine, &assembler, folder.path())?;
+                if let Some(cases) = &choice.cases {
+                    keep(&case, folder.path(), cases)?;
+                }
+                let verdicts: Result<Vec<Verdict>> = linkers
+                    .iter()
+                    .map(|linker| Ok(verdict::judge(shape, mode, &run::run(linker, &case, limits)?)))
+                    .collect();
+                matrix.rows.push(Row { machine, shape: shape.name, mode, verdicts: verdicts? });
+            }
+        }
+        let version = Linker::probe("as", vec![assembler.display().to_string()])
+            .map_or(String::new(), |as_| as_.version);
+        matrix.benches.push(Bench { machine, assembler: version, linkers });
+    }
+    Ok(matrix)
+}
+
+/// Assembles a shape into a folder, and makes a case of it.
+///
+/// # Errors
+/// The assembler cannot be run, or refuses.
+pub fn case(shape: &Shape, mode: Mode, machine: Machine, assembler: &Path, folder: &Path) -> Result<Case> {
+    for (name, text) in ["a", "b"].iter().zip(shapes::sources(shape, machine)) {
+        let (source, object) = (format!("{name}.s"), format!("{name}.o"));
+        if folder.join(&object).exists() {
+            continue;
+        }
+        std::fs::write(folder.join(&source), text)?;
+        let command = [assembler.display().to_string(), "-o".into(), object, source];
+        build(&command, folder).with_context(|| format!("shape {}, {}", shape.name, machine.name()))?;
+    }
+    let mode_name = mode.name().trim_start_matches('-').replace(", ", "-").replace(' ', "-");
+    Ok(Case {
+        name: format!("{}-{}-{mode_name}", machine.name(), shape.name),
+        machine,
+        folder: folder.to_owned(),
+        steps: mode.steps(machine),
+        keep: None,
+    })
+}
+
+fn keep(case: &Case, from: &Path, cases: &Path) -> Result<()> {
+    let folder = cases.join(&case.name);
+    std::fs::create_dir_all(&folder)?;
+    for name in ["a.s", "b.s", "a.o", "b.o"] {
+        std::fs::copy(from.join(name), folder.join(name))?;
+    }
+    let file = CaseFile {
+        name: Some(case.name.clone()),
+        machine: Some(case.machine),
+        build: Vec::new(),
+        steps: case.steps.clone(),
+    };
+    std::fs::write(folder.join(FILE), serde_json::to_string_pretty(&file)? + "\n")?;
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The command `ld-compare`: arguments in, reports and exit status out.
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use ld_compare::args::{self, Arguments, Command, Output};
+use ld_compare::baseline::Baseline;
+use ld_compare::cases::Case;
+use ld_compare::compare::{CaseReport, Report, compare};
+use ld_compare::{capture, html, lab, reduce, table};
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Called as a linker, from a folder that `capture --setup` made.
+    if let Some(code) = capture::as_linker() {
+        return code;
+    }
+    let result = match Arguments::parse().command {
+        Command::Run(arguments) => run(arguments),
+        Command::Capture(arguments) => capture::run(&arguments),
+        Command::Lab(arguments) => run_lab(&arguments),
+        Command::Reduce(arguments) => run_reduce(arguments),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("ld-compare: error: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn cases(paths: &[PathBuf], arguments: Vec<String>) -> Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    for path in paths {
+        cases.extend(Case::load(path)?);
+    }
+    if !arguments.is_empty() {
+        cases.push(Case::new("command line", Path::new("."), arguments)?);
+    }
+    ensure!(!cases.is_empty(), "no case: name a folder or a tarball, or give a linker's arguments after --");
+    Ok(cases)
+}
+
+fn run(arguments: args::Run) -> Result<ExitCode> {
+    let cases = cases(&arguments.cases, arguments.arguments)?;
+    let path = arguments.baseline.as_deref();
+    let mut baseline = path.map(|path| Baseline::load(path, arguments.record_baseline)).transpose()?;
+    let quiet = arguments.output.json.as_deref() == Some(Path::new("-"));
+    let mut told = |case: &CaseReport| {
+        if !quiet {
+            print(&(table::case(case) + "\n"));
+        }
+    };
+    let report = compare(&cases, &arguments.wanted, &arguments.limits, baseline.as_ref(), &mut told)?;
+    write_reports(&arguments.output, &report, || html::page(&report))?;
+    if !quiet {
+        print(&table::summary(&report, baseline.is_some()));
+    }
+    if let (Some(baseline), Some(path), true) = (&mut baseline, path, arguments.record_baseline) {
+        record(baseline, &report);
+        baseline.save(path)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(if report.unexplained() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn record(baseline: &mut Baseline, report: &Report) {
+    for case in &report.cases {
+        for result in &case.results {
+            let differences: Vec<_> =
+                result.differences.iter().map(|judged| judged.difference.clone()).collect();
+            baseline.record(&result.linker, &case.name, &differences);
+        }
+    }
+}
+
+fn run_lab(arguments: &args::Lab) -> Result<ExitCode> {
+    let terminal = std::io::stderr().is_terminal();
+    let mut told = |machine: ld_compare::machine::Machine, shape: &lab::shapes::Shape| {
+        if terminal {
+            eprint!("\r\x1b[K{} {}", machine.name(), shape.name);
+        }
+    };
+    let matrix = lab::run(&arguments.choice, &arguments.wanted, &arguments.limits, &mut told)?;
+    if terminal {
+        eprint!("\r\x1b[K");
+    }
+    write_reports(&arguments.output, &matrix, || lab::page(&matrix))?;
+    if arguments.output.json.as_deref() != Some(Path::new("-")) {
+        print(&lab::markdown(&matrix));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_reduce(arguments: args::Reduce) -> Result<ExitCode> {
+    let mut cases = cases(arguments.case.as_slice(), arguments.arguments)?;
+    ensure!(cases.len() == 1, "one case can be reduced at a time, this names {}", cases.len());
+    let told = reduce::run(
+        cases.remove(0),
+        &arguments.goal,
+        &arguments.wanted,
+        &arguments.limits,
+        &arguments.output,
+    )?;
+    print(&told);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_reports<T: serde::Serialize>(
+    output: &Output,
+    report: &T,
+    page: impl FnOnce() -> html::Page,
+) -> Result<()> {
+    if let Some(path) = &output.json {
+        let text = serde_json::to_string_pretty(report)? + "\n";
+        match path == Path::new("-") {
+            true => print(&text),
+            false => {
+                std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
+            }
+        }
+    }
+    if let Some(path) = &output.html {
+        std::fs::write(path, html::write(&page()))
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A closed pipe is not an error worth failing for.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}

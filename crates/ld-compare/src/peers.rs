@@ -1,0 +1,216 @@
+//! Which linkers there are, and who they are.
+//!
+//! A linker is a command and what it answers to `--version`: that line is its identity, by which baselines are kept,
+//! and two commands that say the same are one linker. Linkers are found in the folder of peers (`SFRAME_PEERS`,
+//! which `cargo xtask peers` makes: `NAME/ld`, and `NAME/MACHINE/ld` for other machines), then on `PATH`;
+//! `--linker NAME=COMMAND` adds any other. This project's own is the one that `SFRAME_LD` names, else the one beside this
+//! program.
+
+use crate::machine::Machine;
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Linkers of one origin: their versions agree with each other, so that a majority counts them once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// This project's.
+    SframeLd,
+    /// GNU ld.
+    Gnu,
+    /// GNU gold.
+    Gold,
+    /// LLVM's.
+    Lld,
+    /// mold.
+    Mold,
+    /// wild.
+    Wild,
+    /// Any other.
+    Other,
+}
+
+/// A linker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Linker {
+    /// Short name.
+    pub name: String,
+    /// Whose it is.
+    pub family: Family,
+    /// First line of `--version`.
+    pub version: String,
+    /// The program and the words that come before a link's arguments.
+    #[serde(skip)]
+    pub command: Vec<String>,
+}
+
+impl Linker {
+    /// Asks a command who it is; `None` if it does not answer.
+    pub fn probe(name: &str, command: Vec<String>) -> Option<Self> {
+        let (program, rest) = command.split_first()?;
+        let output = Command::new(program).args(rest).arg("--version").stdin(Stdio::null()).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = text.lines().next().filter(|_| output.status.success())?.trim().to_owned();
+        Some(Linker { name: name.into(), family: family(&version), version, command })
+    }
+
+    /// Whether it is this project's.
+    pub fn is_ours(&self) -> bool {
+        self.family == Family::SframeLd
+    }
+}
+
+/// Tells the families apart by the first line of `--version`. Most say "compatible with GNU ld", so GNU ld is last.
+fn family(version: &str) -> Family {
+    let lower = version.to_lowercase();
+    let families = [
+        ("sframe-ld", Family::SframeLd),
+        ("wild", Family::Wild),
+        ("mold", Family::Mold),
+        ("lld", Family::Lld),
+        ("gnu gold", Family::Gold),
+        ("gnu ld", Family::Gnu),
+    ];
+    families.into_iter().find(|(word, _)| lower.contains(word)).map_or(Family::Other, |(_, family)| family)
+}
+
+/// What linkers are called on `PATH`.
+const PATH_NAMES: &[&str] = &["ld.bfd", "ld.gold", "ld.lld", "mold", "wild"];
+
+/// Which linkers are wanted.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Wanted {
+    /// A linker: a name of the folder of peers or of PATH, or NAME=COMMAND; all that are found if none is given
+    #[arg(long = "linker", value_name = "NAME[=COMMAND]")]
+    pub linkers: Vec<String>,
+    /// Folder with the other linkers, as `cargo xtask peers` makes it
+    #[arg(long, env = "SFRAME_PEERS", default_value = "target/peers", value_name = "DIR")]
+    pub peers: PathBuf,
+}
+
+impl Wanted {
+    /// The linkers for a machine, this project's first, then by name.
+    ///
+    /// # Errors
+    /// One that was asked for by name is not there, or does not answer to `--version`; none is there at all.
+    pub fn find(&self, machine: Machine) -> Result<Vec<Linker>> {
+        let found = match self.linkers.is_empty() {
+            true => self.all(machine),
+            false => self.linkers.iter().map(|word| self.named(word, machine)).collect::<Result<_>>()?,
+        };
+        if found.is_empty() {
+            bail!("no linker for {} in {} or on PATH", machine.name(), self.peers.display());
+        }
+        Ok(found)
+    }
+
+    fn named(&self, word: &str, machine: Machine) -> Result<Linker> {
+        let (name, command) = match word.split_once('=') {
+            Some((name, command)) => (name, command.split_whitespace().map(String::from).collect()),
+            None => {
+                let mut candidates = self.candidates(machine).into_iter();
+                let found = candidates.find(|(name, _)| name == word);
+                let found = found.with_context(|| {
+                    format!("no linker {word} for {} in {} or on PATH", machine.name(), self.peers.display())
+                })?;
+                (word, found.1)
+            }
+        };
+        Linker::probe(name, command).with_context(|| format!("{word} does not answer to --version"))
+    }
+
+    fn all(&self, machine: Machine) -> Vec<Linker> {
+        let mut found: Vec<Linker> = Vec::new();
+        for (name, command) in self.candidates(machine) {
+            let Some(linker) = Linker::probe(&name, command) else { continue };
+            // What `PATH` has only fills gaps: names of that sort stand for whatever is installed.
+            let known = |other: &Linker| match PATH_NAMES.contains(&&*linker.name) {
+                true => other.family == linker.family,
+                false => other.version == linker.version,
+            };
+            if linker.family != Family::Other && !found.iter().any(known) {
+                found.push(linker);
+            }
+        }
+        found
+    }
+
+    /// Names and commands, in the order of preference.
+    fn candidates(&self, machine: Machine) -> Vec<(String, Vec<String>)> {
+        let mut found = Vec::new();
+        let mut add = |name: &str, path: PathBuf| {
+            if path.is_file() {
+                found.push((name.to_owned(), vec![path.display().to_string()]));
+            }
+        };
+        let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("sframe-ld")));
+        // Tests run from a folder below that of the programs.
+        let above = beside.as_deref().and_then(|path| Some(path.parent()?.parent()?.join("sframe-ld")));
+        let chosen = std::env::var_os("SFRAME_LD").map(PathBuf::from);
+        chosen.into_iter().chain(beside).chain(above).for_each(|path| add("sframe-ld", path));
+        let entries = std::fs::read_dir(&self.peers).into_iter().flatten().flatten();
+        let mut folders: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        folders.sort();
+        for folder in folders {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let program = match machine {
+                Machine::X86_64 => folder.join("ld"),
+                other => folder.join(other.name()).join("ld"),
+            };
+            // A path with a folder is found from every working directory only if it is absolute.
+            add(&name, std::path::absolute(&program).unwrap_or(program));
+        }
+        for name in ["sframe-ld"].into_iter().chain(PATH_NAMES.iter().copied()) {
+            let one_machine = matches!(name, "ld.bfd" | "ld.gold");
+            let file = if one_machine { machine.tool(name) } else { name.to_owned() };
+            on_path(&file).into_iter().for_each(|path| add(name, path));
+        }
+        found
+    }
+}
+
+/// A program on `PATH`.
+pub fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
+}
+
+/// An assembler for a machine: of the folder of peers if that has a newer one, else of `PATH`.
+pub fn assembler(peers: &Path, machine: Machine) -> Option<PathBuf> {
+    let name = machine.tool("as");
+    let entries = std::fs::read_dir(peers).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> =
+        entries.map(|entry| entry.path().join(&name)).filter(|path| path.is_file()).collect();
+    found.sort();
+    found.pop().and_then(|path| std::path::absolute(path).ok()).or_else(|| on_path(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_told_by_the_version_line() {
+        let families = [
+            ("GNU ld (GNU Binutils for Debian) 2.40", Family::Gnu),
+            ("GNU gold (GNU Binutils for Debian 2.44) 1.16", Family::Gold),
+            ("Debian LLD 22.1.8 (compatible with GNU linkers)", Family::Lld),
+            ("mold 3.0.0 (compatible with GNU ld)", Family::Mold),
+            ("Wild 0.10.0 (compatible with GNU linkers)", Family::Wild),
+            ("sframe-ld 0.1.0 (compatible with GNU ld)", Family::SframeLd),
+            ("cc 12", Family::Other),
+        ];
+        families.into_iter().for_each(|(line, expected)| assert_eq!(family(line), expected, "{line}"));
+    }
+
+    #[test]
+    fn a_linker_can_be_given_as_a_command() {
+        let wanted = Wanted { linkers: vec!["mine=echo GNU ld".into()], peers: "nowhere".into() };
+        let found = wanted.find(Machine::X86_64).unwrap();
+        assert_eq!((found[0].name.as_str(), found[0].version.as_str()), ("mine", "GNU ld --version"));
+        let unknown = Wanted { linkers: vec!["no-such-linker".into()], peers: "nowhere".into() };
+        assert!(unknown.find(Machine::X86_64).unwrap_err().to_string().contains("no-such-linker"));
+    }
+}

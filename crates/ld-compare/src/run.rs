@@ -1,0 +1,220 @@
+//! Running a linker on a case, with limits.
+//!
+//! The output goes into a new temporary folder, never to a device. Time, memory, and the size of any file that the
+//! linker writes are limited, so that one that loops or eats memory is an outcome like any other.
+
+use crate::cases::Case;
+use crate::peers::Linker;
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::Read;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// What a run may use.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Limits {
+    /// Seconds that one link may take
+    #[arg(id = "time-limit", long, default_value_t = 60.0, value_name = "SECONDS")]
+    pub time: f64,
+    /// Address space of one linker, in MiB
+    #[arg(id = "memory-limit", long, default_value_t = 16384, value_name = "MIB")]
+    pub memory: u64,
+    /// Size of any file that it writes, in MiB
+    #[arg(id = "output-limit", long, default_value_t = 2048, value_name = "MIB")]
+    pub output: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { time: 60.0, memory: 16384, output: 2048 }
+    }
+}
+
+/// Messages longer than this are cut, in bytes.
+const MESSAGES: u64 = 1 << 20;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Status {
+    /// It ended by itself.
+    Exit(i32),
+    /// A signal ended it.
+    Signal(i32),
+    /// It took too long.
+    Timeout,
+}
+
+impl Status {
+    /// Whether the link succeeded.
+    pub fn is_success(self) -> bool {
+        self == Status::Exit(0)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Exit(0) => write!(f, "ok"),
+            Status::Exit(code) => write!(f, "exit {code}"),
+            Status::Signal(signal) => write!(f, "signal {signal}"),
+            Status::Timeout => write!(f, "timeout"),
+        }
+    }
+}
+
+/// A finished run. The folder with the outputs lives as long as this.
+pub struct Run {
+    /// How it ended; the first step that fails ends a case of several.
+    pub status: Status,
+    /// What it wrote to standard error and output.
+    pub messages: String,
+    /// Wall time of the last step, in seconds.
+    pub seconds: f64,
+    /// The output, if the last step wrote one.
+    pub output: Option<PathBuf>,
+    /// Where everything was written.
+    pub folder: TempDir,
+}
+
+/// Runs all steps of a case.
+///
+/// # Errors
+/// The linker cannot be started, or there is no room for the temporary folder.
+pub fn run(linker: &Linker, case: &Case, limits: &Limits) -> Result<Run> {
+    let folder = tempfile::Builder::new().prefix("ld-compare-").tempdir()?;
+    let mut run =
+        Run { status: Status::Exit(0), messages: String::new(), seconds: 0.0, output: None, folder };
+    for (number, step) in case.steps.iter().enumerate() {
+        let output = run.folder.path().join(&step.output);
+        let mut command = Command::new(&linker.command[0]);
+        command.args(&linker.command[1..]).current_dir(&case.folder);
+        command.arg("-o").arg(&output);
+        for argument in &step.arguments {
+            match case.steps[..number].iter().find(|earlier| earlier.output == *argument) {
+                Some(earlier) => command.arg(run.folder.path().join(&earlier.output)),
+                None => command.arg(argument),
+            };
+        }
+        let finished =
+            limited(&mut command, limits).with_context(|| format!("cannot run {}", linker.name))?;
+        run.messages.push_str(&finished.messages);
+        (run.status, run.seconds) = (finished.status, finished.seconds);
+        run.output = output.is_file().then_some(output);
+        if !run.status.is_success() {
+            break;
+        }
+    }
+    Ok(run)
+}
+
+/// What a command with limits did.
+pub struct Finished {
+    /// How it ended.
+    pub status: Status,
+    /// Standard output and standard error.
+    pub messages: String,
+    /// Wall time in seconds.
+    pub seconds: f64,
+}
+
+/// Runs any command with limits, with messages in the language of the C locale.
+///
+/// # Errors
+/// It cannot be started.
+pub fn limited(command: &mut Command, limits: &Limits) -> std::io::Result<Finished> {
+    let (memory, output) = (limits.memory << 20, limits.output << 20);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("LC_ALL", "C").process_group(0);
+    let limit = move || {
+        for (resource, value) in
+            [(libc::RLIMIT_AS, memory), (libc::RLIMIT_FSIZE, output), (libc::RLIMIT_CORE, 0)]
+        {
+            let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
+            // SAFETY: the structure lives through the call, which only changes this process.
+            if unsafe { libc::setrlimit(resource, &limit) } != 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only setrlimit is called, which is safe there.
+    unsafe { command.pre_exec(limit) };
+    let started = Instant::now();
+    let mut child = command.spawn()?;
+    let readers = [read_all(child.stdout.take()), read_all(child.stderr.take())];
+    let status = wait(&mut child, Duration::from_secs_f64(limits.time.clamp(0.0, 1e6)))?;
+    let seconds = started.elapsed().as_secs_f64();
+    let texts = readers.map(|reader| reader.join().unwrap_or_default());
+    Ok(Finished { status, messages: texts.concat(), seconds })
+}
+
+fn read_all(stream: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {
+    std::thread::spawn(move || {
+        let Some(mut stream) = stream else { return String::new() };
+        let mut bytes = Vec::new();
+        let _ = stream.by_ref().take(MESSAGES).read_to_end(&mut bytes);
+        // The rest is read too, so that the writer is not stopped.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// Waits for the end of a child, or ends it and what it started.
+fn wait(child: &mut Child, time: Duration) -> std::io::Result<Status> {
+    let started = Instant::now();
+    let mut pause = Duration::from_micros(200);
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status_of(status));
+        }
+        if started.elapsed() >= time {
+            // SAFETY: a signal to the group of processes that this child leads.
+            unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
+            child.wait()?;
+            return Ok(Status::Timeout);
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+}
+
+fn status_of(status: ExitStatus) -> Status {
+    match status.code() {
+        Some(code) => Status::Exit(code),
+        None => Status::Signal(status.signal().unwrap_or(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str, limits: &Limits) -> Finished {
+        limited(Command::new("sh").args(["-c", script]), limits).unwrap()
+    }
+
+    #[test]
+    fn limits_end_what_goes_too_far() {
+        let limits = Limits { time: 0.2, output: 1, ..Limits::default() };
+        assert_eq!(shell("sleep 30", &limits).status, Status::Timeout);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("large").display().to_string();
+        let limits = Limits { output: 1, ..Limits::default() };
+        let large = shell(&format!("head -c 3000000 /dev/zero > {file}"), &limits);
+        assert_ne!(large.status, Status::Exit(0));
+        assert!(std::fs::metadata(file).unwrap().len() <= 1 << 20);
+    }
+
+    #[test]
+    fn messages_and_status_are_kept() {
+        let finished = shell("echo out; echo err >&2; exit 3", &Limits::default());
+        assert_eq!((finished.status, finished.messages.as_str()), (Status::Exit(3), "out\nerr\n"));
+        assert_eq!(shell("kill -11 $$", &Limits::default()).status, Status::Signal(11));
+    }
+}

@@ -1,0 +1,129 @@
+//! The part of the location counter that is about regions: where a section goes, where it is
+//! loaded, and whether it fits ("Output Section LMA" and "Output Section Region" in GNU ld's manual).
+
+use super::dot::{Machine, Start};
+use super::memory::{self, Last};
+use super::plan::{OutputPlan, OverlayPlace};
+use super::size;
+use crate::diag::Code;
+use crate::elf::consts as elf;
+use crate::link::is_alloc;
+use crate::script::ast::{Name, OutputSectionType};
+
+impl Machine<'_> {
+    /// Whether the sections in it would be loaded if the script did not say otherwise.
+    pub(super) fn is_loaded(&self, plan: &OutputPlan, index: usize) -> bool {
+        let facts = &self.outputs[index].facts;
+        is_unallocated_kind(plan) && is_alloc(facts.any) && facts.sh_type != elf::SHT_NOBITS
+    }
+
+    /// The regions for addresses and load addresses that the script names for a section. `AT>`
+    /// alone is for both. A section that says nothing of its load address is loaded where the one
+    /// before it is, if both go to the same region.
+    pub(super) fn declared_regions(&self, plan: &OutputPlan) -> (usize, Option<usize>) {
+        let find = |name: &Option<Name>| memory::find(self.plan, &name.as_ref()?.bytes);
+        let (region, load) = (find(&plan.region), find(&plan.load_region));
+        let region = match (region, load) {
+            (None, Some(load)) if plan.address.is_none() => load,
+            (region, _) => region.unwrap_or(memory::DEFAULT),
+        };
+        let (region_before, load_before) = self.regions_before;
+        let inherits = plan.load_address.is_none() && plan.address.is_none() && region == region_before;
+        (region, load.or(load_before.filter(|_| inherits)))
+    }
+
+    /// Row of the region that the section goes to, given the one that it names.
+    pub(super) fn region_of(
+        &mut self,
+        plan: &OutputPlan,
+        index: usize,
+        alloc: bool,
+        declared: usize,
+    ) -> usize {
+        if declared != memory::DEFAULT {
+            return declared;
+        }
+        if self.plan.memory.is_empty() || plan.address.is_some() || !alloc || self.settings.relocatable {
+            return memory::DEFAULT;
+        }
+        let attributes = self.outputs[index].attributes;
+        let row = memory::by_attributes(self.plan, attributes.sh_type, attributes.flags);
+        if row == memory::DEFAULT && self.outputs[index].facts.bytes > 0 {
+            let name = String::from_utf8_lossy(&plan.name).into_owned();
+            let message =
+                format!("no memory region for output section `{name}`, and none fits its attributes");
+            self.find_fault(plan.span, Code::LayoutError, message);
+        }
+        row
+    }
+
+    /// GNU ld's manual, "Output Section LMA".
+    pub(super) fn load_address(
+        &mut self,
+        plan: &OutputPlan,
+        index: usize,
+        alloc: bool,
+        region: usize,
+        load_region: Option<usize>,
+        start: Start,
+    ) {
+        let (address, size) = (self.outputs[index].address, self.outputs[index].size);
+        let explicit = plan.load_address.as_ref().and_then(|load| self.address(load));
+        let aligned = |value: u64, align: u64| size::round_up(value, align).unwrap_or(value);
+        let load = match (explicit, load_region) {
+            (Some(load), _) => load,
+            (None, Some(row)) => {
+                let current = self.regions[row].current;
+                match (plan.align_with_input, row == region) {
+                    (true, _) => current.wrapping_add(start.padding),
+                    (false, true) => aligned(current, start.used),
+                    (false, false) => aligned(current, start.asked),
+                }
+            }
+            (None, None) if !alloc => address,
+            (None, None) if plan.overlay == Some(OverlayPlace::Following) => {
+                let behind = self.regions[region].last.map(|last| last.load.wrapping_add(last.size));
+                aligned(behind.unwrap_or(address), start.used)
+            }
+            (None, None) => self.regions[region].load_address(address, size, start.used),
+        };
+        let state = &mut self.outputs[index];
+        state.load_address = load;
+        if self.settings.relocatable || !state.in_output {
+            return;
+        }
+        let takes_room = alloc && !state.is_tls_zeros();
+        let loaded = state.attributes.sh_type != elf::SHT_NOBITS;
+        match load_region {
+            Some(row) if row != region && alloc && (loaded || plan.align_with_input) => {
+                let end = load.wrapping_add(if takes_room { size } else { 0 });
+                self.regions[row].current = end;
+                self.check_region(row, plan, end, plan.load_region.as_ref());
+            }
+            None if takes_room => {
+                let first = plan.overlay == Some(OverlayPlace::First);
+                self.regions[region].remember(Last { address, load, size }, first);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn check_region(&mut self, row: usize, plan: &OutputPlan, end: u64, named: Option<&Name>) {
+        let over = self.regions[row].overflow(end);
+        if over == 0 || row == memory::DEFAULT {
+            return;
+        }
+        let name = self.plan.memory[row - 1].name.text();
+        let message = format!(
+            "output section `{}` does not fit region `{name}`: it ends at {end:#x}, {over} bytes ({over:#x}) behind the region's end",
+            String::from_utf8_lossy(&plan.name)
+        );
+        let span = named.map_or(plan.span, |name| name.span);
+        self.find_fault(span, Code::LayoutError, message);
+    }
+}
+
+/// `INFO` and its kin: not allocated, but laid out among what is.
+pub(super) fn is_unallocated_kind(plan: &OutputPlan) -> bool {
+    matches!(plan.kind.as_deref(), Some(OutputSectionType::NoAlloc))
+}

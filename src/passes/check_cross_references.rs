@@ -1,0 +1,73 @@
+//! `NOCROSSREFS` and `NOCROSSREFS_TO`: references between output sections that the script forbids.
+//!
+//! Sections of an overlay are never in memory together, so a reference from one to another is a
+//! mistake. Checked once addresses are settled, over the relocations of the sections that take part.
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
+use crate::ids::{ChunkId, SectionId};
+use crate::link::Link;
+use crate::script::ast::Name;
+use rayon::prelude::*;
+
+/// None of `from` may refer to one of `to` that is another.
+struct Rule {
+    from: Vec<ChunkId>,
+    to: Vec<ChunkId>,
+}
+
+/// Reports every reference that a rule forbids.
+pub fn run<T: Target>(link: &Link<'_, T>) {
+    let rules = rules(link);
+    if rules.is_empty() {
+        return;
+    }
+    link.objects.par_iter().for_each(|object| {
+        for id in object.section_ids().filter(|&id| link.sections.is_alive(id)) {
+            let from = link.output_chunk(id);
+            if rules.iter().any(|rule| rule.from.contains(&from)) {
+                check(link, &rules, id, from);
+            }
+        }
+    });
+}
+
+fn rules<T: Target>(link: &Link<'_, T>) -> Vec<Rule> {
+    let plan = &link.layout.plan;
+    let chunks = |names: &[Name]| names.iter().filter_map(|name| link.layout.find(&name.bytes)).collect();
+    let mutual = plan.no_cross_refs.iter().map(|names| Rule { from: chunks(names), to: chunks(names) });
+    let one_way = plan
+        .no_cross_refs_to
+        .iter()
+        .map(|(to, from)| Rule { from: chunks(from), to: chunks(std::slice::from_ref(to)) });
+    mutual.chain(one_way).collect()
+}
+
+fn check<T: Target>(link: &Link<'_, T>, rules: &[Rule], id: SectionId, from: ChunkId) {
+    let Some((object, index)) = link.locate(id) else { return };
+    for relocation in object.relocations(index as usize) {
+        let symbol = relocation.symbol();
+        let Some((target, _)) = link.referenced_section(object, symbol) else { continue };
+        let to = link.output_chunk(target);
+        let forbids = |rule: &Rule| from != to && rule.from.contains(&from) && rule.to.contains(&to);
+        if !to.is_some() || !rules.iter().any(forbids) {
+            continue;
+        }
+        let name = |chunk: ChunkId| String::from_utf8_lossy(link.layout.chunks[chunk.index()].name);
+        let offset = relocation.r_offset.get();
+        link.sink.report_recoverable(
+            Diagnostic::error(
+                Code::ScriptError,
+                format!(
+                    "prohibited cross reference from {} to `{}' in {}",
+                    name(from),
+                    link.symbol_text(object.symbol_id(symbol)),
+                    name(to)
+                ),
+            )
+            .note(format!("in {}", link.describe_place(id, offset)))
+            .help("NOCROSSREFS in the linker script forbids it: the sections are not in memory together")
+            .ordered(object.id.0, index, offset),
+        );
+    }
+}

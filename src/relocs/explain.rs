@@ -1,0 +1,278 @@
+//! `--explain-discarded`: the whole story of every reference into a discarded section.
+//!
+//! A message has room for two files and a place. Here is the rest: both files' groups with their members, which copy
+//! prevails and why, which way the reference takes, and what the other modes would do. As text for people, and as a
+//! graph for Graphviz, from the same [`Story`].
+
+use super::Reference;
+use super::discarded::is_violation;
+use crate::arch::Target;
+use crate::ids::{FileId, SectionId};
+use crate::link::{Link, state};
+use crate::passes::select_comdats::GroupEntry;
+use crate::sframe;
+use std::fmt::Write;
+
+/// One reference, and what is known of it. Everything is text by now.
+struct Story {
+    /// `file:(section+offset)` of the reference.
+    place: String,
+    /// File and section that refer.
+    from: (String, String),
+    /// Type and symbol of the relocation.
+    by: String,
+    /// File and section that are meant.
+    to: (String, String),
+    /// Why that section is not in the output.
+    why: String,
+    /// Name of the group's signature, if it is in a group.
+    signature: Option<String>,
+    /// The copies of the group: the one that prevails, then the one that is meant.
+    copies: Vec<Copy>,
+    /// Why the referring section is in the output.
+    stays: String,
+    /// What becomes of the reference by mode.
+    modes: Vec<(&'static str, String)>,
+}
+
+/// A group in a file.
+struct Copy {
+    file: String,
+    prevails: bool,
+    /// Names and sizes in bytes.
+    members: Vec<(String, u64)>,
+}
+
+/// The stories of all references as text.
+pub fn text<T: Target>(link: &Link<'_, T>) -> String {
+    let stories = stories(link);
+    if stories.is_empty() {
+        return "no reference leads into a discarded section\n".into();
+    }
+    let mut text = String::new();
+    for (number, story) in stories.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "reference {} of {}: {} to {} of {}, which is not in the output",
+            number + 1,
+            stories.len(),
+            story.place,
+            story.to.1,
+            story.to.0
+        );
+        tell(&mut text, story);
+    }
+    text
+}
+
+fn tell(text: &mut String, story: &Story) {
+    let _ = writeln!(text, "  not in the output: {}", story.why);
+    if let Some(signature) = &story.signature {
+        let _ = writeln!(text, "  section group {signature}:");
+        for copy in &story.copies {
+            let fate = if copy.prevails { "prevails" } else { "discarded" };
+            let members: Vec<String> =
+                copy.members.iter().map(|(name, size)| format!("{name} ({size} bytes)")).collect();
+            let _ = writeln!(text, "    {}, {fate}: {}", copy.file, members.join(", "));
+        }
+    }
+    let _ = writeln!(text, "  path: {} --{}--> {} of {}", story.place, story.by, story.to.1, story.to.0);
+    let _ = writeln!(text, "  {} of {} is in the output: {}", story.from.1, story.from.0, story.stays);
+    let _ = writeln!(text, "  what becomes of the reference:");
+    let width = story.modes.iter().map(|(mode, _)| mode.len()).max().unwrap_or(0);
+    for (mode, what) in &story.modes {
+        let _ = writeln!(text, "    {mode:width$}  {what}");
+    }
+    text.push('\n');
+}
+
+/// The stories as a graph in the language of Graphviz: a box for each file, groups inside, references as arrows.
+pub fn graph<T: Target>(link: &Link<'_, T>) -> String {
+    let mut text = String::from(
+        "digraph discarded {\n  rankdir=LR;\n  compound=true;\n  node [shape=box, fontname=\"monospace\", fontsize=10];\n  \
+         edge [fontname=\"sans-serif\", fontsize=9];\n",
+    );
+    for (number, story) in stories(link).iter().enumerate() {
+        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+        let node = |copy: usize, name: &str| quoted(&format!("{number}.{copy}.{name}"));
+        let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label={};", quoted(&story.place));
+        for (row, copy) in story.copies.iter().enumerate() {
+            let (fate, colour) =
+                if copy.prevails { ("prevails", "darkgreen") } else { ("discarded", "firebrick") };
+            let signature = story.signature.as_deref().unwrap_or_default();
+            let label = format!("{}\ngroup {signature}\n{fate}", copy.file).replace('\n', "\\n");
+            let _ = writeln!(
+                text,
+                "    subgraph cluster_{number}_{row} {{\n      label=\"{}\"; color={colour};",
+                label.replace('"', "\\\"")
+            );
+            for (name, size) in &copy.members {
+                let style = if copy.prevails { "solid" } else { "dashed" };
+                let label = quoted(&format!("{name}: {size} bytes"));
+                let _ = writeln!(text, "      {} [label={label}, style={style}];", node(row, name));
+            }
+            text.push_str("    }\n");
+        }
+        let target = story.copies.len().saturating_sub(1);
+        let from = quoted(&format!("{number}.from"));
+        let label = quoted(&format!("{}:{}", story.from.0, story.from.1));
+        let _ = writeln!(text, "    {from} [label={label}, style=bold];");
+        if story.copies.is_empty() {
+            let label = quoted(&format!("{}:{}, {}", story.to.0, story.to.1, story.why));
+            let _ = writeln!(text, "    {} [label={label}, style=dashed];", node(0, &story.to.1));
+        }
+        let arrow = quoted(&story.by);
+        let _ =
+            writeln!(text, "    {from} -> {} [label={arrow}, color=firebrick];", node(target, &story.to.1));
+        if let [prevailing, lost] = &story.copies[..]
+            && prevailing.members.iter().any(|(name, _)| *name == story.to.1)
+            && lost.members.iter().any(|(name, _)| *name == story.to.1)
+        {
+            let _ = writeln!(
+                text,
+                "    {} -> {} [label=\"same signature, later file\", style=dotted];",
+                node(1, &story.to.1),
+                node(0, &story.to.1)
+            );
+        }
+        let modes: Vec<String> = story.modes.iter().map(|(mode, what)| format!("{mode}: {what}")).collect();
+        let label = modes.join("\n").replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\l");
+        let _ = writeln!(text, "    \"{number}.modes\" [shape=note, label=\"{label}\\l\"];\n  }}");
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// In the order of the messages' files.
+fn stories<T: Target>(link: &Link<'_, T>) -> Vec<Story> {
+    let references = link.relocations.discarded.iter().flatten();
+    references
+        .filter(|reference| is_violation(link, reference))
+        .filter_map(|reference| story(link, reference))
+        .collect()
+}
+
+fn story<T: Target>(link: &Link<'_, T>, reference: &Reference) -> Option<Story> {
+    let (target, _) = link.symbol_section(reference.symbol)?;
+    let (defining, target_index) = link.locate(target)?;
+    let entry = link.groups.of_section(defining.id, target_index);
+    let mut copies = Vec::new();
+    if let Some(entry) = entry {
+        if entry.discarded {
+            copies.extend(prevailing_copy(link, entry));
+        }
+        copies.push(copy_of(link, defining.id, entry, !entry.discarded));
+    }
+    let (referring, index) = link.locate(reference.section)?;
+    Some(Story {
+        place: link.describe_place(reference.section, reference.offset),
+        from: (referring.name.to_string(), referring.section_name_lossy(index as usize)),
+        by: relocation_text(link, reference),
+        to: (defining.name.to_string(), defining.section_name_lossy(target_index as usize)),
+        why: why_gone(link, target, entry),
+        signature: entry.map(|entry| link.name_text(entry.group.signature)),
+        copies,
+        stays: why_there(link, reference.section, target),
+        modes: modes(link, reference),
+    })
+}
+
+fn prevailing_copy<T: Target>(link: &Link<'_, T>, lost: &GroupEntry<'_>) -> Option<Copy> {
+    let entries = link.groups.by_file.get(lost.prevailing.index())?;
+    let entry =
+        entries.iter().find(|entry| !entry.discarded && entry.group.signature == lost.group.signature)?;
+    Some(copy_of(link, lost.prevailing, entry, true))
+}
+
+fn copy_of<T: Target>(link: &Link<'_, T>, file: FileId, entry: &GroupEntry<'_>, prevails: bool) -> Copy {
+    let object = &link.objects[file.index()];
+    // Relocation sections are members too, and say nothing of their own.
+    let content = |member: &&u32| {
+        let kind = object.headers.get(**member as usize).map(|header| header.sh_type.get());
+        kind.is_some_and(|kind| kind != crate::elf::consts::SHT_RELA && kind != crate::elf::consts::SHT_REL)
+    };
+    let members = entry.group.members.iter().filter(content);
+    let members = members.map(|&member| {
+        let size = object.headers.get(member as usize).map_or(0, |header| header.sh_size.get());
+        (object.section_name_lossy(member as usize), size)
+    });
+    Copy { file: object.name.to_string(), prevails, members: members.collect() }
+}
+
+fn relocation_text<T: Target>(link: &Link<'_, T>, reference: &Reference) -> String {
+    let symbol = link.symbol_text(reference.symbol);
+    let kind = link.locate(reference.section).and_then(|(object, index)| {
+        let mut relocations = object.relocations(index as usize).iter();
+        relocations
+            .find(|relocation| relocation.r_offset.get() == reference.offset)
+            .map(|relocation| relocation.kind())
+    });
+    match kind {
+        Some(kind) => format!("{} against {symbol}", T::relocation_name(kind)),
+        None => format!("against {symbol}"),
+    }
+}
+
+fn why_gone<T: Target>(link: &Link<'_, T>, target: SectionId, entry: Option<&GroupEntry<'_>>) -> String {
+    match entry {
+        Some(entry) if entry.discarded => {
+            let file = link.objects.get(entry.prevailing.index());
+            let file =
+                file.map_or_else(String::new, |file| format!(", {} comes before it in the link", file.name));
+            format!("of all groups of one signature the first is kept{file}")
+        }
+        _ if link.sections.is(target, state::DISCARDED_BY_SCRIPT) => "the linker script discards it".into(),
+        _ if link.sections.is(target, state::COLLECTED) => "nothing needs it (--gc-sections)".into(),
+        _ => "a section of the older form (.gnu.linkonce) lost to another of its name".into(),
+    }
+}
+
+fn why_there<T: Target>(link: &Link<'_, T>, section: SectionId, target: SectionId) -> String {
+    let (Some((object, index)), Some((defining, target_index))) = (link.locate(section), link.locate(target))
+    else {
+        return "the linker made it".into();
+    };
+    let own = link.groups.of_section(object.id, index);
+    let theirs = link.groups.of_section(defining.id, target_index);
+    match (own, theirs) {
+        (None, Some(_)) => "it is in no group, so it does not go with the group that it refers into".into(),
+        (Some(own), Some(_)) => {
+            format!("it is in another group ({}), which is kept", link.name_text(own.group.signature))
+        }
+        (_, None) => "nothing says that it goes with what it refers to".into(),
+    }
+}
+
+/// What each mode makes of the reference.
+fn modes<T: Target>(link: &Link<'_, T>, reference: &Reference) -> Vec<(&'static str, String)> {
+    let mut modes: Vec<(&'static str, String)> = Vec::new();
+    let section = reference.section;
+    if !link.is_sframe_section(section) {
+        modes.push(("final link", "an error".into()));
+        modes.push(("-r", "a warning; the relocation is removed".into()));
+        modes.push(("--noinhibit-exec", "a warning; the field is computed as if the symbol were 0".into()));
+        modes.push(("the compiler", "puts the section into the group, where it goes with its text".into()));
+        return modes;
+    }
+    let readable = sframe::read::is_readable(link, section);
+    let taken = |what: &str| match readable {
+        true => what.to_owned(),
+        false => "an error: the section cannot be read, so it stays as it is".to_owned(),
+    };
+    modes.push(("--sframe=concat", "an error".into()));
+    modes.push(("  -z sframe-violation=warning", "a warning; the row gets size 0 and covers nothing".into()));
+    modes.push(("  -r", "a warning; the relocation is removed, the row's size becomes 0".into()));
+    modes.push(("--sframe-index", taken("no row for the discarded copy in .sframe_idx, without a word")));
+    modes.push(("--sframe=merge", taken("no row for the discarded copy in .sframe, without a word")));
+    let split = match sframe::split::would_help(link, section) {
+        true => "the row's part joins the group of its text and is discarded with it",
+        false => "nothing changes: the section is not one that can be taken apart",
+    };
+    modes.push(("--sframe-split", split.into()));
+    modes.push((
+        "--sframe-from-eh-frame=all",
+        "the section is dropped; rows come from the kept .eh_frame".into(),
+    ));
+    modes.push(("--sframe=discard", "the section is dropped".into()));
+    modes
+}

@@ -1,0 +1,190 @@
+//! The scripts that `ld --verbose` of GNU ld prints, given back with `-T`: the sections that GNU ld
+//! makes of them, in its order, and programs that run.
+//!
+//! Tables that linkers make for themselves (PLT forms, dynamic relocations) are each linker's own
+//! business: they are compared only where both have them.
+
+use crate::on_every_machine;
+use crate::support::{Elf, Machine, Work, tools};
+use std::path::{Path, PathBuf};
+
+const HELLO: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+__thread int local = 4;
+__thread int zero;
+__attribute__((constructor)) static void start(void) { zero = 3; }
+int main(int argc, char **argv) {
+    int numbers[] = {3, 1, 2};
+    qsort(numbers, 3, sizeof *numbers, compare);
+    printf("hello %d %d%d%d %d\n", argc, numbers[0], numbers[1], numbers[2], local + zero);
+    return 0;
+}
+"#;
+
+/// Ends with status 42 and needs no library.
+const BARE: &str = r#"
+int value = 40;
+static volatile int zeros[4];
+const char text[] = "bare";
+__attribute__((noreturn)) void _start(void) {
+    long status = value + zeros[1] + (text[0] == 'b') * 2;
+#if defined __x86_64__
+    __asm__ volatile("syscall" : : "a"(60), "D"(status) : "memory");
+#elif defined __aarch64__
+    register long x0 __asm__("x0") = status, x8 __asm__("x8") = 93;
+    __asm__ volatile("svc 0" : : "r"(x0), "r"(x8) : "memory");
+#else
+    register long r2 __asm__("r2") = status;
+    __asm__ volatile("svc 1" : : "d"(r2) : "memory");
+#endif
+    __builtin_unreachable();
+}
+"#;
+
+const VERSIONS: [&str; 2] = ["2.40", "2.47"];
+
+/// Kind of program, and options that give GNU ld another script.
+const FORMS: &[(&str, &[&str])] = &[
+    ("-no-pie", &[]),
+    ("-no-pie", &["-z", "separate-code"]),
+    ("-static", &[]),
+    ("-pie", &[]),
+    ("-pie", &["-z", "combreloc"]),
+    ("-pie", &["-z", "nocombreloc"]),
+    ("-pie", &["-z", "now"]),
+    ("-pie", &["-z", "norelro"]),
+    ("-pie", &["-z", "noseparate-code"]),
+    ("-shared", &[]),
+    ("-shared", &["-z", "now", "-z", "noseparate-code"]),
+];
+
+/// The folder that holds GNU ld of a version for a machine, as `ld`.
+fn gnu_ld(version: &str, machine: &Machine) -> Result<PathBuf, String> {
+    let folder = tools::peers().join(format!("bfd-{version}"));
+    let folder = if machine.native { folder } else { folder.join(machine.name) };
+    match folder.join("ld").exists() {
+        true => Ok(folder),
+        false => Err(format!("no GNU ld {version} for {} (cargo xtask peers)", machine.name)),
+    }
+}
+
+/// What `ld --verbose` prints between its rules.
+fn printed_script(work: &Work, folder: &Path, options: &[&str]) -> String {
+    let mut args = vec!["--verbose"];
+    args.extend(options);
+    let printed = work.command(folder.join("ld"), &args).ok().stdout;
+    let rule = "=".repeat(50);
+    printed.split(&rule).nth(1).expect("a script").to_owned()
+}
+
+/// Names of the sections that both have, in each one's order; all others must be tables that a
+/// linker makes for itself.
+fn compare_sections(ours: &Elf, theirs: &Elf, what: &str) {
+    let own_tables = [
+        ".plt",
+        ".plt.got",
+        ".plt.sec",
+        ".got.plt",
+        ".iplt",
+        ".rela.plt",
+        ".rela.dyn",
+        ".relr.dyn",
+        ".rela.iplt",
+        ".rela.got",
+        ".rela.data",
+        ".rela.init_array",
+        ".rela.fini_array",
+    ];
+    let names = |elf: &Elf, other: &Elf| -> Vec<String> {
+        let all = elf.section_names();
+        let shared = all.iter().filter(|name| other.find(name).is_some()).map(|name| (*name).to_owned());
+        for name in all.iter().filter(|name| other.find(name).is_none()) {
+            assert!(own_tables.contains(name), "{what}: only one linker makes {name}");
+        }
+        shared.collect()
+    };
+    assert_eq!(names(ours, theirs), names(theirs, ours), "{what}");
+}
+
+fn each_version(machine: &'static Machine, test: impl Fn(&Work, &str, &Path)) {
+    for version in VERSIONS {
+        match gnu_ld(version, machine) {
+            Ok(folder) => test(&Work::on(machine), version, &folder),
+            Err(reason) => tools::skip("default_scripts", &reason),
+        }
+    }
+}
+
+fn programs(machine: &'static Machine) {
+    each_version(machine, |work, version, folder| {
+        let pic = work.c("pic", HELLO, &["-fPIC"]);
+        let fixed = work.c("fixed", HELLO, &["-fno-PIE"]);
+        for (kind, options) in FORMS {
+            let what = format!("GNU ld {version} for {}, {kind} {options:?}", machine.name);
+            let mode: Vec<&str> = match *kind {
+                "-pie" | "-shared" => [&[*kind], *options].concat(),
+                _ => options.to_vec(),
+            };
+            work.write("default.ld", printed_script(work, folder, &mode));
+            let object = if matches!(*kind, "-pie" | "-shared") { &pic } else { &fixed };
+            let passed: Vec<String> = options.iter().map(|option| format!("-Wl,{option}")).collect();
+            let common: Vec<&str> =
+                [&[*kind, object.as_str()], &passed.iter().map(String::as_str).collect::<Vec<_>>()[..]]
+                    .concat();
+            work.gcc(&[&common[..], &["-Wl,-T,default.ld", "-o", "ours"]].concat()).quiet();
+            let theirs = format!("-B{}", folder.display());
+            work.command(
+                machine.tool("gcc").expect("gcc"),
+                &[&[theirs.as_str()], &common[..], &["-o", "theirs"]].concat(),
+            )
+            .ok();
+            compare_sections(&work.elf("ours"), &work.elf_unchecked("theirs"), &what);
+            if *kind != "-shared" {
+                assert_eq!(work.run("ours"), "hello 1 123 7\n", "{what}");
+            }
+        }
+    });
+}
+
+fn without_pages(machine: &'static Machine) {
+    each_version(machine, |work, version, folder| {
+        let bare = work.c("bare", BARE, &["-O1", "-fno-PIE", "-ffreestanding", "-fno-stack-protector"]);
+        for option in ["-N", "-n"] {
+            work.write("default.ld", printed_script(work, folder, &[option]));
+            work.ld(&[option, "-T", "default.ld", &bare, "-o", "ours"]).ok();
+            work.command(folder.join("ld"), &[option, &bare, "-o", "theirs"]).ok();
+            let what = format!("GNU ld {version} for {}, {option}", machine.name);
+            compare_sections(&work.elf_unchecked("ours"), &work.elf_unchecked("theirs"), &what);
+            assert_eq!(work.run_any("ours").code, Some(42), "{what}");
+        }
+    });
+}
+
+fn relocatable(machine: &'static Machine) {
+    each_version(machine, |work, version, folder| {
+        let hello = work.c("hello", HELLO, &["-fPIC", "-ffunction-sections"]);
+        let other = work.c("other", "int other[4]; int more = 3; const char *name = \"n\";", &["-fPIC"]);
+        work.write("default.ld", printed_script(work, folder, &["-r"]));
+        work.ld(&["-r", "-T", "default.ld", &hello, &other, "-o", "ours.o"]).quiet();
+        work.command(folder.join("ld"), &["-r", &hello, &other, "-o", "theirs.o"]).ok();
+        let contents = |elf: &Elf| -> Vec<String> {
+            let names = elf.section_names().into_iter().map(str::to_owned);
+            names.filter(|name| !name.starts_with(".rela") && !name.starts_with(".sframe")).collect()
+        };
+        let (ours, theirs) = (work.elf_unchecked("ours.o"), work.elf_unchecked("theirs.o"));
+        let (mut ours, mut theirs) = (contents(&ours), contents(&theirs));
+        // Sections that the script does not name stood beside those that they are like; since some
+        // version between these two they stand behind all others, in input order, as here.
+        if version == "2.40" {
+            ours.sort();
+            theirs.sort();
+        }
+        assert_eq!(ours, theirs, "GNU ld {version} for {}, -r", machine.name);
+        work.gcc(&["-pie", "ours.o", "-o", "program"]).quiet();
+        assert_eq!(work.run("program"), "hello 1 123 7\n");
+    });
+}
+
+on_every_machine![programs, without_pages, relocatable];

@@ -1,0 +1,137 @@
+//! What the kernel's proofs need of Debian, by package name, unpacked into a folder outside the repository. Nothing is
+//! installed, and no package's scripts run.
+
+use crate::peers::{apt_options, fetch_and_unpack, on_path, run_command};
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Programs that build and boot kernels, and the packages that have them.
+const TOOLS: [(&str, &str); 11] = [
+    ("make", "make"),
+    ("gcc", "gcc"),
+    ("bc", "bc"),
+    ("flex", "flex"),
+    ("bison", "bison"),
+    ("xz", "xz-utils"),
+    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    ("s390x-linux-gnu-gcc", "gcc-s390x-linux-gnu"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("qemu-system-aarch64", "qemu-system-arm"),
+    ("qemu-system-s390x", "qemu-system-misc"),
+];
+/// Headers that the kernel's own tools are compiled with, and their packages.
+const HEADERS: [(&str, &str); 2] =
+    [("/usr/include/libelf.h", "libelf-dev"), ("/usr/include/openssl/opensslv.h", "libssl-dev")];
+const TRIPLE: &str = "x86_64-linux-gnu";
+
+/// The folder of all that is fetched and built: `SFRAME_KERNEL`, or one below the system's for temporary files.
+pub fn folder() -> Result<PathBuf> {
+    let folder = std::env::var_os("SFRAME_KERNEL")
+        .map_or_else(|| std::env::temp_dir().join("sframe-kernel"), PathBuf::from);
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder.canonicalize()?)
+}
+
+/// A folder below with the contents of the named package, and of those of its dependencies whose names start with
+/// `follow`, for a machine as Debian names it.
+pub fn unpack(machine: &str, package: &str, follow: &str) -> Result<PathBuf> {
+    let root = folder()?.join(format!("{package}-{machine}"));
+    if root.exists() {
+        return Ok(root);
+    }
+    let view = folder()?.join("apt").join(machine);
+    let mut options = apt_options(&view, None)?;
+    options.extend(["APT::Architecture", "APT::Architectures"].map(|name| format!("{name}={machine}")));
+    let apt = |program: &str| {
+        let mut command = Command::new(program);
+        command.args(options.iter().flat_map(|option| ["-o", option]));
+        command
+    };
+    run_command(apt("apt-get").args(["update", "-qq"]))?;
+    let mut names = BTreeSet::from([package.to_owned()]);
+    let mut open = vec![package.to_owned()];
+    while let Some(name) = open.pop() {
+        let output = apt("apt-cache").args(["depends", "--important", &name]).output()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let needed = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
+        for name in needed.filter(|name| !follow.is_empty() && name.starts_with(follow)) {
+            if names.insert(name.to_owned()) {
+                open.push(name.to_owned());
+            }
+        }
+    }
+    let packages = view.join(package);
+    std::fs::create_dir_all(&packages)?;
+    run_command(apt("apt-get").current_dir(&packages).args(["download", "-qq"]).args(&names))?;
+    let partial = root.with_extension("partial");
+    std::fs::create_dir_all(&partial)?;
+    for entry in std::fs::read_dir(&packages)? {
+        run_command(Command::new("dpkg").arg("-x").arg(entry?.path()).arg(&partial))?;
+    }
+    std::fs::remove_dir_all(&packages)?;
+    std::fs::rename(&partial, &root)?;
+    Ok(root)
+}
+
+/// The versions of packages that [`unpack`] took are in the names of what they hold; this one finds such a name.
+pub fn entry(folder: &Path, start: &str) -> Result<PathBuf> {
+    let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start)));
+    found.sort();
+    found.pop().with_context(|| format!("no {start}* in {}", folder.display()))
+}
+
+/// The machine's own tools, and a folder with those that it lacks.
+pub struct Tools {
+    root: Option<PathBuf>,
+}
+
+impl Tools {
+    pub fn prepare() -> Result<Tools> {
+        let programs = TOOLS.iter().filter(|(program, _)| on_path(program).is_none());
+        let headers = HEADERS.iter().filter(|(header, _)| {
+            !Path::new(header).exists()
+                && !Path::new(&header.replace("include", &format!("include/{TRIPLE}"))).exists()
+        });
+        let missing: Vec<&str> = programs.chain(headers).map(|(_, package)| *package).collect();
+        if missing.is_empty() {
+            return Ok(Tools { root: None });
+        }
+        let view = folder()?.join("apt/tools");
+        let root = folder()?.join("tools");
+        fetch_and_unpack(&view, &apt_options(&view, None)?, &missing, &root)?;
+        Ok(Tools { root: Some(root) })
+    }
+
+    /// A command that finds the tools, and hands that on to what it starts.
+    pub fn command(&self, program: &str) -> Command {
+        let Some(root) = &self.root else { return Command::new(program) };
+        let own = root.join("usr/bin").join(program);
+        let mut command = if own.exists() { Command::new(own) } else { Command::new(program) };
+        let usr = |path: &str| root.join("usr").join(path).display().to_string();
+        let with = |name: &str, first: String| match std::env::var(name) {
+            Ok(rest) if !rest.is_empty() => format!("{first}:{rest}"),
+            _ => first,
+        };
+        let libraries = usr(&format!("lib/{TRIPLE}"));
+        command.env("PATH", with("PATH", usr("bin")));
+        command.env("LD_LIBRARY_PATH", with("LD_LIBRARY_PATH", libraries.clone()));
+        command.env("LIBRARY_PATH", with("LIBRARY_PATH", libraries));
+        let headers = format!("{}:{}", usr("include"), usr(&format!("include/{TRIPLE}")));
+        command.env("C_INCLUDE_PATH", with("C_INCLUDE_PATH", headers));
+        command.env("BISON_PKGDATADIR", usr("share/bison"));
+        command
+    }
+
+    /// Where qemu's firmware is, if not where it looks itself.
+    pub fn firmware(&self) -> Vec<PathBuf> {
+        let folders = self
+            .root
+            .iter()
+            .flat_map(|root| ["qemu", "seabios"].map(|name| root.join("usr/share").join(name)));
+        folders.filter(|folder| folder.exists()).collect()
+    }
+}
