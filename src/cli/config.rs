@@ -28,8 +28,8 @@ pub struct Config {
     pub banner: Option<String>,
     /// The machine that `-m` names; `None`: that of the first ELF input.
     pub machine: Option<Machine>,
-    /// `-EB` (`true`) or `-EL`, and the option as written.
-    pub byte_order: Option<(bool, String)>,
+    /// `-EB` (`true`) or `-EL`.
+    pub big_endian: Option<bool>,
     /// What is made.
     pub mode: OutputMode,
     /// `-static`: no dynamic section is wanted and no shared library is taken. Not set by
@@ -91,10 +91,10 @@ impl Config {
 
     /// What is wrong if the link is for `machine` and `-EB` or `-EL` asks for another byte order.
     pub fn wrong_byte_order(&self, machine: Machine) -> Option<Diagnostic> {
-        let (big, argument) = self.byte_order.as_ref().filter(|(big, _)| *big != machine.is_big_endian())?;
-        let order = if *big { "little" } else { "big" };
+        let big = self.big_endian.filter(|&big| big != machine.is_big_endian())?;
+        let (argument, order) = if big { ("-EB", "little") } else { ("-EL", "big") };
         let finding = Diagnostic::error(Code::BadOption, format!("{} is {order}-endian", machine.name()));
-        Some(finding.at(Location::Argument(argument.clone())))
+        Some(finding.at(Location::Argument(argument.to_owned())))
     }
 }
 

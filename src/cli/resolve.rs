@@ -65,7 +65,6 @@ fn resolve_machine(state: &mut State<'_>) {
             _ => state.config.machine = Some(machine),
         }
     }
-    state.config.byte_order = state.pending.big_endian.take();
     // Without a machine, the first object decides on one.
     if let Some(finding) = state.config.machine.and_then(|machine| state.config.wrong_byte_order(machine)) {
         state.report(finding);

@@ -61,8 +61,6 @@ pub struct Pending {
     pub report_in_shared_libraries: Option<bool>,
     /// `--warn-unresolved-symbols`, `--error-unresolved-symbols`.
     pub unresolved: Option<Report>,
-    /// `-EL`, `-EB`: whether big-endian, and the option as written.
-    pub big_endian: Option<(bool, String)>,
     /// The machine that `--oformat` names, and the option as written.
     pub format_machine: Option<(Machine, String)>,
     /// `--sframe-plt`, `--no-sframe-plt`.

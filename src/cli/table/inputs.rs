@@ -44,10 +44,10 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     ),
     value(&["m"], "EMULATION", "Link for the machine that EMULATION names", emulation),
     flag(&["EL"], "Link little-endian objects", |state| {
-        state.pending.big_endian = Some((false, state.argument.clone()));
+        state.config.big_endian = Some(false);
     }),
     flag(&["EB"], "Link big-endian objects", |state| {
-        state.pending.big_endian = Some((true, state.argument.clone()));
+        state.config.big_endian = Some(true);
     }),
     value(&["oformat"], "FORMAT", "Format of the output: an ELF format or binary", output_format),
     value(&["T", "script"], "FILE", "Read FILE as the linker script", |state, file| {
