@@ -5,8 +5,9 @@
 //! business: they are compared only where both have them.
 
 use crate::on_every_machine;
+use crate::support::tools::GnuLd;
 use crate::support::{Elf, Machine, Work, tools};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const HELLO: &str = r#"
 #include <stdio.h>
@@ -43,8 +44,6 @@ __attribute__((noreturn)) void _start(void) {
 }
 "#;
 
-const VERSIONS: [&str; 2] = ["2.40", "2.47"];
-
 /// Kind of program, and options that give GNU ld another script.
 const FORMS: &[(&str, &[&str])] = &[
     ("-no-pie", &[]),
@@ -59,16 +58,6 @@ const FORMS: &[(&str, &[&str])] = &[
     ("-shared", &[]),
     ("-shared", &["-z", "now", "-z", "noseparate-code"]),
 ];
-
-/// The folder that holds GNU ld of a version for a machine, as `ld`.
-fn gnu_ld(version: &str, machine: &Machine) -> Result<PathBuf, String> {
-    let folder = tools::peers().join(format!("bfd-{version}"));
-    let folder = if machine.native { folder } else { folder.join(machine.name) };
-    match folder.join("ld").exists() {
-        true => Ok(folder),
-        false => Err(format!("no GNU ld {version} for {} (cargo xtask peers)", machine.name)),
-    }
-}
 
 /// What `ld --verbose` prints between its rules.
 fn printed_script(work: &Work, folder: &Path, options: &[&str]) -> String {
@@ -108,21 +97,29 @@ fn compare_sections(ours: &Elf, theirs: &Elf, what: &str) {
     assert_eq!(names(ours, theirs), names(theirs, ours), "{what}");
 }
 
-fn each_version(machine: &'static Machine, test: impl Fn(&Work, &str, &Path)) {
-    for version in VERSIONS {
-        match gnu_ld(version, machine) {
-            Ok(folder) => test(&Work::on(machine), version, &folder),
-            Err(reason) => tools::skip("default_scripts", &reason),
-        }
+/// With the oldest and the newest GNU ld that there are; `test` gets the name of one and a folder with it as `ld`.
+fn each_version(machine: &'static Machine, test: impl Fn(&Work, &GnuLd, &Path)) {
+    let found = tools::gnu_lds(machine);
+    let ends = match &found[..] {
+        [] => return tools::skip("default_scripts", &format!("no GNU ld for {}", machine.name)),
+        [only] => vec![only],
+        [oldest, .., newest] => vec![oldest, newest],
+    };
+    for ld in ends {
+        let work = Work::on(machine);
+        let folder = work.path("gnu");
+        std::fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink(&ld.path, folder.join("ld")).unwrap();
+        test(&work, ld, &folder);
     }
 }
 
 fn programs(machine: &'static Machine) {
-    each_version(machine, |work, version, folder| {
+    each_version(machine, |work, ld, folder| {
         let pic = work.c("pic", HELLO, &["-fPIC"]);
         let fixed = work.c("fixed", HELLO, &["-fno-PIE"]);
         for (kind, options) in FORMS {
-            let what = format!("GNU ld {version} for {}, {kind} {options:?}", machine.name);
+            let what = format!("{ld:?} for {}, {kind} {options:?}", machine.name);
             let mode: Vec<&str> = match *kind {
                 "-pie" | "-shared" => [&[*kind], *options].concat(),
                 _ => options.to_vec(),
@@ -149,13 +146,13 @@ fn programs(machine: &'static Machine) {
 }
 
 fn without_pages(machine: &'static Machine) {
-    each_version(machine, |work, version, folder| {
+    each_version(machine, |work, ld, folder| {
         let bare = work.c("bare", BARE, &["-O1", "-fno-PIE", "-ffreestanding", "-fno-stack-protector"]);
         for option in ["-N", "-n"] {
             work.write("default.ld", printed_script(work, folder, &[option]));
             work.ld(&[option, "-T", "default.ld", &bare, "-o", "ours"]).ok();
             work.command(folder.join("ld"), &[option, &bare, "-o", "theirs"]).ok();
-            let what = format!("GNU ld {version} for {}, {option}", machine.name);
+            let what = format!("{ld:?} for {}, {option}", machine.name);
             compare_sections(&work.elf_unchecked("ours"), &work.elf_unchecked("theirs"), &what);
             assert_eq!(work.run_any("ours").code, Some(42), "{what}");
         }
@@ -163,7 +160,7 @@ fn without_pages(machine: &'static Machine) {
 }
 
 fn relocatable(machine: &'static Machine) {
-    each_version(machine, |work, version, folder| {
+    each_version(machine, |work, ld, folder| {
         let hello = work.c("hello", HELLO, &["-fPIC", "-ffunction-sections"]);
         let other = work.c("other", "int other[4]; int more = 3; const char *name = \"n\";", &["-fPIC"]);
         work.write("default.ld", printed_script(work, folder, &["-r"]));
@@ -175,13 +172,13 @@ fn relocatable(machine: &'static Machine) {
         };
         let (ours, theirs) = (work.elf_unchecked("ours.o"), work.elf_unchecked("theirs.o"));
         let (mut ours, mut theirs) = (contents(&ours), contents(&theirs));
-        // Sections that the script does not name stood beside those that they are like; since some
-        // version between these two they stand behind all others, in input order, as here.
-        if version == "2.40" {
+        // Sections that the script does not name stood beside those that they are like (seen with 2.40); later (seen
+        // with 2.47) they stand behind all others, in input order, as here.
+        if ld.version < (2, 47) {
             ours.sort();
             theirs.sort();
         }
-        assert_eq!(ours, theirs, "GNU ld {version} for {}, -r", machine.name);
+        assert_eq!(ours, theirs, "{ld:?} for {}, -r", machine.name);
         work.gcc(&["-pie", "ours.o", "-o", "program"]).quiet();
         assert_eq!(work.run("program"), "hello 1 123 7\n");
     });

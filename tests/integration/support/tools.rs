@@ -6,7 +6,7 @@
 //! error, and to `skips.txt` in the test's scratch area, from which `cargo xtask test` counts.
 //! With `SFRAME_TESTS_REQUIRE_ALL=1` a skip is a failure.
 
-use super::Work;
+use super::{Machine, Work};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -216,11 +216,47 @@ pub fn another_linker() -> bool {
     std::env::var_os("SFRAME_TEST_LD").is_some() && std::env::var_os("SFRAME_TEST_OWN").is_none()
 }
 
+/// GNU ld of some version.
+#[derive(Clone, Debug)]
+pub struct GnuLd {
+    pub path: PathBuf,
+    /// Major and minor version.
+    pub version: (u32, u32),
+}
+
+/// Every version of GNU ld for a machine, the newest last: those of the peers tree, and the system's own.
+pub fn gnu_lds(machine: &Machine) -> Vec<GnuLd> {
+    let mut paths = match machine.native {
+        true => {
+            let linkers = peer_programs("ld");
+            linkers.into_iter().filter(|path| is_in_folder(path, "bfd")).collect()
+        }
+        false => peer_programs(&format!("{}-ld", machine.triple)),
+    };
+    paths.extend(on_path(&format!("{}-ld.bfd", machine.triple)));
+    let mut found: Vec<GnuLd> = paths.into_iter().filter_map(GnuLd::at).collect();
+    found.sort_by_key(|ld| ld.version);
+    found.dedup_by_key(|ld| ld.version);
+    found
+}
+
+impl GnuLd {
+    fn at(path: PathBuf) -> Option<Self> {
+        let output = Command::new(&path).arg("--version").output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mut numbers = text.lines().next()?.split_whitespace().next_back()?.split('.');
+        let version = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+        Some(Self { path, version })
+    }
+}
+
+/// Whether the name of a program's folder begins so.
+fn is_in_folder(path: &Path, name: &str) -> bool {
+    path.parent().and_then(Path::file_name).is_some_and(|folder| folder.to_string_lossy().starts_with(name))
+}
+
 /// A linker of another project, by the beginning of its folder's name: `gold`, `lld`, `mold`, `bfd-2.47`.
 pub fn peer_linker(family: &str) -> Found {
-    let named = |path: &PathBuf| {
-        path.parent().and_then(Path::file_name).is_some_and(|n| n.to_string_lossy().starts_with(family))
-    };
-    let found = peer_programs("ld").into_iter().rfind(named);
+    let found = peer_programs("ld").into_iter().rfind(|path| is_in_folder(path, family));
     found.ok_or_else(|| format!("no linker {family} (cargo xtask peers)"))
 }
