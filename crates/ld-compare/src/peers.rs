@@ -1,83 +1,16 @@
 //! Which linkers there are, and who they are.
 //!
-//! A linker is a command and what it answers to `--version`: that line is its identity, by which baselines are kept,
-//! and two commands that say the same are one linker. Linkers are found in the folder of peers (`SFRAME_PEERS`,
+//! Linkers are found in the folder of peers (`SFRAME_PEERS`,
 //! which `cargo xtask peers` makes: `NAME/ld`, and `NAME/MACHINE/ld` for other machines), then on `PATH`;
 //! `--linker NAME=COMMAND` adds any other. This project's own is the one that `SFRAME_LD` names, else the one beside this
 //! program.
 
 use crate::machine::Machine;
+use ::peers::PATH_NAMES;
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-/// Linkers of one origin: their versions agree with each other, so that a majority counts them once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// This project's.
-    SframeLd,
-    /// GNU ld.
-    Gnu,
-    /// GNU gold.
-    Gold,
-    /// LLVM's.
-    Lld,
-    /// mold.
-    Mold,
-    /// wild.
-    Wild,
-    /// Any other.
-    Other,
-}
-
-/// A linker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Linker {
-    /// Short name.
-    pub name: String,
-    /// Whose it is.
-    pub family: Family,
-    /// First line of `--version`.
-    pub version: String,
-    /// The program and the words that come before a link's arguments.
-    #[serde(skip)]
-    pub command: Vec<String>,
-}
-
-impl Linker {
-    /// Asks a command who it is; `None` if it does not answer.
-    pub fn probe(name: &str, command: Vec<String>) -> Option<Self> {
-        let (program, rest) = command.split_first()?;
-        let output = Command::new(program).args(rest).arg("--version").stdin(Stdio::null()).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let version = text.lines().next().filter(|_| output.status.success())?.trim().to_owned();
-        Some(Linker { name: name.into(), family: family(&version), version, command })
-    }
-
-    /// Whether it is this project's.
-    pub fn is_ours(&self) -> bool {
-        self.family == Family::SframeLd
-    }
-}
-
-/// Tells the families apart by the first line of `--version`. Most say "compatible with GNU ld", so GNU ld is last.
-fn family(version: &str) -> Family {
-    let lower = version.to_lowercase();
-    let families = [
-        ("sframe-ld", Family::SframeLd),
-        ("wild", Family::Wild),
-        ("mold", Family::Mold),
-        ("lld", Family::Lld),
-        ("gnu gold", Family::Gold),
-        ("gnu ld", Family::Gnu),
-    ];
-    families.into_iter().find(|(word, _)| lower.contains(word)).map_or(Family::Other, |(_, family)| family)
-}
-
-/// What linkers are called on `PATH`.
-const PATH_NAMES: &[&str] = &["ld.bfd", "ld.gold", "ld.lld", "mold", "wild"];
+pub use ::peers::{Family, Linker};
 
 /// Which linkers are wanted.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -190,20 +123,6 @@ pub fn assembler(peers: &Path, machine: Machine) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn families_are_told_by_the_version_line() {
-        let families = [
-            ("GNU ld (GNU Binutils for Debian) 2.40", Family::Gnu),
-            ("GNU gold (GNU Binutils for Debian 2.44) 1.16", Family::Gold),
-            ("Debian LLD 22.1.8 (compatible with GNU linkers)", Family::Lld),
-            ("mold 3.0.0 (compatible with GNU ld)", Family::Mold),
-            ("Wild 0.10.0 (compatible with GNU linkers)", Family::Wild),
-            ("sframe-ld 0.1.0 (compatible with GNU ld)", Family::SframeLd),
-            ("cc 12", Family::Other),
-        ];
-        families.into_iter().for_each(|(line, expected)| assert_eq!(family(line), expected, "{line}"));
-    }
 
     #[test]
     fn a_linker_can_be_given_as_a_command() {

@@ -19,8 +19,8 @@ pub mod measure;
 pub mod programs;
 mod table;
 
+use ::peers::Linker;
 use case::Case;
-use linkers::Linker;
 use measure::Cost;
 use table::{CaseResult, LinkerResult};
 
@@ -222,7 +222,7 @@ fn run_once(
     let output = output_path(folder, linker);
     drop(std::fs::remove_file(&output));
     let mut command = linker.command.clone();
-    command.extend(linker.thread_arguments(arguments.threads));
+    command.extend(linkers::thread_arguments(linker, arguments.threads));
     command.extend(case.link.iter().cloned());
     command.extend(["-o".into(), output.display().to_string()]);
     let run = measure::measure(folder, arguments.threads, &command)?;

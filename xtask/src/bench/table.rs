@@ -7,8 +7,8 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::linkers::{Family, Linker};
 use super::measure::Cost;
+use ::peers::{Family, Linker};
 
 pub struct CaseResult {
     pub name: String,

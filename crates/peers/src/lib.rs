@@ -1,0 +1,94 @@
+//! Who a linker is: a command, and what it answers to `--version`.
+//!
+//! That line is its identity: two commands that say the same are one linker. Where commands are looked for is the
+//! business of those who run them, and theirs alone: a comparison wants one for each machine, a benchmark the program itself
+//! and no shell script around it.
+
+use serde::{Deserialize, Serialize};
+use std::process::{Command, Stdio};
+
+/// Linkers of one origin: their versions agree with each other, so that a majority counts them once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// This project's.
+    SframeLd,
+    /// GNU ld.
+    Gnu,
+    /// GNU gold.
+    Gold,
+    /// LLVM's.
+    Lld,
+    /// mold.
+    Mold,
+    /// wild.
+    Wild,
+    /// Any other.
+    Other,
+}
+
+/// A linker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Linker {
+    /// Short name.
+    pub name: String,
+    /// Whose it is.
+    pub family: Family,
+    /// First line of `--version`.
+    pub version: String,
+    /// The program and the words that come before a link's arguments.
+    #[serde(skip)]
+    pub command: Vec<String>,
+}
+
+impl Linker {
+    /// Asks a command who it is; `None` if it does not answer.
+    pub fn probe(name: &str, command: Vec<String>) -> Option<Self> {
+        let (program, rest) = command.split_first()?;
+        let output = Command::new(program).args(rest).arg("--version").stdin(Stdio::null()).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = text.lines().next().filter(|_| output.status.success())?.trim().to_owned();
+        Some(Linker { name: name.into(), family: family(&version), version, command })
+    }
+
+    /// Whether it is this project's.
+    pub fn is_ours(&self) -> bool {
+        self.family == Family::SframeLd
+    }
+}
+
+/// Tells the families apart by the first line of `--version`. Most say "compatible with GNU ld", so GNU ld is last.
+fn family(version: &str) -> Family {
+    let lower = version.to_lowercase();
+    let families = [
+        ("sframe-ld", Family::SframeLd),
+        ("wild", Family::Wild),
+        ("mold", Family::Mold),
+        ("lld", Family::Lld),
+        ("gnu gold", Family::Gold),
+        ("gnu ld", Family::Gnu),
+    ];
+    families.into_iter().find(|(word, _)| lower.contains(word)).map_or(Family::Other, |(_, family)| family)
+}
+
+/// What linkers are called on `PATH`.
+pub const PATH_NAMES: &[&str] = &["ld.bfd", "ld.gold", "ld.lld", "mold", "wild"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_told_by_the_version_line() {
+        let families = [
+            ("GNU ld (GNU Binutils for Debian) 2.40", Family::Gnu),
+            ("GNU gold (GNU Binutils for Debian 2.44) 1.16", Family::Gold),
+            ("Debian LLD 22.1.8 (compatible with GNU linkers)", Family::Lld),
+            ("mold 3.0.0 (compatible with GNU ld)", Family::Mold),
+            ("Wild 0.10.0 (compatible with GNU linkers)", Family::Wild),
+            ("sframe-ld 0.1.0 (compatible with GNU ld)", Family::SframeLd),
+            ("cc 12", Family::Other),
+        ];
+        families.into_iter().for_each(|(line, expected)| assert_eq!(family(line), expected, "{line}"));
+    }
+}
