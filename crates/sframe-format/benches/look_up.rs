@@ -31,10 +31,10 @@ fn add(criterion: &mut Criterion, input: &Input) {
             unwinder.remove_module(black_box(0));
         });
     });
-    group.bench_function("sframe-format, pages", |bencher| {
+    group.bench_function("sframe-format, table", |bencher| {
         let mut unwinder = sframe_format::Unwinder::new();
         bencher.iter(|| {
-            unwinder.add_module(input.module().with_pages());
+            unwinder.add_module(input.module().with_table());
             unwinder.remove_module(black_box(0));
         });
     });
@@ -53,7 +53,7 @@ fn random(criterion: &mut Criterion, input: &Input) {
     let mut group = criterion.benchmark_group(format!("random/{}", input.name));
     group.throughput(Throughput::Elements(pcs.len() as u64)).sample_size(20);
     let mut read = |address: u64| if address != 0 { Ok(address) } else { Err(()) };
-    for (name, unwinder) in [("sframe-format", input.unwinder()), ("sframe-format, pages", input.paged())] {
+    for (name, unwinder) in [("sframe-format", input.unwinder()), ("sframe-format, table", input.tabled())] {
         let mut cache = RuleCache::<512>::new();
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
@@ -85,15 +85,13 @@ fn rows_only(criterion: &mut Criterion, input: &Input, pcs: &[u64]) {
     let mut group = criterion.benchmark_group(format!("row/{}", input.name));
     group.throughput(Throughput::Elements(pcs.len() as u64)).sample_size(20);
     let index = SectionIndex::new(&*input.sframe, input.sframe_address);
-    for (name, index) in [("sframe-format", index.clone()), ("sframe-format, pages", index.with_pages())] {
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| {
-                pcs.iter().for_each(|&pc| {
-                    let _ = black_box(index.lookup(pc));
-                })
-            });
+    group.bench_function("sframe-format", |bencher| {
+        bencher.iter(|| {
+            pcs.iter().for_each(|&pc| {
+                let _ = black_box(index.lookup(pc));
+            })
         });
-    }
+    });
     let section = simple_frame_rs::SFrameSection::from(&input.sframe, input.sframe_address).unwrap();
     group.bench_function("simple-frame-rs", |bencher| {
         bencher.iter(|| {
@@ -110,7 +108,8 @@ fn stacks(criterion: &mut Criterion, input: &Input) {
     for (name, stack) in [("deep", input.stack(DEEP, DEEP)), ("shallow", input.stack(200, 8))] {
         let mut group = criterion.benchmark_group(format!("{name}/{}", input.name));
         group.throughput(Throughput::Elements(stack.frames.len() as u64)).sample_size(50);
-        for (kind, unwinder) in [("sframe-format", input.unwinder()), ("sframe-format, pages", input.paged())]
+        for (kind, unwinder) in
+            [("sframe-format", input.unwinder()), ("sframe-format, table", input.tabled())]
         {
             let mut cache = RuleCache::<512>::new();
             group

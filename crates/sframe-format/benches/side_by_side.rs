@@ -27,8 +27,8 @@ fn uncached_steps(input: &Input) -> Vec<(&'static str, Work<'_>)> {
     let stack = Rc::new(input.stack(FRAMES, FRAMES));
     let (unwinder, mut cache, own_stack) = (input.framehop(), CacheX86_64::<_>::new(), stack.clone());
     let framehop = Box::new(move || input::count_with_framehop(&unwinder, &own_stack, &mut cache));
-    let paged = steps(input.paged(), stack.clone());
-    vec![("framehop", framehop), ("bisecting", steps(input.unwinder(), stack)), ("with pages", paged)]
+    let tabled = steps(input.tabled(), stack.clone());
+    vec![("framehop", framehop), ("bisecting", steps(input.unwinder(), stack)), ("with table", tabled)]
 }
 
 fn steps<'input>(unwinder: Unwinder<&'input [u8]>, stack: Rc<Stack>) -> Work<'input> {
@@ -48,8 +48,8 @@ fn random_addresses(input: &Input) -> Vec<(&'static str, Work<'_>)> {
         }
         own.len()
     });
-    let paged = single_steps(input.paged(), pcs.clone());
-    vec![("framehop", framehop), ("bisecting", single_steps(input.unwinder(), pcs)), ("with pages", paged)]
+    let tabled = single_steps(input.tabled(), pcs.clone());
+    vec![("framehop", framehop), ("bisecting", single_steps(input.unwinder(), pcs)), ("with table", tabled)]
 }
 
 fn single_steps<'input>(unwinder: Unwinder<&'input [u8]>, pcs: Rc<Vec<u64>>) -> Work<'input> {

@@ -1,10 +1,12 @@
 //! Everything that can be asked of bytes: the fuzz targets and the tests of the crate run the same.
 
 use sframe_format::convert::convert as convert_section;
+use sframe_format::table::{Listed, RuleTable};
 use sframe_format::verify::{Context, verify};
 use sframe_format::write::{Function, Options};
 use sframe_format::{
-    BlobMut, FrameAddress, ModuleId, Registers, RuleCache, Section, SectionIndex, Unwinder, Version,
+    BlobMut, FrameAddress, Match, ModuleId, Registers, RuleCache, Section, SectionIndex, UnwindRules,
+    Unwinder, Version,
 };
 
 /// Address of the section; the first 8 bytes choose it, so that wrapping is met too.
@@ -47,14 +49,15 @@ pub fn look_up(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
     let section = Section::new(bytes, address);
     let index = SectionIndex::new(bytes, address);
-    let paged = index.clone().with_pages();
+    let table = RuleTable::new(&index);
     let mut unwinder = Unwinder::new();
     unwinder.add_module(sframe_format::Module::new(ModuleId(1), 0..u64::MAX, 0, bytes, address));
     let mut cache = RuleCache::<16>::new();
     for blob in section.blobs() {
         for fde in blob.fdes().take(64) {
             for pc in [fde.address, fde.address.wrapping_add(fde.size.into()), fde.address.wrapping_sub(1)] {
-                let _ = (blob.lookup(pc), section.lookup(pc), index.lookup(pc), paged.lookup(pc));
+                let _ = (blob.lookup(pc), section.lookup(pc));
+                table.as_ref().inspect(|table| assert_agrees(table, &index, pc));
                 let mut registers = Registers::new(0x1000, 0x1010, Some(7)).with_others(&[Some(3); 20]);
                 let mut read = |at: u64| if at < 0x2000 { Ok(at ^ 0x55) } else { Err(()) };
                 let at = FrameAddress::InstructionPointer(pc);
@@ -65,6 +68,19 @@ pub fn look_up(bytes: &[u8]) {
     let stack = |at: u64| Ok(at.wrapping_mul(0x9e37_79b9));
     let frames = unwinder.iter_frames(address, Registers::new(0, 0, None), &mut cache, stack);
     let _ = frames.take(100).count();
+}
+
+/// What a table says is what the section says.
+pub fn assert_agrees(table: &RuleTable, index: &SectionIndex<&[u8]>, pc: u64) {
+    let rules =
+        |found: Match| UnwindRules { abi: found.abi, signal: found.is_signal(), rules: found.row.rules };
+    match table.find(pc) {
+        Listed::Row(listed) => {
+            assert_eq!(index.lookup(pc).map(|found| found.map(rules)), Ok(Some(*listed)), "{pc:#x}")
+        }
+        Listed::NoRow => assert_eq!(index.lookup(pc), Ok(None), "{pc:#x}"),
+        Listed::Elsewhere => {}
+    }
 }
 
 /// Converts to both versions. What was written reads back as the same rows, and converts to itself.

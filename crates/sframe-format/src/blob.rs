@@ -249,13 +249,6 @@ impl<'data> Blob<'data> {
         origin.wrapping_add(u64::from(index) * stride).wrapping_add_signed(raw)
     }
 
-    /// The raw start value of FDE `index` that stands for `address`, in 64 bits.
-    #[inline]
-    pub(crate) fn encode_start(&self, address: u64, index: u32) -> i64 {
-        let (origin, stride) = self.start_origin();
-        address.wrapping_sub(origin).wrapping_sub(u64::from(index) * stride) as i64
-    }
-
     /// What function starts count from: an address for FDE 0, and by how much it grows with each FDE.
     #[inline]
     pub(crate) fn start_origin(&self) -> (u64, u64) {

@@ -7,7 +7,6 @@
 //! | V3, 16 bytes | i64 at 0 | u32 at 8 | u32 at 12 | 5-byte attribute in the FRE sub-section |
 
 use crate::blob::Blob;
-use crate::header::Version;
 
 /// One entry of the FDE array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,33 +60,6 @@ impl Fde {
             size: endian.read_u32(entry, rest)?,
             fre_offset: endian.read_u32(entry, rest + 4)?,
             inline,
-        })
-    }
-}
-
-impl Fde {
-    /// The entry of a function whose start, size and rows are known. V3 says no more of it, so that nothing is read.
-    #[inline]
-    pub(crate) fn assemble(
-        blob: &Blob<'_>,
-        index: u32,
-        address: u64,
-        size: u32,
-        fre_offset: u32,
-    ) -> Option<Self> {
-        let header = blob.header();
-        if header.version != Version::V3 {
-            return Self::read(blob, index);
-        }
-        Some(Self {
-            index,
-            offset: blob.offset() + header.fde_array().start + index as usize * Version::V3.fde_size(),
-            start_width: Version::V3.start_width(),
-            raw_start: blob.encode_start(address, index),
-            address,
-            size,
-            fre_offset,
-            inline: None,
         })
     }
 }

@@ -191,6 +191,15 @@ impl Fre<'_> {
         1 << (self.info >> 5 & 3)
     }
 
+    /// The data words as one number, if they are few. Only good for comparing.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(crate) fn packed_words(&self) -> Option<u64> {
+        let unused =
+            64 - 8 * u32::try_from(self.words.len()).ok().filter(|length| (1..=8).contains(length))?;
+        self.rest.first_chunk().map(|&bytes| u64::from_le_bytes(bytes) << unused)
+    }
+
     #[inline]
     fn signed(&self, endian: Endian, index: u8) -> Option<i32> {
         let size = usize::from(self.word_size());
@@ -279,12 +288,12 @@ impl<'data> Fres<'data> {
         let (mut position, mut found) = (self.position, None);
         for _ in 0..self.left {
             // What is malformed is read once more below, which says how.
-            let (start, info) = head::<BIG>(area, position, width).unwrap_or((0, 0x60));
+            let (start, info) = head::<BIG>(area, position, width).unwrap_or((0, 0x7e));
             if start > offset {
                 break;
             }
             found = Some(position);
-            if info & 0x60 == 0x60 {
+            if self.has_bad_word_size(info) {
                 break;
             }
             position += width + 1 + words_length(info);
@@ -302,10 +311,9 @@ impl<'data> Fres<'data> {
         let Some((start, info)) = head else {
             return Err(self.truncated(offset, info_at + 1));
         };
-        let code = info >> 5 & 3;
-        if code == 3 && (self.strict || info & 0x1e != 0) {
+        if self.has_bad_word_size(info) {
             let at = offset + usize::from(self.start_width);
-            return Err(Error::new(at, ErrorKind::DataWordSize { found: code }));
+            return Err(Error::new(at, ErrorKind::DataWordSize { found: info >> 5 & 3 }));
         }
         let rest = area.get(info_at + 1..).unwrap_or_default();
         let length = words_length(info);
@@ -320,6 +328,12 @@ impl<'data> Fres<'data> {
         self.previous = Some(start);
         self.position = info_at + 1 + length;
         Ok(Fre { offset, start, info, words, rest })
+    }
+
+    /// Code 3 means nothing. Without data words that does no harm.
+    #[inline]
+    fn has_bad_word_size(&self, info: u8) -> bool {
+        info & 0x60 == 0x60 && (self.strict || info & 0x1e != 0)
     }
 
     #[cold]

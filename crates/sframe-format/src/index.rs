@@ -3,13 +3,12 @@
 use alloc::vec::Vec;
 use core::ops::Deref;
 
-use crate::abi::Abi;
 use crate::blob::{Blob, Gap, Piece, Section};
 use crate::error::Error;
 use crate::fde::Fde;
 use crate::header::Header;
-use crate::lookup::{Match, last_that_holds};
-use crate::rules::Rules;
+use crate::lookup::Match;
+use crate::rules::UnwindRules;
 
 /// Finds rows in a section of any number of blobs.
 ///
@@ -28,8 +27,6 @@ pub struct SectionIndex<D> {
 enum Order {
     /// One sorted blob at the start of the section; its header.
     One(Header),
-    /// The same with a page table.
-    Paged(Header, Pages),
     /// First address of each sorted blob, ascending, and the blobs in the same order.
     Blobs(Vec<u64>, Vec<Place>),
     /// Address, number of the blob and FDE index of every function that is not empty, ascending; the blobs.
@@ -59,19 +56,6 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         Self { data, address, order, gaps }
     }
 
-    /// The same index with a page table, if the section is one sorted blob (else unchanged): for each block of text
-    /// the first function in it. Making it costs a walk over all functions, and about 14 bytes for each; look-ups in large
-    /// tables then take few steps in place of a bisection. Pays from some thousands of look-ups on.
-    #[must_use]
-    pub fn with_pages(mut self) -> Self {
-        if let Order::One(header) = self.order
-            && let Some(pages) = Pages::new(&self.section().blob_with(header, 0))
-        {
-            self.order = Order::Paged(header, pages);
-        }
-        self
-    }
-
     /// The section.
     pub fn section(&self) -> Section<'_> {
         Section::new(&self.data, self.address)
@@ -94,10 +78,6 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
             Order::One(header) => {
                 let blob = self.section().blob_with(*header, 0);
                 Some(take(&blob, blob.find_fde_between(0, header.fde_count, pc)?))
-            }
-            Order::Paged(header, pages) => {
-                let blob = self.section().blob_with(*header, 0);
-                Some(take(&blob, pages.find(&blob, pc)?))
             }
             Order::Blobs(..) | Order::Functions(..) => {
                 let (blob, fde) = self.find_among_blobs(pc)?;
@@ -138,91 +118,37 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         self.find_with(pc, |blob, fde| blob.lookup_in(fde, pc)).unwrap_or(Ok(None))
     }
 
-    /// What unwinding from the address `pc` needs: writes the rules of its row, and returns the architecture and the
-    /// signal bit of its function.
+    /// What unwinding from the address `pc` needs. Writes it in place, and returns whether there is a row.
     #[inline]
-    pub(crate) fn rules_into(&self, pc: u64, rules: &mut Rules) -> Result<Option<(Abi, bool)>, Error> {
+    pub(crate) fn rules_into(&self, pc: u64, found: &mut UnwindRules) -> Result<bool, Error> {
         let find = |blob: &Blob<'_>, fde: Fde| {
             let attributes = blob.attributes(&fde)?;
-            let start = blob.row_into(&fde, &attributes, pc.wrapping_sub(fde.address), rules)?;
-            Ok(start.map(|_| (blob.header().abi, attributes.signal)))
+            (found.abi, found.signal) = (blob.header().abi, attributes.signal);
+            let start = blob.row_into(&fde, &attributes, pc.wrapping_sub(fde.address), &mut found.rules)?;
+            Ok(start.is_some())
         };
-        self.find_with(pc, find).unwrap_or(Ok(None))
+        self.find_with(pc, find).unwrap_or(Ok(false))
     }
-}
 
-/// The functions of a sorted blob, packed, and for each block of text the first of them.
-///
-/// A look-up in a large table waits for memory, each access for the one before it: the block, the function, its rows.
-/// Packed functions are fewer cache lines than the FDEs they come from.
-#[derive(Clone, Debug)]
-struct Pages {
-    /// Address of the first function.
-    first: u64,
-    /// Blocks are `1 << shift` bytes.
-    shift: u32,
-    /// The first function that starts in each block or later, and one more element: their number.
-    blocks: Vec<u32>,
-    /// By FDE index.
-    functions: Vec<Function>,
-}
-
-/// What a look-up needs of an FDE.
-#[derive(Clone, Copy, Debug)]
-struct Function {
-    /// Bytes from the first function.
-    start: u32,
-    size: u32,
-    fre_offset: u32,
-}
-
-impl Pages {
-    /// About two functions to a block. `None` for a blob whose functions do not ascend after all, or reach over more
-    /// than 4 GiB.
-    fn new(blob: &Blob<'_>) -> Option<Self> {
-        let count = blob.header().fde_count;
-        let first = blob.function_address(0)?;
-        let span = u32::try_from(blob.function_address(count.checked_sub(1)?)?.checked_sub(first)?).ok()?;
-        let shift = (span / count).max(1).ilog2() + 1;
-        let mut blocks = Vec::with_capacity((span >> shift) as usize + 2);
-        let mut functions = Vec::<Function>::with_capacity(count as usize);
-        for fde in blob.fdes() {
-            let start = u32::try_from(fde.address.checked_sub(first)?).ok().filter(|&start| start <= span)?;
-            if functions.last().is_some_and(|last| last.start > start) {
-                return None;
+    /// Hands every function to `take` with its blob, in the order of their addresses if the blobs keep what they claim.
+    pub(crate) fn for_each_function<'index>(&'index self, mut take: impl FnMut(&Blob<'index>, Fde)) {
+        let section = self.section();
+        let mut whole = |blob: Blob<'index>| blob.fdes().for_each(|fde| take(&blob, fde));
+        match &self.order {
+            Order::One(header) => whole(section.blob_with(*header, 0)),
+            Order::Blobs(_, blobs) => {
+                blobs.iter().for_each(|&(offset, header)| whole(section.blob_with(header, offset)));
             }
-            // Blocks up to this function's that none before it started in.
-            while blocks.len() <= (start >> shift) as usize {
-                blocks.push(fde.index);
+            Order::Functions(functions, blobs) => {
+                for &(_, number, index) in functions {
+                    let Some(&(offset, header)) = blobs.get(number as usize) else { continue };
+                    let blob = section.blob_with(header, offset);
+                    if let Some(fde) = blob.fde(index) {
+                        take(&blob, fde);
+                    }
+                }
             }
-            functions.push(Function { start, size: fde.size, fre_offset: fde.fre_offset });
         }
-        blocks.push(count);
-        Some(Self { first, shift, blocks, functions })
-    }
-
-    /// The function that holds the address `pc`.
-    #[inline]
-    fn find(&self, blob: &Blob<'_>, pc: u64) -> Option<Fde> {
-        let offset = pc.checked_sub(self.first)?;
-        // The last block has an end of its own behind it; what lies beyond belongs to the last function.
-        let block = ((offset >> self.shift) as usize).min(self.blocks.len().checked_sub(2)?);
-        let (low, high) = (*self.blocks.get(block)?, *self.blocks.get(block + 1)?);
-        let low = low.saturating_sub(1) as usize;
-        let starts = |index: usize| self.functions.get(index).is_some_and(|it| u64::from(it.start) <= offset);
-        let index = last_that_holds(low..high as usize, starts)?;
-        let function = self.functions.get(index)?;
-        if offset - u64::from(function.start) < function.size.into() {
-            return function.fde(blob, index as u32, self.first);
-        }
-        blob.find_fde_with_start_of(&blob.fde(index as u32)?, pc)
-    }
-}
-
-impl Function {
-    #[inline]
-    fn fde(&self, blob: &Blob<'_>, index: u32, first: u64) -> Option<Fde> {
-        Fde::assemble(blob, index, first + u64::from(self.start), self.size, self.fre_offset)
     }
 }
 

@@ -9,6 +9,7 @@
 //! | [`header`], [`blob`], [`fde`] | the structures of a section, read in place |
 //! | [`fre`], [`rules`] | rows, as bytes and as rules |
 //! | [`lookup`], `index` | from a program counter to its row |
+//! | `table` | the same faster, from rows laid out by address |
 //! | [`unwind`], `unwinder` | from a frame to its caller, and whole stacks |
 //! | `verify` | everything the format demands, as typed findings |
 //! | `write` | blobs of version 2 and 3 from rows |
@@ -46,6 +47,8 @@ pub mod index;
 pub mod lookup;
 pub mod patch;
 pub mod rules;
+#[cfg(feature = "alloc")]
+pub mod table;
 pub mod unwind;
 #[cfg(feature = "alloc")]
 pub mod unwinder;
@@ -65,7 +68,9 @@ pub use header::{Flags, HEADER_SIZE, Header, Version};
 pub use index::SectionIndex;
 pub use lookup::Match;
 pub use patch::BlobMut;
-pub use rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
+pub use rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules, UnwindRules};
+#[cfg(feature = "alloc")]
+pub use table::RuleTable;
 pub use unwind::{FrameAddress, Registers, UnwindError};
 #[cfg(feature = "alloc")]
 pub use unwinder::{Module, ModuleId, RuleCache, Unwinder};

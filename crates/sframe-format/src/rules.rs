@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use crate::abi::Register;
+use crate::abi::{Abi, Register};
 
 /// What a location counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,6 +91,17 @@ pub enum Rules {
     /// A signal frame without rows (V3): GNU as could not express its CFI. Read the saved registers as the
     /// operating system's ABI lays them out.
     SignalContext,
+}
+
+/// What unwinding needs to know of a row and its function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct UnwindRules {
+    /// Architecture of the blob.
+    pub abi: Abi,
+    /// Whether the function is a signal frame: its caller was interrupted, not calling.
+    pub signal: bool,
+    /// The rules of the row.
+    pub rules: Rules,
 }
 
 /// One row of a function.

@@ -8,7 +8,8 @@ use core::ops::{Deref, Range};
 
 use crate::abi::Abi;
 use crate::index::SectionIndex;
-use crate::rules::Rules;
+use crate::rules::{Rules, UnwindRules};
+use crate::table::{Listed, RuleTable};
 use crate::unwind::{FrameAddress, Registers, UnwindError, step};
 
 /// What a module's rows are cached under: the same file must have the same number wherever it is loaded, so that
@@ -23,19 +24,20 @@ pub struct Module<D> {
     range: Range<u64>,
     bias: u64,
     index: SectionIndex<D>,
+    table: Option<RuleTable>,
 }
 
 impl<D: Deref<Target = [u8]>> Module<D> {
     /// A file loaded at the addresses `range`, `bias` bytes above the addresses that the file itself states (the
     /// difference wraps), whose SFrame section has the bytes `data` and the file's address `section_address`.
     pub fn new(id: ModuleId, range: Range<u64>, bias: u64, data: D, section_address: u64) -> Self {
-        Self { id, range, bias, index: SectionIndex::new(data, section_address) }
+        Self { id, range, bias, index: SectionIndex::new(data, section_address), table: None }
     }
 
-    /// The same module with a page table for its section ([`SectionIndex::with_pages`]).
+    /// The same module with its rows laid out for speed. Takes time and memory, [`RuleTable`] says how much.
     #[must_use]
-    pub fn with_pages(mut self) -> Self {
-        self.index = self.index.with_pages();
+    pub fn with_table(mut self) -> Self {
+        self.table = RuleTable::new(&self.index);
         self
     }
 
@@ -67,19 +69,20 @@ impl<D> Default for Unwinder<D> {
     }
 }
 
-/// What an [`Unwinder`] remembers of a row.
+/// What a [`RuleCache`] remembers of a row.
 #[derive(Clone, Copy, Debug)]
 struct Remembered {
     /// `None` in an empty slot.
     module: Option<ModuleId>,
     address: u64,
-    abi: Abi,
-    signal: bool,
-    rules: Rules,
+    rules: UnwindRules,
 }
 
-const EMPTY: Remembered =
-    Remembered { module: None, address: 0, abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
+const EMPTY: Remembered = Remembered {
+    module: None,
+    address: 0,
+    rules: UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost },
+};
 
 /// Rows found before, by module and the file's own address, `N` slots. It belongs to the caller, who may use one
 /// for many unwinders (processes).
@@ -113,21 +116,21 @@ impl<const N: usize> RuleCache<N> {
         &mut self,
         module: ModuleId,
         address: u64,
-        find: impl FnOnce(&mut Rules) -> Result<(Abi, bool), E>,
-    ) -> Result<&Remembered, E> {
+        find: impl FnOnce(&mut UnwindRules) -> Result<(), E>,
+    ) -> Result<&UnwindRules, E> {
         let hash = (address ^ module.0.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let place = ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize;
         let slot = &mut self.slots[place];
         if slot.address == address && slot.module == Some(module) {
             self.hits += 1;
-            return Ok(slot);
+            return Ok(&slot.rules);
         }
         self.misses += 1;
         // Empty for as long as its rules are not whole.
         slot.module = None;
-        (slot.abi, slot.signal) = find(&mut slot.rules)?;
+        find(&mut slot.rules)?;
         (slot.module, slot.address) = (Some(module), address);
-        Ok(slot)
+        Ok(&slot.rules)
     }
 }
 
@@ -174,12 +177,18 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         let pc = address.lookup_address();
         let module = self.module_at(pc).ok_or(UnwindError::NoInformation { address: pc })?;
         let file_address = pc.wrapping_sub(module.bias);
-        let find = |rules: &mut Rules| match module.index.rules_into(file_address, rules) {
-            Ok(Some(found)) => Ok(found),
-            Ok(None) => Err(UnwindError::NoInformation { address: pc }),
-            Err(error) => Err(UnwindError::Malformed(error)),
+        let missing = UnwindError::NoInformation { address: pc };
+        let found = match module.table.as_ref().map_or(Listed::Elsewhere, |table| table.find(file_address)) {
+            Listed::Row(rules) => rules,
+            Listed::NoRow => return Err(missing),
+            Listed::Elsewhere => cache.find_or(module.id, file_address, |rules| {
+                match module.index.rules_into(file_address, rules) {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(missing),
+                    Err(error) => Err(UnwindError::Malformed(error)),
+                }
+            })?,
         };
-        let found = cache.find_or(module.id, file_address, find)?;
         let topmost = matches!(address, FrameAddress::InstructionPointer(_));
         step(found.abi, &found.rules, topmost, found.signal, registers, read_word)
     }

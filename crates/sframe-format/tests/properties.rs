@@ -7,8 +7,8 @@ use sframe_format::convert::convert;
 use sframe_format::verify::{Context, Severity, verify};
 use sframe_format::write::{Encoder, Function, Options, Reason, write_sorted};
 use sframe_format::{
-    Abi, Base, Blob, CfaRule, Frame, Location, PauthKey, RegisterRule, Row, Rules, Section, SectionIndex,
-    Version,
+    Abi, Base, Blob, CfaRule, Frame, Location, PauthKey, RegisterRule, Row, RuleTable, Rules, Section,
+    SectionIndex, Version,
 };
 
 fn abi() -> impl Strategy<Value = Abi> {
@@ -196,11 +196,13 @@ proptest! {
         let functions: Vec<_> = gaps.iter().map(|gap| { address += gap + 16; (address, function.clone()) }).collect();
         let written = write_sorted(Options::new(Abi::Amd64), 0, &functions).unwrap();
         let blob = Blob::parse(&written.bytes, 0).unwrap();
-        let paged = SectionIndex::new(&*written.bytes, 0).with_pages();
+        let index = SectionIndex::new(&*written.bytes, 0);
+        let table = RuleTable::new(&index);
         let linear = |pc: u64| blob.fdes().find(|fde| pc.wrapping_sub(fde.address) < 16);
         for pc in probes.into_iter().map(|probe| probe % (address + 32)).chain(functions.iter().flat_map(|f| [f.0 - 1, f.0, f.0 + 15, f.0 + 16])) {
             prop_assert_eq!(blob.find_fde(pc), linear(pc));
-            prop_assert_eq!(paged.find(pc).map(|(_, fde)| fde), linear(pc));
+            prop_assert_eq!(index.find(pc).map(|(_, fde)| fde), linear(pc));
+            table.as_ref().inspect(|table| common::exercise::assert_agrees(table, &index, pc));
         }
     }
 

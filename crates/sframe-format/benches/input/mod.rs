@@ -118,10 +118,10 @@ impl Input {
         unwinder
     }
 
-    /// The same with a page table.
-    pub fn paged(&self) -> Unwinder<&[u8]> {
+    /// The same with a table.
+    pub fn tabled(&self) -> Unwinder<&[u8]> {
         let mut unwinder = Unwinder::new();
-        unwinder.add_module(self.module().with_pages());
+        unwinder.add_module(self.module().with_table());
         unwinder
     }
 
@@ -187,7 +187,7 @@ impl Input {
     pub fn stack(&self, count: usize, distinct: usize) -> Stack {
         let stack = self.lay_out(count, distinct);
         assert_eq!(self.walk_with_framehop(&stack), stack.frames, "framehop walks another stack");
-        for unwinder in [self.unwinder(), self.paged()] {
+        for unwinder in [self.unwinder(), self.tabled()] {
             assert_eq!(walk(&unwinder, &stack), stack.frames);
         }
         stack

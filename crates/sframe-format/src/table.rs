@@ -1,0 +1,304 @@
+//! The rows of a section, decoded and laid out by address.
+//!
+//! A look-up in a section waits for memory several times, each access for the one before it: the function, its
+//! attribute, its rows one after the other, and then it decodes. A profiler that asks the same module many times does
+//! that work once: every row becomes four bytes, the low bits of its address and the number of its rules, of which
+//! even large programs have a few hundred different ones. For each block of text the table knows the first row that
+//! starts in it, so that a look-up reads one element of `blocks`, the few rows of one block, and the rules.
+//!
+//! ```text
+//! address ─► blocks[offset >> shift] ─► rows: (start within the block, number) … ─► rules[number]
+//! ```
+//!
+//! The table says what the section says, byte for byte. What does not fit (repeating rows of PLTs, functions that overlap
+//! or are malformed) it leaves to [`SectionIndex`].
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Deref;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::abi::Abi;
+use crate::blob::Blob;
+use crate::fde::Fde;
+use crate::fre::{Attributes, FdeType, Fre, PcType};
+use crate::header::Version;
+use crate::index::SectionIndex;
+use crate::rules::UnwindRules;
+
+/// In place of a number of rules: no function covers the address, or its function has no row there.
+const NO_ROW: u16 = 0;
+/// In place of a number of rules: the section itself must be asked.
+const ELSEWHERE: u16 = u16::MAX;
+/// Rows to a block, about.
+const ROWS_PER_BLOCK: u64 = 8;
+/// Two to this power is how many decoded rows are kept in mind.
+const DECODED_BITS: u32 = 9;
+/// A section of any size may have so many blocks, 256 KiB of them.
+const FEW_BLOCKS: u64 = 1 << 16;
+
+/// Rules by address.
+///
+/// Made in a walk over all rows, some 15 ns for each. It takes about five bytes for a row, less where neighbours say the
+/// same, and whatever the section claims never more than six for each of its bytes, 256 KiB, and what its different
+/// rules take (65,534 at most). Looking up allocates nothing.
+#[derive(Clone, Debug)]
+pub struct RuleTable {
+    /// Address of the first function.
+    first: u64,
+    /// Blocks are `1 << shift` bytes.
+    shift: u32,
+    /// The first row that starts in each block or later, and one more element: their number.
+    blocks: Vec<u32>,
+    /// By address; the first is not part of any block.
+    rows: Vec<TableRow>,
+    /// By number, from 1 on.
+    rules: Vec<UnwindRules>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct TableRow {
+    /// Bytes from the start of its block.
+    start: u16,
+    /// The number of its rules.
+    rules: u16,
+}
+
+/// What a [`RuleTable`] says about an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listed<'table> {
+    /// The rules of the row that holds there.
+    Row(&'table UnwindRules),
+    /// There is none.
+    NoRow,
+    /// The table does not know; [`SectionIndex::lookup`] does.
+    Elsewhere,
+}
+
+impl RuleTable {
+    /// Lays out the rows of the section that `index` stands for. `None` if its functions do not ascend as it claims, or lie so
+    /// far apart that the table would be larger than said.
+    pub fn new<D: Deref<Target = [u8]>>(index: &SectionIndex<D>) -> Option<Self> {
+        let mut builder = Builder::new(index)?;
+        let mut last = None;
+        index.for_each_function(|blob, fde| {
+            if let Some((last_blob, last_fde)) = last.replace((*blob, fde)) {
+                builder.add(&last_blob, &last_fde, Some(fde.address));
+            }
+        });
+        let (blob, fde) = last?;
+        builder.add(&blob, &fde, None);
+        builder.finish()
+    }
+
+    /// What holds at `address`.
+    #[inline]
+    pub fn find(&self, address: u64) -> Listed<'_> {
+        match self.number_at(address) {
+            None | Some(NO_ROW) => Listed::NoRow,
+            Some(number) => self.rules.get(usize::from(number) - 1).map_or(Listed::Elsewhere, Listed::Row),
+        }
+    }
+
+    #[inline]
+    fn number_at(&self, address: u64) -> Option<u16> {
+        let offset = address.checked_sub(self.first)?;
+        let block = usize::try_from(offset >> self.shift).ok()?;
+        let &[low, high] = self.blocks.get(block..)?.first_chunk()?;
+        let within = within_block(offset, self.shift);
+        let rows = self.rows.get(low as usize..high as usize)?;
+        let passed = rows.iter().filter(|row| row.start <= within).count();
+        // What holds up to the block's first row is the row before it.
+        self.rows.get((low as usize + passed).checked_sub(1)?).map(|row| row.rules)
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn size(&self) -> usize {
+        size_of_val(&*self.blocks) + size_of_val(&*self.rows) + size_of_val(&*self.rules)
+    }
+}
+
+#[inline]
+fn within_block(offset: u64, shift: u32) -> u16 {
+    (offset & ((1 << shift) - 1)) as u16
+}
+
+/// A table in the making. Offsets count from the first function.
+struct Builder {
+    table: RuleTable,
+    numbers: HashMap<UnwindRules, u16, FixedState>,
+    /// Rows that were decoded before, for there are few different ones, and what of the header they depend on.
+    decoded: Vec<Decoded>,
+    decoded_for: Option<(Version, Abi, i8, i8)>,
+    /// The number of the last row.
+    last: u16,
+    /// How many rows may still be read: functions that share rows could claim any number.
+    rows_left: usize,
+    most_blocks: u64,
+    /// How far any function reached.
+    covered: u64,
+    /// The functions do not ascend, or too many blocks would be needed.
+    failed: bool,
+    /// The rows of one function: their starts and numbers.
+    rows: Vec<(u32, u16)>,
+}
+
+#[derive(Clone, Copy)]
+struct Decoded {
+    words: u64,
+    /// The info byte and what matters of the attributes.
+    code: u16,
+    number: u16,
+}
+
+impl Builder {
+    fn new<D: Deref<Target = [u8]>>(index: &SectionIndex<D>) -> Option<Self> {
+        let size = index.section().data().len().min(u32::MAX as usize / 2);
+        let (mut first, mut last, mut rows) = (None, 0, 0);
+        index.for_each_function(|blob, fde| {
+            first = first.or(Some(fde.address));
+            last = fde.address.saturating_add(fde.size.into());
+            rows += blob.attributes(&fde).map_or(0, |attributes| u64::from(attributes.fre_count));
+        });
+        let first = first?;
+        let bytes_per_row = last.checked_sub(first)? / rows.clamp(1, size as u64);
+        let shift = bytes_per_row.saturating_mul(ROWS_PER_BLOCK).max(2).ilog2().min(16);
+        let before = TableRow { start: 0, rules: NO_ROW };
+        Some(Self {
+            table: RuleTable { first, shift, blocks: Vec::new(), rows: vec![before], rules: Vec::new() },
+            numbers: HashMap::default(),
+            decoded: Vec::new(),
+            decoded_for: None,
+            last: NO_ROW,
+            rows_left: size,
+            most_blocks: size as u64 / 4 + FEW_BLOCKS,
+            covered: 0,
+            failed: false,
+            rows: Vec::new(),
+        })
+    }
+
+    /// Adds a function; `next` is the address of the one after it.
+    fn add(&mut self, blob: &Blob<'_>, fde: &Fde, next: Option<u64>) {
+        let offset = |address: u64| address.checked_sub(self.table.first);
+        let (start, end) = (offset(fde.address), fde.address.checked_add(fde.size.into()).and_then(offset));
+        let next = next.map_or(Some(u64::MAX), offset);
+        let (Some(start), Some(end), Some(next)) = (start, end, next) else {
+            self.failed = true;
+            return;
+        };
+        self.failed |= next < start;
+        let overlaps = start < self.covered || next < end;
+        if overlaps || self.read_rows(blob, fde).is_none() {
+            self.push(start, ELSEWHERE);
+        } else {
+            for index in 0..self.rows.len() {
+                let (row, number) = self.rows[index];
+                self.push(start + u64::from(row), number);
+            }
+        }
+        self.covered = self.covered.max(end);
+        if self.covered < next {
+            self.push(self.covered, NO_ROW);
+        }
+    }
+
+    /// Forgets what was decoded of blobs whose headers say other things.
+    fn enter(&mut self, blob: &Blob<'_>) {
+        let header = blob.header();
+        let depends = (header.version, header.abi, header.fixed_fp_offset, header.fixed_ra_offset);
+        if self.decoded_for.replace(depends) != Some(depends) {
+            self.decoded.clear();
+            // No row has this code.
+            self.decoded.resize(1 << DECODED_BITS, Decoded { words: 0, code: u16::MAX, number: NO_ROW });
+        }
+    }
+
+    /// Reads the rows of a function. `None` if what holds where is not for a table to say.
+    fn read_rows(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<()> {
+        self.enter(blob);
+        let attributes = blob.attributes(fde).ok()?;
+        self.rows_left = self.rows_left.checked_sub(attributes.fre_count as usize)?;
+        let (abi, signal) = (blob.header().abi, attributes.signal);
+        self.rows.clear();
+        self.rows.push((0, NO_ROW));
+        if attributes.pc_type == PcType::Mask {
+            return None;
+        }
+        if attributes.fre_count == 0
+            && let Some(rules) = blob.rules_without_rows(&attributes)
+        {
+            self.rows[0].1 = self.number(UnwindRules { abi, signal, rules })?;
+        }
+        for fre in blob.fres(&attributes) {
+            let fre = fre.ok()?;
+            let start = fre.start;
+            if start >= fde.size {
+                break;
+            }
+            let number = self.number_of_row(blob, &attributes, &fre)?;
+            match self.rows.last_mut()? {
+                (0, first @ NO_ROW) if start == 0 => *first = number,
+                &mut (previous, _) if start <= previous => return None,
+                _ => self.rows.push((start, number)),
+            }
+        }
+        Some(())
+    }
+
+    /// The number of a row's rules. `None` if they make no sense.
+    fn number_of_row(&mut self, blob: &Blob<'_>, attributes: &Attributes, fre: &Fre<'_>) -> Option<u16> {
+        let (abi, signal) = (blob.header().abi, attributes.signal);
+        let flexible = attributes.fde_type == FdeType::Flexible;
+        let code = u16::from(fre.info) | u16::from(flexible) << 8 | u16::from(signal) << 9;
+        let words = fre.packed_words();
+        let hash = (words.unwrap_or(0) ^ u64::from(code)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let slot = (hash >> (64 - DECODED_BITS)) as usize;
+        if let Some(known) = self.decoded.get(slot)
+            && (Some(known.words), known.code) == (words, code)
+        {
+            return Some(known.number);
+        }
+        let number =
+            self.number(UnwindRules { abi, signal, rules: blob.decode_fre(attributes, fre).ok()? })?;
+        if let (Some(words), Some(slot)) = (words, self.decoded.get_mut(slot)) {
+            *slot = Decoded { words, code, number };
+        }
+        Some(number)
+    }
+
+    /// The number of rules; `None` if there are too many different ones.
+    fn number(&mut self, rules: UnwindRules) -> Option<u16> {
+        let next = u16::try_from(self.table.rules.len() + 1).ok().filter(|&next| next != ELSEWHERE);
+        if let Some(&number) = self.numbers.get(&rules) {
+            return Some(number);
+        }
+        self.numbers.insert(rules, next?);
+        self.table.rules.push(rules);
+        next
+    }
+
+    /// From `offset` on `number` holds.
+    fn push(&mut self, offset: u64, number: u16) {
+        let RuleTable { shift, blocks, rows, .. } = &mut self.table;
+        // Neighbours that say the same are one row.
+        if number == self.last || self.failed {
+            return;
+        }
+        let block = offset >> *shift;
+        if block >= self.most_blocks {
+            self.failed = true;
+            return;
+        }
+        blocks.resize(blocks.len().max(block as usize + 1), rows.len() as u32);
+        rows.push(TableRow { start: within_block(offset, *shift), rules: number });
+        self.last = number;
+    }
+
+    fn finish(mut self) -> Option<RuleTable> {
+        self.table.blocks.push(self.table.rows.len() as u32);
+        (!self.failed).then_some(self.table)
+    }
+}

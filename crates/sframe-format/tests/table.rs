@@ -1,0 +1,194 @@
+//! A table of rules says what its section says, or that the section must be asked.
+
+mod common;
+
+use pretty_assertions::assert_eq;
+use sframe_format::table::Listed;
+use sframe_format::write::{Encoder, Function, Options, write_sorted};
+use sframe_format::{
+    Abi, BlobMut, CfaRule, Frame, FrameAddress, Location, Module, ModuleId, RegisterRule, Registers, Row,
+    RuleCache, RuleTable, Rules, SectionIndex, UnwindRules, Unwinder,
+};
+
+fn rules(cfa_offset: i64) -> Rules {
+    Rules::Frame(Frame {
+        cfa: CfaRule::register(7, cfa_offset),
+        ra: RegisterRule::Saved(Location::at_cfa(-8)),
+        fp: RegisterRule::Unchanged,
+        mangled: false,
+    })
+}
+
+/// A function of 16 bytes with a row for each start and CFA offset.
+fn function(rows: &[(u32, i64)]) -> Function {
+    let rows = rows.iter().map(|&(start, offset)| Row { start, rules: rules(offset) }).collect();
+    Function { size: 16, rows, ..Function::default() }
+}
+
+fn section(functions: &[(u64, Function)]) -> Vec<u8> {
+    write_sorted(Options::new(Abi::Amd64), 0x9000, functions).unwrap().bytes
+}
+
+/// What the table says of each address, after comparing it with the section.
+fn listed(bytes: &[u8], addresses: impl IntoIterator<Item = u64>) -> Vec<Option<i64>> {
+    let index = SectionIndex::new(bytes, 0x9000);
+    let table = RuleTable::new(&index).unwrap();
+    let one = |address| {
+        common::exercise::assert_agrees(&table, &index, address);
+        match table.find(address) {
+            Listed::Row(UnwindRules { rules: Rules::Frame(frame), .. }) => Some(frame.cfa.offset),
+            Listed::Row(_) => panic!("{address:#x}"),
+            Listed::NoRow => None,
+            Listed::Elsewhere => Some(-1),
+        }
+    };
+    addresses.into_iter().map(one).collect()
+}
+
+#[test]
+fn rows_hold_from_their_start_to_the_next_and_no_farther_than_the_function() {
+    let functions = [
+        (0x1000, function(&[(0, 8), (1, 16), (12, 8)])),
+        (0x1010, function(&[(4, 8), (5, 24)])),
+        (0x1030, function(&[(0, 8)])),
+    ];
+    let addresses = [
+        0xfff,
+        0x1000,
+        0x1001,
+        0x100b,
+        0x100c,
+        0x100f,
+        0x1010,
+        0x1014,
+        0x1015,
+        0x101f,
+        0x1020,
+        0x102f,
+        0x1030,
+        0x103f,
+        0x1040,
+        u64::MAX,
+    ];
+    let expected =
+        [0, 8, 16, 16, 8, 8, 0, 8, 24, 24, 0, 0, 8, 8, 0, 0].map(|offset| (offset != 0).then_some(offset));
+    assert_eq!(listed(&section(&functions), addresses), expected);
+}
+
+#[test]
+fn functions_far_apart_share_blocks_and_too_far_ones_have_no_table() {
+    let functions = [(0x1000, function(&[(0, 8)])), (0x1000 + 0xf000_0000, function(&[(0, 16), (3, 24)]))];
+    let far = 0xf000_1000;
+    let expected = [Some(8), None, None, Some(16), Some(24), None];
+    assert_eq!(
+        listed(&section(&functions), [0x100f, 0x1010, far - 1, far + 2, far + 15, far + 16]),
+        expected
+    );
+    let functions = [(0x1000, Function { size: u32::MAX, ..function(&[(0, 8)]) })];
+    assert_eq!(listed(&section(&functions), [0x1000, 0xffff_ffff, 1 << 40]), [Some(8), Some(8), None]);
+    let functions = [(0x1000, function(&[(0, 8)])), (1 << 40, function(&[(0, 8)]))];
+    let bytes = section(&functions);
+    assert!(RuleTable::new(&SectionIndex::new(&*bytes, 0x9000)).is_none());
+}
+
+#[test]
+fn overlapping_repeating_and_malformed_functions_are_left_to_the_section() {
+    let functions = [
+        (0x1000, function(&[(0, 8)])),
+        (0x1008, function(&[(0, 16)])),
+        (0x1020, Function { repeat_size: Some(8), ..function(&[(0, 8), (4, 16)]) }),
+        (0x1040, function(&[(0, 32)])),
+        (0x1050, function(&[(0, 40)])),
+    ];
+    let mut bytes = section(&functions);
+    let expected = [Some(-1), Some(-1), None, Some(-1), Some(-1), None, Some(32), Some(40)];
+    let addresses = [0x1000, 0x1017, 0x1018, 0x1020, 0x102f, 0x1030, 0x1040, 0x1050];
+    assert_eq!(listed(&bytes, addresses), expected);
+    // The last function's rows lie outside.
+    let place = 28 + 4 * 16 + 12;
+    bytes[place..place + 4].fill(0xff);
+    assert_eq!(listed(&bytes, [0x1040, 0x1050, 0x105f, 0x1060]), [Some(32), Some(-1), Some(-1), None]);
+}
+
+#[test]
+fn shared_rows_cannot_make_a_table_larger_than_its_section_allows() {
+    let many: Vec<_> = (0..250).map(|start| (start, 8 + 8 * i64::from(start % 7))).collect();
+    let long = Function { size: 256, ..function(&many) };
+    let functions: Vec<_> = (0..2000).map(|number| (0x10000 + 256 * number, long.clone())).collect();
+    let bytes = write_sorted(Options::new(Abi::Amd64).share(true), 0x9000, &functions).unwrap().bytes;
+    let table = RuleTable::new(&SectionIndex::new(&*bytes, 0x9000)).unwrap();
+    assert!(bytes.len() < 40_000, "{}", bytes.len());
+    assert!(table.size() < 6 * bytes.len() + (256 << 10), "{}", table.size());
+    assert_eq!(listed(&bytes, [0x10000, 0x10001, 0x10000 + 256 * 1999]), [Some(8), Some(16), Some(-1)]);
+}
+
+#[test]
+fn descending_functions_that_claim_to_ascend_have_no_table() {
+    let options = Options::new(Abi::Amd64);
+    let mut encoder = Encoder::new(options);
+    let id = encoder.add(&function(&[(0, 8)])).unwrap();
+    let mut bytes = vec![0; encoder.size_with(2)];
+    encoder.write_relocatable(&[id, id], true, &mut bytes).unwrap();
+    let mut blob = BlobMut::parse(&mut bytes, 0x9000).unwrap();
+    blob.set_function_start(0, 0x2000).unwrap();
+    blob.set_function_start(1, 0x1000).unwrap();
+    blob.set_sorted(true);
+    assert!(RuleTable::new(&SectionIndex::new(&*bytes, 0x9000)).is_none());
+}
+
+#[test]
+fn concatenated_blobs_have_one_table() {
+    let blob = |address, offset| {
+        write_sorted(Options::new(Abi::Amd64), address, &[(offset, function(&[(0, 8), (1, 16)]))])
+    };
+    let mut bytes = blob(0x9000, 0x3000).unwrap().bytes;
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let second = blob(0x9000 + bytes.len() as u64, 0x1000).unwrap().bytes;
+    bytes.extend(second);
+    assert_eq!(
+        listed(&bytes, [0x1000, 0x1001, 0x1010, 0x3000, 0x300f]),
+        [8, 16, 0, 8, 16].map(|it| (it != 0).then_some(it))
+    );
+}
+
+#[test]
+fn every_byte_of_every_fixture_and_most_of_them_from_the_table() {
+    let (mut rows, mut all) = (0, 0);
+    for fixture in common::all().iter().filter(|fixture| !fixture.relocatable) {
+        let index = SectionIndex::new(&*fixture.data, fixture.address);
+        let Some(table) = RuleTable::new(&index) else { continue };
+        for blob in index.section().blobs() {
+            for fde in blob.fdes() {
+                for pc in fde.address..fde.address + u64::from(fde.size) {
+                    common::exercise::assert_agrees(&table, &index, pc);
+                    rows += usize::from(matches!(table.find(pc), Listed::Row(_)));
+                    all += 1;
+                }
+            }
+        }
+    }
+    assert!(rows * 10 > all * 9, "{rows} of {all}");
+}
+
+#[test]
+fn an_unwinder_asks_the_table_first_and_the_cache_for_the_rest() {
+    let functions =
+        [(0x1000, function(&[(0, 8)])), (0x1010, Function { repeat_size: Some(8), ..function(&[(0, 16)]) })];
+    let module = Module::new(ModuleId(1), 0x1_1000..0x1_2000, 0x1_0000, section(&functions), 0x9000);
+    let mut unwinder = Unwinder::new();
+    unwinder.add_module(module.with_table());
+    let mut cache: RuleCache = RuleCache::new();
+    let mut step = |pc| {
+        let mut registers = Registers::new(0x8000, 0, None);
+        let caller = unwinder.unwind_frame(
+            FrameAddress::InstructionPointer(pc),
+            &mut registers,
+            &mut cache,
+            &mut |address| Ok(address),
+        );
+        (caller.map(|caller| caller.map(FrameAddress::address)).ok().flatten(), cache.statistics())
+    };
+    assert_eq!(step(0x1_1004), (Some(0x8000), (0, 0)));
+    assert_eq!(step(0x1_1014), (Some(0x8008), (0, 1)));
+    assert_eq!(step(0x1_1020), (None, (0, 1)));
+}
