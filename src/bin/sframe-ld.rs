@@ -8,8 +8,12 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+/// GNU libc's heaps grow page by page, each time with a call of the system that makes page faults of other threads wait,
+/// and one heap for all threads makes them wait for each other: either is some 5 % of a small link.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
-    settle_allocator();
     let mut arguments = std::env::args_os();
     let program = program_name(arguments.next());
     let arguments: Vec<OsString> = arguments.collect();
@@ -49,18 +53,6 @@ fn main() -> ExitCode {
             show(&sink.into_sorted(), &program, None);
             ExitCode::FAILURE
         }
-    }
-}
-
-/// One heap for all threads, that grows in large steps. GNU libc gives each thread one that grows page by page, each
-/// time with a call of the system that makes page faults of other threads wait: 720 calls in a link of 300 objects,
-/// 4 % of its time. Large blocks, which are most of the memory, are mapped by themselves either way.
-fn settle_allocator() {
-    #[cfg(target_env = "gnu")]
-    // SAFETY: no other thread runs yet, and the call takes numbers only. A value that it refuses changes nothing.
-    unsafe {
-        libc::mallopt(libc::M_ARENA_MAX, 1);
-        libc::mallopt(libc::M_TOP_PAD, 16 << 20);
     }
 }
 

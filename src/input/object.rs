@@ -307,12 +307,12 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
 
     /// Whether a section's name begins so: quicker than [`ObjectFile::section_name`], which looks for the name's end.
     #[inline]
-    pub fn section_name_begins(&self, index: usize, prefix: &[u8]) -> bool {
+    pub fn section_name_begins<const LENGTH: usize>(&self, index: usize, prefix: &[u8; LENGTH]) -> bool {
         let name = self
             .headers
             .get(index)
             .and_then(|header| self.section_names.get(header.sh_name.get() as usize..));
-        name.is_some_and(|name| name.starts_with(prefix))
+        name.and_then(|name| name.first_chunk()) == Some(prefix)
     }
 
     /// Name of a section as text for messages.

@@ -2,15 +2,16 @@
 //!
 //! `--sframe-index`, `--sframe=merge` and `--sframe-from-eh-frame` all end in one blob. Sources of
 //! functions differ (SFrame inputs, `.eh_frame` records, the linker's PLTs); what they have in
-//! common is here. A source hands in [`Batch`]es. In a batch every function is encoded already, for
-//! nothing in its bytes depends on addresses, and named by its [`Place`]: an input section and an
-//! offset in it, which is settled long before layout. [`unite`] makes one [`Table`] of all batches.
+//! common is here. A source hands in [`Batch`]es, of one [`Part`] for each input section or file that
+//! it read. In a batch every function is encoded already, for nothing in its bytes depends on
+//! addresses, and named by its [`Place`]: an input section and an offset in it, which is settled
+//! long before layout. [`unite`] makes one [`Table`] of all batches.
 //!
 //! # Adding a source
-//! 1. Make batches in parallel, one for each input section that is read, in an order that depends
-//!    on the inputs alone: [`Batch::new`], then [`Batch::add`] for each function. Functions whose
-//!    section is gone for certain (its group lost) need not be read: [`Batch::pass_over`]. Whether
-//!    garbage collection keeps a section may be unknown yet.
+//! 1. Make batches in parallel, one for each job, in an order that depends on the inputs alone:
+//!    [`Batch::new`], then [`Batch::begin`] for each section and [`Batch::add`] for each function.
+//!    Functions whose section is gone for certain (its group lost) need not be read:
+//!    [`Batch::pass_over`]. Whether garbage collection keeps a section may be unknown yet.
 //! 2. Put them into [`Collection::batches`] before `build_sframe` calls [`unite`]. Where two batches
 //!    describe a function at one place, the one that comes first counts. So derived functions that
 //!    only fill gaps (`=missing`) come behind those of SFrame inputs.
@@ -18,7 +19,7 @@
 //!    inputs that are concatenated) are [`Role::Present`]: they keep others out and are not written.
 //!    Those that give way as a whole (`=all`) are [`Role::Superseded`].
 //!
-//! [`Batch::tally`] says afterwards what became of each batch, for `--print-sframe`.
+//! [`Share::tally`] says afterwards what became of each part, for `--print-sframe`.
 
 use super::{encoding, read};
 use crate::arch::Target;
@@ -27,8 +28,8 @@ use crate::ids::{FileId, SectionId};
 use crate::link::{Link, state};
 use rayon::prelude::*;
 use sframe_format::derive;
-use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Options, Reason};
-use sframe_format::{Blob, Fde};
+use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Mark, Options, Reason};
+use sframe_format::{Attributes, Blob, Fde};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -174,61 +175,103 @@ impl fmt::Display for Cause {
     }
 }
 
-/// The functions of one source.
+/// The functions that one job found.
 #[derive(Debug)]
 pub struct Batch {
-    /// What they come from.
-    pub origin: Origin,
     /// What becomes of them.
     pub role: Role,
+    parts: Vec<Part>,
     /// In the order of the encoder's numbers.
-    pub functions: Vec<Described>,
+    functions: Vec<Described>,
     /// Those that cannot be written.
-    pub left_out: Vec<LeftOut>,
+    left_out: Vec<LeftOut>,
+    encoder: Encoder,
+}
+
+/// What a batch has from one section or file: its functions from `functions` on, up to those of the next part.
+#[derive(Debug)]
+struct Part {
+    origin: Origin,
+    functions: usize,
+    left_out: usize,
+    mark: Mark,
     /// Numbers that reading has settled already.
     passed_over: Tally,
-    encoder: Encoder,
     /// Numbers that only [`unite`] knows.
     duplicates: AtomicU32,
 }
 
+/// A part of a batch with its functions.
+#[derive(Clone, Copy, Debug)]
+pub struct Share<'b> {
+    /// Where they come from.
+    pub origin: Origin,
+    /// Those that can be written, by the encoder's numbers.
+    pub functions: &'b [Described],
+    /// Those that cannot.
+    pub left_out: &'b [LeftOut],
+    role: Role,
+    part: &'b Part,
+}
+
 impl Batch {
     /// An empty batch.
-    pub fn new(origin: Origin, role: Role, options: Options) -> Self {
+    pub fn new(role: Role, options: Options) -> Self {
         Batch {
-            origin,
             role,
+            parts: Vec::new(),
             functions: Vec::new(),
             left_out: Vec::new(),
-            passed_over: Tally::default(),
             // Sharing is the table's business: most equal rows are in other batches.
             encoder: Encoder::new(options.share(false)),
-            duplicates: AtomicU32::new(0),
         }
     }
 
-    /// What was taken so far, as a batch of this origin in no more memory than it needs; this one is empty then, and
-    /// its memory serves the next. Many small batches cost few allocations in that way.
-    pub fn finish(&mut self, origin: Origin) -> Batch {
-        let finished = Batch {
+    /// What is taken from now on comes from there.
+    pub fn begin(&mut self, origin: Origin) {
+        self.parts.push(Part {
             origin,
-            role: self.role,
-            functions: self.functions.clone(),
-            left_out: std::mem::take(&mut self.left_out),
-            passed_over: std::mem::take(&mut self.passed_over),
-            encoder: self.encoder.clone(),
+            functions: self.functions.len(),
+            left_out: self.left_out.len(),
+            mark: self.encoder.mark(),
+            passed_over: Tally::default(),
             duplicates: AtomicU32::new(0),
-        };
-        self.clear();
-        finished
+        });
     }
 
-    /// Forgets what was taken.
-    pub fn clear(&mut self) {
-        self.functions.clear();
-        self.left_out.clear();
-        self.passed_over = Tally::default();
-        self.encoder.clear();
+    /// Forgets the part that was begun last.
+    pub fn abandon(&mut self) {
+        if let Some(part) = self.parts.pop() {
+            self.functions.truncate(part.functions);
+            self.left_out.truncate(part.left_out);
+            self.encoder.rewind(part.mark);
+        }
+    }
+
+    /// Whether there is no part.
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// The parts in their order.
+    pub fn shares(&self) -> impl Iterator<Item = Share<'_>> {
+        self.parts.iter().enumerate().map(|(number, part)| {
+            let next = self.parts.get(number + 1);
+            let functions = part.functions..next.map_or(self.functions.len(), |next| next.functions);
+            let left_out = part.left_out..next.map_or(self.left_out.len(), |next| next.left_out);
+            Share {
+                origin: part.origin,
+                functions: &self.functions[functions],
+                left_out: &self.left_out[left_out],
+                role: self.role,
+                part,
+            }
+        })
+    }
+
+    /// Takes functions into the last part that the table has already.
+    pub fn note(&mut self, functions: &[Described]) {
+        self.functions.extend_from_slice(functions);
     }
 
     /// Takes a function. One without bytes, or that cannot be written, is counted and left out. Those of a batch that
@@ -238,7 +281,7 @@ impl Batch {
     /// Its rows are malformed.
     pub fn add(&mut self, place: Place, function: &Function) -> Result<(), Inexpressible> {
         if function.size == 0 {
-            self.passed_over.empty += 1;
+            self.pass_over(|tally| tally.empty += 1);
             return Ok(());
         }
         let described = Described { place, size: function.size, rows: function.rows.len() as u32 };
@@ -262,25 +305,42 @@ impl Batch {
     }
 
     /// Takes a function as it stands in a blob, if nothing in it has to change; see [`Encoder::copy`].
-    pub fn copy(&mut self, place: Place, blob: &Blob<'_>, fde: &Fde) -> bool {
+    pub fn copy(&mut self, place: Place, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> bool {
         if self.role != Role::Written || fde.size == 0 {
             return false;
         }
-        let Some((_, rows)) = self.encoder.copy(blob, fde) else { return false };
+        let Some((_, rows)) = self.encoder.copy(blob, fde, attributes) else { return false };
         self.functions.push(Described { place, size: fde.size, rows });
         true
     }
 
-    /// Counts what is not read at all.
-    pub fn pass_over(&mut self, count: impl FnOnce(&mut Tally)) {
-        count(&mut self.passed_over);
+    /// Takes a function that cannot be written.
+    pub fn leave_out(&mut self, function: LeftOut) {
+        self.left_out.push(function);
     }
 
+    /// Counts what is not read at all.
+    pub fn pass_over(&mut self, count: impl FnOnce(&mut Tally)) {
+        if let Some(part) = self.parts.last_mut() {
+            count(&mut part.passed_over);
+        }
+    }
+
+    /// Notes that a function is not written, for its place has one.
+    fn drop_duplicate(&self, function: u32) {
+        let end = self.parts.partition_point(|part| part.functions <= function as usize);
+        if let Some(part) = self.parts[..end].last() {
+            part.duplicates.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Share<'_> {
     /// What became of the functions, once [`unite`] has chosen.
     pub fn tally<T: Target>(&self, link: &Link<'_, T>) -> Tally {
-        let mut tally = self.passed_over;
+        let mut tally = self.part.passed_over;
         let superseded = self.role == Role::Superseded;
-        for function in &self.functions {
+        for function in self.functions {
             if superseded {
                 tally.superseded += 1;
             } else if link.sections.is_alive(function.place.section) {
@@ -290,7 +350,7 @@ impl Batch {
                 tally.add_dead(link, function.place.section);
             }
         }
-        for left_out in &self.left_out {
+        for left_out in self.left_out {
             if superseded {
                 tally.superseded += 1;
             } else if link.sections.is_alive(left_out.place.section) {
@@ -299,7 +359,7 @@ impl Batch {
                 tally.add_dead(link, left_out.place.section);
             }
         }
-        tally.duplicate = self.duplicates.load(Ordering::Relaxed).into();
+        tally.duplicate = self.part.duplicates.load(Ordering::Relaxed).into();
         tally.taken = tally.taken.saturating_sub(tally.duplicate);
         tally
     }
@@ -308,7 +368,7 @@ impl Batch {
 /// What is known of the functions so far.
 #[derive(Debug, Default)]
 pub struct Collection {
-    /// From [`super::index::absorb`] on; by source, then in link order.
+    /// From [`super::index::absorb`] on; by source, then in link order, none of them empty.
     pub batches: Vec<Batch>,
     /// SFrame inputs that were not taken, in link order.
     pub refused: Vec<read::Refused>,
@@ -348,26 +408,24 @@ struct Candidate {
 /// Makes one table of the functions that are alive, one for each place. Liveness must be frozen.
 /// Functions that the version cannot express are reported.
 pub fn unite<T: Target>(link: &Link<'_, T>, batches: &[Batch]) -> Table {
-    let mut candidates: Vec<Candidate> = batches
-        .par_iter()
-        .enumerate()
-        .filter(|(_, batch)| batch.role != Role::Superseded)
-        .flat_map_iter(|(number, batch)| {
-            batch.functions.iter().enumerate().filter_map(move |(function, described)| {
-                let place = described.place;
-                let alive = link.sections.is_alive(place.section);
-                alive.then_some(Candidate { place, batch: number as u32, function: function as u32 })
-            })
-        })
-        .collect();
+    let mut candidates = Vec::with_capacity(batches.iter().map(|batch| batch.functions.len()).sum());
+    for (number, batch) in (0..).zip(batches).filter(|(_, batch)| batch.role != Role::Superseded) {
+        let alive = (0..).zip(&batch.functions).filter(|(_, it)| link.sections.is_alive(it.place.section));
+        candidates.extend(alive.map(|(function, described)| Candidate {
+            place: described.place,
+            batch: number,
+            function,
+        }));
+    }
     candidates.par_sort_unstable();
     let mut encoder = Encoder::new(encoding::<T>(link.config));
+    encoder.reserve(candidates.len());
     let mut functions = Vec::with_capacity(candidates.len());
     let mut last = None;
     for candidate in candidates {
         let batch = &batches[candidate.batch as usize];
         if last == Some(candidate.place) {
-            batch.duplicates.fetch_add(1, Ordering::Relaxed);
+            batch.drop_duplicate(candidate.function);
             continue;
         }
         last = Some(candidate.place);
@@ -391,11 +449,11 @@ const NAMED: usize = 5;
 /// One message for all functions that the version cannot express. What cannot be derived is no news:
 /// every C library has such functions; reports list them.
 fn report_left_out<T: Target>(link: &Link<'_, T>, batches: &[Batch]) {
-    let expected =
-        |batch: &&Batch| batch.role == Role::Written && !matches!(batch.origin, Origin::EhFrame(_));
-    let written = batches.iter().filter(expected);
+    let written = batches.iter().filter(|batch| batch.role == Role::Written);
     let all: Vec<&LeftOut> = written
-        .flat_map(|batch| &batch.left_out)
+        .flat_map(Batch::shares)
+        .filter(|share| !matches!(share.origin, Origin::EhFrame(_)))
+        .flat_map(|share| share.left_out)
         .filter(|left_out| link.sections.is_alive(left_out.place.section))
         .collect();
     if all.is_empty() {

@@ -6,7 +6,7 @@
 //! before anything is laid out, in parallel over objects, and go the way of all others
 //! ([`super::collect`]). Functions whose rows SFrame does not have are listed with the reason.
 
-use super::collect::{Batch, Cause, LeftOut, Origin, Place, Role};
+use super::collect::{Batch, Cause, LeftOut, Origin, Place, Role, Share};
 use super::{abi, encoding, read};
 use crate::arch::Target;
 use crate::cli::SFrameFromEhFrame;
@@ -34,26 +34,26 @@ pub fn batches<T: Target>(link: &Link<'_, T>, which: SFrameFromEhFrame, describe
 
 /// Which functions have rows already, by the file whose section gives them.
 struct Described<'b> {
-    /// Files and their batches, ascending.
-    batches: Vec<(FileId, &'b Batch)>,
+    /// Files and what is known of them, ascending.
+    shares: Vec<(FileId, Share<'b>)>,
 }
 
 impl<'b> Described<'b> {
     fn new<T: Target>(link: &Link<'_, T>, which: SFrameFromEhFrame, batches: &'b [Batch]) -> Self {
         if which == SFrameFromEhFrame::All {
-            return Described { batches: Vec::new() };
+            return Described { shares: Vec::new() };
         }
         // They are in link order.
-        let with_file = |batch: &'b Batch| Some((read::file_of(link, batch.origin)?, batch));
-        Described { batches: batches.iter().filter_map(with_file).collect() }
+        let with_file = |share: Share<'b>| Some((read::file_of(link, share.origin)?, share));
+        Described { shares: batches.iter().flat_map(Batch::shares).filter_map(with_file).collect() }
     }
 
     /// Whether all functions of a file that are in the link so far have rows.
     fn holds_all<T: Target>(&self, file: FileId, deriver: &Deriver<'_, '_, T>) -> bool {
-        let start = self.batches.partition_point(|(other, _)| *other < file);
-        let own = self.batches[start..].iter().take_while(|(other, _)| *other == file);
+        let start = self.shares.partition_point(|(other, _)| *other < file);
+        let own = self.shares[start..].iter().take_while(|(other, _)| *other == file);
         let mut places: Vec<Place> =
-            own.flat_map(|(_, batch)| batch.functions.iter().map(|function| function.place)).collect();
+            own.flat_map(|(_, share)| share.functions.iter().map(|function| function.place)).collect();
         if places.is_empty() {
             return false;
         }
@@ -79,8 +79,8 @@ struct Deriver<'l, 'a, T: Target> {
 
 impl<'a, T: Target> Deriver<'_, 'a, T> {
     fn batch(&self) -> Batch {
-        let origin = Origin::EhFrame(self.object.id);
-        let mut batch = Batch::new(origin, Role::Written, encoding::<T>(self.link.config));
+        let mut batch = Batch::new(Role::Written, encoding::<T>(self.link.config));
+        batch.begin(Origin::EhFrame(self.object.id));
         for section in &self.frames.sections {
             self.section(section, &mut batch);
         }
@@ -112,7 +112,7 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
                 },
                 Err(reason) => Cause::CallFrame(reason),
             };
-            batch.left_out.push(LeftOut { place, reason: wrong });
+            batch.leave_out(LeftOut { place, reason: wrong });
         });
         if let Err(error) = result {
             self.report(section, &error.to_string());

@@ -1,6 +1,6 @@
 //! What `--sframe-from-eh-frame` gave, for `--print-sframe` and `--stats`.
 
-use super::collect::{Batch, Origin, Tally};
+use super::collect::{Batch, Origin, Share, Tally};
 use super::report::{counted, json_string};
 use crate::arch::Target;
 use crate::link::Link;
@@ -19,17 +19,17 @@ pub struct Derived {
 
 /// Looks at what was derived. Liveness must be settled.
 pub fn collect<T: Target>(link: &Link<'_, T>) -> Vec<Derived> {
-    let of = |batch: &Batch| {
-        let Origin::EhFrame(file) = batch.origin else { return None };
-        let alive = batch.left_out.iter().filter(|left| link.sections.is_alive(left.place.section));
+    let of = |share: Share<'_>| {
+        let Origin::EhFrame(file) = share.origin else { return None };
+        let alive = share.left_out.iter().filter(|left| link.sections.is_alive(left.place.section));
         let text = |place: super::collect::Place| link.describe_place(place.section, place.offset);
         Some(Derived {
             file: link.objects[file.index()].name.to_string(),
-            tally: batch.tally(link),
+            tally: share.tally(link),
             left_out: alive.map(|left| (text(left.place), left.reason.to_string())).collect(),
         })
     };
-    link.sframe.batches.iter().filter_map(of).collect()
+    link.sframe.batches.iter().flat_map(Batch::shares).filter_map(of).collect()
 }
 
 /// The sum of all objects, as one line; nothing if nothing was derived.

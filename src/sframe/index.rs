@@ -61,8 +61,8 @@ pub fn absorb<T: Target>(link: &mut Link<'_, T>) {
 
 /// Takes the inputs that were read out of the link, and tells of the others.
 fn replace<T: Target>(link: &Link<'_, T>, batches: &[Batch], refused: &[Refused]) {
-    for batch in batches {
-        if let Origin::Input(section) = batch.origin {
+    for share in batches.iter().flat_map(Batch::shares) {
+        if let Origin::Input(section) = share.origin {
             link.sections.set(section, state::ABSORBED);
         }
     }
@@ -168,6 +168,9 @@ fn report_overlays<T: Target>(link: &Link<'_, T>, table: &Table) {
     }
 }
 
+/// Functions that are worth a job of their own.
+const FUNCTIONS_PER_JOB: usize = 4096;
+
 /// Puts the functions in order: by address, under `-r` by output section and offset. Comes when
 /// addresses are final.
 pub fn settle<T: Target>(link: &mut Link<'_, T>) {
@@ -187,6 +190,7 @@ pub fn settle<T: Target>(link: &mut Link<'_, T>) {
         .functions
         .par_iter()
         .enumerate()
+        .with_min_len(FUNCTIONS_PER_JOB)
         .map(|(number, function)| (key(function), FunctionId(number as u32)))
         .collect();
     keyed.par_sort_unstable();
@@ -303,5 +307,7 @@ pub fn is_refused<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
 
 /// A batch for what the linker itself makes.
 pub(super) fn own_batch<T: Target>(link: &Link<'_, T>) -> Batch {
-    Batch::new(Origin::Plt, Role::Written, encoding::<T>(link.config))
+    let mut batch = Batch::new(Role::Written, encoding::<T>(link.config));
+    batch.begin(Origin::Plt);
+    batch
 }

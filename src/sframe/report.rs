@@ -4,7 +4,7 @@
 //! report has two forms: lines to read ([`std::fmt::Display`]) and JSON ([`Report::to_json`]) whose
 //! keys and words are stable.
 
-use super::collect::{Batch, Origin, Role, Tally};
+use super::collect::{Batch, Origin, Role, Share, Tally};
 use super::derived::{self, Derived};
 use super::discard::{Fate, fate};
 use super::is_input;
@@ -161,11 +161,11 @@ pub fn collect<T: Target>(link: &Link<'_, T>) -> Report {
 
 /// By SFrame input that was read: what became of its functions.
 fn tallies<T: Target>(link: &Link<'_, T>) -> Vec<(SectionId, Tally)> {
-    let of = |batch: &Batch| match batch.origin {
-        Origin::Input(section) => Some((section, batch.tally(link))),
+    let of = |share: Share<'_>| match share.origin {
+        Origin::Input(section) => Some((section, share.tally(link))),
         _ => None,
     };
-    link.sframe.batches.par_iter().filter_map(of).collect()
+    link.sframe.batches.par_iter().flat_map_iter(Batch::shares).filter_map(of).collect()
 }
 
 fn own<T: Target>(link: &Link<'_, T>) -> Option<Own> {
@@ -174,10 +174,12 @@ fn own<T: Target>(link: &Link<'_, T>) -> Option<Own> {
     let mut tally = Tally::default();
     let mut added = 0;
     for batch in &link.sframe.batches {
-        let part = batch.tally(link);
-        tally.add(&part);
-        if batch.role == Role::Written && !matches!(batch.origin, Origin::Input(_)) {
-            added += part.taken;
+        for share in batch.shares() {
+            let part = share.tally(link);
+            tally.add(&part);
+            if batch.role == Role::Written && !matches!(share.origin, Origin::Input(_)) {
+                added += part.taken;
+            }
         }
     }
     Some(Own {

@@ -17,6 +17,8 @@ use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
 use crate::header::Version;
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
+#[cfg(feature = "alloc")]
+use crate::short::ShortRows;
 
 /// Size of the V3 attribute in front of a function's FREs, in bytes.
 pub const ATTRIBUTE_SIZE: usize = 5;
@@ -191,13 +193,14 @@ impl Fre<'_> {
         1 << (self.info >> 5 & 3)
     }
 
-    /// The data words as one number, if they are few. Only good for comparing.
+    /// Info byte and data words as [`ShortRow`](crate::short::ShortRow) has them.
     #[cfg(feature = "alloc")]
     #[inline]
-    pub(crate) fn packed_words(&self) -> Option<u64> {
-        let unused =
-            64 - 8 * u32::try_from(self.words.len()).ok().filter(|length| (1..=8).contains(length))?;
-        self.rest.first_chunk().map(|&bytes| u64::from_le_bytes(bytes) << unused)
+    pub(crate) fn content(&self) -> Option<u64> {
+        let bytes: &[u8; 8] = self.rest.first_chunk().filter(|_| self.words.len() < 8)?;
+        let unused = 64 - 8 * self.words.len() as u32;
+        let words = u64::from_le_bytes(*bytes) & u64::MAX.checked_shr(unused).unwrap_or(0);
+        Some(words << 8 | u64::from(self.info))
     }
 
     #[inline]
@@ -247,6 +250,19 @@ impl<'data> Fres<'data> {
     /// rows.
     pub fn position(&self) -> usize {
         self.position
+    }
+
+    /// The rows that are left, undecoded.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn short_rows(&self) -> ShortRows<'data> {
+        let start_width = self.start_width.into();
+        ShortRows {
+            area: self.area,
+            endian: self.endian,
+            start_width,
+            left: self.left,
+            position: self.position,
+        }
     }
 
     /// Whether all FREs are sound as those of a default FDE with at most `most` data words, `reserved` bits clear in the
@@ -370,7 +386,7 @@ fn last_bytes(rest: &[u8], width: usize) -> Option<[u8; 8]> {
 
 /// Length of the data words in bytes.
 #[inline]
-fn words_length(info: u8) -> usize {
+pub(crate) fn words_length(info: u8) -> usize {
     usize::from(info >> 1 & 0xf) << (info >> 5 & 3)
 }
 

@@ -48,6 +48,8 @@ pub mod lookup;
 pub mod patch;
 pub mod rules;
 #[cfg(feature = "alloc")]
+mod short;
+#[cfg(feature = "alloc")]
 pub mod table;
 pub mod unwind;
 #[cfg(feature = "alloc")]

@@ -147,9 +147,10 @@ struct Builder {
 
 #[derive(Clone, Copy)]
 struct Decoded {
-    words: u64,
-    /// The info byte and what matters of the attributes.
-    code: u16,
+    /// See [`ShortRow`](crate::short::ShortRow).
+    content: u64,
+    /// What matters of the attributes.
+    kind: u8,
     number: u16,
 }
 
@@ -211,8 +212,8 @@ impl Builder {
         let depends = (header.version, header.abi, header.fixed_fp_offset, header.fixed_ra_offset);
         if self.decoded_for.replace(depends) != Some(depends) {
             self.decoded.clear();
-            // No row has this code.
-            self.decoded.resize(1 << DECODED_BITS, Decoded { words: 0, code: u16::MAX, number: NO_ROW });
+            // No row is of this kind.
+            self.decoded.resize(1 << DECODED_BITS, Decoded { content: 0, kind: u8::MAX, number: NO_ROW });
         }
     }
 
@@ -252,19 +253,19 @@ impl Builder {
     fn number_of_row(&mut self, blob: &Blob<'_>, attributes: &Attributes, fre: &Fre<'_>) -> Option<u16> {
         let (abi, signal) = (blob.header().abi, attributes.signal);
         let flexible = attributes.fde_type == FdeType::Flexible;
-        let code = u16::from(fre.info) | u16::from(flexible) << 8 | u16::from(signal) << 9;
-        let words = fre.packed_words();
-        let hash = (words.unwrap_or(0) ^ u64::from(code)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let kind = u8::from(flexible) | u8::from(signal) << 1;
+        let content = fre.content();
+        let hash = (content.unwrap_or(0) ^ u64::from(kind) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let slot = (hash >> (64 - DECODED_BITS)) as usize;
         if let Some(known) = self.decoded.get(slot)
-            && (Some(known.words), known.code) == (words, code)
+            && (Some(known.content), known.kind) == (content, kind)
         {
             return Some(known.number);
         }
         let number =
             self.number(UnwindRules { abi, signal, rules: blob.decode_fre(attributes, fre).ok()? })?;
-        if let (Some(words), Some(slot)) = (words, self.decoded.get_mut(slot)) {
-            *slot = Decoded { words, code, number };
+        if let (Some(content), Some(slot)) = (content, self.decoded.get_mut(slot)) {
+            *slot = Decoded { content, kind, number };
         }
         Some(number)
     }

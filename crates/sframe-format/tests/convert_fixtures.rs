@@ -72,7 +72,8 @@ fn what_is_copied_is_what_would_be_encoded() {
                 let options = Options::new(blob.header().abi);
                 let (mut by_copy, mut by_rows) = (Encoder::new(options), Encoder::new(options));
                 all += 1;
-                let Some((id, rows)) = by_copy.copy(&blob, &fde) else { continue };
+                let Ok(attributes) = blob.attributes(&fde) else { continue };
+                let Some((id, rows)) = by_copy.copy(&blob, &fde, &attributes) else { continue };
                 let function = Function::read(&blob, &fde).unwrap();
                 assert_eq!(by_rows.add(&function), Ok(id), "{name}: {fde:?}");
                 assert_eq!(rows as usize, function.rows.len(), "{name}: {fde:?}");
@@ -88,7 +89,9 @@ fn what_is_copied_is_what_would_be_encoded() {
                 let fde = wide.fde(0).unwrap();
                 assert_eq!(Function::read(&wide, &fde).unwrap(), function, "{name}: {fde:?}");
                 let mut narrowed = Encoder::new(options);
-                assert_eq!(narrowed.copy(&wide, &fde).map(|(id, _)| id), Some(id), "{name}: {fde:?}");
+                let attributes = wide.attributes(&fde).unwrap();
+                let id_of_narrowed = narrowed.copy(&wide, &fde, &attributes).map(|(id, _)| id);
+                assert_eq!(id_of_narrowed, Some(id), "{name}: {fde:?}");
                 assert_eq!(bytes(&narrowed), bytes(&by_rows), "{name}: {fde:?}");
             }
         }

@@ -116,6 +116,23 @@ proptest! {
     }
 
     #[test]
+    fn what_is_copied_is_what_is_encoded((abi, functions) in blob_functions(true)) {
+        let written = write_sorted(Options::new(abi), 0x1000, &functions).unwrap();
+        let blob = Section::new(&written.bytes, 0x1000).strict().blob_at(0).unwrap();
+        for fde in blob.fdes() {
+            let (mut by_copy, mut by_rows) = (Encoder::new(Options::new(abi)), Encoder::new(Options::new(abi)));
+            let Some((id, _)) = by_copy.copy(&blob, &fde, &blob.attributes(&fde).unwrap()) else { continue };
+            prop_assert_eq!(by_rows.add(&Function::read(&blob, &fde).unwrap()), Ok(id));
+            let bytes = |encoder: &Encoder| {
+                let mut bytes = vec![0; encoder.size()];
+                encoder.write(0, &[(0x1000, id)], &mut bytes).unwrap();
+                bytes
+            };
+            prop_assert_eq!(bytes(&by_copy), bytes(&by_rows));
+        }
+    }
+
+    #[test]
     fn conversion_keeps_every_answer((abi, functions) in blob_functions(false)) {
         let address = 0x50_0000;
         let v2 = write_sorted(Options::new(abi).version(Version::V2), address, &functions).unwrap();
@@ -152,8 +169,10 @@ proptest! {
         let whole = write_sorted(Options::new(abi), 0x1000, &functions).unwrap();
         let (index, whole) = (SectionIndex::new(&*section, 0x1000), SectionIndex::new(&*whole.bytes, 0x1000));
         prop_assert!(index.gaps().is_empty());
+        let table = RuleTable::new(&SectionIndex::new(&*section, 0x1000));
         for (start, function) in &functions {
             for pc in [*start, start + u64::from(function.size) / 2, start + u64::from(function.size)] {
+                table.as_ref().inspect(|table| common::exercise::assert_agrees(table, &SectionIndex::new(&*section, 0x1000), pc));
                 let row = whole.lookup(pc).unwrap().map(|found| found.row);
                 prop_assert_eq!(index.lookup(pc).unwrap().map(|found| found.row), row);
                 prop_assert_eq!(index.section().lookup(pc).unwrap().map(|found| found.row), row);

@@ -11,8 +11,9 @@ use crate::abi::Abi;
 use crate::blob::Blob;
 use crate::endian::Endian;
 use crate::fde::Fde;
-use crate::fre::{Attributes, FdeType, Fre, Fres, PauthKey, PcType};
+use crate::fre::{Attributes, FdeType, PauthKey, PcType};
 use crate::header::Version;
+use crate::short::{ShortRow, ShortRows};
 use alloc::vec::Vec;
 
 /// A function that needs no encoding.
@@ -21,12 +22,12 @@ pub(super) struct Copied<'data> {
     /// Attribute and rows as they stand.
     bytes: &'data [u8],
     /// The rows, if their starts become narrower.
-    wide: Option<Fres<'data>>,
+    wide: Option<ShortRows<'data>>,
 }
 
 impl<'data> Copied<'data> {
     /// The function, if its rows are those that the encoder would write for it.
-    pub fn find(options: Options, blob: &Blob<'data>, fde: &Fde) -> Option<Self> {
+    pub fn find(options: Options, blob: &Blob<'data>, fde: &Fde, attributes: &Attributes) -> Option<Self> {
         let header = blob.header();
         let same_form = options.version == Version::V3
             && header.version == Version::V3
@@ -37,9 +38,8 @@ impl<'data> Copied<'data> {
         if !same_form || options.abi == Abi::S390x {
             return None;
         }
-        let attributes = blob.attributes(fde).ok()?;
         let bytes = blob.fre_bytes().get(fde.fre_offset as usize..)?;
-        let stored = info(&attributes, attributes.start_width);
+        let stored = info(attributes, attributes.start_width);
         if attributes.fde_type != FdeType::Default
             || attributes.pc_type != PcType::Increment
             || attributes.fre_count == 0
@@ -48,11 +48,11 @@ impl<'data> Copied<'data> {
         {
             return None;
         }
-        let rows = blob.fres(&attributes);
+        let rows = blob.fres(attributes).short_rows();
         let (end, width) = walk(options, rows.clone(), fde)?;
         let bytes = bytes.get(..end.checked_sub(fde.fre_offset as usize)?)?;
         let encoded =
-            Encoded { fre_count: attributes.fre_count, info: info(&attributes, width), repeat_size: 0 };
+            Encoded { fre_count: attributes.fre_count, info: info(attributes, width), repeat_size: 0 };
         Some(Copied { encoded, bytes, wide: (width < attributes.start_width).then_some(rows) })
     }
 
@@ -67,8 +67,10 @@ impl<'data> Copied<'data> {
         memory.extend_from_slice(&[self.encoded.info, 0, 0]);
         for row in rows.flatten() {
             push_integer(memory, endian, row.start.into(), self.encoded.info & 3);
-            memory.push(row.info);
-            memory.extend_from_slice(row.words);
+            // A copy of fixed length, cut off.
+            let end = memory.len() + row.length();
+            memory.extend_from_slice(&row.content.to_le_bytes());
+            memory.truncate(end);
         }
         memory
     }
@@ -83,13 +85,12 @@ fn info(attributes: &Attributes, width: u8) -> u8 {
 
 /// Where the rows end in the FRE sub-section, and the width in bytes that their starts need, if each of them is as the
 /// encoder would write it but for the width.
-fn walk(options: Options, mut rows: Fres<'_>, fde: &Fde) -> Option<(usize, u8)> {
-    let mut previous: Option<Fre<'_>> = None;
+fn walk(options: Options, mut rows: ShortRows<'_>, fde: &Fde) -> Option<(usize, u8)> {
+    let mut previous: Option<ShortRow> = None;
     for row in rows.by_ref() {
-        let row = row.ok()?;
-        let adds = previous.is_none_or(|previous| {
-            row.start > previous.start && (row.info, row.words) != (previous.info, previous.words)
-        });
+        let row = row?;
+        let adds =
+            previous.is_none_or(|previous| row.start > previous.start && row.content != previous.content);
         if !adds || row.start >= fde.size || !is_smallest(options.abi, &row) {
             return None;
         }
@@ -100,35 +101,34 @@ fn walk(options: Options, mut rows: Fres<'_>, fde: &Fde) -> Option<(usize, u8)> 
         0x100..=0xffff => 2,
         _ => 4,
     };
-    Some((rows.position(), width))
+    Some((rows.position, width))
 }
 
 /// Whether a row of a default FDE has no surplus bits or words, and the smallest words that hold its values.
-fn is_smallest(abi: Abi, row: &Fre<'_>) -> bool {
-    let endian = abi.endian();
+fn is_smallest(abi: Abi, row: &ShortRow) -> bool {
+    let (info, endian) = (row.info(), abi.endian());
     let most = if abi.fixed_ra_offset() == 0 { 3 } else { 2 };
-    match row.word_count() {
-        0 => row.info == 0,
-        count if count > most || row.info & 0x80 != 0 && !abi.is_aarch64() => false,
-        _ => match row.word_size() {
-            1 => true,
-            2 => needs::<2>(row.words, |word| {
-                let word = if endian == Endian::Little {
-                    i16::from_le_bytes(word)
-                } else {
-                    i16::from_be_bytes(word)
-                };
-                i8::try_from(word).is_err()
-            }),
-            _ => needs::<4>(row.words, |word| {
-                let word = if endian == Endian::Little {
-                    i32::from_le_bytes(word)
-                } else {
-                    i32::from_be_bytes(word)
-                };
-                i16::try_from(word).is_err()
-            }),
-        },
+    let bytes = row.content.to_le_bytes();
+    let words = bytes.get(1..row.length()).unwrap_or_default();
+    // Number of words and the code of their size.
+    match (info >> 1 & 0xf, info >> 5 & 3) {
+        (0, _) => info == 0,
+        (count, _) if count > most || info & 0x80 != 0 && !abi.is_aarch64() => false,
+        (_, 0) => true,
+        (_, 1) => needs::<2>(words, |word| {
+            let word = match endian {
+                Endian::Little => i16::from_le_bytes(word),
+                Endian::Big => i16::from_be_bytes(word),
+            };
+            i8::try_from(word).is_err()
+        }),
+        _ => needs::<4>(words, |word| {
+            let word = match endian {
+                Endian::Little => i32::from_le_bytes(word),
+                Endian::Big => i32::from_be_bytes(word),
+            };
+            i16::try_from(word).is_err()
+        }),
     }
 }
 

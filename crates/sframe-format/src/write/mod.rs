@@ -22,7 +22,7 @@ use crate::abi::Abi;
 use crate::blob::Blob;
 use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
-use crate::fre::{ATTRIBUTE_SIZE, PauthKey, PcType};
+use crate::fre::{ATTRIBUTE_SIZE, Attributes, PauthKey, PcType};
 use crate::header::{Flags, HEADER_SIZE, Header, Version};
 use crate::patch::BlobMut;
 use crate::rules::Row;
@@ -157,6 +157,13 @@ pub struct Encoder {
     scratch: Vec<u8>,
 }
 
+/// A state of an [`Encoder`].
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    entries: usize,
+    fres: usize,
+}
+
 impl Encoder {
     /// An encoder without functions.
     pub fn new(options: Options) -> Self {
@@ -184,11 +191,21 @@ impl Encoder {
         self.entries.is_empty()
     }
 
-    /// Forgets all functions but keeps its memory.
-    pub fn clear(&mut self) {
-        self.fres.clear();
-        self.entries.clear();
-        self.shared.clear();
+    /// Makes room for so many functions more.
+    pub fn reserve(&mut self, functions: usize) {
+        self.entries.reserve(functions);
+    }
+
+    /// How much was taken so far, for [`Encoder::rewind`].
+    pub fn mark(&self) -> Mark {
+        Mark { entries: self.entries.len(), fres: self.fres.len() }
+    }
+
+    /// Forgets all functions that were taken since `mark`.
+    pub fn rewind(&mut self, mark: Mark) {
+        self.entries.truncate(mark.entries);
+        self.fres.truncate(mark.fres);
+        self.shared.retain(|&mut number| (number as usize) < mark.entries);
     }
 
     /// Takes a function. Equal neighbour rows become one, and the smallest widths that hold the values are chosen.
@@ -207,8 +224,8 @@ impl Encoder {
     /// Takes a function as it stands in a blob, without decoding its rows, if [`Encoder::add`] would write the same
     /// bytes: gives the number of its rows too. `None`: nothing was taken, and what there is to say of the function
     /// [`Function::read`] and [`Encoder::add`] know.
-    pub fn copy(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<(FunctionId, u32)> {
-        let copied = Copied::find(self.options, blob, fde)?;
+    pub fn copy(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<(FunctionId, u32)> {
+        let copied = Copied::find(self.options, blob, fde, attributes)?;
         let encoded = copied.encoded;
         let mut memory = core::mem::take(&mut self.scratch);
         let result = self.intern(fde.size, encoded, copied.bytes(self.options.abi.endian(), &mut memory));

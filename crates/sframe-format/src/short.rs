@@ -1,0 +1,86 @@
+//! Rows that need no decoding: those to copy, and those that were met before.
+
+use crate::endian::Endian;
+use crate::fre::words_length;
+
+/// Most bytes of a [`ShortRow`] from its info byte on.
+const MOST: usize = 8;
+/// Bytes that hold a start and what follows it.
+const WINDOW: usize = 16;
+
+/// A row of few data words, as it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ShortRow {
+    /// First byte that the row covers.
+    pub start: u32,
+    /// The info byte, the data words, and zeros: the bytes in their order, the first of them lowest.
+    pub content: u64,
+}
+
+impl ShortRow {
+    /// The info byte.
+    #[inline]
+    pub fn info(&self) -> u8 {
+        self.content as u8
+    }
+
+    /// Length of info byte and data words in bytes, at most 8.
+    #[inline]
+    pub fn length(&self) -> usize {
+        1 + words_length(self.info())
+    }
+}
+
+/// The rows of a function, all of them short. `None` in place of one that is malformed or longer; nothing can be said of
+/// rows behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct ShortRows<'data> {
+    /// The FRE sub-section.
+    pub area: &'data [u8],
+    /// Byte order of the starts.
+    pub endian: Endian,
+    /// Width of the starts in bytes.
+    pub start_width: usize,
+    /// Number of rows to come.
+    pub left: u32,
+    /// Offset of the next row from the start of the FRE sub-section.
+    pub position: usize,
+}
+
+impl Iterator for ShortRows<'_> {
+    type Item = Option<ShortRow>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.read())
+    }
+}
+
+impl ShortRows<'_> {
+    #[inline]
+    fn read(&mut self) -> Option<ShortRow> {
+        let rest = self.area.get(self.position..)?;
+        let window = rest.first_chunk().copied().unwrap_or_else(|| padded(rest));
+        let (all, bits) = (u128::from_le_bytes(window), self.start_width as u32 * 8);
+        let start = match self.endian {
+            Endian::Little => all as u32 & u32::MAX.checked_shr(32 - bits).unwrap_or(0),
+            Endian::Big => (all as u32).swap_bytes() >> (32 - bits),
+        };
+        let content = (all >> bits) as u64;
+        let length = 1 + words_length(content as u8);
+        if length > MOST || content & 0x60 == 0x60 || self.start_width + length > rest.len() {
+            return None;
+        }
+        self.position += self.start_width + length;
+        Some(ShortRow { start, content: content & u64::MAX >> (64 - 8 * length) })
+    }
+}
+
+/// The last bytes of the sub-section with zeros after them.
+#[cold]
+fn padded(rest: &[u8]) -> [u8; WINDOW] {
+    let mut window = [0; WINDOW];
+    window.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
+    window
+}
