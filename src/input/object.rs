@@ -99,6 +99,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub first_global: u32,
     /// For each section header: the index of the `SHT_RELA` section that applies to it, 0 if none.
     pub relocation_sections: Vec<u32>,
+    /// SFrame inputs ([`crate::sframe::is_input`]), ascending.
+    pub sframes: Vec<u32>,
     /// Place in the link; [`FileId::NONE`] until the file is known to take part.
     pub id: FileId,
     /// [`SectionId`] of section header 0.
@@ -138,6 +140,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             extended: &[],
             first_global: 0,
             relocation_sections: Vec::new(),
+            sframes: Vec::new(),
             id: FileId::NONE,
             first_section: 0,
             first_local: 0,

@@ -14,14 +14,12 @@ use rayon::prelude::*;
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
     let shared = &*link;
     let corrupt = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
-        let kept = (1..object.headers.len()).filter(|&index| {
-            let id = object.section_id(index as u32);
-            sframe::is_input(object, index)
-                && shared.sections.is_alive(id)
-                && !shared.sections.is(id, state::ABSORBED)
+        let kept = object.sframes.iter().copied().filter(|&index| {
+            let id = object.section_id(index);
+            shared.sections.is_alive(id) && !shared.sections.is(id, state::ABSORBED)
         });
-        kept.filter(|&index| sframe::concat::check_section(shared, object, index))
-            .map(|index| object.section_id(index as u32))
+        kept.filter(|&index| sframe::concat::check_section(shared, object, index as usize))
+            .map(|index| object.section_id(index))
             .collect()
     };
     link.sframe.corrupt = shared.objects.par_iter().flat_map_iter(corrupt).collect();

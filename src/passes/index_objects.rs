@@ -2,8 +2,8 @@
 //! sections.
 //!
 //! Section tables of objects are looked at here for the first time, in parallel: relocation
-//! sections are tied to what they apply to, and each section gets its first state. What is no
-//! content of the program (tables, relocations, groups) is marked, so that no later pass has to
+//! sections are tied to what they apply to, SFrame inputs are found, and each section gets its
+//! first state. What is no content of the program (tables, relocations, groups) is marked, so that no later pass has to
 //! look at section types for that.
 
 use super::extract_members::Extracted;
@@ -127,6 +127,7 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
     }
     let mut executable_stack = None;
     let mut states = Vec::with_capacity(object.headers.len());
+    let mut sframes = Vec::new();
     for (index, header) in object.headers.iter().enumerate() {
         let kind = header.sh_type.get();
         let flags = header.sh_flags.get();
@@ -145,6 +146,9 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
             {
                 executable_stack = Some(flags & u64::from(elf::SHF_EXECINSTR) != 0);
             }
+            if sframe::is_input(object, index) {
+                sframes.push(index as u32);
+            }
         }
         let excluded = mode != OutputMode::Relocatable
             && flags & ALLOC == 0
@@ -157,6 +161,7 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
             (true, false) => state::ALIVE,
         });
     }
+    object.sframes = sframes;
     (states, executable_stack)
 }
 

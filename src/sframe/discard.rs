@@ -9,7 +9,6 @@
 //! that section is kept for its reference to be reported.
 
 use super::index::is_refused;
-use super::is_input;
 use crate::arch::Target;
 use crate::cli::SFrameMode;
 use crate::elf::consts as elf;
@@ -102,10 +101,9 @@ fn is_unwanted<T: Target>(link: &Link<'_, T>) -> bool {
 /// settled.
 pub fn settle<T: Target>(link: &Link<'_, T>) {
     link.objects.par_iter().for_each(|object| {
-        for index in 1..object.headers.len() {
-            let id = object.section_id(index as u32);
-            let absorbed = link.sections.is(id, state::ABSORBED);
-            if !is_input(object, index) || !link.sections.is_alive(id) || absorbed {
+        for &index in &object.sframes {
+            let (id, index) = (object.section_id(index), index as usize);
+            if !link.sections.is_alive(id) || link.sections.is(id, state::ABSORBED) {
                 continue;
             }
             if object.headers[index].sh_size.get() == 0 || is_unwanted(link) {

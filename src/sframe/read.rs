@@ -8,7 +8,7 @@
 //! the function is at symbol plus addend.
 
 use super::collect::{Batch, Origin, Place, Role};
-use super::{abi, encoding, is_input};
+use super::{abi, encoding};
 use crate::arch::{From, Target, What};
 use crate::elf::Rela;
 use crate::ids::{FileId, SectionId};
@@ -33,7 +33,7 @@ pub struct Refused {
 }
 
 /// Objects that one job reads: what a [`Reader`] needs is made once for them.
-const OBJECTS_PER_JOB: usize = 16;
+const OBJECTS_PER_JOB: usize = 32;
 
 /// Reads all SFrame inputs that are in the link so far. Batches come in link order.
 pub fn inputs<T: Target>(link: &Link<'_, T>, role: Role) -> (Vec<Batch>, Vec<Refused>) {
@@ -101,14 +101,12 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
 
     /// Reads the sections of an object.
     fn object(&mut self, object: &ObjectFile<'a, T::E>, refused: &mut Vec<Refused>) {
-        for index in 1..object.headers.len() {
-            if !is_input(object, index)
-                || object.headers[index].sh_size.get() == 0
-                || !self.link.sections.is_alive(object.section_id(index as u32))
-            {
+        for &index in &object.sframes {
+            let (section, index) = (object.section_id(index), index as usize);
+            if object.headers[index].sh_size.get() == 0 || !self.link.sections.is_alive(section) {
                 continue;
             }
-            self.batch.begin(Origin::Input(object.section_id(index as u32)));
+            self.batch.begin(Origin::Input(section));
             if let Err(why) = self.section(object, index) {
                 self.batch.abandon();
                 refused.push(why);

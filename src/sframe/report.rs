@@ -7,7 +7,6 @@
 use super::collect::{Batch, Origin, Role, Share, Tally};
 use super::derived::{self, Derived};
 use super::discard::{Fate, fate};
-use super::is_input;
 use crate::arch::Target;
 use crate::cli::SFrameMode;
 use crate::ids::SectionId;
@@ -138,9 +137,9 @@ pub fn collect<T: Target>(link: &Link<'_, T>) -> Report {
         .par_iter()
         .flat_map_iter(|object| {
             let tallies = &tallies;
-            (1..object.headers.len()).filter(move |&index| is_input(object, index)).map(move |index| {
-                let mut input = inspect(link, object, index);
-                let id = object.section_id(index as u32);
+            object.sframes.iter().map(move |&index| {
+                let mut input = inspect(link, object, index as usize);
+                let id = object.section_id(index);
                 if input.fate == Fate::Taken
                     && let Ok(row) = tallies.binary_search_by_key(&id, |tally| tally.0)
                 {
