@@ -96,20 +96,31 @@ pub fn readelf() -> Found {
     found.clone().ok_or_else(|| "no readelf".into())
 }
 
-/// A `readelf` that understands SFrame V3.
+/// A `readelf` that reads SFrame V3.
 pub fn sframe_readelf() -> Found {
-    let readelf = readelf()?;
-    let help = Command::new(&readelf).arg("--help").output().map_err(|e| e.to_string())?;
-    let knows = String::from_utf8_lossy(&help.stdout).contains("--sframe");
-    knows.then_some(readelf).ok_or_else(|| "no readelf that knows SFrame (cargo xtask peers)".into())
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOUND.get_or_init(|| sframe_reader("readelf")).clone().ok_or_else(|| no_reader("readelf"))
 }
 
-/// An `objdump` that understands SFrame V3.
+/// An `objdump` that reads SFrame V3.
 pub fn sframe_objdump() -> Found {
-    let objdump = peer_programs("objdump").pop().or_else(|| on_path("objdump")).ok_or("no objdump")?;
-    let help = Command::new(&objdump).arg("--help").output().map_err(|e| e.to_string())?;
-    let knows = String::from_utf8_lossy(&help.stdout).contains("--sframe");
-    knows.then_some(objdump).ok_or_else(|| "no objdump that knows SFrame (cargo xtask peers)".into())
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    FOUND.get_or_init(|| sframe_reader("objdump")).clone().ok_or_else(|| no_reader("objdump"))
+}
+
+fn no_reader(name: &str) -> String {
+    format!("no {name} that reads SFrame V3 (cargo xtask peers)")
+}
+
+/// The newest program of this name that shows what is in a V3 section.
+fn sframe_reader(name: &str) -> Option<PathBuf> {
+    let object = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sframe/v3-gas2.47/demo.x86_64.o");
+    let reads = |path: &PathBuf| {
+        let output = Command::new(path).arg("--sframe").arg(&object).output();
+        output
+            .is_ok_and(|it| it.status.success() && String::from_utf8_lossy(&it.stdout).contains("VERSION_3"))
+    };
+    peer_programs(name).into_iter().rev().chain(on_path(name)).find(reads)
 }
 
 /// The file of a library that programs of this machine load.
