@@ -181,6 +181,28 @@ proptest! {
     }
 
     #[test]
+    fn a_rewound_encoder_is_as_it_was((abi, functions) in blob_functions(true), at in 0..12usize) {
+        let add = |encoder: &mut Encoder, functions: &[(u64, Function)]| {
+            functions.iter().for_each(|(_, function)| drop(encoder.add(function)));
+        };
+        let (first, second) = functions.split_at(at.min(functions.len()));
+        let (mut rewound, mut straight) = (Encoder::new(Options::new(abi)), Encoder::new(Options::new(abi)));
+        add(&mut rewound, first);
+        let mark = rewound.mark();
+        add(&mut rewound, second);
+        rewound.rewind(mark);
+        add(&mut rewound, second);
+        add(&mut straight, &functions);
+        let order: Vec<_> = (0..straight.len() as u32).map(sframe_format::write::FunctionId).collect();
+        let bytes = |encoder: &Encoder| {
+            let mut bytes = vec![0; encoder.size()];
+            encoder.write_relocatable(&order, false, &mut bytes).unwrap();
+            bytes
+        };
+        prop_assert_eq!(bytes(&rewound), bytes(&straight));
+    }
+
+    #[test]
     fn encoders_can_be_put_together((abi, functions) in blob_functions(true), at in 0..12usize) {
         let encode = |functions: &[(u64, Function)]| {
             let mut encoder = Encoder::new(Options::new(abi));
