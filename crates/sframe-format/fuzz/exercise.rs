@@ -3,10 +3,10 @@
 use sframe_format::convert::convert as convert_section;
 use sframe_format::table::{Listed, RuleTable};
 use sframe_format::verify::{Context, verify};
-use sframe_format::write::{Function, Options};
+use sframe_format::write::{Encoder, Function, Options};
 use sframe_format::{
-    BlobMut, FrameAddress, Match, ModuleId, Registers, RuleCache, Section, SectionIndex, UnwindRules,
-    Unwinder, Version,
+    Attributes, Blob, BlobMut, Fde, FrameAddress, Match, Module, ModuleId, Registers, RuleCache, Section,
+    SectionIndex, UnwindRules, Unwinder, Version,
 };
 
 /// Address of the section; the first 8 bytes choose it, so that wrapping is met too.
@@ -35,6 +35,7 @@ pub fn read(bytes: &[u8]) {
         for fde in blob.fdes().take(64) {
             if let Ok(attributes) = blob.attributes(&fde) {
                 let _ = blob.rows(&attributes).take(1024).filter_map(Result::err).count();
+                assert_copied_as_encoded(&blob, &fde, &attributes);
             }
         }
         let _ = blob.is_ascending();
@@ -44,6 +45,21 @@ pub fn read(bytes: &[u8]) {
     }
 }
 
+/// What the writer copies is what it would have encoded.
+fn assert_copied_as_encoded(blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) {
+    let options = Options::new(blob.header().abi);
+    let (mut by_copy, mut by_rows) = (Encoder::new(options), Encoder::new(options));
+    let Some((id, _)) = by_copy.copy(blob, fde, attributes) else { return };
+    let function = Function::read(blob, fde).expect("what is copied can be read");
+    assert_eq!(by_rows.add(&function), Ok(id));
+    let bytes = |encoder: &Encoder| {
+        let mut bytes = vec![0; encoder.size()];
+        encoder.write_relocatable(&[id], false, &mut bytes).expect("the size is right");
+        bytes
+    };
+    assert_eq!(bytes(&by_copy), bytes(&by_rows));
+}
+
 /// Looks up addresses in and around every function, in every way there is, and steps from there.
 pub fn look_up(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
@@ -51,7 +67,7 @@ pub fn look_up(bytes: &[u8]) {
     let index = SectionIndex::new(bytes, address);
     let table = RuleTable::new(&index);
     let mut unwinder = Unwinder::new();
-    unwinder.add_module(sframe_format::Module::new(ModuleId(1), 0..u64::MAX, 0, bytes, address));
+    unwinder.add_module(Module::new(ModuleId(1), 0..u64::MAX, 0, bytes, address).with_table());
     let mut cache = RuleCache::<16>::new();
     for blob in section.blobs() {
         for fde in blob.fdes().take(64) {

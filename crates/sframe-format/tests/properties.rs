@@ -183,7 +183,9 @@ proptest! {
     #[test]
     fn a_rewound_encoder_is_as_it_was((abi, functions) in blob_functions(true), at in 0..12usize) {
         let add = |encoder: &mut Encoder, functions: &[(u64, Function)]| {
-            functions.iter().for_each(|(_, function)| drop(encoder.add(function)));
+            for (_, function) in functions {
+                let _ = encoder.add(function);
+            }
         };
         let (first, second) = functions.split_at(at.min(functions.len()));
         let (mut rewound, mut straight) = (Encoder::new(Options::new(abi)), Encoder::new(Options::new(abi)));
