@@ -1,7 +1,8 @@
 //! Stacks over several modules, with a cache of the rows that were found.
 //!
 //! The cache is keyed by file and by the file's own addresses, not by absolute ones, so that it serves every process
-//! that has the file loaded, wherever. It belongs to the caller.
+//! that has the file loaded, wherever. It belongs to the caller. Modules with a table need it only for what the table
+//! leaves to the section.
 
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
@@ -34,7 +35,8 @@ impl<D: Deref<Target = [u8]>> Module<D> {
         Self { id, range, bias, index: SectionIndex::new(data, section_address), table: None }
     }
 
-    /// The same module with its rows laid out for speed. Takes time and memory, [`RuleTable`] says how much.
+    /// The same module with its rows laid out for speed, if they can be ([`RuleTable::new`]). Takes time and memory,
+    /// [`RuleTable`] says how much; what the table knows is not cached.
     #[must_use]
     pub fn with_table(mut self) -> Self {
         self.table = RuleTable::new(&self.index);
