@@ -69,7 +69,7 @@ impl ShortRows<'_> {
         };
         let content = (all >> bits) as u64;
         let length = 1 + words_length(content as u8);
-        if length > MOST || content & 0x60 == 0x60 || self.start_width + length > rest.len() {
+        if length > MOST || self.start_width + length > rest.len() {
             return None;
         }
         self.position += self.start_width + length;

@@ -124,16 +124,38 @@ fn shared_rows_cannot_make_a_table_larger_than_its_section_allows() {
 
 #[test]
 fn descending_functions_that_claim_to_ascend_have_no_table() {
-    let options = Options::new(Abi::Amd64);
-    let mut encoder = Encoder::new(options);
-    let id = encoder.add(&function(&[(0, 8)])).unwrap();
-    let mut bytes = vec![0; encoder.size_with(2)];
-    encoder.write_relocatable(&[id, id], true, &mut bytes).unwrap();
-    let mut blob = BlobMut::parse(&mut bytes, 0x9000).unwrap();
-    blob.set_function_start(0, 0x2000).unwrap();
-    blob.set_function_start(1, 0x1000).unwrap();
-    blob.set_sorted(true);
-    assert!(RuleTable::new(&SectionIndex::new(&*bytes, 0x9000)).is_none());
+    for starts in [&[0x2000, 0x1000][..], &[0x1000, 0x3000, 0x2000]] {
+        let mut encoder = Encoder::new(Options::new(Abi::Amd64));
+        let id = encoder.add(&function(&[(0, 8)])).unwrap();
+        let mut bytes = vec![0; encoder.size_with(starts.len())];
+        encoder.write_relocatable(&vec![id; starts.len()], true, &mut bytes).unwrap();
+        let mut blob = BlobMut::parse(&mut bytes, 0x9000).unwrap();
+        for (index, &start) in (0..).zip(starts) {
+            blob.set_function_start(index, start).unwrap();
+        }
+        blob.set_sorted(true);
+        assert!(RuleTable::new(&SectionIndex::new(&*bytes, 0x9000)).is_none(), "{starts:x?}");
+    }
+}
+
+#[test]
+fn the_same_row_means_something_else_under_another_header() {
+    let blob = |address, at| {
+        write_sorted(
+            Options::new(Abi::Amd64),
+            address,
+            &[(at, function(&[(0, 8), (1, 16), (2, 24), (3, 32), (4, 40)]))],
+        )
+        .unwrap()
+        .bytes
+    };
+    let mut bytes = blob(0x9000, 0x1000);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    let second = bytes.len();
+    bytes.extend(blob(0x9000 + second as u64, 0x2000));
+    // The frame pointer is always saved at CFA - 16.
+    bytes[second + 5] = -16i8 as u8;
+    assert_eq!(listed(&bytes, [0x1000, 0x2000]), [Some(8), Some(8)]);
 }
 
 #[test]

@@ -1,0 +1,88 @@
+//! Which rows a writer copies as they stand, and which it must decode and encode.
+
+use sframe_format::write::{Encoder, Function, Options};
+use sframe_format::{Abi, Blob, Flags, Header, Section, Version};
+
+/// A V3 section of one function of 32 bytes, with this attribute and these rows.
+fn section(attribute: [u8; 3], count: u16, rows: &[u8]) -> Vec<u8> {
+    let header = Header {
+        version: Version::V3,
+        endian: Abi::Amd64.endian(),
+        flags: Flags::SORTED.with(Flags::FIELD_RELATIVE, true),
+        abi: Abi::Amd64,
+        fixed_fp_offset: 0,
+        fixed_ra_offset: -8,
+        auxiliary_length: 0,
+        fde_count: 1,
+        fre_count: count.into(),
+        fre_length: 5 + rows.len() as u32,
+        fde_offset: 0,
+        fre_offset: 16,
+    };
+    let fde = [&0x1000i64.to_le_bytes()[..], &32u32.to_le_bytes(), &[0; 4]].concat();
+    [&header.to_bytes()[..], &fde, &count.to_le_bytes(), &attribute, rows].concat()
+}
+
+/// Whether the function is copied; if so, it is what would have been encoded.
+fn is_copied(bytes: &[u8]) -> bool {
+    let blob: Blob<'_> = Section::new(bytes, 0).strict().blob_at(0).unwrap();
+    let fde = blob.fde(0).unwrap();
+    let options = Options::new(Abi::Amd64);
+    let (mut by_copy, mut by_rows) = (Encoder::new(options), Encoder::new(options));
+    let Some((id, _)) = by_copy.copy(&blob, &fde, &blob.attributes(&fde).unwrap()) else { return false };
+    assert_eq!(by_rows.add(&Function::read(&blob, &fde).unwrap()), Ok(id));
+    let written = [&by_copy, &by_rows].map(|encoder| {
+        let mut bytes = vec![0; encoder.size()];
+        encoder.write_relocatable(&[id], false, &mut bytes).unwrap();
+        bytes
+    });
+    assert_eq!(written[0], written[1]);
+    true
+}
+
+const PLAIN: [u8; 3] = [0, 0, 0];
+/// One word of one byte, counted from the stack pointer; two; one of two bytes; none.
+const ONE: u8 = 0x03;
+const TWO: u8 = 0x05;
+const WIDE: u8 = 0x23;
+const NONE: u8 = 0x00;
+
+#[test]
+fn rows_of_the_form_that_the_encoder_writes() {
+    assert!(is_copied(&section(PLAIN, 1, &[0, ONE, 8])));
+    assert!(is_copied(&section(PLAIN, 3, &[0, ONE, 8, 1, TWO, 16, 0xf0, 4, ONE, 8])));
+    assert!(is_copied(&section(PLAIN, 2, &[0, ONE, 8, 4, NONE])));
+    assert!(is_copied(&section(PLAIN, 2, &[0, ONE, 8, 4, WIDE, 0x00, 0x01])));
+    // Starts of two bytes become narrower.
+    assert!(is_copied(&section([1, 0, 0], 2, &[0, 0, ONE, 8, 4, 0, TWO, 16, 0xf0])));
+    // A signal frame.
+    assert!(is_copied(&section([0x80, 0, 0], 1, &[0, ONE, 8])));
+}
+
+#[test]
+fn rows_that_would_be_written_otherwise() {
+    let others: [(&str, Vec<u8>); 10] = [
+        ("neighbours are equal", section(PLAIN, 2, &[0, ONE, 8, 4, ONE, 8])),
+        ("neighbours are equal, another follows", section(PLAIN, 3, &[0, ONE, 8, 4, ONE, 8, 5, ONE, 9])),
+        ("a word of two bytes needs one", section(PLAIN, 1, &[0, WIDE, 8, 0])),
+        ("a negative one too", section(PLAIN, 1, &[0, WIDE, 0x80, 0xff])),
+        ("a row without words says sp", section(PLAIN, 1, &[0, 0x01])),
+        ("a row without words has a size", section(PLAIN, 1, &[0, 0x20])),
+        ("a row begins at the function's end", section(PLAIN, 2, &[0, ONE, 8, 32, ONE, 16])),
+        ("rows go back", section(PLAIN, 2, &[4, ONE, 8, 0, ONE, 16])),
+        ("an info byte is not in use on x86-64", section(PLAIN, 1, &[0, ONE | 0x80, 8])),
+        ("rows repeat", section([0x10, 0, 8], 1, &[0, ONE, 8])),
+    ];
+    for (why, bytes) in others {
+        assert!(!is_copied(&bytes), "{why}");
+    }
+}
+
+#[test]
+fn rows_that_cannot_be_read() {
+    assert!(!is_copied(&section(PLAIN, 1, &[0, 0x63, 8, 0, 0, 0])), "words of eight bytes");
+    assert!(!is_copied(&section(PLAIN, 1, &[0, 0x60])), "no words of eight bytes");
+    assert!(!is_copied(&section(PLAIN, 2, &[0, ONE, 8])), "a row is missing");
+    assert!(!is_copied(&section(PLAIN, 1, &[0, TWO, 8])), "a word is missing");
+    assert!(!is_copied(&section(PLAIN, 1, &[0, 0x1f, 8, 0, 0, 0, 0, 0, 0, 0, 0])), "fifteen words");
+}
