@@ -171,13 +171,20 @@ pub struct SearchOptions {
     pub remap: Vec<(Vec<u8>, Option<PathBuf>)>,
 }
 
+/// A script of `-T`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptFile {
+    /// Its path, as given.
+    pub path: PathBuf,
+    /// How many inputs stand before it: where the files that it names come in.
+    pub inputs_before: usize,
+}
+
 /// Linker scripts and their kin.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ScriptOptions {
     /// `-T` scripts in order; they replace the built-in one.
-    pub scripts: Vec<PathBuf>,
-    /// For each of them, how many inputs stand before it: where the files that it names come in.
-    pub positions: Vec<usize>,
+    pub scripts: Vec<ScriptFile>,
     /// `-dT`: stands in for the built-in script where no `-T` is given.
     pub default_script: Option<PathBuf>,
     /// `--version-script` files in order.

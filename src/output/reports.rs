@@ -45,7 +45,7 @@ pub fn search<T: Target>(link: &Link<'_, T>, opened: &Opened<'_>, printed: &mut 
         return;
     }
     let scripts = &link.config.scripts;
-    match scripts.scripts.last().or(scripts.default_script.as_ref()) {
+    match scripts.scripts.last().map(|script| &script.path).or(scripts.default_script.as_ref()) {
         Some(path) => printed.push_str(&format!("using external linker script: {}\n", path.display())),
         None => {
             let text = lay_out::built_in_text(link);

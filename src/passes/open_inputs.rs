@@ -10,6 +10,7 @@ use crate::input::object::FileName;
 use crate::input::sniff::{FileKind, file_kind, machine};
 use crate::input::store::{FileBytes, InputSource, InputStore};
 use crate::input::{archive, binary};
+use crate::passes::read_scripts::MainScript;
 use crate::script::ast::{Command, InputFile, Script};
 use crate::script::{Sources, glob, parse_script};
 use rayon::prelude::*;
@@ -70,7 +71,7 @@ pub struct Opened<'a> {
 pub fn run<'a>(
     config: &Config,
     inputs: &[InputSpec],
-    main: &[(PathBuf, Script)],
+    main: &[MainScript],
     source: &dyn InputSource,
     store: &'a InputStore,
     sources: &mut Sources,
@@ -518,8 +519,8 @@ impl<'a> Walk<'_, 'a> {
     }
 
     /// `STARTUP` files of the scripts of `-T` stand before all other inputs.
-    fn startup_files(&mut self, main: &[(PathBuf, Script)]) {
-        for (path, script) in main {
+    fn startup_files(&mut self, main: &[MainScript]) {
+        for MainScript { path, script, .. } in main {
             for command in &script.commands {
                 if let Command::Startup(name) = command {
                     let file = InputFile { name: name.clone(), library: false, as_needed: false };
@@ -530,12 +531,10 @@ impl<'a> Walk<'_, 'a> {
     }
 
     /// The files that scripts of `-T` name, where these options stand among the inputs.
-    fn main_scripts(&mut self, main: &[(PathBuf, Script)], here: impl Fn(usize) -> bool) {
-        for ((path, script), &before) in main.iter().zip(&self.config.scripts.positions) {
-            if here(before) {
-                self.begin_input(&InputState::default());
-                self.file_commands(path, script, &InputState::default());
-            }
+    fn main_scripts(&mut self, main: &[MainScript], here: impl Fn(usize) -> bool) {
+        for main in main.iter().filter(|main| here(main.inputs_before)) {
+            self.begin_input(&InputState::default());
+            self.file_commands(&main.path, &main.script, &InputState::default());
         }
     }
 

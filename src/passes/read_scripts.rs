@@ -24,19 +24,30 @@ use std::path::{Path, PathBuf};
 /// The scripts that options name, read before any input: they may name inputs and the output.
 #[derive(Default)]
 pub struct MainScripts {
-    /// Those of `-T`, in order, with the paths that they were found at.
-    pub replacing: Vec<(PathBuf, Script)>,
+    /// Those of `-T`, in order.
+    pub replacing: Vec<MainScript>,
     /// That of `-dT`.
     default: Option<Script>,
     paths: Vec<PathBuf>,
+}
+
+/// A script of `-T`.
+pub struct MainScript {
+    /// Where it was found.
+    pub path: PathBuf,
+    pub script: Script,
+    /// How many inputs stand before it.
+    pub inputs_before: usize,
 }
 
 /// Reads the scripts of `-T` and `-dT`.
 pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, sink: &Sink) -> MainScripts {
     let mut main = MainScripts::default();
     let mut reader = Reader { config, source, sources, sink, paths: Vec::new() };
-    for path in &config.scripts.scripts {
-        main.replacing.extend(reader.file(path));
+    for file in &config.scripts.scripts {
+        let found = reader.file(&file.path);
+        let inputs_before = file.inputs_before;
+        main.replacing.extend(found.map(|(path, script)| MainScript { path, script, inputs_before }));
     }
     main.default = config
         .scripts
@@ -50,7 +61,7 @@ pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, si
 /// What these scripts say that the command line could have said: name and format of the output.
 pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> {
     let mut config = Cow::Borrowed(config);
-    for command in main.replacing.iter().flat_map(|(_, script)| &script.commands) {
+    for command in main.replacing.iter().flat_map(|main| &main.script.commands) {
         match command {
             Command::Output(name) if !config.output_given => {
                 config.to_mut().output = PathBuf::from(OsStr::from_bytes(&name.bytes));
@@ -79,7 +90,7 @@ pub fn run<T: Target>(
 ) {
     let MainScripts { replacing, default, paths } = main;
     let mut scripts = Scripts { augmenting, own_default: default.is_some(), ..Scripts::default() };
-    scripts.replacing = replacing.into_iter().map(|(_, script)| script).collect();
+    scripts.replacing = replacing.into_iter().map(|main| main.script).collect();
     scripts.builtin = default.unwrap_or_else(|| built_in(link.config).script(&mut sources));
     for defsym in &link.config.symbols.defsyms {
         let text = [&defsym.name[..], b"=", defsym.expression.as_bytes()].concat();

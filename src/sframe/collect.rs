@@ -297,7 +297,7 @@ impl Batch {
             Err(reason) => match reason.reason {
                 Reason::RowOrder | Reason::RowOutside | Reason::RepeatSize => Err(reason),
                 _ => {
-                    self.left_out.push(LeftOut { place, reason: Cause::Version(reason) });
+                    self.leave_out(LeftOut { place, reason: Cause::Version(reason) });
                     Ok(())
                 }
             },

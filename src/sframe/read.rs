@@ -298,7 +298,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
 }
 
 /// Reads the beginning of something that the link has not looked at for a while, or ever: a byte of each cache line, all
-/// at once. Its walk would wait for one line after the other (a third of this pass's time).
+/// at once. Its walk would wait for one line after the other (a fifth of this pass's time).
 fn touch(bytes: &[u8]) {
     const LINE: usize = 64;
     const MOST: usize = 1024;

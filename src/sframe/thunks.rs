@@ -32,7 +32,8 @@ pub fn update_size<T: Target>(link: &mut Link<'_, T>) -> bool {
     };
     let call = Function { rows: vec![plt::row_of::<T>(&FRAME)], ..Function::default() };
     let is_own = |batch: &&mut Batch| batch.shares().any(|share| share.origin == Origin::Plt);
-    let own = link.sframe.batches.iter_mut().find(is_own);
+    // It comes behind those of the inputs.
+    let own = link.sframe.batches.iter_mut().rfind(is_own);
     let before = table.functions.len();
     for thunk in &link.thunks.all[table.thunks..] {
         let size = T::thunk_size(thunk.form) as u32;

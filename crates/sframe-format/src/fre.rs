@@ -18,7 +18,7 @@ use crate::fde::Fde;
 use crate::header::Version;
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
 #[cfg(feature = "alloc")]
-use crate::short::ShortRows;
+use crate::short::{ShortRows, content};
 
 /// Size of the V3 attribute in front of a function's FREs, in bytes.
 pub const ATTRIBUTE_SIZE: usize = 5;
@@ -197,10 +197,8 @@ impl Fre<'_> {
     #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) fn content(&self) -> Option<u64> {
-        let bytes: &[u8; 8] = self.rest.first_chunk().filter(|_| self.words.len() < 8)?;
-        let unused = 64 - 8 * self.words.len() as u32;
-        let words = u64::from_le_bytes(*bytes) & u64::MAX.checked_shr(unused).unwrap_or(0);
-        Some(words << 8 | u64::from(self.info))
+        let words = u64::from_le_bytes(*self.rest.first_chunk()?);
+        content(words << 8 | u64::from(self.info))
     }
 
     #[inline]

@@ -67,14 +67,21 @@ impl ShortRows<'_> {
             Endian::Little => all as u32 & u32::MAX.checked_shr(32 - bits).unwrap_or(0),
             Endian::Big => (all as u32).swap_bytes() >> (32 - bits),
         };
-        let content = (all >> bits) as u64;
-        let length = 1 + words_length(content as u8);
-        if length > MOST || self.start_width + length > rest.len() {
+        let row = ShortRow { start, content: content((all >> bits) as u64)? };
+        let length = self.start_width + row.length();
+        if length > rest.len() {
             return None;
         }
-        self.position += self.start_width + length;
-        Some(ShortRow { start, content: content & u64::MAX >> (64 - 8 * length) })
+        self.position += length;
+        Some(row)
     }
+}
+
+/// What of 8 bytes that begin with an info byte is its row's; `None` if the row has more.
+#[inline]
+pub(crate) fn content(bytes: u64) -> Option<u64> {
+    let length = 1 + words_length(bytes as u8);
+    (length <= MOST).then(|| bytes & u64::MAX >> (64 - 8 * length))
 }
 
 /// The last bytes of the sub-section with zeros after them.

@@ -157,14 +157,14 @@ struct Decoded {
 impl Builder {
     fn new<D: Deref<Target = [u8]>>(index: &SectionIndex<D>) -> Option<Self> {
         let size = index.section().data().len().min(u32::MAX as usize / 2);
-        let (mut first, mut last, mut rows) = (None, 0, 0);
-        index.for_each_function(|blob, fde| {
+        let (mut first, mut end) = (None, 0);
+        index.for_each_function(|_, fde| {
             first = first.or(Some(fde.address));
-            last = fde.address.saturating_add(fde.size.into());
-            rows += blob.attributes(&fde).map_or(0, |attributes| u64::from(attributes.fre_count));
+            end = fde.address.saturating_add(fde.size.into());
         });
         let first = first?;
-        let bytes_per_row = last.checked_sub(first)? / rows.clamp(1, size as u64);
+        let rows: u64 = index.section().blobs().map(|blob| u64::from(blob.header().fre_count)).sum();
+        let bytes_per_row = end.checked_sub(first)? / rows.clamp(1, size as u64);
         let shift = bytes_per_row.saturating_mul(ROWS_PER_BLOCK).max(2).ilog2().min(16);
         let before = TableRow { start: 0, rules: NO_ROW };
         Some(Self {

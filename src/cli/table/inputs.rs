@@ -1,7 +1,7 @@
 //! What is made, of what, and where it is looked for.
 
 use super::{EMULATIONS, TARGETS};
-use crate::cli::config::{Machine, OutputFormat};
+use crate::cli::config::{Machine, OutputFormat, ScriptFile};
 use crate::cli::inputs::InputFormat;
 use crate::cli::spec::{OptionSpec, Outcome, flag, optional, positional, value};
 use crate::cli::state::{Kind, State};
@@ -51,8 +51,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     }),
     value(&["oformat"], "FORMAT", "Format of the output: an ELF format or binary", output_format),
     value(&["T", "script"], "FILE", "Read FILE as the linker script", |state, file| {
-        state.config.scripts.scripts.push(path(file));
-        state.config.scripts.positions.push(state.inputs.len());
+        let script = ScriptFile { path: path(file), inputs_before: state.inputs.len() };
+        state.config.scripts.scripts.push(script);
         Ok(())
     }),
     value(&["dT", "default-script"], "FILE", "Read FILE where no -T is given", |state, file| {

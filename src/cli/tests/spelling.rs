@@ -239,7 +239,8 @@ fn long_names_win_and_o_is_the_exception() {
     assert_eq!(config(&["-e", "ntry=x"]).symbols.entry.as_deref(), Some(&b"ntry=x"[..]));
     assert_eq!(config(&["-entry", "x"]).symbols.entry.as_deref(), Some(&b"x"[..]));
     assert_eq!(config(&["-Ttext=1000"]).layout.section_starts, [(b".text".to_vec(), 0x1000)]);
-    assert_eq!(config(&["-Tlink.ld"]).scripts.scripts, [Path::new("link.ld")]);
+    let scripts = config(&["-Tlink.ld"]).scripts.scripts;
+    assert_eq!(scripts.iter().map(|script| &*script.path).collect::<Vec<_>>(), [Path::new("link.ld")]);
     assert_eq!(config(&["-rpath", "/x", "-rpath=/y"]).dynamic.rpath, [b"/x", b"/y"]);
     assert!(config(&["-i"]).is_relocatable());
     assert_eq!(config(&["-init", "go"]).symbols.init, b"go");
