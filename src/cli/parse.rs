@@ -6,7 +6,7 @@ use super::identity::{Identity, version_text};
 use super::inputs::InputSpec;
 use super::resolve::resolve;
 use super::response;
-use super::spec::{self, Effect, OptionSpec, Outcome, allows_single_dash, dashed};
+use super::spec::{self, Effect, OptionSpec, Outcome, Refused, allows_single_dash, dashed};
 use super::state::{FileReader, State};
 use super::table::TARGETS;
 use super::values::{nearest, push_unique, shown};
@@ -90,8 +90,10 @@ fn take_arguments(state: &mut State<'_>, all: &[Vec<u8>]) {
             only_files = true;
         } else {
             match recognise(argument) {
-                Some(written) => take_option(state, &written, &mut rest),
-                None => report_unknown(state, argument),
+                Recognised::Option(written) => take_option(state, &written, &mut rest),
+                Recognised::Refused(refused) => report_refused(state, argument, refused),
+                Recognised::Ambiguous(names) => report_ambiguous(state, argument, &names),
+                Recognised::Unknown => report_unknown(state, argument),
             }
         }
     }
@@ -106,22 +108,81 @@ struct Written<'a> {
     value: Option<&'a [u8]>,
 }
 
-/// Finds the option that an argument is: a long name as a whole first, then a single letter.
-fn recognise(argument: &[u8]) -> Option<Written<'_>> {
-    if let Some(text) = argument.strip_prefix(b"--") {
-        return recognise_long(text).or_else(|| recognise_family(text));
+/// What an argument that starts with a dash turns out to be.
+enum Recognised<'a> {
+    Option(Written<'a>),
+    Refused(&'static Refused),
+    /// The beginning of several names.
+    Ambiguous(Vec<&'static str>),
+    Unknown,
+}
+
+/// Finds the option that an argument is: a long name as a whole first, then a single letter, then
+/// the beginning of a long name.
+fn recognise(argument: &[u8]) -> Recognised<'_> {
+    let (text, two_dashes) = match argument.strip_prefix(b"--") {
+        Some(text) => (text, true),
+        None => (argument.strip_prefix(b"-").unwrap_or(argument), false),
+    };
+    let may_be_long = two_dashes || allows_single_dash(&shown(text));
+    if may_be_long && let Some(written) = recognise_long(text) {
+        return Recognised::Option(written);
     }
-    let text = argument.strip_prefix(b"-")?;
-    let long = allows_single_dash(&shown(text)).then(|| recognise_long(text)).flatten();
-    long.or_else(|| recognise_short(text))
+    let (name, _) = split_value(text);
+    if may_be_long
+        && name.len() > 1
+        && let Some(refused) = spec::find_refused(name)
+    {
+        return Recognised::Refused(refused);
+    }
+    let other = if two_dashes { recognise_family(text) } else { recognise_short(text) };
+    if let Some(written) = other {
+        return Recognised::Option(written);
+    }
+    let cut_short = may_be_long && spec::find(name).is_none();
+    match if cut_short { recognise_abbreviation(text) } else { Recognised::Unknown } {
+        Recognised::Unknown if !two_dashes => refused_letter(text),
+        found => found,
+    }
+}
+
+/// A name cut short: what the only option that starts so is.
+fn recognise_abbreviation(text: &[u8]) -> Recognised<'_> {
+    let (name, value) = split_value(text);
+    // One letter is an option of its own or none.
+    let mut names = if name.len() > 1 { spec::completions(name) } else { Vec::new() };
+    if let [name] = names[..] {
+        if let Some(refused) = spec::find_refused(name.as_bytes()) {
+            return Recognised::Refused(refused);
+        }
+        let spec = spec::find(name.as_bytes()).filter(|spec| value.is_none() || spec.takes_value());
+        return match spec {
+            Some(spec) => Recognised::Option(Written { spec, name: name.to_string(), value }),
+            None => Recognised::Unknown,
+        };
+    }
+    if names.is_empty() {
+        return Recognised::Unknown;
+    }
+    names.sort_unstable();
+    Recognised::Ambiguous(names)
+}
+
+/// A refused option of one letter, with its value joined.
+fn refused_letter(text: &[u8]) -> Recognised<'_> {
+    text.get(..1).and_then(spec::find_refused).map_or(Recognised::Unknown, Recognised::Refused)
+}
+
+/// What stands before and behind the first `=`.
+fn split_value(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match text.iter().position(|&byte| byte == b'=') {
+        Some(end) => (&text[..end], Some(&text[end + 1..])),
+        None => (text, None),
+    }
 }
 
 fn recognise_long(text: &[u8]) -> Option<Written<'_>> {
-    let end = text.iter().position(|&byte| byte == b'=');
-    let (name, value) = match end {
-        Some(end) => (&text[..end], Some(&text[end + 1..])),
-        None => (text, None),
-    };
+    let (name, value) = split_value(text);
     let spec = if name.len() > 1 { spec::find(name)? } else { return None };
     let fits = value.is_none() || spec.takes_value();
     fits.then(|| Written { spec, name: shown(name).into_owned(), value })
@@ -168,12 +229,26 @@ fn carry_out(state: &mut State<'_>, effect: Effect, value: Option<&[u8]>) -> Out
 }
 
 fn report_unknown(state: &State<'_>, argument: &[u8]) {
-    let text = shown(argument);
-    let mut error = Diagnostic::error(Code::BadOption, format!("unrecognized option '{text}'"));
-    if let Some(help) = suggestion(&text) {
+    let mut error = unrecognized(argument);
+    if let Some(help) = suggestion(&shown(argument)) {
         error = error.help(help);
     }
     state.report(error.help("use the --help option for usage information"));
+}
+
+fn unrecognized(argument: &[u8]) -> Diagnostic {
+    Diagnostic::error(Code::BadOption, format!("unrecognized option '{}'", shown(argument)))
+}
+
+fn report_refused(state: &State<'_>, argument: &[u8], refused: &Refused) {
+    state.report(unrecognized(argument).note(refused.why));
+}
+
+fn report_ambiguous(state: &State<'_>, argument: &[u8], names: &[&str]) {
+    let (written, _) = split_value(argument);
+    let names: Vec<String> = names.iter().map(|name| format!("'{}'", dashed(name))).collect();
+    let message = format!("option '{}' is ambiguous; possibilities: {}", shown(written), names.join(" "));
+    state.report(Diagnostic::error(Code::BadOption, message).help("write the name in full"));
 }
 
 /// What may have been meant by an option that does not exist.

@@ -74,7 +74,8 @@ fn resolve_machine(state: &mut State<'_>) {
 fn resolve_search(state: &mut State<'_>) {
     let sysroot = state.pending.sysroot.take();
     let sysroot = sysroot.filter(|root| !root.as_os_str().is_empty() && root.as_path() != Path::new("/"));
-    let directories = std::mem::take(&mut state.pending.directories);
+    let mut directories = std::mem::take(&mut state.pending.directories);
+    directories.append(&mut state.pending.default_directories);
     state.config.search.directories =
         directories.iter().map(|text| search_directory(text, sysroot.as_deref())).collect();
     let rpath_link = std::mem::take(&mut state.pending.rpath_link);

@@ -10,9 +10,12 @@
 //! - a longer name follows one dash or two; its value is `=value` or separate. Names that start
 //!   with `o` need two dashes, because `-omagic` is `-o magic`;
 //! - an exact long name wins over a single letter with a joined value: `-entry=x` is `--entry=x`
-//!   and never `-e ntry=x`.
+//!   and never `-e ntry=x`;
+//! - a long name may be cut short where only one option starts so (`--gc-section`), if the argument
+//!   is nothing else.
 
 use super::state::State;
+use super::table::REFUSED;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -104,6 +107,14 @@ pub struct OptionGroup {
     pub options: &'static [OptionSpec],
 }
 
+/// An option or a word of `-z` that other linkers have and this one does not carry out.
+pub struct Refused {
+    /// Names without dashes.
+    pub names: &'static [&'static str],
+    /// Why not, or what helps instead.
+    pub why: &'static str,
+}
+
 impl OptionSpec {
     /// Whether a value must follow.
     pub fn needs_value(&self) -> bool {
@@ -147,4 +158,19 @@ pub fn find_prefix(text: &[u8]) -> Option<&'static OptionSpec> {
         matches!(option.effect, Effect::IgnoredPrefix)
             && option.names.iter().any(|name| text.starts_with(name.as_bytes()))
     })
+}
+
+/// The refused option of exactly this name.
+pub fn find_refused(name: &[u8]) -> Option<&'static Refused> {
+    REFUSED.iter().find(|refused| refused.names.iter().any(|known| known.as_bytes() == name))
+}
+
+/// The long names that start with `text`, one for each option: its first that does. Options that
+/// are refused count, so that an abbreviation never means another option than with a peer.
+pub fn completions(text: &[u8]) -> Vec<&'static str> {
+    let starts = |name: &&&'static str| name.len() > 1 && name.as_bytes().starts_with(text);
+    let exact = all().filter(|option| !matches!(option.effect, Effect::IgnoredPrefix));
+    let known = exact.filter_map(|option| option.names.iter().find(starts));
+    let refused = REFUSED.iter().flat_map(|refused| refused.names.iter().filter(starts));
+    known.chain(refused).copied().collect()
 }

@@ -51,6 +51,8 @@ pub struct Pending {
     pub relocatable: Option<String>,
     /// `-L` values as written.
     pub directories: Vec<Vec<u8>>,
+    /// `-Y` directories: behind those of `-L`.
+    pub default_directories: Vec<Vec<u8>>,
     /// `-rpath-link` directories.
     pub rpath_link: Vec<Vec<u8>>,
     /// `--sysroot` as written.

@@ -3,7 +3,7 @@
 use super::config::{CallNop, Gcs, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility};
 use super::spec::Outcome;
 use super::state::State;
-use super::table::REPORT_WORDS;
+use super::table::{REFUSED_WORDS, REPORT_WORDS};
 use super::values::{nearest, number, page_size, pair, shown, word};
 use crate::diag::{Code, Diagnostic};
 
@@ -41,8 +41,8 @@ const fn value(
     ZSpec { names, value_name, help, effect: ZEffect::Value(effect) }
 }
 
-/// Carries out `-z TEXT`. A word that is not known is a warning in GNU ld's words, which
-/// configure scripts look for.
+/// Carries out `-z TEXT`. A word that nobody knows is a warning in GNU ld's words, which
+/// configure scripts look for; a known one that is not carried out is an error.
 ///
 /// # Errors
 /// The word's value is not what it takes.
@@ -58,12 +58,18 @@ pub fn apply(state: &mut State<'_>, text: &[u8]) -> Outcome {
             return effect(state, given).map_err(|wrong| format!("{}: {wrong}", shown(name)));
         }
         (Some(ZEffect::Value(_)), None) => return Err(format!("{}: expected =value", shown(name))),
-        (Some(ZEffect::Flag(_)) | None, _) => warn_unknown(state, text, name),
+        (Some(ZEffect::Flag(_)) | None, _) => report_unknown(state, text, name),
     }
     Ok(())
 }
 
-fn warn_unknown(state: &State<'_>, text: &[u8], name: &[u8]) {
+fn report_unknown(state: &State<'_>, text: &[u8], name: &[u8]) {
+    let refused = REFUSED_WORDS.iter().find(|word| word.names.iter().any(|known| known.as_bytes() == name));
+    if let Some(refused) = refused {
+        let message = format!("unrecognized option '-z {}'", shown(text));
+        state.report(Diagnostic::error(Code::BadOption, message).note(refused.why));
+        return;
+    }
     let mut warning = Diagnostic::warning(Code::UnknownZ, format!("-z {} ignored", shown(text)))
         .note("the word is not known");
     let known = WORDS.iter().flat_map(|spec| spec.names).copied();
@@ -155,9 +161,6 @@ pub static WORDS: &[ZSpec] = &[
             Ok(())
         },
     ),
-    flag(&["extern-protected-data"], "Accepted; protected data is never copied", |state| {
-        state.warn_without_effect("protected data of libraries is never copied into executables");
-    }),
     flag(&["noextern-protected-data"], "Protected data may not be copied (default)", |_| {}),
     flag(&["indirect-extern-access"], "Reach external symbols through the GOT only, and mark so", |state| {
         state.config.relocations.indirect_extern_access = true;
@@ -189,12 +192,6 @@ pub static WORDS: &[ZSpec] = &[
         state.config.layout.no_section_headers = true;
     }),
     flag(&["lrodata-after-bss"], "Put large read-only data behind .bss (always so)", |_| {}),
-    flag(&["nolrodata-after-bss"], "Accepted; it stays behind .bss", |state| {
-        state.warn_without_effect("large read-only data stands behind .bss in every built-in layout");
-    }),
-    flag(&["keep-text-section-prefix"], "Accepted; .text.hot and its kin are put into .text", |state| {
-        state.warn_without_effect(".text.hot and its kin are put into .text, each kind together");
-    }),
     flag(&["nokeep-text-section-prefix"], "Put .text.hot and its kin into .text (default)", |_| {}),
     flag(&["start-stop-gc"], "__start_NAME does not keep the sections NAME alive", |state| {
         state.config.gc.start_stop = true;
@@ -215,10 +212,8 @@ pub static WORDS: &[ZSpec] = &[
             Ok(())
         },
     ),
-    flag(&["unique-symbol"], "Accepted; local symbols keep their names", |state| {
-        state.warn_without_effect("local symbols keep their names");
-    }),
     flag(&["nounique-symbol"], "Local symbols keep their names (default)", |_| {}),
+    flag(&["nounique", "nocommon", "norewrite-endbr"], "It is always so", |_| {}),
     flag(&["dynamic-undefined-weak"], "Leave undefined weak symbols to the dynamic linker", |state| {
         state.config.undefined.dynamic_undefined_weak = Some(true);
     }),
@@ -276,15 +271,10 @@ pub static WORDS: &[ZSpec] = &[
     value(
         &["isa-level-report"],
         "WHICH",
-        "Accepted: none, all, needed or used; nothing is reported",
-        |state, which| {
-            let words = [("none", false), ("all", true), ("needed", true), ("used", true)];
-            if word(which, &words)? {
-                state.warn_without_effect(
-                    "levels are merged into the output's note; readelf -n shows those of inputs",
-                );
-            }
-            Ok(())
+        "Only none: ISA levels of inputs are merged and not reported; readelf -n shows them",
+        |_, which| {
+            word(which, &[("none", ())])
+                .map_err(|wrong| format!("{wrong}: levels of inputs are not reported"))
         },
     ),
     flag(&["force-bti"], "Mark: branch targets, and make such PLTs", |state| {

@@ -62,7 +62,7 @@ fn a_misspelt_option_gets_a_suggestion() {
     }
     let work = Work::new();
     let a = start(&work);
-    work.ld(&["-o", "p", &a, "--gc-section"]).fails().says(&["--gc-section", "--gc-sections"]);
+    work.ld(&["-o", "p", &a, "--gc-sektions"]).fails().says(&["--gc-sektions", "--gc-sections"]);
 }
 
 #[test]

@@ -90,35 +90,61 @@ fn an_executable_stack_is_told() {
 }
 
 #[test]
-fn options_without_effect_say_so_where_that_would_be_missed() {
+fn options_that_are_not_carried_out_fail_the_link() {
     if tools::another_linker() {
         return;
     }
     let work = Work::new();
     let a = work.s("a", ".globl _start\n_start: ret\n");
-    work.write("order", "_start\n");
     for option in [
         "--icf=all",
         "--icf=safe",
         "--gdb-index",
-        "--symbol-ordering-file=order",
-        "--section-ordering-file=order",
+        "--ld-generated-unwind-info",
+        "--copy-dt-needed-entries",
         "-zunique-symbol",
         "-zkeep-text-section-prefix",
         "-zextern-protected-data",
         "-zisa-level-report=all",
     ] {
-        work.ld(&["-o", "p", &a, option]).ok().says(&[option, "has no effect"]);
+        work.ld(&["-o", "p", &a, option]).fails().says(&[option.trim_start_matches("-z")]);
+        assert!(!work.exists("p"), "{option}");
     }
     for option in [
         "--icf=none",
         "--no-gdb-index",
-        "--call-graph-profile-sort=hfsort",
+        "--no-ld-generated-unwind-info",
         "--warn-backrefs",
-        "--warn-section-align",
+        "--keep-memory",
         "-znounique-symbol",
         "-zlrodata-after-bss",
     ] {
-        work.ld(&["-o", "p", &a, option]).quiet();
+        work.ld(&["--fatal-warnings", "-o", "p", &a, option]).quiet();
+    }
+}
+
+/// As CMake's `CheckLinkerFlag` does it: the compiler driver links a small program with the flag, and
+/// the flag is supported if that succeeds.
+#[test]
+fn probes_for_a_flag_see_what_is_supported() {
+    if tools::another_linker() {
+        return;
+    }
+    let work = Work::new();
+    work.write("probe.c", "int main(void) { return 0; }");
+    for (flag, supported) in [
+        ("--gc-sections", true),
+        ("--icf=none", true),
+        ("--icf=all", false),
+        ("--gdb-index", false),
+        ("--zero-to-bss", false),
+        ("-z,keep-text-section-prefix", false),
+    ] {
+        let outcome = work.gcc(&["-o", "probe", "probe.c", &format!("-Wl,{flag}")]);
+        if supported {
+            outcome.quiet();
+        } else {
+            outcome.fails();
+        }
     }
 }

@@ -1,16 +1,32 @@
-//! Options that other linkers have, that build systems pass, and that change nothing here.
+//! Options that other linkers have and that change nothing here because nothing needs to change.
+//!
+//! An option whose effect would be missed stands in [`super::refused`]. The text of each says why the output
+//! is what was asked for without it.
 
 use crate::cli::spec::Effect::{IgnoredFlag, IgnoredOptional, IgnoredPrefix, IgnoredValue};
-use crate::cli::spec::{OptionSpec, ignored};
+use crate::cli::spec::{OptionSpec, ignored, value};
+use crate::cli::values::word;
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
-    ignored(&["plugin", "plugin-opt"], "Compiler plugin and its options", IgnoredValue),
-    ignored(&["plugin-save-temps"], "Files of the compiler plugin", IgnoredFlag),
+    ignored(
+        &["plugin", "plugin-opt"],
+        "Plugin of the compiler: it would only take objects of intermediate code, which are refused",
+        IgnoredValue,
+    ),
+    ignored(&["plugin-save-temps"], "No plugin runs that would leave files", IgnoredFlag),
     ignored(&["flto", "flto-partition", "fuse-ld"], "Options of the compiler driver", IgnoredOptional),
     ignored(&["fno-lto"], "Option of the compiler driver", IgnoredFlag),
-    ignored(&["lto-", "lto=", "thinlto-", "save-temps"], "Options for LTO", IgnoredPrefix),
-    ignored(&["fat-lto-objects", "no-fat-lto-objects", "disable-verify"], "Options for LTO", IgnoredFlag),
-    ignored(&["opt-remarks-with-hotness"], "Remarks of LTO", IgnoredFlag),
+    ignored(
+        &["lto-", "lto=", "no-lto-", "thinlto-", "save-temps"],
+        "How intermediate code is compiled, and objects of it are refused",
+        IgnoredPrefix,
+    ),
+    ignored(
+        &["fat-lto-objects", "no-fat-lto-objects", "disable-verify"],
+        "The machine code of fat objects is linked",
+        IgnoredFlag,
+    ),
+    ignored(&["opt-remarks-with-hotness"], "Remarks of LTO, which is not done", IgnoredFlag),
     ignored(
         &[
             "opt-remarks-filename",
@@ -18,13 +34,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             "opt-remarks-passes",
             "opt-remarks-hotness-threshold",
         ],
-        "Remarks of LTO",
+        "Remarks of LTO, which is not done",
         IgnoredValue,
     ),
-    ignored(&["mllvm"], "Options for LLVM", IgnoredValue),
+    ignored(&["mllvm"], "Options for LLVM, which compiles nothing here", IgnoredValue),
     ignored(&["no-icf", "print-icf-sections", "no-print-icf-sections"], "Nothing is folded", IgnoredFlag),
-    ignored(&["no-gdb-index"], "No .gdb_index is made", IgnoredFlag),
-    ignored(&["strip-discarded", "no-strip-discarded"], "Discarded sections have no symbols", IgnoredFlag),
+    value(&["icf"], "LEVEL", "Only none: identical functions are not folded", |_, level| {
+        word(level, &[("none", ())]).map_err(|wrong| format!("{wrong}: identical functions are not folded"))
+    }),
+    ignored(&["no-gdb-index", "no-debug-names"], "No such index is made", IgnoredFlag),
+    ignored(&["strip-discarded"], "Discarded sections have no symbols", IgnoredFlag),
     ignored(&["call-graph-profile-sort"], "Functions are not reordered", IgnoredOptional),
     ignored(
         &["no-call-graph-profile-sort", "warn-symbol-ordering", "no-warn-symbol-ordering"],
@@ -37,18 +56,26 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(&["warn-backrefs-exclude"], "Archives that --warn-backrefs leaves out", IgnoredValue),
-    ignored(&["g", "Qy", "qmagic"], "Old Unix options", IgnoredFlag),
-    ignored(&["G", "gpsize"], "Size of small data", IgnoredValue),
-    ignored(&["a", "assert", "Y"], "Old Unix options", IgnoredValue),
     ignored(
-        &["keep-memory", "no-keep-memory", "reduce-memory-overheads"],
-        "Trade memory for time",
+        &["g", "Qy", "qmagic"],
+        "Options of old Unix systems, without meaning in GNU ld too",
         IgnoredFlag,
     ),
-    ignored(&["max-cache-size", "hash-size", "stub-group-size"], "Sizes of tables", IgnoredValue),
+    ignored(&["G", "gpsize"], "Size of small data, which these machines do not have", IgnoredValue),
+    ignored(&["a", "assert"], "Options of old Unix systems, without meaning in GNU ld too", IgnoredValue),
+    ignored(
+        &["keep-memory", "no-keep-memory", "reduce-memory-overheads"],
+        "Trade memory for time, which changes no output",
+        IgnoredFlag,
+    ),
+    ignored(
+        &["max-cache-size", "hash-size", "stub-group-size"],
+        "Sizes of tables, which change no output",
+        IgnoredValue,
+    ),
     ignored(
         &["mmap-output-file", "no-mmap-output-file", "map-whole-files", "no-map-whole-files"],
-        "How files are read and written",
+        "How files are read and written, which changes no output",
         IgnoredFlag,
     ),
     ignored(
@@ -57,59 +84,44 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(
-        &["copy-dt-needed-entries", "no-copy-dt-needed-entries", "add-needed", "no-add-needed"],
+        &["no-copy-dt-needed-entries", "no-add-needed"],
         "Libraries that libraries need are never linked by themselves",
         IgnoredFlag,
     ),
+    ignored(&["no-ld-generated-unwind-info"], "PLTs have no .eh_frame records", IgnoredFlag),
+    ignored(&["no-ctf-variables"], "Sections of compact C types get no variables", IgnoredFlag),
     ignored(
-        &["ld-generated-unwind-info", "no-ld-generated-unwind-info"],
-        "Unwind information of PLTs",
-        IgnoredFlag,
-    ),
-    ignored(&["ctf-variables", "no-ctf-variables"], "Compact C type format", IgnoredFlag),
-    ignored(&["ctf-share-types"], "Compact C type format", IgnoredValue),
-    ignored(
-        &[
-            "warn-alternate-em",
-            "warn-section-align",
-            "warn-constructors",
-            "warn-multiple-gp",
-            "warn-ifunc-textrel",
-            "no-warn-ifunc-textrel",
-        ],
+        &["warn-alternate-em", "warn-constructors", "warn-multiple-gp", "no-warn-ifunc-textrel"],
         "Warnings about what does not occur here",
         IgnoredFlag,
     ),
     ignored(
-        &["accept-unknown-input-arch", "no-accept-unknown-input-arch", "link-mapless", "no-link-mapless"],
-        "Inputs of unknown kinds",
+        &["accept-unknown-input-arch", "no-accept-unknown-input-arch"],
+        "Every ELF input says for which machine it is",
+        IgnoredFlag,
+    ),
+    ignored(&["link-mapless"], "Archives are read without their symbol map", IgnoredFlag),
+    ignored(&["disable-linker-version"], "LINKER_VERSION in a script writes nothing", IgnoredFlag),
+    ignored(&["no-gnu-tls-tag", "no-gnu2-tls-tag"], "No versions are added for TLS descriptors", IgnoredFlag),
+    ignored(&["no-enum-size-warning", "no-wchar-size-warning"], "There are no such warnings", IgnoredFlag),
+    ignored(
+        &["no-branch-to-branch", "no-optimize-bb-jumps"],
+        "Branches are not shortened or removed",
         IgnoredFlag,
     ),
     ignored(
-        &[
-            "enable-linker-version",
-            "disable-linker-version",
-            "disable-multiple-abs-defs",
-            "force-exe-suffix",
-            "traditional-format",
-        ],
-        "Old behaviour of GNU ld",
+        &["no-execute-only", "no-xosegment", "no-separate-debug-file", "fortran-common"],
+        "It is always so",
         IgnoredFlag,
     ),
     ignored(
-        &["gnu-tls-tag", "no-gnu-tls-tag", "gnu2-tls-tag", "no-gnu2-tls-tag"],
-        "Version tags for TLS",
-        IgnoredFlag,
-    ),
-    ignored(&["no-enum-size-warning", "no-wchar-size-warning"], "Warnings of AArch64", IgnoredFlag),
-    ignored(
-        &["branch-to-branch", "no-branch-to-branch", "optimize-bb-jumps", "no-optimize-bb-jumps"],
-        "Optimizations of branches",
+        &["long-plt", "secure-plt", "no-ctors-in-init-array"],
+        "Options for other machines and old compilers, without meaning in lld too",
         IgnoredFlag,
     ),
     ignored(
         &["ignore-data-address-equality", "ignore-function-address-equality"],
-        "Licence for optimizations",
+        "They permit an optimization and ask for none",
         IgnoredFlag,
     ),
 ];

@@ -5,7 +5,7 @@ use crate::cli::config::{Machine, OutputFormat, ScriptFile};
 use crate::cli::inputs::InputFormat;
 use crate::cli::spec::{OptionSpec, Outcome, flag, optional, positional, value};
 use crate::cli::state::{Kind, State};
-use crate::cli::values::{list, pair, path, shown};
+use crate::cli::values::{list, pair, path, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["o", "output"], "FILE", "Write the output to FILE (default a.out)", |state, file| {
@@ -74,6 +74,20 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
+    value(
+        &["Y"],
+        "P,DIRS",
+        "Look for libraries in DIRS, parted by colons, behind those of -L",
+        |state, directories| {
+            let directories = directories.strip_prefix(b"P,").unwrap_or(directories);
+            let split = directories.split(|&byte| byte == b':').filter(|text| !text.is_empty());
+            state.pending.default_directories = split.map(<[u8]>::to_vec).collect();
+            Ok(())
+        },
+    ),
+    value(&["rsp-quoting"], "STYLE", "Quoting in response files: posix", |_, style| {
+        word(style, &[("posix", ())])
+    }),
     value(&["sysroot"], "DIR", "Take DIR for the root of the target's files", |state, directory| {
         state.pending.sysroot = Some(path(directory));
         Ok(())

@@ -4,6 +4,7 @@ mod compatibility;
 mod dynamic;
 mod inputs;
 mod layout;
+mod refused;
 mod reports;
 mod sframe;
 mod strip;
@@ -11,6 +12,7 @@ mod symbols;
 
 use super::config::{Machine, Report};
 use super::spec::OptionGroup;
+pub use refused::{REFUSED, REFUSED_WORDS};
 
 /// All options, in the order of `--help`.
 pub static GROUPS: &[OptionGroup] = &[

@@ -20,12 +20,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["gc-keep-exported"], "Keep exported symbols alive under --gc-sections", |state| {
         state.config.gc.keep_exported = true;
     }),
-    value(&["icf"], "LEVEL", "Accepted: none, safe or all; nothing is folded", |state, level| {
-        if word(level, &[("none", false), ("safe", true), ("all", true)])? {
-            state.warn_without_effect("identical functions are not folded");
-        }
-        Ok(())
-    }),
     flag(&["s", "strip-all"], "Leave out debug sections and the symbol table", |state| {
         state.config.strip.strip = Strip::All;
     }),
@@ -57,9 +51,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    flag(&["gdb-index"], "Accepted; no .gdb_index is made", |state| {
-        state.warn_without_effect("no .gdb_index is made; gdb-add-index adds one to a finished file");
-    }),
     flag(&["q", "emit-relocs"], "Keep relocations in the output", |state| {
         state.config.relocations.emit = true;
     }),

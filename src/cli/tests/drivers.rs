@@ -124,7 +124,7 @@ fn build_systems() {
             --no-apply-dynamic-relocs --fix-cortex-a53-843419 -o vmlinux a.o",
         "-m elf64_s390 --oformat elf64-s390 -e startup --build-id=sha1 -T b.lds a.o",
         "-mllvm -x=1 --mllvm=-y --lto-O2 --lto-partitions=4 --thinlto-cache-dir=x --plugin-opt=-z -fno-lto
-            --save-temps=prelink --thinlto-index-only= a.o",
+            --save-temps=prelink --thinlto-jobs=2 a.o",
     ] {
         link(&line(&text.replace("-rpath,$ORIGIN -rpath-link,DIR", "-rpath $ORIGIN -rpath-link DIR")));
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cli::spec::{self, Effect, OptionSpec, allows_single_dash, dashed};
+use crate::cli::table::{REFUSED, REFUSED_WORDS};
 use crate::cli::z::{WORDS, ZEffect};
 use crate::diag::{Code, Location, Severity};
 use std::collections::HashSet;
@@ -24,7 +25,8 @@ fn sample(option: &OptionSpec) -> &'static str {
         "orphan-handling" => "warn",
         "sort-section" => "name",
         "sort-common" => "ascending",
-        "icf" => "safe",
+        "icf" => "none",
+        "rsp-quoting" => "posix",
         "O" => "2",
         "compress-debug-sections" => "zstd",
         "fix-cortex-a53-843419" => "adr",
@@ -173,13 +175,13 @@ fn every_option_that_must_exist_exists() {
         fatal-warnings no-fatal-warnings w no-warnings demangle no-demangle dependency-file stats
         color-diagnostics error-limit reproduce fix-cortex-a53-843419 fix-cortex-a53-835769
         no-apply-dynamic-relocs apply-dynamic-relocs pic-veneer relax no-relax sframe-index discard-sframe
-        icf gdb-index package-metadata section-ordering-file symbol-ordering-file call-graph-profile-sort
+        icf no-gdb-index package-metadata section-ordering-file symbol-ordering-file call-graph-profile-sort
         print-icf-sections remap-inputs print-memory-usage warn-backrefs why-extract warn-common
         no-warn-mismatch f auxiliary F filter audit spare-dynamic-tags plugin plugin-opt O g G Qy qmagic
-        flto fno-lto no-keep-memory reduce-memory-overheads copy-dt-needed-entries no-copy-dt-needed-entries
-        add-needed no-add-needed sort-common no-ld-generated-unwind-info warn-rwx-segments
-        no-warn-rwx-segments warn-execstack no-warn-execstack warn-once warn-section-align warn-alternate-em
-        no-ctf-variables ctf-variables traditional-format Ur mmap-output-file no-mmap-output-file
+        flto fno-lto no-keep-memory reduce-memory-overheads no-copy-dt-needed-entries
+        no-add-needed sort-common no-ld-generated-unwind-info warn-rwx-segments
+        no-warn-rwx-segments warn-execstack no-warn-execstack warn-once warn-alternate-em
+        no-ctf-variables Ur mmap-output-file no-mmap-output-file
         no-map-whole-files mllvm sframe sframe-from-eh-frame sframe-split sframe-version no-sframe-share
         sframe-plt no-sframe-plt print-sframe time-report identity";
     for name in must.split_whitespace() {
@@ -191,8 +193,8 @@ fn every_option_that_must_exist_exists() {
         separate-code noseparate-code separate-loadable-segments pack-relative-relocs nopack-relative-relocs
         stack-size start-stop-gc nostart-stop-gc start-stop-visibility nocopyreloc combreloc nocombreloc
         nognustack nosectionheader sectionheader ibt shstk ibtplt force-ibt cet-report force-bti bti-report
-        pac-plt gcs gcs-report keep-text-section-prefix rodynamic dynamic-undefined-weak
-        nodynamic-undefined-weak unique-symbol x86-64-baseline x86-64-v2 x86-64-v3 x86-64-v4 memory-seal
+        pac-plt gcs gcs-report rodynamic dynamic-undefined-weak
+        nodynamic-undefined-weak nounique-symbol x86-64-baseline x86-64-v2 x86-64-v3 x86-64-v4 memory-seal
         dead-reloc-in-nonalloc lrodata-after-bss call-nop indirect-extern-access mark-plt
         report-relative-reloc sframe-violation sframe-alloc nosframe-alloc";
     let words: HashSet<&str> = WORDS.iter().flat_map(|word| word.names).copied().collect();
@@ -210,7 +212,7 @@ fn every_word_of_z() {
                 (_, "start-stop-visibility") => format!("{name}=hidden"),
                 (_, "call-nop") => format!("{name}=prefix-0x67"),
                 (_, "dead-reloc-in-nonalloc") => format!("{name}=.debug_*=1"),
-                (_, "isa-level-report") => format!("{name}=all"),
+                (_, "isa-level-report") => format!("{name}=none"),
                 (_, "gcs") => format!("{name}=always"),
                 (_, "stack-size" | "max-page-size" | "common-page-size") => format!("{name}=0x10000"),
                 (_, name) => format!("{name}=warning"),
@@ -282,4 +284,56 @@ fn unknown_words_of_z_warn() {
     assert_eq!(warning(&["a.o", "-z", "norerlo"]).help, ["did you mean -z norelro?"]);
     assert_eq!(warning(&["a.o", "-z", "now=1"]).message, "-z now=1 ignored");
     assert!(error(&["a.o", "-z", "max-page-size=3"]).message.contains("power of two"));
+}
+
+#[test]
+fn long_names_may_be_cut_short() {
+    assert!(config(&["--gc-section"]).gc.enabled);
+    assert!(config(&["-gc-sec"]).gc.enabled);
+    assert_eq!(config(&["--hash-st=gnu"]), {
+        let mut whole = config(&["--hash-style=gnu"]);
+        whole.reports.arguments = vec![b"--hash-st=gnu".to_vec(), b"a.o".to_vec()];
+        whole
+    });
+    assert_eq!(config(&["--son", "x"]).dynamic.soname.as_deref(), Some(&b"x"[..]));
+    // A whole name wins over the longer ones that start with it, names of one option do not compete.
+    assert!(config(&["--export-dynamic"]).symbols.export_dynamic);
+    assert_eq!(config(&["--no-pi"]).mode, OutputMode::Executable { pie: false });
+    // A single letter with its value wins over an abbreviation.
+    assert_eq!(inputs(&["-lib"])[0].source, InputSource::Library(b"ib".to_vec()));
+    assert_eq!(config(&["-entr"]).symbols.entry.as_deref(), Some(&b"ntr"[..]));
+    assert_eq!(config(&["-out"]).output, Path::new("ut"));
+}
+
+#[test]
+fn an_ambiguous_abbreviation_lists_what_it_may_be() {
+    let ambiguous = error(&["a.o", "--whole-ar", "--start-"]);
+    assert_eq!(
+        ambiguous.message,
+        "option '--start-' is ambiguous; possibilities: '--start-group' '--start-lib'"
+    );
+    assert_eq!(error(&["a.o", "--gc-section=x"]).message, "unrecognized option '--gc-section=x'");
+    assert!(error(&["a.o", "--gdb-in"]).notes[0].contains("gdb-add-index"));
+    assert_eq!(error(&["a.o", "--=x"]).message, "unrecognized option '--=x'");
+}
+
+#[test]
+fn what_peers_have_and_we_do_not_is_refused_with_the_reason() {
+    for refused in REFUSED {
+        for name in refused.names {
+            let written = dashed(name);
+            let found = error(&["a.o", &written]);
+            assert_eq!(found.message, format!("unrecognized option '{written}'"));
+            assert_eq!(found.notes, [refused.why]);
+            assert!(spec::find(name.as_bytes()).is_none(), "{name} stands in two tables");
+        }
+    }
+    for refused in REFUSED_WORDS {
+        for name in refused.names {
+            assert_eq!(error(&["a.o", "-z", name]).notes, [refused.why]);
+            assert!(!WORDS.iter().any(|word| word.names.contains(name)), "-z {name}");
+        }
+    }
+    assert!(error(&["a.o", "--icf=all"]).message.contains("not folded"));
+    config(&["--icf=none"]);
 }
