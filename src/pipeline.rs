@@ -228,20 +228,17 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
 
 /// Makes the file. Nothing is in its place before everything has succeeded.
 fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(), Aborted> {
-    let cannot_write = |error: std::io::Error| {
-        link.sink.report(Diagnostic::error(
-            crate::diag::Code::CannotWrite,
-            format!("cannot write {}: {error}", link.config.output.display()),
-        ));
-        Aborted
-    };
     let executable = !link.config.is_relocatable();
     if link.config.output_format == OutputFormat::Binary {
         output::image::settle(link);
         link.sink.checkpoint()?;
     }
-    let mut file =
-        OutputFile::create(&link.config.output, link.layout.file_size, executable).map_err(cannot_write)?;
+    let (path, size, sink) = (&link.config.output, link.layout.file_size, link.sink);
+    let cannot_write = |error: std::io::Error| {
+        sink.report(output::file::cannot_write(path, size, &error));
+        Aborted
+    };
+    let mut file = OutputFile::create(path, size, executable).map_err(cannot_write)?;
     write_output::run(link, file.bytes());
     link.sink.checkpoint()?;
     progress.timings.pass("write output");

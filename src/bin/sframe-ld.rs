@@ -3,6 +3,7 @@
 use sframe_ld::cli::{self, Color, Environment, Invocation};
 use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, render};
 use sframe_ld::input::SystemSource;
+use sframe_ld::output::interrupt::remove_temporaries;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -14,6 +15,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    handle_signals();
     let mut arguments = std::env::args_os();
     let program = program_name(arguments.next());
     let arguments: Vec<OsString> = arguments.collect();
@@ -54,6 +56,38 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// A link that is told to end removes its temporary files first. A file that grows beyond its limit
+/// is an error like any other.
+fn handle_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the structures are valid, zeroes included; the handler does only what handlers
+        // may do.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            // What the caller has told its programs to ignore (`nohup`) stays ignored.
+            if libc::sigaction(signal, std::ptr::null(), &mut action) != 0
+                || action.sa_sigaction != libc::SIG_DFL
+            {
+                continue;
+            }
+            action.sa_sigaction = end_by as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESETHAND;
+            libc::sigfillset(&mut action.sa_mask);
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+    }
+    // SAFETY: no handler is involved.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Cleans up and ends the process by the same signal, so that the caller sees why it ended.
+extern "C" fn end_by(signal: libc::c_int) {
+    remove_temporaries();
+    // Its handler is reset and it is blocked: it comes again when this one returns.
+    // SAFETY: a system call.
+    unsafe { libc::raise(signal) };
 }
 
 /// `ld` in messages when called as `ld`, otherwise `sframe-ld`.

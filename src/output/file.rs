@@ -4,25 +4,35 @@
 //! so that a failed or interrupted link leaves what was there before. An output that exists and is
 //! not a regular file (a device, a pipe, a socket) is written to, never replaced or removed: a
 //! linker that is run as root with `-o /dev/null` must leave the device alone.
+//!
+//! A mapped file whose blocks the disk cannot give kills the process that touches them (`SIGBUS`).
+//! So all of a file is reserved before it is mapped; where the file system cannot reserve, the
+//! output is made in memory and written.
 
+use super::temporary::Temporary;
+use crate::diag::{Code, Diagnostic};
 use memmap2::MmapMut;
-use std::fs::{self, File, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
 
 /// An output file that is being made.
 pub struct OutputFile {
     path: PathBuf,
-    bytes: Bytes,
+    bytes: MmapMut,
+    place: Place,
 }
 
-enum Bytes {
-    /// A new file, mapped.
-    New { file: NamedTempFile, map: MmapMut },
-    /// In memory, for something that exists and must stay what it is.
-    InPlace(Vec<u8>),
+/// Where the bytes go.
+enum Place {
+    /// They are those of the new file.
+    Mapped(Temporary),
+    /// They are written to the new file.
+    Written(Temporary),
+    /// They are written to something that exists and must stay what it is.
+    InPlace,
 }
 
 impl OutputFile {
@@ -30,30 +40,29 @@ impl OutputFile {
     /// says so.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says, above all that it has no room for so much.
     pub fn create(path: &Path, size: u64, executable: bool) -> io::Result<OutputFile> {
-        let too_large = |_| io::Error::new(io::ErrorKind::FileTooLarge, format!("{size} bytes"));
-        let length = usize::try_from(size).map_err(too_large)?;
-        let bytes = if is_special(path) || size == 0 {
-            Bytes::InPlace(vec![0; length])
+        let length = usize::try_from(size).map_err(|_| ErrorKind::FileTooLarge)?;
+        let path = path.to_path_buf();
+        if is_special(&path) {
+            return Ok(OutputFile { path, bytes: MmapMut::map_anon(length)?, place: Place::InPlace });
+        }
+        let temporary = Temporary::create(&path, if executable { 0o777 } else { 0o666 })?;
+        if reserve(temporary.file(), size)? {
+            // SAFETY: the file was created a moment ago under a name that only links to this
+            // output use, which leave a locked file alone, and has the size that is mapped. Another
+            // process that truncates it nevertheless breaks any program that maps it.
+            let bytes = unsafe { MmapMut::map_mut(temporary.file())? };
+            Ok(OutputFile { path, bytes, place: Place::Mapped(temporary) })
         } else {
-            let file = create_beside(path, executable)?;
-            file.as_file().set_len(size)?;
-            // SAFETY: the file was created a moment ago under a name that nobody knows, is opened
-            // exclusively, and has the size that is mapped. Another process that truncates it
-            // nevertheless breaks any program that maps it.
-            let map = unsafe { MmapMut::map_mut(file.as_file())? };
-            Bytes::New { file, map }
-        };
-        Ok(OutputFile { path: path.to_path_buf(), bytes })
+            let bytes = MmapMut::map_anon(length)?;
+            Ok(OutputFile { path, bytes, place: Place::Written(temporary) })
+        }
     }
 
     /// The whole file.
     pub fn bytes(&mut self) -> &mut [u8] {
-        match &mut self.bytes {
-            Bytes::New { map, .. } => map,
-            Bytes::InPlace(bytes) => bytes,
-        }
+        &mut self.bytes
     }
 
     /// Puts the file in its place.
@@ -61,20 +70,17 @@ impl OutputFile {
     /// # Errors
     /// What the system says; the old file is then still there.
     pub fn commit(self) -> io::Result<()> {
-        match self.bytes {
-            Bytes::New { file, map } => {
-                drop(map);
-                file.persist(&self.path).map_err(|error| error.error)?;
-                Ok(())
+        let OutputFile { path, bytes, place } = self;
+        match place {
+            Place::Mapped(temporary) => {
+                drop(bytes);
+                temporary.persist(&path)
             }
-            Bytes::InPlace(bytes) => {
-                let mut file = File::options()
-                    .write(true)
-                    .create(true)
-                    .truncate(!is_special(&self.path))
-                    .open(&self.path)?;
-                file.write_all(&bytes)
+            Place::Written(temporary) => {
+                temporary.file().write_all(&bytes)?;
+                temporary.persist(&path)
             }
+            Place::InPlace => File::options().write(true).open(&path)?.write_all(&bytes),
         }
     }
 }
@@ -84,22 +90,39 @@ fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
-fn create_beside(path: &Path, executable: bool) -> io::Result<NamedTempFile> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+/// Gives a new file its size and reserves all of it on the disk; `false` if the file system does
+/// not know how.
+fn reserve(file: &File, size: u64) -> io::Result<bool> {
+    if size == 0 {
+        return Ok(false);
+    }
+    loop {
+        match fallocate(file, FallocateFlags::empty(), 0, size) {
+            Ok(()) => return Ok(true),
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The report of an output that cannot be made, `size` bytes large.
+pub fn cannot_write(path: &Path, size: u64, error: &io::Error) -> Diagnostic {
+    let message = format!("cannot write {}: {error}", path.display());
+    let diagnostic = Diagnostic::error(Code::CannotWrite, message);
+    let help = match error.kind() {
+        ErrorKind::StorageFull => "make room on its file system, or name another place with -o",
+        ErrorKind::QuotaExceeded => "make room in the quota, or name another place with -o",
+        ErrorKind::FileTooLarge => "raise the limit for the size of files (`ulimit -f`)",
+        _ => return diagnostic,
     };
-    let mut prefix = std::ffi::OsString::from(".");
-    prefix.push(path.file_name().unwrap_or_default());
-    prefix.push(".");
-    // The umask is applied to these as to any file that is created.
-    let mode = if executable { 0o777 } else { 0o666 };
-    tempfile::Builder::new().prefix(&prefix).permissions(Permissions::from_mode(mode)).tempfile_in(folder)
+    diagnostic.note(format!("the output takes {size} bytes")).help(help)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_dropped_output_leaves_the_old_one() {

@@ -28,6 +28,7 @@ mod link_order;
 mod machines;
 mod notes;
 mod options;
+mod output_file;
 mod programs;
 mod relocatable;
 mod reports;

@@ -1,0 +1,126 @@
+//! What becomes of the output file when a link does not get to its end: no room, a limit, a signal.
+
+use crate::support::work::linker;
+use crate::support::{Work, tools};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// An object whose output takes a good million bytes.
+fn large(work: &Work) -> String {
+    work.s("large", ".globl _start\n_start: ret\n.data\n.rept 140000\n.quad 0x0123456789abcdef\n.endr\n")
+}
+
+/// Names in a folder, hidden ones too.
+fn names(work: &Work, folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(work.path(folder)).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_the_old_output_stays() {
+    let work = Work::new();
+    let object = large(&work);
+    std::fs::create_dir(work.path("disk")).unwrap();
+    let mount = "mount -t tmpfs -o size=512k none disk";
+    if work.command("unshare", &["-m", "sh", "-c", mount]).code != Some(0) {
+        let reason = "no file system can be mounted here";
+        tools::skip("output_file::a_full_disk_is_an_error_and_the_old_output_stays", reason);
+        return;
+    }
+    let linker = linker();
+    let script = format!(
+        "{mount} && echo old > disk/out && {} -o disk/out {object}; echo status $?; cat disk/out; ls -A disk",
+        linker.display()
+    );
+    let outcome = work.command("unshare", &["-m", "sh", "-c", &script]).ok();
+    assert_eq!(outcome.stdout, "status 1\nold\nout\n", "{outcome}");
+    outcome.says(&["cannot write disk/out: No space left on device", "the output takes 11"]);
+}
+
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error_and_the_old_output_stays() {
+    let work = Work::new();
+    let object = large(&work);
+    work.write("folder/out", "old");
+    let script = format!("ulimit -f 100; exec {} -o folder/out {object}", linker().display());
+    work.command("sh", &["-c", &script]).fails().says(&[
+        "cannot write folder/out: File too large",
+        "the output takes 11",
+        "ulimit -f",
+    ]);
+    assert_eq!(work.read("folder/out"), b"old");
+    assert_eq!(names(&work, "folder"), ["out"]);
+}
+
+/// Links and sends a signal when the delay is over; tells which signal ended the link, if one did.
+fn interrupted(work: &Work, object: &str, signal: i32, delay: Duration) -> Option<i32> {
+    let mut child = Command::new(linker())
+        .args(["-o", "folder/out", object])
+        .current_dir(work.path("."))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(delay);
+    // SAFETY: a system call; the child is not waited for yet, so the number is still its own.
+    unsafe { libc::kill(child.id() as i32, signal) };
+    child.wait().unwrap().signal()
+}
+
+#[test]
+fn signals_at_any_moment_leave_nothing_behind() {
+    let work = Work::new();
+    let object = large(&work);
+    work.write("folder/out", "old");
+    let started = Instant::now();
+    work.ld(&["-o", "new", &object]).ok();
+    let whole = started.elapsed();
+    let new = work.read("new");
+    let mut ended = 0;
+    for round in 0..200u32 {
+        let signal = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP][round as usize % 3];
+        // Moments spread over the whole link, in an order that a golden section gives.
+        let moment = f64::from(round) * 0.618_033_988_75 % 1.0;
+        let by = interrupted(&work, &object, signal, whole.mul_f64(moment));
+        assert!(by.is_none_or(|by| by == signal), "signal {signal}, ended by {by:?}");
+        ended += u32::from(by.is_some());
+        assert_eq!(names(&work, "folder"), ["out"], "round {round}, after {moment} of the link");
+        let content = work.read("folder/out");
+        assert!(content == new || by.is_some() && content == b"old", "round {round}: neither old nor new");
+        work.write("folder/out", "old");
+    }
+    assert!(ended > 20, "{ended} of 200 links were interrupted");
+}
+
+#[test]
+fn what_a_killed_link_left_goes_with_the_next_link() {
+    let work = Work::new();
+    let object = large(&work);
+    work.write("folder/out", "old");
+    let mut left = false;
+    for step in 1..400 {
+        interrupted(&work, &object, libc::SIGKILL, Duration::from_micros(step * 500));
+        left = names(&work, "folder").len() > 1;
+        if left {
+            break;
+        }
+    }
+    assert!(left, "no link was killed while it wrote");
+    work.write("folder/.out.sframe-ld-3", "left by a link beside others");
+    work.ld(&["-o", "folder/out", &object]).quiet();
+    assert_eq!(names(&work, "folder"), ["out"]);
+}
+
+#[test]
+fn the_temporary_file_of_another_link_stays() {
+    let work = Work::new();
+    let object = large(&work);
+    work.write("folder/.out.sframe-ld-0", "at work");
+    let other = std::fs::File::open(work.path("folder/.out.sframe-ld-0")).unwrap();
+    other.lock().unwrap();
+    work.ld(&["-o", "folder/out", &object]).quiet();
+    assert_eq!(names(&work, "folder"), [".out.sframe-ld-0", "out"]);
+    assert_eq!(work.read("folder/.out.sframe-ld-0"), b"at work");
+}
