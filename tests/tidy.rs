@@ -228,6 +228,17 @@ fn nothing_names_a_machine() {
 }
 
 #[test]
+fn recorded_proofs_are_plain_text() {
+    let steers = |(name, text): (String, String)| {
+        let line = text.lines().position(|line| line.chars().any(|c| c.is_control() && c != '\t'));
+        line.map(|line| format!("{name}:{}", line + 1))
+    };
+    let records = files(&["tests/proofs"], &["md"]);
+    assert!(records.len() > 10, "the records lie elsewhere now");
+    none("control characters in records", records.into_iter().filter_map(steers).collect());
+}
+
+#[test]
 fn the_readme_has_exactly_two_set_up_commands() {
     let text = std::fs::read_to_string(root().join("README.md")).unwrap();
     let set_up = text.split("## ").next().unwrap();

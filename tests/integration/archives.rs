@@ -135,7 +135,7 @@ fn long_member_names_and_same_names_twice() {
         std::fs::create_dir(work.path(dir)).unwrap();
         args.push(work.c(&format!("{dir}/{long}"), source, &[]));
     }
-    work.command("ar", &args.iter().map(String::as_str).collect::<Vec<_>>()).ok();
+    work.command(work.tool("ar"), &args.iter().map(String::as_str).collect::<Vec<_>>()).ok();
     let archive = "liblong.a";
     work.gcc(&["-o", "program", &main, archive]).quiet();
     work.run("program");
@@ -147,7 +147,7 @@ fn long_member_names_and_same_names_twice() {
 fn an_archive_without_symbol_table_or_members() {
     let work = Work::new();
     let main = work.c("main", "int main(void) { return 0; }", &[]);
-    work.command("ar", &["rcS", "libempty.a"]).ok();
+    work.command(work.tool("ar"), &["rcS", "libempty.a"]).ok();
     work.gcc(&["-o", "program", &main, "libempty.a"]).quiet();
     work.run("program");
     work.write("libtext.a", "!<arch>\nnonsense that is no header");

@@ -60,8 +60,8 @@ fn cargo_builds_and_tests_through_it() {
     // Without the first flag, rustc puts a folder with a linker of its own before ours.
     work.env("RUSTFLAGS", &format!("-Clink-self-contained=-linker -Clink-arg=-B{directory}"));
     work.env("CARGO_TARGET_DIR", &work.path("target").display().to_string());
-    work.command(&cargo, &["build", "--offline", "--quiet"]).ok();
-    work.command(&cargo, &["test", "--offline", "--quiet"]).ok();
+    work.linked(&cargo, &["build", "--offline", "--quiet"]).ok();
+    work.linked(&cargo, &["test", "--offline", "--quiet"]).ok();
     assert!(made_here(&work, "target/debug/hello"));
     assert_eq!(work.run("target/debug/hello"), "true\n");
 }
@@ -82,9 +82,31 @@ fn rustc_names_lld_and_still_reaches_it() {
     ] {
         let mut args = vec!["-o", "program", "main.rs", "-Clink-self-contained=-linker", prefix.as_str()];
         args.extend(extra);
-        work.command(&rustc, &args).ok();
+        work.linked(&rustc, &args).ok();
         assert_eq!(work.run("program"), "hello\n");
         assert!(made_here(&work, "program"), "{extra:?}");
         work.elf("program");
+    }
+}
+
+#[test]
+fn a_link_by_another_linker_is_noticed() {
+    let work = Work::new();
+    let main = work.c("main", "int main(void) { return 0; }", &[]);
+    let foreign = work.write("gnu/ld", "#!/bin/sh\nexec ld \"$@\"\n");
+    std::fs::set_permissions(work.path(&foreign), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    let [foreign, ours] =
+        [work.path("gnu"), work::linker_directory().into()].map(|it| format!("-B{}", it.display()));
+    let link = |folders: &[&str]| {
+        let words = [folders, &["-o", "program", &main]].concat();
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work.linked("gcc", &words).ok()))
+    };
+    assert!(link(&[&ours, &foreign]).is_ok());
+    for folders in [&[foreign.as_str(), &ours][..], &[]] {
+        let complaint = link(folders).expect_err("GNU ld has linked");
+        let text = complaint.downcast::<String>().unwrap();
+        assert!(text.contains("linked by another linker"), "{text}");
+        assert!(work.exists("program"), "the link itself is sound");
     }
 }

@@ -251,11 +251,11 @@ fn more_sections_than_sixteen_bits_number() {
         if name != "r.o" {
             work.run(name);
         }
-        let symbols = work.command("readelf", &["-sW", name]).quiet().stdout;
+        let symbols = work.command(work.tool("readelf"), &["-sW", name]).quiet().stdout;
         let line = symbols.lines().find(|line| line.ends_with(" last")).expect("last");
         let section: usize = line.split_whitespace().nth(6).unwrap().parse().expect("a section's number");
         assert!(section > SECTIONS, "{name}: {line}");
-        let sections = work.command("readelf", &["-SW", name]).quiet().stdout;
+        let sections = work.command(work.tool("readelf"), &["-SW", name]).quiet().stdout;
         assert!(sections.contains(&format!("[{section}] .last ")), "{name}: {line}");
     }
 }

@@ -99,7 +99,7 @@ fn compressed_debug_sections_are_read() {
     {
         let object = if name == "zstd" {
             let output = format!("{name}.o");
-            work.command("objcopy", &[flag, &plain, &output]).ok();
+            work.command(work.tool("objcopy"), &[flag, &plain, &output]).ok();
             output
         } else {
             work.c(name, DEBUGGED, &["-g", flag])

@@ -131,7 +131,7 @@ fn clang_links_c_and_cpp() {
             let mut args = vec![linker.as_str(), "-O1", "-o", "hello", file];
             args.extend(form.compile);
             args.extend(form.link);
-            work.command(&clang, &args).ok();
+            work.linked(&clang, &args).ok();
             assert_eq!(work.run("hello"), expected);
             check_form(&work.elf("hello"), form);
         }

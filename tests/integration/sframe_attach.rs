@@ -2,6 +2,7 @@
 
 use crate::need;
 use crate::support::elf::*;
+use crate::support::machine::AARCH64;
 use crate::support::sframe::output_blobs;
 use crate::support::{Elf, Work, tools};
 
@@ -59,7 +60,7 @@ fn programs_of_every_kind_run_with_frames() {
             assert_eq!(output_blobs(&elf).len(), 1);
             assert!(work.verified("attached").contains(", 0 wrong"));
 
-            work.command("strip", &["-o", "stripped", "program"]).quiet();
+            work.command(work.tool("strip"), &["-o", "stripped", "program"]).quiet();
             attach("stripped", "attached");
             assert_eq!(work.run("attached"), expected, "{kind} {size} stripped");
 
@@ -126,13 +127,14 @@ fn libraries_and_the_build_id() {
 
 #[test]
 fn an_aarch64_program_runs_too() {
-    let work = Work::new();
-    let compiler = need!(tools::program("aarch64-linux-gnu-g++"));
-    let emulator = need!(tools::program("qemu-aarch64"));
+    let work = Work::on(&AARCH64);
+    let compiler = need!(AARCH64.tool("g++"));
     work.write("a.cc", SOURCE);
+    need!(AARCH64.emulator());
+    // Whoever links: attaching is for finished files.
     work.command(compiler, &["-O1", "-DSIZE=64", "-static", "-o", "program", "a.cc"]).ok();
     work.sframe(&["attach", "program"]).ok();
-    assert_eq!(work.command(emulator, &["program"]).ok().stdout, "thrown 5 1\n");
+    assert_eq!(work.run("program"), "thrown 5 1\n");
     check_attached(&work.elf_unchecked("program"), ".sframe");
 }
 
@@ -153,7 +155,7 @@ fn what_cannot_be_changed_is_refused() {
     refuse("payload", &["7 bytes behind the end of the ELF file"]);
     work.write("signed", [&program[..], b"~Module signature appended~\n"].concat());
     refuse("signed", &["appended signature"]);
-    work.command("objcopy", &["--only-keep-debug", "program", "debug"]).ok();
+    work.command(work.tool("objcopy"), &["--only-keep-debug", "program", "debug"]).ok();
     work.sframe(&["attach", "debug"]).says(&["debug: "]);
     for length in (64..program.len()).step_by(499) {
         work.write("short", &program[..length]);

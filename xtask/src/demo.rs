@@ -16,7 +16,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let linker = arguments.linker.path()?;
+    let linker = arguments.linker.soon()?;
     let folder = crate::target().join("demo");
     std::fs::create_dir_all(&folder)?;
     let prefix = install::install(&linker, &folder.join("installed"))?;
@@ -66,9 +66,9 @@ impl Demo<'_> {
         for name in ["disc", "ring"] {
             let input = format!("{source}/{name}.s");
             let include = format!("-I{source}");
-            self.tool("as", &[&include, "-o", &format!("{name}.o"), &input])?;
+            self.tool("gcc", &["-c", &include, "-o", &format!("{name}.o"), &input])?;
             let output = format!("{name}-monolithic.o");
-            self.tool("as", &[&include, "--defsym", "MONOLITHIC=1", "-o", &output, &input])?;
+            self.tool("gcc", &["-c", &include, "-Wa,--defsym,MONOLITHIC=1", "-o", &output, &input])?;
         }
         Ok(())
     }
@@ -94,6 +94,7 @@ impl Demo<'_> {
     }
 
     fn execute(&self, program: &str) -> Result<()> {
+        install::made_here(&self.folder.join(program))?;
         let output = Command::new(self.folder.join(program)).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         print!("$ ./{program}\n{text}");

@@ -1,7 +1,8 @@
 //! Lays the programs out as users find them: `bin/`, and a folder in which the linker answers to
 //! every name that compilers ask for.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use object::{Object, ObjectSection};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -36,7 +37,7 @@ impl SframeCommand {
     pub fn path(&self) -> Result<PathBuf> {
         match &self.command {
             Some(path) => path.canonicalize().with_context(|| format!("no command {}", path.display())),
-            None => build("sframe"),
+            None => build("sframe", "release"),
         }
     }
 }
@@ -54,7 +55,7 @@ impl Wrapper {
     pub fn path(&self) -> Result<PathBuf> {
         match &self.wrapper {
             Some(path) => path.canonicalize().with_context(|| format!("no wrapper {}", path.display())),
-            None => build("sframe-as"),
+            None => build("sframe-as", "release"),
         }
     }
 }
@@ -72,7 +73,7 @@ impl Comparer {
     pub fn path(&self) -> Result<PathBuf> {
         match &self.program {
             Some(path) => path.canonicalize().with_context(|| format!("no ld-compare {}", path.display())),
-            None => build("ld-compare"),
+            None => build("ld-compare", "release"),
         }
     }
 }
@@ -90,7 +91,15 @@ impl Linker {
     pub fn path(&self) -> Result<PathBuf> {
         match &self.linker {
             Some(path) => path.canonicalize().with_context(|| format!("no linker {}", path.display())),
-            None => build("sframe-ld"),
+            None => build("sframe-ld", "release"),
+        }
+    }
+
+    /// The same, built as tests are: sooner ready, and no work is lost on the way to them.
+    pub fn soon(&self) -> Result<PathBuf> {
+        match &self.linker {
+            Some(_) => self.path(),
+            None => build("sframe-ld", "dev"),
         }
     }
 }
@@ -106,15 +115,18 @@ pub fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-fn build(program: &str) -> Result<PathBuf> {
+/// Builds a program in a profile. All members of the workspace count, as for tests, so that no dependency is built
+/// again with other features.
+fn build(program: &str, profile: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::workspace())
-        .args(["build", "--workspace", "--release", "--quiet", "--bin", program])
+        .args(["build", "--workspace", "--quiet", "--profile", profile, "--bin", program])
         .status()?;
     if !status.success() {
         bail!("{program} does not build");
     }
-    Ok(crate::target().join("release").join(program))
+    let folder = if profile == "dev" { "debug" } else { profile };
+    Ok(crate::target().join(folder).join(program))
 }
 
 /// Copies the command `sframe` below the prefix, with its man pages and completions for shells.
@@ -151,6 +163,18 @@ pub fn install(linker: &Path, prefix: &Path) -> Result<PathBuf> {
         link("../../bin/sframe-ld", &folder.join(name))?;
     }
     Ok(folder.canonicalize()?)
+}
+
+/// Demands that a linked file says in its `.comment` that this linker made it.
+///
+/// A driver that finds another linker first would leave nothing to show.
+pub fn made_here(file: &Path) -> Result<()> {
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let parsed = object::File::parse(&*bytes).with_context(|| file.display().to_string())?;
+    let comment = parsed.section_by_name(".comment").map(|section| section.data()).transpose()?;
+    let said = String::from_utf8_lossy(comment.unwrap_or_default());
+    ensure!(said.contains("sframe-ld"), "{} was linked by another linker: {said:?}", file.display());
+    Ok(())
 }
 
 /// Copies over a program that may be running.

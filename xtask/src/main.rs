@@ -3,6 +3,7 @@
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 
+mod apt;
 mod bench;
 mod demo;
 mod fuzz;

@@ -1,16 +1,18 @@
 //! Tools of other projects, for the tests and the comparison: fetched by package name through the
 //! system's package client and unpacked into a folder of their own. Nothing is installed.
 //!
-//! Newer suites are named by their word (`trixie`, `sid`); the mirror is the one that apt is
-//! configured with. Each suite gets an apt state of its own in which nothing counts as installed,
-//! so its packages come with all their libraries and run with their own loader. Packages of the
-//! machine's own suite come with what the machine lacks only.
+//! Suites are named by their word (`bookworm`, `trixie`, `sid`); the mirror is the one that apt is
+//! configured with. Their packages come with all their libraries and run with their own loader.
+//! Compilers and emulators are those of the machine's own suite, which run with its C library;
+//! whether the machine has them installed makes no difference ([`crate::apt`]).
 //!
 //! The folder that results has one folder per tool and version: `NAME/ld` with `NAME/cmd` (its
-//! words, one a line) for a linker, `NAME/as`, `NAME/readelf` and so on for the rest. Which of
-//! them a test takes is settled there, by what the tool does.
+//! words, one a line) for a linker, and `NAME/MACHINE/ld` for another machine; `NAME/as`,
+//! `NAME/readelf`, `NAME/TRIPLE-as` and so on for the rest. Which of them a test takes is settled
+//! there, by what the tool does.
 
-use anyhow::{Context, Result, bail};
+use crate::apt::{self, run_command};
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -37,12 +39,29 @@ pub fn folder() -> PathBuf {
     std::env::var_os("SFRAME_PEERS").map_or_else(|| crate::workspace().join("target/peers"), PathBuf::from)
 }
 
-/// A program of the tools' folder, or else of `PATH`.
-pub fn program(name: &str) -> Option<PathBuf> {
+/// A program of the tools' folder, the newest.
+///
+/// # Errors
+/// It was not fetched.
+pub fn program(name: &str) -> Result<PathBuf> {
     let folders = std::fs::read_dir(folder()).into_iter().flatten().flatten().map(|e| e.path());
     let mut found: Vec<PathBuf> = folders.map(|f| f.join(name)).filter(|p| p.is_file()).collect();
     found.sort();
-    found.pop().or_else(|| on_path(name))
+    found.pop().with_context(|| format!("no {name}; run cargo xtask peers"))
+}
+
+/// The names of the folders that hold linkers, sorted.
+pub fn linkers() -> Vec<String> {
+    let folders = std::fs::read_dir(folder()).into_iter().flatten().flatten();
+    let linkers = folders.filter(|folder| folder.path().join("ld").is_file());
+    let mut names: Vec<String> = linkers.map(|f| f.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The folder below which emulators find the dynamic linker and the libraries of a machine.
+pub fn sysroot(triple: &str) -> PathBuf {
+    folder().join("root-own/usr").join(triple)
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -61,31 +80,39 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 13] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
+    Step {
+        name: "binutils that emit SFrame V1 (bookworm)",
+        for_tests: true,
+        fetch: |p| p.binutils("bookworm"),
+    },
     Step { name: "eu-elflint", for_tests: true, fetch: Peers::elfutils },
     Step { name: "clang", for_tests: true, fetch: Peers::clang },
     Step { name: "compilers and emulators for other machines", for_tests: true, fetch: Peers::cross },
-    Step {
-        name: "assemblers and linkers for other machines (sid)",
-        for_tests: true,
-        fetch: Peers::cross_binutils,
-    },
+    Step { name: "binutils for other machines (sid)", for_tests: true, fetch: Peers::cross_binutils },
     Step { name: "GNU ld (sid)", for_tests: true, fetch: |p| p.gnu_ld("sid") },
     Step { name: "GNU ld and gold (trixie)", for_tests: true, fetch: Peers::gold },
-    Step { name: "lld (sid)", for_tests: true, fetch: |p| p.lld("sid") },
-    Step { name: "mold (sid)", for_tests: true, fetch: |p| p.mold("sid") },
+    Step { name: "GNU ld (bookworm)", for_tests: true, fetch: |p| p.gnu_ld("bookworm") },
+    Step { name: "lld and mold (sid)", for_tests: true, fetch: Peers::lld_and_mold },
+    Step { name: "make", for_tests: false, fetch: Peers::make },
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
+
+/// Raised when a step writes something else than before: folders that exist get what is new.
+const LAYOUT: u32 = 2;
 
 /// Fills the folder with what it lacks. Returns what could not be had, each with its reason.
 pub fn prepare(folder: &Path, for_tests: bool) -> Result<Vec<String>> {
     std::fs::create_dir_all(folder)?;
     let peers = Peers { folder: folder.canonicalize()? };
+    // Two fillers at a time would unpack over each other.
+    let lock = std::fs::File::create(peers.folder.join(".lock"))?;
+    lock.lock()?;
     let mut missing = Vec::new();
     for step in STEPS.iter().filter(|s| s.for_tests || !for_tests) {
-        let mark = peers.folder.join(format!(".have-{}", step.name.replace([' ', '(', ')'], "-")));
+        let mark = peers.folder.join(format!(".have-{LAYOUT}-{}", step.name.replace([' ', '(', ')'], "-")));
         if mark.exists() {
             continue;
         }
@@ -126,17 +153,25 @@ impl Peers {
         self.linker("gold", &root.words(&format!("{TRIPLE}-ld.gold")))
     }
 
-    fn lld(&self, suite: &str) -> Result<()> {
-        let root = self.unpack(suite, &["lld"])?;
+    /// Both link for all machines.
+    fn lld_and_mold(&self) -> Result<()> {
+        let root = self.unpack("sid", &["lld", "mold"])?;
         let program = find(&root.path.join("usr/lib"), "bin/lld").context("no lld in its package")?;
-        let mut words = root.loader("ld.lld");
-        words.push(program.display().to_string());
-        self.linker("lld", &words)
+        let mut lld = root.loader("ld.lld");
+        lld.push(program.display().to_string());
+        for (name, words) in [("lld", lld), ("mold", root.words("mold"))] {
+            self.linker(name, &words)?;
+            let folder = format!("{name}-{}", version_of(&words)?);
+            for (machine, _) in CROSS {
+                self.wrap(&format!("{folder}/{machine}"), "ld", &words)?;
+            }
+        }
+        Ok(())
     }
 
-    fn mold(&self, suite: &str) -> Result<()> {
-        let root = self.unpack(suite, &["mold"])?;
-        self.linker("mold", &root.words("mold"))
+    fn make(&self) -> Result<()> {
+        let root = self.unpack_own(&["make"])?;
+        self.wrap_own("make", "make", &root, &root.join("usr/bin/make"))
     }
 
     fn wild(&self) -> Result<()> {
@@ -150,17 +185,11 @@ impl Peers {
     }
 
     fn elfutils(&self) -> Result<()> {
-        if on_path("eu-elflint").is_some() {
-            return Ok(());
-        }
         let root = self.unpack_own(&["elfutils"])?;
         self.wrap_own("elfutils", "eu-elflint", &root, &root.join("usr/bin/eu-elflint"))
     }
 
     fn clang(&self) -> Result<()> {
-        if on_path("clang").is_some() && on_path("clang++").is_some() {
-            return Ok(());
-        }
         let root = self.unpack_own(&["clang"])?;
         for tool in ["clang", "clang++"] {
             let program =
@@ -172,36 +201,16 @@ impl Peers {
 
     /// Debian's cross compilers and the emulators for their programs.
     fn cross(&self) -> Result<()> {
-        let tools = ["gcc", "g++", "ar", "ld.bfd"];
-        let names = || CROSS.iter().flat_map(|(_, triple)| tools.map(|tool| format!("{triple}-{tool}")));
-        let emulators = || CROSS.iter().map(|(machine, _)| format!("qemu-{machine}"));
-        if names().chain(emulators()).all(|name| on_path(&name).is_some()) {
-            return Ok(());
-        }
         let compilers =
             CROSS.iter().flat_map(|(_, triple)| [format!("gcc-{triple}"), format!("g++-{triple}")]);
         let packages: Vec<String> = compilers.chain(["qemu-user".to_owned()]).collect();
         let root = self.unpack_own(&packages.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let _ = std::fs::remove_dir_all(self.folder.join("cross"));
         let bin = root.join("usr/bin");
         for (machine, triple) in CROSS {
-            // The compiler finds its parts and headers relative to itself. What it is told are the
-            // places of the C library and of the assembler and linker.
-            let own = root.join("usr").join(triple);
             for tool in ["gcc", "g++"] {
-                let line = format!(
-                    "LD_LIBRARY_PATH='{}':\"$LD_LIBRARY_PATH\" exec '{}' --sysroot='{}' -B'{}/bin/' -B'{}/lib/' -L'{}/lib' \"$@\"",
-                    root.join("usr/lib").join(TRIPLE).display(),
-                    bin.join(format!("{triple}-{tool}")).display(),
-                    root.display(),
-                    own.display(),
-                    own.display(),
-                    own.display(),
-                );
-                self.script("cross", &format!("{triple}-{tool}"), &line)?;
-            }
-            for tool in ["ar", "ld.bfd", "as"] {
                 let name = format!("{triple}-{tool}");
-                self.wrap_own("cross", &name, &root, &bin.join(&name))?;
+                self.script("cross", &name, &cross_compiler(&root, triple, &bin.join(&name)))?;
             }
             let emulator = format!("qemu-{machine}");
             self.wrap_own("cross", &emulator, &root, &bin.join(&emulator))?;
@@ -209,15 +218,19 @@ impl Peers {
         Ok(())
     }
 
-    /// Assemblers that emit SFrame for the machines, and the newest GNU ld.
+    /// The newest binutils for the other machines, whose assemblers emit SFrame V3.
     fn cross_binutils(&self) -> Result<()> {
         let packages = CROSS.map(|(_, triple)| format!("binutils-{triple}"));
         let root = self.unpack("sid", &packages.each_ref().map(String::as_str))?;
-        for (_, triple) in CROSS {
-            let words = root.words(&format!("{triple}-as"));
-            let folder = format!("binutils-{}", version_of(&words)?);
-            self.wrap(&folder, &format!("{triple}-as"), &words)?;
-            self.wrap(&folder, &format!("{triple}-ld"), &root.words(&format!("{triple}-ld.bfd")))?;
+        for (machine, triple) in CROSS {
+            let version = version_of(&root.words(&format!("{triple}-as")))?;
+            for tool in BINUTILS {
+                let program = format!("{triple}-{tool}");
+                self.wrap(&format!("binutils-{version}"), &program, &root.words(&program))?;
+            }
+            let linker = root.words(&format!("{triple}-ld.bfd"));
+            self.wrap(&format!("binutils-{version}"), &format!("{triple}-ld"), &linker)?;
+            self.wrap(&format!("bfd-{version}/{machine}"), "ld", &linker)?;
         }
         Ok(())
     }
@@ -237,42 +250,66 @@ impl Peers {
 
     /// The same for a program of the machine's own suite, with the libraries unpacked beside it.
     fn wrap_own(&self, folder: &str, tool: &str, root: &Path, program: &Path) -> Result<()> {
-        let libraries = root.join("usr/lib").join(TRIPLE);
-        let line = format!(
-            "LD_LIBRARY_PATH='{}':\"$LD_LIBRARY_PATH\" exec '{}' \"$@\"",
-            libraries.display(),
-            program.display()
-        );
-        self.script(folder, tool, &line)
+        self.script(folder, tool, &format!("{} exec '{}' \"$@\"", library_path(root), program.display()))
     }
 
     fn script(&self, folder: &str, tool: &str, line: &str) -> Result<()> {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = self.folder.join(folder);
-        std::fs::create_dir_all(&folder)?;
-        let path = folder.join(tool);
-        std::fs::write(&path, format!("#!/bin/sh\n{line}\n"))?;
-        Ok(std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?)
+        write_script(&self.folder.join(folder).join(tool), line)
     }
 
     /// Unpacks packages of a named suite with everything that they depend on.
     fn unpack(&self, suite: &str, packages: &[&str]) -> Result<Root> {
         let view = self.folder.join("apt").join(suite);
-        let sources = format!("deb {} {suite} main\n", mirror()?);
-        let options = apt_options(&view, Some(&sources))?;
+        let sources = format!("deb {} {suite} main\n", apt::mirror()?);
+        let options = apt::options(&view, Some(&sources))?;
         let root = self.folder.join(format!("root-{suite}"));
-        fetch_and_unpack(&view, &options, packages, &root)?;
+        apt::fetch_and_unpack(&view, &options, packages, &root)?;
         Ok(Root { path: root })
     }
 
-    /// Unpacks packages of the machine's own suite, with those dependencies that it lacks.
+    /// Unpacks packages of the machine's own suite, with all that gcc does not need as well.
     fn unpack_own(&self, packages: &[&str]) -> Result<PathBuf> {
         let view = self.folder.join("apt/own");
-        let options = apt_options(&view, None)?;
+        let options = apt::options(&view, None)?;
         let root = self.folder.join("root-own");
-        fetch_and_unpack(&view, &options, packages, &root)?;
+        apt::fetch_and_unpack(&view, &options, packages, &root)?;
         Ok(root)
     }
+}
+
+/// Writes a shell script of one line. Whoever runs the old one meanwhile keeps it.
+pub(crate) fn write_script(path: &Path, line: &str) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
+    let new = path.with_extension("new");
+    std::fs::write(&new, format!("#!/bin/sh\n{line}\n"))?;
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755))?;
+    Ok(std::fs::rename(new, path)?)
+}
+
+/// The shell's words that let a program of an unpacked tree find its libraries.
+fn library_path(root: &Path) -> String {
+    let folders = library_folders(root).map(|folder| format!("'{}'", folder.display()));
+    format!("LD_LIBRARY_PATH={}:\"$LD_LIBRARY_PATH\"", folders.join(":"))
+}
+
+/// Where packages have their libraries: some of Debian 12 still have `lib` beside `usr/lib`.
+pub(crate) fn library_folders(root: &Path) -> [PathBuf; 2] {
+    ["usr/lib", "lib"].map(|folder| root.join(folder).join(TRIPLE))
+}
+
+/// The line that runs an unpacked cross compiler.
+///
+/// It finds its parts and headers relative to itself. What it is told are the places of the C library
+/// and, where the caller names none, of the assembler and linker: gcc asks folders of `-B` in their
+/// order, so the caller's come first.
+fn cross_compiler(root: &Path, triple: &str, program: &Path) -> String {
+    let own = root.join("usr").join(triple);
+    let (own, root_folder, program) = (own.display(), root.display(), program.display());
+    format!(
+        "{} exec '{program}' --sysroot='{root_folder}' \"$@\" -B'{own}/bin/' -B'{own}/lib/' -L'{own}/lib'",
+        library_path(root)
+    )
 }
 
 /// A tree of unpacked packages with a C library of its own.
@@ -290,97 +327,12 @@ impl Root {
     }
 
     fn loader(&self, name: &str) -> Vec<String> {
-        let libraries = self.path.join("usr/lib").join(TRIPLE);
-        let loader = libraries.join("ld-linux-x86-64.so.2").display().to_string();
-        vec![loader, "--library-path".into(), libraries.display().to_string(), "--argv0".into(), name.into()]
+        let folders = library_folders(&self.path);
+        let loaders = folders.each_ref().map(|folder| folder.join("ld-linux-x86-64.so.2"));
+        let loader = loaders.iter().find(|path| path.exists()).unwrap_or(&loaders[0]).display().to_string();
+        let path = folders.map(|folder| folder.display().to_string()).join(":");
+        vec![loader, "--library-path".into(), path, "--argv0".into(), name.into()]
     }
-}
-
-/// The mirror of the distribution that apt is configured with.
-fn mirror() -> Result<String> {
-    let output = Command::new("apt-get")
-        .args(["indextargets", "--format", "$(REPO_URI)", "Identifier: Packages"])
-        .output()
-        .context("no apt-get")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let found = text.lines().find(|l| l.trim_end_matches('/').ends_with("/debian"));
-    found.map(str::to_owned).context("apt's configuration names no Debian mirror")
-}
-
-/// Options that give apt a state of its own. With `sources`, nothing counts as installed.
-pub(crate) fn apt_options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
-    for folder in ["lists/partial", "cache/archives/partial", "state"] {
-        std::fs::create_dir_all(view.join(folder))?;
-    }
-    let at = |name: &str| view.join(name).display().to_string();
-    let mut options = vec![
-        format!("Dir::State={}", at("state")),
-        format!("Dir::State::Lists={}", at("lists")),
-        format!("Dir::Cache={}", at("cache")),
-        "Acquire::Languages=none".into(),
-        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".into(),
-        "APT::Sandbox::User=root".into(),
-        "Debug::NoLocking=1".into(),
-    ];
-    match sources {
-        Some(text) => {
-            std::fs::write(view.join("sources.list"), text)?;
-            std::fs::write(view.join("status"), "")?;
-            options.push(format!("Dir::Etc::sourcelist={}", at("sources.list")));
-            options.push("Dir::Etc::sourceparts=-".into());
-            options.push(format!("Dir::State::status={}", at("status")));
-        }
-        None => options.push("Dir::State::status=/var/lib/dpkg/status".into()),
-    }
-    Ok(options)
-}
-
-/// Downloads packages with what they need, and unpacks what is new into the root.
-pub(crate) fn fetch_and_unpack(
-    view: &Path,
-    options: &[String],
-    packages: &[&str],
-    root: &Path,
-) -> Result<()> {
-    let apt = |words: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive");
-        for option in options {
-            command.args(["-o", option]);
-        }
-        command.args(words);
-        run_command(&mut command)
-    };
-    let marker = view.join("updated");
-    if !marker.exists() {
-        apt(&["update", "-qq"])?;
-        std::fs::write(&marker, "")?;
-    }
-    let mut words = vec!["install", "-qq", "-y", "--no-install-recommends", "--download-only"];
-    words.extend(packages);
-    apt(&words)?;
-    std::fs::create_dir_all(root)?;
-    for entry in std::fs::read_dir(view.join("cache/archives"))? {
-        let package = entry?.path();
-        let mark = package.with_extension("unpacked");
-        if package.extension().is_some_and(|e| e == "deb") && !mark.exists() {
-            run_command(Command::new("dpkg").arg("-x").arg(&package).arg(root))?;
-            std::fs::write(mark, "")?;
-        }
-    }
-    Ok(())
-}
-
-/// Runs a command; what it said is in the error if it fails.
-pub(crate) fn run_command(command: &mut Command) -> Result<()> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("cannot start {program}"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let last = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no message").to_owned();
-        bail!("{program} failed: {last}");
-    }
-    Ok(())
 }
 
 /// The first two numbers of what a program says for `--version`, as in `2.44`; one where there is
@@ -407,9 +359,4 @@ fn find(folder: &Path, suffix: &str) -> Option<PathBuf> {
         .collect();
     found.sort();
     found.pop()
-}
-
-pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }

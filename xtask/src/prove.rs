@@ -161,7 +161,7 @@ impl Proof {
 
     /// Adds a line to the record, and shows it. Paths of this machine are left out.
     fn note(&mut self, line: impl AsRef<str>) -> Result<()> {
-        let line = line.as_ref().replace(&self.folder.display().to_string(), ".");
+        let line = plain(line.as_ref()).replace(&self.folder.display().to_string(), ".");
         println!("{line}");
         Ok(writeln!(self.record, "{line}")?)
     }
@@ -177,9 +177,7 @@ impl Proof {
     /// to say against it.
     fn check(&mut self, program: &Path) -> Result<()> {
         let bytes = std::fs::read(program)?;
-        let mut comment = Command::new("readelf");
-        let comment = output(comment.args(["-p", ".comment"]).arg(program))?;
-        ensure!(comment.contains("Linker: sframe-ld"), "{} was not linked by sframe-ld", program.display());
+        install::made_here(program)?;
         let dump = Command::new("readelf").arg("-aW").arg(program).output()?;
         let complaints = String::from_utf8_lossy(&dump.stderr).into_owned();
         ensure!(dump.status.success() && complaints.is_empty(), "readelf: {complaints}");
@@ -193,7 +191,7 @@ impl Proof {
 
     /// Demands that eu-elflint says nothing but what is known to be no fault, and notes that by kind.
     fn lint(&mut self, program: &Path) -> Result<()> {
-        let Some(elflint) = peers::program("eu-elflint") else { return self.note("  - no eu-elflint here") };
+        let elflint = peers::program("eu-elflint")?;
         let output = Command::new(elflint).args(["--gnu-ld", "-q"]).arg(program).output()?;
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text);
@@ -210,6 +208,23 @@ impl Proof {
         let known = if known.is_empty() { "no complaint".into() } else { known.join(", ") };
         self.note(format!("  - `eu-elflint --gnu-ld`: {known}"))
     }
+}
+
+/// A text without what steers terminals: escape sequences (ECMA-48) and other control characters.
+fn plain(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        if character == '\x1b' {
+            // `ESC [` takes parameters up to a letter, any other escape one character.
+            if rest.next() == Some('[') {
+                while rest.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
+            }
+        } else if !character.is_control() || matches!(character, '\n' | '\t') {
+            kept.push(character);
+        }
+    }
+    kept
 }
 
 /// What eu-elflint says of good files too; the file tells why.
@@ -439,4 +454,14 @@ fn first_line(command: &mut Command) -> Result<String> {
 fn compiler() -> Result<String> {
     let gcc = first_line(Command::new("gcc").arg("--version"))?;
     Ok(format!("{gcc}, {}", first_line(Command::new("rustc").arg("--version"))?))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn records_hold_no_control_characters() {
+        let console = "In \x1bc\x1b[?7l\x1b[2J6.1.0 on\r a\x07 machine:\n\n\tall";
+        assert_eq!(super::plain(console), "In 6.1.0 on a machine:\n\n\tall");
+        assert_eq!(super::plain("cut \x1b["), "cut ");
+    }
 }

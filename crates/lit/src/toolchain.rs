@@ -1,8 +1,9 @@
 //! The programs that tests name by substitutions, and the features that follow from them.
 //!
 //! They come from the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, else `target/peers`),
-//! then from `PATH`, and are known by what they do: an assembler is asked which version of SFrame
-//! it emits.
+//! whatever the machine has installed, and are known by what they do: an assembler is asked which
+//! version of SFrame it emits. Of the machine itself come gcc, and what gcc brings along (`as`,
+//! `readelf`) where the tree was not made.
 
 use crate::conditions::Features;
 use anyhow::{Context, Result, bail};
@@ -57,7 +58,8 @@ impl Toolchain {
         found.assemblers(&tree, &places.scratch)?;
         found.compilers(&tree);
         for name in ["readelf", "objdump", "objcopy", "nm", "ar", "strip"] {
-            found.add(&format!("%{name}"), tree.newest(name));
+            let tool = tree.newest(name).or_else(|reason| on_path(name).ok_or(reason));
+            found.add(&format!("%{name}"), tool);
         }
         for name in ["yaml2obj", "llvm-mc"] {
             let tool = tree.newest(name);
@@ -86,8 +88,10 @@ impl Toolchain {
     /// `%as` is the newest, `%as-v1` and so on those that emit older versions of SFrame.
     fn assemblers(&mut self, tree: &Tree, scratch: &Path) -> Result<()> {
         std::fs::create_dir_all(scratch)?;
-        let all: Vec<(u8, PathBuf)> =
-            tree.all("as").into_iter().filter_map(|p| Some((emitted_version(&p, scratch)?, p))).collect();
+        let known = |name: &str| -> Vec<(u8, PathBuf)> {
+            tree.all(name).into_iter().filter_map(|p| Some((emitted_version(&p, scratch)?, p))).collect()
+        };
+        let all = known("as");
         for version in 1..=3 {
             let fitting = all.iter().find(|(v, _)| *v == version).map(|(_, path)| path.clone());
             let tool = fitting.ok_or_else(|| format!("no assembler that emits SFrame V{version}"));
@@ -99,7 +103,10 @@ impl Toolchain {
         self.feature("x86-64", &tool);
         self.add("%as", tool);
         for (machine, triple) in OTHER_MACHINES {
-            let tool = tree.newest(&format!("{triple}-as"));
+            let name = format!("{triple}-as");
+            let newest = known(&name).into_iter().max_by_key(|(version, _)| *version);
+            let tool = newest.map(|(_, path)| path);
+            let tool = tool.ok_or_else(|| format!("no {name} that emits SFrame (cargo xtask peers)"));
             self.feature(machine, &tool);
             self.add(&format!("%as-{machine}"), tool);
         }
@@ -167,20 +174,17 @@ impl Toolchain {
 struct Tree(PathBuf);
 
 impl Tree {
-    /// All programs of a name: those of the tree by the names of their folders, then that of `PATH`.
+    /// All programs of a name, by the names of their folders.
     fn all(&self, name: &str) -> Vec<PathBuf> {
         let folders = std::fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut found: Vec<PathBuf> = folders.map(|f| f.join(name)).filter(|path| path.is_file()).collect();
         found.sort();
-        found.extend(on_path(name));
         found
     }
 
-    /// That of the tree with the highest version, else that of `PATH`.
+    /// That with the highest version.
     fn newest(&self, name: &str) -> Result<PathBuf, String> {
-        let all = self.all(name);
-        let own = all.iter().rfind(|path| path.starts_with(&self.0)).or(all.last()).cloned();
-        own.ok_or_else(|| format!("no {name} (cargo xtask peers)"))
+        self.all(name).pop().ok_or_else(|| format!("no {name} (cargo xtask peers)"))
     }
 }
 
@@ -214,8 +218,8 @@ fn emitted_version(assembler: &Path, scratch: &Path) -> Option<u8> {
     std::fs::write(&source, ".cfi_sections .sframe\nf: .cfi_startproc\nnop\n.cfi_endproc\n").ok()?;
     let done = Command::new(assembler).arg("-o").arg(&object).arg(&source).output().ok()?;
     let bytes = std::fs::read(object).ok()?;
-    // So small an object holds the magic number but once.
-    let at = bytes.windows(2).position(|pair| pair == [0xe2, 0xde])?;
+    // So small an object holds the magic number but once, in the order of its machine.
+    let at = bytes.windows(2).position(|pair| pair == [0xe2, 0xde] || pair == [0xde, 0xe2])?;
     bytes.get(at + 2).copied().filter(|_| done.status.success())
 }
 

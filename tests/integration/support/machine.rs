@@ -5,7 +5,7 @@
 //! of it for each: `tls::aarch64::every_model_in_a_shared_library`.
 //!
 //! Compilers for other machines are Debian's cross compilers, the emulators those of `qemu-user`;
-//! they come from the tree of peer tools or from `PATH`.
+//! they come from the tree of peer tools.
 
 use super::tools::{self, Found};
 use std::path::PathBuf;
@@ -121,8 +121,9 @@ impl Machine {
     /// A tool of the GNU collection for it: `gcc`, `g++`, `as`, `ar`.
     pub fn tool(&self, name: &str) -> Found {
         match self.native {
-            true => Ok(name.into()),
-            false => tools::peer_or_path(&format!("{}-{name}", self.triple)),
+            true if matches!(name, "gcc" | "g++") => Ok(name.into()),
+            true => tools::binutil(name),
+            false => tools::peer_program(&format!("{}-{name}", self.triple)),
         }
     }
 
@@ -143,14 +144,13 @@ impl Machine {
     pub fn emulator(&self) -> Result<Option<PathBuf>, String> {
         match self.native {
             true => Ok(None),
-            false => tools::peer_or_path(&format!("qemu-{}", self.name)).map(Some),
+            false => tools::peer_program(&format!("qemu-{}", self.name)).map(Some),
         }
     }
 
     /// Where an emulator finds the machine's dynamic linker.
     pub fn sysroot(&self) -> PathBuf {
-        let own = tools::peers().join("root-own/usr").join(self.triple);
-        if own.exists() { own } else { format!("/usr/{}", self.triple).into() }
+        tools::peers().join("root-own/usr").join(self.triple)
     }
 
     /// Why tests cannot run for it.

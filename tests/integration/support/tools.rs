@@ -1,8 +1,10 @@
 //! Tools of other projects that a test may need: found by what they do, skipped by name where
 //! they are missing.
 //!
-//! They are looked for in the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, else
-//! `target/peers`), then on `PATH`. A skip is written past the test harness's capture to standard
+//! They come from the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, else `target/peers`),
+//! whatever the machine has installed. Of the machine itself come gcc, g++ and cargo alone, and what
+//! gcc brings along (`ar`, `readelf`) where the tree was not made.
+//! A skip is written past the test harness's capture to standard
 //! error, and to `skips.txt` in the test's scratch area, from which `cargo xtask test` counts.
 //! With `SFRAME_TESTS_REQUIRE_ALL=1` a skip is a failure.
 
@@ -55,17 +57,21 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// A program of the peers tree, or of `PATH`.
-pub fn peer_or_path(name: &str) -> Found {
-    let found = peer_programs(name).pop().or_else(|| on_path(name));
-    found.ok_or_else(|| format!("no {name} (cargo xtask peers)"))
+/// A program of the peers tree, the newest.
+pub fn peer_program(name: &str) -> Found {
+    peer_programs(name).pop().ok_or_else(|| format!("no {name} (cargo xtask peers)"))
+}
+
+/// One of the binutils for the machine that the tests run on.
+pub fn binutil(name: &str) -> Found {
+    peer_program(name).or_else(|reason| on_path(name).ok_or(reason))
 }
 
 /// An assembler that emits SFrame of this version.
 pub fn assembler(version: u8) -> Found {
     static FOUND: OnceLock<Vec<(u8, PathBuf)>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
-        let candidates = peer_programs("as").into_iter().chain(on_path("as"));
+        let candidates = peer_programs("as").into_iter();
         candidates.filter_map(|path| Some((emitted_version(&path)?, path))).collect()
     });
     let fitting = found.iter().find(|(v, _)| *v == version).map(|(_, path)| path.clone());
@@ -91,9 +97,8 @@ fn emitted_version(assembler: &Path) -> Option<u8> {
 
 /// The newest `readelf` at hand.
 pub fn readelf() -> Found {
-    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| peer_programs("readelf").pop().or_else(|| on_path("readelf")));
-    found.clone().ok_or_else(|| "no readelf".into())
+    static FOUND: OnceLock<Found> = OnceLock::new();
+    FOUND.get_or_init(|| binutil("readelf")).clone()
 }
 
 /// A `readelf` that reads SFrame V3.
@@ -120,7 +125,7 @@ fn sframe_reader(name: &str) -> Option<PathBuf> {
         output
             .is_ok_and(|it| it.status.success() && String::from_utf8_lossy(&it.stdout).contains("VERSION_3"))
     };
-    peer_programs(name).into_iter().rev().chain(on_path(name)).find(reads)
+    peer_programs(name).into_iter().rev().find(reads)
 }
 
 /// The file of a library that programs of this machine load.
@@ -159,19 +164,16 @@ pub fn libsframe(work: &Work) -> Result<Foreign, String> {
 
 /// `eu-elflint`.
 pub fn elflint() -> Found {
-    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| peer_programs("eu-elflint").pop().or_else(|| on_path("eu-elflint")));
-    found.clone().ok_or_else(|| "no eu-elflint (cargo xtask peers)".into())
+    static FOUND: OnceLock<Found> = OnceLock::new();
+    FOUND.get_or_init(|| peer_program("eu-elflint")).clone()
 }
 
-/// `clang` or `clang++`, the newest.
+/// `clang` or `clang++`.
 pub fn clang(name: &str) -> Found {
-    let installed = (11..40).rev().find_map(|n| on_path(&format!("{name}-{n}")));
-    let found = peer_programs(name).pop().or_else(|| on_path(name)).or(installed);
-    found.ok_or_else(|| format!("no {name} (cargo xtask peers)"))
+    peer_program(name)
 }
 
-/// Any program on `PATH`.
+/// A program that every machine has: cargo, rustc, tar.
 pub fn program(name: &str) -> Found {
     on_path(name).ok_or_else(|| format!("no {name}"))
 }
@@ -235,16 +237,15 @@ pub struct GnuLd {
     pub version: (u32, u32),
 }
 
-/// Every version of GNU ld for a machine, the newest last: those of the peers tree, and the system's own.
+/// Every version of GNU ld for a machine that the peers tree has, the newest last.
 pub fn gnu_lds(machine: &Machine) -> Vec<GnuLd> {
-    let mut paths = match machine.native {
+    let paths = match machine.native {
         true => {
             let linkers = peer_programs("ld");
             linkers.into_iter().filter(|path| is_in_folder(path, "bfd")).collect()
         }
         false => peer_programs(&format!("{}-ld", machine.triple)),
     };
-    paths.extend(on_path(&format!("{}-ld.bfd", machine.triple)));
     let mut found: Vec<GnuLd> = paths.into_iter().filter_map(GnuLd::at).collect();
     found.sort_by_key(|ld| ld.version);
     found.dedup_by_key(|ld| ld.version);

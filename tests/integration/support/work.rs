@@ -6,6 +6,8 @@
 use super::machine::{self, Machine};
 use super::{Elf, tools};
 use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
@@ -101,13 +103,27 @@ pub fn linker() -> PathBuf {
     }
 }
 
-/// A directory that holds the linker under test by every name that compilers ask for.
+/// Names the file that a link through [`linker_directory`] adds a line to.
+const LINKS: &str = "SFRAME_TEST_LINKS";
+
+/// What stands in [`linker_directory`] for the linker: it leaves a line where [`LINKS`] says, and becomes the linker.
+const WITNESS: &str = "#!/bin/sh\n\
+    echo \"$0\" >> \"${SFRAME_TEST_LINKS:-/dev/null}\"\n\
+    exec \"${0%/*}/real/${0##*/}\" \"$@\"\n";
+
+/// A directory that holds the linker under test by every name that compilers ask for. [`Work::linked`] sees that a
+/// link went through it.
 pub fn linker_directory() -> &'static Path {
     static DIRECTORY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = DIRECTORY.get_or_init(|| {
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a scratch directory");
+        let real = dir.path().join("real");
+        std::fs::create_dir(&real).expect("a directory");
         for name in ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"] {
-            std::os::unix::fs::symlink(linker(), dir.path().join(name)).expect("a link");
+            std::os::unix::fs::symlink(linker(), real.join(name)).expect("a link");
+            let witness = dir.path().join(name);
+            std::fs::write(&witness, WITNESS).expect("a script");
+            std::fs::set_permissions(witness, Permissions::from_mode(0o755)).expect("a program");
         }
         let path = dir.path().to_owned();
         (dir, path)
@@ -203,9 +219,9 @@ impl Work {
         self.compile("gcc", name, "s", &source, &[])
     }
 
-    /// A compiler or archiver for the machine.
+    /// A compiler, an archiver or another of the GNU tools for the machine.
     #[track_caller]
-    fn tool(&self, name: &str) -> PathBuf {
+    pub fn tool(&self, name: &str) -> PathBuf {
         self.machine.tool(name).unwrap_or_else(|reason| panic!("{reason}"))
     }
 
@@ -237,7 +253,18 @@ impl Work {
         let prefix = format!("-B{}", linker_directory().display());
         let mut all = vec![prefix.as_str()];
         all.extend(args);
-        self.command(driver, &all)
+        self.linked(driver, &all)
+    }
+
+    /// Runs a program that links, and demands that it did so through [`linker_directory`]: a driver that finds another
+    /// linker first would make every test of what it linked meaningless.
+    #[track_caller]
+    pub fn linked(&self, driver: impl AsRef<OsStr>, args: &[&str]) -> Outcome {
+        let links = self.path(LINKS);
+        let _ = std::fs::remove_file(&links);
+        let outcome = self.command(driver, args);
+        assert!(links.exists(), "linked by another linker, or not at all: {outcome}");
+        outcome
     }
 
     /// Makes `libNAME.so` from one C source, position independent.
@@ -307,6 +334,7 @@ impl Work {
             .current_dir(self.dir.path())
             .env("LC_ALL", "C")
             .env("LD_LIBRARY_PATH", self.dir.path())
+            .env(LINKS, self.path(LINKS))
             .env_remove("SFRAME_LD_OPTIONS")
             .env_remove("SFRAME_LD_IDENTITY")
             .envs(self.environment.iter().map(|(k, v)| (k, v)))

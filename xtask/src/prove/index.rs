@@ -3,7 +3,7 @@
 
 use super::tools::{compile, objects, peer, write_project};
 use super::{Proof, output};
-use crate::peers;
+use crate::{install, peers};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ const EXPERIMENTAL: &str = "-Wa,--allow-experimental-sframe";
 const NAMED: usize = 4;
 
 pub fn index(proof: &mut Proof, sframe: &Path) -> Result<()> {
-    let assembler = peers::program("as").context("no assembler")?;
+    let assembler = peers::program("as")?;
     let version = proof.tool(&assembler, &["--version"])?;
     proof.note(format!("{OBJECTS} objects, frames by {}\n", version.lines().next().unwrap_or("")))?;
     write_project(&proof.folder, OBJECTS)?;
@@ -169,6 +169,7 @@ fn link(
     command.args(kind.split(' ')).arg(format!("-Wl,{mode}{more}")).args(["-o", "program"]);
     let through = ["all.o".to_owned()];
     output(command.args(if relocatable { &through } else { inputs }))?;
+    install::made_here(&proof.folder.join("program"))?;
     if !kind.starts_with("-shared") {
         proof.tool(proof.folder.join("program"), &[])?;
     }
@@ -205,7 +206,7 @@ fn sections(proof: &Proof, file: &str) -> Result<Vec<(String, u64, u64)>> {
 /// Functions of a table as `readelf --sframe` lists them: names with how often they occur. What has no symbol goes by its
 /// section.
 fn functions(proof: &Proof, file: &str, section: &str) -> Result<BTreeMap<String, usize>> {
-    let readelf = peers::program("readelf").context("no readelf")?;
+    let readelf = peers::program("readelf")?;
     let mut command = Command::new(&readelf);
     let listing = command.current_dir(&proof.folder).args([&format!("--sframe={section}"), file]).output()?;
     let complaints = String::from_utf8_lossy(&listing.stderr).into_owned();

@@ -4,7 +4,7 @@
 
 use super::tools::write_project;
 use super::{Proof, SQLITE_EXPECTED, SQLITE_MAIN, crate_source, output, sqlite_source};
-use crate::peers;
+use crate::{install, peers};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -96,7 +96,8 @@ pub fn machines(proof: &mut Proof, sframe: &Path) -> Result<()> {
     }
     let modes: Vec<String> = MODES.iter().map(|mode| format!("`{}`", mode.0)).collect();
     proof.note(format!(
-        "\nEach C and C++ program was linked as {} with {}; each of the programs ran under qemu and printed what it should.",
+        "\nEach C and C++ program was linked as {} with {}; each of the programs says in its `.comment` that \
+         sframe-ld linked it, ran under qemu and printed what it should.",
         KINDS.join(", "),
         modes.join(", ")
     ))
@@ -115,29 +116,26 @@ struct Tools {
 
 impl Tools {
     fn find(proof: &Proof, machine: &'static str, triple: &'static str) -> Result<Self> {
-        let missing = || format!("no {triple} tools; run cargo xtask peers");
-        let assembler = peers::program(&format!("{triple}-as")).with_context(missing)?;
-        let emulator = peers::program(&format!("qemu-{machine}")).with_context(missing)?;
+        let assembler = peers::program(&format!("{triple}-as"))?;
+        let emulator = peers::program(&format!("qemu-{machine}"))?;
         let folder = proof.folder.join(format!("as-{machine}"));
         std::fs::create_dir_all(&folder)?;
         let _ = std::fs::remove_file(folder.join("as"));
         std::os::unix::fs::symlink(&assembler, folder.join("as"))?;
         let first = |text: String| text.lines().next().unwrap_or("").to_owned();
-        let compiler = peers::program(&format!("{triple}-gcc")).with_context(missing)?;
+        let compiler = peers::program(&format!("{triple}-gcc"))?;
         let compiler = first(proof.tool(compiler, &["--version"])?);
         let assembler = first(proof.tool(assembler, &["--version"])?);
         Ok(Tools { machine, triple, folder, emulator, compiler, assembler })
     }
 
     fn driver(&self, name: &str) -> Result<PathBuf> {
-        peers::program(&format!("{}-{name}", self.triple)).context("no compiler; run cargo xtask peers")
+        peers::program(&format!("{}-{name}", self.triple))
     }
 
     /// Runs a program of the machine.
     fn run(&self, proof: &Proof, program: &str) -> Result<String> {
-        let own = peers::folder().join("root-own/usr").join(self.triple);
-        let root = if own.exists() { own } else { Path::new("/usr").join(self.triple) };
-        proof.tool(&self.emulator, &["-L", &root.display().to_string(), program])
+        proof.tool(&self.emulator, &["-L", &peers::sysroot(self.triple).display().to_string(), program])
     }
 
     /// Compiles sources, two at a time; gives the objects.
@@ -162,7 +160,7 @@ impl Tools {
         }
         let makefile = format!("{folder}/Makefile");
         std::fs::write(proof.folder.join(&makefile), rules)?;
-        let mut command = Command::new("make");
+        let mut command = Command::new(peers::program("make")?);
         command.current_dir(&proof.folder).args(["-j2", "-s", "-B", "-f", &makefile]);
         command.arg(format!("CC={}", self.driver(driver)?.display()));
         command.arg(format!("AS={}/", self.folder.display()));
@@ -237,6 +235,7 @@ fn every_mode(
 }
 
 fn verify(proof: &Proof, sframe: &Path, program: &str, framed: bool) -> Result<()> {
+    install::made_here(&proof.folder.join(program))?;
     let headers = proof.tool("readelf", &["-SW", program])?;
     ensure!(headers.contains(" .sframe") == framed, "frames are there or not, but should not be so");
     if framed {

@@ -77,7 +77,7 @@ proof_core: unloaded after 9 calls
 pub fn modules(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let tools = Tools::prepare()?;
     let headers = headers()?;
-    let assembler = peers::program("as").context("no assembler")?;
+    let assembler = peers::program("as")?;
     let assembler_folder = proof.folder.join("as");
     std::fs::create_dir_all(&assembler_folder)?;
     let _ = std::fs::remove_file(assembler_folder.join("as"));

@@ -1,29 +1,28 @@
 //! What the kernel's proofs need of Debian, by package name, unpacked into a folder outside the repository. Nothing is
 //! installed, and no package's scripts run.
 
-use crate::peers::{apt_options, fetch_and_unpack, on_path, run_command};
+use crate::apt::{self, run_command};
+use crate::peers::library_folders;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs that build and boot kernels, and the packages that have them.
-const TOOLS: [(&str, &str); 11] = [
-    ("make", "make"),
-    ("gcc", "gcc"),
-    ("bc", "bc"),
-    ("flex", "flex"),
-    ("bison", "bison"),
-    ("xz", "xz-utils"),
-    ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
-    ("s390x-linux-gnu-gcc", "gcc-s390x-linux-gnu"),
-    ("qemu-system-x86_64", "qemu-system-x86"),
-    ("qemu-system-aarch64", "qemu-system-arm"),
-    ("qemu-system-s390x", "qemu-system-misc"),
+/// Packages whose programs build and boot kernels, and those with headers that the kernel's own tools are compiled with.
+const TOOLS: [&str; 12] = [
+    "make",
+    "bc",
+    "flex",
+    "bison",
+    "xz-utils",
+    "gcc-aarch64-linux-gnu",
+    "gcc-s390x-linux-gnu",
+    "qemu-system-x86",
+    "qemu-system-arm",
+    "qemu-system-misc",
+    "libelf-dev",
+    "libssl-dev",
 ];
-/// Headers that the kernel's own tools are compiled with, and their packages.
-const HEADERS: [(&str, &str); 2] =
-    [("/usr/include/libelf.h", "libelf-dev"), ("/usr/include/openssl/opensslv.h", "libssl-dev")];
 const TRIPLE: &str = "x86_64-linux-gnu";
 
 /// The folder of all that is fetched and built: `SFRAME_KERNEL`, or one below the system's for temporary files.
@@ -42,18 +41,18 @@ pub fn unpack(machine: &str, package: &str, follow: &str) -> Result<PathBuf> {
         return Ok(root);
     }
     let view = folder()?.join("apt").join(machine);
-    let mut options = apt_options(&view, None)?;
+    let mut options = apt::options(&view, None)?;
     options.extend(["APT::Architecture", "APT::Architectures"].map(|name| format!("{name}={machine}")));
-    let apt = |program: &str| {
+    let client = |program: &str| {
         let mut command = Command::new(program);
         command.args(options.iter().flat_map(|option| ["-o", option]));
         command
     };
-    run_command(apt("apt-get").args(["update", "-qq"]))?;
+    run_command(client("apt-get").args(["update", "-qq"]))?;
     let mut names = BTreeSet::from([package.to_owned()]);
     let mut open = vec![package.to_owned()];
     while let Some(name) = open.pop() {
-        let output = apt("apt-cache").args(["depends", "--important", &name]).output()?;
+        let output = client("apt-cache").args(["depends", "--important", &name]).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let needed = text.lines().filter_map(|line| line.trim().strip_prefix("Depends: "));
         for name in needed.filter(|name| !follow.is_empty() && name.starts_with(follow)) {
@@ -64,7 +63,7 @@ pub fn unpack(machine: &str, package: &str, follow: &str) -> Result<PathBuf> {
     }
     let packages = view.join(package);
     std::fs::create_dir_all(&packages)?;
-    run_command(apt("apt-get").current_dir(&packages).args(["download", "-qq"]).args(&names))?;
+    run_command(client("apt-get").current_dir(&packages).args(["download", "-qq"]).args(&names))?;
     let partial = root.with_extension("partial");
     std::fs::create_dir_all(&partial)?;
     for entry in std::fs::read_dir(&packages)? {
@@ -84,31 +83,22 @@ pub fn entry(folder: &Path, start: &str) -> Result<PathBuf> {
     found.pop().with_context(|| format!("no {start}* in {}", folder.display()))
 }
 
-/// The machine's own tools, and a folder with those that it lacks.
+/// A folder with the tools.
 pub struct Tools {
-    root: Option<PathBuf>,
+    root: PathBuf,
 }
 
 impl Tools {
     pub fn prepare() -> Result<Tools> {
-        let programs = TOOLS.iter().filter(|(program, _)| on_path(program).is_none());
-        let headers = HEADERS.iter().filter(|(header, _)| {
-            !Path::new(header).exists()
-                && !Path::new(&header.replace("include", &format!("include/{TRIPLE}"))).exists()
-        });
-        let missing: Vec<&str> = programs.chain(headers).map(|(_, package)| *package).collect();
-        if missing.is_empty() {
-            return Ok(Tools { root: None });
-        }
         let view = folder()?.join("apt/tools");
         let root = folder()?.join("tools");
-        fetch_and_unpack(&view, &apt_options(&view, None)?, &missing, &root)?;
-        Ok(Tools { root: Some(root) })
+        apt::fetch_and_unpack(&view, &apt::options(&view, None)?, &TOOLS, &root)?;
+        Ok(Tools { root })
     }
 
     /// A command that finds the tools, and hands that on to what it starts.
     pub fn command(&self, program: &str) -> Command {
-        let Some(root) = &self.root else { return Command::new(program) };
+        let root = &self.root;
         let own = root.join("usr/bin").join(program);
         let mut command = if own.exists() { Command::new(own) } else { Command::new(program) };
         let usr = |path: &str| root.join("usr").join(path).display().to_string();
@@ -116,7 +106,7 @@ impl Tools {
             Ok(rest) if !rest.is_empty() => format!("{first}:{rest}"),
             _ => first,
         };
-        let libraries = usr(&format!("lib/{TRIPLE}"));
+        let libraries = library_folders(root).map(|folder| folder.display().to_string()).join(":");
         command.env("PATH", with("PATH", usr("bin")));
         command.env("LD_LIBRARY_PATH", with("LD_LIBRARY_PATH", libraries.clone()));
         command.env("LIBRARY_PATH", with("LIBRARY_PATH", libraries));
@@ -128,10 +118,7 @@ impl Tools {
 
     /// Where qemu's firmware is, if not where it looks itself.
     pub fn firmware(&self) -> Vec<PathBuf> {
-        let folders = self
-            .root
-            .iter()
-            .flat_map(|root| ["qemu", "seabios"].map(|name| root.join("usr/share").join(name)));
+        let folders = ["qemu", "seabios"].map(|name| self.root.join("usr/share").join(name)).into_iter();
         folders.filter(|folder| folder.exists()).collect()
     }
 }

@@ -14,7 +14,7 @@ use crate::bench::generated_object::{
 use crate::bench::generated_program::mix;
 use crate::bench::measure::{Cost, measure};
 use crate::peers;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -43,7 +43,7 @@ const R_ABS64: u32 = 257;
 const R_CALL26: u32 = 283;
 
 pub fn thunks(proof: &mut Proof, sframe: &Path) -> Result<()> {
-    let driver = peers::program(&format!("{TRIPLE}-gcc")).context("no compiler; run cargo xtask peers")?;
+    let driver = peers::program(&format!("{TRIPLE}-gcc"))?;
     let (far, near) = (prepare(proof, &driver, true)?, prepare(proof, &driver, false)?);
     let mebibytes = (OBJECTS * FUNCTIONS * SIZE as u64) >> 20;
     proof.note(format!(
@@ -197,7 +197,7 @@ fn link(proof: &Proof, inputs: &Inputs, more: &[String], out: &str) -> Result<Pa
 }
 
 fn run(proof: &Proof, program: &Path, far: bool) -> Result<()> {
-    let emulator = peers::program("qemu-aarch64").context("no qemu-aarch64; run cargo xtask peers")?;
+    let emulator = peers::program("qemu-aarch64")?;
     let text = proof.tool(emulator, &[&program.display().to_string()])?;
     let sum = (0..OBJECTS).map(|object| result(object, 0, 2, far)).sum::<u64>();
     let expected = format!("{sum}\n");

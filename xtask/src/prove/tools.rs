@@ -63,7 +63,7 @@ const ENOUGH: usize = 20;
 
 /// Attaches frames to real binaries, which then do what they did before.
 pub fn attach(proof: &mut Proof, sframe: &Path) -> Result<()> {
-    let readelf = peers::program("readelf").context("no readelf")?;
+    let readelf = peers::program("readelf")?;
     std::fs::write(
         proof.folder.join("program.i"),
         "int f(int x) { return x * 3; }\nint main(void) { return f(0); }\n",
@@ -209,7 +209,7 @@ const OBJECTS: usize = 120;
 /// Builds a C++ project with and without the assembler wrapper, and links both with gold, lld and this linker.
 pub fn split_project(proof: &mut Proof, sframe: &Path, wrapper: &Path) -> Result<()> {
     let wrapper = install::install_assembler(wrapper, &proof.folder.join("installed"))?;
-    let assembler = peers::program("as").context("no assembler")?;
+    let assembler = peers::program("as")?;
     let plain = proof.folder.join("plain-as");
     std::fs::create_dir_all(&plain)?;
     let _ = std::fs::remove_file(plain.join("as"));
@@ -315,7 +315,7 @@ pub(super) fn compile(
          $(OUT)/%.o: %.cc project.h $(AS)/as\n\t$(CXX) -B$(AS) -O1 -fPIC -ffunction-sections -Wa,--gsframe -c -o $@ $<\n";
     write_new(&proof.folder.join("Makefile"), makefile)?;
     std::fs::create_dir_all(proof.folder.join(folder))?;
-    let mut command = Command::new("make");
+    let mut command = Command::new(peers::program("make")?);
     command.current_dir(&proof.folder).args(["-j2", "-s"]).env("SFRAME_REAL_AS", assembler);
     command.arg(format!("OUT={folder}")).arg(format!("AS={}", prefix.display()));
     command.arg(format!("CXX={compiler}")).arg(format!("SOURCES={sources}"));
@@ -369,6 +369,9 @@ fn link(
             ensure!(folder == "whole" || dead == 0, "{family}: {dead} dead relocations");
             write!(verdict, ", {dead} dead relocations in .rela.sframe")?;
         } else {
+            if family == "sframe-ld" {
+                install::made_here(&proof.folder.join(&out))?;
+            }
             let text = proof.tool(proof.folder.join(&out), &[])?;
             ensure!(text.trim().parse::<i64>().is_ok(), "{out} says {text:?}");
             ensure!(

@@ -24,9 +24,7 @@ pub fn violations(proof: &mut Proof, program: &Path, record: bool) -> Result<()>
     command.arg("lab").arg("--peers").arg(peers::folder()).arg("--html").arg(&page);
     command.args([format!("--linker=sframe-ld={ours}"), format!("--linker=index={ours} --sframe-index")]);
     command.arg(format!("--linker=split={ours} --sframe-split"));
-    for name in ["bfd-2.40", "bfd-2.44", "bfd-2.47", "gold-2.44", "lld-22", "lld-23", "mold-3.0", "wild"] {
-        command.arg(format!("--linker={name}"));
-    }
+    command.args(peers::linkers().iter().map(|name| format!("--linker={name}")));
     let text = output(&mut command)?;
     // The heading is there already.
     proof.note(text.split_once("\n\n").map_or("", |(_, rest)| rest))?;
@@ -71,7 +69,7 @@ fn hidden(proof: &mut Proof, program: &Path, ours: &str) -> Result<()> {
     write_project(&folder)?;
     let assembler = folder.join("as");
     let _ = std::fs::remove_file(&assembler);
-    std::os::unix::fs::symlink(peers::program("as").context("no assembler")?, &assembler)?;
+    std::os::unix::fs::symlink(peers::program("as")?, &assembler)?;
     let objects: Vec<String> = (0..OBJECTS).map(|number| format!("m{number}.o")).collect();
     for batch in (0..OBJECTS).collect::<Vec<_>>().chunks(50) {
         let mut command = Command::new("g++");
@@ -89,12 +87,14 @@ fn hidden(proof: &mut Proof, program: &Path, ours: &str) -> Result<()> {
     let _ = std::fs::remove_dir_all(&small);
     let started = Instant::now();
     let mut command = Command::new(program);
-    command.current_dir(&folder).args([
-        "reduce",
-        "--topic=discarded-reference",
-        "--linker=lld-23",
-        "--linker=gold-2.44",
-    ]);
+    command.current_dir(&folder).args(["reduce", "--topic=discarded-reference"]);
+    for family in ["lld-", "gold-"] {
+        let name = peers::linkers().into_iter().rfind(|name| name.starts_with(family));
+        command.arg(format!(
+            "--linker={}",
+            name.with_context(|| format!("no {family}*; run cargo xtask peers"))?
+        ));
+    }
     command.arg(format!("--linker=sframe-ld={ours}")).arg("--peers").arg(peers::folder());
     command.args(["--output=small", "--", "-e", "main"]).args(&objects);
     let text = output(&mut command)?;

@@ -1,0 +1,158 @@
+//! The system's package client, used without installing anything: packages are downloaded by name
+//! into a state of our own and unpacked into a folder.
+//!
+//! A named suite is resolved as if nothing were installed, so its packages come with all their
+//! libraries. For the machine's own suite, gcc and g++ with what they need count as installed and
+//! nothing else does, whatever the machine has: so what is fetched is the same on every machine.
+
+use anyhow::{Context, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+/// The packages that a machine needs for this project; these, with what they need, count as installed.
+const GIVEN: [&str; 4] = ["gcc", "g++", "libc6", "libc6-dev"];
+/// Where dpkg keeps what is installed.
+const STATUS: &str = "/var/lib/dpkg/status";
+
+/// The mirror of the distribution that apt is configured with.
+pub fn mirror() -> Result<String> {
+    let output = Command::new("apt-get")
+        .args(["indextargets", "--format", "$(REPO_URI)", "Identifier: Packages"])
+        .output()
+        .context("no apt-get")?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let found = text.lines().find(|l| l.trim_end_matches('/').ends_with("/debian"));
+    found.map(str::to_owned).context("apt's configuration names no Debian mirror")
+}
+
+/// Options that give apt a state of its own. With `sources`, nothing counts as installed; without,
+/// the machine's sources are taken, and what is [`GIVEN`] counts.
+pub fn options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
+    for folder in ["lists/partial", "cache/archives/partial", "state"] {
+        std::fs::create_dir_all(view.join(folder))?;
+    }
+    let at = |name: &str| view.join(name).display().to_string();
+    let mut options = vec![
+        format!("Dir::State={}", at("state")),
+        format!("Dir::State::Lists={}", at("lists")),
+        format!("Dir::State::status={}", at("status")),
+        format!("Dir::Cache={}", at("cache")),
+        "Acquire::Languages=none".into(),
+        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".into(),
+        "APT::Sandbox::User=root".into(),
+        "Debug::NoLocking=1".into(),
+    ];
+    match sources {
+        Some(text) => {
+            std::fs::write(view.join("sources.list"), text)?;
+            std::fs::write(view.join("status"), "")?;
+            options.push(format!("Dir::Etc::sourcelist={}", at("sources.list")));
+            options.push("Dir::Etc::sourceparts=-".into());
+        }
+        None => {
+            let installed =
+                std::fs::read_to_string(STATUS).with_context(|| format!("cannot read {STATUS}"))?;
+            std::fs::write(view.join("status"), given(&installed))?;
+        }
+    }
+    Ok(options)
+}
+
+/// What dpkg says of the packages that are [`GIVEN`] and of all that they depend on.
+fn given(status: &str) -> String {
+    let field = |paragraph: &str, name: &str| {
+        let mut lines = paragraph.lines();
+        lines
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned))
+            .unwrap_or_default()
+    };
+    // Names alone: versions agree, since dpkg has installed them together.
+    let names = |list: String| -> Vec<String> {
+        let words =
+            list.split([',', '|']).filter_map(|one| one.split([' ', '(', ':']).find(|word| !word.is_empty()));
+        words.map(str::to_owned).collect()
+    };
+    let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let paragraphs: Vec<&str> = status.split("\n\n").collect();
+    for (index, paragraph) in paragraphs.iter().enumerate() {
+        if field(paragraph, "Status").ends_with(" installed") {
+            let called = [vec![field(paragraph, "Package")], names(field(paragraph, "Provides"))].concat();
+            called.into_iter().for_each(|name| by_name.entry(name).or_default().push(index));
+        }
+    }
+    let mut open: Vec<String> = GIVEN.map(str::to_owned).into();
+    let mut taken = BTreeSet::new();
+    while let Some(name) = open.pop() {
+        for index in by_name.get(&name).into_iter().flatten().filter(|index| taken.insert(**index)) {
+            open.extend(
+                ["Depends", "Pre-Depends"]
+                    .into_iter()
+                    .flat_map(|kind| names(field(paragraphs[*index], kind))),
+            );
+        }
+    }
+    taken.into_iter().map(|index| format!("{}\n\n", paragraphs[index].trim())).collect()
+}
+
+/// Downloads packages with what they need, and unpacks what is new into the root.
+pub fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root: &Path) -> Result<()> {
+    let apt = |words: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive");
+        for option in options {
+            command.args(["-o", option]);
+        }
+        command.args(words);
+        run_command(&mut command)
+    };
+    let mut words = vec!["install", "-qq", "-y", "--no-install-recommends", "--download-only"];
+    words.extend(packages);
+    let marker = view.join("updated");
+    let known = marker.exists();
+    if !known || apt(&words).is_err() {
+        // Suites move on, and what an old list names is gone some day.
+        apt(&["update", "-qq"])?;
+        std::fs::write(&marker, "")?;
+        apt(&words)?;
+    }
+    std::fs::create_dir_all(root)?;
+    for entry in std::fs::read_dir(view.join("cache/archives"))? {
+        let package = entry?.path();
+        let mark = package.with_extension("unpacked");
+        if package.extension().is_some_and(|e| e == "deb") && !mark.exists() {
+            run_command(Command::new("dpkg").arg("-x").arg(&package).arg(root))?;
+            std::fs::write(mark, "")?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs a command; what it said is in the error if it fails.
+pub fn run_command(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot start {program}"))?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let last = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no message").to_owned();
+        bail!("{program} failed: {last}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::given;
+
+    #[test]
+    fn only_the_compiler_and_what_it_needs_count_as_installed() {
+        let status = "Package: gcc\nStatus: install ok installed\nDepends: cpp (>= 1), libx:any | liby\n\n\
+                      Package: cpp\nStatus: install ok installed\nPre-Depends: liby\n\n\
+                      Package: real\nStatus: install ok installed\nProvides: libx (= 2)\n\n\
+                      Package: liby\nStatus: deinstall ok config-files\n\n\
+                      Package: clang\nStatus: install ok installed\nDepends: gcc\n";
+        let text = given(status);
+        let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("Package: ")).collect();
+        assert_eq!(names, ["gcc", "cpp", "real"]);
+    }
+}
