@@ -9,6 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod bare;
 mod boot;
 mod compare;
 mod index;
@@ -75,6 +76,8 @@ enum Name {
     Modules,
     /// Kernels for three machines, built from Debian's source and booted
     Kernel,
+    /// The README's two commands in a fresh clone in a minimal root of the distribution
+    Bare,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -92,6 +95,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Name::Violations,
         Name::Modules,
         Name::Kernel,
+        Name::Bare,
     ];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
     let linker = arguments.linker.path()?;
@@ -110,6 +114,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Violations => ("violations", Proof::new("violations", &linker)?),
             Name::Modules => ("modules", Proof::new("modules", &linker)?),
             Name::Kernel => ("kernel", Proof::new("kernel", &linker)?),
+            Name::Bare => ("bare", Proof::new("bare", &linker)?),
         };
         match name {
             Name::Itself => itself(&mut proof)?,
@@ -125,6 +130,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Machines => machines::machines(&mut proof, &arguments.command.path()?)?,
             Name::Thunks => thunks::thunks(&mut proof, &arguments.command.path()?)?,
             Name::Modules => modules::modules(&mut proof, &arguments.command.path()?)?,
+            Name::Bare => bare::bare(&mut proof)?,
             Name::Kernel => kernel::kernels(&mut proof, &arguments.machines)?,
             Name::SplitProject => {
                 tools::split_project(&mut proof, &arguments.command.path()?, &arguments.wrapper.path()?)?;
