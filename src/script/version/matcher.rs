@@ -163,7 +163,7 @@ impl<T: Copy + Ord> Names<T> {
 struct Demangled<'a> {
     name: &'a [u8],
     /// Empty where the name is not mangled.
-    demangled: Option<String>,
+    demangled: Option<Vec<u8>>,
 }
 
 impl<'a> Demangled<'a> {
@@ -172,18 +172,13 @@ impl<'a> Demangled<'a> {
     }
 
     fn name(&mut self, language: Language) -> &[u8] {
-        if language == Language::C || !self.name.starts_with(b"_Z") {
+        if language == Language::C || !self.name.starts_with(b"_") {
             return self.name;
         }
         let name = self.name;
-        let demangled = self.demangled.get_or_insert_with(|| demangle(name).unwrap_or_default());
-        if demangled.is_empty() { self.name } else { demangled.as_bytes() }
+        let demangled = self.demangled.get_or_insert_with(|| demangle::demangle(name).unwrap_or_default());
+        if demangled.is_empty() { self.name } else { demangled }
     }
-}
-
-fn demangle(name: &[u8]) -> Option<String> {
-    let symbol = cpp_demangle::Symbol::new(name).ok()?;
-    symbol.demangle(&cpp_demangle::DemangleOptions::new()).ok()
 }
 
 #[cfg(test)]
@@ -233,6 +228,11 @@ mod tests {
         assert_eq!(find(script, "_Z1fc"), -1);
         assert_eq!(find(script, "_ZN2ns1gEv"), 1);
         assert_eq!(find(script, "plain"), 1);
+        let script = "A { global: extern \"C++\" { \"vtable for n::S\"; n::*; }; local: *; };";
+        for name in ["_ZTVN1n1SE", "_ZN1n1SC2Ev"] {
+            assert_eq!(find(script, name), 1, "{name}");
+        }
+        assert_eq!(find(script, "_ZTIN1n1SE"), -1);
         assert_eq!(find("A { \"f(int)\"; };", "_Z1fi"), 0);
         assert_eq!(find("A { extern \"C++\" { \"f(int)\" }; }; B { _Z1fi; };", "_Z1fi"), 1);
     }

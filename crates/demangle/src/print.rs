@@ -1,0 +1,756 @@
+//! Writes the tree: names, types and their qualifiers.
+//!
+//! The syntax of C++ puts pointers, references and qualifiers around names and parameters. So
+//! they are not written where they stand in the tree but kept in a list of modifiers, from which
+//! the type inside writes them at the right place; one that no type has written is written last.
+
+use crate::tree::{Id, Kind, NONE, Node, Qualifier};
+
+/// How deep the tree is followed.
+const DEPTH: u32 = 640;
+/// How many bytes a text may have.
+const LENGTH: usize = 1 << 20;
+/// How many nodes are written for one name.
+const STEPS: u32 = 1 << 20;
+/// How many qualifiers a function or an array hands on.
+const HANDED_ON: usize = 4;
+
+/// The text is too long, too deep or refers to what is not there.
+#[derive(Debug)]
+pub(crate) struct Fault;
+
+pub(crate) type Done = Result<(), Fault>;
+
+/// A place in a list that grows and shrinks; none at its end.
+type Link = Option<u32>;
+
+/// A modifier that waits for its place.
+#[derive(Clone, Copy)]
+struct Modifier {
+    next: Link,
+    node: Id,
+    printed: bool,
+    templates: Link,
+}
+
+/// A template whose arguments its parameters stand for.
+#[derive(Clone, Copy)]
+struct Scope {
+    next: Link,
+    template: Id,
+}
+
+/// A writer of one tree.
+pub struct Printer<'t, 'a> {
+    pub(crate) nodes: &'t [Node<'a>],
+    pub(crate) out: Vec<u8>,
+    /// How often each node is being written right now.
+    active: Vec<u8>,
+    /// The nodes that are being written, outermost first.
+    path: Vec<Id>,
+    modifiers: Vec<Modifier>,
+    modifier: Link,
+    scopes: Vec<Scope>,
+    pub(crate) templates: Link,
+    /// The scope in which a referenced parameter was met first.
+    saved: Vec<(Id, Link)>,
+    current_template: Id,
+    pub(crate) pack_index: Option<usize>,
+    in_lambda: u32,
+    /// Parameters of a lambda's template, by their number.
+    lambda_parameters: Vec<Id>,
+    last: u8,
+    steps: u32,
+}
+
+/// The text of a tree.
+pub fn print(nodes: &[Node<'_>], root: Id) -> Option<Vec<u8>> {
+    let mut printer = Printer {
+        nodes,
+        out: Vec::with_capacity(nodes.len() * 4),
+        active: vec![0; nodes.len()],
+        path: Vec::new(),
+        modifiers: Vec::new(),
+        modifier: None,
+        scopes: Vec::new(),
+        templates: None,
+        saved: Vec::new(),
+        current_template: NONE,
+        pack_index: Some(0),
+        in_lambda: 0,
+        lambda_parameters: Vec::new(),
+        last: 0,
+        steps: 0,
+    };
+    printer.node(root).ok()?;
+    Some(printer.out)
+}
+
+impl<'a> Printer<'_, 'a> {
+    pub(crate) fn kind(&self, id: Id) -> Kind<'a> {
+        self.nodes[id.0 as usize].kind
+    }
+
+    pub(crate) fn left(&self, id: Id) -> Id {
+        self.nodes[id.0 as usize].left
+    }
+
+    pub(crate) fn right(&self, id: Id) -> Id {
+        self.nodes[id.0 as usize].right
+    }
+
+    pub(crate) fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        if let Some(&last) = bytes.last() {
+            self.last = last;
+            self.out.extend_from_slice(bytes);
+        }
+    }
+
+    pub(crate) fn node(&mut self, id: Id) -> Done {
+        if !id.is_some()
+            || self.path.len() >= DEPTH as usize
+            || self.steps >= STEPS
+            || self.out.len() > LENGTH
+            || self.active[id.0 as usize] > 1
+        {
+            return Err(Fault);
+        }
+        self.steps += 1;
+        self.active[id.0 as usize] += 1;
+        self.path.push(id);
+        let done = self.node_here(id);
+        self.path.pop();
+        self.active[id.0 as usize] -= 1;
+        done
+    }
+
+    pub(crate) fn optional(&mut self, id: Id) -> Done {
+        if id.is_some() { self.node(id) } else { Ok(()) }
+    }
+
+    fn node_here(&mut self, id: Id) -> Done {
+        let Node { kind, left, right } = self.nodes[id.0 as usize];
+        match kind {
+            Kind::Name(text) => self.bytes(text),
+            Kind::Standard(text) => self.text(text),
+            Kind::Builtin(builtin) => self.text(builtin.name),
+            Kind::Float(bits, suffix) => self.text(&format!("_Float{bits}{suffix}")),
+            Kind::Number(number) => self.text(&number.to_string()),
+            Kind::UnnamedType(number) => self.text(&format!("{{unnamed type#{}}}", u64::from(number) + 1)),
+            Kind::FunctionParam(0) => self.text("this"),
+            Kind::FunctionParam(number) => self.text(&format!("{{parm#{number}}}")),
+            Kind::Typed => return self.typed(left, right),
+            Kind::Template => return self.template(id),
+            Kind::TemplateParam(number) => return self.template_param(id, number),
+            Kind::Qualified | Kind::Local => return self.qualified(left, right),
+            Kind::Cv(_) => return self.cv(id),
+            Kind::Reference | Kind::RvalueReference => return self.reference(id),
+            Kind::Function => return self.function(id),
+            Kind::Array => return self.array(id),
+            Kind::MemberPointer | Kind::Vector => return self.modified(id, right),
+            Kind::Pointer | Kind::Complex | Kind::Imaginary | Kind::VendorQualifier => {
+                return self.modified(id, left);
+            }
+            kind if kind.is_function_qualifier() => return self.modified(id, left),
+            Kind::Arguments | Kind::TemplateArguments | Kind::TemplateHead => return self.elements(id),
+            Kind::PackExpansion => return self.pack_expansion(left),
+            Kind::Lambda(number) => return self.lambda(left, right, number),
+            Kind::Constraints => return self.joined(left, " requires ", right, ""),
+            _ => return self.part(kind, left, right),
+        }
+        Ok(())
+    }
+
+    /// Kinds that are a fixed text around their children.
+    fn part(&mut self, kind: Kind<'a>, left: Id, right: Id) -> Done {
+        match kind {
+            Kind::Tagged => self.joined(left, "[abi:", right, "]"),
+            Kind::Ctor | Kind::VendorType => self.node(left),
+            Kind::Dtor => self.around("~", left, ""),
+            Kind::Special(text) => self.around(text, left, ""),
+            Kind::ConstructionVtable => {
+                self.text("construction vtable for ");
+                self.joined(left, "-in-", right, "")
+            }
+            Kind::ReferenceTemporary => {
+                self.around("reference temporary #", right, " for ")?;
+                self.node(left)
+            }
+            Kind::Clone => self.joined(left, " [clone ", right, "]"),
+            Kind::Decltype => self.around("decltype (", left, ")"),
+            Kind::StructuredBinding => self.around("[", left, "]"),
+            Kind::ModuleEntity => self.joined(left, "@", right, ""),
+            Kind::Module(partition) => {
+                self.optional(left)?;
+                if partition || left.is_some() {
+                    self.text(if partition { ":" } else { "." });
+                }
+                self.node(right)
+            }
+            Kind::Friend => self.around("", left, "[friend]"),
+            Kind::DefaultArgument(number) => {
+                self.text(&format!("{{default arg#{}}}::", u64::from(number) + 1));
+                self.node(left)
+            }
+            Kind::TypeParam | Kind::ValueParam | Kind::TemplateTemplateParam | Kind::PackParam => {
+                self.head_parameter(kind, left)
+            }
+            _ => self.expression(kind, left, right),
+        }
+    }
+
+    /// A text, a node, a text.
+    pub(crate) fn around(&mut self, before: &str, id: Id, behind: &str) -> Done {
+        self.text(before);
+        self.node(id)?;
+        self.text(behind);
+        Ok(())
+    }
+
+    fn joined(&mut self, left: Id, between: &str, right: Id, behind: &str) -> Done {
+        self.node(left)?;
+        self.around(between, right, behind)
+    }
+
+    fn qualified(&mut self, left: Id, right: Id) -> Done {
+        self.joined(left, "::", right, "")
+    }
+
+    /// A list with commas. Behind the last element that is something, like an empty pack is not,
+    /// there are none; the brackets that follow see them all the same.
+    fn elements(&mut self, list: Id) -> Done {
+        let (mut rest, mut end) = (list, None);
+        while rest.is_some() {
+            if matches!(self.kind(rest), Kind::Constraints) {
+                return self.node(rest);
+            }
+            if end.is_some() {
+                self.text(", ");
+            }
+            let start = self.out.len();
+            self.optional(self.left(rest))?;
+            if end.is_none() || self.out.len() > start {
+                end = Some(self.out.len());
+            }
+            rest = self.right(rest);
+        }
+        self.out.truncate(end.unwrap_or(usize::MAX));
+        Ok(())
+    }
+
+    // ---- templates -----------------------------------------------------------------------------
+
+    fn template(&mut self, id: Id) -> Done {
+        let outer = std::mem::replace(&mut self.current_template, id);
+        // The template is a name: what modifies it stays outside.
+        let modifier = self.modifier.take();
+        self.node(self.left(id))?;
+        self.template_list(self.right(id))?;
+        self.modifier = modifier;
+        self.current_template = outer;
+        Ok(())
+    }
+
+    /// `<…>`; two brackets never touch.
+    fn template_list(&mut self, arguments: Id) -> Done {
+        if self.last == b'<' {
+            self.text(" ");
+        }
+        self.around("<", arguments, "")?;
+        self.text(if self.last == b'>' { " >" } else { ">" });
+        Ok(())
+    }
+
+    fn template_param(&mut self, id: Id, number: u32) -> Done {
+        if self.in_lambda > 0 {
+            return match self.lambda_parameters.get(number as usize) {
+                Some(&parameter) => self.parameter_name(parameter),
+                None => {
+                    self.text(&format!("auto:{}", u64::from(number) + 1));
+                    Ok(())
+                }
+            };
+        }
+        let argument = self.argument_of(id).ok_or(Fault)?;
+        let outer = self.templates;
+        self.templates = outer.and_then(|at| self.scopes[at as usize].next);
+        let done = self.node(argument);
+        self.templates = outer;
+        done
+    }
+
+    /// What a template parameter stands for; of a pack, the element whose turn it is.
+    fn argument_of(&self, param: Id) -> Option<Id> {
+        let argument = self.lookup(param)?;
+        match (self.kind(argument), self.pack_index) {
+            (Kind::TemplateArguments, Some(index)) => self.element(argument, index),
+            _ => Some(argument),
+        }
+    }
+
+    pub(crate) fn lookup(&self, param: Id) -> Option<Id> {
+        let Kind::TemplateParam(number) = self.kind(param) else { return None };
+        let scope = self.scopes[self.templates? as usize];
+        self.element(self.right(scope.template), number as usize)
+    }
+
+    fn element(&self, mut list: Id, mut index: usize) -> Option<Id> {
+        while list.is_some() {
+            match self.kind(list) {
+                Kind::Constraints => list = self.left(list),
+                Kind::TemplateArguments if index == 0 => {
+                    return Some(self.left(list)).filter(|id| id.is_some());
+                }
+                Kind::TemplateArguments => {
+                    index -= 1;
+                    list = self.right(list);
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// Runs a writer with one more template in scope.
+    fn within(&mut self, template: Id, write: impl FnOnce(&mut Self) -> Done) -> Done {
+        let outer = self.templates;
+        // Scopes that were left stay in the list: a reference may come back to them.
+        self.scopes.push(Scope { next: outer, template });
+        self.templates = Some(self.scopes.len() as u32 - 1);
+        let done = write(self);
+        self.templates = outer;
+        done
+    }
+
+    fn lambda(&mut self, parameters: Id, head: Id, number: u32) -> Done {
+        self.text("{lambda");
+        let outer = std::mem::take(&mut self.lambda_parameters);
+        let mut rest = head;
+        while rest.is_some() {
+            self.lambda_parameters.push(self.left(rest));
+            rest = self.right(rest);
+        }
+        self.in_lambda += 1;
+        if head.is_some() {
+            self.around("<", head, ">")?;
+        }
+        self.around("(", parameters, "")?;
+        self.in_lambda -= 1;
+        self.lambda_parameters = outer;
+        self.text(&format!(")#{}}}", u64::from(number) + 1));
+        Ok(())
+    }
+
+    /// A parameter of a template of a lambda, with a made-up name, or of one inside, without.
+    fn head_parameter(&mut self, kind: Kind<'a>, left: Id) -> Done {
+        let id = self.path.last().copied().unwrap_or(NONE);
+        match kind {
+            Kind::TypeParam => self.text("typename"),
+            Kind::ValueParam => self.node(left)?,
+            Kind::TemplateTemplateParam => self.around("template<", left, "> class")?,
+            _ => self.around("", left, "...")?,
+        }
+        if self.lambda_parameters.contains(&id) {
+            self.text(" ");
+            return self.parameter_name(id);
+        }
+        Ok(())
+    }
+
+    /// A made-up name by the kind and the place of a lambda's template parameter.
+    fn parameter_name(&mut self, id: Id) -> Done {
+        let row = self.lambda_parameters.iter().position(|&known| known == id).ok_or(Fault)?;
+        let mut kind = self.kind(id);
+        if kind == Kind::PackParam {
+            kind = self.kind(self.left(id));
+        }
+        let stem = match kind {
+            Kind::ValueParam => "$N",
+            Kind::TemplateTemplateParam => "$TT",
+            _ => "$T",
+        };
+        self.text(&format!("{stem}{row}"));
+        Ok(())
+    }
+
+    fn pack_expansion(&mut self, pattern: Id) -> Done {
+        let pack = if self.in_lambda > 0 { None } else { self.find_pack(pattern, 0) };
+        let Some(pack) = pack else {
+            // Packs of function parameters only: the pattern stands for all.
+            self.operand(pattern)?;
+            self.text("...");
+            return Ok(());
+        };
+        let outer = self.pack_index;
+        let count = self.pack_length(pack);
+        for index in 0..count {
+            self.pack_index = Some(index);
+            self.node(pattern)?;
+            if index + 1 < count {
+                self.text(", ");
+            }
+        }
+        self.pack_index = outer;
+        Ok(())
+    }
+
+    /// The pack that a pattern ranges over.
+    pub(crate) fn find_pack(&self, id: Id, depth: u32) -> Option<Id> {
+        if !id.is_some() || depth > DEPTH {
+            return None;
+        }
+        let Node { kind, left, right } = self.nodes[id.0 as usize];
+        match kind {
+            Kind::TemplateParam(_) => {
+                self.lookup(id).filter(|&argument| self.kind(argument) == Kind::TemplateArguments)
+            }
+            Kind::PackExpansion | Kind::Lambda(_) | Kind::Tagged | Kind::DefaultArgument(_) => None,
+            _ => self.find_pack(left, depth + 1).or_else(|| self.find_pack(right, depth + 1)),
+        }
+    }
+
+    pub(crate) fn pack_length(&self, mut pack: Id) -> usize {
+        let mut count = 0;
+        while pack.is_some() && self.kind(pack) == Kind::TemplateArguments && self.left(pack).is_some() {
+            count += 1;
+            pack = self.right(pack);
+        }
+        count
+    }
+
+    // ---- modifiers -----------------------------------------------------------------------------
+
+    fn push_modifier(&mut self, node: Id) -> u32 {
+        let entry = Modifier { next: self.modifier, node, printed: false, templates: self.templates };
+        self.modifiers.push(entry);
+        let at = self.modifiers.len() as u32 - 1;
+        self.modifier = Some(at);
+        at
+    }
+
+    /// Writes `inner` with `id` as one more modifier.
+    fn modified(&mut self, id: Id, inner: Id) -> Done {
+        let outer = self.modifier;
+        let at = self.push_modifier(id);
+        self.node(inner)?;
+        if !self.modifiers[at as usize].printed {
+            self.write_modifier(id)?;
+        }
+        self.modifiers.truncate(at as usize);
+        self.modifier = outer;
+        Ok(())
+    }
+
+    /// A qualifier that arrays have handed down already is written once.
+    fn cv(&mut self, id: Id) -> Done {
+        let mut link = self.modifier;
+        while let Some(at) = link {
+            let waiting = self.modifiers[at as usize];
+            if !waiting.printed {
+                match self.kind(waiting.node) {
+                    kind if kind == self.kind(id) => return self.node(self.left(id)),
+                    Kind::Cv(_) => {}
+                    _ => break,
+                }
+            }
+            link = waiting.next;
+        }
+        self.modified(id, self.left(id))
+    }
+
+    /// `T&` and `T&&`: two references make one, of which `&` is stronger.
+    fn reference(&mut self, id: Id) -> Done {
+        let (mut outermost, mut inner) = (id, self.left(id));
+        let outer = self.templates;
+        if self.in_lambda == 0 && matches!(self.kind(inner), Kind::TemplateParam(_)) {
+            match self.saved.iter().find(|(known, _)| *known == inner) {
+                None => self.saved.push((inner, outer)),
+                // A substitution: the parameter means what it meant when it was met first, unless
+                // that is where we are.
+                Some(&(_, scope)) => {
+                    let above = self.path.split_last().map_or(&[][..], |(_, above)| above);
+                    if !above.contains(&inner) && !above.contains(&id) {
+                        self.templates = scope;
+                    }
+                }
+            }
+            inner = self.argument_of(inner).ok_or(Fault)?;
+        }
+        let mut target = self.left(outermost);
+        if self.kind(inner) == Kind::Reference || self.kind(inner) == self.kind(id) {
+            outermost = inner;
+            target = self.left(inner);
+        } else if self.kind(inner) == Kind::RvalueReference {
+            target = self.left(inner);
+        }
+        let done = self.modified(outermost, target);
+        self.templates = outer;
+        done
+    }
+
+    fn write_modifier(&mut self, id: Id) -> Done {
+        let Node { kind, left, right } = self.nodes[id.0 as usize];
+        match kind {
+            Kind::Cv(qualifier) | Kind::CvThis(qualifier) => self.text(match qualifier {
+                Qualifier::Restrict => " restrict",
+                Qualifier::Volatile => " volatile",
+                Qualifier::Const => " const",
+            }),
+            Kind::TransactionSafe => self.text(" transaction_safe"),
+            Kind::Noexcept | Kind::Throw => {
+                self.text(if kind == Kind::Throw { " throw" } else { " noexcept" });
+                if right.is_some() {
+                    self.around("(", right, ")")?;
+                }
+            }
+            Kind::VendorQualifier => self.around(" ", right, "")?,
+            Kind::Pointer => self.text("*"),
+            Kind::Reference => self.text("&"),
+            Kind::ReferenceThis => self.text(" &"),
+            Kind::RvalueReference => self.text("&&"),
+            Kind::RvalueReferenceThis => self.text(" &&"),
+            Kind::ExplicitThis => {}
+            Kind::Complex => self.text(" _Complex"),
+            Kind::Imaginary => self.text(" _Imaginary"),
+            Kind::MemberPointer => {
+                if self.last != b'(' {
+                    self.text(" ");
+                }
+                self.around("", left, "::*")?;
+            }
+            Kind::Typed => self.node(left)?,
+            Kind::Vector => self.around(" __vector(", left, ")")?,
+            _ => self.node(id)?,
+        }
+        Ok(())
+    }
+
+    /// Writes the modifiers that wait; those of functions only at the end (`suffix`).
+    fn write_modifiers(&mut self, mut link: Link, suffix: bool) -> Done {
+        while let Some(at) = link {
+            let Modifier { next, node, printed, templates } = self.modifiers[at as usize];
+            link = next;
+            let kind = self.kind(node);
+            if printed || (!suffix && kind.is_function_qualifier()) {
+                continue;
+            }
+            self.modifiers[at as usize].printed = true;
+            let outer = std::mem::replace(&mut self.templates, templates);
+            let done = match kind {
+                Kind::Function => self.function_around(node, next),
+                Kind::Array => self.array_around(node, next),
+                Kind::Local => self.local_modifier(node),
+                _ => self.write_modifier(node),
+            };
+            self.templates = outer;
+            if matches!(kind, Kind::Function | Kind::Array | Kind::Local) {
+                return done;
+            }
+            done?;
+        }
+        Ok(())
+    }
+
+    /// A local name whose qualifiers wait in the list themselves.
+    fn local_modifier(&mut self, id: Id) -> Done {
+        let modifier = self.modifier.take();
+        self.node(self.left(id))?;
+        self.modifier = modifier;
+        self.text("::");
+        let mut name = self.right(id);
+        if let Kind::DefaultArgument(number) = self.kind(name) {
+            self.text(&format!("{{default arg#{}}}::", u64::from(number) + 1));
+            name = self.left(name);
+        }
+        while self.kind(name).is_function_qualifier() {
+            name = self.left(name);
+        }
+        self.node(name)
+    }
+
+    // ---- functions and arrays ------------------------------------------------------------------
+
+    /// A function with its type: the name is one more modifier of the type.
+    fn typed(&mut self, name: Id, ty: Id) -> Done {
+        let outer = self.modifier.take();
+        let base = self.modifiers.len();
+        let mut name = name;
+        loop {
+            if !name.is_some() || self.modifiers.len() - base >= HANDED_ON {
+                return Err(Fault);
+            }
+            self.push_modifier(name);
+            if !self.kind(name).is_function_qualifier() {
+                break;
+            }
+            name = self.left(name);
+        }
+        if self.kind(name) == Kind::Local {
+            name = self.local_qualifiers(name, base)?;
+        }
+        // Its arguments are known inside of the type.
+        match self.kind(name) {
+            Kind::Template => self.within(name, |printer| printer.node(ty))?,
+            _ => self.node(ty)?,
+        }
+        for at in (base..self.modifiers.len()).rev() {
+            if !self.modifiers[at].printed {
+                self.text(" ");
+                self.write_modifier(self.modifiers[at].node)?;
+            }
+        }
+        self.modifiers.truncate(base);
+        self.modifier = outer;
+        Ok(())
+    }
+
+    /// Pulls the qualifiers of a local function out of its name.
+    fn local_qualifiers(&mut self, local: Id, base: usize) -> Result<Id, Fault> {
+        let mut name = self.right(local);
+        if let Kind::DefaultArgument(_) = self.kind(name) {
+            name = self.left(name);
+        }
+        while name.is_some() && self.kind(name).is_function_qualifier() {
+            if self.modifiers.len() - base >= HANDED_ON {
+                return Err(Fault);
+            }
+            // The local name stays the innermost.
+            let last = self.modifiers.len() - 1;
+            self.modifiers[last].node = name;
+            self.push_modifier(local);
+            name = self.left(name);
+        }
+        if name.is_some() { Ok(name) } else { Err(Fault) }
+    }
+
+    fn function(&mut self, id: Id) -> Done {
+        let result = self.left(id);
+        if result.is_some() {
+            let outer = self.modifier;
+            let at = self.push_modifier(id);
+            self.node(result)?;
+            let printed = self.modifiers[at as usize].printed;
+            self.modifiers.truncate(at as usize);
+            self.modifier = outer;
+            if printed {
+                return Ok(());
+            }
+            self.text(" ");
+        }
+        self.function_around(id, self.modifier)
+    }
+
+    /// Name and parameters, with what modifies the function in between.
+    fn function_around(&mut self, id: Id, modifiers: Link) -> Done {
+        let (mut bracket, mut space, mut explicit_this) = (false, false, false);
+        let mut link = modifiers;
+        while let Some(at) = link {
+            let waiting = self.modifiers[at as usize];
+            if waiting.printed || bracket {
+                break;
+            }
+            match self.kind(waiting.node) {
+                Kind::Pointer | Kind::Reference | Kind::RvalueReference => bracket = true,
+                Kind::Cv(_)
+                | Kind::VendorQualifier
+                | Kind::Complex
+                | Kind::Imaginary
+                | Kind::MemberPointer => (bracket, space) = (true, true),
+                Kind::ExplicitThis => explicit_this = true,
+                _ => {}
+            }
+            link = waiting.next;
+        }
+        if bracket {
+            space |= !matches!(self.last, b'(' | b'*');
+            if space && self.last != b' ' {
+                self.text(" ");
+            }
+            self.text("(");
+        }
+        let outer = self.modifier.take();
+        self.write_modifiers(modifiers, false)?;
+        if bracket {
+            self.text(")");
+        }
+        self.text(if explicit_this { "(this " } else { "(" });
+        self.optional(self.right(id))?;
+        self.text(")");
+        self.write_modifiers(modifiers, true)?;
+        self.modifier = outer;
+        Ok(())
+    }
+
+    /// An array hands its qualifiers on to its elements.
+    fn array(&mut self, id: Id) -> Done {
+        let outer = self.modifier;
+        let own = self.push_modifier(id);
+        let mut link = outer;
+        while let Some(at) = link {
+            let waiting = self.modifiers[at as usize];
+            if !matches!(self.kind(waiting.node), Kind::Cv(_)) {
+                break;
+            }
+            if !waiting.printed {
+                if self.modifiers.len() - own as usize >= HANDED_ON {
+                    return Err(Fault);
+                }
+                let copy = self.push_modifier(waiting.node);
+                self.modifiers[copy as usize].templates = waiting.templates;
+                self.modifiers[at as usize].printed = true;
+            }
+            link = waiting.next;
+        }
+        self.node(self.right(id))?;
+        self.modifier = outer;
+        if !self.modifiers[own as usize].printed {
+            for at in (own as usize + 1..self.modifiers.len()).rev() {
+                self.write_modifier(self.modifiers[at].node)?;
+            }
+            self.modifiers.truncate(own as usize);
+            return self.array_around(id, outer);
+        }
+        self.modifiers.truncate(own as usize);
+        Ok(())
+    }
+
+    fn array_around(&mut self, id: Id, modifiers: Link) -> Done {
+        let (mut space, mut bracket) = (true, false);
+        let mut link = modifiers;
+        while let Some(at) = link {
+            let waiting = self.modifiers[at as usize];
+            if !waiting.printed {
+                bracket = self.kind(waiting.node) != Kind::Array;
+                space = bracket;
+                break;
+            }
+            link = waiting.next;
+        }
+        if modifiers.is_some() {
+            if bracket {
+                self.text(" (");
+            }
+            self.write_modifiers(modifiers, false)?;
+            if bracket {
+                self.text(")");
+            }
+        }
+        self.text(if space { " [" } else { "[" });
+        self.optional(self.left(id))?;
+        self.text("]");
+        Ok(())
+    }
+
+    /// `operator T`: the type may name parameters of the template that it is a member of.
+    pub(crate) fn conversion(&mut self, ty: Id) -> Done {
+        let template = self.current_template;
+        match template.is_some() {
+            true => self.within(template, |printer| printer.node(ty)),
+            false => self.node(ty),
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Names of Rust.
+//!
+//! Names of the older form are C++ names that end in a hash. libiberty takes 16 hexadecimal
+//! digits for one if at least five of them differ.
+
+/// The text of a Rust name; what follows a `.` is left out. `None` if it is not one.
+pub fn demangle(name: &[u8]) -> Option<Vec<u8>> {
+    let name = std::str::from_utf8(name).ok()?;
+    let end = match name.starts_with("_R") {
+        true => name.find('.').unwrap_or(name.len()),
+        false => end_of_legacy(name)?,
+    };
+    let symbol = rustc_demangle::try_demangle(name.get(..end)?).ok()?;
+    Some(format!("{symbol:#}").into_bytes())
+}
+
+/// The end of `_ZN <name>… 17h<hash> E`; a suffix may follow.
+fn end_of_legacy(name: &str) -> Option<usize> {
+    let mut rest = name.strip_prefix("_ZN")?;
+    let (mut last, mut count) = ("", 0);
+    while !rest.starts_with('E') {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let length: usize = rest.get(..digits)?.parse().ok()?;
+        let end = digits.checked_add(length)?;
+        last = rest.get(digits..end)?;
+        rest = &rest[end..];
+        count += 1;
+    }
+    let suffix = &rest[1..];
+    let is_path = count > 1 && (suffix.is_empty() || suffix.starts_with('.'));
+    (is_path && is_hash(last)).then(|| name.len() - suffix.len())
+}
+
+fn is_hash(name: &str) -> bool {
+    let Some(digits) = name.strip_prefix('h') else { return false };
+    let mut seen = 0_u16;
+    for digit in digits.bytes() {
+        seen |= match digit {
+            b'0'..=b'9' => 1 << (digit - b'0'),
+            b'a'..=b'f' => 1 << (digit - b'a' + 10),
+            _ => return false,
+        };
+    }
+    digits.len() == 16 && seen.count_ones() >= 5
+}

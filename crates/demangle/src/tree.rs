@@ -1,0 +1,192 @@
+//! What a mangled name says, as a tree.
+//!
+//! Nodes have at most two children, so that searches need not know the kinds. A substitution is a
+//! second way to the same node: the tree is a graph, and printing has to guard against cycles.
+
+/// The place of a node; [`NONE`] where there is none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Id(pub u32);
+
+/// No node.
+pub const NONE: Id = Id(u32::MAX);
+
+impl Id {
+    pub fn is_some(self) -> bool {
+        self != NONE
+    }
+}
+
+/// A node: its kind with what belongs to it, and its children.
+#[derive(Clone, Copy, Debug)]
+pub struct Node<'a> {
+    pub kind: Kind<'a>,
+    pub left: Id,
+    pub right: Id,
+}
+
+/// How a literal of a builtin type is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Literal {
+    /// The type in parentheses before the digits.
+    Cast,
+    /// The digits and this suffix.
+    Suffix(&'static str),
+    Bool,
+    /// The bytes of the number in brackets.
+    Float,
+}
+
+/// A type of the language.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Builtin {
+    pub name: &'static str,
+    pub literal: Literal,
+}
+
+/// An operator of the language: its code, its text and the number of its operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Operator {
+    pub code: &'static str,
+    pub text: &'static str,
+    pub operands: u8,
+}
+
+/// Qualifiers of types and, with `this`, of member functions and function types.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Qualifier {
+    Restrict,
+    Volatile,
+    Const,
+}
+
+/// Kinds of nodes. `l` and `r` are the left and the right child.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind<'a> {
+    /// An identifier or another text of the input.
+    Name(&'a [u8]),
+    /// A name that an abbreviation (`Ss`) stands for.
+    Standard(&'static str),
+    /// `l[abi:r]`
+    Tagged,
+    /// `l::r`
+    Qualified,
+    /// `r` inside the function `l`.
+    Local,
+    /// `r` is the type of the function (or variable) `l`.
+    Typed,
+    /// `l<r>`
+    Template,
+    TemplateParam(u32),
+    FunctionParam(u32),
+    Ctor,
+    Dtor,
+    /// A text before `l`: `vtable for `, …
+    Special(&'static str),
+    /// `r` is the class whose part `l` is.
+    ConstructionVtable,
+    /// `r` is the number.
+    ReferenceTemporary,
+    Cv(Qualifier),
+    CvThis(Qualifier),
+    ReferenceThis,
+    RvalueReferenceThis,
+    ExplicitThis,
+    TransactionSafe,
+    /// `r` is the condition.
+    Noexcept,
+    /// `r` are the types.
+    Throw,
+    /// `r` is the qualifier.
+    VendorQualifier,
+    Pointer,
+    Reference,
+    RvalueReference,
+    Complex,
+    Imaginary,
+    Builtin(&'static Builtin),
+    /// `_Float`, bits, suffix.
+    Float(u32, &'static str),
+    VendorType,
+    /// `l` is the return type, `r` the parameters.
+    Function,
+    /// `l` is the dimension, `r` the element.
+    Array,
+    /// `l` is the class, `r` the member's type.
+    MemberPointer,
+    /// `l` is the number of elements, `r` their type.
+    Vector,
+    /// A list: `l` is an element, `r` the rest.
+    Arguments,
+    TemplateArguments,
+    /// `l` is the type, `r` the list.
+    InitializerList,
+    Operator(&'static Operator),
+    /// An operator of a vendor with its number of operands.
+    VendorOperator(u8),
+    Conversion,
+    Cast,
+    Nullary,
+    Unary,
+    Binary,
+    BinaryOperands,
+    Trinary,
+    /// `l` is the first operand, `r` the other two.
+    TrinaryOperands,
+    TrinaryRest,
+    VendorExpression,
+    /// `l` is the type, `r` the digits; whether it is negative.
+    Literal(bool),
+    Number(i64),
+    DefaultArgument(u32),
+    /// `l` are the parameters, `r` the template's head.
+    Lambda(u32),
+    UnnamedType(u32),
+    /// `r` is the suffix.
+    Clone,
+    PackExpansion,
+    Decltype,
+    StructuredBinding,
+    /// `l` is an entity of the module `r`.
+    ModuleEntity,
+    /// Whether it is a partition; `l` is the module above.
+    Module(bool),
+    Friend,
+    /// `l requires r`
+    Constraints,
+    /// Parameters of a lambda's template: `l` of them, then `r`.
+    TemplateHead,
+    TypeParam,
+    /// `l` is its type.
+    ValueParam,
+    /// `l` is its head.
+    TemplateTemplateParam,
+    PackParam,
+}
+
+impl Kind<'_> {
+    /// What stands behind a function's parameters.
+    pub fn is_function_qualifier(self) -> bool {
+        matches!(
+            self,
+            Kind::CvThis(_)
+                | Kind::ReferenceThis
+                | Kind::RvalueReferenceThis
+                | Kind::ExplicitThis
+                | Kind::TransactionSafe
+                | Kind::Noexcept
+                | Kind::Throw
+        )
+    }
+
+    pub fn operator_code(self) -> Option<&'static str> {
+        match self {
+            Kind::Operator(operator) => Some(operator.code),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one of the `…_cast<T>` operators.
+    pub fn is_named_cast(self) -> bool {
+        matches!(self.operator_code(), Some("cc" | "dc" | "rc" | "sc"))
+    }
+}

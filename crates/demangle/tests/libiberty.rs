@@ -1,0 +1,168 @@
+//! The text is libiberty's: for names of every kind, as `c++filt -i` of binutils 2.47 writes them
+//! (`names.tsv`), and for all names of the libraries that compilers come with, as the machine's
+//! own `c++filt` writes them.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+fn names() -> Vec<(&'static str, &'static str)> {
+    include_str!("names.tsv").lines().filter_map(|line| line.split_once('\t')).collect()
+}
+
+/// The text of a name, the name itself if it is not mangled.
+fn text(name: &str) -> String {
+    let text = demangle::demangle(name.as_bytes());
+    text.map_or_else(|| name.to_owned(), |text| String::from_utf8_lossy(&text).into_owned())
+}
+
+#[test]
+fn every_kind_of_name() {
+    let names = names();
+    assert!(names.len() > 300);
+    let wrong: Vec<String> = names
+        .iter()
+        .filter(|(name, expected)| text(name) != *expected)
+        .map(|(name, expected)| format!("{name}\n  has     {}\n  expects {expected}", text(name)))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn broken_names_do_no_harm() {
+    let names = names();
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for round in 0..200_000 {
+        let mut name = names[round % names.len()].0.as_bytes().to_vec();
+        for _ in 0..=random(3) {
+            let other = names[random(names.len())].0.as_bytes();
+            let at = random(name.len() + 1);
+            match random(4) {
+                0 => name.truncate(at.max(2)),
+                1 => drop(name.splice(at..at, other[random(other.len())..].iter().copied())),
+                2 if at < name.len() => name[at] = other[random(other.len())],
+                _ if at < name.len() => drop(name.remove(at)),
+                _ => {}
+            }
+        }
+        drop(demangle::demangle(&name));
+    }
+}
+
+/// Names that nest without end, or whose text would be without end, are refused or cut short in a
+/// thread of the usual size.
+#[test]
+fn depth_and_length_are_bounded() {
+    let many = |text: &str| text.repeat(100_000);
+    for name in [
+        format!("_Z1f{}i", many("P")),
+        format!("_Z1f{}i{}", many("1AI"), many("E")),
+        format!("_Z1f{}", many("F")),
+        format!("_Z1fDT{}", many("ng")),
+        format!("_Z1fDT{}", many("sr")),
+        format!("_Z{}", many("Z")),
+        format!("_Z{}1f", many("N")),
+        format!("_Z1f{}", many("M")),
+        format!("_ZN{}E", many("1A")),
+        format!("_Z1f{}v", many("Ul")),
+        format!("_ZZ1fvENKUl{}T_E_clEv", many("Tt")),
+        format!("_Z1f{}i", many("A_")),
+        format!("_Z1f{}i", many("K")),
+    ] {
+        drop(demangle::demangle(name.as_bytes()));
+    }
+    // Every substitution holds its forerunner twice.
+    let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let doubled: String = digits.iter().map(|&digit| format!("1AIS{0}_S{0}_E", char::from(digit))).collect();
+    assert!(demangle::demangle(format!("_Z1f1AIiiE{doubled}").as_bytes()).is_none_or(|t| t.len() <= 2 << 20));
+}
+
+/// The names of a library's symbols, without their versions.
+fn symbols(library: &PathBuf) -> Vec<String> {
+    let mut found = Vec::new();
+    for dynamic in [false, true] {
+        let mut nm = Command::new("nm");
+        nm.args(dynamic.then_some("-D")).arg(library);
+        let output = nm.stderr(Stdio::null()).output().expect("nm comes with the compiler");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        found.extend(text.lines().filter_map(|line| {
+            let name = line.rsplit(' ').next()?.split('@').next()?;
+            (name.starts_with("_Z") || name.starts_with("_R")).then(|| name.to_owned())
+        }));
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn cxxfilt(names: &[String]) -> Vec<String> {
+    let mut filter = Command::new("c++filt")
+        .arg("-i")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("c++filt comes with the compiler");
+    let mut input = filter.stdin.take().expect("stdin is piped");
+    let text = names.join("\n") + "\n";
+    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = filter.wait_with_output().expect("c++filt runs");
+    writer.join().expect("the writer runs").expect("c++filt reads everything");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// libiberty reads constants of more than 64 bits one byte too far (`0xfff_` for `0x7fff`).
+fn has_wide_constant(name: &str, expected: &str) -> bool {
+    let misread =
+        |part: &str| part.trim_start_matches(|digit: char| digit.is_ascii_hexdigit()).starts_with('_');
+    name.starts_with("_R") && expected.split("0x").skip(1).any(misread)
+}
+
+fn compare(libraries: &[PathBuf]) -> usize {
+    let mut names: Vec<String> = libraries.iter().flat_map(symbols).collect();
+    names.sort();
+    names.dedup();
+    let expected = cxxfilt(&names);
+    assert_eq!(names.len(), expected.len());
+    let wrong: Vec<String> = names
+        .iter()
+        .zip(&expected)
+        .filter(|(name, expected)| text(name) != **expected && !has_wide_constant(name, expected))
+        .map(|(name, expected)| format!("{name}\n  has     {}\n  expects {expected}", text(name)))
+        .collect();
+    let first = wrong.iter().take(10).cloned().collect::<Vec<_>>().join("\n");
+    assert!(wrong.is_empty(), "{} of {}:\n{first}", wrong.len(), names.len());
+    names.len()
+}
+
+fn words(program: &str, arguments: &[&str]) -> PathBuf {
+    let output = Command::new(program).args(arguments).output().expect("it comes with the toolchain");
+    String::from_utf8_lossy(&output.stdout).trim().into()
+}
+
+#[test]
+fn all_names_of_the_cpp_library() {
+    let libraries =
+        ["libstdc++.so", "libstdc++.a"].map(|name| words("g++", &[&format!("-print-file-name={name}")]));
+    assert!(compare(&libraries) > 5000);
+}
+
+#[test]
+fn all_names_of_the_compiler_and_llvm() {
+    let folder = words("rustc", &["--print", "sysroot"]).join("lib");
+    let libraries: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("the toolchain has libraries")
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            (name.starts_with("librustc_driver") || name.starts_with("libLLVM"))
+                && std::fs::metadata(path).is_ok_and(|file| file.len() > 1 << 20)
+        })
+        .collect();
+    assert!(!libraries.is_empty());
+    assert!(compare(&libraries) > 100_000);
+}
