@@ -180,7 +180,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     settle_symbols::run(&link);
     progress.timings.pass("match script");
     collect_garbage::run(&link);
-    output::reports::removed(&link, &mut progress.printed);
+    output::reports::collected(&link, &mut progress.printed);
     progress.timings.pass("collect garbage");
     // frozen: liveness.
     warn_symbols::run(&link);

@@ -31,6 +31,7 @@ pub mod plan;
 mod regions;
 pub mod scope;
 pub mod segments;
+pub mod shuffle;
 pub mod size;
 pub mod sort;
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! first section that they came from.
 
 use super::output::{self, Facts};
+use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
@@ -44,7 +45,7 @@ pub struct List {
 }
 
 /// Lists the live sections of each rule; those without a rule come second.
-pub fn list<T: Target>(link: &Link<'_, T>) -> (Vec<List>, Vec<SectionId>) {
+pub fn list<T: Target>(link: &Link<'_, T>, order: &InputOrder) -> (Vec<List>, Vec<SectionId>) {
     let rules = &link.sections.rule;
     let mut counts = vec![0u32; link.layout.plan.rules.len()];
     let mut orphans = 0u32;
@@ -68,12 +69,12 @@ pub fn list<T: Target>(link: &Link<'_, T>) -> (Vec<List>, Vec<SectionId>) {
     let first_internal = link.sections.first_internal;
     lists.par_iter_mut().for_each(|list| {
         list.has_internal = list.items.last().is_some_and(|last| last.0 >= first_internal);
-        if list.has_internal {
-            list.items.sort_by_key(|&id| input_position(link, id));
+        if list.has_internal || order.is_shuffled() {
+            list.items.sort_by_key(|&id| input_position(link, order, id));
         }
     });
-    if left.last().is_some_and(|last| last.0 >= first_internal) {
-        left.sort_by_key(|&id| input_position(link, id));
+    if left.last().is_some_and(|last| last.0 >= first_internal) || order.is_shuffled() {
+        left.sort_by_key(|&id| input_position(link, order, id));
     }
     (lists, left)
 }
@@ -84,14 +85,14 @@ fn placeable<'l, T: Target>(link: &'l Link<'_, T>) -> impl Iterator<Item = Secti
 }
 
 /// Where a section stands in input order.
-pub fn input_position<T: Target>(link: &Link<'_, T>, id: SectionId) -> (u32, u32) {
-    let Some(row) = id.0.checked_sub(link.sections.first_internal) else { return (id.0, 0) };
+pub fn input_position<T: Target>(link: &Link<'_, T>, order: &InputOrder, id: SectionId) -> (u32, u32) {
+    let Some(row) = id.0.checked_sub(link.sections.first_internal) else { return (order.rank(id.0), 0) };
     let section = link.synthetics.section(row);
     if section.first_input.is_some() {
-        (section.first_input.0, 1 + row)
+        (order.rank(section.first_input.0), 1 + row)
     } else if let Some(object) = file_of(link, section.file) {
         let end = object.first_section + object.headers.len() as u32;
-        (end.saturating_sub(1), 1 + row)
+        (order.rank(end.saturating_sub(1)), 1 + row)
     } else {
         (u32::MAX, row)
     }

@@ -1,6 +1,7 @@
 //! Orders that scripts ask for: `SORT_BY_NAME` and its kin.
 
 use super::plan::Rule;
+use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::link::Link;
@@ -23,13 +24,18 @@ pub fn sort<T: Target>(link: &Link<'_, T>, rule: &Rule, items: &mut [SectionId])
 /// Brings the lists of a statement whose patterns ask for different orders together, in the list
 /// of its first rule. As in GNU ld, sections come in input order, and one whose pattern is sorted is
 /// put in front of the first that it sorts before, whatever pattern that one came from.
-pub fn mix<T: Target>(link: &Link<'_, T>, rules: &[Rule], lists: &[&[SectionId]]) -> Vec<SectionId> {
+pub fn mix<T: Target>(
+    link: &Link<'_, T>,
+    order: &InputOrder,
+    rules: &[Rule],
+    lists: &[&[SectionId]],
+) -> Vec<SectionId> {
     let mut all: Vec<(&Rule, Keyed<'_>)> = rules
         .iter()
         .zip(lists)
         .flat_map(|(rule, list)| list.iter().map(move |&id| (rule, Keyed::new(link, rule, id))))
         .collect();
-    all.sort_by_key(|(_, keyed)| super::place::input_position(link, keyed.id));
+    all.sort_by_key(|(_, keyed)| super::place::input_position(link, order, keyed.id));
     let mut mixed: Vec<Keyed<'_>> = Vec::with_capacity(all.len());
     for (rule, keyed) in all {
         let same_file = |other: &Keyed<'_>| compare_files(rule.file_sort, &keyed, other);

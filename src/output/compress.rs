@@ -1,12 +1,14 @@
-//! Packs the contents of debug sections (`--compress-debug-sections`).
+//! Packs the contents of sections that are not loaded (`--compress-debug-sections`,
+//! `--compress-sections`).
 //!
 //! Contents are cut into shards of a fixed size that are packed in parallel. For zlib, each shard
 //! but the last ends on a byte with a flush, so that the shards together are one deflate stream;
 //! its checksum is put together from theirs. For zstd, each shard is a frame, and readers take
 //! frames in a row. The bytes do not depend on the number of threads.
 
-use crate::cli::CompressDebug;
+use crate::cli::{CompressDebug, StripOptions};
 use crate::elf::{Chdr, consts as elf};
+use crate::script::glob;
 use flate2::{Compress, Compression, FlushCompress, Status};
 use rayon::prelude::*;
 use zerocopy::IntoBytes;
@@ -16,13 +18,41 @@ use zlib_rs::adler32::{adler32, adler32_combine};
 /// Bytes of contents in a shard.
 const SHARD: usize = 1 << 20;
 /// Fast: sections are large, and higher levels win little on debug information.
-const ZLIB_LEVEL: u32 = 1;
-const ZSTD_LEVEL: i32 = 3;
-/// zlib header (RFC 1950): deflate with a 32 KiB window, fastest level.
-const ZLIB_HEADER: [u8; 2] = [0x78, 0x01];
+const ZLIB_LEVEL: u8 = 1;
+const ZSTD_LEVEL: u8 = 3;
+/// zstd's highest.
+const ZSTD_MAX_LEVEL: u8 = 22;
 
-/// Whether an output section is one that is compressed: debug information that is not loaded.
-pub fn is_compressible(name: &[u8], flags: u64) -> bool {
+/// A format and how hard the compressor tries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Method {
+    /// The format.
+    pub kind: CompressDebug,
+    /// 0 to 9 for zlib, 0 (the library's default) to 22 for zstd; `None`: the linker's default.
+    pub level: Option<u8>,
+}
+
+/// What `--compress-sections` and `--compress-debug-sections` say of an output section.
+pub fn method(options: &StripOptions, name: &[u8], flags: u64) -> Method {
+    match options.compress_sections.iter().rev().find(|rule| glob::matches(&rule.pattern, name)) {
+        Some(rule) => Method { kind: rule.format, level: rule.level },
+        None if is_debug(name, flags) => Method { kind: options.compress_debug, level: None },
+        None => Method { kind: CompressDebug::None, level: None },
+    }
+}
+
+/// zlib header (RFC 1950): deflate with a 32 KiB window, and which kind of level was chosen.
+fn zlib_header(level: u8) -> [u8; 2] {
+    match level {
+        0..=1 => [0x78, 0x01],
+        2..=5 => [0x78, 0x5e],
+        6 => [0x78, 0x9c],
+        _ => [0x78, 0xda],
+    }
+}
+
+/// Whether an output section is debug information that is not loaded.
+fn is_debug(name: &[u8], flags: u64) -> bool {
     flags & u64::from(elf::SHF_ALLOC) == 0 && name.starts_with(b".debug_")
 }
 
@@ -38,7 +68,9 @@ pub fn alignment(kind: CompressDebug) -> u64 {
 
 /// What is in the file for these contents, header included; `None` if that is no smaller. `align`
 /// is the alignment of the contents, in bytes.
-pub fn compress<E: ByteOrder>(kind: CompressDebug, contents: &[u8], align: u64) -> Option<Vec<u8>> {
+pub fn compress<E: ByteOrder>(method: Method, contents: &[u8], align: u64) -> Option<Vec<u8>> {
+    let Method { kind, level } = method;
+    let zlib = |contents| zlib(contents, level.unwrap_or(ZLIB_LEVEL));
     let size = contents.len() as u64;
     let header = |ch_type: u32| {
         let header = Chdr::<E> {
@@ -53,7 +85,7 @@ pub fn compress<E: ByteOrder>(kind: CompressDebug, contents: &[u8], align: u64) 
         CompressDebug::None => return None,
         CompressDebug::Zlib => (header(elf::ELFCOMPRESS_ZLIB), zlib(contents)),
         CompressDebug::ZlibGnu => ([b"ZLIB".as_slice(), &size.to_be_bytes()].concat(), zlib(contents)),
-        CompressDebug::Zstd => (header(elf::ELFCOMPRESS_ZSTD), zstd(contents)?),
+        CompressDebug::Zstd => (header(elf::ELFCOMPRESS_ZSTD), zstd(contents, level.unwrap_or(ZSTD_LEVEL))?),
     };
     let total = out.len() + shards.iter().map(Vec::len).sum::<usize>();
     if total >= contents.len() {
@@ -65,18 +97,18 @@ pub fn compress<E: ByteOrder>(kind: CompressDebug, contents: &[u8], align: u64) 
 }
 
 /// The parts of one zlib stream.
-fn zlib(contents: &[u8]) -> Vec<Vec<u8>> {
+fn zlib(contents: &[u8], level: u8) -> Vec<Vec<u8>> {
     let last = contents.len().div_ceil(SHARD).saturating_sub(1);
     let shards: Vec<(Vec<u8>, u32, u64)> = contents
         .par_chunks(SHARD)
         .enumerate()
         .map(|(number, shard)| {
             let flush = if number == last { FlushCompress::Finish } else { FlushCompress::Sync };
-            (deflate(shard, flush), adler32(1, shard), shard.len() as u64)
+            (deflate(shard, level, flush), adler32(1, shard), shard.len() as u64)
         })
         .collect();
     let checksum = shards.iter().fold(1, |sum, &(_, part, length)| adler32_combine(sum, part, length));
-    let mut parts = vec![ZLIB_HEADER.to_vec()];
+    let mut parts = vec![zlib_header(level).to_vec()];
     parts.extend(shards.into_iter().map(|(bytes, ..)| bytes));
     parts.push(checksum.to_be_bytes().to_vec());
     parts
@@ -84,8 +116,8 @@ fn zlib(contents: &[u8]) -> Vec<Vec<u8>> {
 
 /// A stretch of a deflate stream. Should the library fail, the stretch comes out longer than it
 /// was, so that the whole is not used.
-fn deflate(shard: &[u8], flush: FlushCompress) -> Vec<u8> {
-    let mut state = Compress::new(Compression::new(ZLIB_LEVEL), false);
+fn deflate(shard: &[u8], level: u8, flush: FlushCompress) -> Vec<u8> {
+    let mut state = Compress::new(Compression::new(level.into()), false);
     let mut out = Vec::with_capacity(shard.len() / 2 + 64);
     loop {
         let rest = &shard[state.total_in() as usize..];
@@ -104,11 +136,11 @@ fn deflate(shard: &[u8], flush: FlushCompress) -> Vec<u8> {
 }
 
 /// Frames, one for each shard.
-fn zstd(contents: &[u8]) -> Option<Vec<Vec<u8>>> {
+fn zstd(contents: &[u8], level: u8) -> Option<Vec<Vec<u8>>> {
     let frames: Result<Vec<Vec<u8>>, std::io::Error> = contents
         .par_chunks(SHARD)
         .map_init(
-            || zstd::bulk::Compressor::new(ZSTD_LEVEL),
+            || zstd::bulk::Compressor::new(level.min(ZSTD_MAX_LEVEL).into()),
             |compressor, shard| match compressor {
                 Ok(compressor) => compressor.compress(shard),
                 Err(error) => Err(std::io::Error::other(error.to_string())),
@@ -121,6 +153,7 @@ fn zstd(contents: &[u8]) -> Option<Vec<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::CompressSections;
     use crate::input::decompress::{Format, Packed, unpack};
     use proptest::prelude::*;
     use zerocopy::FromBytes;
@@ -128,6 +161,10 @@ mod tests {
 
     fn text(size: usize) -> Vec<u8> {
         (0..size).map(|index| (index * index / 1000) as u8 ^ (index / 77) as u8).collect()
+    }
+
+    fn by(kind: CompressDebug) -> Method {
+        Method { kind, level: None }
     }
 
     fn unpacked(packed: &[u8], format: Format, size: usize) -> Vec<u8> {
@@ -138,12 +175,12 @@ mod tests {
     fn several_shards_are_one_stream() {
         for size in [SHARD - 1, SHARD, SHARD + 1, 3 * SHARD + 12345] {
             let contents = text(size);
-            let packed = compress::<LittleEndian>(CompressDebug::Zlib, &contents, 16).expect("smaller");
+            let packed = compress::<LittleEndian>(by(CompressDebug::Zlib), &contents, 16).expect("smaller");
             let (header, rest) = Chdr::<LittleEndian>::ref_from_prefix(&packed).expect("a header");
             assert_eq!((header.ch_type.get(), header.ch_size.get()), (1, size as u64));
             assert_eq!(header.ch_addralign.get(), 16);
             assert_eq!(unpacked(rest, Format::Zlib, size), contents);
-            let packed = compress::<BigEndian>(CompressDebug::Zstd, &contents, 1).expect("smaller");
+            let packed = compress::<BigEndian>(by(CompressDebug::Zstd), &contents, 1).expect("smaller");
             let (header, rest) = Chdr::<BigEndian>::ref_from_prefix(&packed).expect("a header");
             assert_eq!((header.ch_type.get(), header.ch_size.get()), (2, size as u64));
             assert_eq!(unpacked(rest, Format::Zstd, size), contents);
@@ -153,16 +190,53 @@ mod tests {
     #[test]
     fn the_old_way_has_a_big_endian_size() {
         let contents = text(5000);
-        let packed = compress::<LittleEndian>(CompressDebug::ZlibGnu, &contents, 1).expect("smaller");
+        let packed = compress::<LittleEndian>(by(CompressDebug::ZlibGnu), &contents, 1).expect("smaller");
         assert_eq!(packed[..12], [b"ZLIB".as_slice(), &5000u64.to_be_bytes()].concat());
         assert_eq!(unpacked(&packed[12..], Format::Zlib, 5000), contents);
         assert_eq!(old_name(b".debug_info"), b".zdebug_info");
     }
 
     #[test]
+    fn every_level_unpacks_to_the_same() {
+        let contents = text(20_000);
+        for level in 0..=9 {
+            let method = Method { kind: CompressDebug::Zlib, level: Some(level) };
+            let Some(packed) = compress::<LittleEndian>(method, &contents, 1) else {
+                assert_eq!(level, 0, "only level 0 packs nothing");
+                continue;
+            };
+            assert_eq!(unpacked(&packed[24..], Format::Zlib, contents.len()), contents);
+        }
+        for level in [0, 1, 19, 22, 255] {
+            let method = Method { kind: CompressDebug::Zstd, level: Some(level) };
+            let packed = compress::<LittleEndian>(method, &contents, 1).expect("smaller");
+            assert_eq!(unpacked(&packed[24..], Format::Zstd, contents.len()), contents);
+        }
+    }
+
+    #[test]
+    fn the_last_pattern_that_matches_holds() {
+        let rule =
+            |pattern: &[u8], format, level| CompressSections { pattern: pattern.to_vec(), format, level };
+        let options = StripOptions {
+            compress_debug: CompressDebug::Zlib,
+            compress_sections: vec![
+                rule(b".debug_*", CompressDebug::Zstd, Some(5)),
+                rule(b".debug_str", CompressDebug::None, None),
+            ],
+            ..StripOptions::default()
+        };
+        assert_eq!(method(&options, b".debug_info", 0), Method { kind: CompressDebug::Zstd, level: Some(5) });
+        assert_eq!(method(&options, b".debug_str", 0), by(CompressDebug::None));
+        assert_eq!(method(&options, b"other", 0), by(CompressDebug::None));
+        let plain = StripOptions { compress_sections: Vec::new(), ..options };
+        assert_eq!(method(&plain, b".debug_str", 0), by(CompressDebug::Zlib));
+    }
+
+    #[test]
     fn what_does_not_shrink_stays() {
-        assert_eq!(compress::<LittleEndian>(CompressDebug::Zlib, b"abc", 1), None);
-        assert_eq!(compress::<LittleEndian>(CompressDebug::Zstd, b"", 1), None);
+        assert_eq!(compress::<LittleEndian>(by(CompressDebug::Zlib), b"abc", 1), None);
+        assert_eq!(compress::<LittleEndian>(by(CompressDebug::Zstd), b"", 1), None);
     }
 
     #[test]
@@ -170,7 +244,7 @@ mod tests {
         let contents = text(5 * SHARD);
         let run = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
-            pool.install(|| compress::<LittleEndian>(CompressDebug::Zlib, &contents, 1))
+            pool.install(|| compress::<LittleEndian>(by(CompressDebug::Zlib), &contents, 1))
         };
         assert_eq!(run(1), run(4));
     }
@@ -178,11 +252,11 @@ mod tests {
     proptest! {
         #[test]
         fn deflate_pieces_join(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..3000), 1..4)) {
-            let mut stream = ZLIB_HEADER.to_vec();
+            let mut stream = zlib_header(1).to_vec();
             let mut checksum = 1;
             for (number, part) in parts.iter().enumerate() {
                 let is_last = number + 1 == parts.len();
-                stream.extend(deflate(part, if is_last { FlushCompress::Finish } else { FlushCompress::Sync }));
+                stream.extend(deflate(part, 1, if is_last { FlushCompress::Finish } else { FlushCompress::Sync }));
                 checksum = adler32_combine(checksum, adler32(1, part), part.len() as u64);
             }
             stream.extend(checksum.to_be_bytes());

@@ -82,13 +82,19 @@ pub fn symbols<T: Target>(link: &Link<'_, T>, printed: &mut String) {
     printed.push_str(&trace::symbols(link));
 }
 
-/// `--print-gc-sections`.
-pub fn removed<T: Target>(link: &Link<'_, T>, printed: &mut String) {
-    if link.config.gc.enabled && link.config.gc.print {
+/// `--print-gc-sections`, `--why-live`.
+pub fn collected<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+    if !link.config.gc.enabled {
+        return;
+    }
+    if link.config.gc.print {
         for line in crate::passes::collect_garbage::removed_sections(link) {
             printed.push_str(&line);
             printed.push('\n');
         }
+    }
+    if !link.config.gc.why_live.is_empty() {
+        printed.push_str(&crate::passes::explain_liveness::text(link));
     }
 }
 

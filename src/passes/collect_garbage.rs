@@ -75,14 +75,87 @@ fn drop_orphaned_dependents<T: Target>(link: &Link<'_, T>, dependents: &Dependen
     }
 }
 
-struct Marker<'m, 'a, T: Target> {
+/// Why a section is never collected, as `--why-live` says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Root {
+    /// The entry symbol.
+    Entry,
+    /// `-init`.
+    Initializer,
+    /// `-fini`.
+    Finalizer,
+    /// `-u`, `--require-defined` and their like.
+    Option,
+    /// An expression of a script names it.
+    Script,
+    /// Other modules can refer to it.
+    Exported,
+    /// `SHF_GNU_RETAIN`.
+    Retained,
+    /// `KEEP`.
+    Keep,
+    /// Start-up code or readers of the program look for it: initializers, notes.
+    Reserved,
+    /// Records of functions; the functions keep what these refer to.
+    Frames,
+    /// Debug information and the like, which keeps nothing.
+    NotLoaded,
+}
+
+/// How marking came to a section or a symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reach {
+    /// It is a root.
+    Root(Root),
+    /// By a relocation at this offset of a section.
+    Reference(SectionId, u64),
+    /// By the frame records of a function in this section.
+    Frame(SectionId),
+    /// As a member of this section's group.
+    Group(SectionId),
+    /// `SHF_LINK_ORDER`: it describes this section.
+    Dependent(SectionId),
+}
+
+/// What remembers where marking has been.
+pub(super) trait Visits {
+    /// Notes that a section is reached, by way of a symbol and an addend to it if they are given;
+    /// whether it was not reached before.
+    fn section(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool;
+    /// The same for a global that no section of an object defines.
+    fn name(&self, id: SymbolId, how: Reach) -> bool;
+}
+
+/// The marking that decides: bits that any thread may set.
+struct Bits<'m, 'a, T: Target>(&'m Link<'a, T>);
+
+impl<T: Target> Visits for Bits<'_, '_, T> {
+    fn section(&self, id: SectionId, _: Option<(SymbolId, u64)>, _: Reach) -> bool {
+        let sections = &self.0.sections;
+        !sections.is(id, state::MARKED) && sections.set(id, state::MARKED) & state::MARKED == 0
+    }
+
+    fn name(&self, id: SymbolId, _: Reach) -> bool {
+        if self.0.symbols.flags(id) & flag::LIVE != 0 {
+            return false;
+        }
+        self.0.symbols.set(id, flag::LIVE);
+        true
+    }
+}
+
+/// Follows what keeps what alive.
+pub(super) struct Marker<'m, 'a, T: Target, V> {
     link: &'m Link<'a, T>,
     dependents: &'m Dependents,
+    visits: V,
 }
 
 fn mark_and_sweep<T: Target>(link: &Link<'_, T>, dependents: &Dependents) {
-    let marker = Marker { link, dependents };
-    let mut frontier = marker.roots();
+    let marker = Marker { link, dependents, visits: Bits(link) };
+    let mut frontier: Vec<SectionId> =
+        link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
+    marker.root_symbols(&mut frontier);
     while !frontier.is_empty() {
         frontier = frontier.par_chunks(256).flat_map_iter(|chunk| marker.trace(chunk)).collect();
     }
@@ -99,51 +172,71 @@ fn mark_and_sweep<T: Target>(link: &Link<'_, T>, dependents: &Dependents) {
     });
 }
 
-impl<T: Target> Marker<'_, '_, T> {
+/// Walks the links of a finished collection again, one after the other and breadth first, so that
+/// `visits` sees the shortest way to each section.
+pub(super) fn retrace<T: Target, V: Visits>(link: &Link<'_, T>, visits: V) -> V {
+    let dependents = link_order_dependents(link);
+    let marker = Marker { link, dependents: &dependents, visits };
+    let mut queue = Vec::new();
+    marker.root_symbols(&mut queue);
+    for object in &link.objects {
+        queue.extend(marker.root_sections(object));
+    }
+    let mut next = 0;
+    while let Some(&id) = queue.get(next) {
+        next += 1;
+        marker.edges(id, &mut queue);
+    }
+    marker.visits
+}
+
+impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
     /// Marks a section; whether it was unmarked and its edges must be followed. Those of `.sframe`
     /// never are: it keeps nothing alive, whoever refers to it.
-    fn mark(&self, id: SectionId) -> bool {
-        let sections = &self.link.sections;
-        sections.is_alive(id)
-            && !sections.is(id, state::MARKED)
+    fn mark(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool {
+        self.link.sections.is_alive(id)
             && !self.link.is_sframe_section(id)
-            && sections.set(id, state::MARKED) & state::MARKED == 0
+            && self.visits.section(id, by, how)
     }
 
-    fn roots(&self) -> Vec<SectionId> {
+    /// Marks the sections of an object that are roots by themselves.
+    fn root_sections<'s>(&'s self, object: &'s ObjectFile<'_, T::E>) -> impl Iterator<Item = SectionId> + 's {
+        (0..object.headers.len()).filter_map(move |index| {
+            let id = object.section_id(index as u32);
+            self.root(object, index).filter(|&root| self.mark(id, None, Reach::Root(root))).map(|_| id)
+        })
+    }
+
+    /// Marks what symbols make a root.
+    fn root_symbols(&self, roots: &mut Vec<SectionId>) {
         let link = self.link;
-        let mut roots: Vec<SectionId> = link
-            .objects
-            .par_iter()
-            .flat_map_iter(|object| {
-                object.headers.iter().enumerate().filter_map(move |(index, _)| {
-                    let id = object.section_id(index as u32);
-                    (self.is_root(object, index) && self.mark(id)).then_some(id)
-                })
-            })
-            .collect();
-        for name in self.root_names() {
-            if let Some(id) = link.symbols.lookup(name) {
-                self.symbol(id, &mut roots);
-            }
-        }
         let globs = &link.config.symbols.undefined_globs;
         for id in link.symbols.globals() {
-            if self.is_root_symbol(id) || matches_any(globs, link.symbols.names[id.index()]) {
-                self.symbol(id, &mut roots);
+            if self.is_root_symbol(id) {
+                self.symbol(id, 0, Reach::Root(Root::Exported), roots);
+            } else if matches_any(globs, link.symbols.names[id.index()]) {
+                self.symbol(id, 0, Reach::Root(Root::Option), roots);
             }
         }
-        roots
+        for (name, root) in self.root_names() {
+            if let Some(id) = link.symbols.lookup(name) {
+                self.symbol(id, 0, Reach::Root(root), roots);
+            }
+        }
     }
 
-    fn root_names(&self) -> impl Iterator<Item = &[u8]> {
+    fn root_names(&self) -> impl Iterator<Item = (&[u8], Root)> {
         let link = self.link;
         let symbols = &link.config.symbols;
-        let listed = symbols.undefined.iter().chain(&symbols.require_defined).map(Vec::as_slice);
-        [&link.entry[..], &symbols.init[..], &symbols.fini[..]]
-            .into_iter()
-            .chain(listed)
-            .chain(link.script_references.iter().copied())
+        let listed = symbols.undefined.iter().chain(&symbols.require_defined);
+        let own = [
+            (&link.entry[..], Root::Entry),
+            (&symbols.init[..], Root::Initializer),
+            (&symbols.fini[..], Root::Finalizer),
+        ];
+        own.into_iter()
+            .chain(listed.map(|name| (&name[..], Root::Option)))
+            .chain(link.script_references.iter().map(|&name| (name, Root::Script)))
     }
 
     fn is_root_symbol(&self, id: SymbolId) -> bool {
@@ -163,35 +256,37 @@ impl<T: Target> Marker<'_, '_, T> {
                 || self.link.dynamic_list.is_some())
     }
 
-    fn is_root(&self, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+    /// Why a section is a root, if it is one.
+    fn root(&self, object: &ObjectFile<'_, T::E>, index: usize) -> Option<Root> {
         let header = &object.headers[index];
         let flags = header.sh_flags.get();
+        let sections = &self.link.sections;
         let id = object.section_id(index as u32);
-        if !self.link.sections.is_alive(id) || self.link.sections.is(id, state::NOT_CONTENT) {
-            return false;
-        }
-        if sframe::is_input(object, index) {
-            return false;
+        if !sections.is_alive(id) || sections.is(id, state::NOT_CONTENT) || sframe::is_input(object, index) {
+            return None;
         }
         if flags & u64::from(elf::SHF_GNU_RETAIN) != 0 {
-            return true;
+            return Some(Root::Retained);
         }
-        if self.link.sections.is(id, state::KEEP) || self.link.sections.is(id, state::ABSORBED) {
-            return true;
+        if sections.is(id, state::KEEP) {
+            return Some(Root::Keep);
         }
-        if eh_frame::is_eh_frame(object.section_name(index), header.sh_type.get()) {
-            return true;
+        if sections.is(id, state::ABSORBED)
+            || eh_frame::is_eh_frame(object.section_name(index), header.sh_type.get())
+        {
+            return Some(Root::Frames);
         }
         let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
         let ordered = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
         if !is_alloc(flags) {
-            return !grouped && !ordered;
+            return (!grouped && !ordered).then_some(Root::NotLoaded);
         }
-        match header.sh_type.get() {
+        let reserved = match header.sh_type.get() {
             elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY => true,
             elf::SHT_NOTE => !grouped,
             _ => is_root_name(object.section_name(index)),
-        }
+        };
+        reserved.then_some(Root::Reserved)
     }
 
     /// Follows edges depth first for a while; gives back what is left to follow.
@@ -210,12 +305,12 @@ impl<T: Target> Marker<'_, '_, T> {
         let Some((object, index)) = link.locate(id) else { return };
         let header = &object.headers[index as usize];
         for dependent in dependents_of(self.dependents, id) {
-            if self.mark(dependent) {
+            if self.mark(dependent, None, Reach::Dependent(id)) {
                 stack.push(dependent);
             }
         }
         if header.sh_flags.get() & u64::from(elf::SHF_GROUP) != 0 {
-            self.group_members(object.id, index, stack);
+            self.group_members(object.id, index, id, stack);
         }
         if !is_alloc(header.sh_flags.get()) {
             return;
@@ -227,35 +322,37 @@ impl<T: Target> Marker<'_, '_, T> {
             return;
         }
         for relocation in object.relocations(index as usize) {
-            self.symbol(object.symbol_id(relocation.symbol()), stack);
+            let how = Reach::Reference(id, relocation.r_offset.get());
+            let addend = relocation.r_addend.get() as u64;
+            self.symbol(object.symbol_id(relocation.symbol()), addend, how, stack);
         }
         for symbol in link.frame_edges(id) {
-            self.symbol(symbol, stack);
+            self.symbol(symbol, 0, Reach::Frame(id), stack);
         }
     }
 
-    fn group_members(&self, file: FileId, section: u32, stack: &mut Vec<SectionId>) {
+    fn group_members(&self, file: FileId, section: u32, of: SectionId, stack: &mut Vec<SectionId>) {
         let Some(entry) = self.link.groups.of_section(file, section) else { return };
         for &member in &entry.group.members {
             let id = self.link.objects[file.index()].section_id(member);
-            if self.mark(id) {
+            if self.mark(id, None, Reach::Group(of)) {
                 stack.push(id);
             }
         }
     }
 
-    fn symbol(&self, id: SymbolId, stack: &mut Vec<SectionId>) {
+    /// Marks what a reference to a symbol, plus an addend in bytes, keeps.
+    fn symbol(&self, id: SymbolId, addend: u64, how: Reach, stack: &mut Vec<SectionId>) {
         let link = self.link;
         if let Some((section, _)) = link.symbol_section(id) {
-            if self.mark(section) {
+            if self.mark(section, Some((id, addend)), how) {
                 stack.push(section);
             }
             return;
         }
-        if !link.symbols.is_global(id) || link.symbols.flags(id) & flag::LIVE != 0 {
+        if !link.symbols.is_global(id) || !self.visits.name(id, how) {
             return;
         }
-        link.symbols.set(id, flag::LIVE);
         if !matches!(link.symbols.definition(id), Definition::Linker(_) | Definition::Undefined) {
             return;
         }
@@ -265,7 +362,7 @@ impl<T: Target> Marker<'_, '_, T> {
             return;
         }
         for &id in link.identifier_sections.get(section).into_iter().flatten() {
-            if self.mark(id) {
+            if self.mark(id, None, how) {
                 stack.push(id);
             }
         }

@@ -17,6 +17,7 @@ use crate::layout::place::{self, List};
 use crate::layout::plan::{Body, LayoutPlan, NO_RULE, Rule};
 use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
+use crate::layout::shuffle::InputOrder;
 use crate::layout::{file_offsets, finish, link_order, sort};
 use crate::link::{Link, LinkerSymbolOrigin, Reserved, is_alloc};
 use crate::passes::{create_relocatable, insert_thunks, read_scripts};
@@ -76,8 +77,9 @@ pub fn assign_file_offsets<T: Target>(link: &mut Link<'_, T>) {
 
 /// The sections of each rule, in order, orphans placed.
 fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
-    let (mut lists, left) = place::list(link);
-    mix_orders(link, &mut lists);
+    let order = InputOrder::new(link);
+    let (mut lists, left) = place::list(link, &order);
+    mix_orders(link, &order, &mut lists);
     let plan = &link.layout.plan;
     let link_ref = &*link;
     lists
@@ -107,7 +109,7 @@ fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
 }
 
 /// Statements whose patterns ask for different orders put their sections into one list.
-fn mix_orders<T: Target>(link: &mut Link<'_, T>, lists: &mut [List]) {
+fn mix_orders<T: Target>(link: &mut Link<'_, T>, order: &InputOrder, lists: &mut [List]) {
     let rules = &link.layout.plan.rules;
     let mut start = 0;
     while start < rules.len() {
@@ -117,7 +119,7 @@ fn mix_orders<T: Target>(link: &mut Link<'_, T>, lists: &mut [List]) {
         let held: Vec<&[SectionId]> =
             lists[start..start + count].iter().map(|list| &list.items[..]).collect();
         if held.iter().filter(|items| !items.is_empty()).count() > 1 {
-            let items = sort::mix(link, &rules[start..start + count], &held);
+            let items = sort::mix(link, order, &rules[start..start + count], &held);
             let has_internal = lists[start..start + count].iter().any(|list| list.has_internal);
             for &item in &items {
                 link.sections.rule[item.index()] = start as u32;

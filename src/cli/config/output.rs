@@ -50,6 +50,8 @@ pub struct LayoutOptions {
     pub check_sections: bool,
     /// `--force-group-allocation`: `-r` dissolves section groups.
     pub force_group_allocation: bool,
+    /// `--shuffle-sections` in order; each starts from the order that the one before left.
+    pub shuffles: Vec<Shuffle>,
 }
 
 impl Default for LayoutOptions {
@@ -76,8 +78,27 @@ impl Default for LayoutOptions {
             optimization: 1,
             check_sections: true,
             force_group_allocation: false,
+            shuffles: Vec::new(),
         }
     }
+}
+
+/// One `--shuffle-sections`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shuffle {
+    /// Names of the input sections.
+    pub pattern: Vec<u8>,
+    /// Their order.
+    pub order: ShuffleOrder,
+}
+
+/// What `--shuffle-sections` does with the sections that match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShuffleOrder {
+    /// Seed −1: the last one first.
+    Reverse,
+    /// The order that this seed gives, the same in every link. Seed 0 is a seed like any other.
+    Seed(u64),
 }
 
 /// How code is kept apart from data.
@@ -157,6 +178,8 @@ pub struct GcOptions {
     pub enabled: bool,
     /// `--print-gc-sections`.
     pub print: bool,
+    /// `--why-live` patterns in order: symbols whose way from a root is told.
+    pub why_live: Vec<Vec<u8>>,
     /// `--gc-keep-exported`: exported symbols are roots in executables too.
     pub keep_exported: bool,
     /// `-z start-stop-gc`: `__start_NAME` does not keep the sections `NAME` alive.
@@ -172,6 +195,9 @@ pub struct StripOptions {
     pub discard: Discard,
     /// `--compress-debug-sections`.
     pub compress_debug: CompressDebug,
+    /// `--compress-sections` in order: the last pattern that matches an output section's name
+    /// holds, whatever `compress_debug` says.
+    pub compress_sections: Vec<CompressSections>,
     /// `-z dead-reloc-in-nonalloc=` in order: section pattern and the value that a dead
     /// relocation leaves. The last pattern that matches holds.
     pub dead_relocations: Vec<(Vec<u8>, u64)>,
@@ -215,6 +241,17 @@ pub enum CompressDebug {
     ZlibGnu,
     /// `SHF_COMPRESSED`, zstd.
     Zstd,
+}
+
+/// One `--compress-sections`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompressSections {
+    /// Names of the output sections.
+    pub pattern: Vec<u8>,
+    /// How they are compressed; never [`CompressDebug::ZlibGnu`].
+    pub format: CompressDebug,
+    /// The compressor's level; `None`: the default.
+    pub level: Option<u8>,
 }
 
 /// Relocations in the output and how code is edited.

@@ -39,6 +39,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     ),
     ignored(&["mllvm"], "Options for LLVM, which compiles nothing here", IgnoredValue),
     ignored(&["no-icf", "print-icf-sections", "no-print-icf-sections"], "Nothing is folded", IgnoredFlag),
+    ignored(&["keep-unique"], "A symbol that is not to be folded", IgnoredValue),
     value(&["icf"], "LEVEL", "Only none: identical functions are not folded", |_, level| {
         word(level, &[("none", ())]).map_err(|wrong| format!("{wrong}: identical functions are not folded"))
     }),

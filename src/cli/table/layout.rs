@@ -1,9 +1,9 @@
 //! Addresses, segments, order of sections.
 
-use crate::cli::config::{Magic, OrphanHandling, SortCommon, SortSection};
+use crate::cli::config::{Magic, OrphanHandling, Shuffle, ShuffleOrder, SortCommon, SortSection};
 use crate::cli::spec::{OptionSpec, Outcome, flag, optional, value};
 use crate::cli::state::State;
-use crate::cli::values::{address, number, pair, push_unique, word};
+use crate::cli::values::{address, number, pair, push_unique, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["n", "nmagic"], "Do not page-align segments; static libraries only", |state| {
@@ -95,6 +95,17 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.warn_without_effect("functions are not reordered");
         Ok(())
     }),
+    value(
+        &["shuffle-sections"],
+        "PATTERN=SEED",
+        "Put input sections that match PATTERN in another order: -1 reverses, other seeds (0 too) always give the same",
+        |state, text| {
+            let (pattern, seed) = pair(text, "PATTERN=SEED")?;
+            let shuffle = Shuffle { pattern: pattern.to_vec(), order: shuffle_order(seed)? };
+            state.config.layout.shuffles.push(shuffle);
+            Ok(())
+        },
+    ),
     flag(&["force-group-allocation"], "Dissolve section groups under -r", |state| {
         state.config.layout.force_group_allocation = true;
     }),
@@ -125,4 +136,16 @@ fn start_section(state: &mut State<'_>, section: &[u8], text: &[u8]) -> Outcome 
     let start = address(text)?;
     state.config.layout.section_starts.push((section.to_vec(), start));
     Ok(())
+}
+
+/// `-1` reverses; a negative number is that of 32 bits, as lld has it.
+fn shuffle_order(text: &[u8]) -> Result<ShuffleOrder, String> {
+    match text.strip_prefix(b"-") {
+        None => Ok(ShuffleOrder::Seed(number(text)?)),
+        Some(b"1") => Ok(ShuffleOrder::Reverse),
+        Some(digits) => match u32::try_from(number(digits)?) {
+            Ok(value) => Ok(ShuffleOrder::Seed(value.wrapping_neg().into())),
+            Err(_) => Err(format!("seed {} does not fit 32 bits", shown(text))),
+        },
+    }
 }

@@ -1,8 +1,8 @@
 //! What is left out of the output, and relocations.
 
-use crate::cli::config::{CompressDebug, Discard, Strip};
+use crate::cli::config::{CompressDebug, CompressSections, Discard, Strip};
 use crate::cli::spec::{OptionSpec, flag, optional, value};
-use crate::cli::values::word;
+use crate::cli::values::{number, push_unique, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["gc-sections"], "Leave out sections that nothing refers to", |state| {
@@ -17,6 +17,15 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-print-gc-sections"], "Do not list them (default)", |state| {
         state.config.gc.print = false;
     }),
+    value(
+        &["why-live"],
+        "PATTERN",
+        "Print what keeps each symbol that matches PATTERN alive under --gc-sections",
+        |state, pattern| {
+            push_unique(&mut state.config.gc.why_live, pattern);
+            Ok(())
+        },
+    ),
     flag(&["gc-keep-exported"], "Keep exported symbols alive under --gc-sections", |state| {
         state.config.gc.keep_exported = true;
     }),
@@ -48,6 +57,15 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
                 ("zstd", CompressDebug::Zstd),
             ];
             state.config.strip.compress_debug = word(format, &formats)?;
+            Ok(())
+        },
+    ),
+    value(
+        &["compress-sections"],
+        "PATTERN=FORMAT[:LEVEL]",
+        "Compress output sections that are not loaded: none, zlib or zstd; the last PATTERN that matches holds",
+        |state, text| {
+            state.config.strip.compress_sections.push(compress_sections(text)?);
             Ok(())
         },
     ),
@@ -92,3 +110,23 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.properties.s390_pgste = true;
     }),
 ];
+
+fn compress_sections(text: &[u8]) -> Result<CompressSections, String> {
+    let malformed = || format!("'{}' is not of the form PATTERN=FORMAT[:LEVEL]", shown(text));
+    // A pattern may hold `=`, a format does not.
+    let equals = memchr::memrchr(b'=', text).ok_or_else(malformed)?;
+    let (pattern, rest) = (&text[..equals], &text[equals + 1..]);
+    let (format, level) = match memchr::memchr(b':', rest) {
+        Some(colon) => (&rest[..colon], Some(number(&rest[colon + 1..])?)),
+        None => (rest, None),
+    };
+    let formats =
+        [("none", CompressDebug::None), ("zlib", CompressDebug::Zlib), ("zstd", CompressDebug::Zstd)];
+    let format = word(format, &formats)?;
+    // zstd takes its highest level for any beyond it; zlib refuses those.
+    if let (CompressDebug::Zlib, Some(level @ 10..)) = (format, level) {
+        return Err(format!("zlib has the levels 0 to 9, not {level}"));
+    }
+    let level = level.map(|level| level.min(u8::MAX.into()) as u8);
+    Ok(CompressSections { pattern: pattern.to_vec(), format, level })
+}

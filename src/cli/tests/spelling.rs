@@ -29,6 +29,8 @@ fn sample(option: &OptionSpec) -> &'static str {
         "rsp-quoting" => "posix",
         "O" => "2",
         "compress-debug-sections" => "zstd",
+        "compress-sections" => "*=zstd:5",
+        "shuffle-sections" => "*=-1",
         "fix-cortex-a53-843419" => "adr",
         "sframe" => "merge",
         "sframe-index" => "v3",

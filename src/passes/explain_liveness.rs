@@ -1,0 +1,237 @@
+//! `--why-live`: for each symbol that is asked for and in the output, the references that kept it, up
+//! to a root of `--gc-sections`.
+//!
+//! The collection itself remembers no ways. When they are asked for, its links are walked once
+//! more, one after the other, which gives the shortest way to each section, the same in every link.
+
+use super::collect_garbage::{Reach, Root, Visits, retrace};
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::ids::{SectionId, SymbolId};
+use crate::input::object::SymbolPlace;
+use crate::link::Link;
+use crate::script::glob::Glob;
+use crate::symbols::Definition;
+use hashbrown::HashMap;
+use std::cell::RefCell;
+use std::fmt::Write;
+
+type Map<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
+
+/// The way to each section, and to each global that no section of an object defines.
+#[derive(Default)]
+struct Trail {
+    sections: RefCell<Map<SectionId, Step>>,
+    names: RefCell<Map<SymbolId, Reach>>,
+}
+
+#[derive(Clone, Copy)]
+struct Step {
+    /// The symbol that was referred to, and the addend.
+    by: Option<(SymbolId, u64)>,
+    how: Reach,
+}
+
+impl Visits for Trail {
+    fn section(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool {
+        self.sections.borrow_mut().try_insert(id, Step { by, how }).is_ok()
+    }
+
+    fn name(&self, id: SymbolId, how: Reach) -> bool {
+        self.names.borrow_mut().try_insert(id, how).is_ok()
+    }
+}
+
+/// Something that is alive.
+#[derive(Clone, Copy)]
+enum Item {
+    Symbol(SymbolId),
+    Section(SectionId),
+}
+
+/// The next line of a way.
+enum Line {
+    /// The last one says this of itself.
+    End(&'static str),
+    /// How the next one keeps it.
+    Kept(&'static str, Item),
+}
+
+/// The ways to all symbols that `--why-live` names: globals in order of first mention, then the local
+/// ones of each object.
+pub fn text<T: Target>(link: &Link<'_, T>) -> String {
+    let globs: Vec<Glob> = link.config.gc.why_live.iter().map(|pattern| Glob::new(pattern)).collect();
+    let report = Report { link, trail: retrace(link, Trail::default()) };
+    let wanted = |name: &[u8]| globs.iter().any(|glob| glob.matches(name));
+    let mut text = String::new();
+    let mut seen = vec![false; link.symbols.global_count()];
+    let mentioned = link.objects.iter().flat_map(|object| object.globals.iter().copied());
+    for id in mentioned.chain(link.symbols.globals()) {
+        if !std::mem::replace(&mut seen[id.index()], true) && wanted(link.symbols.names[id.index()]) {
+            report.explain(id, &mut text);
+        }
+    }
+    for object in &link.objects {
+        for index in 1..object.first_global {
+            let symbol = &object.symbols[index as usize];
+            if symbol.kind() != elf::STT_SECTION && wanted(object.symbol_name(index as usize)) {
+                report.explain(object.symbol_id(index), &mut text);
+            }
+        }
+    }
+    text
+}
+
+struct Report<'l, 'a, T: Target> {
+    link: &'l Link<'a, T>,
+    trail: Trail,
+}
+
+impl<T: Target> Report<'_, '_, T> {
+    /// Adds the way to a symbol, if it is alive.
+    fn explain(&self, id: SymbolId, text: &mut String) {
+        if !self.is_alive(id) {
+            return;
+        }
+        let mut item = Item::Symbol(id);
+        let _ = write!(text, "live symbol: {}", self.describe(item));
+        loop {
+            match self.reason(item) {
+                Line::End(end) => break text.push_str(&format!(" ({end})\n")),
+                Line::Kept(how, next) => {
+                    let _ = write!(text, "\n>>> {how}: {}", self.describe(next));
+                    item = next;
+                }
+            }
+        }
+    }
+
+    fn is_alive(&self, id: SymbolId) -> bool {
+        if let Some((section, _)) = self.link.symbol_section(id) {
+            return self.trail.sections.borrow().contains_key(&section);
+        }
+        match self.link.symbols.definition(id) {
+            // What libraries define and common blocks live by references only.
+            Definition::Shared { .. } => self.trail.names.borrow().contains_key(&id),
+            Definition::Object { .. } if self.is_common(id) => self.trail.names.borrow().contains_key(&id),
+            _ => true,
+        }
+    }
+
+    fn is_common(&self, id: SymbolId) -> bool {
+        let entry = self.link.symbol_entry(id);
+        entry.is_some_and(|(file, symbol)| {
+            self.link.objects[file.index()].symbol_place(symbol as usize) == SymbolPlace::Common
+        })
+    }
+
+    fn reason(&self, item: Item) -> Line {
+        match item {
+            Item::Section(section) => {
+                let Some(step) = self.step(section) else { return Line::End("not collected") };
+                match self.way_in(section, step) {
+                    Some(symbol) => Line::Kept("contained live symbol", Item::Symbol(symbol)),
+                    None => self.line(step.how),
+                }
+            }
+            Item::Symbol(symbol) => match self.link.symbol_section(symbol) {
+                Some((section, _)) => match self.step(section) {
+                    Some(step) if self.way_in(section, step) == Some(symbol) => self.line(step.how),
+                    _ => Line::Kept("in live section", Item::Section(section)),
+                },
+                None if self.is_common(symbol) || self.is_shared(symbol) => {
+                    let how = self.trail.names.borrow().get(&symbol).copied();
+                    how.map_or(Line::End("no section"), |how| self.line(how))
+                }
+                None => Line::End("no section"),
+            },
+        }
+    }
+
+    fn is_shared(&self, id: SymbolId) -> bool {
+        matches!(self.link.symbols.definition(id), Definition::Shared { .. })
+    }
+
+    fn step(&self, section: SectionId) -> Option<Step> {
+        self.trail.sections.borrow().get(&section).copied()
+    }
+
+    /// The symbol by which a section was reached: the one that was named, or the one around the place
+    /// that a section symbol and an addend mean.
+    fn way_in(&self, section: SectionId, step: Step) -> Option<SymbolId> {
+        let (symbol, addend) = step.by?;
+        let (file, index) = self.link.symbol_entry(symbol)?;
+        let entry = &self.link.objects[file.index()].symbols[index as usize];
+        match entry.kind() {
+            elf::STT_SECTION => self.enclosing(section, entry.st_value.get().wrapping_add(addend)),
+            _ => Some(symbol),
+        }
+    }
+
+    /// The first symbol of a section whose extent holds an offset.
+    fn enclosing(&self, section: SectionId, offset: u64) -> Option<SymbolId> {
+        let (object, _) = self.link.locate(section)?;
+        (1..object.symbols.len() as u32).find_map(|index| {
+            let symbol = &object.symbols[index as usize];
+            let inside = offset.wrapping_sub(symbol.st_value.get()) < symbol.st_size.get();
+            let id = object.symbol_id(index);
+            let here = || self.link.symbol_section(id).is_some_and(|(holder, _)| holder == section);
+            (inside && symbol.kind() != elf::STT_SECTION && here()).then_some(id)
+        })
+    }
+
+    fn line(&self, how: Reach) -> Line {
+        match how {
+            Reach::Root(root) => Line::End(root_text(root)),
+            Reach::Reference(section, offset) => match self.enclosing(section, offset) {
+                Some(symbol) => Line::Kept("referenced by", Item::Symbol(symbol)),
+                None => Line::Kept("referenced by", Item::Section(section)),
+            },
+            Reach::Frame(section) => Line::Kept("referenced by frame records of", Item::Section(section)),
+            Reach::Group(section) => Line::Kept("in section group with", Item::Section(section)),
+            Reach::Dependent(section) => Line::Kept("depended on by section", Item::Section(section)),
+        }
+    }
+
+    /// `FILE:(NAME)`.
+    fn describe(&self, item: Item) -> String {
+        match item {
+            Item::Section(section) => match self.link.locate(section) {
+                Some((object, index)) => {
+                    format!("{}:({})", object.name, object.section_name_lossy(index as usize))
+                }
+                None => String::from("<internal>"),
+            },
+            Item::Symbol(symbol) => format!("{}:({})", self.file_of(symbol), self.link.symbol_text(symbol)),
+        }
+    }
+
+    /// The file that defines a symbol, or else the first that mentions it.
+    fn file_of(&self, id: SymbolId) -> String {
+        let link = self.link;
+        if let Some((file, _)) = link.symbol_entry(id) {
+            return link.objects[file.index()].name.to_string();
+        }
+        if let Definition::Shared { library, .. } = link.symbols.definition(id) {
+            return link.shared[library.index()].name.to_string();
+        }
+        let mentions = link.objects.iter().find(|object| object.globals.contains(&id));
+        mentions.map_or_else(|| String::from("<internal>"), |object| object.name.to_string())
+    }
+}
+
+fn root_text(root: Root) -> &'static str {
+    match root {
+        Root::Entry => "entry point",
+        Root::Initializer => "initializer function",
+        Root::Finalizer => "finalizer function",
+        Root::Option => "undefined command line flag",
+        Root::Script => "referenced by linker script",
+        Root::Exported => "externally visible symbol; may interpose",
+        Root::Retained => "retained",
+        Root::Keep => "KEEP in linker script",
+        Root::Reserved => "reserved",
+        Root::Frames => "exception handling frame",
+        Root::NotLoaded => "not loaded",
+    }
+}
