@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     warn_open_groups(&state);
     resolve_mode(&mut state);
+    refuse_split_of_final_output(&state);
     resolve_machine(&mut state);
     resolve_search(&mut state);
     resolve_undefined(&mut state);
@@ -50,6 +51,22 @@ fn resolve_mode(state: &mut State<'_>) {
         (None, Some(Kind::Pie)) => OutputMode::Executable { pie: true },
         (None, Some(Kind::Plain) | None) => OutputMode::Executable { pie: false },
     };
+}
+
+/// GNU ld takes sections of a program apart too, but its segments then lack the pieces.
+fn refuse_split_of_final_output(state: &State<'_>) {
+    let layout = &state.config.layout;
+    let asked = [("--split-by-file", layout.split_by_file), ("--split-by-reloc", layout.split_by_reloc)];
+    if state.config.mode == OutputMode::Relocatable {
+        return;
+    }
+    for (name, _) in asked.into_iter().filter(|(_, limit)| limit.is_some()) {
+        state.report(
+            Diagnostic::error(Code::BadOption, format!("{name} splits sections of relocatable output only"))
+                .at(Location::Argument(name.into()))
+                .help("add -r, or leave it out"),
+        );
+    }
 }
 
 fn resolve_machine(state: &mut State<'_>) {

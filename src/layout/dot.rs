@@ -99,7 +99,7 @@ pub struct Machine<'p> {
     /// Offset of each section in its list.
     pub offsets: Vec<u64>,
     /// Rule of each section.
-    pub section_rules: &'p [u32],
+    pub section_rules: Vec<u32>,
     /// Output sections, as the plan numbers them.
     pub outputs: Vec<OutputState>,
     /// Output sections by name.
@@ -155,7 +155,7 @@ impl<'p> Machine<'p> {
     /// Before the first run.
     pub fn new(
         plan: &'p LayoutPlan,
-        section_rules: &'p [u32],
+        section_rules: Vec<u32>,
         lists: Vec<List>,
         offsets: Vec<u64>,
         outputs: Vec<OutputState>,

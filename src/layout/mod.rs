@@ -34,6 +34,8 @@ pub mod segments;
 pub mod shuffle;
 pub mod size;
 pub mod sort;
+pub mod spill;
+pub mod split;
 #[cfg(test)]
 mod tests;
 

@@ -602,6 +602,17 @@ impl<'c> Builder<'c> {
 
     /// Carries out `INSERT`, in order.
     fn insert(&mut self) {
+        if let (true, Some((insert, _))) = (self.config.layout.non_contiguous_regions, self.inserts.first()) {
+            self.findings.push(
+                Diagnostic::error(
+                    Code::ScriptError,
+                    "INSERT cannot be used with --enable-non-contiguous-regions",
+                )
+                .at(self.plan.sources.location(insert.span))
+                .ordered(insert.span.file, 0, insert.span.start.into())
+                .help("write the output section into the main script"),
+            );
+        }
         for (insert, commands) in std::mem::take(&mut self.inserts) {
             let named = |command: &Command| match command {
                 Command::Output(output) => self.plan.outputs[*output as usize].name == *insert.section.bytes,

@@ -103,7 +103,7 @@ impl Case {
         let outputs = self.plan.outputs.iter().map(|_| OutputState::default()).collect();
         let offsets = vec![0; self.rules.len()];
         let mut machine =
-            Machine::new(&self.plan, &self.rules, self.lists.clone(), offsets, outputs, self.settings);
+            Machine::new(&self.plan, self.rules.clone(), self.lists.clone(), offsets, outputs, self.settings);
         converge::refresh_outputs(&mut machine, false, true);
         for (state, output) in machine.outputs.iter_mut().zip(&self.plan.outputs) {
             state.in_output = state.facts.count > 0 || !output.body.is_empty();

@@ -268,25 +268,20 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         if flags & u64::from(elf::SHF_GNU_RETAIN) != 0 {
             return Some(Root::Retained);
         }
+        let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
+        let ordered = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
+        let sh_type = header.sh_type.get();
+        let name = || object.section_name(index);
+        if is_alloc(flags) && is_reserved(sh_type, grouped, name) {
+            return Some(Root::Reserved);
+        }
         if sections.is(id, state::KEEP) {
             return Some(Root::Keep);
         }
-        if sections.is(id, state::ABSORBED)
-            || eh_frame::is_eh_frame(object.section_name(index), header.sh_type.get())
-        {
+        if sections.is(id, state::ABSORBED) || eh_frame::is_eh_frame(name(), sh_type) {
             return Some(Root::Frames);
         }
-        let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
-        let ordered = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
-        if !is_alloc(flags) {
-            return (!grouped && !ordered).then_some(Root::NotLoaded);
-        }
-        let reserved = match header.sh_type.get() {
-            elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY => true,
-            elf::SHT_NOTE => !grouped,
-            _ => is_root_name(object.section_name(index)),
-        };
-        reserved.then_some(Root::Reserved)
+        (!is_alloc(flags) && !grouped && !ordered).then_some(Root::NotLoaded)
     }
 
     /// Follows edges depth first for a while; gives back what is left to follow.
@@ -366,6 +361,15 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
                 stack.push(id);
             }
         }
+    }
+}
+
+/// Whether start-up code or a reader of the program looks for a section by its type or name.
+fn is_reserved<'n>(sh_type: u32, grouped: bool, name: impl Fn() -> &'n [u8]) -> bool {
+    match sh_type {
+        elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY => true,
+        elf::SHT_NOTE => !grouped,
+        _ => is_root_name(name()),
     }
 }
 

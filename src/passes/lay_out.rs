@@ -18,9 +18,10 @@ use crate::layout::plan::{Body, LayoutPlan, NO_RULE, Rule};
 use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::shuffle::InputOrder;
-use crate::layout::{file_offsets, finish, link_order, sort};
+use crate::layout::spill::{self, Alternatives};
+use crate::layout::{file_offsets, finish, link_order, sort, split};
 use crate::link::{Link, LinkerSymbolOrigin, Reserved, is_alloc};
-use crate::passes::{create_relocatable, insert_thunks, read_scripts};
+use crate::passes::{create_relocatable, insert_thunks, match_script, read_scripts};
 use crate::relocs::emit;
 use crate::script::builtin::Switches;
 use crate::script::expr::{Expr, ExprKind};
@@ -36,12 +37,12 @@ const MAX_RESIZES: u32 = 32;
 /// Lays the output out.
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
     let lists = list_sections(link);
+    let alternatives = match_script::alternatives(link);
     // The plan and the rules are read all the time while the rest of the link changes.
     let plan = std::mem::take(&mut link.layout.plan);
     let rules = std::mem::take(&mut link.sections.rule);
-    converge(link, &plan, &rules, lists);
+    link.sections.rule = converge(link, &plan, rules, lists, alternatives);
     link.layout.plan = plan;
-    link.sections.rule = rules;
     link.sections.rule.resize(link.sections.len(), u32::MAX);
     synth::thunks::name(link);
     report_missing_headers(link);
@@ -93,11 +94,14 @@ fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     let mut plan = std::mem::take(&mut link.layout.plan);
     let append = link.config.is_relocatable();
     orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans, append);
-    link.layout.plan = plan;
     for list in &mut lists[first_new..] {
         list.has_internal = list.items.iter().any(|item| item.0 >= link.sections.first_internal);
     }
     place::gather(link, &mut lists[first_new..]);
+    let mut rules = std::mem::take(&mut link.sections.rule);
+    split::run(link, &mut plan, &mut lists, &mut rules);
+    link.sections.rule = rules;
+    link.layout.plan = plan;
     link_order::prepare(link, &mut lists);
     let mut positions = Vec::new();
     if lists.iter().any(|list| list.link_order) {
@@ -210,8 +214,15 @@ fn report_orphan<T: Target>(link: &Link<'_, T>, orphan: &Orphan<'_>, handling: O
     );
 }
 
-/// Rounds, then the sizes that depend on addresses, until both rest.
-fn converge<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan, rules: &[u32], lists: Vec<List>) {
+/// Rounds, then the sizes that depend on addresses, until both rest. Gives the rules back, which only
+/// `--enable-non-contiguous-regions` changes.
+fn converge<T: Target>(
+    link: &mut Link<'_, T>,
+    plan: &LayoutPlan,
+    rules: Vec<u32>,
+    lists: Vec<List>,
+    mut alternatives: Alternatives,
+) -> Vec<u32> {
     let relocatable = link.config.is_relocatable();
     let sframe_alloc = link.config.sframe.alloc;
     let offsets = vec![0; link.sections.len()];
@@ -224,8 +235,15 @@ fn converge<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan, rules: &[u32],
     machine.symbols = Symbols::new(link, plan, &machine.output_names);
     let fixed = fixed(link, plan);
     machine.headers_size = fixed.file_header_size;
-    for attempt in 0.. {
-        let round = converge::settle(link, &mut machine, &fixed);
+    let mut attempt = 0;
+    loop {
+        let mut round = converge::settle(link, &mut machine, &fixed);
+        while spill::run(link, &mut machine, &mut alternatives) {
+            converge::refresh_outputs(&mut machine, relocatable, sframe_alloc);
+            machine.output_names =
+                OutputNames::new(plan, &|output| machine.outputs[output as usize].facts.count > 0);
+            round = converge::settle(link, &mut machine, &fixed);
+        }
         let origins: Vec<Origin> = round
             .outputs
             .iter()
@@ -239,6 +257,7 @@ fn converge<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan, rules: &[u32],
                 list.gather(link);
             }
             converge::refresh_outputs(&mut machine, relocatable, sframe_alloc);
+            attempt += 1;
             continue;
         }
         for finding in std::mem::take(&mut machine.findings) {
@@ -249,7 +268,7 @@ fn converge<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan, rules: &[u32],
                 link.sink.report_recoverable(finding);
             }
         }
-        return;
+        return machine.section_rules;
     }
 }
 

@@ -14,7 +14,8 @@ use crate::ids::SectionId;
 use crate::layout::link_order;
 use crate::layout::orphan::is_debug;
 use crate::layout::output::is_sframe;
-use crate::layout::plan::{LayoutPlan, NO_RULE};
+use crate::layout::plan::{Command, LayoutPlan, NO_RULE, Rule};
+use crate::layout::spill::Alternatives;
 use crate::link::{Link, SectionInfo, is_alloc, state};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
@@ -39,6 +40,39 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     drop_disabled(&mut link.layout.plan, &disabled);
     discard_dependents(link);
     report_shared_sframe(link);
+}
+
+/// `--enable-non-contiguous-regions`: the rules that also match each section, behind the one that
+/// took it. What `/DISCARD/` matches cannot be discarded any more, so the search ends there.
+pub fn alternatives<T: Target>(link: &Link<'_, T>) -> Alternatives {
+    let mut found = Alternatives::default();
+    if !link.config.layout.non_contiguous_regions || link.config.is_relocatable() {
+        return found;
+    }
+    let plan = &link.layout.plan;
+    let mut disabled = vec![true; plan.outputs.len()];
+    for command in &plan.commands {
+        if let Command::Output(output) = command {
+            disabled[*output as usize] = false;
+        }
+    }
+    let matching = Matching::new(link);
+    for id in (0..link.sections.len()).map(SectionId::from_index).filter(|&id| matching.is_matched(id)) {
+        let own = |rule: &Rule| rule.statement != NO_RULE;
+        let Some(mut last) =
+            plan.rules.get(link.sections.rule[id.index()] as usize).filter(|&rule| own(rule))
+        else {
+            continue;
+        };
+        let info = link.section_info(id);
+        while let Some(next) = matching.rule_behind(id, &info, &disabled, last.statement)
+            && !plan.rules[next as usize].discard
+        {
+            found.entry(id).or_default().push_back(next);
+            last = &plan.rules[next as usize];
+        }
+    }
+    found
 }
 
 struct Matching<'l, 'a, T: Target> {
@@ -132,6 +166,27 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     }
 
     fn rule(&self, id: SectionId, info: &SectionInfo<'_>, disabled: &[bool]) -> u32 {
+        self.find(id, info, &|_, output| !disabled[output]).unwrap_or(NO_RULE)
+    }
+
+    fn rule_behind(
+        &self,
+        id: SectionId,
+        info: &SectionInfo<'_>,
+        disabled: &[bool],
+        last: u32,
+    ) -> Option<u32> {
+        self.find(id, info, &|statement, output| statement > last && !disabled[output])
+    }
+
+    /// The first rule that fits, among the statements that `accept` takes by number and row of output
+    /// section.
+    fn find(
+        &self,
+        id: SectionId,
+        info: &SectionInfo<'_>,
+        accept: &dyn Fn(u32, usize) -> bool,
+    ) -> Option<u32> {
         let alloc = u64::from(elf::SHF_ALLOC);
         let flags = match is_sframe(info) && !self.link.config.sframe.alloc {
             true => info.flags & !alloc,
@@ -139,10 +194,9 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         };
         let found = self.matcher.find_among(info.name, self.file(id), flags, |statement| {
             let rule = self.rules[statement as usize].first();
-            rule.is_some_and(|&rule| !disabled[self.plan.rules[rule as usize].output as usize])
-        });
-        let rule = found.and_then(|found| self.rules[found.rule as usize].get(found.pattern as usize));
-        rule.copied().unwrap_or(NO_RULE)
+            rule.is_some_and(|&rule| accept(statement, self.plan.rules[rule as usize].output as usize))
+        })?;
+        self.rules[found.rule as usize].get(found.pattern as usize).copied()
     }
 
     fn file(&self, id: SectionId) -> File<'a> {
@@ -232,7 +286,6 @@ fn is_left_out(config: &Config, info: &SectionInfo<'_>) -> bool {
 
 /// Output sections whose condition does not hold are not carried out.
 fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
-    use crate::layout::plan::Command;
     plan.commands.retain(|command| match command {
         Command::Output(output) => !disabled[*output as usize],
         _ => true,

@@ -52,6 +52,16 @@ pub struct LayoutOptions {
     pub force_group_allocation: bool,
     /// `--shuffle-sections` in order; each starts from the order that the one before left.
     pub shuffles: Vec<Shuffle>,
+    /// `--split-by-file`: an output section of `-r` ends before the section with which it would have
+    /// this many bytes.
+    pub split_by_file: Option<u64>,
+    /// `--split-by-reloc`: the same for this many relocations.
+    pub split_by_reloc: Option<u64>,
+    /// `--enable-non-contiguous-regions`: sections that do not fit a region go on to the next
+    /// statement that matches them.
+    pub non_contiguous_regions: bool,
+    /// `--enable-non-contiguous-regions-warnings`: each such section is reported.
+    pub non_contiguous_regions_warnings: bool,
 }
 
 impl Default for LayoutOptions {
@@ -79,6 +89,10 @@ impl Default for LayoutOptions {
             check_sections: true,
             force_group_allocation: false,
             shuffles: Vec::new(),
+            split_by_file: None,
+            split_by_reloc: None,
+            non_contiguous_regions: false,
+            non_contiguous_regions_warnings: false,
         }
     }
 }

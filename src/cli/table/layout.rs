@@ -106,6 +106,34 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
+    flag(
+        &["enable-non-contiguous-regions"],
+        "Sections that do not fit a memory region go on to the next statement that matches them",
+        |state| state.config.layout.non_contiguous_regions = true,
+    ),
+    flag(
+        &["enable-non-contiguous-regions-warnings"],
+        "Report the sections that --enable-non-contiguous-regions moves",
+        |state| state.config.layout.non_contiguous_regions_warnings = true,
+    ),
+    optional(
+        &["split-by-file"],
+        "SIZE",
+        "Under -r, begin another output section rather than reach SIZE bytes (default 1: for each input)",
+        |state, size| {
+            state.config.layout.split_by_file = Some(size.map_or(Ok(1), number)?);
+            Ok(())
+        },
+    ),
+    optional(
+        &["split-by-reloc"],
+        "COUNT",
+        "Under -r, begin another output section rather than reach COUNT relocations (default 32768)",
+        |state, count| {
+            state.config.layout.split_by_reloc = Some(count.map_or(Ok(32768), number)?);
+            Ok(())
+        },
+    ),
     flag(&["force-group-allocation"], "Dissolve section groups under -r", |state| {
         state.config.layout.force_group_allocation = true;
     }),

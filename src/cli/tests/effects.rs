@@ -376,3 +376,33 @@ fn bytes_that_are_no_text() {
         let _ = parse(&[OsString::from_vec(odd.to_vec())], &Environment::default(), &files, &Sink::default());
     }
 }
+
+#[test]
+fn options_with_patterns_keep_their_order() {
+    let options = [
+        "--compress-sections=a=zlib:9",
+        "--compress-sections",
+        "b=c=zstd",
+        "--shuffle-sections=*=-1",
+        "--shuffle-sections=.text*=0x10",
+        "--shuffle-sections=x=-2",
+        "a.o",
+    ];
+    let (config, _) = link(&options);
+    let rule = |pattern: &[u8], format, level| CompressSections { pattern: pattern.to_vec(), format, level };
+    assert_eq!(
+        config.strip.compress_sections,
+        [rule(b"a", CompressDebug::Zlib, Some(9)), rule(b"b=c", CompressDebug::Zstd, None)]
+    );
+    let orders: Vec<ShuffleOrder> = config.layout.shuffles.iter().map(|shuffle| shuffle.order).collect();
+    let expected = [ShuffleOrder::Reverse, ShuffleOrder::Seed(16), ShuffleOrder::Seed(0xffff_fffe)];
+    assert_eq!(orders, expected);
+}
+
+#[test]
+fn splits_have_default_bounds() {
+    let (config, _) = link(&["-r", "--split-by-file", "--split-by-reloc", "a.o"]);
+    assert_eq!((config.layout.split_by_file, config.layout.split_by_reloc), (Some(1), Some(32768)));
+    let (config, _) = link(&["-r", "--split-by-file=0x20", "--split-by-reloc=7", "a.o"]);
+    assert_eq!((config.layout.split_by_file, config.layout.split_by_reloc), (Some(32), Some(7)));
+}

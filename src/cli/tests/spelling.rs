@@ -30,6 +30,7 @@ fn sample(option: &OptionSpec) -> &'static str {
         "O" => "2",
         "compress-debug-sections" => "zstd",
         "compress-sections" => "*=zstd:5",
+        "split-by-file" | "split-by-reloc" => "100",
         "shuffle-sections" => "*=-1",
         "fix-cortex-a53-843419" => "adr",
         "sframe" => "merge",

@@ -1,0 +1,143 @@
+//! `--enable-non-contiguous-regions`: sections that do not fit the region of their output section go
+//! on to the next statement that matches them (GNU ld's manual, "Command-line Options").
+//!
+//! The first output section that leaves its region gives up the section that does not fit and all
+//! behind it, even where a small one would still fit, so that the order of sections stays that of the
+//! script. Then everything is laid out again. A section only ever goes on, so this ends.
+
+use super::dot::Machine;
+use super::memory;
+use super::place;
+use super::plan::{Body, Command};
+use super::shuffle::InputOrder;
+use super::sort;
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
+use crate::ids::SectionId;
+use crate::link::Link;
+use crate::synth::Kind;
+use hashbrown::HashMap;
+use std::collections::VecDeque;
+
+/// The rules that each section can still go on to, in order.
+pub type Alternatives = HashMap<SectionId, VecDeque<u32>, foldhash::fast::FixedState>;
+
+/// Moves what does not fit the first region that is too small; whether something has moved. What
+/// cannot go anywhere is reported and stays.
+pub fn run<T: Target>(
+    link: &Link<'_, T>,
+    machine: &mut Machine<'_>,
+    alternatives: &mut Alternatives,
+) -> bool {
+    if !link.config.layout.non_contiguous_regions || link.config.is_relocatable() || link.sink.has_errors() {
+        return false;
+    }
+    let plan = machine.plan;
+    let outputs = plan.commands.iter().filter_map(|command| match command {
+        Command::Output(output) => Some(*output),
+        _ => None,
+    });
+    for output in outputs {
+        let moving = behind_region(link, machine, output);
+        if !moving.is_empty() {
+            return move_on(link, machine, alternatives, &moving);
+        }
+    }
+    false
+}
+
+/// The sections of an output section from the first one on that ends behind its region.
+fn behind_region<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, output: u32) -> Vec<SectionId> {
+    let state = &machine.outputs[output as usize];
+    let plan = &machine.plan.outputs[output as usize];
+    if !state.in_output || state.region == memory::DEFAULT || plan.discard || plan.overlay.is_some() {
+        return Vec::new();
+    }
+    let region = &machine.regions[state.region];
+    let mut moving = Vec::new();
+    for item in &plan.body {
+        let Body::Rule(rule) = item else { continue };
+        let list = &machine.lists[*rule as usize];
+        for (&id, &size) in list.items.iter().zip(&list.sizes) {
+            let offset = list.start.wrapping_add(machine.offsets[id.index()]);
+            let end = state.address.wrapping_add(offset).wrapping_add(size);
+            let over = !moving.is_empty() || region.overflow(end) > 0;
+            if size > 0 && over && can_move(link, id) {
+                moving.push(id);
+            }
+        }
+    }
+    moving
+}
+
+/// Sections of the linker stay where they are, but for blocks of common symbols.
+fn can_move<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+    let row = id.0.checked_sub(link.sections.first_internal);
+    row.is_none_or(|row| link.synthetics.section(row).kind == Kind::Common)
+}
+
+fn move_on<T: Target>(
+    link: &Link<'_, T>,
+    machine: &mut Machine<'_>,
+    alternatives: &mut Alternatives,
+    moving: &[SectionId],
+) -> bool {
+    let mut touched = Vec::new();
+    for &id in moving {
+        let from = machine.section_rules[id.index()];
+        let Some(to) = alternatives.get_mut(&id).and_then(VecDeque::pop_front) else {
+            report_stuck(link, machine, id);
+            continue;
+        };
+        report_move(link, machine, id, from, to);
+        machine.section_rules[id.index()] = to;
+        machine.lists[from as usize].items.retain(|&item| item != id);
+        let target = &mut machine.lists[to as usize];
+        target.items.push(id);
+        target.has_internal |= id.0 >= link.sections.first_internal;
+        touched.extend([from, to]);
+    }
+    touched.sort_unstable();
+    touched.dedup();
+    let order = InputOrder::new(link);
+    for &rule in &touched {
+        let list = &mut machine.lists[rule as usize];
+        list.items.sort_by_key(|&id| place::input_position(link, &order, id));
+        sort::sort(link, &machine.plan.rules[rule as usize], &mut list.items);
+        list.gather(link);
+    }
+    !touched.is_empty()
+}
+
+fn output_name(machine: &Machine<'_>, rule: u32) -> String {
+    let output = machine.plan.rules[rule as usize].output;
+    String::from_utf8_lossy(&machine.plan.outputs[output as usize].name).into_owned()
+}
+
+fn report_move<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, id: SectionId, from: u32, to: u32) {
+    if !link.config.layout.non_contiguous_regions_warnings {
+        return;
+    }
+    let (from, to) = (output_name(machine, from), output_name(machine, to));
+    let message = format!(
+        "{} does not fit the region of output section `{from}` and is put into `{to}`",
+        link.describe_place(id, 0)
+    );
+    let diagnostic = Diagnostic::warning(Code::LayoutError, message);
+    link.sink.report(diagnostic.ordered(link.sections.file[id.index()].0, id.0, 0));
+}
+
+fn report_stuck<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, id: SectionId) {
+    let last = output_name(machine, machine.section_rules[id.index()]);
+    let size = link.section_size(id);
+    let message = format!(
+        "{} ({size:#x} bytes) does not fit the region of any output section that matches it",
+        link.describe_place(id, 0)
+    );
+    link.sink.report(
+        Diagnostic::error(Code::LayoutError, message)
+            .note(format!("the last one that matches is `{last}`"))
+            .help("enlarge a region, or add a statement for a region that has room")
+            .ordered(link.sections.file[id.index()].0, id.0, 0),
+    );
+}
