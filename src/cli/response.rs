@@ -9,6 +9,9 @@ use super::values::{path, shown};
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use std::io;
 
+/// What editors of some systems put before a text in UTF-8; it is no part of the text.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// How many response files one command line may read, repetitions counted.
 const FILE_LIMIT: usize = 2000;
 
@@ -55,7 +58,7 @@ impl Expansion<'_> {
             Ok(text) => {
                 self.read += 1;
                 self.open.push(name.to_vec());
-                self.take(split(&text));
+                self.take(split(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text)));
                 self.open.pop();
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

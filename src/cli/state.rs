@@ -6,6 +6,7 @@
 use super::config::{Config, Machine, Report};
 use super::identity::Identity;
 use super::inputs::{InputSource, InputSpec, InputState};
+use super::response::BYTE_ORDER_MARK;
 use super::spec::Outcome;
 use super::values::{path, shown};
 use crate::diag::{Code, Diagnostic, Location, Sink};
@@ -236,6 +237,8 @@ impl<'a> State<'a> {
     /// # Errors
     /// It cannot be read.
     pub fn read_text(&self, name: &[u8]) -> Result<Vec<u8>, String> {
-        (self.files)(&path(name)).map_err(|error| format!("cannot read {}: {error}", shown(name)))
+        let text =
+            (self.files)(&path(name)).map_err(|error| format!("cannot read {}: {error}", shown(name)))?;
+        Ok(text.strip_prefix(BYTE_ORDER_MARK).map(<[u8]>::to_vec).unwrap_or(text))
     }
 }

@@ -65,8 +65,9 @@ fn render_script(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
     let Location::Script { file, line, column, length, text } = &diagnostic.location else {
         return String::new();
     };
-    let start = (*column as usize).saturating_sub(1).min(text.len());
-    let end = (start + (*length).max(1) as usize).min(text.len()).max(start);
+    // The renderer panics on places inside a character.
+    let start = text.floor_char_boundary((*column as usize).saturating_sub(1));
+    let end = text.ceil_char_boundary(start + (*length).max(1) as usize);
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,

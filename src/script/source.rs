@@ -3,6 +3,7 @@
 //! A script keeps a [`Span`] with everything it says, twelve bytes; only when a diagnostic is made
 //! is a span turned into a file, line and column by [`Sources`], which keeps the texts.
 
+use crate::cli::BYTE_ORDER_MARK;
 use crate::diag::Location;
 use std::sync::Arc;
 
@@ -51,9 +52,12 @@ impl Sources {
 
     /// Takes a text. `name` is the path as given, or what to call it in messages
     /// (`<built-in>`, `--defsym`). Gives the number that its spans carry; `None` if the text or the
-    /// number of texts does not fit 32 bits.
+    /// number of texts does not fit 32 bits. A UTF-8 byte order mark is no part of the text.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<[u8]>>) -> Option<u32> {
-        let text = text.into();
+        let mut text = text.into();
+        if let Some(rest) = text.strip_prefix(BYTE_ORDER_MARK) {
+            text = rest.into();
+        }
         u32::try_from(text.len()).ok()?;
         let file = u32::try_from(self.files.len()).ok()?;
         self.files.push(Source { name: name.into(), text });
@@ -80,8 +84,16 @@ impl Sources {
         self.files.get(span.file as usize).and_then(|s| s.text.get(start..end)).unwrap_or_default()
     }
 
+    /// The names of all files, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|source| source.name.as_str())
+    }
+
     /// The place of a span for a diagnostic: file, line, column (both from 1, the column in
     /// bytes) and the text of the line. A span over several lines is shown on its first.
+    ///
+    /// Bytes that are not UTF-8 are replaced, which changes their number; the column and the length
+    /// count the bytes of the text that is given back.
     pub fn location(&self, span: Span) -> Location {
         let Some(source) = self.files.get(span.file as usize) else {
             return Location::Link;
@@ -91,15 +103,20 @@ impl Sources {
         let (before, after) = text.split_at(start);
         let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
         let line_end = memchr::memchr(b'\n', after).map_or(text.len(), |at| start + at);
-        let line = text.get(line_start..line_end).unwrap_or_default();
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let length = (span.length as usize).min(line_end - start).max(1);
+        let line_end = if text[start..line_end].ends_with(b"\r") { line_end - 1 } else { line_end };
+        let marked_end = start + (span.length as usize).min(line_end - start);
+        // Piece by piece, so that the mark starts and ends between characters.
+        let mut shown = String::from_utf8_lossy(&text[line_start..start]).into_owned();
+        let before_mark = shown.len();
+        shown.push_str(&String::from_utf8_lossy(&text[start..marked_end]));
+        let length = (shown.len() - before_mark).max(1);
+        shown.push_str(&String::from_utf8_lossy(&text[marked_end..line_end]));
         Location::Script {
             file: source.name.clone(),
             line: number(memchr::memchr_iter(b'\n', before).count() + 1),
-            column: number(start - line_start + 1),
+            column: number(before_mark + 1),
             length: number(length),
-            text: String::from_utf8_lossy(line).into_owned(),
+            text: shown,
         }
     }
 }
@@ -130,6 +147,29 @@ mod tests {
         assert_eq!(place(16, 4), script(3, 1, 4, "last"));
         assert_eq!(place(20, 0), script(3, 5, 1, "last"));
         assert_eq!(sources.location(Span { file: 9, start: 0, length: 0 }), Location::Link);
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf_8_are_replaced_and_the_mark_stays_right() {
+        let mut sources = Sources::new();
+        let file = sources.add("a.ld", &b"\xff\xfe = \xe2\x82\xac;"[..]).unwrap();
+        let place = |start, length| match sources.location(Span { file, start, length }) {
+            Location::Script { column, length, text, .. } => {
+                text[column as usize - 1..][..length as usize].to_owned()
+            }
+            _ => String::new(),
+        };
+        assert_eq!(place(0, 1), "\u{fffd}");
+        assert_eq!(place(5, 3), "\u{20ac}");
+        assert_eq!(place(6, 1), "\u{fffd}", "the middle of a character");
+        assert_eq!(place(8, 1), ";");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_text() {
+        let mut sources = Sources::new();
+        let file = sources.add("a.ld", &b"\xef\xbb\xbfone"[..]).unwrap();
+        assert_eq!(&sources.text(file)[..], b"one");
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod notes;
 mod options;
 mod output_file;
 mod programs;
+mod random_texts;
 mod relocatable;
 mod reports;
 mod robust;

@@ -15,7 +15,7 @@ pub(super) struct Reported;
 const MAX_ERRORS: usize = 20;
 
 /// Included files inside included files.
-const MAX_INCLUDE_DEPTH: u32 = 16;
+const MAX_INCLUDE_DEPTH: usize = 16;
 
 /// Where the parser is, and what it found wrong so far.
 pub(super) struct Parser<'a, 'i> {
@@ -23,7 +23,8 @@ pub(super) struct Parser<'a, 'i> {
     include: &'a mut Include<'i>,
     lexer: Lexer<'a>,
     file: u32,
-    include_depth: u32,
+    /// The files around this one, outermost first.
+    including: Vec<u32>,
     diagnostics: Vec<Diagnostic>,
     /// Operators and parentheses of the expression that is being read.
     pub(super) complexity: u32,
@@ -43,7 +44,7 @@ impl<'a, 'i> Parser<'a, 'i> {
             include,
             lexer: Lexer::new(file, text),
             file,
-            include_depth: 0,
+            including: Vec::new(),
             diagnostics: Vec::new(),
             complexity: 0,
             group_depth: 0,
@@ -218,7 +219,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         read: fn(&mut Parser<'_, '_>, &mut Vec<T>),
     ) -> Result<(), Reported> {
         let name = self.name(Mode::FileList, "the name of a file to include")?;
-        if self.include_depth == MAX_INCLUDE_DEPTH {
+        if self.including.len() == MAX_INCLUDE_DEPTH {
             let message = format!("files are included more than {MAX_INCLUDE_DEPTH} deep");
             return Err(self.error(name.span, message));
         }
@@ -230,6 +231,12 @@ impl<'a, 'i> Parser<'a, 'i> {
                 return Err(self.error(name.span, message));
             }
         };
+        let mut including = self.including.clone();
+        including.push(self.file);
+        // A file that includes itself twice would be read 2¹⁶ times before it is too deep.
+        if including.iter().any(|&file| self.sources.name(file) == path) {
+            return Err(self.error(name.span, format!("`{path}` includes itself")));
+        }
         let Some(file) = self.sources.add(path.as_str(), text) else {
             self.diagnostics.push(too_large(&path));
             return Err(Reported);
@@ -240,7 +247,7 @@ impl<'a, 'i> Parser<'a, 'i> {
             include: &mut *self.include,
             lexer: Lexer::new(file, &text),
             file,
-            include_depth: self.include_depth + 1,
+            including,
             diagnostics: std::mem::take(&mut self.diagnostics),
             complexity: 0,
             group_depth: self.group_depth,

@@ -368,6 +368,10 @@ fn included_files_take_their_place() {
 
     let mut include = |name: &str, _: &str| Ok((name.to_owned(), b"INCLUDE again.ld".to_vec()));
     let diagnostics = parse_script(&mut sources, "main.ld", b"INCLUDE a.ld", &mut include).unwrap_err();
+    assert!(diagnostics[0].message.contains("`again.ld` includes itself"), "{diagnostics:?}");
+
+    let mut include = |name: &str, _: &str| Ok((name.to_owned(), format!("INCLUDE {name}x").into_bytes()));
+    let diagnostics = parse_script(&mut sources, "main.ld", b"INCLUDE x", &mut include).unwrap_err();
     assert!(diagnostics[0].message.contains("deep"), "{diagnostics:?}");
 }
 

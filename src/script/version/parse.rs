@@ -55,6 +55,7 @@ pub fn parse_dynamic_list(sources: &mut Sources, name: &str, text: &[u8]) -> Res
 /// A text of more than 4 GiB.
 pub fn parse_symbol_names(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Vec<SymbolPattern>> {
     let whole = add(sources, name, text)?;
+    let text = &*sources.text(whole.file);
     let mut patterns = Vec::new();
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -77,7 +78,7 @@ pub fn parse_symbol_names(sources: &mut Sources, name: &str, text: &[u8]) -> Res
 fn add(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Span> {
     match sources.add(name, text) {
         // `add` takes no text whose length does not fit.
-        Some(file) => Ok(Span { file, start: 0, length: text.len() as u32 }),
+        Some(file) => Ok(Span { file, start: 0, length: sources.text(file).len() as u32 }),
         None => {
             let message = format!("`{name}` is larger than 4 GiB");
             Err(vec![Diagnostic::error(crate::diag::Code::VersionScript, message)])
