@@ -132,6 +132,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
 
     // ---- symbols ------------------------------------------------------------------------------
     read_scripts::run(&mut link, main, std::mem::take(&mut opened.scripts), sources, source);
+    output::overwrite::check(&link, &opened.paths);
     sink.checkpoint()?;
     output::reports::search(&link, &opened, &mut progress.printed);
     if opened.paths.is_empty() && config.reports.verbose {

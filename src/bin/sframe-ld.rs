@@ -103,11 +103,12 @@ fn print(text: &str) {
 
 fn show(diagnostics: &[Diagnostic], program: &str, config: Option<&cli::Config>) {
     let stderr = std::io::stderr();
-    let color = match config.map_or(Color::Auto, |config| config.diagnostics.color) {
-        Color::Always => true,
-        Color::Never => false,
-        Color::Auto => stderr.is_terminal(),
-    };
+    let variable = |name: &str| std::env::var_os(name);
+    let color = config.map_or(Color::Auto, |config| config.diagnostics.color).is_on(
+        stderr.is_terminal(),
+        variable("NO_COLOR").as_deref(),
+        variable("TERM").as_deref(),
+    );
     let options = RenderOptions { program: program.into(), color };
     let limit =
         config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, |limit| limit.get());

@@ -99,6 +99,8 @@ codes! {
     SFrameNote = "sframe-note",
     /// The output file cannot be written.
     CannotWrite = "cannot-write",
+    /// A file that would be written is an input of the link.
+    OutputIsInput = "output-is-input",
     /// An error of sframe-ld itself.
     Internal = "internal",
     /// A warning that an input asks for (`.gnu.warning.SYMBOL`).

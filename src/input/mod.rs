@@ -13,4 +13,4 @@ pub mod store;
 pub use exercise::exercise;
 pub use object::ObjectFile;
 pub use shared::SharedFile;
-pub use store::{FileBytes, InputSource, InputStore, SystemSource};
+pub use store::{FileBytes, FileIdentity, InputSource, InputStore, SystemSource};

@@ -8,12 +8,32 @@
 
 use elsa::sync::FrozenVec;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+
+/// Which file of the system it is, whatever path leads to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
+}
+
+impl FileIdentity {
+    /// That of the regular file at a path, symbolic links followed; `None` if there is none.
+    pub fn at(path: &Path) -> Option<FileIdentity> {
+        let metadata = std::fs::metadata(path).ok()?;
+        metadata.is_file().then(|| FileIdentity::of(&metadata))
+    }
+
+    fn of(metadata: &std::fs::Metadata) -> FileIdentity {
+        FileIdentity { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
 
 /// The bytes of one file.
 pub enum FileBytes {
-    /// A mapping of the file.
-    Mapped(memmap2::Mmap),
+    /// A mapping of a regular file.
+    Mapped(memmap2::Mmap, FileIdentity),
     /// Bytes in memory.
     Owned(Vec<u8>),
 }
@@ -23,7 +43,7 @@ impl std::ops::Deref for FileBytes {
 
     fn deref(&self) -> &[u8] {
         match self {
-            FileBytes::Mapped(map) => map,
+            FileBytes::Mapped(map, _) => map,
             FileBytes::Owned(bytes) => bytes,
         }
     }
@@ -62,7 +82,7 @@ impl InputSource for SystemSource {
         // during the link makes any linker that maps its inputs fail; that is the accepted price
         // of not copying gigabytes.
         let map = unsafe { memmap2::Mmap::map(&file)? };
-        Ok(FileBytes::Mapped(map))
+        Ok(FileBytes::Mapped(map, FileIdentity::of(&metadata)))
     }
 
     fn exists(&self, path: &Path) -> bool {
@@ -81,6 +101,11 @@ impl InputStore {
     /// Keeps a file's bytes.
     pub fn keep_file(&self, bytes: FileBytes) -> &[u8] {
         self.files.push_get(Box::new(bytes))
+    }
+
+    /// Whether the bytes of a file of the system are kept here.
+    pub fn holds(&self, identity: FileIdentity) -> bool {
+        self.files.iter().any(|kept| matches!(kept, FileBytes::Mapped(_, mapped) if *mapped == identity))
     }
 
     /// Keeps bytes that the link made.

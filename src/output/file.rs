@@ -96,6 +96,12 @@ fn reserve(file: &File, size: u64) -> io::Result<bool> {
     if size == 0 {
         return Ok(false);
     }
+    // The system takes blocks until there are none; an output of absurd size would leave nothing to
+    // other programs until it has failed. Some file systems do not know how large they are.
+    let room = rustix::fs::fstatvfs(file)?;
+    if room.f_blocks != 0 && size > room.f_bavail.saturating_mul(room.f_frsize) {
+        return Err(Errno::NOSPC.into());
+    }
     loop {
         match fallocate(file, FallocateFlags::empty(), 0, size) {
             Ok(()) => return Ok(true),

@@ -168,13 +168,9 @@ impl<T: Target> Map<'_, '_, T> {
     fn script(&mut self) {
         let link = self.link;
         self.line("Linker script and memory map\n");
-        for object in &link.objects {
-            if object.name.member.is_none() {
-                self.line(format!("LOAD {}", object.name));
-            }
-        }
-        for library in &link.shared {
-            self.line(format!("LOAD {}", library.name));
+        // Objects, archives, libraries and scripts among the inputs.
+        for path in &link.reports.paths {
+            self.line(format!("LOAD {}", path.display()));
         }
         let chunks = self.chunks_of_outputs();
         let mut shown = vec![false; link.layout.chunks.len()];

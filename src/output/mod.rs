@@ -9,6 +9,7 @@ pub mod headers;
 pub mod image;
 pub mod interrupt;
 pub mod map;
+pub mod overwrite;
 pub mod reports;
 pub mod reproduce;
 pub mod stats;

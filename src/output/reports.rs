@@ -6,7 +6,7 @@
 
 use super::{cross_reference, dependency_file, map, stats, trace};
 use crate::arch::Target;
-use crate::cli::{Explanation, StatsFormat};
+use crate::cli::{Config, Explanation, StatsFormat};
 use crate::diag::{Code, Diagnostic};
 use crate::ids::SymbolId;
 use crate::input::object::FileName;
@@ -123,7 +123,7 @@ pub fn finish<T: Target>(link: &Link<'_, T>, printed: &mut String) {
             printed.push_str(&text);
         }
         if let Some(path) = &options.map {
-            write_text(link, &map_path(link, path), "map", text, printed);
+            write_text(link, &map_path(link.config, path), "map", text, printed);
         }
     }
     printed.push_str(&cross_references.unwrap_or_default());
@@ -162,11 +162,11 @@ fn memory_usage<T: Target>(link: &Link<'_, T>) -> String {
 }
 
 /// `-Map=DIRECTORY` means `DIRECTORY/OUTPUT.map`.
-fn map_path<T: Target>(link: &Link<'_, T>, path: &Path) -> PathBuf {
+pub fn map_path(config: &Config, path: &Path) -> PathBuf {
     if !path.is_dir() {
         return path.to_path_buf();
     }
-    let mut name = link.config.output.file_name().unwrap_or_default().to_os_string();
+    let mut name = config.output.file_name().unwrap_or_default().to_os_string();
     name.push(".map");
     path.join(name)
 }

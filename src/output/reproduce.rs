@@ -5,9 +5,10 @@
 //! folder, repeats the link without looking at anything outside. It is written even if the link
 //! fails, which is when it is wanted most.
 
+use super::overwrite::{self, overwritten};
 use crate::cli::Config;
 use crate::diag::{Code, Diagnostic, Sink};
-use crate::input::{FileBytes, InputSource};
+use crate::input::{FileBytes, FileIdentity, InputSource};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -46,6 +47,15 @@ impl InputSource for Recorder<'_> {
 /// Writes the archive; `current` is the directory that relative paths count from.
 pub fn write(config: &Config, recorder: &Recorder<'_>, current: &Path, sink: &Sink) {
     let Some(path) = &config.reports.reproduce else { return };
+    if let Some(identity) = FileIdentity::at(path)
+        && let Some(input) = recorder.paths().iter().find(|read| FileIdentity::at(read) == Some(identity))
+    {
+        // A link that failed may have said so already, or may not have come so far.
+        if !sink.has_errors() {
+            sink.report(overwritten(overwrite::REPRODUCE, path, input));
+        }
+        return;
+    }
     if let Err(error) = write_archive(config, recorder, current, path) {
         let message = format!("cannot write {}: {error}", path.display());
         sink.report(Diagnostic::error(Code::CannotWrite, message));

@@ -90,7 +90,7 @@ pub fn run<'a>(
         seen_libraries: HashMap::new(),
         group: None,
         lib: None,
-        depth: 0,
+        open_scripts: Vec::new(),
     };
     walk.startup_files(main);
     for (position, input) in inputs.iter().enumerate() {
@@ -137,11 +137,12 @@ struct Walk<'w, 'a> {
     group: Option<(u32, usize)>,
     /// Number of the open `--start-lib`, and its first file.
     lib: Option<(u32, u32)>,
-    depth: u32,
+    /// The scripts that are being followed, each named by the one before it.
+    open_scripts: Vec<PathBuf>,
 }
 
-/// Scripts that name scripts: deeper than this is a cycle.
-const MAX_SCRIPT_DEPTH: u32 = 20;
+/// Scripts that name scripts: no more than this.
+const MAX_SCRIPT_DEPTH: usize = 20;
 
 impl<'a> Walk<'_, 'a> {
     /// Closes the `--start-lib` and `--start-group` that this input is no longer in, and opens
@@ -255,11 +256,11 @@ impl<'a> Walk<'_, 'a> {
                     continue;
                 }
                 let Ok(bytes) = self.source.read(&path) else { continue };
-                let bytes = self.store.keep_file(bytes);
-                if self.is_incompatible(bytes) {
+                if self.is_incompatible(&bytes) {
                     passed_over.push(path);
                     continue;
                 }
+                let bytes = self.store.keep_file(bytes);
                 self.warn_passed_over(&passed_over, &input.argument);
                 self.file(&path, bytes, &input.state, &input.argument);
                 return;
@@ -481,7 +482,7 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn script(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
-        if self.depth >= MAX_SCRIPT_DEPTH {
+        if self.open_scripts.len() >= MAX_SCRIPT_DEPTH || self.open_scripts.iter().any(|open| open == path) {
             return self.report(
                 Diagnostic::error(Code::ScriptError, "scripts name each other without end")
                     .at(Location::File(name.to_string())),
@@ -491,11 +492,17 @@ impl<'a> Walk<'_, 'a> {
         let mut include = |name: &str, _: &str| read_include(source, directories, name);
         let script = match parse_script(self.sources, name.path, bytes, &mut include) {
             Ok(script) => script,
-            Err(diagnostics) => return diagnostics.into_iter().for_each(|found| self.report(found)),
+            Err(mut diagnostics) => {
+                if let Some(first) = diagnostics.first_mut() {
+                    first.message =
+                        format!("{name}: not an object; read as a linker script: {}", first.message);
+                }
+                return diagnostics.into_iter().for_each(|found| self.report(found));
+            }
         };
-        self.depth += 1;
+        self.open_scripts.push(path.to_path_buf());
         self.file_commands(path, &script, state);
-        self.depth -= 1;
+        self.open_scripts.pop();
         self.opened.scripts.push(script);
     }
 

@@ -1,4 +1,5 @@
-//! What becomes of the output file when a link does not get to its end: no room, a limit, a signal.
+//! What becomes of the output file when a link does not get to its end (no room, a limit, a signal), and of
+//! inputs that would be written over.
 
 use crate::support::work::linker;
 use crate::support::{Work, tools};
@@ -123,4 +124,55 @@ fn the_temporary_file_of_another_link_stays() {
     work.ld(&["-o", "folder/out", &object]).quiet();
     assert_eq!(names(&work, "folder"), [".out.sframe-ld-0", "out"]);
     assert_eq!(work.read("folder/.out.sframe-ld-0"), b"at work");
+}
+
+#[test]
+fn an_output_that_is_an_input_is_refused_whatever_path_leads_to_it() {
+    let work = Work::new();
+    let a = work.s("a", ".globl _start\n_start: call f\n");
+    let f = work.s("f", ".globl f\nf: ret\n");
+    let archive = work.ar("libf.a", "", &[&f]);
+    let thin = work.ar("libthin.a", "T", &[&f]);
+    std::os::unix::fs::symlink(&f, work.path("symbolic")).unwrap();
+    std::fs::hard_link(work.path(&f), work.path("hard")).unwrap();
+    work.write("script.ld", "SECTIONS { .text : { *(.text) } INCLUDE included.ld }");
+    work.write("included.ld", ".data : { *(.data) }");
+    work.write("map", "{ global: *; };");
+    let kept = |name: &str| (name.to_owned(), work.read(name));
+    let before: Vec<_> = [&a, &f, &archive, "included.ld", "map"].iter().map(|name| kept(name)).collect();
+    let refused: &[(&[&str], &str)] = &[
+        (&["-r", "-o", &f, &f], "the output f.o is also an input"),
+        (&["-r", "-o", "./f.o", &f], "the output ./f.o is the same file as the input f.o"),
+        (&["-r", "-o", "symbolic", &f], "the output symbolic is the same file as the input f.o"),
+        (&["-r", "-o", "hard", &a, &f], "the output hard is the same file as the input f.o"),
+        (&["-o", &archive, &a, "-L.", "-lf"], "the output libf.a is the same file as the input ./libf.a"),
+        (&["-o", &f, &a, &thin], "the output f.o is also an input"),
+        (&["-o", "out", &a, &f, "-Map", &f], "the map f.o is also an input"),
+        (&["-o", "out", &a, &f, "--dependency-file=f.o"], "the dependency file f.o is also an input"),
+        (&["-o", "out", &a, &f, "--reproduce=hard"], "the archive of --reproduce hard is the same file as"),
+        (&["-o", "out", "missing.o", &f, "--reproduce=f.o"], "cannot open missing.o"),
+        (
+            &["-o", "out", &a, &archive, "--why-extract=a.o"],
+            "the reasons for extraction a.o is also an input",
+        ),
+        (&["-o", "included.ld", &a, &f, "-T", "script.ld"], "the output included.ld is also an input"),
+        (&["-shared", "-o", "map", &f, "--version-script=map"], "the output map is also an input"),
+    ];
+    for (arguments, message) in refused {
+        work.ld(arguments).fails().says(&[message]);
+        assert!(!work.exists("out"), "{arguments:?}");
+        for (name, bytes) in &before {
+            assert!(work.read(name) == *bytes, "{arguments:?} wrote to {name}");
+        }
+    }
+}
+
+#[test]
+fn a_library_that_another_one_needs_may_be_the_output() {
+    let work = Work::new();
+    let f = work.s("f", ".globl f\nf: ret\n");
+    let g = work.s("g", ".globl g\ng: call f@PLT\n");
+    work.ld(&["-shared", "-o", "libf.so", "-soname", "libf.so", &f]).quiet();
+    work.ld(&["-shared", "-o", "libg.so", "-soname", "libg.so", &g, "libf.so"]).quiet();
+    work.ld(&["-shared", "-o", "libf.so", "-soname", "libf.so", &f, "libg.so", "-rpath-link=."]).quiet();
 }

@@ -81,3 +81,34 @@ fn dependencies_are_a_rule_for_make() {
         assert!(text.contains(&format!("\n{file}:\n")), "{file} has no rule of its own:\n{text}");
     }
 }
+
+#[test]
+fn messages_are_coloured_on_a_terminal_unless_the_user_objects() {
+    use std::io::Read;
+    use std::os::fd::FromRawFd;
+    let work = Work::new();
+    let shown = |variables: &[(&str, &str)], options: &[&str]| {
+        let (mut terminal, mut program) = (0, 0);
+        use std::ptr::{null, null_mut};
+        // SAFETY: both numbers are written; the other arguments may be null.
+        assert_eq!(unsafe { libc::openpty(&mut terminal, &mut program, null_mut(), null(), null()) }, 0);
+        // SAFETY: the two were opened a moment ago and belong to nobody else.
+        let (mut terminal, program) =
+            unsafe { (std::fs::File::from_raw_fd(terminal), std::fs::File::from_raw_fd(program)) };
+        let mut command = std::process::Command::new(crate::support::work::linker());
+        command.args(["-o", "out", "missing.o"]).args(options).current_dir(work.path("."));
+        command.env_remove("NO_COLOR").env("TERM", "xterm").envs(variables.iter().copied()).stderr(program);
+        command.status().unwrap();
+        drop(command);
+        let mut text = Vec::new();
+        // Reading ends with an error when nobody holds the other end.
+        let _ = terminal.read_to_end(&mut text);
+        assert!(String::from_utf8_lossy(&text).contains("missing.o"), "{text:?}");
+        text.contains(&0x1b)
+    };
+    assert!(shown(&[], &[]));
+    assert!(shown(&[("NO_COLOR", "")], &[]), "an empty value is none");
+    assert!(!shown(&[("NO_COLOR", "1")], &[]));
+    assert!(!shown(&[("TERM", "dumb")], &[]));
+    assert!(shown(&[("NO_COLOR", "1")], &["--color-diagnostics=always"]), "an option is stronger");
+}

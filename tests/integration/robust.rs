@@ -174,14 +174,6 @@ fn an_output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn an_input_that_is_also_the_output_is_not_destroyed_before_it_is_read() {
-    let work = Work::new();
-    let a = work.s("a", ".globl _start\n_start: ret\n");
-    work.ld(&["-r", "-o", &a, &a]).no_crash();
-    assert!(work.elf(&a).find_symbol("_start").is_some());
-}
-
-#[test]
 fn a_reproduce_archive_replays_the_link() {
     let tar = need!(tools::program("tar"));
     let work = Work::new();

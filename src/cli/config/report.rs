@@ -2,6 +2,7 @@
 
 use super::Report;
 use crate::diag::Policy;
+use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -168,6 +169,20 @@ pub enum Color {
     Always,
     /// Never.
     Never,
+}
+
+impl Color {
+    /// Whether messages are coloured. `Auto` wants a terminal that shows colours (`TERM` is not
+    /// `dumb`) and a user who has not set `NO_COLOR` (<https://no-color.org>) to any text.
+    pub fn is_on(self, is_terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
+        match self {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                is_terminal && no_color.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
+            }
+        }
+    }
 }
 
 /// Files and texts that tell about the link.

@@ -108,11 +108,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-demangle"], "Show symbol names as they are", |state| {
         state.config.diagnostics.demangle = false;
     }),
-    optional(&["color-diagnostics"], "WHEN", "Colours in messages: auto, always or never", |state, when| {
-        let words = [("auto", Color::Auto), ("always", Color::Always), ("never", Color::Never)];
-        state.config.diagnostics.color = word(when.unwrap_or(b"always"), &words)?;
-        Ok(())
-    }),
+    optional(
+        &["color-diagnostics"],
+        "WHEN",
+        "Colours in messages: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never",
+        |state, when| {
+            let words = [("auto", Color::Auto), ("always", Color::Always), ("never", Color::Never)];
+            state.config.diagnostics.color = word(when.unwrap_or(b"always"), &words)?;
+            Ok(())
+        },
+    ),
     flag(&["no-color-diagnostics"], "No colours in messages", |state| {
         state.config.diagnostics.color = Color::Never;
     }),

@@ -1,0 +1,67 @@
+//! No file that a link writes may be one that it reads.
+//!
+//! The output replaces what was there, and maps and dependency files are written over it, so an
+//! input under such a name would be gone. Files are told apart by device and number: other paths,
+//! symbolic and hard links lead to the same one. Only regular files count; `/dev/null` may be read
+//! and written.
+
+use super::reports::map_path;
+use crate::arch::Target;
+use crate::cli::{Config, Explanation};
+use crate::diag::{Code, Diagnostic};
+use crate::input::FileIdentity;
+use crate::link::Link;
+use std::path::{Path, PathBuf};
+
+/// Reports every file that would be written over an input. `inputs` are the paths of all inputs;
+/// members of thin archives are found without.
+///
+/// Libraries that are found because other libraries need them are no inputs: where libraries need
+/// each other, one of them may be the output.
+pub fn check<T: Target>(link: &Link<'_, T>, inputs: &[PathBuf]) {
+    for (name, path) in written(link.config) {
+        let Some(identity) = FileIdentity::at(&path) else { continue };
+        let same = |read: &&Path| FileIdentity::at(read) == Some(identity);
+        // The kept bytes of an input know their file, so paths of inputs, which may be thousands,
+        // are looked up for the message only.
+        let input = if link.store.holds(identity) {
+            Some(inputs.iter().map(PathBuf::as_path).find(same).unwrap_or(&path))
+        } else {
+            link.layout.plan.sources.names().map(Path::new).find(same)
+        };
+        if let Some(input) = input {
+            link.sink.report(overwritten(name, &path, input));
+        }
+    }
+}
+
+/// The files that options ask for, with their names in messages.
+fn written(config: &Config) -> Vec<(&'static str, PathBuf)> {
+    let reports = &config.reports;
+    let explanation = match &reports.explain_discarded {
+        Some(Explanation::File(path)) => Some(path.clone()),
+        Some(Explanation::Printed) | None => None,
+    };
+    let files = [
+        ("the output", Some(config.output.clone())),
+        ("the map", reports.map.as_ref().map(|path| map_path(config, path))),
+        ("the dependency file", reports.dependency_file.clone()),
+        (REPRODUCE, reports.reproduce.clone()),
+        ("the reasons for extraction", reports.why_extract.clone()),
+        ("the explanation", explanation),
+    ];
+    files.into_iter().filter_map(|(name, path)| Some((name, path?))).collect()
+}
+
+/// The archive of `--reproduce` in messages.
+pub const REPRODUCE: &str = "the archive of --reproduce";
+
+/// The report of a file that would be written over an input.
+pub fn overwritten(name: &str, path: &Path, input: &Path) -> Diagnostic {
+    let message = if path == input {
+        format!("{name} {} is also an input", path.display())
+    } else {
+        format!("{name} {} is the same file as the input {}", path.display(), input.display())
+    };
+    Diagnostic::error(Code::OutputIsInput, message).help("nothing was written; give it another name")
+}
