@@ -239,7 +239,7 @@ fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(
         sink.report(output::file::cannot_write(path, size, &error));
         Aborted
     };
-    let mut file = OutputFile::create(path, size, executable).map_err(cannot_write)?;
+    let mut file = OutputFile::create(path, size, &link.layout.holes(), executable).map_err(cannot_write)?;
     write_output::run(link, file.bytes());
     link.sink.checkpoint()?;
     progress.timings.pass("write output");

@@ -233,7 +233,27 @@ pub struct Layout<'a> {
     pub entry: u64,
 }
 
+/// A stretch of the file without contents is a hole from this length on, in bytes.
+const HOLE: u64 = 1 << 20;
+
 impl Layout<'_> {
+    /// Stretches of the file that no section takes, in order: large alignments and scripts of
+    /// firmware make them. Headers at both ends of the file are in none.
+    pub fn holes(&self) -> Vec<std::ops::Range<u64>> {
+        let taken = self.chunks.iter().filter(|chunk| chunk.file_size() > 0);
+        let mut taken: Vec<(u64, u64)> = taken.map(|chunk| (chunk.file_offset, chunk.file_size())).collect();
+        taken.sort_unstable();
+        let mut end = HOLE;
+        let mut holes = Vec::new();
+        for (start, size) in taken {
+            if start > end && start - end >= HOLE && start < self.file_size {
+                holes.push(end..start);
+            }
+            end = end.max(start.saturating_add(size));
+        }
+        holes
+    }
+
     /// The allocated output section that holds an address.
     pub fn chunk_at(&self, address: u64) -> Option<ChunkId> {
         let holds = |chunk: &Chunk<'_>| {

@@ -16,6 +16,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// An output file that is being made.
@@ -37,18 +38,18 @@ enum Place {
 
 impl OutputFile {
     /// Makes a file of `size` zero bytes. It is executable by whom the umask lets, if `executable`
-    /// says so.
+    /// says so. Nothing will be written to the `holes`, in order, and they take no place on the disk.
     ///
     /// # Errors
     /// What the system says, above all that it has no room for so much.
-    pub fn create(path: &Path, size: u64, executable: bool) -> io::Result<OutputFile> {
+    pub fn create(path: &Path, size: u64, holes: &[Range<u64>], executable: bool) -> io::Result<OutputFile> {
         let length = usize::try_from(size).map_err(|_| ErrorKind::FileTooLarge)?;
         let path = path.to_path_buf();
         if is_special(&path) {
             return Ok(OutputFile { path, bytes: MmapMut::map_anon(length)?, place: Place::InPlace });
         }
         let temporary = Temporary::create(&path, if executable { 0o777 } else { 0o666 })?;
-        if reserve(temporary.file(), size)? {
+        if reserve(temporary.file(), size, holes)? {
             // SAFETY: the file was created a moment ago under a name that only links to this
             // output use, which leave a locked file alone, and has the size that is mapped. Another
             // process that truncates it nevertheless breaks any program that maps it.
@@ -90,26 +91,33 @@ fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Gives a new file its size and reserves all of it on the disk; `false` if the file system does
-/// not know how.
-fn reserve(file: &File, size: u64) -> io::Result<bool> {
+/// Gives a new file its size and reserves all of it on the disk but the holes, which are in order;
+/// `false` if the file system does not know how.
+fn reserve(file: &File, size: u64, holes: &[Range<u64>]) -> io::Result<bool> {
     if size == 0 {
         return Ok(false);
     }
+    let starts = std::iter::once(0).chain(holes.iter().map(|hole| hole.end));
+    let ends = holes.iter().map(|hole| hole.start).chain(std::iter::once(size));
+    let pieces: Vec<(u64, u64)> = starts.zip(ends).filter(|(start, end)| start < end).collect();
     // The system takes blocks until there are none; an output of absurd size would leave nothing to
     // other programs until it has failed. Some file systems do not know how large they are.
     let room = rustix::fs::fstatvfs(file)?;
-    if room.f_blocks != 0 && size > room.f_bavail.saturating_mul(room.f_frsize) {
+    let wanted: u64 = pieces.iter().map(|(start, end)| end - start).sum();
+    if room.f_blocks != 0 && wanted > room.f_bavail.saturating_mul(room.f_frsize) {
         return Err(Errno::NOSPC.into());
     }
-    loop {
-        match fallocate(file, FallocateFlags::empty(), 0, size) {
-            Ok(()) => return Ok(true),
-            Err(Errno::INTR) => {}
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
-            Err(error) => return Err(error.into()),
+    for (start, end) in pieces {
+        loop {
+            match fallocate(file, FallocateFlags::empty(), start, end - start) {
+                Ok(()) => break,
+                Err(Errno::INTR) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            }
         }
     }
+    Ok(true)
 }
 
 /// The report of an output that cannot be made, `size` bytes large.
@@ -135,17 +143,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         fs::write(&path, b"old").unwrap();
-        let mut output = OutputFile::create(&path, 3, true).unwrap();
+        let mut output = OutputFile::create(&path, 3, &[], true).unwrap();
         output.bytes().copy_from_slice(b"new");
         drop(output);
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
 
-        let mut output = OutputFile::create(&path, 3, true).unwrap();
+        let mut output = OutputFile::create(&path, 3, &[], true).unwrap();
         output.bytes().copy_from_slice(b"new");
         output.commit().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_ne!(fs::metadata(&path).unwrap().permissions().mode() & 0o100, 0);
+    }
+
+    #[test]
+    fn holes_take_no_place() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let hole = 1 << 20..(1 << 20) + (1 << 40);
+        let mut output = OutputFile::create(&path, hole.end + 5, std::slice::from_ref(&hole), false).unwrap();
+        output.bytes()[hole.end as usize..].copy_from_slice(b"bytes");
+        output.commit().unwrap();
+        let metadata = fs::metadata(&path).unwrap();
+        assert_eq!(metadata.len(), hole.end + 5);
+        assert!(metadata.blocks() * 512 < 4 << 20, "{} blocks", metadata.blocks());
     }
 
     #[test]
@@ -159,7 +181,7 @@ mod tests {
             let path = path.clone();
             move || fs::read(path).unwrap()
         });
-        let mut output = OutputFile::create(&path, 4, true).unwrap();
+        let mut output = OutputFile::create(&path, 4, &[], true).unwrap();
         output.bytes().copy_from_slice(b"text");
         output.commit().unwrap();
         assert_eq!(reader.join().unwrap(), b"text");
