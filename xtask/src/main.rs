@@ -11,6 +11,7 @@ mod install;
 mod lit;
 mod peers;
 mod prove;
+mod same_bytes;
 mod test;
 mod verify_system;
 
@@ -35,6 +36,8 @@ enum Command {
     Install(install::Arguments),
     /// Link something large and check it
     Prove(prove::Arguments),
+    /// Show that two builds of the linker make the same bytes of the same inputs
+    SameBytes(same_bytes::Arguments),
     /// Verify SFrame derived from every program and library of this Debian system
     VerifySystem(verify_system::Arguments),
     /// Fuzz every target, keep the corpus and record the result
@@ -54,6 +57,7 @@ fn main() -> anyhow::Result<()> {
         Command::Peers(arguments) => peers::run(arguments),
         Command::Install(arguments) => install::run(arguments),
         Command::Prove(arguments) => prove::run(arguments),
+        Command::SameBytes(arguments) => same_bytes::run(arguments),
         Command::VerifySystem(arguments) => verify_system::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),

@@ -1,0 +1,202 @@
+//! Whether a change of the linker keeps every byte that it makes.
+//!
+//! `capture` runs a command, such as the tests, with a linker that keeps each link's inputs (`--reproduce`). `record`
+//! links all of these with one linker, at several numbers of threads, and notes hashes of everything that came out: exit
+//! status, both streams, each file. `check` does the same with another linker and names what differs.
+
+use crate::install;
+use anyhow::{Context, Result, bail, ensure};
+use corpus::Corpus;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+mod capture;
+mod corpus;
+mod replay;
+
+/// Numbers of threads that each link is repeated with.
+const THREADS: [usize; 4] = [1, 2, 3, 8];
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Folder of the captured links [default: target/same-bytes]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    corpus: Option<PathBuf>,
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(clap::Subcommand)]
+enum Step {
+    /// Run a command whose links are to be kept; it finds the linker in SFRAME_TEST_LD
+    Capture {
+        #[command(flatten)]
+        linker: install::Linker,
+        /// The command, such as `cargo test --test integration`
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Link everything and note the hashes of what comes out in FILE
+    Record(Comparison),
+    /// Link everything and name what differs from FILE
+    Check(Comparison),
+    /// Lay one link's inputs out in a folder of their own, to look into a difference
+    Unpack { case: String, folder: PathBuf },
+    /// Link and keep the inputs (what SFRAME_TEST_LD calls during `capture`)
+    #[command(hide = true)]
+    Link(capture::Link),
+}
+
+#[derive(clap::Args)]
+struct Comparison {
+    /// Hashes, one link a line
+    file: PathBuf,
+    #[command(flatten)]
+    linker: install::Linker,
+    /// Links that run at the same time
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Only links whose names contain this text
+    #[arg(long, default_value = "")]
+    filter: String,
+}
+
+/// What came of one link: a hash for each thing that can be seen of it. [`VARIES`] stands for what no two runs of the
+/// recorded linker agree on, such as times.
+type Facets = BTreeMap<String, String>;
+/// See [`Facets`].
+const VARIES: &str = "varies";
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let folder = arguments.corpus.unwrap_or_else(|| crate::target().join("same-bytes"));
+    let folder = std::path::absolute(folder)?;
+    match arguments.step {
+        Step::Capture { linker, command } => capture::run(&folder, &linker.path()?, &command),
+        Step::Link(link) => capture::link(&folder, link),
+        Step::Record(comparison) => record(&Corpus::open(folder)?, &comparison),
+        Step::Check(comparison) => check(&Corpus::open(folder)?, &comparison),
+        Step::Unpack { case, folder: into } => {
+            let corpus = Corpus::open(folder)?;
+            let case = corpus.case(&case)?;
+            corpus.unpack(&case, &into)?;
+            println!("cd {} && sframe-ld @response.txt", into.display());
+            Ok(())
+        }
+    }
+}
+
+fn record(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
+    let linker = comparison.linker.path()?;
+    let mut lines = Vec::new();
+    let (mut varying, mut failures) = (Vec::new(), Vec::new());
+    replay::all(corpus, &linker, comparison, &mut |case, result| {
+        let runs = match result {
+            Ok(runs) => runs,
+            Err(error) => return failures.push(format!("{case}: {error:#}")),
+        };
+        let facets = agreed(&runs);
+        let unlike = facets.iter().filter(|(_, hash)| *hash == VARIES).map(|(name, _)| name.as_str());
+        let unlike: Vec<&str> = unlike.collect();
+        if !unlike.is_empty() {
+            varying.push(format!("{case}: {}", unlike.join(", ")));
+        }
+        lines.push((case.to_owned(), facets));
+    })?;
+    lines.sort();
+    let mut text = String::new();
+    for line in &lines {
+        text += &(serde_json::to_string(line)? + "\n");
+    }
+    std::fs::write(&comparison.file, text)
+        .with_context(|| format!("cannot write {}", comparison.file.display()))?;
+    varying.sort();
+    varying.iter().for_each(|line| println!("differs from run to run: {line}"));
+    println!("{} links recorded, {} of them not wholly the same each time", lines.len(), varying.len());
+    ensure!(failures.is_empty(), "not linked:\n{}", failures.join("\n"));
+    Ok(())
+}
+
+/// What all runs agree on.
+fn agreed(runs: &[(usize, Facets)]) -> Facets {
+    let mut names: Vec<&String> = runs.iter().flat_map(|(_, facets)| facets.keys()).collect();
+    names.sort();
+    names.dedup();
+    let first = |name: &String| runs.first().and_then(|(_, facets)| facets.get(name));
+    let one = |name: &String| match first(name) {
+        Some(hash) if runs.iter().all(|(_, facets)| facets.get(name) == Some(hash)) => hash.clone(),
+        _ => VARIES.to_owned(),
+    };
+    names.into_iter().map(|name| (name.clone(), one(name))).collect()
+}
+
+fn check(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
+    let linker = comparison.linker.path()?;
+    let recorded = read(&comparison.file)?;
+    let (mut found, mut checked) = (Vec::new(), 0);
+    replay::all(corpus, &linker, comparison, &mut |case, result| {
+        checked += 1;
+        match (recorded.get(case), result) {
+            (None, _) => found.push(format!("{case}: not recorded")),
+            (_, Err(error)) => found.push(format!("{case}: {error:#}")),
+            (Some(expected), Ok(runs)) => {
+                found.extend(differences(expected, &runs).into_iter().map(|line| format!("{case}: {line}")));
+            }
+        }
+    })?;
+    found.sort();
+    ensure!(checked > 0, "no link was checked");
+    if !found.is_empty() {
+        bail!("{} links checked; these differ:\n{}", checked, found.join("\n"));
+    }
+    println!("{checked} links are the same at {THREADS:?} threads");
+    Ok(())
+}
+
+fn read(file: &Path) -> Result<BTreeMap<String, Facets>> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+    text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}
+
+/// What the runs show other than what was recorded, a line for each facet.
+fn differences(expected: &Facets, runs: &[(usize, Facets)]) -> Vec<String> {
+    let mut at: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (threads, facets) in runs {
+        for name in expected.keys().chain(facets.keys()) {
+            let (before, now) = (expected.get(name), facets.get(name));
+            let varies = before.is_some_and(|hash| hash == VARIES);
+            let places = at.entry(name).or_default();
+            if before != now && !varies && places.last() != Some(threads) {
+                places.push(*threads);
+            }
+        }
+    }
+    at.retain(|_, threads| !threads.is_empty());
+    at.iter().map(|(name, threads)| format!("{name} (threads: {threads:?})")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facets(list: &[(&str, &str)]) -> Facets {
+        list.iter().map(|(name, hash)| (name.to_string(), hash.to_string())).collect()
+    }
+
+    #[test]
+    fn only_agreed_facets_are_held() {
+        let runs = [
+            (1, facets(&[("status", "0"), ("stdout", "a")])),
+            (2, facets(&[("status", "0"), ("stdout", "b")])),
+        ];
+        let expected = agreed(&runs);
+        assert_eq!(expected, facets(&[("status", "0"), ("stdout", VARIES)]));
+        assert!(differences(&expected, &runs).is_empty());
+    }
+
+    #[test]
+    fn another_file_and_a_missing_one_are_differences() {
+        let expected = facets(&[("file a", "1"), ("file b", "2")]);
+        let runs = [(1, facets(&[("file a", "1"), ("file b", "2")])), (8, facets(&[("file a", "3")]))];
+        assert_eq!(differences(&expected, &runs), ["file a (threads: [8])", "file b (threads: [8])"]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Linking captured links again.
+
+use super::corpus::{Case, Corpus};
+use super::{Comparison, Facets, THREADS};
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+/// What came of a link, by number of threads.
+pub type Runs = Vec<(usize, Facets)>;
+
+/// Links everything that is wanted, some at the same time, and hands in what came of each.
+pub fn all(
+    corpus: &Corpus,
+    linker: &Path,
+    comparison: &Comparison,
+    take: &mut dyn FnMut(&str, Result<Runs>),
+) -> Result<()> {
+    let mut names = corpus.names()?;
+    names.retain(|name| name.contains(&comparison.filter));
+    ensure!(!names.is_empty(), "no link is captured (cargo xtask same-bytes capture)");
+    let next = AtomicUsize::new(0);
+    let (sender, results) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..comparison.jobs.max(1) {
+            let (sender, names, next) = (sender.clone(), &names, &next);
+            scope.spawn(move || {
+                while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let runs = corpus.case(name).and_then(|case| one(corpus, linker, &case));
+                    if sender.send((name, runs)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        results.into_iter().for_each(|(name, runs)| take(name, runs));
+    });
+    Ok(())
+}
+
+fn one(corpus: &Corpus, linker: &Path, case: &Case) -> Result<Runs> {
+    let scratch = corpus.scratch()?;
+    let folder = scratch.path();
+    corpus.unpack(case, folder)?;
+    let mut before = stamps(folder)?;
+    let mut runs = Vec::new();
+    for threads in THREADS {
+        let mut facets = link(linker, case, folder, threads)?;
+        for (path, stamp) in stamps(folder)? {
+            if before.get(&path) == Some(&stamp) {
+                continue;
+            }
+            let name = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+            facets.insert(format!("file {name}"), hash(&std::fs::read(&path)?, folder));
+            std::fs::remove_file(&path)?;
+        }
+        // Tests link over their inputs, too.
+        let gone: Vec<&PathBuf> = before.keys().filter(|path| !path.exists()).collect();
+        for path in &gone {
+            let name = path.strip_prefix(folder).unwrap_or(path).display().to_string();
+            corpus.unpack_file(case, &name, folder)?;
+        }
+        if !gone.is_empty() {
+            before = stamps(folder)?;
+        }
+        runs.push((threads, facets));
+    }
+    Ok(runs)
+}
+
+fn link(linker: &Path, case: &Case, folder: &Path, threads: usize) -> Result<Facets> {
+    let mut command = Command::new(linker);
+    command.arg0(&case.program).current_dir(folder).env_clear().envs(&case.environment);
+    command.arg("@response.txt").arg(format!("--threads={threads}"));
+    let output = command.output().with_context(|| format!("cannot run {}", linker.display()))?;
+    Ok(Facets::from([
+        ("status".into(), output.status.to_string()),
+        ("stdout".into(), hash(&output.stdout, folder)),
+        ("stderr".into(), hash(&output.stderr, folder)),
+    ]))
+}
+
+/// A hash of bytes in which the scratch folder, which has another name each time, may be named.
+fn hash(bytes: &[u8], folder: &Path) -> String {
+    let name = folder.as_os_str().as_bytes();
+    let mut hasher = blake3::Hasher::new();
+    let mut rest = bytes;
+    while let Some(at) = memchr::memmem::find(rest, name) {
+        hasher.update(&rest[..at]).update(b"FOLDER");
+        rest = &rest[at + name.len()..];
+    }
+    hasher.update(rest).finalize().to_hex().to_string()
+}
+
+/// What tells that a file was written: the file itself, its length and its time.
+type Stamp = (u64, u64, i64, i64);
+
+fn stamps(folder: &Path) -> Result<BTreeMap<PathBuf, Stamp>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let (path, data) = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)))?;
+            if data.is_dir() {
+                folders.push(path);
+            } else {
+                found.insert(path, (data.ino(), data.len(), data.mtime(), data.mtime_nsec()));
+            }
+        }
+    }
+    Ok(found)
+}
