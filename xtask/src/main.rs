@@ -7,6 +7,7 @@ mod apt;
 mod bench;
 mod demo;
 mod fuzz;
+mod graph;
 mod install;
 mod lit;
 mod peers;
@@ -36,6 +37,8 @@ enum Command {
     Install(install::Arguments),
     /// Link something large and check it
     Prove(prove::Arguments),
+    /// Print circles of imports between files, and imports against DESIGN.md's order
+    Graph(graph::Arguments),
     /// Show that two builds of the linker make the same bytes of the same inputs
     SameBytes(same_bytes::Arguments),
     /// Verify SFrame derived from every program and library of this Debian system
@@ -57,6 +60,7 @@ fn main() -> anyhow::Result<()> {
         Command::Peers(arguments) => peers::run(arguments),
         Command::Install(arguments) => install::run(arguments),
         Command::Prove(arguments) => prove::run(arguments),
+        Command::Graph(arguments) => graph::run(arguments),
         Command::SameBytes(arguments) => same_bytes::run(arguments),
         Command::VerifySystem(arguments) => verify_system::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),

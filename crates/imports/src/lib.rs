@@ -1,0 +1,107 @@
+//! Which file of a crate imports which, where that goes in circles, and where it runs against a given order.
+//!
+//! An arrow goes from a file that names an item to the file that defines it: `pub use` on the way is followed, so that
+//! importing through a `mod.rs` counts as importing from what stands behind it. Methods need no import and make no arrow.
+//! What is only built for tests does not count.
+
+mod modules;
+mod order;
+mod paths;
+
+pub use order::{Against, Order};
+
+use anyhow::Result;
+use modules::Modules;
+use petgraph::graphmap::DiGraphMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// The imports between the files of one crate.
+pub struct Graph {
+    /// Paths of all files, from the folder of the crate's root file on, sorted.
+    pub files: Vec<String>,
+    /// From, to (rows of `files`), and where the import stands.
+    arrows: BTreeMap<(usize, usize), BTreeSet<Use>>,
+}
+
+/// A place that names something of another file.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Use {
+    /// Line, from 1.
+    pub line: usize,
+    /// The path as resolved, such as `crate::link::Link`.
+    pub path: String,
+}
+
+/// One file naming another.
+#[derive(Clone, Debug)]
+pub struct Arrow<'g> {
+    /// The file that imports.
+    pub from: &'g str,
+    /// The file that it needs.
+    pub to: &'g str,
+    /// Where.
+    pub uses: &'g BTreeSet<Use>,
+}
+
+/// Files that import each other, directly or by way of others.
+#[derive(Debug)]
+pub struct Circle<'g> {
+    /// The files, sorted.
+    pub files: Vec<&'g str>,
+    /// The imports among them.
+    pub arrows: Vec<Arrow<'g>>,
+}
+
+impl Graph {
+    /// Reads the sources of a crate from its root file on (`src/lib.rs`).
+    ///
+    /// # Errors
+    /// A file cannot be read or is not Rust.
+    pub fn read(root: &Path) -> Result<Self> {
+        let modules = Modules::read(root)?;
+        let files = modules.files();
+        let row = |file: &str| files.binary_search_by(|name| name.as_str().cmp(file)).ok();
+        let mut arrows: BTreeMap<(usize, usize), BTreeSet<Use>> = BTreeMap::new();
+        for named in paths::all(&modules) {
+            if let (Some(from), Some(to)) = (row(named.from), row(named.to))
+                && from != to
+            {
+                let used = Use { line: named.line, path: named.path };
+                arrows.entry((from, to)).or_default().insert(used);
+            }
+        }
+        Ok(Graph { files, arrows })
+    }
+
+    /// All arrows, by file.
+    pub fn arrows(&self) -> impl Iterator<Item = Arrow<'_>> {
+        self.arrows.iter().map(|(&(from, to), uses)| Arrow {
+            from: &self.files[from],
+            to: &self.files[to],
+            uses,
+        })
+    }
+
+    /// All circles, the largest first.
+    pub fn circles(&self) -> Vec<Circle<'_>> {
+        let graph = DiGraphMap::<usize, ()>::from_edges(self.arrows.keys().copied());
+        let components = petgraph::algo::tarjan_scc(&graph);
+        let mut circles: Vec<Circle<'_>> = components
+            .into_iter()
+            .filter(|component| component.len() > 1)
+            .map(|component| {
+                let mut files: Vec<&str> = component.iter().map(|&row| self.files[row].as_str()).collect();
+                files.sort_unstable();
+                let inside = |name: &str| files.binary_search(&name).is_ok();
+                let arrows = self.arrows().filter(|arrow| inside(arrow.from) && inside(arrow.to)).collect();
+                Circle { files, arrows }
+            })
+            .collect();
+        circles.sort_by(|a, b| b.files.len().cmp(&a.files.len()).then(a.files.cmp(&b.files)));
+        circles
+    }
+}
+
+#[cfg(test)]
+mod tests;

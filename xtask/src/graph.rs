@@ -1,0 +1,55 @@
+//! Which file of the linker imports which: circles, and imports that run against the order of DESIGN.md.
+
+use anyhow::Result;
+use imports::{Arrow, Graph, Order};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Print every import between files, too
+    #[arg(long)]
+    all: bool,
+    /// Print the lines of each import
+    #[arg(long)]
+    lines: bool,
+    /// The crate's root file
+    #[arg(long, default_value = "src/lib.rs")]
+    root: std::path::PathBuf,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let graph = Graph::read(&crate::workspace().join(&arguments.root))?;
+    if arguments.all {
+        println!("imports between files:");
+        graph.arrows().for_each(|arrow| print(&arrow, arguments.lines));
+    }
+    let circles = graph.circles();
+    for circle in &circles {
+        println!("circle of {} files, {} imports:", circle.files.len(), circle.arrows.len());
+        println!("  {}", circle.files.join(" "));
+        circle.arrows.iter().for_each(|arrow| print(arrow, arguments.lines));
+    }
+    let in_circles: usize = circles.iter().map(|circle| circle.files.len()).sum();
+    let counts = (graph.files.len(), graph.arrows().count());
+    println!("{} files, {} imports, {} circles with {in_circles} files", counts.0, counts.1, circles.len());
+    if arguments.root.starts_with("src") {
+        against_the_order(&graph, arguments.lines)?;
+    }
+    Ok(())
+}
+
+fn against_the_order(graph: &Graph, lines: bool) -> Result<()> {
+    let text = std::fs::read_to_string(crate::workspace().join("DESIGN.md"))?;
+    let against = Order::from_table(&text, "Modules, lowest first")?.against(graph);
+    println!("{} imports run against the order of DESIGN.md:", against.upward.len());
+    against.upward.iter().for_each(|arrow| print(arrow, lines));
+    against.unknown.iter().for_each(|file| println!("not in the order: {file}"));
+    against.empty.iter().for_each(|module| println!("of the order, without files: {module}"));
+    Ok(())
+}
+
+fn print(arrow: &Arrow<'_>, lines: bool) {
+    println!("  {} -> {}", arrow.from, arrow.to);
+    if lines {
+        arrow.uses.iter().for_each(|place| println!("    {}: {}", place.line, place.path));
+    }
+}
