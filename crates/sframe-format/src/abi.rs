@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::endian::Endian;
-use crate::header::Version;
+use crate::version::Version;
 
 /// A DWARF register number.
 pub type Register = u32;

@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::abi::Abi;
 use crate::endian::Endian;
-use crate::header::Version;
+use crate::version::Version;
 
 /// A defect in SFrame bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,10 +15,10 @@ use crate::blob::Blob;
 use crate::endian::Endian;
 use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
-use crate::header::Version;
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
 #[cfg(feature = "alloc")]
 use crate::short::{ShortRows, content};
+use crate::version::Version;
 
 /// Size of the V3 attribute in front of a function's FREs, in bytes.
 pub const ATTRIBUTE_SIZE: usize = 5;

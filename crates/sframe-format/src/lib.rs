@@ -56,6 +56,7 @@ pub mod unwind;
 pub mod unwinder;
 #[cfg(feature = "alloc")]
 pub mod verify;
+pub mod version;
 #[cfg(feature = "alloc")]
 pub mod write;
 
@@ -65,7 +66,7 @@ pub use endian::Endian;
 pub use error::{Error, ErrorKind};
 pub use fde::Fde;
 pub use fre::{Attributes, FdeType, Fre, PauthKey, PcType};
-pub use header::{Flags, HEADER_SIZE, Header, Version};
+pub use header::{HEADER_SIZE, Header};
 #[cfg(feature = "alloc")]
 pub use index::SectionIndex;
 pub use lookup::Match;
@@ -76,6 +77,7 @@ pub use table::RuleTable;
 pub use unwind::{FrameAddress, Registers, UnwindError};
 #[cfg(feature = "alloc")]
 pub use unwinder::{Module, ModuleId, RuleCache, Unwinder};
+pub use version::{Flags, Version};
 
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]

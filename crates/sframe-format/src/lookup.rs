@@ -12,8 +12,8 @@ use crate::endian::Endian;
 use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
 use crate::fre::{Attributes, PauthKey, PcType};
-use crate::header::Version;
 use crate::rules::{Row, Rules};
+use crate::version::Version;
 
 /// The row that covers a program counter, and its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

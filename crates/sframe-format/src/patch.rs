@@ -7,7 +7,8 @@
 
 use crate::blob::Blob;
 use crate::error::{Error, ErrorKind};
-use crate::header::{Flags, Header, Version};
+use crate::header::Header;
+use crate::version::{Flags, Version};
 
 /// A blob whose bytes can be changed in place.
 #[derive(Debug)]

@@ -24,9 +24,9 @@ use crate::abi::Abi;
 use crate::blob::Blob;
 use crate::fde::Fde;
 use crate::fre::{Attributes, FdeType, Fre, PcType};
-use crate::header::Version;
 use crate::index::SectionIndex;
 use crate::rules::UnwindRules;
+use crate::version::Version;
 
 /// In place of a number of rules: no function covers the address, or its function has no row there.
 const NO_ROW: u16 = 0;

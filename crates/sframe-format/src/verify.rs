@@ -12,7 +12,7 @@ use crate::blob::{Blob, Gap, Piece, Section};
 use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
 use crate::fre::{Attributes, PcType};
-use crate::header::Version;
+use crate::version::Version;
 
 /// What is known of the file that holds the section. The default knows nothing and checks the section alone.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,8 +12,8 @@ use crate::blob::Blob;
 use crate::endian::Endian;
 use crate::fde::Fde;
 use crate::fre::{Attributes, FdeType, PauthKey, PcType};
-use crate::header::Version;
 use crate::short::{ShortRow, ShortRows};
+use crate::version::Version;
 use alloc::vec::Vec;
 
 /// A function that needs no encoding.

@@ -6,8 +6,8 @@ use core::fmt;
 use crate::abi::{Abi, Register};
 use crate::endian::Endian;
 use crate::fre::PauthKey;
-use crate::header::Version;
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
+use crate::version::Version;
 use crate::write::{Function, Options, attribute_size};
 
 /// A function that a version cannot express.

@@ -23,9 +23,10 @@ use crate::blob::Blob;
 use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
 use crate::fre::{ATTRIBUTE_SIZE, Attributes, PauthKey, PcType};
-use crate::header::{Flags, HEADER_SIZE, Header, Version};
+use crate::header::{HEADER_SIZE, Header};
 use crate::patch::BlobMut;
 use crate::rules::Row;
+use crate::version::{Flags, Version};
 use copy::Copied;
 pub use encode::{Inexpressible, Reason};
 
