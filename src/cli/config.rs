@@ -74,6 +74,14 @@ pub struct Config {
 }
 
 impl Config {
+    /// The name that the dynamic linker knows the output by: `DT_SONAME`, or the name of the file.
+    pub fn output_name(&self) -> &[u8] {
+        match &self.dynamic.soname {
+            Some(name) => name,
+            None => self.output.file_name().unwrap_or_default().as_encoded_bytes(),
+        }
+    }
+
     /// Whether the output is a relocatable object.
     pub fn is_relocatable(&self) -> bool {
         self.mode == OutputMode::Relocatable

@@ -7,6 +7,8 @@
 use super::object::ObjectFile;
 use crate::elf::consts as elf;
 use crate::elf::whole_table;
+use crate::ids::FileId;
+use rayon::prelude::*;
 use zerocopy::byteorder::{ByteOrder, U32};
 
 /// `GRP_COMDAT`.
@@ -34,6 +36,58 @@ impl Group<'_> {
     pub fn is_comdat(&self) -> bool {
         self.flags & GRP_COMDAT != 0
     }
+}
+
+/// The groups of all objects, and who won.
+#[derive(Default)]
+pub struct GroupTable<'a> {
+    /// By [`FileId`]: the groups of that object.
+    pub by_file: Vec<Vec<GroupEntry<'a>>>,
+    /// By [`FileId`], then by section header index: 1 + the row of its group in `by_file`, 0 if it
+    /// is in none. Empty for objects without groups.
+    group_of: Vec<Vec<u32>>,
+}
+
+/// A group with its fate.
+#[derive(Clone, Debug)]
+pub struct GroupEntry<'a> {
+    /// The group.
+    pub group: Group<'a>,
+    /// File of the group that prevails: the own file if this one does.
+    pub prevailing: FileId,
+    /// Whether this group is discarded.
+    pub discarded: bool,
+}
+
+impl<'a> GroupTable<'a> {
+    /// A table of the groups of these objects, by file.
+    pub fn new<E: ByteOrder + Sync>(
+        by_file: Vec<Vec<GroupEntry<'a>>>,
+        objects: &[ObjectFile<'a, E>],
+    ) -> Self {
+        let rows = by_file.par_iter().zip(objects);
+        let group_of = rows.map(|(groups, object)| rows_by_section(groups, object.headers.len())).collect();
+        GroupTable { by_file, group_of }
+    }
+
+    /// The group that a section (by header index) is a member of.
+    pub fn of_section(&self, file: FileId, section: u32) -> Option<&GroupEntry<'a>> {
+        let row = *self.group_of.get(file.index())?.get(section as usize)?;
+        self.by_file[file.index()].get(row.checked_sub(1)? as usize)
+    }
+}
+
+fn rows_by_section(entries: &[GroupEntry<'_>], sections: usize) -> Vec<u32> {
+    if entries.is_empty() {
+        return Vec::new();
+    }
+    let mut rows = vec![0; sections];
+    for (row, entry) in entries.iter().enumerate() {
+        for &member in &entry.group.members {
+            rows[member as usize] = row as u32 + 1;
+        }
+    }
+    rows
 }
 
 /// Reads all groups of an object. Every broken group is one finding; the groups that are returned

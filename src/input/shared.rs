@@ -4,6 +4,7 @@ use super::object::{FileName, Malformed, section_headers, section_range};
 use crate::elf::consts as elf;
 use crate::elf::{Dyn, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
 use crate::ids::{SharedId, SymbolId};
+use hashbrown::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{ByteOrder, U16};
@@ -47,6 +48,15 @@ pub struct SymbolVersion {
     pub index: u16,
     /// Only references that name the version bind to it.
     pub hidden: bool,
+}
+
+/// Libraries that only libraries need, and what they define.
+#[derive(Default)]
+pub struct NeededLibraries<'a> {
+    /// Names that stand in `DT_NEEDED` and were found.
+    pub found: HashSet<&'a [u8]>,
+    /// The path of a library by the symbols that it defines; of several, the first.
+    pub definitions: HashMap<&'a [u8], &'a str>,
 }
 
 impl<'a, E: ByteOrder> SharedFile<'a, E> {

@@ -39,7 +39,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
 fn define_versions<T: Target>(link: &mut Link<'_, T>) {
     let mut definitions = Vec::new();
     if link.config.symbols.default_symver {
-        let name = link.store.keep(output_name(link));
+        let name = link.store.keep(link.config.output_name());
         definitions.push(VersionDefinition { name, parents: Vec::new(), weak: false });
     }
     let keep = |name: &[u8]| link.store.keep(name);
@@ -56,14 +56,6 @@ fn define_versions<T: Target>(link: &mut Link<'_, T>) {
         definitions.clear();
     }
     link.versions.definitions = definitions;
-}
-
-/// What the dynamic linker calls the output: `DT_SONAME`, or the name of the file.
-pub fn output_name<T: Target>(link: &Link<'_, T>) -> Vec<u8> {
-    match &link.config.dynamic.soname {
-        Some(name) => name.clone(),
-        None => link.config.output.file_name().unwrap_or_default().as_encoded_bytes().to_vec(),
-    }
 }
 
 fn assign_by_script<T: Target>(link: &mut Link<'_, T>) {

@@ -11,10 +11,9 @@ use crate::cli::{BuildId, OutputMode, SortCommon, Strip};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
 use crate::link::Link;
-use crate::passes::select_definitions::CommonBlock;
 use crate::relocs::dynamic;
 use crate::sframe;
-use crate::symbols::Definition;
+use crate::symbols::{CommonBlock, Definition};
 use crate::synth::{Kind, SyntheticSection, attributes, eh_frame, eh_frame_hdr, notes, property_note};
 
 const A: u64 = elf::SHF_ALLOC as u64;

@@ -11,21 +11,13 @@
 
 use crate::arch::Target;
 use crate::input::object::FileName;
+use crate::input::shared::NeededLibraries;
 use crate::input::{InputSource, SharedFile, sniff};
 use crate::link::Link;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-
-/// What the libraries of the second row define.
-#[derive(Default)]
-pub struct NeededLibraries<'a> {
-    /// Names that stand in `DT_NEEDED` and were found.
-    pub found: HashSet<&'a [u8]>,
-    /// The path of a library by the symbols that it defines; of several, the first.
-    pub definitions: HashMap<&'a [u8], &'a str>,
-}
 
 /// Fills [`Link::needed_libraries`].
 pub fn run<T: Target>(link: &mut Link<'_, T>, source: &dyn InputSource) {

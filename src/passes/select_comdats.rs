@@ -11,41 +11,12 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::ids::FileId;
 use crate::input::ObjectFile;
-use crate::input::group::{Group, groups};
+use crate::input::group::{Group, GroupEntry, GroupTable, groups};
 use crate::link::{Link, SectionTable, state};
 use crate::symbols::Interner;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The groups of all objects, and who won.
-#[derive(Default)]
-pub struct GroupTable<'a> {
-    /// By [`FileId`]: the groups of that object.
-    pub by_file: Vec<Vec<GroupEntry<'a>>>,
-    /// By [`FileId`], then by section header index: 1 + the row of its group in `by_file`, 0 if it
-    /// is in none. Empty for objects without groups.
-    group_of: Vec<Vec<u32>>,
-}
-
-/// A group with its fate.
-#[derive(Clone, Debug)]
-pub struct GroupEntry<'a> {
-    /// The group.
-    pub group: Group<'a>,
-    /// File of the group that prevails: the own file if this one does.
-    pub prevailing: FileId,
-    /// Whether this group is discarded.
-    pub discarded: bool,
-}
-
-impl<'a> GroupTable<'a> {
-    /// The group that a section (by header index) is a member of.
-    pub fn of_section(&self, file: FileId, section: u32) -> Option<&GroupEntry<'a>> {
-        let row = *self.group_of.get(file.index())?.get(section as usize)?;
-        self.by_file[file.index()].get(row.checked_sub(1)? as usize)
-    }
-}
 
 /// Reads all groups, picks the prevailing ones and discards the members of the others.
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
@@ -89,26 +60,8 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
                 .collect()
         })
         .collect();
-    let group_of = by_file
-        .par_iter()
-        .zip(objects)
-        .map(|(entries, object)| rows_by_section(entries, object.headers.len()))
-        .collect();
     discard_linkonce(objects, interner, &owners, &linkonce, sections);
-    link.groups = GroupTable { by_file, group_of };
-}
-
-fn rows_by_section(entries: &[GroupEntry<'_>], sections: usize) -> Vec<u32> {
-    if entries.is_empty() {
-        return Vec::new();
-    }
-    let mut rows = vec![0; sections];
-    for (row, entry) in entries.iter().enumerate() {
-        for &member in &entry.group.members {
-            rows[member as usize] = row as u32 + 1;
-        }
-    }
-    rows
+    link.groups = GroupTable::new(by_file, objects);
 }
 
 fn key(file: FileId, section: u32) -> u64 {

@@ -14,7 +14,7 @@ use crate::ids::{FileId, SectionId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SharedFile};
 use crate::link::{Link, SectionTable, state};
-use crate::symbols::{Definition, flag};
+use crate::symbols::{CommonBlock, Definition, flag};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -25,23 +25,6 @@ const RANK_SHARED: u64 = 4;
 const NOTHING: u64 = u64::MAX;
 /// Bits of a key that number the file; objects and libraries beyond that are refused on loading.
 const FILE_BITS: u32 = 24;
-
-/// One common block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CommonBlock {
-    /// The symbol.
-    pub symbol: SymbolId,
-    /// Size in bytes.
-    pub size: u64,
-    /// Alignment in bytes.
-    pub align: u64,
-    /// The object whose declaration is the definition.
-    pub file: FileId,
-    /// The synthetic section that it is allocated in; none under `-r`.
-    pub section: SectionId,
-    /// Offset in that section, in bytes.
-    pub offset: u64,
-}
 
 /// Selects definitions and reports duplicates (unless they are allowed).
 pub fn run<T: Target>(link: &mut Link<'_, T>) {

@@ -8,8 +8,8 @@ use super::Reference;
 use super::discarded::is_violation;
 use crate::arch::Target;
 use crate::ids::{FileId, SectionId};
+use crate::input::group::GroupEntry;
 use crate::link::{Link, state};
-use crate::passes::select_comdats::GroupEntry;
 use crate::sframe;
 use std::fmt::Write;
 

@@ -12,7 +12,6 @@ use crate::elf::{Verdaux, Verdef, Vernaux, Verneed};
 use crate::ids::SharedId;
 use crate::input::shared::VERSION_HIDDEN;
 use crate::link::Link;
-use crate::passes::assign_versions::output_name;
 use crate::symbols::versions::FIRST_VERSION;
 use crate::symbols::{Definition, flag};
 use std::collections::BTreeMap;
@@ -62,7 +61,7 @@ pub fn defined<'a, T: Target>(
     if link.versions.definitions.is_empty() {
         return Vec::new();
     }
-    let base = link.store.keep(output_name(link));
+    let base = link.store.keep(link.config.output_name());
     let names = vec![strings.add(base)];
     let mut all =
         vec![DefinedVersion { name: base, index: elf::VER_NDX_GLOBAL, flags: elf::VER_FLG_BASE, names }];
