@@ -9,6 +9,8 @@ pub mod derived;
 pub mod discard;
 pub mod index;
 pub mod plt;
+#[cfg(test)]
+mod plt_tests;
 pub mod read;
 pub mod report;
 pub mod split;

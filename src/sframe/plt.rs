@@ -8,7 +8,7 @@ use super::abi;
 use super::collect::{Batch, Place};
 use super::index::own_batch;
 use crate::arch::Target;
-use crate::arch::target::{PltFrame, PltPart};
+use crate::arch::target::{PltFrame, PltPart, PltShape};
 use crate::link::Link;
 use crate::synth::{Kind, plt, section_id};
 use sframe_format::write::Function;
@@ -31,17 +31,27 @@ pub fn describe<T: Target>(link: &Link<'_, T>) -> Batch {
         let Some(row) = link.synthetics.find(kind) else { continue };
         let Ok(size) = u32::try_from(size) else { continue };
         let section = section_id(link.sections.first_internal, row);
-        let function = Function {
-            size,
-            repeat_size: repeat.map(|size| size as u8),
-            rows: T::plt_frames(part, shape).iter().map(row_of::<T>).collect(),
-            ..Function::default()
-        };
+        let function = function_of::<T>(part, shape, size, repeat);
         // Rows of the machine's own tables are well-formed; a version that lacks a rule leaves
         // them out, which is told with all the others.
         let _ = batch.add(Place { section, offset }, &function);
     }
     batch
+}
+
+/// A part of a table of `size` bytes, whose entries have `repeat` bytes each; `None`: it is no series of entries.
+pub(super) fn function_of<T: Target>(
+    part: PltPart,
+    shape: &PltShape,
+    size: u32,
+    repeat: Option<u64>,
+) -> Function {
+    Function {
+        size,
+        repeat_size: repeat.map(|size| size as u8),
+        rows: T::plt_frames(part, shape).iter().map(row_of::<T>).collect(),
+        ..Function::default()
+    }
 }
 
 /// The row of a place in code of the linker's own.

@@ -18,7 +18,7 @@ use sframe_format::write::{Encoder, Function, FunctionId};
 use sframe_format::{Blob, Row};
 
 /// At the start of a thunk and all through it.
-const FRAME: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
+pub(super) const FRAME: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
 
 /// Describes thunks that are new. Gives whether the table has grown.
 pub fn update_size<T: Target>(link: &mut Link<'_, T>) -> bool {

@@ -56,4 +56,57 @@ fn frames_of_compiled_code_are_kept_or_dropped_whole(machine: &'static Machine) 
     }
 }
 
-on_every_machine!(frames_of_compiled_code_are_kept_or_dropped_whole);
+/// For a machine: options of the link, and for offsets in its `.plt` what `sframe lookup` says there.
+fn plt_rows(machine: &Machine) -> &'static [(&'static str, &'static [(u64, &'static str)])] {
+    const AARCH64: &[(u64, &str)] = &[
+        (0, "cfa=sp fp=u ra=u"),
+        (3, "cfa=sp fp=u ra=u"),
+        (4, "cfa=sp+16 fp=u ra=*(cfa-8)"),
+        (31, "cfa=sp+16 fp=u ra=*(cfa-8)"),
+        (32, "cfa=sp fp=u ra=u"),
+    ];
+    const AARCH64_PAD: &[(u64, &str)] = &[
+        (4, "cfa=sp fp=u ra=u"),
+        (8, "cfa=sp+16 fp=u ra=*(cfa-8)"),
+        (31, "cfa=sp+16 fp=u ra=*(cfa-8)"),
+        (32, "cfa=sp fp=u ra=u"),
+        (32 + 20, "cfa=sp fp=u ra=u"),
+    ];
+    match machine.name {
+        "x86_64" => &[
+            ("-z,lazy", &[(0, "cfa=rsp+16 "), (6, "cfa=rsp+24 "), (16, "cfa=rsp+8 "), (27, "cfa=rsp+16 ")]),
+            ("-z,ibtplt", &[(0, "cfa=rsp+16 "), (6, "cfa=rsp+24 "), (16, "cfa=rsp+8 "), (25, "cfa=rsp+16 ")]),
+        ],
+        "aarch64" => &[
+            ("-z,lazy", AARCH64),
+            ("-z,force-bti", AARCH64_PAD),
+            ("-z,pac-plt", AARCH64),
+            ("-z,force-bti,-z,pac-plt", AARCH64_PAD),
+        ],
+        _ => &[("-z,lazy", &[(0, "cfa=r15+160 "), (6, "cfa=r15+160 "), (32, "ra=u"), (46, "cfa=r15+160 ")])],
+    }
+}
+
+fn rows_of_the_plt_in_every_mode(machine: &'static Machine) {
+    let work = Work::on(machine);
+    let library = work.shared("lib", "int a(void) { return 1; } int b(void) { return 2; }", &["-fPIC"]);
+    let source = "int a(void), b(void); int main(void) { return a() + b() - 3; }";
+    let main = work.c("main", source, &["-fPIE", "-fplt"]);
+    for mode in ["--sframe-index", "--sframe=merge", "--sframe=concat,--sframe-plt"] {
+        for version in ["2", "3"] {
+            for (options, rows) in plt_rows(machine) {
+                let passed = format!("-Wl,{mode},--sframe-version={version},{options}");
+                work.gcc(&["-pie", "-o", "program", &main, &library, &passed]).ok();
+                work.run("program");
+                let plt = work.elf_unchecked("program").section(".plt").addr;
+                for (offset, rules) in *rows {
+                    let found = work.sframe(&["lookup", "program", &format!("{:#x}", plt + offset)]).ok();
+                    let at = format!("{passed} .plt+{offset}");
+                    assert!(found.stdout.contains(rules), "{at}: {rules} in {found}");
+                }
+            }
+        }
+    }
+}
+
+on_every_machine!(frames_of_compiled_code_are_kept_or_dropped_whole, rows_of_the_plt_in_every_mode);

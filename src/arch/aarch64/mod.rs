@@ -8,7 +8,7 @@ mod thunks;
 
 use super::machine::FEATURE_BTI;
 use super::relocation::{Mode, Relaxed, RelocInfo, Site};
-use super::target::{DynamicRelocations, PltEntry, PltShape, Target};
+use super::target::{DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, Target};
 use super::thunk::{ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
 use crate::elf::consts as elf;
@@ -135,6 +135,10 @@ impl Target for AArch64 {
 
     fn write_plt_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
         plt::write_direct(out, entry, slot, shape);
+    }
+
+    fn plt_frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
+        plt::frames(part, shape)
     }
 
     fn lazy_target(entry: PltEntry, _: &PltShape) -> u64 {

@@ -7,7 +7,7 @@
 
 use super::instructions::{ADD_X16, ADRP_X16, BR_X17, BTI_C, LDR_X17_X16, NOP};
 use super::relocs::{Field, encode};
-use crate::arch::target::{PltEntry, PltShape};
+use crate::arch::target::{PltEntry, PltFrame, PltPart, PltShape};
 
 /// `stp x16, x30, [sp, #-16]!`
 const SAVE: u32 = 0xa9bf_7bf0;
@@ -73,6 +73,21 @@ pub fn write_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape) {
 /// An entry of `.plt.got`. The dynamic linker signs the addresses in `.got.plt` only.
 pub fn write_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
     write(out, entry, slot, shape.landing_pad, false);
+}
+
+/// What the tables do to the stack: the head saves x16 and the return address in 16 bytes of it.
+pub fn frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
+    const UNTOUCHED: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
+    const fn saved(start: u8) -> PltFrame {
+        PltFrame { start, pushed: 16, return_address: Some(-8) }
+    }
+    const OF_HEADER: &[PltFrame] = &[UNTOUCHED, saved(4)];
+    const OF_HEADER_WITH_PAD: &[PltFrame] = &[UNTOUCHED, saved(8)];
+    match part {
+        PltPart::Header if shape.landing_pad => OF_HEADER_WITH_PAD,
+        PltPart::Header => OF_HEADER,
+        PltPart::Lazy | PltPart::Direct => &[UNTOUCHED],
+    }
 }
 
 #[cfg(test)]
