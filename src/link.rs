@@ -478,7 +478,7 @@ impl<'a, T: Target> Link<'a, T> {
     /// What the header of a section says.
     pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
         match self.locate(id) {
-            Some((object, index)) => info_of(object, index as usize),
+            Some((object, index)) => info_of(object, index as usize, self.config.is_relocatable()),
             None => self.synthetics.section(id.0 - self.sections.first_internal).info(),
         }
     }
@@ -562,12 +562,13 @@ impl<'a, T: Target> Link<'a, T> {
 pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
     index: usize,
+    relocatable: bool,
 ) -> SectionInfo<'a> {
     let header: &Shdr<E> = &object.headers[index];
     let align = header.sh_addralign.get();
     let name = object.section_name(index);
     let (name, sh_type) = match sframe::is_input(object, index) {
-        true => (sframe::matched_name(name), sframe::SHT_GNU_SFRAME),
+        true => (sframe::matched_name(name, relocatable), sframe::SHT_GNU_SFRAME),
         false => (name, header.sh_type.get()),
     };
     SectionInfo {

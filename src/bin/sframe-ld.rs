@@ -1,7 +1,7 @@
 //! The command `sframe-ld`: arguments in, exit status out. All the work is the library's.
 
 use sframe_ld::cli::{self, Color, Environment, Invocation};
-use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, render};
+use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, render, share_help};
 use sframe_ld::input::SystemSource;
 use sframe_ld::output::interrupt::remove_temporaries;
 use std::ffi::OsString;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let invocation = cli::parse(&arguments, &environment, &|path: &Path| std::fs::read(path), &sink);
     match invocation {
         Ok(Invocation::Print(text)) => {
-            show(&sink.into_sorted(), &program, None);
+            show(sink.into_sorted(), &program, None);
             print(&text);
             ExitCode::SUCCESS
         }
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
             }
             let outcome = sframe_ld::link(&config, &inputs, &SystemSource, early);
             print(&outcome.printed);
-            show(&outcome.diagnostics, &program, Some(&config));
+            show(outcome.diagnostics, &program, Some(&config));
             if config.reports.time_report {
                 eprint!("{}", outcome.timings.report());
             }
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
             std::process::exit(code)
         }
         Err(_) => {
-            show(&sink.into_sorted(), &program, None);
+            show(sink.into_sorted(), &program, None);
             ExitCode::FAILURE
         }
     }
@@ -101,7 +101,7 @@ fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn show(diagnostics: &[Diagnostic], program: &str, config: Option<&cli::Config>) {
+fn show(mut diagnostics: Vec<Diagnostic>, program: &str, config: Option<&cli::Config>) {
     let stderr = std::io::stderr();
     let variable = |name: &str| std::env::var_os(name);
     let color = config.map_or(Color::Auto, |config| config.diagnostics.color).is_on(
@@ -112,17 +112,16 @@ fn show(diagnostics: &[Diagnostic], program: &str, config: Option<&cli::Config>)
     let options = RenderOptions { program: program.into(), color };
     let limit =
         config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, |limit| limit.get());
-    let mut errors = 0;
+    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
+    let end = diagnostics.iter().enumerate().filter(|(_, it)| is_error(it)).nth(limit).map(|(end, _)| end);
+    let rest = diagnostics.split_off(end.unwrap_or(diagnostics.len()));
+    share_help(&mut diagnostics);
     let mut stderr = stderr.lock();
-    for diagnostic in diagnostics {
-        if diagnostic.severity == Severity::Error {
-            errors += 1;
-        }
-        if errors > limit {
-            let rest = diagnostics.iter().filter(|d| d.severity == Severity::Error).count() - limit;
-            let _ = writeln!(stderr, "{program}: {rest} more errors; --error-limit=0 shows all");
-            break;
-        }
+    for diagnostic in &diagnostics {
         let _ = stderr.write_all(render(diagnostic, &options).as_bytes());
+    }
+    let more = rest.iter().filter(is_error).count();
+    if more > 0 {
+        let _ = writeln!(stderr, "{program}: {more} more errors; --error-limit=0 shows all");
     }
 }

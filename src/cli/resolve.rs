@@ -131,9 +131,12 @@ fn resolve_undefined(state: &mut State<'_>) {
 }
 
 fn resolve_sframe(state: &mut State<'_>) {
+    let relocatable = state.config.is_relocatable();
     let sframe = &mut state.config.sframe;
     let merges = sframe.mode == SFrameMode::Merge;
     sframe.plt = state.pending.sframe_plt.unwrap_or(merges || sframe.index.is_some());
+    // GNU ld computes a wrong size for shared rows when it links the output again.
+    sframe.share = state.pending.sframe_share.unwrap_or(!relocatable);
     if merges && sframe.index.is_some() {
         state.report(
             Diagnostic::error(Code::BadOption, "--sframe=merge and --sframe-index may not be used together")

@@ -68,6 +68,8 @@ pub struct Pending {
     pub format_machine: Option<(Machine, String)>,
     /// `--sframe-plt`, `--no-sframe-plt`.
     pub sframe_plt: Option<bool>,
+    /// `--sframe-share`, `--no-sframe-share`.
+    pub sframe_share: Option<bool>,
 }
 
 /// Position dependence of the output.

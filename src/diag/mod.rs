@@ -10,10 +10,12 @@
 
 mod code;
 pub mod demangle;
+mod help;
 mod render;
 mod sink;
 
 pub use code::Code;
+pub use help::share_help;
 pub use render::{RenderOptions, render};
 pub use sink::{Aborted, Policy, Sink};
 

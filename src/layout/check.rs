@@ -102,6 +102,31 @@ pub fn rwx(layout: &Layout<'_>, report: Report, output: &str) -> Vec<Diagnostic>
     findings
 }
 
+/// Reports sections that `PHDRS` puts into a segment which begins behind their addresses: they are loaded behind its
+/// first section and lie before it, which no segment can say.
+pub fn before_their_segments(layout: &Layout<'_>) -> Vec<Diagnostic> {
+    let loads = layout.segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD);
+    let held = loads.flat_map(|segment| layout.chunks_of(segment).map(move |id| (segment, id)));
+    let outside = held.filter_map(|(segment, id)| {
+        let first = &layout.chunks[layout.order.get(segment.first as usize)?.index()];
+        let chunk = layout.chunks.get(id.index())?;
+        let before = chunk.takes_address_space() && chunk.size > 0 && chunk.address < first.address;
+        before.then_some((chunk, first))
+    });
+    let tell = |(chunk, first): (&Chunk<'_>, &Chunk<'_>)| {
+        let name = |chunk: &Chunk<'_>| String::from_utf8_lossy(chunk.name).into_owned();
+        let message = format!(
+            "output section `{}` is in no segment: it is at {:#x}, the segment it is to be in begins with `{}` at {:#x}",
+            name(chunk),
+            chunk.address,
+            name(first),
+            first.address
+        );
+        Diagnostic::warning(Code::LayoutError, message).help("give it a program header of its own in PHDRS")
+    };
+    outside.map(tell).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -129,7 +129,7 @@ pub struct Machine<'p> {
     overlay_start: u64,
     overlay_end: u64,
     /// The script gives the overlay an address.
-    overlay_fixed: bool,
+    pub(super) overlay_fixed: bool,
     overlay_region: usize,
     /// The fill of gaps, empty for the default.
     pattern: Vec<u8>,

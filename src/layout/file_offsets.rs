@@ -96,7 +96,7 @@ fn load(
         return Some(cursor);
     };
     let (first_address, load_address) = (first.address, first.load_address);
-    let base = congruent(cursor, first_address, segment.align)?;
+    let base = segment_base(chunks, held, segment, cursor)?;
     let start = if segment.file_header {
         0
     } else if segment.program_headers {
@@ -117,7 +117,16 @@ fn load(
         if !is_alloc(chunk.flags) || done[index] {
             continue;
         }
-        let offset = base.checked_add(chunk.address.wrapping_sub(first_address))?;
+        let Some(distance) = chunk.address.checked_sub(first_address) else {
+            // It is loaded behind the first one but lies before it: no segment can do that. Contents go where what
+            // is not loaded goes, zeros stand nowhere.
+            if chunk.file_size() == 0 {
+                chunk.file_offset = file_end;
+                done[index] = true;
+            }
+            continue;
+        };
+        let offset = base.checked_add(distance)?;
         chunk.file_offset = offset;
         done[index] = true;
         if !chunk.takes_address_space() {
@@ -132,6 +141,18 @@ fn load(
     segment.memory_size = memory_end.wrapping_sub(segment.address).max(segment.file_size);
     // Zeros alone take no room: the next segment may use the offset.
     Some(if segment.file_size == 0 { cursor } else { file_end.max(cursor) })
+}
+
+/// Where in the file a segment of these chunks starts. One of zeros alone reads nothing there, so its offset need not
+/// lie behind the end of what the file holds so far.
+fn segment_base(chunks: &[Chunk<'_>], held: &[ChunkId], segment: &Segment, cursor: u64) -> Option<u64> {
+    let first = chunks.get(held.first()?.index())?;
+    let base = congruent(cursor, first.address, segment.align)?;
+    let zeros = !segment.file_header
+        && !segment.program_headers
+        && held.iter().all(|id| chunks[id.index()].file_size() == 0);
+    let inside = base.checked_sub(segment.align).filter(|_| zeros && base > cursor);
+    Some(inside.unwrap_or(base))
 }
 
 /// Sizes of the segments that lie in others or in none.

@@ -43,7 +43,9 @@ impl Machine<'_> {
         if declared != memory::DEFAULT {
             return declared;
         }
-        if self.plan.memory.is_empty() || plan.address.is_some() || !alloc || self.settings.relocatable {
+        // A section with an address goes there, whatever region its attributes would choose.
+        let has_address = plan.address.is_some() || plan.overlay.is_some() && self.overlay_fixed;
+        if self.plan.memory.is_empty() || has_address || !alloc || self.settings.relocatable {
             return memory::DEFAULT;
         }
         let attributes = self.outputs[index].attributes;

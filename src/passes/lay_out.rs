@@ -159,6 +159,10 @@ fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
     if is_common(link, id) && info.name == b"COMMON" {
         info.name = b".bss";
     }
+    if !relocatable && link.is_sframe_section(id) {
+        // `.sframe.text` and the like, where a script has no place for them.
+        info.name = b".sframe";
+    }
     let has = |bit: u32| info.flags & u64::from(bit) != 0;
     let unique = &link.config.layout.unique;
     let last = match id.0.checked_sub(link.sections.first_internal) {
@@ -194,16 +198,16 @@ fn is_about_output(kind: Kind, sh_type: u32, relocatable: bool) -> bool {
 }
 
 fn report_orphan<T: Target>(link: &Link<'_, T>, orphan: &Orphan<'_>, handling: OrphanHandling) {
-    let name = String::from_utf8_lossy(orphan.info.name);
-    let file = match link.locate(orphan.id) {
-        Some((object, _)) => object.name.to_string(),
-        None => "<internal>".to_owned(),
+    let place = String::from_utf8_lossy(orphan.info.name);
+    let (name, file) = match link.locate(orphan.id) {
+        Some((object, index)) => (object.section_name_lossy(index as usize), object.name.to_string()),
+        None => (place.to_string(), "<internal>".to_owned()),
     };
     let (severity, message) = match handling {
         OrphanHandling::Error => (Severity::Error, format!("unplaced orphan section `{name}' from `{file}'")),
         _ => (
             Severity::Warning,
-            format!("orphan section `{name}' from `{file}' being placed in section `{name}'"),
+            format!("orphan section `{name}' from `{file}' being placed in section `{place}'"),
         ),
     };
     let number = link.sections.file[orphan.id.index()].0;
@@ -446,6 +450,9 @@ fn report_missing_headers<T: Target>(link: &Link<'_, T>) {
 }
 
 fn report_segments<T: Target>(link: &Link<'_, T>) {
+    for finding in check::before_their_segments(&link.layout) {
+        link.sink.report(finding);
+    }
     let output = link.config.output.display().to_string();
     // -N asks for such a segment.
     if link.config.layout.magic != Magic::OMagic {

@@ -123,8 +123,8 @@ fn candidate<'a, T: Target>(
     if !sections.is_alive(id) || sections.is(id, state::ABSORBED) || sections.is(id, state::NOT_CONTENT) {
         return None;
     }
-    let info = info_of(object, index);
     let relocatable = link.config.is_relocatable();
+    let info = info_of(object, index, relocatable);
     if relocatable && !is_joined_by_r(link, info.name, flags) {
         return None;
     }

@@ -49,11 +49,16 @@ pub fn is_sframe_name(name: &[u8]) -> bool {
     }
 }
 
-/// The name that scripts match: an `.sframe_idx` of an earlier link is an `.sframe` like any other,
-/// so that an output section of that name always means that this link made it.
+/// The name that scripts match, and that an orphan has. All inputs go into `.sframe` (product rule 1), so what
+/// has the type by another name counts as `.sframe`. A relocatable output keeps such names: the section stays one
+/// of its own, and its type tells the next link what it is.
+///
+/// An `.sframe_idx` of an earlier link is an `.sframe` there too, so that an output section of that name always
+/// means that this link made it.
 #[inline]
-pub fn matched_name(name: &[u8]) -> &[u8] {
-    if name == b".sframe_idx" { b".sframe" } else { name }
+pub fn matched_name(name: &[u8], relocatable: bool) -> &[u8] {
+    let keeps = if is_sframe_name(name) { name != b".sframe_idx" } else { relocatable };
+    if keeps { name } else { b".sframe" }
 }
 
 /// The ABI that blobs of the output have.
@@ -61,7 +66,7 @@ pub fn abi<T: Target>() -> Abi {
     T::SFRAME_ABI
 }
 
-/// How the linker's own blob is written: `--sframe-version`, `--no-sframe-share`. Readers on a
+/// How the linker's own blob is written: `--sframe-version`, `--sframe-share`. Readers on a
 /// foreign byte order reject shared rows, so only little-endian outputs have them.
 pub fn encoding<T: Target>(config: &Config) -> Options {
     let version = match config.sframe.version {
@@ -85,7 +90,11 @@ mod tests {
         for name in [&b".sframed"[..], b".sframe_idx2", b".text"] {
             assert!(!is_sframe_name(name));
         }
-        assert_eq!(matched_name(b".sframe_idx"), b".sframe");
-        assert_eq!(matched_name(b".sframe.f"), b".sframe.f");
+        for relocatable in [false, true] {
+            assert_eq!(matched_name(b".sframe_idx", relocatable), b".sframe");
+            assert_eq!(matched_name(b".sframe.f", relocatable), b".sframe.f");
+        }
+        assert_eq!(matched_name(b".myframes", false), b".sframe");
+        assert_eq!(matched_name(b".myframes", true), b".myframes");
     }
 }

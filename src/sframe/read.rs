@@ -4,6 +4,9 @@
 //! zeros between them, each with its rows, each relocation in the start field of a function. What
 //! is not goes the way `--sframe=` says, whole. Half-read sections would make two answers of one.
 //!
+//! A link with `-r` that discards a function takes its relocation and its size (or leaves `R_*_NONE`): such rows are
+//! dead. A row with a size and no relocation is of an object that has lost its relocations.
+//!
 //! In relocatable objects the flag for field-relative values says nothing: whatever the version,
 //! the function is at symbol plus addend.
 
@@ -127,7 +130,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         touch(relocations.as_bytes());
         touch(object.symbols.as_bytes());
         self.relocations.clear();
-        let offsets = relocations.iter().zip(0..).filter(|(relocation, _)| !is_none::<T>(relocation));
+        let offsets = relocations.iter().zip(0..);
         self.relocations.extend(offsets.map(|(relocation, number)| (relocation.r_offset.get(), number)));
         if !self.relocations.is_sorted() {
             self.relocations.sort_unstable();
@@ -149,7 +152,8 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
                 return refuse(offset, None, what);
             }
         }
-        if let Some(&(offset, _)) = self.relocations.get(next) {
+        let mut rest = self.relocations[next..].iter();
+        if let Some(&(offset, _)) = rest.find(|(_, number)| !is_none::<T>(&relocations[*number as usize])) {
             return refuse(offset as usize, None, "a relocation that is no function's".to_owned());
         }
         match self.overlap() {
@@ -172,7 +176,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             return Err(Finding(blob.offset() + 4, what));
         }
         blob.check_areas()?;
-        self.find_relocations(blob, next)?;
+        self.find_relocations(blob, relocations, next)?;
         let mut counted = 0u64;
         for fde in blob.fdes() {
             let attributes = blob.attributes(&fde)?;
@@ -195,7 +199,13 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
     }
 
     /// Fills [`Reader::of_function`] for a blob.
-    fn find_relocations(&mut self, blob: &Blob<'_>, next: &mut usize) -> Result<(), Finding> {
+    fn find_relocations(
+        &mut self,
+        blob: &Blob<'_>,
+        relocations: &[Rela<T::E>],
+        next: &mut usize,
+    ) -> Result<(), Finding> {
+        let is_removed = |number: u32| is_none::<T>(&relocations[number as usize]);
         let header = blob.header();
         self.of_function.clear();
         self.of_function.resize(header.fde_count as usize, 0);
@@ -205,7 +215,8 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             let fde = offset.checked_sub(blob.offset() as u64);
             let fde = fde.and_then(|offset| header.fde_at(offset as usize));
             match fde.and_then(|fde| self.of_function.get_mut(fde as usize)) {
-                Some(row) if *row == 0 => *row = number + 1,
+                Some(row) if *row == 0 || is_removed(*row - 1) => *row = number + 1,
+                _ if is_removed(number) => {}
                 Some(_) => {
                     return Err(Finding(offset as usize, "a second relocation for one function".to_owned()));
                 }
@@ -224,7 +235,16 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         fde: &Fde,
         relocation: Option<&Rela<T::E>>,
     ) -> Result<Start, Finding> {
-        let Some(relocation) = relocation else { return Ok(Start::Nothing) };
+        let Some(relocation) = relocation else {
+            if fde.size == 0 {
+                return Ok(Start::Nothing);
+            }
+            let what = format!("no relocation says where its function of {:#x} bytes starts", fde.size);
+            return Err(Finding(fde.offset, what));
+        };
+        if is_none::<T>(relocation) {
+            return Ok(Start::Nothing);
+        }
         let fits = T::reloc_info(relocation.kind()).is_some_and(|info| {
             matches!(info.what, What::Symbol | What::Plt)
                 && matches!(info.from, From::Place | From::Zero)

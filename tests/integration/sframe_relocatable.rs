@@ -1,10 +1,10 @@
 //! `.sframe` under `-r`: sections stay their own, with group, link order, bytes and relocations.
 
-use crate::support::Work;
+use crate::need;
 use crate::support::elf::*;
+use crate::support::machine::X86_64;
 use crate::support::sframe::{ASSEMBLED, output_blobs, per_text_function};
-
-/// What the sample program calls from outside.
+use crate::support::{Work, tools};
 
 #[test]
 fn every_input_section_stays_its_own() {
@@ -125,4 +125,36 @@ fn statistics_say_what_was_taken() {
     let report = work.ld(&["-o", "program", &a, &b, "--print-sframe"]).ok().output();
     assert!(report.contains("a.o") && report.contains(".text.g"), "{report}");
     assert!(report.contains("b.o"), "what was dropped is named too: {report}");
+}
+
+/// GNU ld counts shared rows once where it reserves room, and once for each function where it writes them.
+#[test]
+fn gnu_ld_links_what_merge_mode_made() {
+    let newest = tools::gnu_lds(&X86_64).pop().filter(|ld| ld.version >= (2, 47));
+    let Some(gnu) = newest else {
+        return tools::skip("sframe_relocatable::gnu_ld_links_what_merge_mode_made", "no GNU ld 2.47");
+    };
+    let work = Work::new();
+    let demo = work.fixture("v3-gas2.47/demo.x86_64.o");
+    let main = work.fixture("v3-gas2.47/main.x86_64.o");
+    let function = |n: u32| {
+        let body = ".cfi_startproc\npush %rbx\n.cfi_def_cfa_offset 16\npop %rbx\n.cfi_def_cfa_offset 8\nret\n.cfi_endproc";
+        format!(".globl f{n}\nf{n}:\n{body}\n")
+    };
+    let alike: String = (0..50).map(function).collect();
+    let source = work.write("alike.s", format!("{alike}.globl puts\nputs: ret\n"));
+    let assembler = need!(tools::assembler(3));
+    work.command(assembler, &["--gsframe", "-o", "alike.o", &source]).ok();
+    work.ld(&["-r", "--sframe=merge", "-o", "merged.o", &demo, &main, "alike.o"]).ok();
+    let merged = work.elf_unchecked("merged.o");
+    let rows = output_blobs(&merged)[0].rows.len();
+    work.command(&gnu.path, &["-o", "program", "merged.o"]).quiet();
+    let elf = work.elf_unchecked("program");
+    assert_eq!(output_blobs(&elf)[0].rows.len(), rows);
+    let section = elf.section(".sframe");
+    let behind =
+        elf.sections.iter().filter(|other| other.flags & SHF_ALLOC != 0 && other.addr > section.addr);
+    assert!(behind.map(|other| other.addr).all(|start| start >= section.end()), "nothing overlaps it");
+    let verified = work.sframe(&["verify", "program"]).ok();
+    assert!(verified.stdout.contains(" 0 errors") && verified.stdout.contains(" 0 wrong"), "{verified}");
 }

@@ -23,7 +23,8 @@ pub struct SFrameOptions {
     pub alloc: bool,
     /// `--sframe-version=`: the version that is written.
     pub version: SFrameVersion,
-    /// Whether identical rows may be shared between functions (default).
+    /// Whether identical rows may be shared between functions; settled: on by default unless the output is
+    /// relocatable.
     pub share: bool,
     /// Rows for the linker's own PLTs, thunks and veneers; settled: on by default in index and
     /// merge mode.

@@ -48,11 +48,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.sframe.version = word(version, &[("2", SFrameVersion::V2), ("3", SFrameVersion::V3)])?;
         Ok(())
     }),
-    flag(&["sframe-share"], "Share identical rows between functions (default)", |state| {
-        state.config.sframe.share = true;
-    }),
-    flag(&["no-sframe-share"], "Write every function's rows for themselves", |state| {
-        state.config.sframe.share = false;
+    flag(
+        &["sframe-share"],
+        "Share identical rows between functions (default unless -r: GNU ld cannot link such objects)",
+        |state| state.pending.sframe_share = Some(true),
+    ),
+    flag(&["no-sframe-share"], "Write every function's rows for themselves (default with -r)", |state| {
+        state.pending.sframe_share = Some(false);
     }),
     flag(
         &["sframe-plt"],

@@ -285,6 +285,9 @@ fn sframe() {
         config(&["--sframe=merge", "--no-sframe-plt", "--sframe-version=2", "--no-sframe-share"]).sframe;
     assert_eq!((merge.mode, merge.plt, merge.version), (SFrameMode::Merge, false, SFrameVersion::V2));
     assert!(!merge.share && !config(&[]).sframe.plt);
+    let shares = |options: &[&str]| config(options).sframe.share;
+    assert!(shares(&["--sframe-index"]) && !shares(&["-r", "--sframe-index"]));
+    assert!(shares(&["-r", "--sframe-share"]) && !shares(&["-r", "--sframe-share", "--no-sframe-share"]));
     let violation = config(&["-z", "sframe-violation=warning", "--sframe-from-eh-frame=all"]).sframe;
     assert_eq!(violation.violation, SFrameViolation::Warning);
     assert_eq!(violation.from_eh_frame, Some(SFrameFromEhFrame::All));
