@@ -90,13 +90,16 @@ fn plt_rows(machine: &Machine) -> &'static [(&'static str, &'static [(u64, &'sta
 fn rows_of_the_plt_in_every_mode(machine: &'static Machine) {
     let work = Work::on(machine);
     let library = work.shared("lib", "int a(void) { return 1; } int b(void) { return 2; }", &["-fPIC"]);
-    let source = "int a(void), b(void); int main(void) { return a() + b() - 3; }";
+    let source = "int a(void), b(void); int ext(int x) { return x; } void sink(void *p) {}
+int main(void) { return a() + b() - 3; }";
+    // A table is made where some input has rows.
+    let frames = work.fixture(&format!("v3-gas2.47/demo.{}.o", machine.name));
     let main = work.c("main", source, &["-fPIE", "-fplt"]);
     for mode in ["--sframe-index", "--sframe=merge", "--sframe=concat,--sframe-plt"] {
         for version in ["2", "3"] {
             for (options, rows) in plt_rows(machine) {
                 let passed = format!("-Wl,{mode},--sframe-version={version},{options}");
-                work.gcc(&["-pie", "-o", "program", &main, &library, &passed]).ok();
+                work.gcc(&["-pie", "-o", "program", &main, &frames, &library, &passed]).ok();
                 work.run("program");
                 let plt = work.elf_unchecked("program").section(".plt").addr;
                 for (offset, rules) in *rows {
