@@ -44,12 +44,13 @@ fn sample(option: &OptionSpec) -> &'static str {
     }
 }
 
-/// What must stand before an option that closes something.
+/// What must stand before an option that closes something, or that needs another.
 fn opener(name: &str) -> &'static [&'static str] {
     match name {
         ")" | "end-group" => &["--start-group"],
         "end-lib" => &["--start-lib"],
         "pop-state" => &["--push-state"],
+        "split-by-file" | "split-by-reloc" => &["-r"],
         _ => &[],
     }
 }
