@@ -114,6 +114,8 @@ fn make_root(proof: &Proof, root: &Path, codename: &str) -> Result<()> {
     for path in CONFIGURATION.map(Path::new).into_iter().filter(|path| path.exists()) {
         let parent = root.join(path.parent().and_then(|it| it.strip_prefix("/").ok()).context("a parent")?);
         std::fs::create_dir_all(&parent)?;
+        // A link of the root's own would lead out of it.
+        output(Command::new("rm").arg("-rf").arg(parent.join(path.file_name().context("a name")?)))?;
         output(Command::new("cp").args(["-a", "--dereference"]).arg(path).arg(&parent))?;
     }
     // Ways to a mirror that the machine has added to the package client.
