@@ -497,7 +497,12 @@ impl<'a> Walk<'_, 'a> {
                     first.message =
                         format!("{name}: not an object; read as a linker script: {}", first.message);
                 }
-                return diagnostics.into_iter().for_each(|found| self.report(found));
+                // In the order of the text.
+                let file = self.opened.files.len() as u32;
+                for (found, place) in diagnostics.into_iter().zip(0..) {
+                    self.sink.report(found.ordered(file, 0, place));
+                }
+                return;
             }
         };
         self.open_scripts.push(path.to_path_buf());
