@@ -1,9 +1,11 @@
 //! Who we say that we are.
 //!
-//! Build systems read the first line of `--version` to learn which linker they have. Our own
-//! contains `compatible with GNU ld`. Some know two linkers only: the kernel's build takes a line
-//! whose first words are `GNU ld` and whose last word is a version, or one in which a version
-//! follows the word `LLD`, and stops at anything else. For those the line can be chosen.
+//! Build systems read the first line of `--version` to learn which linker they have and what it
+//! can do, and fall back in silence where they do not know it: libtool exports every symbol, gcc's
+//! macros drop symbol versions, CMake writes no dependency files. They look for `GNU` (libtool),
+//! for `GNU ld` at the start (CMake, the kernel, autoconf-archive), for a version as the last word
+//! (gcc, libffi, the kernel) and for the first text that looks like one (Meson). So that is what
+//! the line is, unless another is asked for; our own version stands in the second line.
 
 use super::values::word;
 
@@ -11,9 +13,9 @@ use super::values::word;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Identity {
     /// Ourselves.
-    #[default]
     Own,
     /// GNU ld.
+    #[default]
     Gnu,
     /// LLVM's lld.
     Lld,
@@ -39,7 +41,7 @@ impl Identity {
     pub fn version_line(self) -> String {
         match self {
             Identity::Own => format!("sframe-ld {VERSION} (compatible with GNU ld)"),
-            Identity::Gnu => format!("GNU ld (sframe-ld {VERSION}) {GNU_VERSION}"),
+            Identity::Gnu => format!("GNU ld (sframe-ld) {GNU_VERSION}"),
             Identity::Lld => {
                 format!("LLD {LLD_VERSION} (sframe-ld {VERSION}, compatible with GNU linkers)")
             }
@@ -51,7 +53,7 @@ impl Identity {
 pub fn version_text(identity: Identity) -> String {
     let line = identity.version_line();
     format!(
-        "{line}\nThis program is free software, licensed under MIT or Apache-2.0 at your option.\n\
+        "{line}\nsframe-ld {VERSION}\nThis program is free software, licensed under MIT or Apache-2.0 at your option.\n\
          There is no warranty.\n"
     )
 }
@@ -79,6 +81,32 @@ mod tests {
         assert_eq!(gnu, Some(("BFD", GNU_VERSION.to_string())));
         let lld = as_the_kernel_reads(&Identity::Lld.version_line());
         assert_eq!(lld, Some(("LLD", LLD_VERSION.to_string())));
+    }
+
+    /// gcc's and libffi's macros: the last word, after a date has been cut off, as one number.
+    fn as_gcc_reads(line: &str) -> Option<u32> {
+        let mut parts = line.rsplit(' ').next()?.split('.').map(|part| part.parse::<u32>().ok());
+        let mut next = || parts.next().unwrap_or(Some(0));
+        Some((next()? * 100 + next()?) * 100 + next()?)
+    }
+
+    /// Meson: the first number of at most two digits with a dot and digits behind it.
+    fn as_meson_reads(line: &str) -> Option<&str> {
+        let numbers = line.split(|c: char| !c.is_ascii_digit() && c != '.');
+        numbers
+            .into_iter()
+            .find(|word| word.split_once('.').is_some_and(|(major, _)| (1..3).contains(&major.len())))
+    }
+
+    #[test]
+    fn the_default_line_is_known_everywhere() {
+        let line = Identity::default().version_line();
+        assert!(line.starts_with("GNU ld "), "{line}");
+        assert_eq!(as_the_kernel_reads(&line), Some(("BFD", GNU_VERSION.to_string())));
+        // Symbol versions want 2.14 at least (21400).
+        assert!(as_gcc_reads(&line).is_some_and(|version| version > 21400), "{line}");
+        assert_eq!(as_meson_reads(&line), Some(GNU_VERSION));
+        assert!(version_text(Identity::default()).lines().nth(1).is_some_and(|line| line.ends_with(VERSION)));
     }
 
     #[test]

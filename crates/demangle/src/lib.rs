@@ -11,6 +11,7 @@ mod expression;
 mod parse;
 mod print;
 mod print_expression;
+mod print_template;
 mod rust;
 mod tables;
 mod tree;

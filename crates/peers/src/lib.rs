@@ -87,6 +87,7 @@ mod tests {
             ("mold 3.0.0 (compatible with GNU ld)", Family::Mold),
             ("Wild 0.10.0 (compatible with GNU linkers)", Family::Wild),
             ("sframe-ld 0.1.0 (compatible with GNU ld)", Family::SframeLd),
+            ("GNU ld (sframe-ld) 2.44", Family::SframeLd),
             ("cc 12", Family::Other),
         ];
         families.into_iter().for_each(|(line, expected)| assert_eq!(family(line), expected, "{line}"));

@@ -1,0 +1,184 @@
+//! Writes templates, what their parameters stand for, packs, and lambdas.
+
+use crate::print::{DEPTH, Done, Fault, Printer, Scope};
+use crate::tree::{Id, Kind, NONE, Node};
+
+impl<'a> Printer<'_, 'a> {
+    pub(crate) fn template(&mut self, id: Id) -> Done {
+        let outer = std::mem::replace(&mut self.current_template, id);
+        // The template is a name: what modifies it stays outside.
+        let modifier = self.modifier.take();
+        self.node(self.left(id))?;
+        self.template_list(self.right(id))?;
+        self.modifier = modifier;
+        self.current_template = outer;
+        Ok(())
+    }
+
+    /// `<…>`; two brackets never touch.
+    fn template_list(&mut self, arguments: Id) -> Done {
+        if self.last == b'<' {
+            self.text(" ");
+        }
+        self.around("<", arguments, "")?;
+        self.text(if self.last == b'>' { " >" } else { ">" });
+        Ok(())
+    }
+
+    pub(crate) fn template_param(&mut self, id: Id, number: u32) -> Done {
+        if self.in_lambda > 0 {
+            return match self.lambda_parameters.get(number as usize) {
+                Some(&parameter) => self.parameter_name(parameter),
+                None => {
+                    self.text(&format!("auto:{}", u64::from(number) + 1));
+                    Ok(())
+                }
+            };
+        }
+        let argument = self.argument_of(id).ok_or(Fault)?;
+        let outer = self.templates;
+        self.templates = outer.and_then(|at| self.scopes[at as usize].next);
+        let done = self.node(argument);
+        self.templates = outer;
+        done
+    }
+
+    /// What a template parameter stands for; of a pack, the element whose turn it is.
+    pub(crate) fn argument_of(&self, param: Id) -> Option<Id> {
+        let argument = self.lookup(param)?;
+        match (self.kind(argument), self.pack_index) {
+            (Kind::TemplateArguments, Some(index)) => self.element(argument, index),
+            _ => Some(argument),
+        }
+    }
+
+    pub(crate) fn lookup(&self, param: Id) -> Option<Id> {
+        let Kind::TemplateParam(number) = self.kind(param) else { return None };
+        let scope = self.scopes[self.templates? as usize];
+        self.element(self.right(scope.template), number as usize)
+    }
+
+    fn element(&self, mut list: Id, mut index: usize) -> Option<Id> {
+        while list.is_some() {
+            match self.kind(list) {
+                Kind::Constraints => list = self.left(list),
+                Kind::TemplateArguments if index == 0 => {
+                    return Some(self.left(list)).filter(|id| id.is_some());
+                }
+                Kind::TemplateArguments => {
+                    index -= 1;
+                    list = self.right(list);
+                }
+                _ => return None,
+            }
+        }
+        None
+    }
+
+    /// Runs a writer with one more template in scope.
+    pub(crate) fn within(&mut self, template: Id, write: impl FnOnce(&mut Self) -> Done) -> Done {
+        let outer = self.templates;
+        // Scopes that were left stay in the list: a reference may come back to them.
+        self.scopes.push(Scope { next: outer, template });
+        self.templates = Some(self.scopes.len() as u32 - 1);
+        let done = write(self);
+        self.templates = outer;
+        done
+    }
+
+    pub(crate) fn lambda(&mut self, parameters: Id, head: Id, number: u32) -> Done {
+        self.text("{lambda");
+        let outer = std::mem::take(&mut self.lambda_parameters);
+        let mut rest = head;
+        while rest.is_some() {
+            self.lambda_parameters.push(self.left(rest));
+            rest = self.right(rest);
+        }
+        self.in_lambda += 1;
+        if head.is_some() {
+            self.around("<", head, ">")?;
+        }
+        self.around("(", parameters, "")?;
+        self.in_lambda -= 1;
+        self.lambda_parameters = outer;
+        self.text(&format!(")#{}}}", u64::from(number) + 1));
+        Ok(())
+    }
+
+    /// A parameter of a template of a lambda, with a made-up name, or of one inside, without.
+    pub(crate) fn head_parameter(&mut self, kind: Kind<'a>, left: Id) -> Done {
+        let id = self.path.last().copied().unwrap_or(NONE);
+        match kind {
+            Kind::TypeParam => self.text("typename"),
+            Kind::ValueParam => self.node(left)?,
+            Kind::TemplateTemplateParam => self.around("template<", left, "> class")?,
+            _ => self.around("", left, "...")?,
+        }
+        if self.lambda_parameters.contains(&id) {
+            self.text(" ");
+            return self.parameter_name(id);
+        }
+        Ok(())
+    }
+
+    /// A made-up name by the kind and the place of a lambda's template parameter.
+    fn parameter_name(&mut self, id: Id) -> Done {
+        let row = self.lambda_parameters.iter().position(|&known| known == id).ok_or(Fault)?;
+        let mut kind = self.kind(id);
+        if kind == Kind::PackParam {
+            kind = self.kind(self.left(id));
+        }
+        let stem = match kind {
+            Kind::ValueParam => "$N",
+            Kind::TemplateTemplateParam => "$TT",
+            _ => "$T",
+        };
+        self.text(&format!("{stem}{row}"));
+        Ok(())
+    }
+
+    pub(crate) fn pack_expansion(&mut self, pattern: Id) -> Done {
+        let pack = if self.in_lambda > 0 { None } else { self.find_pack(pattern, 0) };
+        let Some(pack) = pack else {
+            // Packs of function parameters only: the pattern stands for all.
+            self.operand(pattern)?;
+            self.text("...");
+            return Ok(());
+        };
+        let outer = self.pack_index;
+        let count = self.pack_length(pack);
+        for index in 0..count {
+            self.pack_index = Some(index);
+            self.node(pattern)?;
+            if index + 1 < count {
+                self.text(", ");
+            }
+        }
+        self.pack_index = outer;
+        Ok(())
+    }
+
+    /// The pack that a pattern ranges over.
+    pub(crate) fn find_pack(&self, id: Id, depth: u32) -> Option<Id> {
+        if !id.is_some() || depth > DEPTH {
+            return None;
+        }
+        let Node { kind, left, right } = self.nodes[id.0 as usize];
+        match kind {
+            Kind::TemplateParam(_) => {
+                self.lookup(id).filter(|&argument| self.kind(argument) == Kind::TemplateArguments)
+            }
+            Kind::PackExpansion | Kind::Lambda(_) | Kind::Tagged | Kind::DefaultArgument(_) => None,
+            _ => self.find_pack(left, depth + 1).or_else(|| self.find_pack(right, depth + 1)),
+        }
+    }
+
+    pub(crate) fn pack_length(&self, mut pack: Id) -> usize {
+        let mut count = 0;
+        while pack.is_some() && self.kind(pack) == Kind::TemplateArguments && self.left(pack).is_some() {
+            count += 1;
+            pack = self.right(pack);
+        }
+        count
+    }
+}
