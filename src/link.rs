@@ -14,6 +14,7 @@ use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::group::GroupTable;
 use crate::input::object::SymbolPlace;
 use crate::input::shared::NeededLibraries;
+use crate::input::source_lines::{Deed, SourceLines};
 use crate::input::{InputStore, ObjectFile, SharedFile};
 use crate::layout::Layout;
 use crate::merge::Merges;
@@ -492,6 +493,23 @@ impl<'a, T: Target> Link<'a, T> {
             None => {
                 format!("<internal>:({}+{offset:#x})", String::from_utf8_lossy(self.section_info(id).name))
             }
+        }
+    }
+
+    /// Lines for messages: what happens at a place, with the source line and the function where
+    /// they are known.
+    pub fn describe_source(
+        &self,
+        lines: &mut SourceLines,
+        deed: Deed,
+        id: SectionId,
+        offset: u64,
+    ) -> Vec<String> {
+        match self.locate(id) {
+            Some((object, index)) => {
+                lines.notes(deed, object, index, offset, self.config.diagnostics.demangle)
+            }
+            None => vec![format!("{} {}", deed.words(), self.describe_place(id, offset))],
         }
     }
 

@@ -47,6 +47,13 @@ pub struct Packed<'a> {
     pub bytes: &'a [u8],
 }
 
+impl Packed<'_> {
+    /// Whether so many bytes can have been packed into these.
+    pub fn is_plausible(&self) -> bool {
+        self.size <= (self.packed.len() as u64).saturating_mul(self.format.largest_ratio())
+    }
+}
+
 /// Finds compressed sections and lets the object's headers say what they hold unpacked. Gives the
 /// sections that cannot be what they say, with what is wrong.
 pub fn declare<'a, E: ByteOrder>(
@@ -112,8 +119,7 @@ fn old_style<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, index: usize) -> Opti
 }
 
 fn check_size<E: ByteOrder>(packed: &Packed<'_>, header: &Shdr<E>) -> Result<(), Malformed> {
-    let most = (packed.packed.len() as u64).saturating_mul(packed.format.largest_ratio());
-    if packed.size <= most {
+    if packed.is_plausible() {
         return Ok(());
     }
     Err(Malformed::at(

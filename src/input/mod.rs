@@ -8,6 +8,7 @@ pub mod group;
 pub mod object;
 pub mod shared;
 pub mod sniff;
+pub mod source_lines;
 pub mod store;
 
 pub use exercise::exercise;

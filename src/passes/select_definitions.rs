@@ -12,6 +12,7 @@ use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
+use crate::input::source_lines::{Deed, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
 use crate::link::{Link, SectionTable, state};
 use crate::symbols::{CommonBlock, Definition, flag};
@@ -42,7 +43,8 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
         .collect();
     shared.par_iter().for_each(|library| offer_shared(library, &best, flags));
     if !link.config.symbols.allow_multiple_definition {
-        report_duplicates(objects, sections, &link.symbols.names, &best, link.sink);
+        let demangle = link.config.diagnostics.demangle;
+        report_duplicates(objects, sections, &link.symbols.names, &best, link.sink, demangle);
     }
     let mut definitions: Vec<Definition> = best.into_par_iter().map(|key| unpack(key.into_inner())).collect();
     link.commons = join_commons(objects, &commons, &mut definitions);
@@ -223,7 +225,9 @@ fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
     names: &[&[u8]],
     best: &[AtomicU64],
     sink: &Sink,
+    demangled: bool,
 ) {
+    let mut lines = SourceLines::default();
     let mut clashes: Vec<(SymbolId, FileId, u32)> = objects
         .par_iter()
         .flat_map_iter(|object| {
@@ -245,15 +249,17 @@ fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
         let id = group[0].0;
         let winner = best[id.index()].load(Ordering::Relaxed);
         let Definition::Object { file, symbol } = unpack(winner) else { continue };
-        let mut diagnostic = Diagnostic::error(
-            Code::DuplicateSymbol,
-            format!("duplicate symbol: {}", demangle(names[id.index()])),
-        )
-        .note(format!("defined at {}", place(&objects[file.index()], symbol as usize)))
-        .ordered(file.0, 0, symbol.into());
-        for &(_, file, index) in group {
-            diagnostic =
-                diagnostic.note(format!("defined at {}", place(&objects[file.index()], index as usize)));
+        let name = match demangled {
+            true => demangle(names[id.index()]),
+            false => String::from_utf8_lossy(names[id.index()]).into_owned(),
+        };
+        let mut diagnostic = Diagnostic::error(Code::DuplicateSymbol, format!("duplicate symbol: {name}"))
+            .ordered(file.0, 0, symbol.into());
+        let others = group.iter().map(|&(_, file, index)| (file, index));
+        for (file, index) in std::iter::once((file, symbol)).chain(others) {
+            diagnostic = defined_at(&objects[file.index()], index as usize, &mut lines, demangled)
+                .into_iter()
+                .fold(diagnostic, Diagnostic::note);
         }
         sink.report_recoverable(
             diagnostic.help("--allow-multiple-definition (-z muldefs) takes the first of them"),
@@ -275,14 +281,17 @@ fn same_absolute<E: zerocopy::byteorder::ByteOrder>(
         && object.symbols[index].st_value.get() == other.symbols[symbol as usize].st_value.get()
 }
 
-fn place<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> String {
+fn defined_at<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    index: usize,
+    lines: &mut SourceLines,
+    demangled: bool,
+) -> Vec<String> {
     match object.symbol_place(index) {
-        SymbolPlace::Section(section) => format!(
-            "{}:({}+{:#x})",
-            object.name,
-            object.section_name_lossy(section as usize),
-            object.symbols[index].st_value.get()
-        ),
-        _ => object.name.to_string(),
+        SymbolPlace::Section(section) => {
+            let offset = object.symbols[index].st_value.get();
+            lines.notes(Deed::Defined, object, section, offset, demangled)
+        }
+        _ => vec![format!("defined at {}", object.name)],
     }
 }

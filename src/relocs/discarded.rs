@@ -14,6 +14,7 @@ use crate::arch::Target;
 use crate::cli::SFrameViolation;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
+use crate::input::source_lines::{Deed, SourceLines};
 use crate::link::{Link, state};
 use crate::sframe;
 use hashbrown::HashMap;
@@ -33,8 +34,9 @@ struct Violation {
 /// link, unless `--noinhibit-exec` or `-z sframe-violation=warning` says otherwise; a warning
 /// under `-r`.
 pub fn report<T: Target>(link: &Link<'_, T>) {
+    let mut lines = SourceLines::default();
     for violation in violations(link) {
-        let diagnostic = describe(link, &violation);
+        let diagnostic = describe(link, &mut lines, &violation);
         link.sink.report_recoverable(diagnostic);
     }
 }
@@ -65,7 +67,7 @@ fn violations<T: Target>(link: &Link<'_, T>) -> Vec<Violation> {
     found
 }
 
-fn describe<T: Target>(link: &Link<'_, T>, violation: &Violation) -> Diagnostic {
+fn describe<T: Target>(link: &Link<'_, T>, lines: &mut SourceLines, violation: &Violation) -> Diagnostic {
     let relocatable = link.config.is_relocatable();
     let warning = relocatable || violation.lenient;
     let severity = if warning { Severity::Warning } else { Severity::Error };
@@ -90,8 +92,10 @@ fn describe<T: Target>(link: &Link<'_, T>, violation: &Violation) -> Diagnostic 
         }
     }
     for reference in violation.references.iter().take(SHOWN) {
-        let place = link.describe_place(reference.section, reference.offset);
-        diagnostic = diagnostic.note(format!("referenced by {place}"));
+        diagnostic = link
+            .describe_source(lines, Deed::Referenced, reference.section, reference.offset)
+            .into_iter()
+            .fold(diagnostic, Diagnostic::note);
     }
     let more = violation.references.len().saturating_sub(SHOWN);
     if more > 0 {

@@ -7,6 +7,7 @@ use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
+use crate::input::source_lines::{Deed, SourceLines};
 use crate::link::{Link, state};
 use crate::symbols::{Definition, flag};
 use hashbrown::{HashMap, HashSet};
@@ -63,8 +64,9 @@ pub fn report<T: Target>(link: &Link<'_, T>, references: &[Vec<Reference>]) {
             shown.push(reference);
         }
     }
+    let mut lines = SourceLines::default();
     for (row, (first, count, shown)) in found.iter().enumerate() {
-        let diagnostic = describe(link, first.symbol, *count, shown, row < HINTED);
+        let diagnostic = describe(link, &mut lines, first.symbol, *count, shown, row < HINTED);
         let (file, section) =
             link.locate(first.section).map_or((u32::MAX, 0), |(object, index)| (object.id.0, index));
         link.sink.report_recoverable(diagnostic.ordered(file, section, first.offset));
@@ -73,6 +75,7 @@ pub fn report<T: Target>(link: &Link<'_, T>, references: &[Vec<Reference>]) {
 
 fn describe<T: Target>(
     link: &Link<'_, T>,
+    lines: &mut SourceLines,
     id: SymbolId,
     count: u64,
     shown: &[Reference],
@@ -89,8 +92,10 @@ fn describe<T: Target>(
     let mut diagnostic = Diagnostic::new(gravity, Code::UndefinedSymbol, message);
     let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
     for reference in shown {
-        let place = link.describe_place(reference.section, reference.offset);
-        diagnostic = diagnostic.note(format!("referenced by {place}"));
+        diagnostic = link
+            .describe_source(lines, Deed::Referenced, reference.section, reference.offset)
+            .into_iter()
+            .fold(diagnostic, Diagnostic::note);
     }
     let more = count.saturating_sub(shown.len() as u64);
     if more > 0 {

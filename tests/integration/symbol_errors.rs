@@ -179,3 +179,50 @@ fn absolute_relocations_in_shared_code_say_what_helps() {
         "-fPIC",
     ]);
 }
+
+/// The words that a message shows for a reference and a definition, with debug lines of every form.
+const WITH_LINES: &[&[&str]] = &[
+    &["-g", "-gdwarf-4"],
+    &["-g", "-gdwarf-5"],
+    &["-gdwarf-5", "-gz"],
+    &["-gdwarf-4", "-gz=zlib", "-ffunction-sections"],
+];
+
+#[test]
+fn undefined_symbols_name_the_line_and_the_function() {
+    let source = "int missing(int);\nint caller(int x) {\n  return missing(x);\n}\nextern int lost;\nint *kept = &lost;\n\
+                  int main() { return caller(1) + *kept; }\n";
+    for flags in WITH_LINES {
+        let work = Work::new();
+        let u = work.cc("u", source, flags);
+        let whole = format!("{}:3)", work.path("u.cc").display());
+        work.gxx(&["-o", "program", &u]).fails().says(&[
+            ">>> referenced by u.cc:3 (",
+            &whole,
+            ">>> u.o:(",
+            " in function caller(int)\n",
+            ">>> referenced by u.cc:6 (",
+        ]);
+    }
+    let work = Work::new();
+    let u = work.cc("u", source, &["-g0"]);
+    let outcome = work.gxx(&["-o", "program", &u]).fails();
+    outcome.says(&[">>> referenced by u.o:(", " in function caller(int)\n"]).says_not(&["u.cc"]);
+}
+
+#[test]
+fn duplicate_symbols_name_the_line() {
+    for flags in WITH_LINES {
+        let work = Work::new();
+        let a =
+            work.cc("a", "int twice(int x) { return x; }\nint both = 1;\nint main() { return 0; }\n", flags);
+        let b = work.cc("b", "\nint twice(int x) {\n  return x + 1; }\nint both = 2;\n", flags);
+        work.gxx(&["-o", "program", &a, &b]).fails().says(&[
+            ">>> defined at a.cc:1 (",
+            ">>> defined at b.cc:2 (",
+            ">>> defined at a.cc:2 (",
+            ">>> defined at b.cc:4 (",
+            " in function twice(int)",
+        ]);
+    }
+}

@@ -1,0 +1,342 @@
+//! Which source line and which function a place in an object belongs to, for error messages.
+//!
+//! DWARF in an object is not relocated yet. Here it is, with addresses of a kind of our own: the
+//! header index of a section in the upper bits, the offset in the lower. Only what an error wants
+//! to show is read, an object at most once; debug information that is broken says nothing.
+
+use super::ObjectFile;
+use super::decompress::{Format, Packed, unpack};
+use super::object::SymbolPlace;
+use crate::elf::consts as elf;
+use crate::ids::FileId;
+use gimli::{AttributeValue, EndianSlice, RunTimeEndian, SectionId};
+use hashbrown::HashMap;
+use object::read::elf::ElfFile64;
+use object::{CompressionFormat, Endianness, Object, ObjectSection, ObjectSymbol, RelocationTarget};
+use std::num::NonZeroU64;
+use zerocopy::byteorder::ByteOrder;
+
+/// How many objects are read for one report: thousands of errors shall not take minutes.
+const OBJECTS: usize = 64;
+/// Bits of an address that are the offset in its section.
+const OFFSET_BITS: u32 = 40;
+
+type Bytes<'d> = EndianSlice<'d, RunTimeEndian>;
+
+/// What happens at a place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deed {
+    /// It refers to a symbol.
+    Referenced,
+    /// A symbol is defined there.
+    Defined,
+}
+
+impl Deed {
+    /// The words before the place.
+    pub fn words(self) -> &'static str {
+        match self {
+            Deed::Referenced => "referenced by",
+            Deed::Defined => "defined at",
+        }
+    }
+}
+
+/// What objects say about places in them; filled as it is asked.
+#[derive(Default)]
+pub struct SourceLines {
+    objects: HashMap<FileId, Lines>,
+}
+
+impl SourceLines {
+    /// Lines for a message about a place: what happens there, then the source
+    /// line where debug information tells it, the place in the object and the function around it.
+    pub fn notes<E: ByteOrder>(
+        &mut self,
+        deed: Deed,
+        object: &ObjectFile<'_, E>,
+        section: u32,
+        offset: u64,
+        demangle: bool,
+    ) -> Vec<String> {
+        let mut place =
+            format!("{}:({}+{offset:#x})", object.name, object.section_name_lossy(section as usize));
+        if let Some(name) = function_around(object, section, offset) {
+            let name = match demangle {
+                true => crate::diag::demangle::demangle(name),
+                false => String::from_utf8_lossy(name).into_owned(),
+            };
+            place = format!("{place} in function {name}");
+        }
+        let words = deed.words();
+        match self.find(deed, object, section, offset) {
+            Some(source) => vec![format!("{words} {source}"), place],
+            None => vec![format!("{words} {place}")],
+        }
+    }
+
+    /// `file:line (path:line)` of a place.
+    fn find<E: ByteOrder>(
+        &mut self,
+        deed: Deed,
+        object: &ObjectFile<'_, E>,
+        section: u32,
+        offset: u64,
+    ) -> Option<String> {
+        if self.objects.len() >= OBJECTS && !self.objects.contains_key(&object.id) {
+            return None;
+        }
+        let lines =
+            self.objects.entry(object.id).or_insert_with(|| Lines::read(object.bytes).unwrap_or_default());
+        let code = object.headers.get(section as usize)?.sh_flags.get() & u64::from(elf::SHF_EXECINSTR) != 0;
+        let start = if code { offset } else { variable_around(object, section, offset)? };
+        lines.find(address(section as usize, start)?, code, deed)
+    }
+}
+
+/// The function that a place lies in.
+fn function_around<'a, E: ByteOrder>(
+    object: &ObjectFile<'a, E>,
+    section: u32,
+    offset: u64,
+) -> Option<&'a [u8]> {
+    let row = symbol_around(object, section, offset, elf::STT_FUNC)?;
+    Some(object.symbol_name(row)).filter(|name| !name.is_empty())
+}
+
+/// Where the variable begins that a place lies in.
+fn variable_around<E: ByteOrder>(object: &ObjectFile<'_, E>, section: u32, offset: u64) -> Option<u64> {
+    let row = symbol_around(object, section, offset, elf::STT_OBJECT)?;
+    Some(object.symbols[row].st_value.get())
+}
+
+fn symbol_around<E: ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    section: u32,
+    offset: u64,
+    kind: u8,
+) -> Option<usize> {
+    (1..object.symbols.len()).find(|&row| {
+        let symbol = &object.symbols[row];
+        let start = symbol.st_value.get();
+        symbol.st_info & 0xf == kind
+            && start <= offset
+            && (offset - start < symbol.st_size.get() || offset == start)
+            && object.symbol_place(row) == SymbolPlace::Section(section)
+    })
+}
+
+fn address(section: usize, offset: u64) -> Option<u64> {
+    let section = u64::try_from(section).ok()?.checked_add(1)?;
+    (offset >> OFFSET_BITS == 0 && section >> (64 - OFFSET_BITS) == 0)
+        .then(|| section << OFFSET_BITS | offset)
+}
+
+/// A line of code from an address on; line 0 ends what came before.
+#[derive(Clone, Copy)]
+struct Row {
+    address: u64,
+    file: u32,
+    line: u64,
+}
+
+/// The debug information of an object.
+#[derive(Default)]
+struct Lines {
+    /// Sorted by address; an end comes before what begins there.
+    rows: Vec<Row>,
+    /// Where variables are declared.
+    variables: HashMap<u64, (u32, u64)>,
+    files: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Lines {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let file = ElfFile64::<Endianness>::parse(bytes).ok()?;
+        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        let loaded = gimli::DwarfSections::<Vec<u8>>::load(|id: SectionId| {
+            Ok::<_, gimli::Error>(section_bytes(&file, id.name()).unwrap_or_default())
+        });
+        let loaded = loaded.ok()?;
+        let dwarf = loaded.borrow(|section| EndianSlice::new(section, endian));
+        let mut lines = Lines::default();
+        let mut units = dwarf.units();
+        while let Ok(Some(header)) = units.next() {
+            let Ok(unit) = dwarf.unit(header) else { continue };
+            // What was read before something broken still holds.
+            let _ = lines.read_rows(&dwarf, &unit);
+            let _ = lines.read_variables(&dwarf, &unit);
+        }
+        lines.rows.sort_by_key(|row| (row.address, row.line != 0));
+        Some(lines)
+    }
+
+    fn read_rows(
+        &mut self,
+        dwarf: &gimli::Dwarf<Bytes<'_>>,
+        unit: &gimli::Unit<Bytes<'_>>,
+    ) -> gimli::Result<()> {
+        let Some(program) = unit.line_program.clone() else { return Ok(()) };
+        let mut known: HashMap<u64, u32> = HashMap::new();
+        let mut rows = program.rows();
+        while let Some((header, row)) = rows.next_row()? {
+            let index = row.file_index();
+            let file = match known.get(&index) {
+                Some(&file) => file,
+                None => {
+                    let file = self.file(dwarf, unit, header, index);
+                    known.insert(index, file);
+                    file
+                }
+            };
+            let line = if row.end_sequence() { 0 } else { row.line().map_or(0, NonZeroU64::get) };
+            self.rows.push(Row { address: row.address(), file, line });
+        }
+        Ok(())
+    }
+
+    /// Variables with a fixed address, of the whole unit.
+    fn read_variables(
+        &mut self,
+        dwarf: &gimli::Dwarf<Bytes<'_>>,
+        unit: &gimli::Unit<Bytes<'_>>,
+    ) -> gimli::Result<()> {
+        let Some(program) = &unit.line_program else { return Ok(()) };
+        let mut entries = unit.entries();
+        while let Some(entry) = entries.next_dfs()? {
+            if entry.tag() != gimli::DW_TAG_variable {
+                continue;
+            }
+            let Some(AttributeValue::Exprloc(place)) = entry.attr_value(gimli::DW_AT_location) else {
+                continue;
+            };
+            let mut operations = place.operations(unit.encoding());
+            let Ok(Some(gimli::Operation::Address { address })) = operations.next() else { continue };
+            // The declaration of a definition outside of its class is elsewhere.
+            let number = |name| entry.attr_value(name).and_then(|value| value.udata_value());
+            let declared = match entry.attr_value(gimli::DW_AT_decl_file) {
+                Some(AttributeValue::FileIndex(index)) => Some(index),
+                value => value.and_then(|value| value.udata_value()),
+            };
+            if let (Some(index), Some(line)) = (declared, number(gimli::DW_AT_decl_line)) {
+                let file = self.file(dwarf, unit, program.header(), index);
+                self.variables.insert(address, (file, line));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of a file, by its name as the compiler was given it and its whole path.
+    fn file(
+        &mut self,
+        dwarf: &gimli::Dwarf<Bytes<'_>>,
+        unit: &gimli::Unit<Bytes<'_>>,
+        header: &gimli::LineProgramHeader<Bytes<'_>>,
+        index: u64,
+    ) -> u32 {
+        let text = |value| dwarf.attr_string(unit, value).map(|text| text.to_string_lossy().into_owned());
+        let mut path = String::new();
+        if let Some(entry) = header.file(index) {
+            path = text(entry.path_name()).unwrap_or_default();
+            if let Some(folder) = entry.directory(header).and_then(|folder| text(folder).ok()) {
+                path = joined(&folder, path);
+            }
+        }
+        if let Some(folder) = unit.comp_dir {
+            path = joined(&folder.to_string_lossy(), path);
+        }
+        let next = self.files.len() as u32;
+        let files = &mut self.files;
+        *self.numbers.entry(path).or_insert_with_key(|path| {
+            files.push(path.clone());
+            next
+        })
+    }
+
+    fn find(&self, address: u64, code: bool, deed: Deed) -> Option<String> {
+        let (file, line) = if code {
+            let next = self.rows.partition_point(|row| row.address <= address);
+            let mut row = self.rows.get(next.checked_sub(1)?)?;
+            if deed == Deed::Defined {
+                // A function begins in its first line, even if the compiler has moved others there.
+                let begin = self.rows.partition_point(|row| row.address < address);
+                row = self.rows[begin..next].iter().find(|row| row.line != 0).unwrap_or(row);
+            }
+            (row.address >> OFFSET_BITS == address >> OFFSET_BITS).then_some((row.file, row.line))?
+        } else {
+            *self.variables.get(&address)?
+        };
+        let path = self.files.get(file as usize).filter(|path| !path.is_empty() && line != 0)?;
+        let name = path.rsplit('/').next().unwrap_or(path);
+        Some(if name == path { format!("{name}:{line}") } else { format!("{name}:{line} ({path}:{line})") })
+    }
+}
+
+/// A path in a folder.
+fn joined(folder: &str, path: String) -> String {
+    match path.starts_with('/') || folder.is_empty() || path.is_empty() {
+        true => path,
+        false => format!("{}/{}", folder.trim_end_matches('/'), path.trim_start_matches("./")),
+    }
+}
+
+/// The unpacked and relocated contents of a debug section.
+fn section_bytes(file: &ElfFile64<'_, Endianness>, name: &str) -> Option<Vec<u8>> {
+    let section = file.section_by_name(name)?;
+    let data = section.compressed_data().ok()?;
+    let format = match data.format {
+        CompressionFormat::Zlib => Some(Format::Zlib),
+        CompressionFormat::Zstandard => Some(Format::Zstd),
+        CompressionFormat::None => None,
+        _ => return None,
+    };
+    let mut bytes = match format {
+        None => data.data.to_vec(),
+        Some(format) => {
+            let size = data.uncompressed_size;
+            let packed = Packed { section: 0, format, packed: data.data, size, bytes: &[] };
+            if !packed.is_plausible() {
+                return None;
+            }
+            unpack(&packed).ok()?
+        }
+    };
+    for (offset, relocation) in section.relocations() {
+        if relocation.kind() == object::RelocationKind::Absolute {
+            relocate(file, &mut bytes, offset, &relocation);
+        }
+    }
+    Some(bytes)
+}
+
+/// Writes a field: an address where it is wide enough for one, else an offset in a section.
+fn relocate(
+    file: &ElfFile64<'_, Endianness>,
+    bytes: &mut [u8],
+    offset: u64,
+    relocation: &object::Relocation,
+) -> Option<()> {
+    let RelocationTarget::Symbol(index) = relocation.target() else { return None };
+    let symbol = file.symbol_by_index(index).ok()?;
+    let value = symbol.address().wrapping_add_signed(relocation.addend());
+    let start = usize::try_from(offset).ok()?;
+    let width = usize::from(relocation.size() / 8);
+    let field = bytes.get_mut(start..start.checked_add(width)?)?;
+    let value = match (width, symbol.section_index()) {
+        (8, Some(section)) if !is_debug(file, section) => address(section.0, value)?,
+        _ => value,
+    };
+    match (file.is_little_endian(), width) {
+        (true, 4 | 8) => field.copy_from_slice(&value.to_le_bytes()[..width]),
+        (false, 4 | 8) => field.copy_from_slice(&value.to_be_bytes()[8 - width..]),
+        _ => return None,
+    }
+    Some(())
+}
+
+/// Debug sections refer to each other by offsets, also with 64-bit DWARF.
+fn is_debug(file: &ElfFile64<'_, Endianness>, section: object::SectionIndex) -> bool {
+    let name = file.section_by_index(section).ok().and_then(|section| section.name_bytes().ok());
+    name.is_some_and(|name| name.starts_with(b".debug_") || name.starts_with(b".zdebug_"))
+}
