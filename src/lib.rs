@@ -11,6 +11,7 @@ pub mod link;
 pub mod merge;
 pub mod output;
 pub mod passes;
+pub mod phase;
 pub mod pipeline;
 pub mod relocs;
 pub mod script;

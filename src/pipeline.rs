@@ -13,6 +13,7 @@ use crate::output::reproduce::Recorder;
 use crate::passes::open_inputs::Opened;
 use crate::passes::read_scripts::MainScripts;
 use crate::passes::*;
+use crate::phase::{Resolved, Session};
 use crate::script::Sources;
 use crate::timing::Timings;
 use crate::{arch, output, relocs, sframe};
@@ -128,43 +129,55 @@ impl ForTarget for Job<'_, '_> {
 /// All passes, for one machine.
 fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let Job { config, source, sink, store, main, mut opened, sources, progress } = job;
-    let mut link = Link::<T>::new(config, sink, store);
+    let session = Session { config, sink, store };
 
     // ---- symbols ------------------------------------------------------------------------------
-    read_scripts::run(&mut link, main, std::mem::take(&mut opened.scripts), sources, source);
-    output::overwrite::check(&link, &opened.paths);
+    let (directives, plan) =
+        read_scripts::run(session, main, std::mem::take(&mut opened.scripts), sources, source);
+    output::overwrite::check(session, &plan.sources, &opened.paths);
     sink.checkpoint()?;
-    output::reports::search(&link, &opened, &mut progress.printed);
+    output::reports::search::<T>(config, &opened, &mut progress.printed);
     if opened.paths.is_empty() && config.reports.verbose {
         // `ld --verbose` only asks for the script.
         return Ok(());
     }
-    let mut parsed = parse_inputs::run::<T>(config, &opened.files, store, sink);
-    let assigned = define_linker_symbols::intern_names(&link, &mut parsed);
+    let mut parsed = parse_inputs::run::<T>(session, &opened.files);
+    let assigned = define_linker_symbols::intern_names(&directives, &plan, &mut parsed.globals);
     progress.timings.pass("parse inputs");
     let extracted = extract_members::run::<T>(
         &parsed.files,
         &opened.steps,
-        parsed.names.len(),
+        parsed.globals.len(),
         &assigned.wanted,
         &assigned.defined,
     );
-    index_objects::run(&mut link, parsed, &extracted);
-    open_needed_libraries::run(&mut link, source);
-    output::reports::files(&mut link, &opened, &extracted, &mut progress.printed);
+    let inputs = index_objects::run(directives, parsed, &extracted);
+    let needed_libraries = open_needed_libraries::run(&inputs, source);
+    let report_data = output::reports::files(&inputs, &opened, &extracted, &mut progress.printed);
     sink.checkpoint()?;
     progress.timings.pass("extract members");
     // frozen: the files that take part.
-    select_comdats::run(&mut link);
+    let (groups, states) = select_comdats::run(&inputs);
     sink.checkpoint()?;
     progress.timings.pass("select groups");
-    select_definitions::run(&mut link);
-    warn_commons::run(&link);
-    bind_versions::run(&mut link);
-    define_linker_symbols::find_identifier_sections(&mut link);
-    define_linker_symbols::run(&mut link, &assigned.symbols);
-    assign_versions::run(&mut link);
+    let mut definitions = select_definitions::run(&inputs, &states);
+    warn_commons::run(&inputs, &states);
+    bind_versions::run(&inputs, &mut definitions);
+    let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &states);
+    let linker_symbols =
+        define_linker_symbols::run(&inputs, &plan, &assigned.symbols, &identifier_sections, &mut definitions);
+    let versions = assign_versions::run(&inputs, &plan, &definitions);
     sink.checkpoint()?;
+    let resolved = Resolved {
+        inputs,
+        needed_libraries,
+        groups,
+        definitions,
+        linker_symbols,
+        identifier_sections,
+        versions,
+    };
+    let mut link = Link::new(resolved, states, plan);
     output::reports::symbols(&link, &mut progress.printed);
     progress.timings.pass("select definitions");
     // frozen: definitions.
@@ -222,7 +235,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
 
     // ---- bytes --------------------------------------------------------------------------------
     write(&mut link, progress)?;
-    output::reports::finish(&link, &mut progress.printed);
+    output::reports::finish(&link, &report_data, &mut progress.printed);
     progress.timings.pass("reports");
     sink.checkpoint()
 }

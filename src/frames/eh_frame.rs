@@ -537,7 +537,7 @@ pub fn fde_edges<'l, T: Target>(
     link: &'l Link<'_, T>,
     function: SectionId,
 ) -> impl Iterator<Item = &'l Rela<T::E>> {
-    let file = link.sections.file[function.index()];
+    let file = link.section_file(function);
     let frames = link.frames.files.get(file.index());
     frames.into_iter().flat_map(move |frames| {
         frames.fdes_of(function).iter().flat_map(move |&row| {

@@ -9,6 +9,7 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{FileId, SymbolId};
 use crate::link::Link;
+use crate::phase::Inputs;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rayon::prelude::*;
@@ -69,7 +70,7 @@ fn mark<T: Target>(link: &Link<'_, T>, file: FileId, frames: &mut FileFrames<'_,
 
 /// The relocations of a CIE as values that are the same for equal CIEs of all files.
 fn relocations<'f, T: Target>(
-    link: &'f Link<'_, T>,
+    link: &'f Inputs<'_, T>,
     file: FileId,
     frames: &'f FileFrames<'_, T::E>,
     row: u32,
@@ -88,7 +89,7 @@ fn contents<'f, E: zerocopy::byteorder::ByteOrder>(frames: &'f FileFrames<'_, E>
     &frames.section_of_cie(row).bytes[offset as usize..][..size as usize]
 }
 
-fn hash<T: Target>(link: &Link<'_, T>, file: FileId, frames: &FileFrames<'_, T::E>, row: u32) -> u64 {
+fn hash<T: Target>(link: &Inputs<'_, T>, file: FileId, frames: &FileFrames<'_, T::E>, row: u32) -> u64 {
     let mut hasher = foldhash::fast::FixedState::with_seed(0xc1e).build_hasher();
     contents(frames, row).hash(&mut hasher);
     relocations(link, file, frames, row).for_each(|relocation| relocation.hash(&mut hasher));
@@ -97,7 +98,7 @@ fn hash<T: Target>(link: &Link<'_, T>, file: FileId, frames: &FileFrames<'_, T::
 
 /// Gives every needed CIE its leader. One by one: objects have a handful of CIEs each.
 fn elect_leaders<T: Target>(
-    link: &Link<'_, T>,
+    link: &Inputs<'_, T>,
     files: &mut [FileFrames<'_, T::E>],
     needed: &[Vec<(u32, u64)>],
 ) {

@@ -8,8 +8,11 @@ use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::InputStore;
 use crate::input::object::{FileName, ObjectFile};
 use crate::layout::Chunk;
-use crate::link::{Link, state};
+use crate::layout::LayoutPlan;
+use crate::link::Link;
 use crate::passes::{keep_eh_frames, split_eh_frames};
+use crate::phase::state;
+use crate::phase::{Inputs, Resolved, SectionStates, Session};
 use crate::symbols::Definition;
 use crate::synth;
 use object::write::{Object, Relocation, Symbol, SymbolId as WriteSymbol, SymbolSection};
@@ -122,15 +125,15 @@ impl World {
 
     /// A link whose symbols are resolved, up to and with `split_eh_frames`.
     fn link(&self) -> Link<'_, X86_64> {
-        let mut link = Link::<X86_64>::new(&self.config, &self.sink, &self.store);
-        let mut globals: Vec<&[u8]> = Vec::new();
+        let session = Session { config: &self.config, sink: &self.sink, store: &self.store };
+        let (mut globals, mut objects, mut states): (Vec<&[u8]>, Vec<_>, Vec<u8>) = Default::default();
         for (number, bytes) in self.objects.iter().enumerate() {
             let mut object =
                 ObjectFile::parse(FileName { path: ["a.o", "b.o", "c.o"][number], member: None }, bytes)
                     .expect("a valid object");
             object.index_relocation_sections().expect("valid relocations");
             object.id = FileId::from_index(number);
-            object.first_section = link.sections.len() as u32;
+            object.first_section = states.len() as u32;
             object.first_local = 1000 * (number as u32 + 1);
             for symbol in object.first_global as usize..object.symbols.len() {
                 let name = object.symbol_name(symbol);
@@ -142,13 +145,16 @@ impl World {
             }
             for header in object.headers {
                 let content = matches!(header.sh_type.get(), elf::SHT_PROGBITS);
-                link.sections.push(object.id, if content { state::ALIVE } else { state::NOT_CONTENT });
+                states.push(if content { state::ALIVE } else { state::NOT_CONTENT });
             }
-            link.objects.push(object);
+            objects.push(object);
         }
-        link.sections.first_internal = link.sections.len() as u32;
-        link.symbols.definitions = vec![Definition::Undefined; globals.len()];
-        link.symbols.names = globals;
+        let count = globals.len();
+        let inputs = Inputs::of(session, objects, globals, states);
+        let states = SectionStates::of_inputs(&inputs.section_states);
+        let mut resolved = Resolved::of(inputs);
+        resolved.definitions.of = vec![Definition::Undefined; count];
+        let mut link = Link::<X86_64>::new(resolved, states, LayoutPlan::default());
         split_eh_frames::run(&mut link);
         let sections = [synth::eh_frame::section(&link), synth::eh_frame_hdr::section(&link)];
         for section in sections.into_iter().flatten() {
@@ -158,7 +164,7 @@ impl World {
     }
 }
 
-fn section_of(link: &Link<'_, X86_64>, file: usize, name: &str) -> SectionId {
+fn section_of(link: &Inputs<'_, X86_64>, file: usize, name: &str) -> SectionId {
     let object = &link.objects[file];
     let index = (0..object.headers.len()).find(|&index| object.section_name(index) == name.as_bytes());
     object.section_id(index.expect("such a section") as u32)
@@ -198,7 +204,7 @@ fn records_belong_to_the_sections_of_their_functions() {
     assert_eq!((frames.fdes_of(f), frames.fdes_of(g)), (&[0][..], &[1][..]));
     assert!(link.sections.is(section_of(&link, 0, ".eh_frame"), state::ABSORBED));
     let names = |function| -> Vec<&[u8]> {
-        link.frame_edges(function).map(|symbol| link.symbols.names[symbol.index()]).collect()
+        link.frame_edges(function).map(|symbol| link.globals.names[symbol.index()]).collect()
     };
     assert_eq!(names(f), [&b"f_lsda"[..], b"personality"]);
     assert_eq!(names(g), [b"personality"]);

@@ -9,6 +9,7 @@ use super::store::InputStore;
 use crate::elf::consts as elf;
 use crate::elf::{Chdr, Shdr, whole_table};
 use flate2::{Decompress, FlushDecompress, Status};
+use std::sync::OnceLock;
 use zerocopy::byteorder::{BigEndian, ByteOrder, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -33,7 +34,7 @@ impl Format {
 }
 
 /// A compressed section of an object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Packed<'a> {
     /// Section header index.
     pub section: u32,
@@ -43,8 +44,8 @@ pub struct Packed<'a> {
     pub packed: &'a [u8],
     /// Size unpacked, as the header says.
     pub size: u64,
-    /// The contents; empty until they are unpacked.
-    pub bytes: &'a [u8],
+    /// The contents, once they are unpacked.
+    pub bytes: OnceLock<&'a [u8]>,
 }
 
 impl Packed<'_> {
@@ -106,7 +107,10 @@ fn with_header<'a, E: ByteOrder>(
         }
     };
     let size = header.ch_size.get();
-    Ok((Packed { section: index as u32, format, packed, size, bytes: &[] }, header.ch_addralign.get()))
+    Ok((
+        Packed { section: index as u32, format, packed, size, bytes: OnceLock::new() },
+        header.ch_addralign.get(),
+    ))
 }
 
 /// A `.zdebug_*` section: `ZLIB`, the size as eight big-endian bytes, a zlib stream. One without
@@ -115,7 +119,7 @@ fn old_style<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, index: usize) -> Opti
     let rest = object.section_bytes(index).ok()?.strip_prefix(b"ZLIB")?;
     let (size, packed) = rest.split_first_chunk::<8>()?;
     let size = U64::<BigEndian>::from_bytes(*size).get();
-    Some(Packed { section: index as u32, format: Format::Zlib, packed, size, bytes: &[] })
+    Some(Packed { section: index as u32, format: Format::Zlib, packed, size, bytes: OnceLock::new() })
 }
 
 fn check_size<E: ByteOrder>(packed: &Packed<'_>, header: &Shdr<E>) -> Result<(), Malformed> {

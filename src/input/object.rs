@@ -264,7 +264,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         if !self.packed.is_empty()
             && let Ok(row) = self.packed.binary_search_by_key(&index, |packed| packed.section as usize)
         {
-            return Ok(self.packed[row].bytes);
+            return Ok(self.packed[row].bytes.get().copied().unwrap_or_default());
         }
         self.range(header).ok_or_else(|| {
             Malformed::at(

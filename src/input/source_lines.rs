@@ -295,7 +295,7 @@ fn section_bytes(file: &ElfFile64<'_, Endianness>, name: &str) -> Option<Vec<u8>
         None => data.data.to_vec(),
         Some(format) => {
             let size = data.uncompressed_size;
-            let packed = Packed { section: 0, format, packed: data.data, size, bytes: &[] };
+            let packed = Packed { section: 0, format, packed: data.data, size, bytes: Default::default() };
             if !packed.is_plausible() {
                 return None;
             }

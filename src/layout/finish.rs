@@ -9,9 +9,11 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::link::{Link, LinkerSymbolOrigin, Reserved, is_alloc};
+use crate::layout::LinkerValue;
+use crate::link::{Link, is_alloc};
 use crate::script::eval::{Base, Value};
 use crate::symbols::Definition;
+use crate::symbols::{LinkerSymbolOrigin, Reserved};
 
 /// Writes the layout of a round into the link: chunks with their items, the place of every
 /// section, the values of the linker's symbols.
@@ -93,7 +95,7 @@ fn move_to_neighbour<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, o
     let neighbour = nearest(&link.layout.chunks, address);
     for rule in lists_of(machine, output) {
         for &item in &machine.lists[rule].items {
-            if item.0 >= link.sections.first_internal {
+            if item.0 >= link.first_internal() {
                 // Nobody defines symbols in the linker's own sections but the linker, and an empty
                 // one is not in the output.
                 link.sections.chunk[item.index()] = ChunkId::NONE;
@@ -115,16 +117,16 @@ pub fn nearest(chunks: &[Chunk<'_>], address: u64) -> Option<ChunkId> {
 }
 
 fn symbols<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, chunk_of: &[ChunkId]) {
+    link.layout.linker_values.resize(link.linker_symbols.len(), LinkerValue::default());
     for (row, entry) in machine.symbols.entries.iter().enumerate() {
         let Source::Script(Some(symbol)) = entry.source else { continue };
         let Some(value) = machine.symbols.entries[row].value else { continue };
         let (chunk, value) = place(link, machine, chunk_of, value, entry.anchor);
-        let symbol = &mut link.linker_symbols[symbol as usize];
-        (symbol.chunk, symbol.value) = (chunk, value);
+        link.layout.linker_values[symbol as usize] = LinkerValue { chunk, value };
     }
     for row in 0..link.linker_symbols.len() {
         let symbol = link.linker_symbols[row];
-        let name = link.symbols.names[symbol.symbol.index()];
+        let name = link.globals.names[symbol.symbol.index()];
         let found = match symbol.origin {
             LinkerSymbolOrigin::Assignment => continue,
             LinkerSymbolOrigin::Start => edge(link, machine, name.strip_prefix(b"__start_"), chunk_of, false),
@@ -132,8 +134,7 @@ fn symbols<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, chunk_of: &
             LinkerSymbolOrigin::Reserved(reserved) => reserved_place(link, reserved),
         };
         let (chunk, value) = found.unwrap_or((ChunkId::NONE, 0));
-        let symbol = &mut link.linker_symbols[row];
-        (symbol.chunk, symbol.value) = (chunk, value);
+        link.layout.linker_values[row] = LinkerValue { chunk, value };
     }
 }
 
@@ -193,11 +194,11 @@ fn reserved_place<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> Option<(
 
 /// Address of a symbol that is defined in this output; `None` if it is not.
 pub fn symbol_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
-    match link.symbols.definition(id) {
-        Definition::Linker(row) => Some(link.linker_symbols[row as usize].value),
+    match link.definition(id) {
+        Definition::Linker(row) => Some(link.layout.linker_values[row as usize].value),
         Definition::Object { file, symbol } => {
-            if let Some(block) = link.common_block(id) {
-                return Some(link.section_address(block.section).wrapping_add(block.offset));
+            if let Some(common) = link.common_place(id) {
+                return Some(link.section_address(common.section).wrapping_add(common.offset));
             }
             let object = &link.objects[file.index()];
             match object.symbol_place(symbol as usize) {
@@ -221,7 +222,7 @@ pub fn entry<T: Target>(link: &Link<'_, T>) -> u64 {
     let config = link.config;
     let chosen = config.symbols.entry.as_deref().or(link.layout.plan.entry.as_ref().map(|name| &*name.bytes));
     let name = chosen.unwrap_or(if link.layout.plan.replaces_default { b"start" } else { b"_start" });
-    if let Some(address) = link.symbols.lookup(name).and_then(|id| symbol_address(link, id)) {
+    if let Some(address) = link.globals.lookup(name).and_then(|id| symbol_address(link, id)) {
         return if config.is_relocatable() { 0 } else { address };
     }
     if let Some(number) = parse_number(name) {

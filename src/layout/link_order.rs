@@ -11,15 +11,17 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::link::{Link, state};
-use crate::synth::{Kind, section_id};
+use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::state;
+use crate::synth::Kind;
 use rayon::prelude::*;
 
 /// Longer chains of sections that describe one another are taken for cycles.
 const MAX_CHAIN: usize = 32;
 
 /// The section that `id` describes, if it has `SHF_LINK_ORDER` and names one that exists.
-pub fn target<T: Target>(link: &Link<'_, T>, id: SectionId) -> Option<SectionId> {
+pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
     let (object, index) = link.locate(id)?;
     let header = object.headers.get(index as usize)?;
     if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) == 0 {
@@ -47,7 +49,7 @@ fn check<T: Target>(link: &Link<'_, T>, id: SectionId) {
         return;
     }
     let linked = header.sh_link.get();
-    let file = link.sections.file[id.index()];
+    let file = link.section_file(id);
     let error = |what: String| {
         let place = crate::diag::Location::Section {
             file: object.name.to_string(),
@@ -76,7 +78,7 @@ fn check<T: Target>(link: &Link<'_, T>, id: SectionId) {
 }
 
 /// The end of the chain of links; `None` if it has none.
-fn root<T: Target>(link: &Link<'_, T>, id: SectionId) -> Option<SectionId> {
+fn root<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
     let mut at = id;
     for _ in 0..MAX_CHAIN {
         match target(link, at) {
@@ -107,8 +109,7 @@ fn sort_list<T: Target>(
     list: &mut List,
     position: &(dyn Fn(SectionId) -> Option<u64> + Sync),
 ) -> bool {
-    let own_frames =
-        link.synthetics.find(Kind::SFrame).map(|row| section_id(link.sections.first_internal, row));
+    let own_frames = link.synthetics.find(Kind::SFrame).map(|row| link.synthetic_id(row));
     let key = |id: SectionId| match target(link, id) {
         Some(target) if !link.sections.is(target, state::ABSORBED) => (1, position(target).unwrap_or(0)),
         _ if Some(id) == own_frames => (2, 0),
@@ -132,7 +133,7 @@ fn sort_list<T: Target>(
 /// Positions before there are addresses: by list, then by place in it. A section that describes
 /// another stands where the end of its chain does.
 pub fn initial_positions<T: Target>(
-    link: &Link<'_, T>,
+    link: &Inputs<'_, T>,
     lists: &[List],
     list_order: &[u32],
     scratch: &mut [u64],

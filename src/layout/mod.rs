@@ -231,6 +231,18 @@ pub struct Layout<'a> {
     pub file_size: u64,
     /// `e_entry`.
     pub entry: u64,
+    /// Where the symbols are that the linker defines, by their rows.
+    pub linker_values: Vec<LinkerValue>,
+}
+
+/// Where a symbol of the linker's own is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkerValue {
+    /// Section-relative symbols move with their output section and have its index in the symbol
+    /// table; [`ChunkId::NONE`] for absolute ones.
+    pub chunk: ChunkId,
+    /// Address or number.
+    pub value: u64,
 }
 
 /// A stretch of the file without contents is a hole from this length on, in bytes.

@@ -11,7 +11,8 @@ use super::place::List;
 use super::plan::{Command, LayoutPlan, OutputPlan};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::link::{SectionInfo, is_alloc};
+use crate::link::is_alloc;
+use crate::phase::SectionInfo;
 use crate::script::ast::OutputSectionType;
 use hashbrown::HashMap;
 

@@ -4,7 +4,8 @@ use super::plan::{Body, OutputPlan};
 use crate::arch::machine::SHT_UNWIND;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::link::{SectionInfo, is_alloc};
+use crate::link::is_alloc;
+use crate::phase::SectionInfo;
 use crate::script::ast::OutputSectionType;
 
 /// `SHT_GNU_SFRAME`.

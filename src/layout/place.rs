@@ -10,7 +10,10 @@ use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
-use crate::link::{Link, SectionInfo, state};
+use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::SectionInfo;
+use crate::phase::state;
 use rayon::prelude::*;
 
 /// Items that are gathered by one task.
@@ -66,7 +69,7 @@ pub fn list<T: Target>(link: &Link<'_, T>, order: &InputOrder) -> (Vec<List>, Ve
             None => left.push(id),
         }
     }
-    let first_internal = link.sections.first_internal;
+    let first_internal = link.first_internal();
     lists.par_iter_mut().for_each(|list| {
         list.has_internal = list.items.last().is_some_and(|last| last.0 >= first_internal);
         if list.has_internal || order.is_shuffled() {
@@ -86,7 +89,7 @@ fn placeable<'l, T: Target>(link: &'l Link<'_, T>) -> impl Iterator<Item = Secti
 
 /// Where a section stands in input order.
 pub fn input_position<T: Target>(link: &Link<'_, T>, order: &InputOrder, id: SectionId) -> (u32, u32) {
-    let Some(row) = id.0.checked_sub(link.sections.first_internal) else { return (order.rank(id.0), 0) };
+    let Some(row) = link.synthetic_row(id) else { return (order.rank(id.0), 0) };
     let section = link.synthetics.section(row);
     if section.first_input.is_some() {
         (order.rank(section.first_input.0), 1 + row)
@@ -99,7 +102,7 @@ pub fn input_position<T: Target>(link: &Link<'_, T>, order: &InputOrder, id: Sec
 }
 
 fn file_of<'l, 'a, T: Target>(
-    link: &'l Link<'a, T>,
+    link: &'l Inputs<'a, T>,
     file: FileId,
 ) -> Option<&'l crate::input::ObjectFile<'a, T::E>> {
     if file.is_some() { link.objects.get(file.index()) } else { None }
@@ -144,7 +147,7 @@ impl List {
 /// alignment concern nobody. The symbol table and its kin get their sizes only after the layout.
 fn is_dropped_if_empty<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
     use crate::synth::Kind;
-    let Some(row) = id.0.checked_sub(link.sections.first_internal) else { return false };
+    let Some(row) = link.synthetic_row(id) else { return false };
     let kind = link.synthetics.section(row).kind;
     !matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
 }
@@ -179,6 +182,6 @@ pub fn gather<T: Target>(link: &Link<'_, T>, lists: &mut [List]) {
 /// Whether a section is laid out as it is.
 #[inline]
 pub fn is_placed<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
-    let bits = link.sections.state[id.index()].load(std::sync::atomic::Ordering::Relaxed);
+    let bits = link.sections.get(id);
     bits & (state::ALIVE | state::ABSORBED | state::NOT_CONTENT) == state::ALIVE
 }

@@ -9,10 +9,12 @@ use super::plan::{Command, LayoutPlan};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::object::SymbolPlace;
-use crate::link::{Link, LinkerSymbolOrigin, Reserved, state};
+use crate::link::Link;
+use crate::phase::state;
 use crate::script::data_segment::DataSegment;
 use crate::script::eval::{Base, Lookup, Scope, SectionFacts, Symbol, Value};
 use crate::symbols::Definition;
+use crate::symbols::{LinkerSymbolOrigin, Reserved};
 use crate::synth::Kind;
 use hashbrown::HashMap;
 
@@ -135,12 +137,12 @@ fn for_each_defined<'e>(expr: &'e crate::script::expr::Expr, visit: &mut dyn FnM
 }
 
 fn source<T: Target>(link: &Link<'_, T>, outputs: &OutputNames<'_>, name: &[u8]) -> Source {
-    let Some(id) = link.symbols.lookup(name) else { return Source::Undefined };
-    match link.symbols.definition(id) {
+    let Some(id) = link.globals.lookup(name) else { return Source::Undefined };
+    match link.definition(id) {
         Definition::Linker(row) => linker_source(link, outputs, name, row),
         Definition::Object { file, symbol } => {
-            if let Some(block) = link.common_block(id) {
-                return section_source(link, block.section, block.offset);
+            if let Some(common) = link.common_place(id) {
+                return section_source(link, common.section, common.offset);
             }
             let object = &link.objects[file.index()];
             match object.symbol_place(symbol as usize) {
@@ -158,7 +160,7 @@ fn source<T: Target>(link: &Link<'_, T>, outputs: &OutputNames<'_>, name: &[u8])
 
 /// The definition in an object that an assignment of the script takes the place of.
 fn overridden<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Option<InObject> {
-    let Definition::Linker(row) = link.symbols.definition(link.symbols.lookup(name)?) else { return None };
+    let Definition::Linker(row) = link.definition(link.globals.lookup(name)?) else { return None };
     let Definition::Object { file, symbol } = link.linker_symbols[row as usize].overridden else {
         return None;
     };
@@ -205,7 +207,7 @@ pub fn reserved_section<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> Op
     };
     kinds.iter().find_map(|&kind| {
         let id = link.synthetics.find(kind)?;
-        let id = crate::synth::section_id(link.sections.first_internal, id);
+        let id = link.synthetic_id(id);
         link.sections.is_alive(id).then_some(id)
     })
 }

@@ -21,7 +21,7 @@ impl InputOrder {
         if shuffles.is_empty() || link.config.is_relocatable() {
             return InputOrder::default();
         }
-        let count = link.sections.first_internal;
+        let count = link.first_internal();
         let mut order: Vec<u32> = (0..count).collect();
         for shuffle in shuffles {
             let pattern = Glob::new(&shuffle.pattern);

@@ -72,7 +72,7 @@ fn behind_region<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, output: u
 
 /// Sections of the linker stay where they are, but for blocks of common symbols.
 fn can_move<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
-    let row = id.0.checked_sub(link.sections.first_internal);
+    let row = link.synthetic_row(id);
     row.is_none_or(|row| link.synthetics.section(row).kind == Kind::Common)
 }
 
@@ -94,7 +94,7 @@ fn move_on<T: Target>(
         machine.lists[from as usize].items.retain(|&item| item != id);
         let target = &mut machine.lists[to as usize];
         target.items.push(id);
-        target.has_internal |= id.0 >= link.sections.first_internal;
+        target.has_internal |= id.0 >= link.first_internal();
         touched.extend([from, to]);
     }
     touched.sort_unstable();
@@ -124,7 +124,7 @@ fn report_move<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, id: Section
         link.describe_place(id, 0)
     );
     let diagnostic = Diagnostic::warning(Code::LayoutError, message);
-    link.sink.report(diagnostic.ordered(link.sections.file[id.index()].0, id.0, 0));
+    link.sink.report(diagnostic.ordered(link.section_file(id).0, id.0, 0));
 }
 
 fn report_stuck<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, id: SectionId) {
@@ -138,6 +138,6 @@ fn report_stuck<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, id: Sectio
         Diagnostic::error(Code::LayoutError, message)
             .note(format!("the last one that matches is `{last}`"))
             .help("enlarge a region, or add a statement for a region that has room")
-            .ordered(link.sections.file[id.index()].0, id.0, 0),
+            .ordered(link.section_file(id).0, id.0, 0),
     );
 }

@@ -11,7 +11,7 @@ use crate::cli::Config;
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::link::SectionInfo;
+use crate::phase::SectionInfo;
 use crate::script::eval::Base;
 use crate::script::glob::Glob;
 use crate::script::{Sources, parse_script};

@@ -168,7 +168,8 @@ mod tests {
     }
 
     fn unpacked(packed: &[u8], format: Format, size: usize) -> Vec<u8> {
-        unpack(&Packed { section: 1, format, packed, size: size as u64, bytes: &[] }).expect("sound data")
+        unpack(&Packed { section: 1, format, packed, size: size as u64, bytes: Default::default() })
+            .expect("sound data")
     }
 
     #[test]

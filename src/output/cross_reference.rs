@@ -1,11 +1,12 @@
 //! `--cref`: for each symbol the file that defines it, then the files that refer to it.
 
-use super::reports::symbol_name;
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::object::FileName;
-use crate::link::Link;
-use crate::symbols::{Definition, flag};
+use crate::phase::Inputs;
+use crate::phase::Resolved;
+use crate::symbols::Definition;
+use crate::symbols::Mentions;
 use rayon::prelude::*;
 use std::fmt::Write;
 
@@ -22,14 +23,14 @@ struct Mention {
 }
 
 /// The table, sorted by name, in GNU ld's form. Symbols that only libraries speak of are left out.
-pub fn table<T: Target>(link: &Link<'_, T>) -> String {
+pub fn table<T: Target>(link: &Resolved<'_, T>) -> String {
     let mut mentions = mentions(link);
     mentions.par_sort_unstable();
     mentions.dedup();
     let mut groups: Vec<(String, &[Mention])> = mentions
         .chunk_by(|a, b| a.symbol == b.symbol)
-        .filter(|group| link.symbols.flags(group[0].symbol) & flag::IN_OBJECT != 0)
-        .map(|group| (symbol_name(link, link.symbols.names[group[0].symbol.index()]), group))
+        .filter(|group| link.mentions(group[0].symbol).contains(Mentions::IN_OBJECT))
+        .map(|group| (link.name_text(link.globals.names[group[0].symbol.index()]), group))
         .collect();
     groups.par_sort_by(|a, b| a.0.cmp(&b.0).then(a.1[0].symbol.cmp(&b.1[0].symbol)));
     let mut text = format!("\nCross Reference Table\n\n{:<FILE_COLUMN$}File\n", "Symbol");
@@ -43,17 +44,17 @@ pub fn table<T: Target>(link: &Link<'_, T>) -> String {
     text
 }
 
-fn mentions<T: Target>(link: &Link<'_, T>) -> Vec<Mention> {
+fn mentions<T: Target>(link: &Resolved<'_, T>) -> Vec<Mention> {
     let of_objects = link.objects.par_iter().flat_map_iter(|object| {
         object.globals.iter().map(move |&symbol| {
             let defines =
-                matches!(link.symbols.definition(symbol), Definition::Object { file, .. } if file == object.id);
+                matches!(link.definition(symbol), Definition::Object { file, .. } if file == object.id);
             Mention { symbol, is_reference: !defines, is_library: false, file: object.id.0 }
         })
     });
     let of_libraries = link.shared.par_iter().flat_map_iter(|library| {
         library.globals.iter().filter(|id| id.is_some()).map(move |&symbol| {
-            let definition = link.symbols.definition(symbol);
+            let definition = link.definition(symbol);
             let defines =
                 matches!(definition, Definition::Shared { library: owner, .. } if owner == library.id);
             Mention { symbol, is_reference: !defines, is_library: true, file: library.id.0 }
@@ -62,7 +63,7 @@ fn mentions<T: Target>(link: &Link<'_, T>) -> Vec<Mention> {
     of_objects.chain(of_libraries).collect()
 }
 
-fn file_name<'a, T: Target>(link: &Link<'a, T>, mention: &Mention) -> FileName<'a> {
+fn file_name<'a, T: Target>(link: &Inputs<'a, T>, mention: &Mention) -> FileName<'a> {
     if mention.is_library {
         link.shared[mention.file as usize].name
     } else {

@@ -1,17 +1,16 @@
 //! `--dependency-file`: what the output is made from, as a rule for make.
 
-use crate::arch::Target;
-use crate::link::Link;
+use crate::phase::Directives;
 use std::collections::HashSet;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The rule, and an empty rule for each file, so that make does not stop when one is gone.
-pub fn rule<T: Target>(link: &Link<'_, T>) -> String {
+pub fn rule(directives: &Directives<'_>, inputs: &[PathBuf]) -> String {
     let mut seen = HashSet::new();
-    let paths = link.reports.paths.iter().chain(&link.script_paths);
+    let paths = inputs.iter().chain(&directives.script_paths);
     let files: Vec<String> = paths.filter(|path| seen.insert(*path)).map(|path| quote(path)).collect();
-    let mut text = format!("{}:", quote(&link.config.output));
+    let mut text = format!("{}:", quote(&directives.config.output));
     for file in &files {
         let _ = write!(text, " \\\n  {file}");
     }

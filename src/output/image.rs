@@ -15,6 +15,7 @@ const MAX_IMAGE: u64 = 1 << 40;
 
 /// Gives the sections their places in the image, and the file its size.
 pub fn settle<T: Target>(link: &mut Link<'_, T>) {
+    let sink = link.sink;
     let layout = &mut link.layout;
     let in_image = |chunk: &Chunk<'_>| is_alloc(chunk.flags) && chunk.file_size() > 0;
     let ends = |chunk: &Chunk<'_>| chunk.load_address.saturating_add(chunk.file_size());
@@ -28,7 +29,7 @@ pub fn settle<T: Target>(link: &mut Link<'_, T>) {
     let (start, size) = (first.load_address, ends(last) - first.load_address);
     if size > MAX_IMAGE {
         let name = |chunk: &Chunk<'_>| String::from_utf8_lossy(chunk.name).into_owned();
-        link.sink.report(
+        sink.report(
             Diagnostic::error(
                 Code::LayoutError,
                 format!(

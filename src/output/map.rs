@@ -3,34 +3,36 @@
 //! The script's commands are shown in their order, each with the addresses that it led to: output
 //! sections with the input sections that each pattern took, and the symbols defined in those.
 
-use super::reports::symbol_name;
+use super::reports::{IncludedMember, ReportData};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::layout::Chunk;
 use crate::layout::plan::{Body, Command, NO_RULE, OutputPlan};
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::state;
 use crate::script::Span;
 use crate::script::ast::Assignment;
 use crate::symbols::Definition;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use std::fmt::Write;
+use std::path::PathBuf;
 
 /// Width of the columns of names.
 const NAME_COLUMN: usize = 16;
 
 /// The whole map.
-pub fn map<T: Target>(link: &Link<'_, T>) -> String {
+pub fn map<T: Target>(link: &Link<'_, T>, data: &ReportData<'_>) -> String {
     let mut map = Map { link, text: String::new(), symbols: symbols(link), by_rule: absorbed(link) };
-    map.members();
+    map.members(&data.members);
     map.as_needed();
     if !link.config.reports.no_map_discarded {
         map.discarded();
     }
     map.memory();
-    map.script();
+    map.script(&data.paths);
     map.text
 }
 
@@ -57,12 +59,11 @@ fn symbols<T: Target>(link: &Link<'_, T>) -> Vec<Placed> {
                 }
                 let section = match object.symbol_place(index) {
                     SymbolPlace::Section(section) => object.section_id(section),
-                    SymbolPlace::Common => link.common_block(symbol)?.section,
+                    SymbolPlace::Common => link.common_place(symbol)?.section,
                     SymbolPlace::Undefined | SymbolPlace::Absolute => return None,
                 };
                 let owned = Definition::Object { file: object.id, symbol: index as u32 };
-                let is_definition =
-                    !link.symbols.is_global(symbol) || link.symbols.definition(symbol) == owned;
+                let is_definition = !link.globals.contains(symbol) || link.definition(symbol) == owned;
                 let value = link.symbols.values.get(symbol.index()).copied()?;
                 (is_definition && section.is_some()).then_some(Placed { section, value, symbol })
             })
@@ -75,7 +76,7 @@ fn symbols<T: Target>(link: &Link<'_, T>) -> Vec<Placed> {
 /// By rule: input sections whose contents live on in a section of the linker.
 fn absorbed<T: Target>(link: &Link<'_, T>) -> HashMap<u32, Vec<SectionId>> {
     let mut by_rule: HashMap<u32, Vec<SectionId>> = HashMap::new();
-    for id in (0..link.sections.first_internal).map(SectionId) {
+    for id in (0..link.first_internal()).map(SectionId) {
         if link.sections.is(id, state::ABSORBED | state::ALIVE) {
             by_rule.entry(link.sections.rule[id.index()]).or_default().push(id);
         }
@@ -106,14 +107,14 @@ impl<T: Target> Map<'_, '_, T> {
         }
     }
 
-    fn members(&mut self) {
+    fn members(&mut self, members: &[IncludedMember<'_>]) {
         let link = self.link;
-        if link.reports.members.is_empty() {
+        if members.is_empty() {
             return;
         }
         self.line("Archive member included to satisfy reference by file (symbol)\n");
-        for included in &link.reports.members {
-            let symbol = symbol_name(link, link.symbols.names[included.symbol.index()]);
+        for included in members {
+            let symbol = link.name_text(link.globals.names[included.symbol.index()]);
             self.line(included.member.to_string());
             let referrer = included.referrer.map_or_else(|| "<internal>".into(), |name| name.to_string());
             self.line(format!("{:30}{referrer} ({symbol})", ""));
@@ -139,8 +140,8 @@ impl<T: Target> Map<'_, '_, T> {
         let link = self.link;
         let gone = state::DISCARDED_BY_GROUP | state::DISCARDED_BY_SCRIPT | state::COLLECTED;
         self.line("Discarded input sections\n");
-        for id in (0..link.sections.first_internal).map(SectionId) {
-            let bits = link.sections.state[id.index()].load(std::sync::atomic::Ordering::Relaxed);
+        for id in (0..link.first_internal()).map(SectionId) {
+            let bits = link.sections.get(id);
             if bits & gone != 0 && bits & state::ALIVE == 0 {
                 self.section(id, false);
             }
@@ -165,11 +166,11 @@ impl<T: Target> Map<'_, '_, T> {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
-    fn script(&mut self) {
+    fn script(&mut self, inputs: &[PathBuf]) {
         let link = self.link;
         self.line("Linker script and memory map\n");
         // Objects, archives, libraries and scripts among the inputs.
-        for path in &link.reports.paths {
+        for path in inputs {
             self.line(format!("LOAD {}", path.display()));
         }
         let chunks = self.chunks_of_outputs();
@@ -233,11 +234,10 @@ impl<T: Target> Map<'_, '_, T> {
     fn assignment(&mut self, assignment: &Assignment) {
         let link = self.link;
         let text = self.source(assignment.span);
-        let value =
-            link.symbols.lookup(&assignment.target.bytes).and_then(|id| match link.symbols.definition(id) {
-                Definition::Linker(row) => link.linker_symbols.get(row as usize).map(|symbol| symbol.value),
-                _ => None,
-            });
+        let value = link.globals.lookup(&assignment.target.bytes).and_then(|id| match link.definition(id) {
+            Definition::Linker(row) => link.layout.linker_values.get(row as usize).map(|symbol| symbol.value),
+            _ => None,
+        });
         match value {
             Some(value) => self.line(format!("{:NAME_COLUMN$}{value:#018x}{:16}{text}", "", "")),
             None if assignment.kind.is_provide() => {
@@ -328,7 +328,7 @@ impl<T: Target> Map<'_, '_, T> {
         let file = match link.locate(id) {
             Some((object, _)) => object.name.to_string(),
             None => {
-                let row = id.0.wrapping_sub(link.sections.first_internal);
+                let row = id.0.wrapping_sub(link.first_internal());
                 let file = link.synthetics.sections.get(row as usize).map(|section| section.file);
                 let object =
                     file.filter(|file| file.is_some()).and_then(|file| link.objects.get(file.index()));
@@ -350,13 +350,11 @@ impl<T: Target> Map<'_, '_, T> {
 
     fn symbol_text(&self, id: SymbolId) -> String {
         let link = self.link;
-        if link.symbols.is_global(id) {
-            return symbol_name(link, link.symbols.names[id.index()]);
+        if link.globals.contains(id) {
+            return link.name_text(link.globals.names[id.index()]);
         }
         match link.symbol_entry(id) {
-            Some((file, symbol)) => {
-                symbol_name(link, link.objects[file.index()].symbol_name(symbol as usize))
-            }
+            Some((file, symbol)) => link.name_text(link.objects[file.index()].symbol_name(symbol as usize)),
             None => String::new(),
         }
     }

@@ -6,11 +6,11 @@
 //! and written.
 
 use super::reports::map_path;
-use crate::arch::Target;
 use crate::cli::{Config, Explanation};
 use crate::diag::{Code, Diagnostic};
 use crate::input::FileIdentity;
-use crate::link::Link;
+use crate::phase::Session;
+use crate::script::Sources;
 use std::path::{Path, PathBuf};
 
 /// Reports every file that would be written over an input. `inputs` are the paths of all inputs;
@@ -18,19 +18,19 @@ use std::path::{Path, PathBuf};
 ///
 /// Libraries that are found because other libraries need them are no inputs: where libraries need
 /// each other, one of them may be the output.
-pub fn check<T: Target>(link: &Link<'_, T>, inputs: &[PathBuf]) {
-    for (name, path) in written(link.config) {
+pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
+    for (name, path) in written(session.config) {
         let Some(identity) = FileIdentity::at(&path) else { continue };
         let same = |read: &&Path| FileIdentity::at(read) == Some(identity);
         // The kept bytes of an input know their file, so paths of inputs, which may be thousands,
         // are looked up for the message only.
-        let input = if link.store.holds(identity) {
+        let input = if session.store.holds(identity) {
             Some(inputs.iter().map(PathBuf::as_path).find(same).unwrap_or(&path))
         } else {
-            link.layout.plan.sources.names().map(Path::new).find(same)
+            sources.names().map(Path::new).find(same)
         };
         if let Some(input) = input {
-            link.sink.report(overwritten(name, &path, input));
+            session.sink.report(overwritten(name, &path, input));
         }
     }
 }

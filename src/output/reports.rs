@@ -14,6 +14,7 @@ use crate::link::Link;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
 use crate::passes::open_inputs::Opened;
+use crate::phase::{Inputs, Session};
 use crate::relocs::explain;
 use crate::sframe;
 use std::fmt::Write;
@@ -40,15 +41,15 @@ pub struct ReportData<'a> {
 }
 
 /// `--verbose`: the script in use and the files that were tried.
-pub fn search<T: Target>(link: &Link<'_, T>, opened: &Opened<'_>, printed: &mut String) {
-    if !link.config.reports.verbose {
+pub fn search<T: Target>(config: &Config, opened: &Opened<'_>, printed: &mut String) {
+    if !config.reports.verbose {
         return;
     }
-    let scripts = &link.config.scripts;
+    let scripts = &config.scripts;
     match scripts.scripts.last().map(|script| &script.path).or(scripts.default_script.as_ref()) {
         Some(path) => printed.push_str(&format!("using external linker script: {}\n", path.display())),
         None => {
-            let text = lay_out::built_in_text(link);
+            let text = lay_out::built_in_text::<T>(config);
             let rule = "=".repeat(50);
             printed.push_str(&format!("using internal linker script:\n{rule}\n{text}\n{rule}\n"));
         }
@@ -56,25 +57,26 @@ pub fn search<T: Target>(link: &Link<'_, T>, opened: &Opened<'_>, printed: &mut 
     printed.push_str(&opened.attempts);
 }
 
-/// Reports on the files, once it is known which take part.
+/// Reports on the files, once it is known which take part. Gives what later reports need of them.
 pub fn files<'a, T: Target>(
-    link: &mut Link<'a, T>,
+    inputs: &Inputs<'a, T>,
     opened: &Opened<'a>,
     extracted: &Extracted,
     printed: &mut String,
-) {
-    let options = &link.config.reports;
-    link.reports.paths = opened.paths.clone();
+) -> ReportData<'a> {
+    let options = &inputs.config.reports;
+    let mut data = ReportData { paths: opened.paths.clone(), members: Vec::new() };
     if options.why_extract.is_some() || options.map.is_some() || options.print_map {
-        link.reports.members = trace::included_members(link, opened, extracted);
+        data.members = trace::included_members(inputs, opened, extracted);
     }
     if options.trace > 0 {
-        printed.push_str(&trace::files(link));
+        printed.push_str(&trace::files(inputs, &data));
     }
     if let Some(path) = &options.why_extract {
-        let text = trace::why_extract(link);
-        write_text(link, path, "reasons for extraction", text, printed);
+        let text = trace::why_extract(inputs, &data);
+        write_text(inputs.session, path, "reasons for extraction", text, printed);
     }
+    data
 }
 
 /// Reports on symbols, once definitions are frozen.
@@ -106,24 +108,24 @@ pub fn discarded<T: Target>(link: &Link<'_, T>, printed: &mut String) {
         Some(Explanation::File(path)) => {
             let is_graph = path.extension().is_some_and(|extension| extension == "dot" || extension == "gv");
             let text = if is_graph { explain::graph(link) } else { explain::text(link) };
-            write_text(link, path, "explanation", text, printed);
+            write_text(link.session, path, "explanation", text, printed);
         }
     }
 }
 
 /// Reports on the finished link.
-pub fn finish<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+pub fn finish<T: Target>(link: &Link<'_, T>, data: &ReportData<'_>, printed: &mut String) {
     let options = &link.config.reports;
     let cross_references = if options.cref { cross_reference::table(link) } else { String::new() };
     let mut cross_references = Some(cross_references);
     if options.map.is_some() || options.print_map {
-        let mut text = map::map(link);
+        let mut text = map::map(link, data);
         text.push_str(&cross_references.take().unwrap_or_default());
         if options.print_map {
             printed.push_str(&text);
         }
         if let Some(path) = &options.map {
-            write_text(link, &map_path(link.config, path), "map", text, printed);
+            write_text(link.session, &map_path(link.config, path), "map", text, printed);
         }
     }
     printed.push_str(&cross_references.unwrap_or_default());
@@ -131,7 +133,7 @@ pub fn finish<T: Target>(link: &Link<'_, T>, printed: &mut String) {
         printed.push_str(&memory_usage(link));
     }
     if let Some(path) = &options.dependency_file {
-        write_text(link, path, "dependency file", dependency_file::rule(link), printed);
+        write_text(link.session, path, "dependency file", dependency_file::rule(link, &data.paths), printed);
     }
     // Statistics as text hold the same lines.
     if link.config.sframe.print && options.stats != Some(StatsFormat::Text) {
@@ -172,20 +174,11 @@ pub fn map_path(config: &Config, path: &Path) -> PathBuf {
 }
 
 /// Writes a text to a file; `-` is standard output.
-fn write_text<T: Target>(link: &Link<'_, T>, path: &Path, what: &str, text: String, printed: &mut String) {
+fn write_text(session: Session<'_>, path: &Path, what: &str, text: String, printed: &mut String) {
     if path.as_os_str() == "-" {
         printed.push_str(&text);
     } else if let Err(error) = std::fs::write(path, text) {
         let message = format!("cannot write {what} {}: {error}", path.display());
-        link.sink.report(Diagnostic::error(Code::CannotWrite, message));
-    }
-}
-
-/// A symbol's name as reports show it.
-pub fn symbol_name<T: Target>(link: &Link<'_, T>, name: &[u8]) -> String {
-    if link.config.diagnostics.demangle {
-        crate::diag::demangle::demangle(name)
-    } else {
-        String::from_utf8_lossy(name).into_owned()
+        session.sink.report(Diagnostic::error(Code::CannotWrite, message));
     }
 }

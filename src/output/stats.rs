@@ -2,7 +2,9 @@
 
 use crate::arch::Target;
 use crate::cli::StatsFormat;
-use crate::link::{Link, state};
+use crate::ids::SectionId;
+use crate::link::Link;
+use crate::phase::state;
 use crate::sframe;
 use crate::symbols::Definition;
 use std::fmt::Write;
@@ -34,24 +36,22 @@ pub fn stats<T: Target>(link: &Link<'_, T>, format: StatsFormat) -> String {
 
 fn numbers<T: Target>(link: &Link<'_, T>) -> Vec<(&'static str, u64)> {
     let count = |bits: u8| {
-        let first_internal = link.sections.first_internal as usize;
-        let states = &link.sections.state[..first_internal.min(link.sections.len())];
-        states.iter().filter(|row| row.load(std::sync::atomic::Ordering::Relaxed) & bits == bits).count()
-            as u64
+        let inputs = (0..link.first_internal()).map(SectionId);
+        inputs.filter(|&id| link.sections.is(id, bits)).count() as u64
     };
     let members = link.objects.iter().filter(|object| object.name.member.is_some()).count();
-    let definitions = link.symbols.definitions.iter();
+    let definitions = link.definitions.of.iter();
     let defined = definitions.filter(|definition| **definition != Definition::Undefined).count();
     vec![
         ("objects", link.objects.len() as u64),
         ("archive_members", members as u64),
         ("shared_libraries", link.shared.len() as u64),
         ("input_bytes", link.objects.iter().map(|object| object.bytes.len() as u64).sum()),
-        ("input_sections", u64::from(link.sections.first_internal)),
+        ("input_sections", u64::from(link.first_internal())),
         ("sections_discarded_by_group", count(state::DISCARDED_BY_GROUP)),
         ("sections_discarded_by_script", count(state::DISCARDED_BY_SCRIPT)),
         ("sections_collected", count(state::COLLECTED)),
-        ("global_symbols", link.symbols.global_count() as u64),
+        ("global_symbols", link.globals.len() as u64),
         ("global_symbols_defined", defined as u64),
         ("dynamic_symbols", link.dynamic.symbols.len() as u64),
         ("relative_relocations", link.relocations.relative_count),

@@ -1,30 +1,30 @@
 //! `--trace`, `--trace-symbol`, `--why-extract`: files that take part, files that speak of a
 //! symbol, reasons for archive members.
 
-use super::reports::{IncludedMember, symbol_name};
+use super::reports::{IncludedMember, ReportData};
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, SymbolPlace};
-use crate::link::Link;
 use crate::passes::extract_members::Extracted;
 use crate::passes::open_inputs::Opened;
+use crate::phase::Inputs;
 use hashbrown::HashMap;
 use std::fmt::Write;
 
 /// `-t`: a line for each file that was read; given twice, also for each archive member that takes
 /// part, below its archive.
-pub fn files<T: Target>(link: &Link<'_, T>) -> String {
+pub fn files<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> String {
     let mut text = String::new();
     let mut members: HashMap<&str, Vec<FileName<'_>>> = HashMap::new();
-    for object in &link.objects {
+    for object in &inputs.objects {
         if object.name.member.is_some() {
             members.entry(object.name.path).or_default().push(object.name);
         }
     }
-    for path in &link.reports.paths {
+    for path in &data.paths {
         let path = path.to_string_lossy();
         let _ = writeln!(text, "{path}");
-        if link.config.reports.trace > 1 {
+        if inputs.config.reports.trace > 1 {
             for member in members.remove(&*path).unwrap_or_default() {
                 let _ = writeln!(text, "{member}");
             }
@@ -35,13 +35,13 @@ pub fn files<T: Target>(link: &Link<'_, T>) -> String {
 
 /// The archive members that take part, each with the first file that refers to what it defines.
 pub fn included_members<'a, T: Target>(
-    link: &Link<'a, T>,
+    inputs: &Inputs<'a, T>,
     opened: &Opened<'a>,
     extracted: &Extracted,
 ) -> Vec<IncludedMember<'a>> {
     let mut referrers: HashMap<SymbolId, Option<FileName<'a>>> =
         extracted.reasons.iter().map(|&(_, symbol)| (symbol, None)).collect();
-    for object in &link.objects {
+    for object in &inputs.objects {
         let globals = object.symbols.iter().skip(object.first_global as usize).zip(&object.globals);
         for (_, id) in globals.filter(|(symbol, _)| symbol.is_undefined()) {
             if let Some(referrer) = referrers.get_mut(id) {
@@ -60,23 +60,23 @@ pub fn included_members<'a, T: Target>(
 }
 
 /// `--why-extract`: a table with tabs between its columns.
-pub fn why_extract<T: Target>(link: &Link<'_, T>) -> String {
+pub fn why_extract<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> String {
     let mut text = String::from("reference\textracted\tsymbol\n");
-    for included in &link.reports.members {
+    for included in &data.members {
         let referrer = included.referrer.map_or_else(|| "<internal>".into(), |name| name.to_string());
-        let symbol = symbol_name(link, link.symbols.names[included.symbol.index()]);
+        let symbol = inputs.name_text(inputs.globals.names[included.symbol.index()]);
         let _ = writeln!(text, "{referrer}\t{}\t{symbol}", included.member);
     }
     text
 }
 
-/// `-y`: who refers to a symbol and who defines it, files in link order.
-pub fn symbols<T: Target>(link: &Link<'_, T>) -> String {
+/// `-y`: who refers to a symbol and who defines it, files in inputs order.
+pub fn symbols<T: Target>(inputs: &Inputs<'_, T>) -> String {
     let mut text = String::new();
-    for name in &link.config.reports.trace_symbols {
-        let Some(id) = link.symbols.lookup(name) else { continue };
-        let shown = symbol_name(link, name);
-        for object in &link.objects {
+    for name in &inputs.config.reports.trace_symbols {
+        let Some(id) = inputs.globals.lookup(name) else { continue };
+        let shown = inputs.name_text(name);
+        for object in &inputs.objects {
             let Some(position) = object.globals.iter().position(|&global| global == id) else { continue };
             let word = match object.symbol_place(object.first_global as usize + position) {
                 SymbolPlace::Undefined => "reference to",
@@ -85,7 +85,7 @@ pub fn symbols<T: Target>(link: &Link<'_, T>) -> String {
             };
             let _ = writeln!(text, "{}: {word} {shown}", object.name);
         }
-        for library in &link.shared {
+        for library in &inputs.shared {
             let Some(position) = library.globals.iter().position(|&global| global == id) else { continue };
             let undefined = library.symbols.get(position).is_none_or(|symbol| symbol.is_undefined());
             let word = if undefined { "reference to" } else { "definition of" };

@@ -11,107 +11,118 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::shared::VERSION_HIDDEN;
-use crate::link::Link;
-use crate::script::Span;
-use crate::symbols::Definition;
-use crate::symbols::versions::{FIRST_VERSION, VersionDefinition};
+use crate::layout::LayoutPlan;
+use crate::phase::{Inputs, Session};
+use crate::script::version::VersionScript;
+use crate::script::{Sources, Span};
+use crate::symbols::versions::FIRST_VERSION;
+use crate::symbols::{Definition, Definitions, VersionDefinition, Versions};
 use rayon::prelude::*;
 
-/// Fills [`crate::symbols::SymbolTable::versions`] and the versions that the output defines.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    link.symbols.versions = vec![elf::VER_NDX_GLOBAL; link.symbols.global_count()];
-    if link.config.is_relocatable() {
-        return;
+/// Gives the versions that the output defines, and the version word of every definition.
+pub fn run<'a, T: Target>(
+    inputs: &Inputs<'a, T>,
+    plan: &LayoutPlan,
+    definitions: &Definitions,
+) -> Versions<'a> {
+    let words = vec![elf::VER_NDX_GLOBAL; inputs.globals.len()];
+    if inputs.config.is_relocatable() {
+        return Versions { words, ..Versions::default() };
     }
-    define_versions(link);
-    if !link.versions.script.is_empty() || link.config.symbols.default_symver {
-        assign_by_script(link);
+    let lists = &inputs.lists;
+    let mut versions = Versions { definitions: define_versions(inputs), words };
+    if !lists.version_script.is_empty() || inputs.config.symbols.default_symver {
+        assign_by_script(inputs, definitions, &mut versions);
     }
-    assign_own_versions(link);
-    mark_unused(link);
-    if !link.config.symbols.allow_undefined_version {
-        report_undefined(link);
+    assign_own_versions(inputs, definitions, &mut versions);
+    mark_unused(&lists.version_script, &mut versions);
+    if !inputs.config.symbols.allow_undefined_version {
+        report_undefined(inputs, &plan.sources, definitions);
     }
+    versions
 }
 
 /// The versions of scripts, in their order. `--default-symver` puts one in front of them that has
 /// the output's own name.
-fn define_versions<T: Target>(link: &mut Link<'_, T>) {
+fn define_versions<'a, T: Target>(inputs: &Inputs<'a, T>) -> Vec<VersionDefinition<'a>> {
+    let Session { config, sink, store } = inputs.session;
     let mut definitions = Vec::new();
-    if link.config.symbols.default_symver {
-        let name = link.store.keep(link.config.output_name());
+    if config.symbols.default_symver {
+        let name = store.keep(config.output_name());
         definitions.push(VersionDefinition { name, parents: Vec::new(), weak: false });
     }
-    let keep = |name: &[u8]| link.store.keep(name);
-    for node in &link.versions.script.nodes {
+    let keep = |name: &[u8]| store.keep(name);
+    for node in &inputs.lists.version_script.nodes {
         let Some(name) = &node.name else { continue };
         let parents = node.depends.iter().map(|parent| keep(&parent.bytes)).collect();
         definitions.push(VersionDefinition { name: keep(&name.bytes), parents, weak: false });
     }
     if definitions.len() >= usize::from(VERSION_HIDDEN - FIRST_VERSION) {
-        link.sink.report(Diagnostic::error(
+        sink.report(Diagnostic::error(
             Code::VersionScript,
             format!("{} versions are more than .gnu.version can number", definitions.len()),
         ));
         definitions.clear();
     }
-    link.versions.definitions = definitions;
+    definitions
 }
 
-fn assign_by_script<T: Target>(link: &mut Link<'_, T>) {
-    let mut words = std::mem::take(&mut link.symbols.versions);
-    let (symbols, versions) = (&link.symbols, &link.versions);
+fn assign_by_script<T: Target>(
+    inputs: &Inputs<'_, T>,
+    definitions: &Definitions,
+    versions: &mut Versions<'_>,
+) {
+    let lists = &inputs.lists;
     // By node: the index of its version, 1 for the anonymous node.
-    let index_of: Vec<u16> = versions
-        .script
-        .nodes
-        .iter()
+    let nodes = lists.version_script.nodes.iter();
+    let index_of: Vec<u16> = nodes
         .map(|node| match &node.name {
             Some(name) => versions.index_of(&name.bytes).unwrap_or(elf::VER_NDX_GLOBAL),
             None => elf::VER_NDX_GLOBAL,
         })
         .collect();
-    let unlisted = if link.config.symbols.default_symver { FIRST_VERSION } else { elf::VER_NDX_GLOBAL };
-    words.par_iter_mut().enumerate().with_min_len(1024).for_each(|(row, word)| {
-        let id = SymbolId(row as u32);
-        if !matches!(symbols.definition(id), Definition::Object { .. } | Definition::Linker(_)) {
+    let unlisted = if inputs.config.symbols.default_symver { FIRST_VERSION } else { elf::VER_NDX_GLOBAL };
+    versions.words.par_iter_mut().enumerate().with_min_len(1024).for_each(|(row, word)| {
+        if !is_definition(definitions.definition(SymbolId(row as u32))) {
             return;
         }
-        *word = match versions.matcher.find(symbols.names[row]) {
+        *word = match lists.version_matcher.find(inputs.globals.names[row]) {
             Some(found) if found.local => elf::VER_NDX_LOCAL,
             Some(found) => index_of.get(found.node as usize).copied().unwrap_or(unlisted),
             None => unlisted,
         };
     });
-    link.symbols.versions = words;
 }
 
 /// Definitions that carry a version.
-fn assign_own_versions<T: Target>(link: &mut Link<'_, T>) {
-    let mut words = std::mem::take(&mut link.symbols.versions);
-    let executable = !link.config.is_shared();
-    for object in &link.objects {
+fn assign_own_versions<'a, T: Target>(
+    inputs: &Inputs<'a, T>,
+    definitions: &Definitions,
+    versions: &mut Versions<'a>,
+) {
+    let executable = !inputs.config.is_shared();
+    for object in &inputs.objects {
         for versioned in &object.versioned {
             let id = object.symbol_id(versioned.symbol);
             let owned = Definition::Object { file: object.id, symbol: versioned.symbol };
-            if link.symbols.definition(id) != owned {
+            if definitions.definition(id) != owned {
                 continue;
             }
-            let mut index = link.versions.index_of(versioned.version);
+            let mut index = versions.index_of(versioned.version);
             if index.is_none() && executable {
                 // An executable's versions need no script: nothing is built against them.
                 let definition =
                     VersionDefinition { name: versioned.version, parents: Vec::new(), weak: false };
-                link.versions.definitions.push(definition);
-                index = link.versions.index_of(versioned.version);
+                versions.definitions.push(definition);
+                index = versions.index_of(versioned.version);
             }
             match index {
                 Some(index) => {
-                    words[id.index()] = index | if versioned.default { 0 } else { VERSION_HIDDEN };
+                    versions.words[id.index()] = index | if versioned.default { 0 } else { VERSION_HIDDEN };
                 }
                 None => {
                     let name = String::from_utf8_lossy(object.symbol_name(versioned.symbol as usize));
-                    link.sink.report(
+                    inputs.sink.report(
                         Diagnostic::error(
                             Code::UndefinedVersion,
                             format!("version node not found for symbol {name}"),
@@ -127,47 +138,46 @@ fn assign_own_versions<T: Target>(link: &mut Link<'_, T>) {
             }
         }
     }
-    link.symbols.versions = words;
 }
 
 /// A version whose node lists nothing and that no symbol has is only there to be followed by
 /// others.
-fn mark_unused<T: Target>(link: &mut Link<'_, T>) {
-    let lists_nothing: Vec<usize> = link
-        .versions
-        .definitions
-        .iter()
-        .enumerate()
-        .filter(|(_, definition)| {
-            link.versions.script.nodes.iter().any(|node| {
-                node.name.as_ref().is_some_and(|name| *name.bytes == *definition.name)
-                    && node.global.is_empty()
-                    && node.local.is_empty()
-            })
-        })
-        .map(|(row, _)| row)
-        .collect();
-    for row in lists_nothing {
-        let index = row as u16 + FIRST_VERSION;
-        let used = link.symbols.versions.par_iter().any(|word| word & !VERSION_HIDDEN == index);
-        link.versions.definitions[row].weak = !used;
-    }
-}
-
-/// `--no-undefined-version`: names of the script that nothing defines.
-fn report_undefined<T: Target>(link: &Link<'_, T>) {
-    let sources = &link.layout.plan.sources;
-    for (node, name, span) in link.versions.script.exact_globals() {
-        let version = link.versions.script.nodes.get(node as usize).and_then(|node| node.name.as_ref());
-        let version = version.map_or(&b""[..], |name| &name.bytes);
-        let own = [&name[..], b"@", version].concat();
-        if !is_defined(link, &name) && !is_defined(link, &own) {
-            link.sink.report_recoverable(undefined(sources, version, &name, span));
+fn mark_unused(script: &VersionScript, versions: &mut Versions<'_>) {
+    let Versions { definitions, words } = versions;
+    for (row, definition) in definitions.iter_mut().enumerate() {
+        let lists_nothing = script.nodes.iter().any(|node| {
+            node.name.as_ref().is_some_and(|name| *name.bytes == *definition.name)
+                && node.global.is_empty()
+                && node.local.is_empty()
+        });
+        if lists_nothing {
+            let index = row as u16 + FIRST_VERSION;
+            definition.weak = !words.par_iter().any(|word| word & !VERSION_HIDDEN == index);
         }
     }
 }
 
-fn undefined(sources: &crate::script::Sources, version: &[u8], name: &[u8], span: Span) -> Diagnostic {
+/// `--no-undefined-version`: names of the script that nothing defines.
+fn report_undefined<T: Target>(inputs: &Inputs<'_, T>, sources: &Sources, definitions: &Definitions) {
+    let script = &inputs.lists.version_script;
+    let is_defined =
+        |name: &[u8]| inputs.globals.lookup(name).is_some_and(|id| is_definition(definitions.definition(id)));
+    for (node, name, span) in script.exact_globals() {
+        let version = script.nodes.get(node as usize).and_then(|node| node.name.as_ref());
+        let version = version.map_or(&b""[..], |name| &name.bytes);
+        let own = [&name[..], b"@", version].concat();
+        if !is_defined(&name) && !is_defined(&own) {
+            inputs.sink.report_recoverable(undefined(sources, version, &name, span));
+        }
+    }
+}
+
+/// Whether this output defines the symbol.
+fn is_definition(definition: Definition) -> bool {
+    matches!(definition, Definition::Object { .. } | Definition::Linker(_))
+}
+
+fn undefined(sources: &Sources, version: &[u8], name: &[u8], span: Span) -> Diagnostic {
     let version = match version {
         b"" => "global".into(),
         name => String::from_utf8_lossy(name),
@@ -182,10 +192,4 @@ fn undefined(sources: &crate::script::Sources, version: &[u8], name: &[u8], span
     .at(sources.location(span))
     .ordered(span.file, 0, span.start.into())
     .help("--undefined-version accepts names that do not exist")
-}
-
-fn is_defined<T: Target>(link: &Link<'_, T>, name: &[u8]) -> bool {
-    link.symbols.lookup(name).is_some_and(|id| {
-        matches!(link.symbols.definition(id), Definition::Object { .. } | Definition::Linker(_))
-    })
 }

@@ -7,28 +7,29 @@
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
-use crate::input::{ObjectFile, SharedFile};
-use crate::link::Link;
-use crate::symbols::{Definition, SymbolTable, flag};
+use crate::input::SharedFile;
+use crate::phase::Inputs;
+use crate::symbols::{Definition, Definitions, Mentions};
 
 /// Binds every undefined `name@VERSION`.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let (objects, shared, symbols) = (&link.objects, &link.shared, &mut link.symbols);
-    let mut wanted: Vec<SymbolId> = objects
+pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
+    let names = &inputs.globals.names;
+    let mut wanted: Vec<SymbolId> = inputs
+        .objects
         .iter()
         .flat_map(|object| object.versioned.iter().map(|versioned| object.symbol_id(versioned.symbol)))
         .filter(|&id| {
-            symbols.definition(id) == Definition::Undefined && symbols.names[id.index()].contains(&b'@')
+            definitions.definition(id) == Definition::Undefined && names[id.index()].contains(&b'@')
         })
         .collect();
     wanted.sort_unstable();
     wanted.dedup();
     for id in wanted {
-        let Some((base, version)) = split(symbols.names[id.index()]) else { continue };
-        if let Some(definition) = default_definition(objects, symbols, base, version) {
-            symbols.definitions[id.index()] = definition;
+        let Some((base, version)) = split(names[id.index()]) else { continue };
+        if let Some(definition) = default_definition(inputs, definitions, base, version) {
+            definitions.of[id.index()] = definition;
         } else {
-            bind_to_library(shared, symbols, id, base, version);
+            bind_to_library(&inputs.shared, definitions, id, base, version);
         }
     }
 }
@@ -40,16 +41,16 @@ pub fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&name[..at], version.strip_prefix(b"@").unwrap_or(version)))
 }
 
-fn default_definition<E: zerocopy::byteorder::ByteOrder>(
-    objects: &[ObjectFile<'_, E>],
-    symbols: &SymbolTable<'_>,
+fn default_definition<T: Target>(
+    inputs: &Inputs<'_, T>,
+    definitions: &Definitions,
     base: &[u8],
     version: &[u8],
 ) -> Option<Definition> {
-    let plain = symbols.lookup(base)?;
-    let definition = symbols.definition(plain);
+    let plain = inputs.globals.lookup(base)?;
+    let definition = definitions.definition(plain);
     let Definition::Object { file, symbol } = definition else { return None };
-    objects[file.index()]
+    inputs.objects[file.index()]
         .versioned
         .iter()
         .any(|versioned| versioned.default && versioned.symbol == symbol && versioned.version == version)
@@ -58,7 +59,7 @@ fn default_definition<E: zerocopy::byteorder::ByteOrder>(
 
 fn bind_to_library<E: zerocopy::byteorder::ByteOrder>(
     shared: &[SharedFile<'_, E>],
-    symbols: &mut SymbolTable<'_>,
+    definitions: &mut Definitions,
     id: SymbolId,
     base: &[u8],
     version: &[u8],
@@ -71,9 +72,8 @@ fn bind_to_library<E: zerocopy::byteorder::ByteOrder>(
                 && library.symbol_name(symbol) == base
         });
         if let Some(symbol) = found {
-            symbols.definitions[id.index()] =
-                Definition::Shared { library: library.id, symbol: symbol as u32 };
-            symbols.set(id, flag::IN_SHARED);
+            definitions.of[id.index()] = Definition::Shared { library: library.id, symbol: symbol as u32 };
+            definitions.mentions[id.index()] |= Mentions::IN_SHARED;
             return;
         }
     }

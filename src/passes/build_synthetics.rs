@@ -8,6 +8,8 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::SymbolId;
 use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::Resolved;
 use crate::relocs::decide::need;
 use crate::relocs::dynamic;
 use crate::symbols::{Definition, flag};
@@ -29,7 +31,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
 }
 
 /// Functions that some object says to have a calling convention of their own.
-fn variants<T: Target>(link: &Link<'_, T>) -> Vec<SymbolId> {
+fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
     let Some((bit, _)) = T::VARIANT_CALLS else { return Vec::new() };
     let mut found: Vec<SymbolId> = link
         .objects
@@ -154,10 +156,10 @@ fn size_tables<T: Target>(link: &mut Link<'_, T>) {
 }
 
 /// Whether an object refers to `_GLOBAL_OFFSET_TABLE_` by name.
-fn is_got_symbol_used<T: Target>(link: &Link<'_, T>) -> bool {
-    link.symbols
+fn is_got_symbol_used<T: Target>(link: &Resolved<'_, T>) -> bool {
+    link.globals
         .lookup(b"_GLOBAL_OFFSET_TABLE_")
-        .is_some_and(|id| matches!(link.symbols.definition(id), Definition::Linker(_)))
+        .is_some_and(|id| matches!(link.definition(id), Definition::Linker(_)))
 }
 
 /// A section that is needed and was not made would leave its contents nowhere.

@@ -6,7 +6,8 @@
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::state;
 use crate::sframe;
 use rayon::prelude::*;
 

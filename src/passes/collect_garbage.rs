@@ -14,9 +14,12 @@ use crate::elf::consts as elf;
 use crate::frames::eh_frame;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::ObjectFile;
-use crate::link::{Link, is_alloc, state};
+use crate::link::{Link, is_alloc};
 use crate::passes::define_linker_symbols::{matches_any, start_stop};
+use crate::phase::Inputs;
+use crate::phase::state;
 use crate::sframe;
+use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 
@@ -34,7 +37,7 @@ pub fn run<T: Target>(link: &Link<'_, T>) {
 }
 
 /// Pairs (target, dependent) of all `SHF_LINK_ORDER` sections, sorted.
-fn link_order_dependents<T: Target>(link: &Link<'_, T>) -> Dependents {
+fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependents {
     let mut pairs: Dependents = link
         .objects
         .par_iter()
@@ -211,15 +214,15 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
     fn root_symbols(&self, roots: &mut Vec<SectionId>) {
         let link = self.link;
         let globs = &link.config.symbols.undefined_globs;
-        for id in link.symbols.globals() {
+        for id in link.globals.ids() {
             if self.is_root_symbol(id) {
                 self.symbol(id, 0, Reach::Root(Root::Exported), roots);
-            } else if matches_any(globs, link.symbols.names[id.index()]) {
+            } else if matches_any(globs, link.globals.names[id.index()]) {
                 self.symbol(id, 0, Reach::Root(Root::Option), roots);
             }
         }
         for (name, root) in self.root_names() {
-            if let Some(id) = link.symbols.lookup(name) {
+            if let Some(id) = link.globals.lookup(name) {
                 self.symbol(id, 0, Reach::Root(root), roots);
             }
         }
@@ -241,7 +244,8 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
 
     fn is_root_symbol(&self, id: SymbolId) -> bool {
         let symbols = &self.link.symbols;
-        let visible = matches!(symbols.visibility[id.index()], elf::STV_DEFAULT | elf::STV_PROTECTED);
+        let visible =
+            matches!(self.link.definitions.visibility[id.index()], elf::STV_DEFAULT | elf::STV_PROTECTED);
         if self.link.config.gc.keep_exported && visible {
             return true;
         }
@@ -251,9 +255,9 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
             return exported;
         }
         exported
-            && (flags & flag::IN_SHARED != 0
+            && (self.link.mentions(id).contains(Mentions::IN_SHARED)
                 || self.link.config.symbols.export_dynamic
-                || self.link.dynamic_list.is_some())
+                || self.link.lists.dynamic.is_some())
     }
 
     /// Why a section is a root, if it is one.
@@ -345,13 +349,13 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
             }
             return;
         }
-        if !link.symbols.is_global(id) || !self.visits.name(id, how) {
+        if !link.globals.contains(id) || !self.visits.name(id, how) {
             return;
         }
-        if !matches!(link.symbols.definition(id), Definition::Linker(_) | Definition::Undefined) {
+        if !matches!(link.definition(id), Definition::Linker(_) | Definition::Undefined) {
             return;
         }
-        let name = link.symbols.names[id.index()];
+        let name = link.globals.names[id.index()];
         let Some((section, _)) = start_stop(name) else { return };
         if link.config.gc.start_stop && !section.starts_with(b"__libc_") {
             return;

@@ -7,7 +7,8 @@ use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::state;
 use crate::symbols::{Definition, flag};
 use crate::synth::{copy, plt};
 use rayon::prelude::*;
@@ -15,7 +16,7 @@ use rayon::prelude::*;
 /// Fills [`crate::symbols::SymbolTable::values`].
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
     let mut values = vec![0u64; link.symbols.flags.len()];
-    let (globals, mut locals) = values.split_at_mut(link.symbols.global_count());
+    let (globals, mut locals) = values.split_at_mut(link.globals.len());
     let mut jobs = Vec::with_capacity(link.objects.len());
     for object in &link.objects {
         let (own, rest) = locals.split_at_mut((object.first_global as usize).max(1));
@@ -38,7 +39,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
 pub fn refresh<T: Target>(link: &mut Link<'_, T>, symbols: &[SymbolId]) {
     let link_ref = &*link;
     let value = |&id: &SymbolId| match link_ref.symbol_entry(id) {
-        _ if link_ref.symbols.is_global(id) => global_address(link_ref, id),
+        _ if link_ref.globals.contains(id) => global_address(link_ref, id),
         Some((file, index)) => symbol_address(link_ref, &link_ref.objects[file.index()], index as usize, id),
         None => 0,
     };
@@ -57,12 +58,12 @@ fn global_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
     {
         return address;
     }
-    match link.symbols.definition(id) {
+    match link.definition(id) {
         Definition::Shared { .. } if flags & flag::NEEDS_CANONICAL_PLT != 0 => plt::address(link, id),
         Definition::Object { file, symbol } => {
             symbol_address(link, &link.objects[file.index()], symbol as usize, id)
         }
-        Definition::Linker(row) => link.linker_symbols[row as usize].value,
+        Definition::Linker(row) => link.layout.linker_values[row as usize].value,
         Definition::Shared { .. } | Definition::Undefined => 0,
     }
 }
@@ -78,11 +79,9 @@ fn symbol_address<T: Target>(
     match object.symbol_place(index) {
         SymbolPlace::Undefined => 0,
         SymbolPlace::Absolute => symbol.st_value.get(),
-        SymbolPlace::Common => match link.common_block(id) {
-            Some(block) if block.section.is_some() => {
-                link.section_address(block.section).wrapping_add(block.offset)
-            }
-            _ => 0,
+        SymbolPlace::Common => match link.common_place(id) {
+            Some(common) => link.section_address(common.section).wrapping_add(common.offset),
+            None => 0,
         },
         SymbolPlace::Section(section) => {
             let section = object.section_id(section);

@@ -15,6 +15,7 @@ use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
 use crate::layout::Chunk;
 use crate::link::Link;
+use crate::phase::Inputs;
 use crate::relocs::emit;
 use crate::symbols::flag;
 use crate::synth::groups::OutputGroup;
@@ -162,7 +163,7 @@ fn insert<'a, T: Target>(
             renumber(id);
         }
     });
-    link.linker_symbols.iter_mut().for_each(|symbol| renumber(&mut symbol.chunk));
+    link.layout.linker_values.iter_mut().for_each(|symbol| renumber(&mut symbol.chunk));
     link.layout.order.iter_mut().for_each(&renumber);
     for group in &mut groups {
         let tables: Vec<ChunkId> = group
@@ -189,7 +190,7 @@ fn insert<'a, T: Target>(
 }
 
 /// Row of a group's own section in the section table.
-fn group_row<T: Target>(link: &Link<'_, T>, group: &OutputGroup) -> usize {
+fn group_row<T: Target>(link: &Inputs<'_, T>, group: &OutputGroup) -> usize {
     link.objects[group.file.index()].section_id(group.section).index()
 }
 

@@ -10,10 +10,11 @@ use crate::arch::machine::SHN_LARGE_COMMON;
 use crate::cli::{BuildId, OutputMode, SortCommon, Strip};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
-use crate::link::Link;
+use crate::link::{CommonPlace, Link};
+use crate::phase::Inputs;
 use crate::relocs::dynamic;
 use crate::sframe;
-use crate::symbols::{CommonBlock, Definition};
+use crate::symbols::Definition;
 use crate::synth::{Kind, SyntheticSection, attributes, eh_frame, eh_frame_hdr, notes, property_note};
 
 const A: u64 = elf::SHF_ALLOC as u64;
@@ -137,7 +138,7 @@ fn add_dynamic_tables<T: Target>(link: &mut Link<'_, T>) {
 const SHT_ANDROID_RELR: u32 = 0x6fff_ff00;
 
 /// The path for `PT_INTERP`: executables that a dynamic linker starts have one.
-fn interpreter<T: Target>(link: &Link<'_, T>) -> Option<Vec<u8>> {
+fn interpreter<T: Target>(link: &Inputs<'_, T>) -> Option<Vec<u8>> {
     let config = link.config;
     if config.is_shared() || config.dynamic.no_dynamic_linker || config.static_link {
         return None;
@@ -204,32 +205,31 @@ enum CommonKind {
 
 /// One section per object and kind, as scripts expect it: `file.o(COMMON)`.
 fn add_commons<T: Target>(link: &mut Link<'_, T>) {
-    let mut order: Vec<(FileId, CommonKind, u32, usize)> = link
-        .commons
+    let blocks = &link.definitions.commons;
+    let mut order: Vec<(FileId, CommonKind, u32, usize)> = blocks
         .iter()
         .enumerate()
         .filter_map(|(row, block)| {
-            let Definition::Object { file, symbol } = link.symbols.definition(block.symbol) else {
-                return None;
-            };
+            let Definition::Object { file, symbol } = link.definition(block.symbol) else { return None };
             Some((file, common_kind(link, file, symbol), symbol, row))
         })
         .collect();
     order.sort_unstable();
-    let mut blocks = std::mem::take(&mut link.commons);
+    let mut places = vec![CommonPlace { section: SectionId::NONE, offset: 0 }; blocks.len()];
     for group in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let blocks = &link.definitions.commons;
         let mut rows: Vec<usize> = group.iter().map(|entry| entry.3).collect();
         match link.config.layout.sort_common {
             SortCommon::None => {}
             SortCommon::Ascending => rows.sort_by_key(|&row| blocks[row].align),
             SortCommon::Descending => rows.sort_by_key(|&row| std::cmp::Reverse(blocks[row].align)),
         }
-        add_common_section(link, group[0].0, group[0].1, &rows, &mut blocks);
+        add_common_section(link, group[0].0, group[0].1, &rows, &mut places);
     }
-    link.commons = blocks;
+    link.common_places = places;
 }
 
-fn common_kind<T: Target>(link: &Link<'_, T>, file: FileId, symbol: u32) -> CommonKind {
+fn common_kind<T: Target>(link: &Inputs<'_, T>, file: FileId, symbol: u32) -> CommonKind {
     let symbol = &link.objects[file.index()].symbols[symbol as usize];
     if symbol.kind() == elf::STT_TLS {
         CommonKind::Tls
@@ -245,7 +245,7 @@ fn add_common_section<T: Target>(
     file: FileId,
     kind: CommonKind,
     rows: &[usize],
-    blocks: &mut [CommonBlock],
+    places: &mut [CommonPlace],
 ) {
     let (name, flags) = match kind {
         CommonKind::Plain => (&b"COMMON"[..], AW),
@@ -255,12 +255,11 @@ fn add_common_section<T: Target>(
     let id = SectionId::from_index(link.sections.len());
     let (mut size, mut align) = (0u64, 1u64);
     for &row in rows {
-        let block = &mut blocks[row];
+        let block = &link.definitions.commons[row];
         // Sizes are an input's word: what does not fit an address space is the layout's to report.
         size = size.checked_next_multiple_of(block.align).unwrap_or(u64::MAX);
         align = align.max(block.align);
-        block.section = id;
-        block.offset = size;
+        places[row] = CommonPlace { section: id, offset: size };
         size = size.saturating_add(block.size);
     }
     let section = SyntheticSection::new(Kind::Common, name, elf::SHT_NOBITS, flags, align);

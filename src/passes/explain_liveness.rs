@@ -64,10 +64,10 @@ pub fn text<T: Target>(link: &Link<'_, T>) -> String {
     let report = Report { link, trail: retrace(link, Trail::default()) };
     let wanted = |name: &[u8]| globs.iter().any(|glob| glob.matches(name));
     let mut text = String::new();
-    let mut seen = vec![false; link.symbols.global_count()];
+    let mut seen = vec![false; link.globals.len()];
     let mentioned = link.objects.iter().flat_map(|object| object.globals.iter().copied());
-    for id in mentioned.chain(link.symbols.globals()) {
-        if !std::mem::replace(&mut seen[id.index()], true) && wanted(link.symbols.names[id.index()]) {
+    for id in mentioned.chain(link.globals.ids()) {
+        if !std::mem::replace(&mut seen[id.index()], true) && wanted(link.globals.names[id.index()]) {
             report.explain(id, &mut text);
         }
     }
@@ -110,7 +110,7 @@ impl<T: Target> Report<'_, '_, T> {
         if let Some((section, _)) = self.link.symbol_section(id) {
             return self.trail.sections.borrow().contains_key(&section);
         }
-        match self.link.symbols.definition(id) {
+        match self.link.definition(id) {
             // What libraries define and common blocks live by references only.
             Definition::Shared { .. } => self.trail.names.borrow().contains_key(&id),
             Definition::Object { .. } if self.is_common(id) => self.trail.names.borrow().contains_key(&id),
@@ -149,7 +149,7 @@ impl<T: Target> Report<'_, '_, T> {
     }
 
     fn is_shared(&self, id: SymbolId) -> bool {
-        matches!(self.link.symbols.definition(id), Definition::Shared { .. })
+        matches!(self.link.definition(id), Definition::Shared { .. })
     }
 
     fn step(&self, section: SectionId) -> Option<Step> {
@@ -212,7 +212,7 @@ impl<T: Target> Report<'_, '_, T> {
         if let Some((file, _)) = link.symbol_entry(id) {
             return link.objects[file.index()].name.to_string();
         }
-        if let Definition::Shared { library, .. } = link.symbols.definition(id) {
+        if let Definition::Shared { library, .. } = link.definition(id) {
             return link.shared[library.index()].name.to_string();
         }
         let mentions = link.objects.iter().find(|object| object.globals.contains(&id));

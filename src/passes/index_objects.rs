@@ -14,17 +14,22 @@ use crate::arch::Target;
 use crate::cli::{Config, OutputMode, Report};
 use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
-use crate::ids::{ChunkId, FileId, SharedId};
+use crate::ids::{FileId, SharedId};
 use crate::input::{InputStore, ObjectFile, SharedFile, decompress};
-use crate::link::{Link, SectionTable, state};
+use crate::phase::state;
+use crate::phase::{Directives, Inputs, Session};
 use crate::sframe;
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU8, AtomicU32};
 
 /// Gives every extracted file its ids.
-pub fn run<'a, T: Target>(link: &mut Link<'a, T>, parsed: ParsedInputs<'a, T>, extracted: &Extracted) {
-    let ParsedInputs { files, interner, names } = parsed;
-    let (mode, sink) = (link.config.mode, link.sink);
+pub fn run<'a, T: Target>(
+    directives: Directives<'a>,
+    parsed: ParsedInputs<'a, T>,
+    extracted: &Extracted,
+) -> Inputs<'a, T> {
+    let ParsedInputs { files, globals } = parsed;
+    let Session { config, sink, store } = directives.session;
+    let mode = config.mode;
     let mut files: Vec<Option<Parsed<'a, T>>> = files.into_iter().map(Some).collect();
     let mut objects = Vec::with_capacity(extracted.objects.len());
     for &file in &extracted.objects {
@@ -43,26 +48,33 @@ pub fn run<'a, T: Target>(link: &mut Link<'a, T>, parsed: ParsedInputs<'a, T>, e
     for (index, library) in shared.iter_mut().enumerate() {
         library.id = SharedId::from_index(index);
     }
-    if sframe::split::is_wanted(link.config) {
-        split_frames(&mut objects, link.store, sink);
+    if sframe::split::is_wanted(config) {
+        split_frames(&mut objects, store, sink);
     }
-    let (symbol_count, section_count) = assign_rows::<T>(&mut objects, names.len());
+    let (symbol_count, section_count) = assign_rows::<T>(&mut objects, globals.len());
     let rows: Vec<(Vec<u8>, Option<bool>)> =
-        objects.par_iter_mut().map(|object| index_object(object, mode, link.store, sink)).collect();
-    let sections = section_table(&objects, &rows, section_count);
-    link.executable_stack = rows.iter().filter_map(|(_, executable)| *executable).reduce(|a, b| a | b);
-    if link.config.layout.executable_stack.is_none() && mode != OutputMode::Relocatable {
-        let asking = objects.iter().zip(&rows).filter(|(_, (_, executable))| *executable == Some(true));
-        asking.for_each(|(object, _)| report_executable_stack(object, link.config, sink));
+        objects.par_iter_mut().map(|object| index_object(object, mode, store, sink)).collect();
+    let mut section_files = Vec::with_capacity(section_count);
+    let mut section_states = Vec::with_capacity(section_count);
+    for (object, (states, _)) in objects.iter().zip(&rows) {
+        section_files.extend(std::iter::repeat_n(object.id, states.len()));
+        section_states.extend_from_slice(states);
     }
-    link.objects = objects;
-    link.shared = shared;
-    link.sections = sections;
-    link.symbols.interner = interner;
-    link.symbols.versions = vec![elf::VER_NDX_GLOBAL; names.len()];
-    link.symbols.names = names;
-    link.symbols.flags = (0..symbol_count).into_par_iter().map(|_| AtomicU32::new(0)).collect();
-    link.symbols.rows = vec![u32::MAX; symbol_count];
+    let executable_stack = rows.iter().filter_map(|(_, executable)| *executable).reduce(|a, b| a | b);
+    if config.layout.executable_stack.is_none() && mode != OutputMode::Relocatable {
+        let asking = objects.iter().zip(&rows).filter(|(_, (_, executable))| *executable == Some(true));
+        asking.for_each(|(object, _)| report_executable_stack(object, config, sink));
+    }
+    Inputs {
+        directives,
+        objects,
+        shared,
+        globals,
+        section_files,
+        section_states,
+        symbol_count,
+        executable_stack,
+    }
 }
 
 /// `--sframe-split`: gives objects the sections that they would have had the assembler split their SFrame.
@@ -197,24 +209,4 @@ fn report<E: zerocopy::byteorder::ByteOrder>(
             .note(format!("at offset {offset:#x} of the file"))
             .ordered(object.id.0, 0, offset),
     );
-}
-
-fn section_table<E: zerocopy::byteorder::ByteOrder>(
-    objects: &[ObjectFile<'_, E>],
-    rows: &[(Vec<u8>, Option<bool>)],
-    count: usize,
-) -> SectionTable {
-    let mut table = SectionTable {
-        file: Vec::with_capacity(count),
-        state: Vec::with_capacity(count),
-        rule: vec![u32::MAX; count],
-        chunk: vec![ChunkId::NONE; count],
-        offset: vec![0; count],
-        first_internal: count as u32,
-    };
-    for (object, (states, _)) in objects.iter().zip(rows) {
-        table.file.extend(std::iter::repeat_n(object.id, states.len()));
-        table.state.extend(states.iter().map(|&state| AtomicU8::new(state)));
-    }
-    table
 }

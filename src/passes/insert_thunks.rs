@@ -20,8 +20,9 @@ use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::layout::dot::Machine;
 use crate::layout::plan::Body;
-use crate::link::{Link, is_alloc, state};
+use crate::link::{Link, is_alloc};
 use crate::passes::compute_values;
+use crate::phase::state;
 use crate::relocs;
 use crate::symbols::{Definition, flag};
 use crate::synth::thunks::{Branch, Destination, Pool, Purpose, Thunk, Watched, reaches, target};
@@ -83,7 +84,7 @@ fn may_be_far<T: Target>(link: &Link<'_, T>, reach: u64) -> bool {
     };
     let is_far = |value: u64| !reaches(start, value, reach) || !reaches(end, value, reach);
     end - start >= reach
-        || link.symbols.globals().any(|id| {
+        || link.globals.ids().any(|id| {
             let flags = link.symbols.flags(id);
             flags & flag::ABSOLUTE != 0
                 && flags & (flag::UNDEFINED | flag::UNDEFINED_WEAK | flag::TLS) == 0
@@ -92,11 +93,11 @@ fn may_be_far<T: Target>(link: &Link<'_, T>, reach: u64) -> bool {
 }
 
 fn absolute_value<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
-    match link.symbols.definition(id) {
+    match link.definition(id) {
         Definition::Object { file, symbol } => {
             Some(link.objects[file.index()].symbols.get(symbol as usize)?.st_value.get())
         }
-        Definition::Linker(row) => Some(link.linker_symbols.get(row as usize)?.value),
+        Definition::Linker(row) => Some(link.layout.linker_values.get(row as usize)?.value),
         _ => None,
     }
 }
@@ -158,7 +159,7 @@ fn long_branches<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, l
             let destination = (object.symbol_id(symbol), relocation.r_addend.get());
             let place = address.wrapping_add(offset);
             let is_long = target(link, destination).is_some_and(|target| !reaches(place, target, limit));
-            if is_long || matches!(link.symbols.definition(destination.0), Definition::Linker(_)) {
+            if is_long || matches!(link.definition(destination.0), Definition::Linker(_)) {
                 found.push(Branch { section, offset, destination });
             }
         }
@@ -372,7 +373,7 @@ impl Insertion {
         }
         thunks.all.push(Thunk { purpose, form, pool, offset, earlier });
         thunks.pools[pool as usize].thunks.push(number);
-        let row = thunks.pools[pool as usize].section.0 - link.sections.first_internal;
+        let row = thunks.pools[pool as usize].section.0 - link.first_internal();
         let section = &mut link.synthetics.sections[row as usize];
         let size = offset + T::thunk_size(form);
         let in_pages = form == ThunkForm::Moved || section.size > 0 && section.size.is_multiple_of(PAGE);

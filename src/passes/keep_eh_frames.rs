@@ -4,7 +4,7 @@
 use crate::arch::Target;
 use crate::frames::eh_merge;
 use crate::link::Link;
-use crate::synth::{Kind, eh_frame, eh_frame_hdr, section_id};
+use crate::synth::{Kind, eh_frame, eh_frame_hdr};
 
 /// Gives records their offsets and the two sections made of them their sizes.
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
@@ -13,7 +13,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     }
     // A script that discards the linker's `.eh_frame` discards all records.
     let Some(row) = link.synthetics.find(Kind::EhFrame) else { return };
-    if !link.sections.is_alive(section_id(link.sections.first_internal, row)) {
+    if !link.sections.is_alive(link.synthetic_id(row)) {
         return;
     }
     let fdes = eh_merge::assign_offsets(link);

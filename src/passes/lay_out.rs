@@ -4,7 +4,7 @@
 //! [`crate::layout::converge`] carry the plan out until nothing moves.
 
 use crate::arch::Target;
-use crate::cli::{Magic, OrphanHandling, OutputFormat, SeparateCode};
+use crate::cli::{Config, Magic, OrphanHandling, OutputFormat, SeparateCode};
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
@@ -20,13 +20,15 @@ use crate::layout::segments::Wishes;
 use crate::layout::shuffle::InputOrder;
 use crate::layout::spill::{self, Alternatives};
 use crate::layout::{file_offsets, finish, link_order, sort, split};
-use crate::link::{Link, LinkerSymbolOrigin, Reserved, is_alloc};
+use crate::link::{Link, is_alloc};
 use crate::passes::{create_relocatable, insert_thunks, match_script, read_scripts};
+use crate::phase::Inputs;
 use crate::relocs::emit;
 use crate::script::builtin::Switches;
 use crate::script::expr::{Expr, ExprKind};
 use crate::script::glob::Glob;
-use crate::symbols::flag;
+use crate::symbols::Mentions;
+use crate::symbols::{LinkerSymbolOrigin, Reserved};
 use crate::synth::{self, Kind};
 use rayon::prelude::*;
 
@@ -95,7 +97,7 @@ fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     let append = link.config.is_relocatable();
     orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans, append);
     for list in &mut lists[first_new..] {
-        list.has_internal = list.items.iter().any(|item| item.0 >= link.sections.first_internal);
+        list.has_internal = list.items.iter().any(|item| item.0 >= link.first_internal());
     }
     place::gather(link, &mut lists[first_new..]);
     let mut rules = std::mem::take(&mut link.sections.rule);
@@ -144,7 +146,7 @@ fn orphans<'a, T: Target>(link: &Link<'a, T>, left: &[SectionId]) -> Vec<Orphan<
         .map(|&id| {
             let orphan = orphan(link, id);
             // Sections that the linker turned out not to need are dropped.
-            let unused = id.0 >= link.sections.first_internal && orphan.info.size == 0;
+            let unused = id.0 >= link.first_internal() && orphan.info.size == 0;
             if !orphan.last && !unused && matches!(handling, OrphanHandling::Warn | OrphanHandling::Error) {
                 report_orphan(link, &orphan, handling);
             }
@@ -165,7 +167,7 @@ fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
     }
     let has = |bit: u32| info.flags & u64::from(bit) != 0;
     let unique = &link.config.layout.unique;
-    let last = match id.0.checked_sub(link.sections.first_internal) {
+    let last = match link.synthetic_row(id) {
         Some(row) => is_about_output(link.synthetics.section(row).kind, info.sh_type, relocatable),
         None => false,
     };
@@ -187,7 +189,7 @@ fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
 }
 
 fn is_common<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
-    let row = id.0.checked_sub(link.sections.first_internal);
+    let row = link.synthetic_row(id);
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::Common)
 }
 
@@ -197,7 +199,7 @@ fn is_about_output(kind: Kind, sh_type: u32, relocatable: bool) -> bool {
         || relocatable && matches!(sh_type, elf::SHT_RELA | elf::SHT_REL | elf::SHT_GROUP)
 }
 
-fn report_orphan<T: Target>(link: &Link<'_, T>, orphan: &Orphan<'_>, handling: OrphanHandling) {
+fn report_orphan<T: Target>(link: &Inputs<'_, T>, orphan: &Orphan<'_>, handling: OrphanHandling) {
     let place = String::from_utf8_lossy(orphan.info.name);
     let (name, file) = match link.locate(orphan.id) {
         Some((object, index)) => (object.section_name_lossy(index as usize), object.name.to_string()),
@@ -210,7 +212,7 @@ fn report_orphan<T: Target>(link: &Link<'_, T>, orphan: &Orphan<'_>, handling: O
             format!("orphan section `{name}' from `{file}' being placed in section `{place}'"),
         ),
     };
-    let number = link.sections.file[orphan.id.index()].0;
+    let number = link.section_file(orphan.id).0;
     link.sink.report(
         Diagnostic::new(severity, Code::OrphanSection, message)
             .help("give it a place in the script's SECTIONS, or discard it there")
@@ -231,7 +233,7 @@ fn converge<T: Target>(
     let sframe_alloc = link.config.sframe.alloc;
     let offsets = vec![0; link.sections.len()];
     let outputs = plan.outputs.iter().map(|_| OutputState::default()).collect();
-    let mut machine = Machine::new(plan, rules, lists, offsets, outputs, settings(link));
+    let mut machine = Machine::new(plan, rules, lists, offsets, outputs, settings::<T>(link.config));
     converge::refresh_outputs(&mut machine, relocatable, sframe_alloc);
     report_types(link, &machine);
     start_outputs(link, &mut machine);
@@ -285,8 +287,7 @@ fn start_outputs<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) {
         });
         // The symbol table has no size yet.
         let is_table = |id: &SectionId| {
-            id.0.checked_sub(link.sections.first_internal)
-                .is_some_and(|row| is_kept_empty(link.synthetics.section(row).kind))
+            link.synthetic_row(*id).is_some_and(|row| is_kept_empty(link.synthetics.section(row).kind))
         };
         let keep = lists.flat_map(|list| list.items.first()).any(is_table);
         let writes = |item: &Body| match item {
@@ -306,7 +307,7 @@ fn start_outputs<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) {
         && !emit::is_wanted(link)
         && let Some(row) = link.synthetics.find(Kind::SymTabShndx)
     {
-        let id = synth::section_id(link.sections.first_internal, row);
+        let id = link.synthetic_id(row);
         if let Some(rule) = machine.plan.rules.get(machine.section_rules[id.index()] as usize) {
             let state = &mut machine.outputs[rule.output as usize];
             (state.keep, state.in_output, state.unneeded) = (false, false, true);
@@ -321,34 +322,34 @@ fn is_kept_empty(kind: Kind) -> bool {
     matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
 }
 
-fn page_sizes<T: Target>(link: &Link<'_, T>) -> (u64, u64) {
-    let layout = &link.config.layout;
+fn page_sizes<T: Target>(config: &Config) -> (u64, u64) {
+    let layout = &config.layout;
     let max = layout.max_page_size.unwrap_or(T::MAX_PAGE_SIZE);
     (max, layout.common_page_size.unwrap_or(T::COMMON_PAGE_SIZE).min(max))
 }
 
-fn separate_code<T: Target>(link: &Link<'_, T>) -> bool {
-    let layout = &link.config.layout;
+fn separate_code<T: Target>(config: &Config) -> bool {
+    let layout = &config.layout;
     let wanted = layout.separate_code.map_or(T::SEPARATE_CODE, |wanted| wanted != SeparateCode::No);
     layout.magic == Magic::Paged && wanted && layout.rosegment != Some(false)
 }
 
 /// The text of the built-in script that this link uses, as GNU ld would read it.
-pub fn built_in_text<T: Target>(link: &Link<'_, T>) -> String {
-    let script = read_scripts::built_in(link.config);
-    settings(link).switches.map_or_else(String::new, |switches| script.resolved_text(&switches))
+pub fn built_in_text<T: Target>(config: &Config) -> String {
+    let script = read_scripts::built_in(config);
+    settings::<T>(config).switches.map_or_else(String::new, |switches| script.resolved_text(&switches))
 }
 
-fn settings<T: Target>(link: &Link<'_, T>) -> Settings {
-    let layout = &link.config.layout;
-    let (max_page_size, common_page_size) = page_sizes(link);
+fn settings<T: Target>(config: &Config) -> Settings {
+    let layout = &config.layout;
+    let (max_page_size, common_page_size) = page_sizes::<T>(config);
     Settings {
         max_page_size,
         common_page_size,
         relro_page_size: if T::RELRO_ENDS_ON_MAX_PAGE { max_page_size } else { 0 },
         switches: Some(Switches {
-            separate_code: separate_code(link),
-            protect_got: link.config.dynamic.bind_now && layout.relro,
+            separate_code: separate_code::<T>(config),
+            protect_got: config.dynamic.bind_now && layout.relro,
             paged_data: layout.magic != Magic::OMagic,
             image_base: T::IMAGE_BASE,
             reserved_slots: T::GOT_PLT_RESERVED * 8,
@@ -356,7 +357,7 @@ fn settings<T: Target>(link: &Link<'_, T>) -> Settings {
         image_base: layout.image_base,
         rodata_segment: layout.rodata_segment,
         ldata_segment: layout.ldata_segment,
-        relocatable: link.config.is_relocatable(),
+        relocatable: config.is_relocatable(),
         big_endian: T::EI_DATA == elf::ELFDATA2MSB,
     }
 }
@@ -375,12 +376,12 @@ fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
     let config = link.config;
     let layout = &config.layout;
     let alive = |kind: Kind| {
-        let id = synth::section_id(link.sections.first_internal, link.synthetics.find(kind)?);
+        let id = link.synthetic_id(link.synthetics.find(kind)?);
         link.sections.is_alive(id).then_some(id)
     };
     let image = config.output_format == OutputFormat::Binary;
     let paged = layout.magic == Magic::Paged;
-    let (max_page_size, _) = page_sizes(link);
+    let (max_page_size, _) = page_sizes::<T>(config);
     let executable = layout.executable_stack.or(link.executable_stack);
     // Where neither objects nor options speak of a stack (firmware), there is no header for it.
     let stack = executable.or(layout.stack_size.map(|_| false)).filter(|_| !layout.no_gnu_stack);
@@ -395,7 +396,7 @@ fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
         wishes: Wishes {
             page_size: max_page_size,
             align_page: if paged { max_page_size } else { 1 },
-            separate_code: separate_code(link),
+            separate_code: separate_code::<T>(config),
             separate_all: layout.separate_code == Some(SeparateCode::AllSegments),
             paged,
             headers_room: keeps_headers_room(plan),
@@ -426,7 +427,7 @@ fn report_types<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>) {
             )
             .note(described(first))
             .note(described(other))
-            .ordered(link.sections.file[other.index()].0, other.0, 0),
+            .ordered(link.section_file(other).0, other.0, 0),
         );
     }
 }
@@ -435,7 +436,7 @@ fn report_types<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>) {
 fn report_missing_headers<T: Target>(link: &Link<'_, T>) {
     let headers = link.linker_symbols.iter().find(|symbol| {
         symbol.origin == LinkerSymbolOrigin::Reserved(Reserved::EhdrStart)
-            && link.symbols.flags(symbol.symbol) & flag::STRONG_REFERENCE != 0
+            && link.mentions(symbol.symbol).contains(Mentions::STRONG_REFERENCE)
             && link.is_name_used(symbol.symbol)
     });
     if headers.is_some() && link.layout.headers_address.is_none() {

@@ -16,7 +16,8 @@ use crate::layout::orphan::is_debug;
 use crate::layout::output::is_sframe;
 use crate::layout::plan::{Command, LayoutPlan, NO_RULE, Rule};
 use crate::layout::spill::Alternatives;
-use crate::link::{Link, SectionInfo, is_alloc, state};
+use crate::link::{Link, is_alloc};
+use crate::phase::{SectionInfo, state};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
 use crate::script::matcher::{File, Matcher};
@@ -132,7 +133,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         if !self.link.sections.is_alive(id) || self.link.sections.is(id, state::NOT_CONTENT) {
             return false;
         }
-        match id.0.checked_sub(self.link.sections.first_internal) {
+        match self.link.synthetic_row(id) {
             Some(row) => !is_table(self.link.synthetics.section(row).kind),
             // What the SFrame index replaces is no input any more.
             None => !self.link.sections.is(id, state::ABSORBED) || !self.link.is_sframe_section(id),
@@ -200,8 +201,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     }
 
     fn file(&self, id: SectionId) -> File<'a> {
-        let mut file = self.link.sections.file[id.index()];
-        if let Some(row) = id.0.checked_sub(self.link.sections.first_internal) {
+        let mut file = self.link.section_file(id);
+        if let Some(row) = self.link.synthetic_row(id) {
             file = self.link.synthetics.section(row).file;
         }
         if !file.is_some() {
@@ -295,7 +296,7 @@ fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
 /// What describes a section that was thrown away goes with it.
 fn discard_dependents<T: Target>(link: &Link<'_, T>) {
     let sections = &link.sections;
-    let dependents: Vec<(SectionId, SectionId)> = (0..sections.first_internal)
+    let dependents: Vec<(SectionId, SectionId)> = (0..link.first_internal())
         .into_par_iter()
         .with_min_len(BLOCK)
         .map(SectionId)
@@ -342,7 +343,7 @@ fn report_shared_sframe<T: Target>(link: &Link<'_, T>) {
         let (output, _, second) = group[1];
         let plan = &link.layout.plan;
         let output = &plan.outputs[output as usize];
-        let file = link.sections.file[second.index()];
+        let file = link.section_file(second);
         link.sink.report(
             Diagnostic::warning(
                 Code::SFrameNote,

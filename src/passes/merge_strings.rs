@@ -14,8 +14,11 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::link::{Link, info_of, state};
+use crate::link::Link;
 use crate::merge::{Group, MergeInput, Pieces};
+use crate::phase::Inputs;
+use crate::phase::info_of;
+use crate::phase::state;
 use crate::synth::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -150,7 +153,7 @@ fn candidate<'a, T: Target>(
 }
 
 /// Whether `-r` joins a section with others.
-fn is_joined_by_r<T: Target>(link: &Link<'_, T>, name: &[u8], flags: u64) -> bool {
+fn is_joined_by_r<T: Target>(link: &Inputs<'_, T>, name: &[u8], flags: u64) -> bool {
     let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
     name != b".comment" && (!grouped || link.config.layout.force_group_allocation)
 }

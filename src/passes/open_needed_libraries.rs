@@ -13,21 +13,21 @@ use crate::arch::Target;
 use crate::input::object::FileName;
 use crate::input::shared::NeededLibraries;
 use crate::input::{InputSource, SharedFile, sniff};
-use crate::link::Link;
+use crate::phase::Inputs;
 use hashbrown::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Fills [`Link::needed_libraries`].
-pub fn run<T: Target>(link: &mut Link<'_, T>, source: &dyn InputSource) {
-    if link.config.search.rpath_link.is_empty() {
-        return;
-    }
-    let named: HashSet<&[u8]> = link.shared.iter().map(|library| library.soname).collect();
+/// Opens them.
+pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> NeededLibraries<'a> {
     let mut needed = NeededLibraries::default();
+    if inputs.config.search.rpath_link.is_empty() {
+        return needed;
+    }
+    let named: HashSet<&[u8]> = inputs.shared.iter().map(|library| library.soname).collect();
     let mut wanted: Vec<(&[u8], Vec<PathBuf>)> = Vec::new();
-    link.shared.iter().for_each(|library| want(library, &mut wanted));
+    inputs.shared.iter().for_each(|library| want(library, &mut wanted));
     // Libraries may need each other in circles; what was found is not opened again.
     let mut next = 0;
     while let Some((name, own)) = wanted.get(next) {
@@ -35,7 +35,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, source: &dyn InputSource) {
         if named.contains(name) || needed.found.contains(name) {
             continue;
         }
-        let Some(library) = find(link, source, name, own) else { continue };
+        let Some(library) = find(inputs, source, name, own) else { continue };
         needed.found.insert(name);
         for (index, symbol) in library.symbols.iter().enumerate().skip(1) {
             if !symbol.is_undefined() && !symbol.is_local() {
@@ -44,7 +44,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, source: &dyn InputSource) {
         }
         want(&library, &mut wanted);
     }
-    link.needed_libraries = needed;
+    needed
 }
 
 /// Lists what a library needs, with the directories that it names itself.
@@ -71,25 +71,25 @@ fn expand_origin(directory: &[u8], origin: &[u8]) -> PathBuf {
 
 /// The first library of a name that is one of this link's machine.
 fn find<'a, T: Target>(
-    link: &Link<'a, T>,
+    inputs: &Inputs<'a, T>,
     source: &dyn InputSource,
     name: &'a [u8],
     own: &[PathBuf],
 ) -> Option<SharedFile<'a, T::E>> {
-    let search = &link.config.search;
-    let run_paths = link.config.dynamic.rpath.iter().flat_map(|list| list.split(|&byte| byte == b':'));
+    let search = &inputs.config.search;
+    let run_paths = inputs.config.dynamic.rpath.iter().flat_map(|list| list.split(|&byte| byte == b':'));
     let run_paths = run_paths.map(|directory| OsStr::from_bytes(directory).into());
     let default = crate::arch::machine::library_directories(T::MACHINE, search.sysroot.as_deref());
     let name_text = OsStr::from_bytes(name);
     let directories = search.rpath_link.iter().cloned().chain(run_paths).chain(own.iter().cloned());
     let paths = directories.chain(default).map(|directory| directory.join(name_text));
     paths.filter(|path| source.exists(path)).find_map(|path| {
-        let bytes = link.store.keep_file(source.read(&path).ok()?);
+        let bytes = inputs.store.keep_file(source.read(&path).ok()?);
         let machine = sniff::machine(bytes).and_then(crate::arch::machine::from_elf);
         if machine != Some(T::MACHINE) || sniff::file_kind(bytes) != sniff::FileKind::Shared {
             return None;
         }
-        let name_of_file = FileName { path: link.store.keep_str(&path.to_string_lossy()), member: None };
+        let name_of_file = FileName { path: inputs.store.keep_str(&path.to_string_lossy()), member: None };
         SharedFile::parse(name_of_file, bytes, name).ok()
     })
 }

@@ -13,6 +13,8 @@ use crate::ids::SymbolId;
 use crate::input::object::VersionedSymbol;
 use crate::input::object::{FileName, Malformed};
 use crate::input::{InputStore, ObjectFile, SharedFile};
+use crate::phase::Session;
+use crate::symbols::Globals;
 use crate::symbols::intern::{Batch, HashedName, Interner};
 use rayon::prelude::*;
 use std::path::Path;
@@ -27,14 +29,12 @@ pub enum Parsed<'a, T: Target> {
     Broken,
 }
 
-/// All candidates with their globals, and the map of names.
+/// All candidates with their globals.
 pub struct ParsedInputs<'a, T: Target> {
     /// As in [`super::open_inputs::Opened::files`].
     pub files: Vec<Parsed<'a, T>>,
-    /// Names to globals.
-    pub interner: Interner<'a>,
-    /// Name of each global.
-    pub names: Vec<&'a [u8]>,
+    /// Names of their globals.
+    pub globals: Globals<'a>,
 }
 
 /// At most this many batches: enough for any number of threads, few enough that a batch's lists
@@ -42,12 +42,8 @@ pub struct ParsedInputs<'a, T: Target> {
 const BATCHES: usize = 128;
 
 /// Parses all candidates.
-pub fn run<'a, T: Target>(
-    config: &Config,
-    candidates: &[Candidate<'a>],
-    store: &'a InputStore,
-    sink: &Sink,
-) -> ParsedInputs<'a, T> {
+pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) -> ParsedInputs<'a, T> {
+    let Session { config, sink, store } = session;
     let size = candidates.len().div_ceil(BATCHES).max(1);
     let wrap = Wrap::new(config, store);
     let (mut files, batches): (Vec<Vec<Parsed<'a, T>>>, Vec<Batch<'a>>) = candidates
@@ -73,7 +69,7 @@ pub fn run<'a, T: Target>(
         .unzip();
     let (interner, ids, names) = Interner::build(&batches);
     files.par_iter_mut().zip(ids).for_each(|(files, ids)| hand_out(files, &ids));
-    ParsedInputs { files: files.into_iter().flatten().collect(), interner, names }
+    ParsedInputs { files: files.into_iter().flatten().collect(), globals: Globals { interner, names } }
 }
 
 fn report(sink: &Sink, name: FileName<'_>, malformed: &Malformed, order: u32) {

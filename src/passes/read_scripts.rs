@@ -4,15 +4,14 @@
 //! names another). Scripts among the inputs and `--defsym` add to it. What scripts say about
 //! symbols (entry, references) is noted here, because the search for definitions must know it.
 
-use crate::arch::Target;
 use crate::cli::{Config, OutputFormat, OutputMode};
 use crate::diag::{Code, Diagnostic, Sink};
 use crate::input::InputSource;
 use crate::layout::LayoutPlan;
 use crate::layout::plan::Scripts;
-use crate::link::Link;
 use crate::passes::open_inputs::read_include;
 use crate::passes::read_versions;
+use crate::phase::{Directives, Session};
 use crate::script::ast::{Command, Script};
 use crate::script::builtin::Layout as BuiltIn;
 use crate::script::{Sources, Span, parse_defsym, parse_script};
@@ -79,33 +78,36 @@ pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> 
     config
 }
 
-/// Joins all scripts into the plan. `augmenting` are those among the inputs, already parsed into
-/// `sources`.
-pub fn run<T: Target>(
-    link: &mut Link<'_, T>,
+/// Joins all scripts into the plan of the layout, and notes what they and the lists say of symbols.
+/// `augmenting` are the scripts among the inputs, already parsed into `sources`.
+pub fn run<'a>(
+    session: Session<'a>,
     main: MainScripts,
     augmenting: Vec<Script>,
     mut sources: Sources,
     source: &dyn InputSource,
-) {
-    let MainScripts { replacing, default, paths } = main;
+) -> (Directives<'a>, LayoutPlan) {
+    let Session { config, sink, store } = session;
+    let MainScripts { replacing, default, mut paths } = main;
     let mut scripts = Scripts { augmenting, own_default: default.is_some(), ..Scripts::default() };
     scripts.replacing = replacing.into_iter().map(|main| main.script).collect();
-    scripts.builtin = default.unwrap_or_else(|| built_in(link.config).script(&mut sources));
-    for defsym in &link.config.symbols.defsyms {
+    scripts.builtin = default.unwrap_or_else(|| built_in(config).script(&mut sources));
+    for defsym in &config.symbols.defsyms {
         let text = [&defsym.name[..], b"=", defsym.expression.as_bytes()].concat();
         match parse_defsym(&mut sources, "--defsym", &text) {
             Ok(assignment) => scripts.defsyms.push(assignment),
-            Err(found) => found.into_iter().for_each(|diagnostic| link.sink.report(diagnostic)),
+            Err(found) => found.into_iter().for_each(|diagnostic| sink.report(diagnostic)),
         }
     }
-    link.script_paths = paths;
-    read_versions::run(link, &version_commands(&scripts), &mut sources, source);
+    let lists = read_versions::run(session, &version_commands(&scripts), &mut sources, source, &mut paths);
     scripts.sources = sources;
-    let (plan, found) = LayoutPlan::new(scripts, link.config);
-    found.into_iter().for_each(|diagnostic| link.sink.report(diagnostic));
-    note_symbols(link, &plan);
-    link.layout.plan = plan;
+    let (plan, found) = LayoutPlan::new(scripts, config);
+    found.into_iter().for_each(|diagnostic| sink.report(diagnostic));
+    let referenced = plan.referenced_symbols(&|_| false);
+    let names = referenced.into_iter().chain(&plan.undefined);
+    let script_references = names.map(|name| store.keep(&name.bytes[..])).collect();
+    let entry = entry(config, &plan);
+    (Directives { session, entry, script_references, script_paths: paths, lists }, plan)
 }
 
 /// The `VERSION` commands of all scripts.
@@ -163,17 +165,14 @@ impl Reader<'_> {
     }
 }
 
-/// The entry and what expressions refer to.
-fn note_symbols<T: Target>(link: &mut Link<'_, T>, plan: &LayoutPlan) {
-    link.entry = match (&link.config.symbols.entry, &plan.entry) {
+/// The entry symbol's name.
+fn entry(config: &Config, plan: &LayoutPlan) -> Vec<u8> {
+    match (&config.symbols.entry, &plan.entry) {
         (Some(name), _) => name.clone(),
         (None, Some(name)) => name.bytes.to_vec(),
-        (None, None) if link.config.is_relocatable() => Vec::new(),
+        (None, None) if config.is_relocatable() => Vec::new(),
         // GNU ld's own default, which its built-in scripts override.
         (None, None) if plan.replaces_default => b"start".to_vec(),
         (None, None) => b"_start".to_vec(),
-    };
-    let referenced = plan.referenced_symbols(&|_| false);
-    let names = referenced.into_iter().chain(&plan.undefined);
-    link.script_references = names.map(|name| link.store.keep(&name.bytes[..])).collect();
+    }
 }

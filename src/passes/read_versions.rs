@@ -1,10 +1,9 @@
 //! Reads version scripts and symbol lists: `--version-script`, `VERSION { … }` of linker scripts,
 //! `--dynamic-list` and its kin, `--retain-symbols-file`.
 
-use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::input::InputSource;
-use crate::link::Link;
+use crate::phase::{Lists, Session};
 use crate::script::version::{
     Language, SymbolPattern, VersionMatcher, VersionScript, parse_dynamic_list, parse_symbol_names,
     parse_version_command, parse_version_script,
@@ -13,53 +12,54 @@ use crate::script::{Sources, Span, ast::Name};
 use crate::symbols::NameList;
 use std::path::{Path, PathBuf};
 
-/// Fills [`Link::versions`], [`Link::dynamic_list`] and [`Link::retained_names`]. `commands` are
-/// the `VERSION` commands of linker scripts. What is read is added to [`Link::script_paths`].
-pub fn run<T: Target>(
-    link: &mut Link<'_, T>,
+/// Reads them. `commands` are the `VERSION` commands of linker scripts; the files that are read are
+/// added to `paths`.
+pub fn run(
+    session: Session<'_>,
     commands: &[Span],
     sources: &mut Sources,
     source: &dyn InputSource,
-) {
-    let mut reader = Reader { sources, source, found: Vec::new(), paths: Vec::new() };
+    paths: &mut Vec<PathBuf>,
+) -> Lists {
+    let Session { config, sink, .. } = session;
+    let mut reader = Reader { sources, source, found: Vec::new(), paths };
     let mut script = VersionScript::default();
     for &command in commands {
         let parsed = parse_version_command(reader.sources, command);
         script.append(reader.accept(parsed).unwrap_or_default());
     }
-    let options = &link.config.scripts;
+    let options = &config.scripts;
     for path in &options.version_scripts {
         script.append(reader.read(path, "version script", parse_version_script).unwrap_or_default());
     }
     let wrong = script.check(reader.sources);
     reader.found.extend(wrong);
-    link.versions.matcher = VersionMatcher::new(&script);
-    link.versions.script = script;
+    let mut lists =
+        Lists { version_matcher: VersionMatcher::new(&script), version_script: script, ..Lists::default() };
 
     let mut listed: Vec<SymbolPattern> = Vec::new();
     for path in &options.dynamic_lists {
         listed.extend(reader.read(path, "dynamic list", parse_dynamic_list).unwrap_or_default());
     }
-    listed.extend(cxx_patterns(link.config));
+    listed.extend(cxx_patterns(config));
     for path in &options.export_lists {
         listed.extend(reader.read(path, "list of symbols to export", parse_dynamic_list).unwrap_or_default());
     }
-    listed.extend(link.config.symbols.export_symbols.iter().map(|name| SymbolPattern::plain(name)));
-    link.dynamic_list = (!listed.is_empty()).then(|| NameList::new(&listed));
+    listed.extend(config.symbols.export_symbols.iter().map(|name| SymbolPattern::plain(name)));
+    lists.dynamic = (!listed.is_empty()).then(|| NameList::new(&listed));
     // Unlike --export-dynamic-symbol, these bind every definition that they do not name.
-    let symbols = &link.config.symbols;
-    link.dynamic_list_is_exclusive = !options.dynamic_lists.is_empty()
+    let symbols = &config.symbols;
+    lists.dynamic_is_exclusive = !options.dynamic_lists.is_empty()
         || symbols.dynamic_list_data
         || symbols.dynamic_list_cpp_new
         || symbols.dynamic_list_cpp_typeinfo;
 
     if let Some(path) = &options.retain_symbols {
         let names = reader.read(path, "list of symbols to retain", parse_symbol_names).unwrap_or_default();
-        link.retained_names = Some(NameList::new(&names));
+        lists.retained = Some(NameList::new(&names));
     }
-    let Reader { found, paths, .. } = reader;
-    found.into_iter().for_each(|diagnostic| link.sink.report(diagnostic));
-    link.script_paths.extend(paths);
+    reader.found.into_iter().for_each(|diagnostic| sink.report(diagnostic));
+    lists
 }
 
 /// `--dynamic-list-cpp-new` and `--dynamic-list-cpp-typeinfo`.
@@ -83,7 +83,7 @@ struct Reader<'r> {
     sources: &'r mut Sources,
     source: &'r dyn InputSource,
     found: Vec<Diagnostic>,
-    paths: Vec<PathBuf>,
+    paths: &'r mut Vec<PathBuf>,
 }
 
 impl Reader<'_> {

@@ -13,7 +13,8 @@ use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::link::{Link, is_alloc, state};
+use crate::link::{Link, is_alloc};
+use crate::phase::state;
 use crate::relocs::decide::{Action, DynamicKind, Problem, decide, need};
 use crate::relocs::{
     DynRelocSite, Reference, Relocations, described, discarded, facts, slot_facts, undefined,
@@ -134,7 +135,7 @@ fn mark_dead_symbols<T: Target>(link: &Link<'_, T>) {
             };
             let id = object.symbol_id(index);
             let own = index < object.first_global
-                || link.symbols.definition(id) == Definition::Object { file: object.id, symbol: index };
+                || link.definition(id) == Definition::Object { file: object.id, symbol: index };
             if own && is_dead(section) {
                 link.symbols.set(id, flag::DISCARDED);
             }
@@ -367,7 +368,7 @@ impl<T: Target> Scan<'_, '_, T> {
     #[cold]
     fn check_thread_locality(&mut self, info: &RelocInfo<T>, reference: &Reference, index: u32) {
         let symbol = reference.symbol;
-        let (kind, definer) = match self.link.symbols.definition(symbol) {
+        let (kind, definer) = match self.link.definition(symbol) {
             Definition::Object { file, symbol } => {
                 let object = &self.link.objects[file.index()];
                 (object.symbols[symbol as usize].kind(), object.name)
@@ -376,7 +377,7 @@ impl<T: Target> Scan<'_, '_, T> {
                 let library = &self.link.shared[library.index()];
                 (library.symbols[symbol as usize].kind(), library.name)
             }
-            _ if index != 0 && !self.link.symbols.is_global(symbol) => {
+            _ if index != 0 && !self.link.globals.contains(symbol) => {
                 let own = self.object.symbols.get(index as usize);
                 (own.map_or(elf::STT_NOTYPE, |symbol| symbol.kind()), self.object.name)
             }
@@ -407,7 +408,7 @@ impl<T: Target> Scan<'_, '_, T> {
     /// A library that protects its symbol goes on using its own.
     fn check_preemption(&mut self, info: &RelocInfo<T>, reference: &Reference) {
         let link = self.link;
-        let Definition::Shared { library, symbol } = link.symbols.definition(reference.symbol) else {
+        let Definition::Shared { library, symbol } = link.definition(reference.symbol) else {
             return;
         };
         let library = &link.shared[library.index()];
@@ -516,7 +517,7 @@ fn report_relative<T: Target>(link: &Link<'_, T>) {
             "{place}: relative relocation (type {relative}) against {}",
             link.symbol_text(site.symbol)
         );
-        let file = link.sections.file[site.section.index()].0;
+        let file = link.section_file(site.section).0;
         link.sink.report(Diagnostic::new(Severity::Note, Code::RelativeRelocation, message).ordered(
             file,
             site.section.0,

@@ -12,17 +12,18 @@ use crate::elf::consts as elf;
 use crate::ids::FileId;
 use crate::input::ObjectFile;
 use crate::input::group::{Group, GroupEntry, GroupTable, groups};
-use crate::link::{Link, SectionTable, state};
+use crate::phase::{Inputs, SectionStates, state};
 use crate::symbols::Interner;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads all groups, picks the prevailing ones and discards the members of the others.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let (objects, interner, sections) = (&link.objects, &link.symbols.interner, &link.sections);
-    let sink = link.sink;
-    let global_count = link.symbols.global_count();
+pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionStates) {
+    let (objects, interner, sink) = (&inputs.objects, &inputs.globals.interner, inputs.sink);
+    let states = SectionStates::of_inputs(&inputs.section_states);
+    let sections = &states;
+    let global_count = inputs.globals.len();
     let owners: Vec<AtomicU64> = (0..global_count).map(|_| AtomicU64::new(u64::MAX)).collect();
     let found: Vec<Vec<(Group<'_>, Option<u32>)>> = objects
         .par_iter()
@@ -55,13 +56,13 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
                     };
                     let object = &objects[file.index()];
                     let owner = linkonce_before(object, &group, &linkonce).unwrap_or(owner);
-                    settle(object, group, owner, sections)
+                    decide(object, group, owner, sections)
                 })
                 .collect()
         })
         .collect();
     discard_linkonce(objects, interner, &owners, &linkonce, sections);
-    link.groups = GroupTable::new(by_file, objects);
+    (GroupTable::new(by_file, objects), states)
 }
 
 fn key(file: FileId, section: u32) -> u64 {
@@ -105,11 +106,11 @@ fn claim_by_local_signatures<'a>(found: &[Vec<(Group<'a>, Option<u32>)>]) -> Has
     owners
 }
 
-fn settle<'a, E: zerocopy::byteorder::ByteOrder>(
+fn decide<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
     group: Group<'a>,
     owner: u64,
-    sections: &SectionTable,
+    sections: &SectionStates,
 ) -> GroupEntry<'a> {
     let prevailing = FileId((owner >> 32) as u32);
     let discarded = owner != key(object.id, group.section);
@@ -124,7 +125,7 @@ fn settle<'a, E: zerocopy::byteorder::ByteOrder>(
 fn discard<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     member: u32,
-    sections: &SectionTable,
+    sections: &SectionStates,
 ) {
     let id = object.section_id(member);
     sections.clear(id, state::ALIVE);
@@ -187,7 +188,7 @@ fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
     interner: &Interner<'_>,
     owners: &[AtomicU64],
     linkonce: &Linkonce<'_>,
-    sections: &SectionTable,
+    sections: &SectionStates,
 ) {
     for (object, found) in objects.iter().zip(&linkonce.by_file) {
         for &index in found {

@@ -10,14 +10,14 @@ use crate::arch::Target;
 use crate::diag::demangle::demangle;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::elf::consts as elf;
-use crate::ids::{FileId, SectionId, SharedId, SymbolId};
+use crate::ids::{FileId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
-use crate::link::{Link, SectionTable, state};
-use crate::symbols::{CommonBlock, Definition, flag};
+use crate::phase::{Inputs, SectionStates, state};
+use crate::symbols::{CommonBlock, Definition, Definitions, Mentions};
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const RANK_STRONG: u64 = 1;
 const RANK_COMMON: u64 = 2;
@@ -28,28 +28,35 @@ const NOTHING: u64 = u64::MAX;
 const FILE_BITS: u32 = 24;
 
 /// Selects definitions and reports duplicates (unless they are allowed).
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let (objects, shared, sections) = (&link.objects, &link.shared, &link.sections);
+pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) -> Definitions {
+    let Inputs { objects, shared, globals, .. } = inputs;
     assert!(objects.len() < 1 << FILE_BITS && shared.len() < 1 << FILE_BITS, "fewer than 2^24 files");
-    let globals = link.symbols.global_count();
-    let best: Vec<AtomicU64> = (0..globals).into_par_iter().map(|_| AtomicU64::new(NOTHING)).collect();
+    let rows = 0..globals.len();
+    let best: Vec<AtomicU64> = rows.clone().into_par_iter().map(|_| AtomicU64::new(NOTHING)).collect();
     let visibility: Vec<AtomicU8> =
-        (0..globals).into_par_iter().map(|_| AtomicU8::new(VISIBILITY_DEFAULT)).collect();
-    let flags = &link.symbols.flags;
-    let sink = link.sink;
+        rows.clone().into_par_iter().map(|_| AtomicU8::new(VISIBILITY_DEFAULT)).collect();
+    let mentions: Vec<AtomicU8> = rows.into_par_iter().map(|_| AtomicU8::new(0)).collect();
+    let sink = inputs.sink;
     let commons: Vec<Vec<u32>> = objects
         .par_iter()
-        .map(|object| offer_object(object, sections, &best, &visibility, flags, sink))
+        .map(|object| offer_object(object, sections, &best, &visibility, &mentions, sink))
         .collect();
-    shared.par_iter().for_each(|library| offer_shared(library, &best, flags));
-    if !link.config.symbols.allow_multiple_definition {
-        let demangle = link.config.diagnostics.demangle;
-        report_duplicates(objects, sections, &link.symbols.names, &best, link.sink, demangle);
+    shared.par_iter().for_each(|library| offer_shared(library, &best, &mentions));
+    if !inputs.config.symbols.allow_multiple_definition {
+        let demangle = inputs.config.diagnostics.demangle;
+        report_duplicates(objects, sections, &globals.names, &best, sink, demangle);
     }
     let mut definitions: Vec<Definition> = best.into_par_iter().map(|key| unpack(key.into_inner())).collect();
-    link.commons = join_commons(objects, &commons, &mut definitions);
-    link.symbols.definitions = definitions;
-    link.symbols.visibility = visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect();
+    let commons = join_commons(objects, &commons, &mut definitions);
+    Definitions {
+        of: definitions,
+        visibility: visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect(),
+        mentions: mentions
+            .into_par_iter()
+            .map(|bits| Mentions::from_bits_retain(bits.into_inner()))
+            .collect(),
+        commons,
+    }
 }
 
 fn pack(rank: u64, file: u32, symbol: u32) -> u64 {
@@ -81,7 +88,7 @@ fn from_rank(rank: u8) -> u8 {
 fn rank_of<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     index: usize,
-    sections: &SectionTable,
+    sections: &SectionStates,
 ) -> Option<u64> {
     let symbol = &object.symbols[index];
     match object.symbol_place(index) {
@@ -97,19 +104,20 @@ fn rank_of<E: zerocopy::byteorder::ByteOrder>(
     }
 }
 
-fn set(flags: &AtomicU32, bits: u32) {
-    if flags.load(Ordering::Relaxed) & bits != bits {
-        flags.fetch_or(bits, Ordering::Relaxed);
+fn mention(mentions: &AtomicU8, how: Mentions) {
+    let bits = how.bits();
+    if mentions.load(Ordering::Relaxed) & bits != bits {
+        mentions.fetch_or(bits, Ordering::Relaxed);
     }
 }
 
 /// Offers an object's definitions; gives back the indices of its common symbols.
 fn offer_object<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
-    sections: &SectionTable,
+    sections: &SectionStates,
     best: &[AtomicU64],
     visibility: &[AtomicU8],
-    flags: &[AtomicU32],
+    mentions: &[AtomicU8],
     sink: &Sink,
 ) -> Vec<u32> {
     let mut commons = Vec::new();
@@ -117,7 +125,7 @@ fn offer_object<E: zerocopy::byteorder::ByteOrder>(
     for (offset, &id) in object.globals.iter().enumerate() {
         let index = first + offset;
         let symbol = &object.symbols[index];
-        let mut bits = flag::IN_OBJECT;
+        let mut how = Mentions::IN_OBJECT;
         if symbol.visibility() != elf::STV_DEFAULT {
             visibility[id.index()].fetch_min(to_rank(symbol.visibility()), Ordering::Relaxed);
         }
@@ -137,11 +145,11 @@ fn offer_object<E: zerocopy::byteorder::ByteOrder>(
                     report_misplaced(object, index, sink);
                 }
                 if !symbol.is_weak() {
-                    bits |= flag::STRONG_REFERENCE;
+                    how |= Mentions::STRONG_REFERENCE;
                 }
             }
         }
-        set(&flags[id.index()], bits);
+        mention(&mentions[id.index()], how);
     }
     commons
 }
@@ -164,13 +172,13 @@ fn report_misplaced<E: zerocopy::byteorder::ByteOrder>(
 fn offer_shared<E: zerocopy::byteorder::ByteOrder>(
     library: &SharedFile<'_, E>,
     best: &[AtomicU64],
-    flags: &[AtomicU32],
+    mentions: &[AtomicU8],
 ) {
     for (index, (symbol, &id)) in library.symbols.iter().zip(&library.globals).enumerate() {
         if !id.is_some() {
             continue;
         }
-        set(&flags[id.index()], flag::IN_SHARED);
+        mention(&mentions[id.index()], Mentions::IN_SHARED);
         if !symbol.is_undefined() {
             let key = pack(RANK_SHARED, library.id.0, index as u32);
             best[id.index()].fetch_min(key, Ordering::Relaxed);
@@ -197,14 +205,8 @@ fn join_commons<E: zerocopy::byteorder::ByteOrder>(
             let align = declared.st_value.get();
             let align = if align.is_power_of_two() { align } else { 1 };
             let size = declared.st_size.get();
-            let block = blocks.entry(id).or_insert(CommonBlock {
-                symbol: id,
-                size: 0,
-                align: 1,
-                file: object.id,
-                section: SectionId::NONE,
-                offset: 0,
-            });
+            let block =
+                blocks.entry(id).or_insert(CommonBlock { symbol: id, size: 0, align: 1, file: object.id });
             block.align = block.align.max(align);
             if size > block.size || block.size == 0 {
                 block.size = size;
@@ -221,7 +223,7 @@ fn join_commons<E: zerocopy::byteorder::ByteOrder>(
 /// A strong definition that is not the selected one clashes with it, if that is strong too.
 fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
     objects: &[ObjectFile<'_, E>],
-    sections: &SectionTable,
+    sections: &SectionStates,
     names: &[&[u8]],
     best: &[AtomicU64],
     sink: &Sink,

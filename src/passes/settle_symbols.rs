@@ -10,13 +10,18 @@ use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::{Link, SectionTable, state};
+use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::Resolved;
+use crate::phase::SectionStates;
+use crate::phase::state;
+use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 
 /// Settles the flags of all symbols.
 pub fn run<T: Target>(link: &Link<'_, T>) {
-    (0..link.symbols.global_count() as u32).into_par_iter().with_min_len(1024).for_each(|row| {
+    (0..link.globals.len() as u32).into_par_iter().with_min_len(1024).for_each(|row| {
         let id = SymbolId(row);
         let bits = global_bits(link, id);
         if bits != 0 {
@@ -38,7 +43,7 @@ pub fn run<T: Target>(link: &Link<'_, T>) {
 fn definition_bits<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     index: usize,
-    sections: &SectionTable,
+    sections: &SectionStates,
 ) -> u32 {
     let Some(symbol) = object.symbols.get(index) else { return 0 };
     let mut bits = type_bits(symbol.kind());
@@ -49,9 +54,7 @@ fn definition_bits<E: zerocopy::byteorder::ByteOrder>(
         SymbolPlace::Absolute => bits |= flag::ABSOLUTE,
         SymbolPlace::Section(section) => {
             let discarded = state::DISCARDED_BY_GROUP | state::DISCARDED_BY_SCRIPT;
-            let state =
-                sections.state[object.section_id(section).index()].load(std::sync::atomic::Ordering::Relaxed);
-            if state & discarded != 0 {
+            if sections.get(object.section_id(section)) & discarded != 0 {
                 bits |= flag::DISCARDED;
             }
         }
@@ -69,10 +72,9 @@ fn type_bits(kind: u8) -> u32 {
 }
 
 fn global_bits<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
-    let flags = link.symbols.flags(id);
-    let visibility = link.symbols.visibility[id.index()];
-    match link.symbols.definition(id) {
-        Definition::Undefined => undefined_bits(link, id, flags, visibility),
+    let visibility = link.definitions.visibility[id.index()];
+    match link.definition(id) {
+        Definition::Undefined => undefined_bits(link, id, visibility),
         Definition::Shared { library, symbol } => {
             let library = &link.shared[library.index()];
             flag::IMPORTED | type_bits(library.symbols[symbol as usize].kind())
@@ -83,26 +85,27 @@ fn global_bits<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
             let source = &object.symbols[symbol as usize];
             let unique = source.binding() == elf::STB_GNU_UNIQUE;
             let exemption = Exemption { unique, listed: is_listed(link, id, source.kind()) };
-            bits | export_bits(link, id, bits | flags, visibility, object.hide_symbols, exemption)
+            bits | export_bits(link, id, bits, visibility, object.hide_symbols, exemption)
         }
         Definition::Linker(row) => {
             let symbol = &link.linker_symbols[row as usize];
             let bits = if symbol.fixed { flag::ABSOLUTE } else { 0 };
             let exemption = Exemption { unique: false, listed: is_listed(link, id, elf::STT_NOTYPE) };
-            bits | export_bits(link, id, bits | flags, visibility, symbol.hidden, exemption)
+            bits | export_bits(link, id, bits, visibility, symbol.hidden, exemption)
         }
     }
 }
 
 /// An undefined symbol is the dynamic linker's business if there will be one; otherwise a weak one
 /// is 0, and any other has been or will be reported.
-fn undefined_bits<T: Target>(link: &Link<'_, T>, id: SymbolId, flags: u32, visibility: u8) -> u32 {
-    if flags & flag::IN_OBJECT == 0 {
+fn undefined_bits<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: u8) -> u32 {
+    let mentions = link.mentions(id);
+    if !mentions.contains(Mentions::IN_OBJECT) {
         return 0;
     }
-    let weak = flags & flag::STRONG_REFERENCE == 0;
+    let weak = !mentions.contains(Mentions::STRONG_REFERENCE);
     let may_be_imported =
-        link.is_dynamic() && visibility == elf::STV_DEFAULT && link.symbols.versions[id.index()] != 0;
+        link.is_dynamic() && visibility == elf::STV_DEFAULT && link.versions.words[id.index()] != 0;
     let imported = may_be_imported
         && match link.config.mode {
             OutputMode::Shared => link.config.undefined.dynamic_undefined_weak != Some(false) || !weak,
@@ -127,23 +130,23 @@ struct Exemption {
 }
 
 /// Whether `--dynamic-list` or one of its kin names a definition of type `kind` (`STT_*`).
-fn is_listed<T: Target>(link: &Link<'_, T>, id: SymbolId, kind: u8) -> bool {
+fn is_listed<T: Target>(link: &Inputs<'_, T>, id: SymbolId, kind: u8) -> bool {
     let data = matches!(kind, elf::STT_OBJECT | elf::STT_COMMON);
     (data && link.config.symbols.dynamic_list_data)
-        || link.dynamic_list.as_ref().is_some_and(|list| list.contains(link.symbols.names[id.index()]))
+        || link.lists.dynamic.as_ref().is_some_and(|list| list.contains(link.globals.names[id.index()]))
 }
 
 /// Whether a definition of this output is visible to other modules, and whether they may take its
 /// place.
 fn export_bits<T: Target>(
-    link: &Link<'_, T>,
+    link: &Resolved<'_, T>,
     id: SymbolId,
     flags: u32,
     visibility: u8,
     hidden: bool,
     Exemption { unique, listed }: Exemption,
 ) -> u32 {
-    let version = link.symbols.versions[id.index()];
+    let version = link.versions.words[id.index()];
     if !link.is_dynamic()
         || hidden
         || flags & flag::DISCARDED != 0
@@ -155,7 +158,7 @@ fn export_bits<T: Target>(
     let symbols = &link.config.symbols;
     let exported = match link.config.mode {
         OutputMode::Shared => true,
-        _ => symbols.export_dynamic || flags & flag::IN_SHARED != 0 || listed || unique,
+        _ => symbols.export_dynamic || link.mentions(id).contains(Mentions::IN_SHARED) || listed || unique,
     };
     if !exported {
         return 0;
@@ -167,7 +170,7 @@ fn export_bits<T: Target>(
     let function = flags & flag::FUNCTION != 0;
     let weak = link.is_weak_definition(id);
     let symbolic = match symbols.symbolic {
-        Symbolic::No => link.dynamic_list_is_exclusive,
+        Symbolic::No => link.lists.dynamic_is_exclusive,
         Symbolic::All => true,
         Symbolic::Functions => function,
         Symbolic::NonWeak => !weak,

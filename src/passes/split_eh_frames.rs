@@ -10,7 +10,9 @@ use crate::frames::Frames;
 use crate::frames::eh_frame::{Split, split_object};
 use crate::ids::FileId;
 use crate::input::object::Malformed;
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::state;
 use rayon::prelude::*;
 
 /// Fills [`Link::frames`]. Comes after definitions are frozen and losing groups are marked.
@@ -36,7 +38,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     link.frames = frames;
 }
 
-fn report<T: Target>(link: &Link<'_, T>, file: FileId, section: u32, finding: &Malformed) {
+fn report<T: Target>(link: &Inputs<'_, T>, file: FileId, section: u32, finding: &Malformed) {
     let object = &link.objects[file.index()];
     let mut diagnostic = Diagnostic::warning(Code::EhFrame, format!("broken .eh_frame: {}", finding.what))
         .at(Location::Section {

@@ -11,21 +11,18 @@ use crate::link::Link;
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
-/// Fills the contents of compressed sections. What cannot be unpacked is reported.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let (sections, store, sink) = (&link.sections, link.store, link.sink);
-    link.objects.par_iter_mut().filter(|object| !object.packed.is_empty()).for_each(|object| {
-        let mut entries = std::mem::take(&mut object.packed);
-        entries.par_iter_mut().for_each(|entry| {
-            if !sections.is_alive(object.section_id(entry.section)) {
+/// Unpacks what is kept. What cannot be unpacked is reported.
+pub fn run<T: Target>(link: &Link<'_, T>) {
+    link.objects.par_iter().filter(|object| !object.packed.is_empty()).for_each(|object| {
+        object.packed.par_iter().for_each(|entry| {
+            if !link.sections.is_alive(object.section_id(entry.section)) {
                 return;
             }
             match unpack(entry) {
-                Ok(bytes) => entry.bytes = store.keep(bytes),
-                Err(what) => sink.report(finding(object, entry.section, 0, what)),
+                Ok(bytes) => _ = entry.bytes.set(link.store.keep(bytes)),
+                Err(what) => link.sink.report(finding(object, entry.section, 0, what)),
             }
         });
-        object.packed = entries;
     });
 }
 

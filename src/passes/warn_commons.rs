@@ -9,7 +9,7 @@ use crate::diag::demangle::demangle;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, SymbolPlace};
-use crate::link::{Link, state};
+use crate::phase::{Inputs, SectionStates, state};
 use std::cmp::Ordering;
 
 /// A declaration that takes room.
@@ -20,14 +20,14 @@ enum Declared {
 }
 
 /// Reports every pair, symbols in the order of their first common block.
-pub fn run<T: Target>(link: &Link<'_, T>) {
-    if !link.config.diagnostics.warn_common {
+pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) {
+    if !inputs.config.diagnostics.warn_common {
         return;
     }
     let mut seen: indexmap::IndexMap<SymbolId, Vec<(u32, FileName<'_>, Declared)>> =
         indexmap::IndexMap::new();
     for commons_only in [true, false] {
-        for object in &link.objects {
+        for object in &inputs.objects {
             for (offset, &id) in object.globals.iter().enumerate() {
                 let index = object.first_global as usize + offset;
                 let symbol = &object.symbols[index];
@@ -35,7 +35,7 @@ pub fn run<T: Target>(link: &Link<'_, T>) {
                     SymbolPlace::Common => Declared::Common { size: symbol.st_size.get() },
                     SymbolPlace::Section(section) => {
                         let section = object.section_id(section);
-                        if symbol.is_weak() || link.sections.is(section, state::DISCARDED_BY_GROUP) {
+                        if symbol.is_weak() || sections.is(section, state::DISCARDED_BY_GROUP) {
                             continue;
                         }
                         Declared::Definition
@@ -55,9 +55,9 @@ pub fn run<T: Target>(link: &Link<'_, T>) {
         declarations.sort_by_key(|&(file, ..)| file);
         for pair in declarations.windows(2) {
             let [(_, earlier, first), (file, later, second)] = *pair else { continue };
-            let name = demangle(link.symbols.names[id.index()]);
+            let name = demangle(inputs.globals.names[id.index()]);
             if let Some(what) = clash(first, second, &name) {
-                link.sink.report(
+                inputs.sink.report(
                     Diagnostic::warning(Code::CommonSymbol, what)
                         .at(Location::File(later.to_string()))
                         .note(format!("the other one is in {earlier}"))

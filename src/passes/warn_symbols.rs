@@ -11,8 +11,11 @@ use crate::elf::Shdr;
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SymbolId};
 use crate::input::ObjectFile;
-use crate::link::{Link, is_alloc, state};
-use crate::symbols::{Definition, flag};
+use crate::link::{Link, is_alloc};
+use crate::phase::Resolved;
+use crate::phase::state;
+use crate::symbols::Definition;
+use crate::symbols::Mentions;
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
@@ -49,7 +52,7 @@ pub fn run<T: Target>(link: &Link<'_, T>) {
     link.objects.par_iter().for_each(|object| report_references(link, object, &warnings));
 }
 
-fn of_objects<T: Target>(link: &Link<'_, T>) -> Vec<Warning> {
+fn of_objects<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
     link.objects
         .par_iter()
         .flat_map_iter(|object| {
@@ -76,7 +79,7 @@ fn of_objects<T: Target>(link: &Link<'_, T>) -> Vec<Warning> {
 }
 
 /// What libraries say of the symbols that are bound to them.
-fn of_libraries<T: Target>(link: &Link<'_, T>) -> Vec<Warning> {
+fn of_libraries<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for library in &link.shared {
         for (index, header) in library.headers.iter().enumerate() {
@@ -86,9 +89,9 @@ fn of_libraries<T: Target>(link: &Link<'_, T>) -> Vec<Warning> {
             }
             let symbol = name().strip_prefix(NAME).and_then(|rest| rest.strip_prefix(b"."));
             let Some(symbol) = symbol.and_then(|symbol| used(link, symbol)) else { continue };
-            let strong = link.symbols.flags(symbol) & flag::STRONG_REFERENCE != 0;
+            let strong = link.mentions(symbol).contains(Mentions::STRONG_REFERENCE);
             let bound = matches!(
-                link.symbols.definition(symbol),
+                link.definition(symbol),
                 Definition::Shared { library: definer, .. } if definer == library.id
             );
             if let (true, Some(bytes)) = (bound && strong, library.section_bytes(index)) {
@@ -100,8 +103,8 @@ fn of_libraries<T: Target>(link: &Link<'_, T>) -> Vec<Warning> {
 }
 
 /// The symbol of this name, if an object speaks of it.
-fn used<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Option<SymbolId> {
-    link.symbols.lookup(name).filter(|&id| link.symbols.flags(id) & flag::IN_OBJECT != 0)
+fn used<T: Target>(link: &Resolved<'_, T>, name: &[u8]) -> Option<SymbolId> {
+    link.globals.lookup(name).filter(|&id| link.mentions(id).contains(Mentions::IN_OBJECT))
 }
 
 fn shown(bytes: &[u8]) -> String {

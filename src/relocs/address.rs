@@ -5,9 +5,12 @@ use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::{Link, LinkerSymbolOrigin, Reserved, state};
+use crate::link::Link;
+use crate::phase::Resolved;
+use crate::phase::state;
 use crate::symbols::{Definition, flag};
-use crate::synth::{DynamicRow, Kind, copy, plt, section_id};
+use crate::symbols::{LinkerSymbolOrigin, Reserved};
+use crate::synth::{DynamicRow, Kind, copy, plt};
 
 /// Addresses of the tables, and of the TLS segment. 0 for what the output does not have.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -39,7 +42,7 @@ pub struct Addresses {
 /// Address of the first synthetic section of a kind; 0 if it is not in the output.
 pub fn of_synthetic<T: Target>(link: &Link<'_, T>, kind: Kind) -> u64 {
     match link.synthetics.find(kind) {
-        Some(row) => link.section_address(section_id(link.sections.first_internal, row)),
+        Some(row) => link.section_address(link.synthetic_id(row)),
         None => 0,
     }
 }
@@ -126,7 +129,7 @@ pub fn place<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> 
 /// Whether the symbol is `_TLS_MODULE_BASE_` of an executable. It then stands for the thread
 /// pointer: code adds local exec offsets to it.
 pub fn is_executable_tls_base<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
-    let Definition::Linker(row) = link.symbols.definition(id) else { return false };
+    let Definition::Linker(row) = link.definition(id) else { return false };
     !link.relocations.mode.shared
         && link
             .linker_symbols
@@ -144,7 +147,7 @@ pub fn from_thread_pointer<T: Target>(link: &Link<'_, T>, id: SymbolId, target: 
 
 /// Size of a symbol's definition in bytes; 0 if nothing says it.
 pub fn symbol_size<T: Target>(
-    link: &Link<'_, T>,
+    link: &Resolved<'_, T>,
     object: &ObjectFile<'_, T::E>,
     index: u32,
     id: SymbolId,
@@ -152,14 +155,14 @@ pub fn symbol_size<T: Target>(
     if let Some(block) = link.common_block(id) {
         return block.size;
     }
-    let symbol = match link.symbols.definition(id) {
+    let symbol = match link.definition(id) {
         Definition::Object { file, symbol } => {
             link.objects.get(file.index()).and_then(|object| object.symbols.get(symbol as usize))
         }
         Definition::Shared { library, symbol } => {
             link.shared.get(library.index()).and_then(|library| library.symbols.get(symbol as usize))
         }
-        _ if link.symbols.is_global(id) => None,
+        _ if link.globals.contains(id) => None,
         _ => object.symbols.get(index as usize),
     };
     symbol.map_or(0, |symbol| symbol.st_size.get())

@@ -15,7 +15,8 @@ use crate::cli::SFrameViolation;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
 use crate::input::source_lines::{Deed, SourceLines};
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::state;
 use crate::sframe;
 use hashbrown::HashMap;
 

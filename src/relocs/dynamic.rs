@@ -9,6 +9,7 @@ use super::{DynRelocSite, address};
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::link::Link;
+use crate::phase::Inputs;
 use crate::symbols::flag;
 use crate::synth::got::{self, Word};
 use crate::synth::{Kind, copy, plt};
@@ -66,7 +67,7 @@ pub fn packs<T: Target>(link: &Link<'_, T>) -> bool {
 
 /// Whether the results of resolvers are in `.rela.plt`: without a dynamic section, start-up code
 /// finds them there between `__rela_iplt_start` and `__rela_iplt_end`.
-pub fn irelative_in_plt<T: Target>(link: &Link<'_, T>) -> bool {
+pub fn irelative_in_plt<T: Target>(link: &Inputs<'_, T>) -> bool {
     !link.is_dynamic()
 }
 
@@ -155,7 +156,7 @@ fn site_entry<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> Entry {
 /// `S + A` of a site.
 pub fn site_target<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> u64 {
     let Some((object, _)) = link.locate(site.section) else { return 0 };
-    let index = match link.symbols.is_global(site.symbol) {
+    let index = match link.globals.contains(site.symbol) {
         // Only local symbols have their index in it looked at.
         true => u32::MAX,
         false => site.symbol.0.wrapping_sub(object.first_local),

@@ -18,7 +18,9 @@ use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::{Link, is_alloc, state};
+use crate::link::{Link, is_alloc};
+use crate::phase::Inputs;
+use crate::phase::state;
 use crate::relocs::apply::Tombstone;
 use crate::sframe;
 use crate::symbols::flag;
@@ -26,7 +28,7 @@ use crate::synth::Kind;
 use zerocopy::byteorder::{I64, U64};
 
 /// Whether relocations are written at all.
-pub fn is_wanted<T: Target>(link: &Link<'_, T>) -> bool {
+pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.is_relocatable() || link.config.relocations.emit
 }
 
@@ -68,7 +70,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rela<T::E>
 
 /// Whether a section is the blob that the linker makes of SFrame inputs.
 fn is_own_sframe<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
-    let row = id.0.checked_sub(link.sections.first_internal);
+    let row = link.synthetic_row(id);
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::SFrame)
 }
 
@@ -163,7 +165,7 @@ fn through_section<T: Target>(
     id: SymbolId,
     addend: i64,
 ) -> Option<(u32, i64)> {
-    let (section, value) = if link.symbols.is_global(id) {
+    let (section, value) = if link.globals.contains(id) {
         link.symbol_section(id)?
     } else {
         match object.symbol_place(symbol as usize) {

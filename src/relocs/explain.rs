@@ -9,7 +9,8 @@ use super::discarded::is_violation;
 use crate::arch::Target;
 use crate::ids::{FileId, SectionId};
 use crate::input::group::GroupEntry;
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::state;
 use crate::sframe;
 use std::fmt::Write;
 

@@ -21,6 +21,7 @@ use crate::cli::{Config, OutputMode, TextRelocations};
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::link::Link;
+use crate::phase::Resolved;
 use crate::symbols::{Definition, flag};
 use address::Addresses;
 use decide::DynamicKind;
@@ -112,7 +113,7 @@ pub fn facts<T: Target>(link: &Link<'_, T>, index: u32, id: SymbolId) -> u32 {
         return flag::ABSOLUTE;
     }
     let facts = link.symbols.flags(id) & fact::FLAGS;
-    if facts & flag::IMPORTED != 0 && link.symbols.definition(id) == Definition::Undefined {
+    if facts & flag::IMPORTED != 0 && link.definition(id) == Definition::Undefined {
         return facts | fact::NO_DEFINITION;
     }
     facts
@@ -121,9 +122,9 @@ pub fn facts<T: Target>(link: &Link<'_, T>, index: u32, id: SymbolId) -> u32 {
 /// The facts for a section that describes functions and does not call them (`.sframe`): meant is
 /// the definition of this output, though another module's may take its place when it is called.
 #[inline]
-pub fn described<T: Target>(link: &Link<'_, T>, id: SymbolId, facts: u32) -> u32 {
-    match link.symbols.definition(id) {
-        Definition::Undefined if link.symbols.is_global(id) => facts,
+pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: u32) -> u32 {
+    match link.definition(id) {
+        Definition::Undefined if link.globals.contains(id) => facts,
         Definition::Undefined | Definition::Object { .. } => facts & !(flag::IMPORTED | flag::IFUNC),
         _ => facts,
     }

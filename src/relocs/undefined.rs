@@ -8,7 +8,9 @@ use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{Deed, SourceLines};
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::{Inputs, Resolved, state};
+use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
@@ -22,13 +24,12 @@ const HINTED: usize = 16;
 /// the scan.
 pub fn mark<T: Target>(link: &Link<'_, T>) {
     let unreported = unreported(link);
-    (0..link.symbols.global_count() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
+    (0..link.globals.len() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
         let id = SymbolId(row);
-        let flags = link.symbols.flags(id);
-        if link.symbols.definition(id) == Definition::Undefined
-            && flags & flag::STRONG_REFERENCE != 0
+        if link.definition(id) == Definition::Undefined
+            && link.mentions(id).contains(Mentions::STRONG_REFERENCE)
             && severity(link, id) != Report::Ignore
-            && !unreported.contains(link.symbols.names[id.index()])
+            && !unreported.contains(link.globals.names[id.index()])
         {
             link.symbols.set(id, flag::UNDEFINED);
         }
@@ -36,13 +37,13 @@ pub fn mark<T: Target>(link: &Link<'_, T>) {
 }
 
 /// Names of `--ignore-unresolved-symbol`.
-fn unreported<'l, T: Target>(link: &'l Link<'_, T>) -> HashSet<&'l [u8]> {
+fn unreported<'l, T: Target>(link: &'l Inputs<'_, T>) -> HashSet<&'l [u8]> {
     link.config.undefined.ignored.iter().map(Vec::as_slice).collect()
 }
 
 /// A symbol that may not be looked for in other modules is an error in shared libraries too.
-fn severity<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Report {
-    let visibility = link.symbols.visibility[id.index()];
+fn severity<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Report {
+    let visibility = link.definitions.visibility[id.index()];
     if visibility != elf::STV_DEFAULT && link.config.is_shared() {
         return Report::Error;
     }
@@ -82,7 +83,7 @@ fn describe<T: Target>(
     hints: bool,
 ) -> Diagnostic {
     let gravity = if severity(link, id) == Report::Warning { Severity::Warning } else { Severity::Error };
-    let visibility = match link.symbols.visibility[id.index()] {
+    let visibility = match link.definitions.visibility[id.index()] {
         elf::STV_HIDDEN => "hidden ",
         elf::STV_INTERNAL => "internal ",
         elf::STV_PROTECTED => "protected ",
@@ -105,7 +106,7 @@ fn describe<T: Target>(
 }
 
 fn with_hints<T: Target>(link: &Link<'_, T>, id: SymbolId, mut diagnostic: Diagnostic) -> Diagnostic {
-    let name = link.symbols.names[id.index()];
+    let name = link.globals.names[id.index()];
     if let Some(note) = discarded_definition(link, id) {
         return diagnostic.note(note);
     }
@@ -126,7 +127,7 @@ fn with_hints<T: Target>(link: &Link<'_, T>, id: SymbolId, mut diagnostic: Diagn
             diagnostic.note(format!("did you mean: {}{file}", link.symbol_text(found)))
         }
         Some(Similar::Version(found)) => {
-            let text = String::from_utf8_lossy(link.symbols.names[found.index()]).into_owned();
+            let text = String::from_utf8_lossy(link.globals.names[found.index()]).into_owned();
             let file = definition_place(link, found);
             diagnostic.note(format!("only the hidden version {text} exists{file}"))
         }
@@ -167,15 +168,15 @@ enum Similar {
 }
 
 /// The defined name that is most probably meant.
-fn similar<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Option<Similar> {
+fn similar<T: Target>(link: &Resolved<'_, T>, name: &[u8]) -> Option<Similar> {
     if let Some(plain) = plain_name(name)
-        && let Some(found) = link.symbols.lookup(plain)
-        && link.symbols.definition(found) != Definition::Undefined
+        && let Some(found) = link.globals.lookup(plain)
+        && link.definition(found) != Definition::Undefined
     {
         return Some(Similar::CLinkage(found));
     }
-    let is_defined = |id: SymbolId| link.symbols.definition(id) != Definition::Undefined;
-    let names = &link.symbols.names;
+    let is_defined = |id: SymbolId| link.definition(id) != Definition::Undefined;
+    let names = &link.globals.names;
     let rank = |candidate: &[u8]| {
         if candidate.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'@')) {
             Some(0)
@@ -231,8 +232,8 @@ fn is_one_edit_apart(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-fn definition_place<T: Target>(link: &Link<'_, T>, id: SymbolId) -> String {
-    match link.symbols.definition(id) {
+fn definition_place<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> String {
+    match link.definition(id) {
         Definition::Object { file, .. } => format!(" (defined in {})", link.objects[file.index()].name),
         Definition::Shared { library, .. } => format!(" (defined in {})", link.shared[library.index()].name),
         _ => String::new(),
@@ -241,7 +242,7 @@ fn definition_place<T: Target>(link: &Link<'_, T>, id: SymbolId) -> String {
 
 /// Reports what libraries need and nothing defines. A library that needs a library which is not
 /// part of the link cannot be judged.
-pub fn report_shared<T: Target>(link: &Link<'_, T>) {
+pub fn report_shared<T: Target>(link: &Resolved<'_, T>) {
     let policy = link.config.undefined.in_shared_libraries;
     if policy == Report::Ignore || link.config.is_relocatable() {
         return;
@@ -259,8 +260,8 @@ pub fn report_shared<T: Target>(link: &Link<'_, T>) {
             if !symbol.is_undefined() || symbol.is_weak() || symbol.is_local() || !id.is_some() {
                 continue;
             }
-            let name = link.symbols.names[id.index()];
-            if link.symbols.definition(id) != Definition::Undefined
+            let name = link.globals.names[id.index()];
+            if link.definition(id) != Definition::Undefined
                 || unreported.contains(name)
                 || link.needed_libraries.definitions.contains_key(name)
             {

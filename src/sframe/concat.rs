@@ -20,6 +20,7 @@ use crate::elf::Rela;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::link::Link;
+use crate::phase::Inputs;
 use crate::relocs::{apply, emit};
 use sframe_format::{BlobMut, ErrorKind, Piece, Section, Version};
 use std::ops::Range;
@@ -232,7 +233,7 @@ pub struct EmittedBias {
 
 impl EmittedBias {
     /// That of a section; nothing for all but SFrame inputs of final links.
-    pub fn of<T: Target>(link: &Link<'_, T>, id: SectionId) -> Self {
+    pub fn of<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Self {
         let Some((object, index)) = link.locate(id) else { return Self::default() };
         if link.config.is_relocatable() || !is_input(object, index as usize) {
             return Self::default();

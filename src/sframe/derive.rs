@@ -14,7 +14,8 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::frames::{Fde, FileFrames, FrameSection, eh_frame};
 use crate::ids::FileId;
 use crate::input::ObjectFile;
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::state;
 use rayon::prelude::*;
 use sframe_format::derive::{self, Source};
 

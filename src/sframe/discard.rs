@@ -14,7 +14,9 @@ use crate::cli::SFrameMode;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::state;
 use rayon::prelude::*;
 
 /// What became of an SFrame input.
@@ -93,7 +95,7 @@ pub fn fate<T: Target>(link: &Link<'_, T>, id: SectionId) -> Fate {
     }
 }
 
-fn is_unwanted<T: Target>(link: &Link<'_, T>) -> bool {
+fn is_unwanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.sframe.mode == SFrameMode::Discard
 }
 

@@ -18,21 +18,23 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::link::{Link, state};
-use crate::synth::{Kind, SyntheticSection, section_id};
+use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::state;
+use crate::synth::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use sframe_format::write::FunctionId;
 use sframe_format::{BlobMut, ErrorKind, HEADER_SIZE};
 use zerocopy::byteorder::{I64, U64};
 
 /// Whether this link makes one blob of the inputs that it recognises.
-pub fn is_wanted<T: Target>(link: &Link<'_, T>) -> bool {
+pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.sframe.index.is_some() || link.config.sframe.mode == SFrameMode::Merge
 }
 
 /// What becomes of recognised inputs; `None` if the linker makes no blob of its own. With
 /// `--sframe-from-eh-frame=all`, what is derived takes their place in every mode.
-fn role_of_inputs<T: Target>(link: &Link<'_, T>) -> Option<Role> {
+fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
     match (link.config.sframe.from_eh_frame, is_wanted(link)) {
         (None, false) => None,
         (_, false) if link.config.sframe.mode == SFrameMode::Discard => None,
@@ -91,7 +93,7 @@ pub fn section<'a, T: Target>(link: &Link<'a, T>) -> Option<SyntheticSection<'a>
 }
 
 /// Tells of an input that is not recognised.
-fn report<T: Target>(link: &Link<'_, T>, refused: &Refused) {
+fn report<T: Target>(link: &Inputs<'_, T>, refused: &Refused) {
     let Some((object, index)) = link.locate(refused.section) else { return };
     let (code, message) = match refused.version {
         Some(version) => {
@@ -122,7 +124,7 @@ fn report<T: Target>(link: &Link<'_, T>, refused: &Refused) {
 /// the PLTs have their sizes.
 pub fn build<T: Target>(link: &mut Link<'_, T>) {
     let Some(row) = link.synthetics.find(Kind::SFrame) else { return };
-    if !link.sections.is_alive(section_id(link.sections.first_internal, row)) {
+    if !link.sections.is_alive(link.synthetic_id(row)) {
         return;
     }
     let mut batches = std::mem::take(&mut link.sframe.batches);
@@ -163,7 +165,7 @@ fn report_overlays<T: Target>(link: &Link<'_, T>, table: &Table) {
             .note(format!("the first one is at {}", describe(link, function.place)))
             .note("sections of an overlay have the same addresses")
             .help("--sframe=concat or --sframe=discard without --sframe-index")
-            .ordered(link.sections.file[section.index()].0, section.0, 0),
+            .ordered(link.section_file(section).0, section.0, 0),
         );
     }
 }
@@ -306,7 +308,7 @@ pub fn is_refused<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
 }
 
 /// A batch for what the linker itself makes.
-pub(super) fn own_batch<T: Target>(link: &Link<'_, T>) -> Batch {
+pub(super) fn own_batch<T: Target>(link: &Inputs<'_, T>) -> Batch {
     let mut batch = Batch::new(Role::Written, encoding::<T>(link.config));
     batch.begin(Origin::Plt);
     batch

@@ -10,7 +10,7 @@ use super::index::own_batch;
 use crate::arch::Target;
 use crate::arch::target::{PltFrame, PltPart, PltShape};
 use crate::link::Link;
-use crate::synth::{Kind, plt, section_id};
+use crate::synth::{Kind, plt};
 use sframe_format::write::Function;
 use sframe_format::{CfaRule, Frame, Location, RegisterRule, Row, Rules};
 
@@ -30,7 +30,7 @@ pub fn describe<T: Target>(link: &Link<'_, T>) -> Batch {
     for (kind, offset, size, part, repeat) in parts {
         let Some(row) = link.synthetics.find(kind) else { continue };
         let Ok(size) = u32::try_from(size) else { continue };
-        let section = section_id(link.sections.first_internal, row);
+        let section = link.synthetic_id(row);
         let function = function_of::<T>(part, shape, size, repeat);
         // Rows of the machine's own tables are well-formed; a version that lacks a rule leaves
         // them out, which is told with all the others.

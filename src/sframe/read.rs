@@ -16,7 +16,8 @@ use crate::arch::{From, Target, What};
 use crate::elf::Rela;
 use crate::ids::{FileId, SectionId};
 use crate::input::ObjectFile;
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::state;
 use rayon::prelude::*;
 use sframe_format::write::Function;
 use sframe_format::{Attributes, Blob, ErrorKind, Fde, Piece, Section};
@@ -331,9 +332,9 @@ fn is_none<T: Target>(relocation: &Rela<T::E>) -> bool {
 }
 
 /// The object that a batch's origin is in, if it is one.
-pub fn file_of<T: Target>(link: &Link<'_, T>, origin: Origin) -> Option<FileId> {
+pub fn file_of<T: Target>(link: &crate::phase::Inputs<'_, T>, origin: Origin) -> Option<FileId> {
     match origin {
-        Origin::Input(section) => Some(link.sections.file[section.index()]),
+        Origin::Input(section) => Some(link.section_file(section)),
         Origin::EhFrame(file) => Some(file),
         Origin::Plt => None,
     }

@@ -1,20 +1,16 @@
-//! Common blocks: data that objects declare and none initialises (gABI, `SHN_COMMON`).
+//! Common blocks: definitions without a place of their own (gABI, "Symbol Table", `SHN_COMMON`).
 
-use crate::ids::{FileId, SectionId, SymbolId};
+use crate::ids::{FileId, SymbolId};
 
-/// One common block.
+/// A common block that no other definition takes the place of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommonBlock {
     /// The symbol.
     pub symbol: SymbolId,
-    /// Size in bytes.
+    /// Size in bytes: the largest that an object declares.
     pub size: u64,
-    /// Alignment in bytes.
+    /// Alignment in bytes, likewise.
     pub align: u64,
     /// The object whose declaration is the definition.
     pub file: FileId,
-    /// The synthetic section that it is allocated in; none under `-r`.
-    pub section: SectionId,
-    /// Offset in that section, in bytes.
-    pub offset: u64,
 }

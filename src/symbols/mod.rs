@@ -1,13 +1,17 @@
 //! Symbols: one row for every different global name, one for every local symbol.
 
 pub mod common;
+pub mod definitions;
+pub mod globals;
 pub mod intern;
 pub mod name_list;
 pub mod table;
 pub mod versions;
 
 pub use common::CommonBlock;
+pub use definitions::{Definition, Definitions, LinkerSymbol, LinkerSymbolOrigin, Mentions, Reserved};
+pub use globals::Globals;
 pub use intern::Interner;
 pub use name_list::NameList;
-pub use table::{Definition, SymbolTable, flag};
-pub use versions::Versions;
+pub use table::{SymbolTable, flag};
+pub use versions::{VersionDefinition, Versions};

@@ -1,47 +1,14 @@
 //! The symbol table of a link, as parallel vectors.
 //!
-//! Rows `0..global_count` are the globals, in an order that depends only on the inputs; after them
-//! come the local symbols of each object (`object.first_local + index`). Passes that run in
-//! parallel only set bits in [`SymbolTable::flags`]; everything else is written by one pass, in
+//! Passes that run in parallel only set bits in [`SymbolTable::flags`]; everything else is written by one pass, in
 //! one place, and read afterwards.
 
-use super::Interner;
-use crate::ids::{FileId, SharedId, SymbolId};
+use crate::ids::SymbolId;
+use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Where a global is defined. Frozen when `select_definitions` ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Definition {
-    /// Nowhere.
-    #[default]
-    Undefined,
-    /// By symbol number `symbol` of an object. Commons too: their symbol says so.
-    Object {
-        /// The object.
-        file: FileId,
-        /// Index in its symbol table.
-        symbol: u32,
-    },
-    /// By a shared library.
-    Shared {
-        /// The library.
-        library: SharedId,
-        /// Index in its dynamic symbol table.
-        symbol: u32,
-    },
-    /// By the linker: an assignment of the script, `--defsym`, a name such as `_DYNAMIC`. The
-    /// number is a row of [`crate::link::Link::linker_symbols`].
-    Linker(u32),
-}
 
 /// Bits of [`SymbolTable::flags`].
 pub mod flag {
-    /// An object that takes part refers to it or defines it.
-    pub const IN_OBJECT: u32 = 1 << 0;
-    /// Some reference from an object is not weak.
-    pub const STRONG_REFERENCE: u32 = 1 << 1;
-    /// A shared library refers to it or defines it too.
-    pub const IN_SHARED: u32 = 1 << 2;
     /// The dynamic linker decides what it is: defined by a library, or a definition of ours that
     /// another module may take over. Everything else is bound at link time.
     pub const IMPORTED: u32 = 1 << 3;
@@ -85,22 +52,9 @@ pub mod flag {
     pub const NEEDS: u32 = 0xff << 16;
 }
 
-/// All symbols of a link.
+/// Facts about symbols. Rows are numbered as [`super::Globals`] says.
 #[derive(Default)]
-pub struct SymbolTable<'a> {
-    /// Finds globals by name.
-    pub interner: Interner<'a>,
-    /// Name of each global. A reference or definition with a version that is not the default one
-    /// has a name of its own, `name@VERSION`.
-    pub names: Vec<&'a [u8]>,
-    /// Definition of each global.
-    pub definitions: Vec<Definition>,
-    /// Most constraining visibility (`STV_*`) of each global over all objects.
-    pub visibility: Vec<u8>,
-    /// Version word of each global for `.gnu.version`: 0 local (hidden by a version script), 1
-    /// global, 2 and more: a version of this output (exported) or, for imported ones, filled by
-    /// `build_synthetics`. [`crate::input::shared::VERSION_HIDDEN`] marks `name@VERSION`.
-    pub versions: Vec<u16>,
+pub struct SymbolTable {
     /// Bits of [`flag`], for globals and locals.
     pub flags: Vec<AtomicU32>,
     /// Addresses (TLS symbols too: the address in the initialisation image), for globals and
@@ -111,28 +65,14 @@ pub struct SymbolTable<'a> {
     pub rows: Vec<u32>,
 }
 
-impl<'a> SymbolTable<'a> {
-    /// Number of globals.
-    #[inline]
-    pub fn global_count(&self) -> usize {
-        self.names.len()
-    }
-
-    /// The global of this name.
-    pub fn lookup(&self, name: &[u8]) -> Option<SymbolId> {
-        self.interner.get(name)
-    }
-
-    /// Whether the id is a global's.
-    #[inline]
-    pub fn is_global(&self, id: SymbolId) -> bool {
-        id.index() < self.names.len()
-    }
-
-    /// Definition of a global; [`Definition::Undefined`] for local symbols.
-    #[inline]
-    pub fn definition(&self, id: SymbolId) -> Definition {
-        self.definitions.get(id.index()).copied().unwrap_or_default()
+impl SymbolTable {
+    /// A table of so many symbols of which nothing is known.
+    pub fn new(symbols: usize) -> Self {
+        SymbolTable {
+            flags: (0..symbols).into_par_iter().map(|_| AtomicU32::new(0)).collect(),
+            rows: vec![u32::MAX; symbols],
+            ..SymbolTable::default()
+        }
     }
 
     /// The flags of a symbol.
@@ -154,15 +94,5 @@ impl<'a> SymbolTable<'a> {
     /// Clears flags.
     pub fn clear(&self, id: SymbolId, bits: u32) {
         self.flags[id.index()].fetch_and(!bits, Ordering::Relaxed);
-    }
-
-    /// Name of a global for messages, demangled.
-    pub fn demangled(&self, id: SymbolId) -> String {
-        crate::diag::demangle::demangle(self.names.get(id.index()).copied().unwrap_or(b""))
-    }
-
-    /// All globals.
-    pub fn globals(&self) -> impl Iterator<Item = SymbolId> + use<> {
-        (0..self.names.len() as u32).map(SymbolId)
     }
 }

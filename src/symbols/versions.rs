@@ -1,17 +1,16 @@
 //! The versions that the output defines (gABI extension, "Symbol Versioning").
 
 use crate::elf::consts as elf;
-use crate::script::version::{VersionMatcher, VersionScript};
 
-/// Version scripts, and the versions that they and `.symver` directives define.
+/// The versions that version scripts and `.symver` directives define.
 #[derive(Debug, Default)]
 pub struct Versions<'a> {
-    /// All version scripts, one after another.
-    pub script: VersionScript,
-    /// The same, compiled.
-    pub matcher: VersionMatcher,
     /// Versions of the output. The first has index [`FIRST_VERSION`]; index 1 is the output itself.
     pub definitions: Vec<VersionDefinition<'a>>,
+    /// Version word of each global that this output defines, for `.gnu.version`: 0 local (hidden by
+    /// a version script), 1 global, 2 and more an index of `definitions`; for any other global, 1.
+    /// [`crate::input::shared::VERSION_HIDDEN`] marks `name@VERSION`.
+    pub words: Vec<u16>,
 }
 
 /// A version of the output.

@@ -8,7 +8,9 @@
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::ObjectFile;
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::state;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -193,7 +195,7 @@ fn encode<'a, E: ByteOrder>(attributes: impl Iterator<Item = (u64, Value<'a>)>) 
 }
 
 /// Reports values of two objects (their rows and values) whose code does not go together.
-fn report_conflict<T: Target>(link: &Link<'_, T>, tag: u64, first: (usize, u64), second: (usize, u64)) {
+fn report_conflict<T: Target>(link: &Inputs<'_, T>, tag: u64, first: (usize, u64), second: (usize, u64)) {
     let Some((_, name, values)) = T::ABI_ATTRIBUTES.iter().find(|(known, ..)| *known == tag) else { return };
     if first.1 == second.1 || first.1 == 0 || second.1 == 0 {
         return;

@@ -44,13 +44,13 @@ pub struct Extent {
 /// of the read-only one.
 pub fn collect<T: Target>(link: &mut Link<'_, T>) -> (Extent, Extent) {
     let wanted: Vec<SymbolId> =
-        link.symbols.globals().filter(|&id| link.symbols.flags(id) & flag::NEEDS_COPY != 0).collect();
+        link.globals.ids().filter(|&id| link.symbols.flags(id) & flag::NEEDS_COPY != 0).collect();
     let mut extents = [Extent { size: 0, align: 1 }; 2];
     let mut aliases = Aliases::default();
     let mut copies: Vec<Copy> = Vec::new();
     let mut seen: HashMap<(SharedId, u64), ()> = HashMap::new();
     for id in wanted {
-        let Definition::Shared { library, symbol } = link.symbols.definition(id) else { continue };
+        let Definition::Shared { library, symbol } = link.definition(id) else { continue };
         let file = &link.shared[library.index()];
         let Some(definition) = file.symbols.get(symbol as usize) else { continue };
         let value = definition.st_value.get();
@@ -68,9 +68,7 @@ pub fn collect<T: Target>(link: &mut Link<'_, T>) -> (Extent, Extent) {
         copies.push(Copy { symbol: id, library, value, size, relro, offset });
         for &row in names {
             let Some(&alias) = file.globals.get(row as usize) else { continue };
-            if alias.is_some()
-                && link.symbols.definition(alias) == (Definition::Shared { library, symbol: row })
-            {
+            if alias.is_some() && link.definition(alias) == (Definition::Shared { library, symbol: row }) {
                 link.symbols.set(alias, flag::NEEDS_COPY | flag::NEEDS_DYNSYM | flag::EXPORTED);
             }
         }
@@ -107,7 +105,7 @@ impl Aliases {
 
 /// Row of a symbol's copy: which place of which library it names.
 pub fn find<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u32> {
-    let Definition::Shared { library, symbol } = link.symbols.definition(id) else { return None };
+    let Definition::Shared { library, symbol } = link.definition(id) else { return None };
     let value = link.shared.get(library.index())?.symbols.get(symbol as usize)?.st_value.get();
     let same = |copy: &Copy| copy.library == library && copy.value == value;
     link.relocations.copies.iter().position(same).map(|row| row as u32)

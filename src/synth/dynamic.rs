@@ -1,13 +1,14 @@
 //! `.dynamic`: what the dynamic linker must know (gABI, "Dynamic Section"), in GNU ld's order.
 
+use super::Kind;
 use super::dynamic_tables::DynamicTables;
-use super::{Kind, section_id};
 use crate::arch::Target;
 use crate::cli::{OutputMode, Symbolic};
 use crate::elf::Dyn;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::link::Link;
+use crate::phase::Inputs;
 use crate::relocs::address;
 use crate::relocs::decide::need;
 use crate::symbols::Definition;
@@ -113,8 +114,8 @@ fn functions<T: Target>(list: &mut List<'_, '_, T>) {
     let link = list.link;
     for (tag, name) in [(elf::DT_INIT, &link.config.symbols.init), (elf::DT_FINI, &link.config.symbols.fini)]
     {
-        if let Some(id) = link.symbols.lookup(name)
-            && matches!(link.symbols.definition(id), Definition::Object { .. } | Definition::Linker(_))
+        if let Some(id) = link.globals.lookup(name)
+            && matches!(link.definition(id), Definition::Object { .. } | Definition::Linker(_))
             && link.symbol_section(id).is_none_or(|(section, _)| link.sections.is_alive(section))
         {
             list.push(tag, Value::Symbol(id));
@@ -249,7 +250,7 @@ fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     }
 }
 
-fn flags_1_bits<T: Target>(link: &Link<'_, T>) -> [(bool, u32); 13] {
+fn flags_1_bits<T: Target>(link: &Inputs<'_, T>) -> [(bool, u32); 13] {
     let options = &link.config.dynamic;
     let shared = link.config.is_shared();
     [
@@ -306,7 +307,7 @@ fn evaluate<T: Target>(link: &Link<'_, T>, value: Value) -> Option<u64> {
         Value::Number(number) => number,
         Value::AddressOf(kind) => {
             link.chunk_of(kind)?;
-            link.section_address(section_id(link.sections.first_internal, link.synthetics.find(kind)?))
+            link.section_address(link.synthetic_id(link.synthetics.find(kind)?))
         }
         Value::SizeOf(kind) => {
             link.chunk_of(kind)?;

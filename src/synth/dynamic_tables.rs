@@ -11,7 +11,10 @@ use super::{Kind, dynsym, gnu_hash, hash};
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::link::Link;
-use crate::symbols::{Definition, flag};
+use crate::phase::Inputs;
+use crate::phase::Resolved;
+use crate::symbols::Definition;
+use crate::symbols::Mentions;
 use rayon::prelude::*;
 use std::sync::atomic::Ordering;
 
@@ -39,6 +42,8 @@ pub struct DynamicTables<'a> {
     pub gnu_hash: gnu_hash::Shape,
     /// By global: row of `.dynsym`, 0 if it has none. Empty in static links.
     index_of: Vec<u32>,
+    /// Version words of `symbols`.
+    pub words: Vec<u16>,
     /// `.dynstr`.
     pub strings: DynamicStrings<'a>,
     /// `.gnu.version_d`.
@@ -90,8 +95,8 @@ fn set_size<T: Target>(link: &mut Link<'_, T>, kind: Kind, size: u64) {
     }
 }
 
-fn index<T: Target>(link: &Link<'_, T>, symbols: &[DynamicSymbol<'_>]) -> Vec<u32> {
-    let mut index_of = vec![0; link.symbols.global_count()];
+fn index<T: Target>(link: &Inputs<'_, T>, symbols: &[DynamicSymbol<'_>]) -> Vec<u32> {
+    let mut index_of = vec![0; link.globals.len()];
     for (row, symbol) in (1..).zip(symbols) {
         index_of[symbol.id.index()] = row;
     }
@@ -102,7 +107,7 @@ fn index<T: Target>(link: &Link<'_, T>, symbols: &[DynamicSymbol<'_>]) -> Vec<u3
 pub fn dynsym_index<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
     let row = |id: SymbolId| link.dynamic.index_of.get(id.index()).copied().unwrap_or(0);
     match row(id) {
-        0 if link.symbols.is_global(id) => row(dynsym::representative(link, id)),
+        0 if link.globals.contains(id) => row(dynsym::representative(link, id)),
         found => found,
     }
 }
@@ -110,13 +115,12 @@ pub fn dynsym_index<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
 /// Which libraries the output needs: those that something in it refers to by a reference that is
 /// not weak, and those that such libraries need but do not name themselves.
 fn mark_used_libraries<T: Target>(link: &Link<'_, T>) {
-    (0..link.symbols.global_count() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
+    (0..link.globals.len() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
         let id = SymbolId(row);
-        let Definition::Shared { library, .. } = link.symbols.definition(id) else { return };
-        let flags = link.symbols.flags(id);
-        let wanted = flag::IN_OBJECT | flag::STRONG_REFERENCE;
+        let Definition::Shared { library, .. } = link.definition(id) else { return };
+        let wanted = Mentions::IN_OBJECT | Mentions::STRONG_REFERENCE;
         let used = &link.shared[library.index()].used;
-        if flags & wanted == wanted && link.is_name_used(id) && !used.load(Ordering::Relaxed) {
+        if link.mentions(id).contains(wanted) && link.is_name_used(id) && !used.load(Ordering::Relaxed) {
             used.store(true, Ordering::Relaxed);
         }
     });
@@ -124,14 +128,14 @@ fn mark_used_libraries<T: Target>(link: &Link<'_, T>) {
 }
 
 /// Marks the libraries that those which are needed take symbols from without naming them.
-fn mark_needed_by_libraries<T: Target>(link: &Link<'_, T>) -> bool {
+fn mark_needed_by_libraries<T: Target>(link: &Resolved<'_, T>) -> bool {
     let mut changed = false;
     for library in link.shared.iter().filter(|library| library.is_needed()) {
         for (symbol, &id) in library.symbols.iter().zip(&library.globals) {
             if !id.is_some() || !symbol.is_undefined() || symbol.is_weak() {
                 continue;
             }
-            let Definition::Shared { library: definer, .. } = link.symbols.definition(id) else { continue };
+            let Definition::Shared { library: definer, .. } = link.definition(id) else { continue };
             let definer = &link.shared[definer.index()];
             if definer.is_needed() {
                 continue;

@@ -12,7 +12,11 @@ use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
+use crate::layout::LinkerValue;
 use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::Resolved;
+use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use crate::synth::plt;
 use rayon::prelude::*;
@@ -25,13 +29,13 @@ const FOUND_HERE: u32 = flag::NEEDS_COPY | flag::NEEDS_CANONICAL_PLT;
 /// The symbols in their order, without the null one, and the position of the first hashed one.
 /// Name offsets are still 0.
 pub fn select<'a, T: Target>(link: &Link<'a, T>) -> (Vec<DynamicSymbol<'a>>, usize, Shape) {
-    let roles: Vec<(SymbolId, bool)> = (0..link.symbols.global_count() as u32)
+    let roles: Vec<(SymbolId, bool)> = (0..link.globals.len() as u32)
         .into_par_iter()
         .with_min_len(4096)
         .filter_map(|row| role(link, SymbolId(row)).map(|hashed| (SymbolId(row), hashed)))
         .collect();
     let symbol = |&(id, _): &(SymbolId, bool)| {
-        let name = plain_name(link.symbols.names[id.index()]);
+        let name = plain_name(link.globals.names[id.index()]);
         DynamicSymbol { id, name, name_offset: 0, gnu_hash: gnu_hash::hash(name) }
     };
     let references: Vec<DynamicSymbol<'a>> = roles.iter().filter(|role| !role.1).map(symbol).collect();
@@ -58,13 +62,13 @@ fn role<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<bool> {
     if flags & (flag::EXPORTED | flag::IMPORTED | flag::NEEDS_DYNSYM | flag::NEEDS_COPY) == 0 {
         return None;
     }
-    match link.symbols.definition(id) {
+    match link.definition(id) {
         Definition::Object { .. } | Definition::Linker(_) => {
             (flags & flag::EXPORTED != 0 && representative(link, id) == id && is_in_output(link, id))
                 .then_some(true)
         }
         Definition::Shared { .. } | Definition::Undefined => {
-            let referenced = flags & flag::IN_OBJECT != 0 && link.is_name_used(id);
+            let referenced = link.mentions(id).contains(Mentions::IN_OBJECT) && link.is_name_used(id);
             // Without libraries nothing can be found elsewhere, whatever a reference that was
             // relaxed away still names.
             let elsewhere = link.config.mode == OutputMode::Shared || !link.shared.is_empty();
@@ -77,19 +81,15 @@ fn role<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<bool> {
 
 /// The global that stands for this one: a name with a version that means the same definition as
 /// the plain name gives way to it.
-pub fn representative<T: Target>(link: &Link<'_, T>, id: SymbolId) -> SymbolId {
-    let name = link.symbols.names[id.index()];
+pub fn representative<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> SymbolId {
+    let name = link.globals.names[id.index()];
     let plain = plain_name(name);
     if plain.len() == name.len() {
         return id;
     }
-    let definition = link.symbols.definition(id);
-    match link.symbols.lookup(plain) {
-        Some(other)
-            if definition != Definition::Undefined && link.symbols.definition(other) == definition =>
-        {
-            other
-        }
+    let definition = link.definition(id);
+    match link.globals.lookup(plain) {
+        Some(other) if definition != Definition::Undefined && link.definition(other) == definition => other,
         _ => id,
     }
 }
@@ -145,13 +145,13 @@ fn entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
 }
 
 fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
-    let visibility = link.symbols.visibility[id.index()];
+    let visibility = link.definitions.visibility[id.index()];
     let flags = link.symbols.flags(id);
     let value = match flags & flag::NEEDS_CANONICAL_PLT {
         0 => link.symbols.values[id.index()],
         _ => plt::address(link, id),
     };
-    match link.symbols.definition(id) {
+    match link.definition(id) {
         Definition::Object { file, symbol } => {
             let object = &link.objects[file.index()];
             let source = &object.symbols[symbol as usize];
@@ -167,7 +167,7 @@ fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
                     in_section(link, object.section_id(section), source.kind(), value)
                 }
                 SymbolPlace::Common => {
-                    let section = link.common_block(id).map_or(SectionId::NONE, |block| block.section);
+                    let section = link.common_place(id).map_or(SectionId::NONE, |common| common.section);
                     in_section(link, section, source.kind(), value)
                 }
             };
@@ -181,9 +181,10 @@ fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
         }
         Definition::Linker(row) => {
             let symbol = &link.linker_symbols[row as usize];
-            let section = if symbol.chunk.is_some() { chunk_index(link, symbol.chunk) } else { elf::SHN_ABS };
+            let LinkerValue { chunk, value } = link.layout.linker_values[row as usize];
+            let section = if chunk.is_some() { chunk_index(link, chunk) } else { elf::SHN_ABS };
             let info = elf::STB_GLOBAL << 4 | symbol.kind;
-            Entry { info, other: visibility, section, value: symbol.value, size: 0 }
+            Entry { info, other: visibility, section, value, size: 0 }
         }
         Definition::Shared { library, symbol } => {
             let source = &link.shared[library.index()].symbols[symbol as usize];
@@ -197,14 +198,14 @@ fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
             }
             // psABIs, "Function Addresses": undefined, but with a value: the function's address in this program.
             let value = if flags & flag::NEEDS_CANONICAL_PLT != 0 { value } else { 0 };
-            Entry::undefined(reference_binding(flags) << 4 | kind, 0, value)
+            Entry::undefined(reference_binding(link, id) << 4 | kind, 0, value)
         }
-        Definition::Undefined => Entry::undefined(reference_binding(flags) << 4, visibility, 0),
+        Definition::Undefined => Entry::undefined(reference_binding(link, id) << 4, visibility, 0),
     }
 }
 
 /// Binding and type of a definition of ours.
-fn defined_info<T: Target>(link: &Link<'_, T>, info: u8, flags: u32) -> u8 {
+fn defined_info<T: Target>(link: &Inputs<'_, T>, info: u8, flags: u32) -> u8 {
     let (mut binding, mut kind) = (info >> 4, info & 0xf);
     if binding == elf::STB_GNU_UNIQUE && !link.config.symbols.gnu_unique {
         binding = elf::STB_GLOBAL;
@@ -219,8 +220,8 @@ fn defined_info<T: Target>(link: &Link<'_, T>, info: u8, flags: u32) -> u8 {
     binding << 4 | kind
 }
 
-fn reference_binding(flags: u32) -> u8 {
-    if flags & flag::STRONG_REFERENCE != 0 { elf::STB_GLOBAL } else { elf::STB_WEAK }
+fn reference_binding<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
+    if link.mentions(id).contains(Mentions::STRONG_REFERENCE) { elf::STB_GLOBAL } else { elf::STB_WEAK }
 }
 
 fn in_section<T: Target>(link: &Link<'_, T>, section: SectionId, kind: u8, value: u64) -> (u16, u64) {

@@ -13,6 +13,7 @@ use crate::frames::KeptRecord;
 use crate::ids::FileId;
 use crate::input::object::SymbolPlace;
 use crate::link::Link;
+use crate::phase::Inputs;
 use crate::symbols::Definition;
 use rayon::prelude::*;
 use zerocopy::byteorder::{I32, U32};
@@ -139,7 +140,7 @@ fn code_address<T: Target>(link: &Link<'_, T>, file: FileId, record: &KeptRecord
         }
         _ => {
             let id = object.symbol_id(index);
-            if link.symbols.is_global(id) && link.symbols.definition(id) == Definition::Undefined {
+            if link.globals.contains(id) && link.definition(id) == Definition::Undefined {
                 return None;
             }
             *link.symbols.values.get(id.index())?
@@ -148,7 +149,7 @@ fn code_address<T: Target>(link: &Link<'_, T>, file: FileId, record: &KeptRecord
     Some(symbol.wrapping_add_signed(relocation.r_addend.get()))
 }
 
-fn report_far<T: Target>(link: &Link<'_, T>, address: u64, far: &[Far]) {
+fn report_far<T: Target>(link: &Inputs<'_, T>, address: u64, far: &[Far]) {
     let Some(first) = far.first() else { return };
     let object = &link.objects[first.file.index()];
     let section = object.section_name_lossy(first.section as usize);

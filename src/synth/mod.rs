@@ -33,7 +33,7 @@ mod write;
 pub use write::write;
 
 use crate::ids::{FileId, SectionId, SymbolId};
-use crate::link::SectionInfo;
+use crate::phase::SectionInfo;
 
 /// What a synthetic section is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -258,11 +258,6 @@ impl<'a> Synthetics<'a> {
     pub fn find(&self, kind: Kind) -> Option<u32> {
         self.sections.iter().position(|section| section.kind == kind).map(|row| row as u32)
     }
-}
-
-/// [`SectionId`] of a synthetic row.
-pub fn section_id(first_internal: u32, row: u32) -> SectionId {
-    SectionId(first_internal + row)
 }
 
 /// Sizes of the tables that describe the output itself (symbols, section names). Called by the

@@ -11,7 +11,9 @@ use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::consts as elf;
 use crate::elf::notes::notes;
 use crate::input::ObjectFile;
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::state;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
@@ -136,7 +138,7 @@ fn read_descriptor<E: ByteOrder>(mut bytes: &[u8], properties: &mut BTreeMap<u32
     true
 }
 
-fn report_malformed<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) {
+fn report_malformed<T: Target>(link: &Inputs<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) {
     link.sink.report(
         Diagnostic::warning(
             Code::MalformedInput,
@@ -204,7 +206,7 @@ fn encode<T: Target>(merged: &BTreeMap<u32, u64>) -> Vec<u8> {
 }
 
 /// `-z cet-report=`, `-z bti-report=`, `-z gcs-report=`: objects that lack what is asked for.
-fn report_missing<T: Target>(link: &Link<'_, T>, found: &[Properties]) {
+fn report_missing<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
     let Some(property) = machine::feature_property(T::MACHINE) else { return };
     let checks = machine::reported_features(T::MACHINE, &link.config.properties);
     for (object, properties) in link.objects.iter().zip(found) {

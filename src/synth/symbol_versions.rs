@@ -12,8 +12,11 @@ use crate::elf::{Verdaux, Verdef, Vernaux, Verneed};
 use crate::ids::SharedId;
 use crate::input::shared::VERSION_HIDDEN;
 use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::Resolved;
+use crate::symbols::Definition;
+use crate::symbols::Mentions;
 use crate::symbols::versions::FIRST_VERSION;
-use crate::symbols::{Definition, flag};
 use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{U16, U32};
@@ -55,7 +58,7 @@ pub struct NeededVersion<'a> {
 
 /// The versions that the output defines; none without a script that names any.
 pub fn defined<'a, T: Target>(
-    link: &Link<'a, T>,
+    link: &Resolved<'a, T>,
     strings: &mut DynamicStrings<'a>,
 ) -> Vec<DefinedVersion<'a>> {
     if link.versions.definitions.is_empty() {
@@ -76,7 +79,7 @@ pub fn defined<'a, T: Target>(
 
 /// Finds the versions that the output needs, and gives each dynamic symbol its version word.
 /// Rows of `.dynsym` are settled.
-pub fn need<'a, T: Target>(link: &mut Link<'a, T>, tables: &mut DynamicTables<'a>) {
+pub fn need<'a, T: Target>(link: &Link<'a, T>, tables: &mut DynamicTables<'a>) {
     let mut needed: BTreeMap<(SharedId, u16), bool> = BTreeMap::new();
     for symbol in &tables.symbols {
         if let Some((key, weak)) = needed_version(link, symbol.id) {
@@ -103,15 +106,15 @@ pub fn need<'a, T: Target>(link: &mut Link<'a, T>, tables: &mut DynamicTables<'a
         index_of.insert((library, version), next);
         next += 1;
     }
+    tables.words.clear();
     for symbol in &tables.symbols {
-        let word = match link.symbols.definition(symbol.id) {
+        tables.words.push(match link.definition(symbol.id) {
             Definition::Shared { .. } => needed_version(link, symbol.id)
                 .and_then(|(key, _)| index_of.get(&key).copied())
                 .unwrap_or(elf::VER_NDX_GLOBAL),
             Definition::Undefined => elf::VER_NDX_GLOBAL,
-            Definition::Object { .. } | Definition::Linker(_) => continue,
-        };
-        link.symbols.versions[symbol.id.index()] = word;
+            Definition::Object { .. } | Definition::Linker(_) => link.versions.words[symbol.id.index()],
+        });
     }
     for name in feature_versions(link) {
         add_feature_version(link, tables, &mut libraries, name, &mut next);
@@ -122,16 +125,16 @@ pub fn need<'a, T: Target>(link: &mut Link<'a, T>, tables: &mut DynamicTables<'a
 /// The library and its version index that an imported symbol is bound to, and whether only weak
 /// references want it.
 fn needed_version<T: Target>(
-    link: &Link<'_, T>,
+    link: &Resolved<'_, T>,
     id: crate::ids::SymbolId,
 ) -> Option<((SharedId, u16), bool)> {
-    let Definition::Shared { library, symbol } = link.symbols.definition(id) else { return None };
+    let Definition::Shared { library, symbol } = link.definition(id) else { return None };
     let file = &link.shared[library.index()];
     let version = file.symbol_version(symbol as usize).index;
     if version <= elf::VER_NDX_GLOBAL || file.version_name(version).is_empty() || !file.is_needed() {
         return None;
     }
-    Some(((library, version), link.symbols.flags(id) & flag::STRONG_REFERENCE == 0))
+    Some(((library, version), !link.mentions(id).contains(Mentions::STRONG_REFERENCE)))
 }
 
 /// Versions by which the C library says that it understands what this output contains.
@@ -151,7 +154,7 @@ fn feature_versions<T: Target>(link: &Link<'_, T>) -> Vec<&'static [u8]> {
 /// Needs such a version of the C library, if the output needs any version of it: an older one then
 /// refuses to start the program instead of running it wrong.
 fn add_feature_version<'a, T: Target>(
-    link: &Link<'a, T>,
+    link: &Inputs<'a, T>,
     tables: &mut DynamicTables<'a>,
     libraries: &mut [(SharedId, NeededLibrary<'a>)],
     name: &'static [u8],
@@ -184,8 +187,8 @@ pub fn sizes(tables: &DynamicTables<'_>) -> (u64, u64, u64) {
 
 /// Writes `.gnu.version`.
 pub fn write_words<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
-    let ids = link.dynamic.symbols.iter().map(|symbol| link.symbols.versions[symbol.id.index()]);
-    for (place, word) in out.chunks_exact_mut(2).zip(std::iter::once(elf::VER_NDX_LOCAL).chain(ids)) {
+    let words = link.dynamic.words.iter().copied();
+    for (place, word) in out.chunks_exact_mut(2).zip(std::iter::once(elf::VER_NDX_LOCAL).chain(words)) {
         place.copy_from_slice(&U16::<T::E>::new(word).to_bytes());
     }
 }

@@ -13,7 +13,11 @@ use crate::elf::{Sym, string_at};
 use crate::ids::{ChunkId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::{Link, state};
+use crate::link::Link;
+use crate::phase::Inputs;
+use crate::phase::Resolved;
+use crate::phase::state;
+use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use crate::synth::groups;
 use rayon::prelude::*;
@@ -102,7 +106,7 @@ fn count_owner<T: Target>(link: &Link<'_, T>, owner: usize) -> (Part, Part) {
     parts
 }
 
-fn is_gnu<T: Target>(link: &Link<'_, T>, owner: usize, entry: Entry<'_>) -> bool {
+fn is_gnu<T: Target>(link: &Inputs<'_, T>, owner: usize, entry: Entry<'_>) -> bool {
     let Some(object) = link.objects.get(owner) else { return false };
     let symbol = &object.symbols[entry.symbol as usize];
     symbol.kind() == elf::STT_GNU_IFUNC
@@ -132,13 +136,13 @@ fn synthetic<'l, 'a, T: Target>(link: &'l Link<'a, T>) -> impl Iterator<Item = E
 }
 
 /// Whether a global is seen by no other module, so that it is a local symbol of the output.
-fn is_made_local<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+fn is_made_local<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
     if link.config.is_relocatable() {
         return false;
     }
-    let confined = matches!(link.symbols.visibility[id.index()], elf::STV_HIDDEN | elf::STV_INTERNAL)
-        || link.symbols.versions[id.index()] == elf::VER_NDX_LOCAL;
-    match link.symbols.definition(id) {
+    let confined = matches!(link.definitions.visibility[id.index()], elf::STV_HIDDEN | elf::STV_INTERNAL)
+        || link.versions.words[id.index()] == elf::VER_NDX_LOCAL;
+    match link.definition(id) {
         Definition::Object { file, .. } => confined || link.objects[file.index()].hide_symbols,
         Definition::Linker(row) => confined || link.linker_symbols[row as usize].hidden,
         Definition::Shared { .. } | Definition::Undefined => false,
@@ -263,7 +267,7 @@ fn globals<'l, 'a, T: Target>(
     object.globals.iter().enumerate().filter_map(move |(offset, &id)| {
         let symbol = object.first_global + offset as u32;
         let owned = Definition::Object { file: object.id, symbol };
-        if link.symbols.definition(id) != owned || !is_kept_name(link, id) {
+        if link.definition(id) != owned || !is_kept_name(link, id) {
             return None;
         }
         if let SymbolPlace::Section(section) = object.symbol_place(symbol as usize)
@@ -274,30 +278,29 @@ fn globals<'l, 'a, T: Target>(
         // A later link must see `name@@VERSION`, which here is the definition of the plain name.
         let name = match link.config.is_relocatable() {
             true => object.symbol_name(symbol as usize),
-            false => link.symbols.names[id.index()],
+            false => link.globals.names[id.index()],
         };
         Some(Entry { id, name, symbol })
     })
 }
 
 /// `--retain-symbols-file` keeps the globals that it lists, and no others.
-fn is_kept_name<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
-    link.retained_names.as_ref().is_none_or(|names| names.contains(link.symbols.names[id.index()]))
+fn is_kept_name<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
+    link.lists.retained.as_ref().is_none_or(|names| names.contains(link.globals.names[id.index()]))
 }
 
 /// The globals that no object defines and that something in the output refers to.
 fn unowned<'l, 'a, T: Target>(link: &'l Link<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
-    link.symbols.globals().filter_map(move |id| {
-        let flags = link.symbols.flags(id);
-        let written = match link.symbols.definition(id) {
+    link.globals.ids().filter_map(move |id| {
+        let written = match link.definition(id) {
             Definition::Object { .. } => false,
             Definition::Linker(_) => true,
-            Definition::Shared { .. } => flags & flag::IN_OBJECT != 0,
-            Definition::Undefined => flags & flag::IN_OBJECT != 0 && link.is_name_used(id),
+            Definition::Shared { .. } => link.mentions(id).contains(Mentions::IN_OBJECT),
+            Definition::Undefined => link.mentions(id).contains(Mentions::IN_OBJECT) && link.is_name_used(id),
         };
         (written && is_kept_name(link, id)).then(|| Entry {
             id,
-            name: link.symbols.names[id.index()],
+            name: link.globals.names[id.index()],
             symbol: 0,
         })
     })
@@ -329,7 +332,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, symtab: &mut [u8], strtab: &mut [u8]
             let writer = if local { &mut locals } else { &mut globals };
             match object {
                 _ if !entry.id.is_some() => writer.synthetic(entry),
-                Some(object) if !link.symbols.is_global(entry.id) => writer.local(object, entry),
+                Some(object) if !link.globals.contains(entry.id) => writer.local(object, entry),
                 _ => writer.global(entry, local),
             }
         });
@@ -460,14 +463,15 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         match object.symbol_place(entry.symbol as usize) {
             SymbolPlace::Undefined => Placement::special(elf::SHN_UNDEF, 0),
             SymbolPlace::Absolute => Placement::special(elf::SHN_ABS, symbol.st_value.get()),
-            SymbolPlace::Common => match self.link.common_block(entry.id) {
-                Some(block) if block.section.is_some() => {
-                    self.in_section(block.section, symbol.kind(), entry.id)
-                }
+            SymbolPlace::Common => match self.link.common_place(entry.id) {
+                Some(common) => self.in_section(common.section, symbol.kind(), entry.id),
                 // Under `-r` the block stays one, of the size and alignment that all its
                 // declarations need.
-                Some(block) => Placement::special(symbol.st_shndx.get(), block.align),
-                None => Placement::special(symbol.st_shndx.get(), symbol.st_value.get()),
+                None => {
+                    let block = self.link.common_block(entry.id);
+                    let align = block.map_or(symbol.st_value.get(), |block| block.align);
+                    Placement::special(symbol.st_shndx.get(), align)
+                }
             },
             SymbolPlace::Section(section) => {
                 self.in_section(object.section_id(section), symbol.kind(), entry.id)
@@ -490,7 +494,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
 
     fn global(&mut self, entry: Entry<'_>, local: bool) {
         let link = self.link;
-        match link.symbols.definition(entry.id) {
+        match link.definition(entry.id) {
             Definition::Object { file, symbol } => {
                 let object = &link.objects[file.index()];
                 let source = &object.symbols[symbol as usize];
@@ -504,7 +508,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
                 if local {
                     info = elf::STB_LOCAL << 4 | info & 0xf;
                 }
-                let mut visibility = link.symbols.visibility[entry.id.index()];
+                let mut visibility = link.definitions.visibility[entry.id.index()];
                 if object.hide_symbols && link.config.is_relocatable() && visibility == elf::STV_DEFAULT {
                     // `--exclude-libs`: the final link does not export it.
                     visibility = elf::STV_HIDDEN;
@@ -522,7 +526,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
                 self.push(entry.name, self.reference_binding(entry.id) << 4 | kind, 0, size, place);
             }
             Definition::Undefined => {
-                let other = link.symbols.visibility[entry.id.index()];
+                let other = link.definitions.visibility[entry.id.index()];
                 let place = Placement::special(elf::SHN_UNDEF, 0);
                 self.push(entry.name, self.reference_binding(entry.id) << 4, other, 0, place);
             }
@@ -530,7 +534,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     }
 
     fn reference_binding(&self, id: SymbolId) -> u8 {
-        if self.link.symbols.flags(id) & flag::STRONG_REFERENCE != 0 {
+        if self.link.mentions(id).contains(Mentions::STRONG_REFERENCE) {
             elf::STB_GLOBAL
         } else {
             elf::STB_WEAK
@@ -554,13 +558,14 @@ impl<T: Target> Writer<'_, '_, '_, T> {
 
     fn linker_symbol(&mut self, entry: Entry<'_>, row: u32, local: bool) {
         let symbol = &self.link.linker_symbols[row as usize];
-        let place = if symbol.chunk.is_some() {
-            Placement::of_chunk(self.link, symbol.chunk, symbol.value)
+        let place = self.link.layout.linker_values[row as usize];
+        let place = if place.chunk.is_some() {
+            Placement::of_chunk(self.link, place.chunk, place.value)
         } else {
-            Placement::special(elf::SHN_ABS, symbol.value)
+            Placement::special(elf::SHN_ABS, place.value)
         };
         let other =
-            if symbol.hidden { elf::STV_HIDDEN } else { self.link.symbols.visibility[entry.id.index()] };
+            if symbol.hidden { elf::STV_HIDDEN } else { self.link.definitions.visibility[entry.id.index()] };
         let binding = if local { elf::STB_LOCAL } else { elf::STB_GLOBAL };
         self.push(entry.name, binding << 4 | symbol.kind, other, 0, place);
     }

@@ -9,6 +9,7 @@ use crate::arch::thunk::ThunkForm;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::link::Link;
+use crate::phase::Resolved;
 use crate::relocs::{address, apply};
 use crate::symbols::flag;
 use crate::synth::plt;
@@ -209,7 +210,7 @@ pub fn name<T: Target>(link: &mut Link<'_, T>) {
     if let Some(mark) = T::CODE_MARK {
         for kind in [super::Kind::Plt, super::Kind::PltSec, super::Kind::PltGot] {
             if let (Some(row), Some(_)) = (link.synthetics.find(kind), link.chunk_of(kind)) {
-                let section = super::section_id(link.sections.first_internal, row);
+                let section = link.synthetic_id(row);
                 symbols.push(super::SyntheticSymbol { name: mark, section, offset: 0, size: 0, kind: 0 });
             }
         }
@@ -233,7 +234,7 @@ pub fn name<T: Target>(link: &mut Link<'_, T>) {
     link.synthetics.symbols = symbols;
 }
 
-fn thunk_name<T: Target>(link: &Link<'_, T>, index: usize, thunk: &Thunk) -> Vec<u8> {
+fn thunk_name<T: Target>(link: &Resolved<'_, T>, index: usize, thunk: &Thunk) -> Vec<u8> {
     let (destination, suffix) = match thunk.purpose {
         Purpose::Call(destination) => (destination, "veneer"),
         Purpose::Landing(destination) => (destination, "landing_pad"),
@@ -250,9 +251,9 @@ fn thunk_name<T: Target>(link: &Link<'_, T>, index: usize, thunk: &Thunk) -> Vec
 }
 
 /// The name of a symbol as it is in the file; a section symbol has its section's.
-fn raw_name<T: Target>(link: &Link<'_, T>, symbol: SymbolId) -> Vec<u8> {
-    if link.symbols.is_global(symbol) {
-        return link.symbols.names[symbol.index()].to_vec();
+fn raw_name<T: Target>(link: &Resolved<'_, T>, symbol: SymbolId) -> Vec<u8> {
+    if link.globals.contains(symbol) {
+        return link.globals.names[symbol.index()].to_vec();
     }
     let Some((file, index)) = link.symbol_entry(symbol) else { return Vec::new() };
     let object = &link.objects[file.index()];

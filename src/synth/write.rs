@@ -11,7 +11,7 @@ use crate::sframe;
 
 /// Writes a synthetic section into its place in the output.
 pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
-    let section = link.synthetics.section(id.0 - link.sections.first_internal);
+    let section = link.synthetics.section(id.0 - link.first_internal());
     match section.kind {
         Kind::Got => got::write(link, out),
         Kind::GotPlt => got::write_plt(link, out),

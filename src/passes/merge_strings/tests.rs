@@ -7,6 +7,8 @@ use crate::diag::Sink;
 use crate::ids::FileId;
 use crate::input::InputStore;
 use crate::input::object::FileName;
+use crate::layout::LayoutPlan;
+use crate::phase::{Inputs, Resolved, SectionStates, Session};
 use object::write::{Object, Relocation, Symbol, SymbolSection};
 use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 use pretty_assertions::assert_eq;
@@ -71,21 +73,22 @@ type Merged = (String, Vec<u8>, Vec<(u32, String)>);
 fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     let config = Config { mode, ..Config::default() };
     let (sink, store) = (Sink::default(), InputStore::default());
-    let mut link = Link::<X86_64>::new(&config, &sink, &store);
+    let session = Session { config: &config, sink: &sink, store: &store };
+    let (mut parsed, mut states): (Vec<_>, Vec<u8>) = Default::default();
     for (number, bytes) in objects.iter().enumerate() {
         let mut object =
             ObjectFile::parse(FileName { path: "a.o", member: None }, bytes).expect("a valid object");
         object.index_relocation_sections().expect("valid relocations");
         object.id = FileId::from_index(number);
-        object.first_section = link.sections.len() as u32;
-        for _ in object.headers {
-            link.sections.push(object.id, state::ALIVE);
-        }
-        link.objects.push(object);
+        object.first_section = states.len() as u32;
+        states.extend(object.headers.iter().map(|_| state::ALIVE));
+        parsed.push(object);
     }
-    link.sections.first_internal = link.sections.len() as u32;
+    let inputs = Inputs::of(session, parsed, Vec::new(), states);
+    let states = SectionStates::of_inputs(&inputs.section_states);
+    let mut link = Link::<X86_64>::new(Resolved::of(inputs), states, LayoutPlan::default());
     // What a default script does: `.rodata` and its kin go one way, the rest is orphans.
-    for id in (0..link.sections.first_internal).map(SectionId) {
+    for id in (0..link.first_internal()).map(SectionId) {
         let is_data = link.section_info(id).name.starts_with(b".rodata");
         link.sections.rule[id.index()] = if is_data { 7 } else { u32::MAX };
     }
@@ -94,16 +97,16 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     let sections = link.synthetics.sections.iter().enumerate();
     sections
         .map(|(row, section)| {
-            let id = SectionId(link.sections.first_internal + row as u32);
+            let id = link.synthetic_id(row as u32);
             let Kind::Merged(number) = section.kind else { panic!("{:?}", section.kind) };
             let mut out = vec![0; section.size as usize];
             crate::synth::merged::write(&link, number, &mut out);
-            let inputs = (0..link.sections.first_internal).map(SectionId).filter(|&input| {
+            let inputs = (0..link.first_internal()).map(SectionId).filter(|&input| {
                 link.sections.is(input, state::ABSORBED)
                     && link.final_place(input, 0).is_some_and(|(place, _)| place == id)
             });
             let name = |input| String::from_utf8_lossy(link.section_info(input).name).into_owned();
-            let inputs = inputs.map(|input| (link.sections.file[input.index()].0, name(input))).collect();
+            let inputs = inputs.map(|input| (link.section_file(input).0, name(input))).collect();
             (String::from_utf8_lossy(section.name).into_owned(), out, inputs)
         })
         .collect()

@@ -13,7 +13,7 @@ use crate::arch::Target;
 use crate::cli::{Config, SFrameMode};
 use crate::elf::Rela;
 use crate::ids::SectionId;
-use crate::link::Link;
+use crate::phase::Inputs;
 use sframe_format::{Blob, ErrorKind, Piece, Section};
 use std::fmt;
 use std::ops::Range;
@@ -26,7 +26,7 @@ pub fn is_wanted(config: &Config) -> bool {
 
 /// Whether a section that refers to discarded text would not, had it been split or read function by function: it is
 /// SFrame, of versions that are known.
-pub fn would_help<T: Target>(link: &Link<'_, T>, section: SectionId) -> bool {
+pub fn would_help<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     let bytes = object.section_bytes(index as usize).unwrap_or_default();
     !link.config.sframe.split

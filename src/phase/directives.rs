@@ -1,0 +1,40 @@
+//! What scripts and lists say about symbols, before any input is parsed.
+//!
+//! `read_scripts` and `read_versions` make it. The layout that scripts describe is not here: it is
+//! a plan of its own, which later passes take over and refine.
+
+use super::{Session, builds_on};
+use crate::script::version::{VersionMatcher, VersionScript};
+use crate::symbols::NameList;
+use std::path::PathBuf;
+
+/// The scripts and lists that options name.
+pub struct Directives<'a> {
+    /// The command line.
+    pub session: Session<'a>,
+    /// The entry symbol's name; empty if there is none.
+    pub entry: Vec<u8>,
+    /// Symbols that scripts refer to.
+    pub script_references: Vec<&'a [u8]>,
+    /// Scripts and lists that options name, as they were opened.
+    pub script_paths: Vec<PathBuf>,
+    /// Version scripts, `VERSION` commands and lists of names.
+    pub lists: Lists,
+}
+
+builds_on!(['a] Directives<'a>, session: Session<'a>);
+
+/// What version scripts and symbol lists say.
+#[derive(Default)]
+pub struct Lists {
+    /// All version scripts, one after another.
+    pub version_script: VersionScript,
+    /// The same, compiled.
+    pub version_matcher: VersionMatcher,
+    /// Names that `--dynamic-list` and its kin export.
+    pub dynamic: Option<NameList>,
+    /// `--dynamic-list` was given: what it does not name is bound here.
+    pub dynamic_is_exclusive: bool,
+    /// `--retain-symbols-file`: the globals that stay in the symbol table.
+    pub retained: Option<NameList>,
+}

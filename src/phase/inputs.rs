@@ -1,0 +1,162 @@
+//! The files that take part, numbered: objects in link order, libraries, their sections and the
+//! names of their globals.
+//!
+//! `index_objects` makes it, after the search for definitions has said which files take part.
+
+use super::{Directives, builds_on};
+use crate::arch::Target;
+use crate::cli::OutputMode;
+use crate::elf::Shdr;
+use crate::ids::{FileId, SectionId, SymbolId};
+use crate::input::{ObjectFile, SharedFile};
+use crate::sframe;
+use crate::symbols::Globals;
+
+/// Everything that is read.
+pub struct Inputs<'a, T: Target> {
+    /// What scripts say.
+    pub directives: Directives<'a>,
+    /// Objects that take part, in link order.
+    pub objects: Vec<ObjectFile<'a, T::E>>,
+    /// Shared libraries, in order of first appearance.
+    pub shared: Vec<SharedFile<'a, T::E>>,
+    /// Names of globals, and their numbers.
+    pub globals: Globals<'a>,
+    /// The object that each section belongs to, by [`SectionId`]. Sections that the linker makes
+    /// have the numbers behind them.
+    pub section_files: Vec<FileId>,
+    /// For each section, the bits of [`crate::phase::state`] that it starts with.
+    pub section_states: Vec<u8>,
+    /// Number of symbols, locals included.
+    pub symbol_count: usize,
+    /// Whether some object asks for an executable stack; `None`: no object says anything about it.
+    pub executable_stack: Option<bool>,
+}
+
+builds_on!(['a, T: Target] Inputs<'a, T>, directives: Directives<'a>);
+
+impl<'a, T: Target> Inputs<'a, T> {
+    /// The object and header index of a section; `None` for the linker's own.
+    #[inline]
+    pub fn locate(&self, id: SectionId) -> Option<(&ObjectFile<'a, T::E>, u32)> {
+        let object = &self.objects[self.section_files.get(id.index())?.index()];
+        Some((object, id.0 - object.first_section))
+    }
+
+    /// The first number of sections that the linker makes.
+    #[inline]
+    pub fn first_internal(&self) -> u32 {
+        self.section_files.len() as u32
+    }
+
+    /// The object that a section belongs to; [`FileId::NONE`] for the linker's own.
+    #[inline]
+    pub fn section_file(&self, id: SectionId) -> FileId {
+        self.section_files.get(id.index()).copied().unwrap_or(FileId::NONE)
+    }
+
+    /// The number of a section that the linker makes, by its row among those.
+    #[inline]
+    pub fn synthetic_id(&self, row: u32) -> SectionId {
+        SectionId(self.first_internal() + row)
+    }
+
+    /// The row of a section that the linker makes; `None` for input sections.
+    #[inline]
+    pub fn synthetic_row(&self, id: SectionId) -> Option<u32> {
+        id.0.checked_sub(self.first_internal())
+    }
+
+    /// Whether the output has a dynamic section.
+    pub fn is_dynamic(&self) -> bool {
+        match self.config.mode {
+            OutputMode::Relocatable => false,
+            OutputMode::Shared | OutputMode::Executable { pie: true } => true,
+            OutputMode::Executable { pie: false } => !self.shared.is_empty(),
+        }
+    }
+
+    /// Whether a section is SFrame input.
+    pub fn is_sframe_section(&self, id: SectionId) -> bool {
+        self.locate(id).is_some_and(|(object, index)| sframe::is_input(object, index as usize))
+    }
+
+    /// The object and symbol index of a local symbol.
+    pub fn local_entry(&self, id: SymbolId) -> Option<(FileId, u32)> {
+        let file = self.objects.partition_point(|object| object.first_local <= id.0).checked_sub(1)?;
+        Some((FileId::from_index(file), id.0 - self.objects[file].first_local))
+    }
+}
+
+/// What a section's header says, wherever it comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct SectionInfo<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Size in memory, in bytes.
+    pub size: u64,
+    /// Alignment, in bytes: at least 1, a power of two.
+    pub align: u64,
+    /// Size of an entry, in bytes; 0 if entries have none.
+    pub entsize: u64,
+}
+/// What a section header of an object says. SFrame input has its own type whatever the assembler
+/// wrote (product rule 1). Alignments that are no power of two count as 1;
+/// `index_sections` has reported them.
+pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'a, E>,
+    index: usize,
+    relocatable: bool,
+) -> SectionInfo<'a> {
+    let header: &Shdr<E> = &object.headers[index];
+    let align = header.sh_addralign.get();
+    let name = object.section_name(index);
+    let (name, sh_type) = match sframe::is_input(object, index) {
+        true => (sframe::matched_name(name, relocatable), sframe::SHT_GNU_SFRAME),
+        false => (name, header.sh_type.get()),
+    };
+    SectionInfo {
+        name,
+        sh_type,
+        flags: header.sh_flags.get(),
+        size: header.sh_size.get(),
+        align: if align.is_power_of_two() { align } else { 1 },
+        entsize: header.sh_entsize.get(),
+    }
+}
+
+#[cfg(test)]
+impl<'a, T: Target> Inputs<'a, T> {
+    /// Inputs for tests of passes: objects that have their numbers, the names of their globals, and
+    /// the first state of each section.
+    pub fn of(
+        session: super::Session<'a>,
+        objects: Vec<ObjectFile<'a, T::E>>,
+        names: Vec<&'a [u8]>,
+        section_states: Vec<u8>,
+    ) -> Self {
+        let directives = Directives {
+            session,
+            entry: Vec::new(),
+            script_references: Vec::new(),
+            script_paths: Vec::new(),
+            lists: super::Lists::default(),
+        };
+        let section_files =
+            objects.iter().flat_map(|object| std::iter::repeat_n(object.id, object.headers.len())).collect();
+        Inputs {
+            directives,
+            symbol_count: names.len(),
+            objects,
+            shared: Vec::new(),
+            globals: Globals { names, ..Globals::default() },
+            section_files,
+            section_states,
+            executable_stack: None,
+        }
+    }
+}

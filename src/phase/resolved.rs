@@ -1,0 +1,127 @@
+//! Which group and which definition prevails, what the linker defines itself, and the versions.
+//!
+//! Made by the passes from `select_comdats` to `assign_versions`.
+
+use super::{Inputs, builds_on};
+use crate::arch::Target;
+use crate::ids::{FileId, SectionId, SymbolId};
+use crate::input::ObjectFile;
+use crate::input::group::GroupTable;
+use crate::input::object::SymbolPlace;
+use crate::input::shared::NeededLibraries;
+use crate::symbols::{CommonBlock, Definition, Definitions, LinkerSymbol, Mentions, Versions};
+use hashbrown::HashMap;
+
+/// The symbols of the link.
+pub struct Resolved<'a, T: Target> {
+    /// What is read.
+    pub inputs: Inputs<'a, T>,
+    /// Libraries that only libraries need.
+    pub needed_libraries: NeededLibraries<'a>,
+    /// Section groups.
+    pub groups: GroupTable<'a>,
+    /// Definitions of globals.
+    pub definitions: Definitions,
+    /// Symbols that the linker defines.
+    pub linker_symbols: Vec<LinkerSymbol>,
+    /// Sections whose names are C identifiers that `__start_NAME` or `__stop_NAME` speak of.
+    pub identifier_sections: IdentifierSections<'a>,
+    /// Versions that the output defines.
+    pub versions: Versions<'a>,
+}
+
+builds_on!(['a, T: Target] Resolved<'a, T>, inputs: Inputs<'a, T>);
+
+/// Sections by a name that they share.
+pub type IdentifierSections<'a> = HashMap<&'a [u8], Vec<SectionId>, foldhash::fast::FixedState>;
+
+impl<'a, T: Target> Resolved<'a, T> {
+    /// Definition of a global; [`Definition::Undefined`] for local symbols.
+    #[inline]
+    pub fn definition(&self, id: SymbolId) -> Definition {
+        self.definitions.definition(id)
+    }
+
+    /// Who mentions a symbol; nobody a local one.
+    #[inline]
+    pub fn mentions(&self, id: SymbolId) -> Mentions {
+        self.definitions.mentions(id)
+    }
+
+    /// The common block that is a symbol's definition, if one is.
+    pub fn common_block(&self, id: SymbolId) -> Option<&CommonBlock> {
+        Some(&self.definitions.commons[self.common_row(id)?])
+    }
+
+    /// Its row among the common blocks.
+    pub fn common_row(&self, id: SymbolId) -> Option<usize> {
+        self.definitions.commons.binary_search_by_key(&id, |block| block.symbol).ok()
+    }
+
+    /// Whether the definition that was selected is weak.
+    pub fn is_weak_definition(&self, id: SymbolId) -> bool {
+        match self.definition(id) {
+            Definition::Object { file, symbol } => {
+                self.objects[file.index()].symbols[symbol as usize].is_weak()
+            }
+            _ => false,
+        }
+    }
+
+    /// The section that holds a symbol's definition, and the symbol's offset in it; `None` if it is
+    /// not defined in a section of an object.
+    pub fn symbol_section(&self, id: SymbolId) -> Option<(SectionId, u64)> {
+        let (file, symbol) = self.symbol_entry(id)?;
+        self.objects[file.index()].symbol_section(symbol)
+    }
+
+    /// The same for what a relocation of an object refers to. Local symbols, which assemblers prefer,
+    /// need no search for their object.
+    #[inline]
+    pub fn referenced_section(&self, object: &ObjectFile<'_, T::E>, symbol: u32) -> Option<(SectionId, u64)> {
+        match symbol < object.first_global {
+            true => object.symbol_section(symbol),
+            false => self.symbol_section(object.symbol_id(symbol)),
+        }
+    }
+
+    /// The object and symbol index that define a symbol (global or local).
+    pub fn symbol_entry(&self, id: SymbolId) -> Option<(FileId, u32)> {
+        if self.globals.contains(id) {
+            return match self.definition(id) {
+                Definition::Object { file, symbol } => Some((file, symbol)),
+                _ => None,
+            };
+        }
+        self.local_entry(id)
+    }
+
+    /// Name of any symbol for messages; a section symbol has its section's name.
+    pub fn symbol_text(&self, id: SymbolId) -> String {
+        if self.globals.contains(id) {
+            return self.name_text(self.globals.names[id.index()]);
+        }
+        let Some((file, symbol)) = self.symbol_entry(id) else { return String::new() };
+        let object = &self.objects[file.index()];
+        match (object.symbol_name(symbol as usize), object.symbol_place(symbol as usize)) {
+            (b"", SymbolPlace::Section(section)) => object.section_name_lossy(section as usize),
+            (name, _) => self.name_text(name),
+        }
+    }
+}
+
+#[cfg(test)]
+impl<'a, T: Target> Resolved<'a, T> {
+    /// Inputs of which nothing is resolved, for tests of passes.
+    pub fn of(inputs: Inputs<'a, T>) -> Self {
+        Resolved {
+            inputs,
+            needed_libraries: NeededLibraries::default(),
+            groups: GroupTable::default(),
+            definitions: Definitions::default(),
+            linker_symbols: Vec::new(),
+            identifier_sections: HashMap::default(),
+            versions: Versions::default(),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Which definition of each global holds, and who mentions it.
+
+use super::CommonBlock;
+use crate::ids::{FileId, SharedId, SymbolId};
+use bitflags::bitflags;
+
+/// Where a global is defined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Definition {
+    /// Nowhere.
+    #[default]
+    Undefined,
+    /// By symbol number `symbol` of an object. Commons too: their symbol says so.
+    Object {
+        /// The object.
+        file: FileId,
+        /// Index in its symbol table.
+        symbol: u32,
+    },
+    /// By a shared library.
+    Shared {
+        /// The library.
+        library: SharedId,
+        /// Index in its dynamic symbol table.
+        symbol: u32,
+    },
+    /// By the linker: an assignment of the script, `--defsym`, a name such as `_DYNAMIC`. The
+    /// number is a row of the table of [`LinkerSymbol`]s.
+    Linker(u32),
+}
+
+bitflags! {
+    /// Who speaks of a global.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Mentions: u8 {
+        /// An object that takes part refers to it or defines it.
+        const IN_OBJECT = 1 << 0;
+        /// Some reference from an object is not weak.
+        const STRONG_REFERENCE = 1 << 1;
+        /// A shared library refers to it or defines it too.
+        const IN_SHARED = 1 << 2;
+    }
+}
+
+/// The definitions of all globals, by [`SymbolId`].
+#[derive(Default)]
+pub struct Definitions {
+    /// Where each is defined.
+    pub of: Vec<Definition>,
+    /// Most constraining visibility (`STV_*`) of each over all objects.
+    pub visibility: Vec<u8>,
+    /// Who mentions it.
+    pub mentions: Vec<Mentions>,
+    /// Common blocks that hold, sorted by symbol.
+    pub commons: Vec<CommonBlock>,
+}
+
+impl Definitions {
+    /// Definition of a global; [`Definition::Undefined`] for local symbols.
+    #[inline]
+    pub fn definition(&self, id: SymbolId) -> Definition {
+        self.of.get(id.index()).copied().unwrap_or_default()
+    }
+
+    /// Who mentions a symbol; nobody a local one.
+    #[inline]
+    pub fn mentions(&self, id: SymbolId) -> Mentions {
+        self.mentions.get(id.index()).copied().unwrap_or_default()
+    }
+}
+
+/// A symbol that the linker itself defines.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkerSymbol {
+    /// Its global.
+    pub symbol: SymbolId,
+    /// Where its value comes from.
+    pub origin: LinkerSymbolOrigin,
+    /// `STV_HIDDEN` definitions are not exported.
+    pub hidden: bool,
+    /// Its value is a number that does not move with the program.
+    pub fixed: bool,
+    /// `STT_*`: that of the symbol that it is another name for.
+    pub kind: u8,
+    /// The definition that this one took the place of.
+    pub overridden: Definition,
+}
+
+/// Where a linker-defined symbol's value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkerSymbolOrigin {
+    /// An assignment in the script or a `--defsym`; the layout plan knows which.
+    Assignment,
+    /// The start of the first chunk that has this name, or of a header: known names such as
+    /// `_DYNAMIC`, `_GLOBAL_OFFSET_TABLE_`, `__ehdr_start`.
+    Reserved(Reserved),
+    /// `__start_NAME`: the start of output section NAME.
+    Start,
+    /// `__stop_NAME`: its end.
+    Stop,
+}
+
+/// Reserved names that are not written in the scripts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reserved {
+    /// `_DYNAMIC`: start of `.dynamic`.
+    Dynamic,
+    /// `_GLOBAL_OFFSET_TABLE_`.
+    GlobalOffsetTable,
+    /// `__ehdr_start`: the ELF header, if it is loaded.
+    EhdrStart,
+    /// `__GNU_EH_FRAME_HDR`.
+    EhFrameHdr,
+    /// `_TLS_MODULE_BASE_`: start of the TLS segment.
+    TlsModuleBase,
+    /// `_PROCEDURE_LINKAGE_TABLE_`: start of `.plt`.
+    ProcedureLinkageTable,
+}

@@ -1,0 +1,56 @@
+//! The names of the globals, and the number of each: what every later table of symbols is indexed by.
+
+use super::Interner;
+use crate::ids::SymbolId;
+
+/// Names to numbers and back. Rows `0..len` of all tables of symbols are the globals, in an order
+/// that depends only on the inputs; after them come the local symbols of each object
+/// (`object.first_local + index`).
+#[derive(Default)]
+pub struct Globals<'a> {
+    /// Finds globals by name.
+    pub interner: Interner<'a>,
+    /// Name of each global. A reference or definition with a version that is not the default one
+    /// has a name of its own, `name@VERSION`.
+    pub names: Vec<&'a [u8]>,
+}
+
+impl<'a> Globals<'a> {
+    /// Number of globals.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The global of this name.
+    pub fn lookup(&self, name: &[u8]) -> Option<SymbolId> {
+        self.interner.get(name)
+    }
+
+    /// Whether the number is a global's.
+    #[inline]
+    pub fn contains(&self, id: SymbolId) -> bool {
+        id.index() < self.names.len()
+    }
+
+    /// All globals.
+    pub fn ids(&self) -> impl Iterator<Item = SymbolId> + use<> {
+        (0..self.names.len() as u32).map(SymbolId)
+    }
+
+    /// The number of a name, which becomes a global if it is none.
+    pub fn intern(&mut self, name: &[u8], keep: impl FnOnce(&[u8]) -> &'a [u8]) -> SymbolId {
+        if let Some(id) = self.interner.get(name) {
+            return id;
+        }
+        let name = keep(name);
+        let (id, _) = self.interner.get_or_add(name);
+        self.names.push(name);
+        id
+    }
+}
