@@ -17,6 +17,8 @@ use crate::phase::{Resolved, Session};
 use crate::script::Sources;
 use crate::timing::Timings;
 use crate::{arch, output, relocs, sframe};
+use std::path::Path;
+use std::time::Duration;
 
 /// What came of a link.
 #[derive(Debug)]
@@ -43,8 +45,11 @@ pub fn link(
     let sink = Sink::new(config.diagnostics.policy());
     earlier.into_iter().for_each(|diagnostic| sink.report(diagnostic));
     let mut progress = Progress::default();
+    if config.reports.time_trace.is_some() {
+        progress.timings.watch_threads();
+    }
     let threads = config.threads.map_or(0, |threads| threads.get());
-    let succeeded = match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+    let mut succeeded = match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
         Ok(pool) => pool.install(|| run_recorded(config, inputs, source, &sink, &mut progress)).is_ok(),
         Err(error) => {
             sink.report(Diagnostic::error(
@@ -54,12 +59,28 @@ pub fn link(
             false
         }
     };
-    Outcome {
-        diagnostics: sink.into_sorted(),
-        succeeded,
-        printed: progress.printed,
-        timings: progress.timings,
+    let written = write_trace(config, &progress.timings, &sink);
+    succeeded &= written.is_ok();
+    let mut diagnostics = sink.into_sorted();
+    if let Some(script) = &config.diagnostics.error_script {
+        let limit = config.diagnostics.error_limit.map_or(usize::MAX, |limit| limit.get());
+        diagnostics.extend(output::error_script::run(script, &diagnostics, limit).err());
     }
+    Outcome { diagnostics, succeeded, printed: progress.printed, timings: progress.timings }
+}
+
+/// `--time-trace`, whatever came of the link.
+fn write_trace(config: &Config, timings: &Timings, sink: &Sink) -> Result<(), Aborted> {
+    let Some(path) = &config.reports.time_trace else { return Ok(()) };
+    let mut beside = config.output.clone().into_os_string();
+    beside.push(".time-trace");
+    let path = if path.as_os_str().is_empty() { Path::new(&beside) } else { path };
+    let trace = timings.trace(Duration::from_micros(config.reports.time_trace_granularity));
+    std::fs::write(path, format!("{trace}\n")).map_err(|error| {
+        let message = format!("cannot write {}: {error}", path.display());
+        sink.report(Diagnostic::error(crate::diag::Code::CannotWrite, message));
+        Aborted
+    })
 }
 
 /// What accumulates beside the link itself.
@@ -141,16 +162,23 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         // `ld --verbose` only asks for the script.
         return Ok(());
     }
-    let mut parsed = parse_inputs::run::<T>(session, &opened.files);
-    let assigned = define_linker_symbols::intern_names(&directives, &plan, &mut parsed.globals);
-    progress.timings.pass("parse inputs");
-    let extracted = extract_members::run::<T>(
-        &parsed.files,
-        &opened.steps,
-        parsed.globals.len(),
-        &assigned.wanted,
-        &assigned.defined,
-    );
+    let mut dependents = open_inputs::Dependents::new(config, source, store, sink);
+    let (parsed, assigned, extracted) = loop {
+        let mut parsed = parse_inputs::run::<T>(session, &opened.files);
+        let assigned = define_linker_symbols::intern_names(&directives, &plan, &mut parsed.globals);
+        progress.timings.pass("parse inputs");
+        let extracted = extract_members::run::<T>(
+            &parsed.files,
+            &opened.steps,
+            parsed.globals.len(),
+            &assigned.wanted,
+            &assigned.defined,
+        );
+        if !dependents.open(&parsed.files, &extracted, &mut opened) {
+            break (parsed, assigned, extracted);
+        }
+        sink.checkpoint()?;
+    };
     let inputs = index_objects::run(directives, parsed, &extracted);
     let needed_libraries = open_needed_libraries::run(&inputs, source);
     let report_data = output::reports::files(&inputs, &opened, &extracted, &mut progress.printed);

@@ -170,6 +170,8 @@ pub struct SearchOptions {
     pub directories: Vec<PathBuf>,
     /// `-nostdlib`: the machine's own directories are not searched after [`Self::directories`].
     pub no_default_directories: bool,
+    /// `--no-dependent-libraries`: what `.deplibs` sections name is not linked.
+    pub no_dependent_libraries: bool,
     /// `--sysroot`; `None` when not given, empty or `/`.
     pub sysroot: Option<PathBuf>,
     /// `-rpath-link` directories in order, sysroot prefixes spelled out.
@@ -184,6 +186,8 @@ pub struct SearchOptions {
 pub struct ScriptFile {
     /// Its path, as given.
     pub path: PathBuf,
+    /// `-c`: in the language of the MRI linker.
+    pub mri: bool,
     /// How many inputs stand before it: where the files that it names come in.
     pub inputs_before: usize,
 }
@@ -191,7 +195,7 @@ pub struct ScriptFile {
 /// Linker scripts and their kin.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ScriptOptions {
-    /// `-T` scripts in order; they replace the built-in one.
+    /// `-T` and `-c` scripts in order; they replace the built-in one.
     pub scripts: Vec<ScriptFile>,
     /// `-dT`: stands in for the built-in script where no `-T` is given.
     pub default_script: Option<PathBuf>,

@@ -90,6 +90,8 @@ pub struct Diagnostic {
     pub notes: Vec<String>,
     /// What the user can do about it, one line each.
     pub help: Vec<String>,
+    /// The undefined symbol or missing library as its file names it, for `--error-handling-script`.
+    pub subject: Option<Box<[u8]>>,
     /// Place among the diagnostics of the same phase.
     pub order: Order,
 }
@@ -104,6 +106,7 @@ impl Diagnostic {
             location: Location::Link,
             notes: Vec::new(),
             help: Vec::new(),
+            subject: None,
             order: Order::default(),
         }
     }
@@ -136,6 +139,13 @@ impl Diagnostic {
     #[must_use]
     pub fn help(mut self, line: impl Into<String>) -> Self {
         self.help.push(line.into());
+        self
+    }
+
+    /// Names the symbol or library that is missing.
+    #[must_use]
+    pub fn about(mut self, name: &[u8]) -> Self {
+        self.subject = Some(name.into());
         self
     }
 

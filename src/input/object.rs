@@ -99,6 +99,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub first_global: u32,
     /// For each section header: the index of the `SHT_RELA` section that applies to it, 0 if none.
     pub relocation_sections: Vec<u32>,
+    /// `SHT_LLVM_DEPENDENT_LIBRARIES` sections: names of libraries, each with a zero at its end.
+    pub dependent_libraries: Vec<u32>,
     /// SFrame inputs ([`crate::sframe::is_input`]), ascending.
     pub sframes: Vec<u32>,
     /// Place in the link; [`FileId::NONE`] until the file is known to take part.
@@ -140,6 +142,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             extended: &[],
             first_global: 0,
             relocation_sections: Vec::new(),
+            dependent_libraries: Vec::new(),
             sframes: Vec::new(),
             id: FileId::NONE,
             first_section: 0,
@@ -165,6 +168,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                 }
                 elf::SHT_SYMTAB => self.symtab_index = index as u32,
                 elf::SHT_SYMTAB_SHNDX => self.extended = whole_table(self.section_bytes(index)?),
+                SHT_LLVM_DEPENDENT_LIBRARIES => self.dependent_libraries.push(index as u32),
                 _ => {}
             }
         }
@@ -416,6 +420,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     }
 }
 
+/// `SHT_LLVM_DEPENDENT_LIBRARIES`: what `#pragma comment(lib, "NAME")` asks for; not in the constants' source.
+pub const SHT_LLVM_DEPENDENT_LIBRARIES: u32 = 0x6fff_4c04;
 /// `SHT_CREL`, the compact relocation format proposed for the gABI; not in the constants' source.
 pub const SHT_CREL: u32 = 0x4000_0014;
 

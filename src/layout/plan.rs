@@ -471,6 +471,7 @@ impl<'c> Builder<'c> {
             | ScriptCommand::OutputArch(_)
             | ScriptCommand::Target(_)
             | ScriptCommand::SearchDir(_)
+            | ScriptCommand::PrintMap
             | ScriptCommand::Startup(_)
             | ScriptCommand::Version(_)
             | ScriptCommand::Ignored(_) => {}

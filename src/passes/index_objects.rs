@@ -15,6 +15,7 @@ use crate::cli::{Config, OutputMode, Report};
 use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId};
+use crate::input::object::SHT_LLVM_DEPENDENT_LIBRARIES;
 use crate::input::{InputStore, ObjectFile, SharedFile, decompress};
 use crate::phase::state;
 use crate::phase::{Directives, Inputs, Session};
@@ -143,7 +144,8 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
     for (index, header) in object.headers.iter().enumerate() {
         let kind = header.sh_type.get();
         let flags = header.sh_flags.get();
-        let content = index != 0 && is_content(kind, flags);
+        let used_up = kind == SHT_LLVM_DEPENDENT_LIBRARIES && mode != OutputMode::Relocatable;
+        let content = index != 0 && !used_up && is_content(kind, flags);
         if content {
             if let Err(malformed) = object.section_bytes(index) {
                 report(sink, object, malformed.offset, malformed.what);

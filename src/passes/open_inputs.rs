@@ -4,6 +4,10 @@
 //! order of what it lists is the order of the link. Opening is what takes time, so every path that
 //! is named directly is opened by many threads before the walk comes to it.
 
+mod dependents;
+
+pub use dependents::Dependents;
+
 use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, TARGETS};
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::input::object::FileName;
@@ -65,6 +69,10 @@ pub struct Opened<'a> {
     pub attempts: String,
     /// The machine of the link.
     pub machine: Option<Machine>,
+    /// Where libraries are looked for, before the machine's own directories.
+    directories: Vec<PathBuf>,
+    /// Shared libraries by path, with their rows.
+    seen_libraries: HashMap<PathBuf, u32>,
 }
 
 /// Opens all inputs, and what the scripts of `-T` name. Reports every one that cannot be found, read or understood.
@@ -84,10 +92,12 @@ pub fn run<'a>(
         store,
         sources,
         sink,
-        opened: Opened { machine: config.machine, ..Opened::default() },
+        opened: Opened {
+            machine: config.machine,
+            directories: config.search.directories.clone(),
+            ..Opened::default()
+        },
         early,
-        directories: config.search.directories.clone(),
-        seen_libraries: HashMap::new(),
         group: None,
         lib: None,
         open_scripts: Vec::new(),
@@ -131,8 +141,6 @@ struct Walk<'w, 'a> {
     sink: &'w Sink,
     opened: Opened<'a>,
     early: Vec<Option<io::Result<FileBytes>>>,
-    directories: Vec<PathBuf>,
-    seen_libraries: HashMap<PathBuf, u32>,
     /// Number of the open `--start-group`, and the step that stands for it.
     group: Option<(u32, usize)>,
     /// Number of the open `--start-lib`, and its first file.
@@ -240,15 +248,34 @@ impl<'a> Walk<'_, 'a> {
 
     /// A library by name: the first directory that has it in a form that fits.
     fn library(&mut self, name: &[u8], exact: bool, input: &InputSpec) {
-        use std::os::unix::ffi::OsStrExt;
         let candidates: Vec<Vec<u8>> = match (exact, input.state.static_only) {
             (true, _) => vec![name.to_vec()],
             (false, true) => vec![[b"lib", name, b".a"].concat()],
             (false, false) => vec![[b"lib", name, b".so"].concat(), [b"lib", name, b".a"].concat()],
         };
+        if self.search(&candidates, input) {
+            return;
+        }
+        let mut diagnostic = Diagnostic::error(
+            Code::LibraryNotFound,
+            format!("cannot find {}: No such file or directory", input.argument),
+        )
+        .about(name);
+        for directory in self.search_directories().iter().take(10) {
+            diagnostic = diagnostic.note(format!("looked in {}", directory.display()));
+        }
+        if !exact && input.state.static_only {
+            diagnostic = diagnostic.help("only libNAME.a was looked for, because of -static or -Bstatic");
+        }
+        self.report(diagnostic);
+    }
+
+    /// Takes the first of these file names that a directory has in a form that fits; whether one does.
+    fn search(&mut self, candidates: &[Vec<u8>], input: &InputSpec) -> bool {
+        use std::os::unix::ffi::OsStrExt;
         let mut passed_over = Vec::new();
         for directory in self.search_directories() {
-            for candidate in &candidates {
+            for candidate in candidates {
                 let path = directory.join(std::ffi::OsStr::from_bytes(candidate));
                 let exists = self.source.exists(&path);
                 self.note_attempt(&path, exists);
@@ -263,25 +290,15 @@ impl<'a> Walk<'_, 'a> {
                 let bytes = self.store.keep_file(bytes);
                 self.warn_passed_over(&passed_over, &input.argument);
                 self.file(&path, bytes, &input.state, &input.argument);
-                return;
+                return true;
             }
         }
         self.warn_passed_over(&passed_over, &input.argument);
-        let mut diagnostic = Diagnostic::error(
-            Code::LibraryNotFound,
-            format!("cannot find {}: No such file or directory", input.argument),
-        );
-        for directory in self.search_directories().iter().take(10) {
-            diagnostic = diagnostic.note(format!("looked in {}", directory.display()));
-        }
-        if !exact && input.state.static_only {
-            diagnostic = diagnostic.help("only libNAME.a was looked for, because of -static or -Bstatic");
-        }
-        self.report(diagnostic);
+        false
     }
 
     fn search_directories(&self) -> Vec<PathBuf> {
-        let mut directories = self.directories.clone();
+        let mut directories = self.opened.directories.clone();
         if !self.config.search.no_default_directories
             && let Some(machine) = self.opened.machine
         {
@@ -426,7 +443,7 @@ impl<'a> Walk<'_, 'a> {
             return;
         }
         let next = self.opened.files.len() as u32;
-        match self.seen_libraries.entry(path.to_path_buf()) {
+        match self.opened.seen_libraries.entry(path.to_path_buf()) {
             Entry::Occupied(seen) => {
                 self.opened.files[*seen.get() as usize].as_needed &= state.as_needed;
                 return;
@@ -488,7 +505,7 @@ impl<'a> Walk<'_, 'a> {
                     .at(Location::File(name.to_string())),
             );
         }
-        let (source, directories) = (self.source, &self.directories);
+        let (source, directories) = (self.source, &self.opened.directories);
         let mut include = |name: &str, _: &str| read_include(source, directories, name);
         let script = match parse_script(self.sources, name.path, bytes, &mut include) {
             Ok(script) => script,
@@ -523,7 +540,7 @@ impl<'a> Walk<'_, 'a> {
                 }
                 Command::SearchDir(directory) => {
                     let directory = String::from_utf8_lossy(&directory.bytes).into_owned();
-                    self.directories.push(self.in_sysroot(&directory));
+                    self.opened.directories.push(self.in_sysroot(&directory));
                 }
                 _ => {}
             }

@@ -14,7 +14,7 @@ use crate::passes::read_versions;
 use crate::phase::{Directives, Session};
 use crate::script::ast::{Command, Script};
 use crate::script::builtin::Layout as BuiltIn;
-use crate::script::{Sources, Span, parse_defsym, parse_script};
+use crate::script::{Include, Sources, Span, parse_defsym, parse_mri_script, parse_script};
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -44,7 +44,7 @@ pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, si
     let mut main = MainScripts::default();
     let mut reader = Reader { config, source, sources, sink, paths: Vec::new() };
     for file in &config.scripts.scripts {
-        let found = reader.file(&file.path);
+        let found = reader.file(&file.path, if file.mri { parse_mri_script } else { parse_script });
         let inputs_before = file.inputs_before;
         main.replacing.extend(found.map(|(path, script)| MainScript { path, script, inputs_before }));
     }
@@ -52,7 +52,7 @@ pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, si
         .scripts
         .default_script
         .as_ref()
-        .map(|path| reader.file(path).map(|(_, script)| script).unwrap_or_default());
+        .map(|path| reader.file(path, parse_script).map(|(_, script)| script).unwrap_or_default());
     main.paths = reader.paths;
     main
 }
@@ -68,6 +68,7 @@ pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> 
             Command::OutputFormat { default, .. } if *default.bytes == *b"binary" => {
                 config.to_mut().output_format = OutputFormat::Binary;
             }
+            Command::PrintMap => config.to_mut().reports.print_map = true,
             _ => {}
         }
     }
@@ -131,6 +132,9 @@ pub fn built_in(config: &Config) -> BuiltIn {
     }
 }
 
+/// The parser of a script's language.
+type Parse = fn(&mut Sources, &str, &[u8], &mut Include<'_>) -> Result<Script, Vec<Diagnostic>>;
+
 struct Reader<'r> {
     config: &'r Config,
     source: &'r dyn InputSource,
@@ -141,7 +145,7 @@ struct Reader<'r> {
 
 impl Reader<'_> {
     /// A script that an option names: as given, or in the first `-L` directory that has it.
-    fn file(&mut self, path: &Path) -> Option<(PathBuf, Script)> {
+    fn file(&mut self, path: &Path, parse: Parse) -> Option<(PathBuf, Script)> {
         let directories = &self.config.search.directories;
         let name = path.to_string_lossy();
         let (found_as, text) = match read_include(self.source, directories, &name) {
@@ -155,7 +159,7 @@ impl Reader<'_> {
         self.paths.push(PathBuf::from(&found_as));
         let source = self.source;
         let mut include = |name: &str, _: &str| read_include(source, directories, name);
-        match parse_script(self.sources, &found_as, &text, &mut include) {
+        match parse(self.sources, &found_as, &text, &mut include) {
             Ok(script) => Some((found_as.into(), script)),
             Err(diagnostics) => {
                 diagnostics.into_iter().for_each(|diagnostic| self.sink.report(diagnostic));

@@ -90,7 +90,8 @@ fn describe<T: Target>(
         _ => "",
     };
     let message = format!("undefined {visibility}symbol: {}", link.symbol_text(id));
-    let mut diagnostic = Diagnostic::new(gravity, Code::UndefinedSymbol, message);
+    let name = link.symbols.names[id.index()];
+    let mut diagnostic = Diagnostic::new(gravity, Code::UndefinedSymbol, message).about(name);
     let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
     for reference in shown {
         diagnostic = link
@@ -270,6 +271,7 @@ pub fn report_shared<T: Target>(link: &Resolved<'_, T>) {
             let message = format!("undefined reference: {}", link.symbol_text(id));
             link.sink.report_recoverable(
                 Diagnostic::new(gravity, Code::UndefinedSymbol, message)
+                    .about(name)
                     .note(format!("referenced by {}", library.name))
                     .help("--allow-shlib-undefined leaves it to the dynamic linker")
                     .ordered(u32::MAX, library.id.0, index as u64),

@@ -96,6 +96,8 @@ pub enum Command {
     InhibitCommonAllocation,
     /// `FORCE_GROUP_ALLOCATION`: as `--force-group-allocation`.
     ForceGroupAllocation,
+    /// `LIST` of an MRI script: as `-M`.
+    PrintMap,
     /// `LD_FEATURE(feature)`; `SANE_EXPR` is the one that exists.
     LdFeature(Name),
     /// `NOCROSSREFS`-like words of other systems that do nothing here: `MAP`, `HLL`, `SYSLIB`,

@@ -14,9 +14,11 @@ pub mod fixed;
 pub mod glob;
 mod lex;
 pub mod matcher;
+mod mri;
 mod parse;
 pub mod source;
 pub mod version;
 
+pub use mri::parse_mri_script;
 pub use parse::{Include, parse_defsym, parse_expression, parse_script};
 pub use source::{Sources, Span};

@@ -27,6 +27,7 @@ mod layout;
 mod link_order;
 mod machines;
 mod notes;
+mod option_page;
 mod options;
 mod output_file;
 mod programs;

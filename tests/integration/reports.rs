@@ -1,6 +1,6 @@
 //! What a link tells about itself: map, cross references, reasons for extraction, dependencies.
 
-use crate::support::Work;
+use crate::support::{Work, tools};
 
 const START: &str = ".globl _start\n_start: call f\n ret\n";
 
@@ -111,4 +111,31 @@ fn messages_are_coloured_on_a_terminal_unless_the_user_objects() {
     assert!(!shown(&[("NO_COLOR", "1")], &[]));
     assert!(!shown(&[("TERM", "dumb")], &[]));
     assert!(shown(&[("NO_COLOR", "1")], &["--color-diagnostics=always"]), "an option is stronger");
+}
+
+#[test]
+fn a_time_trace_holds_the_passes_and_what_threads_ran() {
+    if tools::another_linker() {
+        return;
+    }
+    let work = Work::new();
+    let a = work.s("a", ".globl _start\n_start: ret\n");
+    let events = |file: &str| {
+        let text = std::fs::read_to_string(work.path(file)).unwrap();
+        let trace: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(trace["beginningOfTime"].as_u64().unwrap() > 0);
+        trace["traceEvents"].as_array().unwrap().clone()
+    };
+    work.ld(&["--time-trace=trace.json", "--time-trace-granularity=0", "-o", "p", &a]).quiet();
+    let all = events("trace.json");
+    let passes: Vec<_> = all.iter().filter(|event| event["ph"] == "X" && event["tid"] == 0).collect();
+    for name in ["link", "open inputs", "lay out", "write output"] {
+        assert!(passes.iter().any(|event| event["name"] == name), "{name}: {passes:?}");
+    }
+    assert!(passes.iter().all(|event| event["dur"].is_u64() && event["ts"].is_u64()));
+    assert!(all.iter().any(|event| event["ph"] == "X" && event["tid"] != 0), "no thread ran");
+    work.ld(&["--time-trace", "--time-trace-granularity=100000000", "-o", "p", &a]).quiet();
+    let long: Vec<_> = events("p.time-trace").into_iter().filter(|event| event["ph"] == "X").collect();
+    assert_eq!(long.len(), 1, "only the whole link is shown: {long:?}");
+    work.ld(&["--time-trace=no/such/folder", "-o", "q", &a]).fails().says(&["no/such/folder"]);
 }

@@ -113,6 +113,8 @@ pub struct DiagnosticOptions {
     pub color: Color,
     /// `--error-limit`: how many errors are shown; `None`: all.
     pub error_limit: Option<NonZeroUsize>,
+    /// `--error-handling-script`.
+    pub error_script: Option<PathBuf>,
     /// `--warn-common`.
     pub warn_common: bool,
     /// `--warn-execstack`, `--error-execstack`: an executable stack that inputs ask for.
@@ -149,6 +151,7 @@ impl Default for DiagnosticOptions {
             demangle: true,
             color: Color::Auto,
             error_limit: NonZeroUsize::new(20),
+            error_script: None,
             warn_common: false,
             execstack: Report::Warning,
             rwx_segments: Report::Warning,
@@ -187,7 +190,7 @@ impl Color {
 }
 
 /// Files and texts that tell about the link.
-#[derive(Clone, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportOptions {
     /// `-Map`: where the map is written (`-`: standard output); a directory gets
     /// `OUTPUT.map` in it.
@@ -217,12 +220,42 @@ pub struct ReportOptions {
     pub stats: Option<StatsFormat>,
     /// `--time-report`: time of every pass.
     pub time_report: bool,
+    /// `--time-trace`: where the passes are written as Chrome's trace events; empty: beside the
+    /// output.
+    pub time_trace: Option<PathBuf>,
+    /// `--time-trace-granularity`: passes that are shorter are left out. In microseconds.
+    pub time_trace_granularity: u64,
     /// `--print-memory-usage`: how full the script's regions are.
     pub print_memory_usage: bool,
     /// `--explain-discarded`: the story of each reference into a discarded section, and where it goes.
     pub explain_discarded: Option<Explanation>,
     /// `--why-extract`: a file that says why each archive member was taken (`-`: standard output).
     pub why_extract: Option<PathBuf>,
+}
+
+impl Default for ReportOptions {
+    fn default() -> Self {
+        ReportOptions {
+            map: None,
+            print_map: false,
+            map_locals: false,
+            no_map_discarded: false,
+            cref: false,
+            dependency_file: None,
+            reproduce: None,
+            arguments: Vec::new(),
+            trace: 0,
+            trace_symbols: Vec::new(),
+            verbose: false,
+            stats: None,
+            time_report: false,
+            time_trace: None,
+            time_trace_granularity: 500,
+            print_memory_usage: false,
+            explain_discarded: None,
+            why_extract: None,
+        }
+    }
 }
 
 /// Where `--explain-discarded` goes.

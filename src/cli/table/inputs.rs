@@ -51,8 +51,11 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     }),
     value(&["oformat"], "FORMAT", "Format of the output: an ELF format or binary", output_format),
     value(&["T", "script"], "FILE", "Read FILE as the linker script", |state, file| {
-        let script = ScriptFile { path: path(file), inputs_before: state.inputs.len() };
-        state.config.scripts.scripts.push(script);
+        add_script(state, file, false);
+        Ok(())
+    }),
+    value(&["c", "mri-script"], "FILE", "Read FILE as a script of the MRI linker", |state, file| {
+        add_script(state, file, true);
         Ok(())
     }),
     value(&["dT", "default-script"], "FILE", "Read FILE where no -T is given", |state, file| {
@@ -91,6 +94,12 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["sysroot"], "DIR", "Take DIR for the root of the target's files", |state, directory| {
         state.pending.sysroot = Some(path(directory));
         Ok(())
+    }),
+    flag(&["dependent-libraries"], "Link the libraries that objects name in .deplibs (default)", |state| {
+        state.config.search.no_dependent_libraries = false;
+    }),
+    flag(&["no-dependent-libraries"], "Do not", |state| {
+        state.config.search.no_dependent_libraries = true;
     }),
     flag(&["nostdlib"], "Look for libraries only where the command line says", |state| {
         state.config.search.no_default_directories = true;
@@ -162,6 +171,11 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.threads = Some(std::num::NonZeroUsize::MIN);
     }),
 ];
+
+fn add_script(state: &mut State<'_>, file: &[u8], mri: bool) {
+    let script = ScriptFile { path: path(file), mri, inputs_before: state.inputs.len() };
+    state.config.scripts.scripts.push(script);
+}
 
 fn emulation(state: &mut State<'_>, name: &[u8]) -> Outcome {
     let known = EMULATIONS.iter().find(|(known, _)| known.as_bytes() == name);

@@ -71,6 +71,24 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["time-report"], "Print the time of every pass", |state| {
         state.config.reports.time_report = true;
     }),
+    optional(
+        &["time-trace"],
+        "FILE",
+        "Write passes and threads as Chrome's trace events to FILE (default OUTPUT.time-trace)",
+        |state, file| {
+            state.config.reports.time_trace = Some(path(file.unwrap_or_default()));
+            Ok(())
+        },
+    ),
+    value(
+        &["time-trace-granularity"],
+        "N",
+        "Leave passes shorter than N microseconds out of the trace (default 500)",
+        |state, microseconds| {
+            state.config.reports.time_trace_granularity = number(microseconds)?;
+            Ok(())
+        },
+    ),
     flag(&["print-memory-usage"], "Print how full the memory regions are", |state| {
         state.config.reports.print_memory_usage = true;
     }),
@@ -126,6 +144,15 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.diagnostics.error_limit = std::num::NonZeroUsize::new(count);
         Ok(())
     }),
+    value(
+        &["error-handling-script"],
+        "FILE",
+        "Call FILE with `undefined-symbol NAME` and `missing-lib NAME` for what is missing",
+        |state, file| {
+            state.config.diagnostics.error_script = Some(path(file));
+            Ok(())
+        },
+    ),
     flag(&["warn-common"], "Warn about common symbols that meet others", |state| {
         state.config.diagnostics.warn_common = true;
     }),

@@ -2,6 +2,7 @@
 
 mod drivers;
 mod effects;
+mod page;
 mod spelling;
 
 use super::*;

@@ -12,7 +12,12 @@ fn sample(option: &OptionSpec) -> &'static str {
     match option.names[0] {
         "m" => "elf_x86_64",
         "oformat" | "b" => "elf",
-        "thread-count" | "threads" | "spare-dynamic-tags" | "error-limit" | "verbose" => "3",
+        "thread-count"
+        | "threads"
+        | "spare-dynamic-tags"
+        | "error-limit"
+        | "verbose"
+        | "time-trace-granularity" => "3",
         "remap-inputs" | "defsym" => "x=y",
         "remap-inputs-file" => "remap.txt",
         "section-start" => ".x=0x1000",

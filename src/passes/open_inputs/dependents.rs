@@ -1,0 +1,119 @@
+//! Libraries that objects name in `.deplibs` (`SHT_LLVM_DEPENDENT_LIBRARIES`, what
+//! `#pragma comment(lib, "NAME")` makes).
+//!
+//! Only objects that take part count, and which do is known when the search for definitions is over.
+//! So the libraries are put behind all other inputs, as lld does, and the search is made again;
+//! links without such sections pay nothing.
+
+use super::{Opened, Walk};
+use crate::arch::Target;
+use crate::cli::{Config, InputSource as Named, InputSpec, InputState};
+use crate::diag::{Code, Diagnostic, Location, Sink};
+use crate::input::store::{InputSource, InputStore};
+use crate::input::{ObjectFile, object::FileName};
+use crate::passes::extract_members::Extracted;
+use crate::passes::parse_inputs::Parsed;
+use crate::script::Sources;
+use std::collections::HashSet;
+use std::path::Path;
+use zerocopy::byteorder::ByteOrder;
+
+/// Opens what objects name, each name once.
+pub struct Dependents<'c, 'a> {
+    config: &'c Config,
+    source: &'c dyn InputSource,
+    store: &'a InputStore,
+    sink: &'c Sink,
+    known: HashSet<&'a [u8]>,
+}
+
+impl<'c, 'a> Dependents<'c, 'a> {
+    /// Nothing is open yet.
+    pub fn new(
+        config: &'c Config,
+        source: &'c dyn InputSource,
+        store: &'a InputStore,
+        sink: &'c Sink,
+    ) -> Self {
+        Dependents { config, source, store, sink, known: HashSet::new() }
+    }
+
+    /// Adds to `opened` what the extracted objects name and no object named before. Whether anything
+    /// came in, so that the search has to be made again.
+    pub fn open<T: Target>(
+        &mut self,
+        files: &[Parsed<'a, T>],
+        extracted: &Extracted,
+        opened: &mut Opened<'a>,
+    ) -> bool {
+        if self.config.search.no_dependent_libraries || self.config.is_relocatable() {
+            return false;
+        }
+        let mut names = Vec::new();
+        for &file in &extracted.objects {
+            let Some(Parsed::Object(object)) = files.get(file as usize) else { continue };
+            let wanted = named_by(object).into_iter().filter(|&name| self.known.insert(name));
+            names.extend(wanted.map(|name| (object.name, name)));
+        }
+        if names.is_empty() {
+            return false;
+        }
+        let before = opened.files.len();
+        let mut sources = Sources::new();
+        let mut walk = Walk {
+            config: self.config,
+            source: self.source,
+            store: self.store,
+            sources: &mut sources,
+            sink: self.sink,
+            opened: std::mem::take(opened),
+            early: Vec::new(),
+            group: None,
+            lib: None,
+            open_scripts: Vec::new(),
+        };
+        for (object, name) in names {
+            walk.dependent(object, name);
+        }
+        *opened = walk.opened;
+        opened.files.len() > before
+    }
+}
+
+/// The names in an object's sections.
+fn named_by<'a, E: ByteOrder>(object: &ObjectFile<'a, E>) -> Vec<&'a [u8]> {
+    let sections = object.dependent_libraries.iter();
+    let contents = sections.filter_map(|&section| object.section_bytes(section as usize).ok());
+    contents.flat_map(|bytes| bytes.split(|&byte| byte == 0)).filter(|name| !name.is_empty()).collect()
+}
+
+impl<'a> Walk<'_, 'a> {
+    /// A name means `-lNAME`, a file of that name where libraries are, or a path, in this order.
+    fn dependent(&mut self, object: FileName<'a>, name: &[u8]) {
+        use std::os::unix::ffi::OsStrExt;
+        let text = String::from_utf8_lossy(name);
+        let state = InputState { static_only: self.config.static_link, ..InputState::default() };
+        let input = InputSpec { source: Named::Library(name.to_vec()), state, argument: format!("-l{text}") };
+        let mut candidates = vec![[b"lib", name, b".so"].concat(), [b"lib", name, b".a"].concat()];
+        if state.static_only {
+            candidates.remove(0);
+        }
+        if self.search(&candidates, &input) || self.search(&[name.to_vec()], &input) {
+            return;
+        }
+        let path = Path::new(std::ffi::OsStr::from_bytes(name));
+        if let Ok(bytes) = self.source.read(path) {
+            let bytes = self.store.keep_file(bytes);
+            return self.file(path, bytes, &state, &text);
+        }
+        self.report(
+            Diagnostic::error(
+                Code::LibraryNotFound,
+                format!("unable to find library from dependent library specifier: {text}"),
+            )
+            .about(name)
+            .at(Location::File(object.to_string()))
+            .help("add its folder with -L, or say --no-dependent-libraries"),
+        );
+    }
+}
