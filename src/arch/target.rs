@@ -203,6 +203,15 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Stores a value. `place` begins with the field; a place that is too short stays unchanged.
     fn write_field(field: Self::Field, place: &mut [u8], value: i64);
 
+    /// Reads back what [`Target::write_field`] stored, extended by the sign where the field has one. 0 if the place is
+    /// too short.
+    fn read_field(field: Self::Field, place: &[u8]) -> i64;
+
+    /// How the addend of an `SHT_REL` relocation lies in the place that the relocation writes to.
+    fn addend_field(field: Self::Field) -> Self::Field {
+        field
+    }
+
     /// Whether the instruction at the site can be rewritten, and into what. Depends on nothing but
     /// its arguments: the scan and the application ask independently and must hear the same.
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Self::Edit>>;

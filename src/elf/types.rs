@@ -125,6 +125,16 @@ elf_struct! {
 }
 
 elf_struct! {
+    /// Relocation whose addend lies in the place that it relocates, 16 bytes.
+    Rel {
+        /// Offset in the section (objects) or address.
+        r_offset: U64<E>,
+        /// Symbol index (high half) and type (low half).
+        r_info: U64<E>,
+    }
+}
+
+elf_struct! {
     /// Entry of `.dynamic`, 16 bytes.
     Dyn {
         /// `DT_*`.

@@ -2,9 +2,11 @@
 
 pub mod archive;
 pub mod binary;
+pub mod call_graph;
 pub mod decompress;
 mod exercise;
 pub mod group;
+pub mod implicit;
 pub mod object;
 pub mod shared;
 pub mod sniff;

@@ -5,6 +5,7 @@
 //! that are never extracted are parsed this far and no further.
 
 use super::decompress::Packed;
+use super::implicit::ImplicitTable;
 use crate::arch::machine::SHN_LARGE_COMMON;
 use crate::elf::consts as elf;
 use crate::elf::{Ehdr, Rela, Shdr, Sym, string_at, table, whole_table};
@@ -97,12 +98,17 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub extended: &'a [U32<E>],
     /// Index of the first symbol that is not local.
     pub first_global: u32,
-    /// For each section header: the index of the `SHT_RELA` section that applies to it, 0 if none.
+    /// For each section header: the index of the `SHT_RELA` or `SHT_REL` section that applies to it, 0 if none.
     pub relocation_sections: Vec<u32>,
     /// `SHT_LLVM_DEPENDENT_LIBRARIES` sections: names of libraries, each with a zero at its end.
     pub dependent_libraries: Vec<u32>,
+    /// What `SHT_REL` sections say, with the addends that lie in the places; ascending by section. Filled by
+    /// [`super::implicit::read`].
+    pub implicit: Vec<ImplicitTable<'a, E>>,
     /// SFrame inputs ([`crate::sframe::is_input`]), ascending.
     pub sframes: Vec<u32>,
+    /// Section header index of the call graph profile ([`super::call_graph`]), 0 if there is none.
+    pub profile: u32,
     /// Place in the link; [`FileId::NONE`] until the file is known to take part.
     pub id: FileId,
     /// [`SectionId`] of section header 0.
@@ -143,7 +149,9 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             first_global: 0,
             relocation_sections: Vec::new(),
             dependent_libraries: Vec::new(),
+            implicit: Vec::new(),
             sframes: Vec::new(),
+            profile: 0,
             id: FileId::NONE,
             first_section: 0,
             first_local: 0,
@@ -200,19 +208,19 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     }
 
     /// Finds for each section the relocation section that applies to it. Done only for objects
-    /// that take part in the link.
+    /// that take part in the link. Gives whether some hold no addends (`SHT_REL`).
     ///
     /// # Errors
-    /// Two relocation sections for one section, `SHT_REL` and `SHT_CREL` (the three
-    /// architectures use `SHT_RELA`), and relocations for a section that does not exist.
-    pub fn index_relocation_sections(&mut self) -> Result<(), Malformed> {
+    /// Two relocation sections for one section, `SHT_RELR` and `SHT_CREL` (which no ABI of the three architectures
+    /// has in objects), and relocations for a section that does not exist.
+    pub fn index_relocation_sections(&mut self) -> Result<bool, Malformed> {
         self.relocation_sections = vec![0; self.headers.len()];
+        let mut implicit = false;
         for (index, header) in self.headers.iter().enumerate().skip(1) {
             let offset = header.sh_offset.get();
             let kind = header.sh_type.get();
             let name = match kind {
-                elf::SHT_RELA => "",
-                elf::SHT_REL => "SHT_REL (relocations without addends)",
+                elf::SHT_RELA | elf::SHT_REL => "",
                 elf::SHT_RELR => "SHT_RELR (relative relocations)",
                 SHT_CREL => "SHT_CREL (compact relocations)",
                 _ => continue,
@@ -221,11 +229,12 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                 return Err(Malformed::at(
                     offset,
                     format!(
-                        "section {} is of type {name}, which objects of this machine do not use; expected SHT_RELA",
+                        "section {} is of type {name}, which objects of this machine do not use; expected SHT_RELA or SHT_REL",
                         self.section_name_lossy(index)
                     ),
                 ));
             }
+            implicit |= kind == elf::SHT_REL;
             let target = header.sh_info.get() as usize;
             if target == 0 && header.sh_flags.get() & u64::from(elf::SHF_ALLOC) != 0 {
                 continue;
@@ -252,7 +261,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                 }
             }
         }
-        Ok(())
+        Ok(implicit)
     }
 
     /// The contents of a section: its bytes in the file; empty for `SHT_NOBITS`, and for a
@@ -334,9 +343,32 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     #[inline]
     pub fn relocations(&self, index: usize) -> &'a [Rela<E>] {
         match self.relocation_sections.get(index) {
-            Some(&rela) if rela != 0 => self.range(&self.headers[rela as usize]).map_or(&[], whole_table),
+            Some(&table) if table != 0 => {
+                let header = &self.headers[table as usize];
+                match header.sh_type.get() {
+                    elf::SHT_RELA => self.range(header).map_or(&[], whole_table),
+                    _ => self.implicit_table(table),
+                }
+            }
             _ => &[],
         }
+    }
+
+    #[cold]
+    fn implicit_table(&self, table: u32) -> &'a [Rela<E>] {
+        match self.implicit.binary_search_by_key(&table, |implicit| implicit.section) {
+            Ok(row) => self.implicit[row].relocations,
+            Err(_) => &[],
+        }
+    }
+
+    /// Whether the relocations of a section have their addends in the places that they relocate (`SHT_REL`).
+    #[inline]
+    pub fn has_implicit_addends(&self, index: usize) -> bool {
+        !self.implicit.is_empty()
+            && self.relocation_sections.get(index).is_some_and(|&table| {
+                self.implicit.binary_search_by_key(&table, |implicit| implicit.section).is_ok()
+            })
     }
 
     /// Name of a symbol; empty if it has none.

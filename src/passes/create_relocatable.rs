@@ -54,7 +54,9 @@ fn relocations<T: Target>(link: &Link<'_, T>) -> Vec<OutputRelocations> {
         .enumerate()
         .filter_map(|(index, chunk)| {
             let counts: Vec<u32> = chunk.items.par_iter().map(|&item| emit::count(link, item)).collect();
-            let table = OutputRelocations { target: ChunkId::from_index(index), counts };
+            let mut written = chunk.items.iter().zip(&counts).filter(|(_, count)| **count > 0);
+            let implicit = written.all(|(&item, _)| emit::is_implicit(link, item));
+            let table = OutputRelocations { target: ChunkId::from_index(index), counts, implicit };
             (table.count() > 0).then_some(table)
         })
         .collect()
@@ -207,11 +209,15 @@ fn moved(order: &[Place], count: usize) -> Vec<ChunkId> {
 
 fn add_relocations<T: Target>(link: &mut Link<'_, T>, id: ChunkId, row: usize, table: &OutputRelocations) {
     let target = &link.layout.chunks[table.target.index()];
-    let name = link.store.keep([b".rela", target.name].concat());
+    let (prefix, sh_type, entsize) = match table.implicit {
+        true => (&b".rel"[..], elf::SHT_REL, size_of::<crate::elf::Rel<T::E>>()),
+        false => (&b".rela"[..], elf::SHT_RELA, size_of::<crate::elf::Rela<T::E>>()),
+    };
+    let name = link.store.keep([prefix, target.name].concat());
     let flags = u64::from(elf::SHF_INFO_LINK) | target.flags & u64::from(elf::SHF_GROUP);
     let kind = Kind::OutputRelocations(row as u32);
-    let mut section = SyntheticSection::new(kind, name, elf::SHT_RELA, flags, 8);
-    section.entsize = size_of::<crate::elf::Rela<T::E>>() as u64;
+    let mut section = SyntheticSection::new(kind, name, sh_type, flags, 8);
+    section.entsize = entsize as u64;
     section.size = table.count() * section.entsize;
     fill(link, id, section);
 }

@@ -16,7 +16,7 @@ use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId};
 use crate::input::object::SHT_LLVM_DEPENDENT_LIBRARIES;
-use crate::input::{InputStore, ObjectFile, SharedFile, decompress};
+use crate::input::{InputStore, ObjectFile, SharedFile, call_graph, decompress, implicit};
 use crate::phase::state;
 use crate::phase::{Directives, Inputs, Session};
 use crate::sframe;
@@ -54,7 +54,7 @@ pub fn run<'a, T: Target>(
     }
     let (symbol_count, section_count) = assign_rows::<T>(&mut objects, globals.len());
     let rows: Vec<(Vec<u8>, Option<bool>)> =
-        objects.par_iter_mut().map(|object| index_object(object, mode, store, sink)).collect();
+        objects.par_iter_mut().map(|object| index_object::<T>(object, mode, store, sink)).collect();
     let mut section_files = Vec::with_capacity(section_count);
     let mut section_states = Vec::with_capacity(section_count);
     for (object, (states, _)) in objects.iter().zip(&rows) {
@@ -126,8 +126,8 @@ fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: us
     (symbols, sections)
 }
 
-fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
-    object: &mut ObjectFile<'a, E>,
+fn index_object<'a, T: Target>(
+    object: &mut ObjectFile<'a, T::E>,
     mode: OutputMode,
     store: &'a InputStore,
     sink: &Sink,
@@ -135,8 +135,10 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
     for (section, malformed) in decompress::declare(object, store) {
         sink.report(unpack_sections::finding(object, section, 0, malformed.what));
     }
-    if let Err(malformed) = object.index_relocation_sections() {
-        report(sink, object, malformed.offset, malformed.what);
+    match object.index_relocation_sections() {
+        Ok(false) => {}
+        Ok(true) => implicit::read::<T>(object, store),
+        Err(malformed) => report(sink, object, malformed.offset, malformed.what),
     }
     let mut executable_stack = None;
     let mut states = Vec::with_capacity(object.headers.len());
@@ -164,9 +166,13 @@ fn index_object<'a, E: zerocopy::byteorder::ByteOrder>(
                 sframes.push(index as u32);
             }
         }
+        if call_graph::is_profile(header) {
+            object.profile = index as u32;
+        }
         let excluded = mode != OutputMode::Relocatable
             && flags & ALLOC == 0
-            && (flags & u64::from(elf::SHF_EXCLUDE) != 0
+            && (call_graph::is_profile(header)
+                || flags & u64::from(elf::SHF_EXCLUDE) != 0
                 || matches!(mode, OutputMode::Executable { .. })
                     && is_warning(header, || is_warning_name(object.section_name(index))));
         states.push(match (content, excluded) {

@@ -187,6 +187,7 @@ fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
     out[..size].copy_from_slice(&contents[..size]);
     if link.config.is_relocatable() {
         relocs::emit::bury(link, id, out);
+        relocs::emit::write_addends(link, id, out);
     } else {
         relocs::apply::apply_section(link, id, out);
         synth::thunks::move_away(link, id, out);

@@ -5,18 +5,20 @@
 //! output section (from 0 in a final link, as an address), the symbol has its number in the
 //! output's table. Symbols that the output does not have (section symbols, local names that were
 //! dropped) give way to the symbol of their output section, and the addend says the rest. Bytes in
-//! place do not matter: `SHT_RELA` takes nothing from them.
+//! place do not matter: `SHT_RELA` takes nothing from them. Where everything came from `SHT_REL` sections, the output
+//! has one, as in GNU ld and lld, and under `-r` the places get the addends.
 //!
 //! References to what is not in the output are left out. [`crate::relocs::discarded`] has told of
 //! those that matter. In `.eh_frame`, where readers want a relocation in every FDE, those of an FDE
 //! whose function is gone become `R_*_NONE`, so that the next link finds a record that describes
-//! nothing.
+//! nothing; in call graph profiles, where two relocations make an edge, neither goes without the other.
 
 use crate::arch::Target;
-use crate::elf::Rela;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::{Rel, Rela};
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
-use crate::input::ObjectFile;
+use crate::input::{ObjectFile, call_graph};
 use crate::input::object::SymbolPlace;
 use crate::link::{Link, is_alloc};
 use crate::phase::Inputs;
@@ -44,27 +46,105 @@ pub fn count<T: Target>(link: &Link<'_, T>, id: SectionId) -> u32 {
 
 /// Writes the relocations of a section: as many as [`count`] said.
 pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rela<T::E>]) {
-    let mut base = link.sections.offset[id.index()];
-    if !link.config.is_relocatable() {
-        base = link.section_address(id);
-    }
     if is_own_sframe(link, id) {
-        return sframe::index::relocations(link, base, out);
+        return sframe::index::relocations(link, base(link, id), out);
     }
-    let bias = sframe::concat::EmittedBias::of(link, id);
     let mut places = out.iter_mut();
+    for_each_written(link, id, |relocation| {
+        if let Some(place) = places.next() {
+            *place = Rela {
+                r_offset: U64::new(relocation.offset),
+                r_info: U64::new(relocation.info()),
+                r_addend: I64::new(relocation.addend),
+            };
+        }
+    });
+}
+
+/// Writes the relocations of a section into an `SHT_REL` section.
+pub fn write_implicit<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rel<T::E>]) {
+    let mut places = out.iter_mut();
+    for_each_written(link, id, |relocation| {
+        if let Some(place) = places.next() {
+            *place =
+                Rel { r_offset: U64::new(relocation.offset), r_info: U64::new(relocation.info()) };
+        }
+    });
+}
+
+/// Whether the relocations of a section may be written to an `SHT_REL` section. Of `.sframe`, the linker changes addends.
+pub fn is_implicit<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+    link.locate(id).is_some_and(|(object, index)| {
+        object.has_implicit_addends(index as usize) && !sframe::is_input(object, index as usize)
+    })
+}
+
+/// Under `-r`: puts the addends of relocations that are written to an `SHT_REL` section into their places. `out` holds a
+/// copy of the section.
+pub fn write_addends<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
+    let chunk = link.sections.chunk[id.index()];
+    let tables = &link.synthetics.output_relocations;
+    if !is_implicit(link, id) || !tables.iter().any(|table| table.target == chunk && table.implicit) {
+        return;
+    }
+    let base = base(link, id);
+    for_each_written(link, id, |relocation| {
+        let Some(info) = T::reloc_info(relocation.kind) else { return };
+        let offset = relocation.offset.wrapping_sub(base);
+        let place = usize::try_from(offset).ok().and_then(|at| out.get_mut(at..at.checked_add(info.size.into())?));
+        let Some(place) = place else { return };
+        let field = T::addend_field(info.field);
+        T::write_field(field, place, relocation.addend);
+        if info.size > 0 && T::read_field(field, place) != relocation.addend {
+            let message = format!(
+                "{} at {}: its addend has become {:#x}, which the place cannot hold",
+                info.name,
+                link.describe_place(id, offset),
+                relocation.addend
+            );
+            let file = link.sections.file[id.index()].0;
+            link.sink.report(
+                Diagnostic::error(Code::RelocationOverflow, message)
+                    .help("make the object with SHT_RELA relocations, which hold their addends themselves")
+                    .ordered(file, id.0, offset),
+            );
+        }
+    });
+}
+
+/// A relocation as it is written.
+struct Written {
+    offset: u64,
+    kind: u32,
+    symbol: u32,
+    addend: i64,
+}
+
+impl Written {
+    fn info(&self) -> u64 {
+        u64::from(self.symbol) << 32 | u64::from(self.kind)
+    }
+}
+
+/// Where offsets of a section's relocations count from.
+fn base<T: Target>(link: &Link<'_, T>, id: SectionId) -> u64 {
+    match link.config.is_relocatable() {
+        true => link.sections.offset[id.index()],
+        false => link.section_address(id),
+    }
+}
+
+fn for_each_written<T: Target>(link: &Link<'_, T>, id: SectionId, mut visit: impl FnMut(Written)) {
+    let base = base(link, id);
+    let bias = sframe::concat::EmittedBias::of(link, id);
     for_each_kept(link, id, |object, relocation, alive| {
-        let Some(place) = places.next() else { return };
         let offset = relocation.r_offset.get();
         let (kind, (symbol, addend)) = match alive {
             true => (relocation.kind(), remap(link, object, relocation)),
             false => (T::DYNAMIC.none, (0, 0)),
         };
-        *place = Rela {
-            r_offset: U64::new(base.wrapping_add(offset)),
-            r_info: U64::new(u64::from(symbol) << 32 | u64::from(kind)),
-            r_addend: I64::new(addend.wrapping_add(bias.at(offset))),
-        };
+        let addend = addend.wrapping_add(bias.at(offset));
+        visit(Written { offset: base.wrapping_add(offset), kind, symbol, addend });
     });
 }
 
@@ -128,9 +208,11 @@ fn for_each_kept<'l, 'a, T: Target>(
         }
         return;
     }
+    let pairs = call_graph::is_profile(&object.headers[index as usize]);
     for relocation in object.relocations(index as usize) {
-        if !is_dropped(link, object, relocation) {
-            visit(object, relocation, true);
+        let alive = !is_dropped(link, object, relocation);
+        if alive || pairs {
+            visit(object, relocation, alive);
         }
     }
 }

@@ -1,15 +1,14 @@
-//! `.rela.NAME`: relocations of an output section (`-r`, `--emit-relocs`).
+//! `.rela.NAME` or `.rel.NAME`: relocations of an output section (`-r`, `--emit-relocs`).
 //!
 //! One section for each output section that has relocations left, with `SHF_INFO_LINK`: `sh_info`
 //! names what they apply to, `sh_link` the symbol table (gABI, "Relocation").
 
 use crate::arch::Target;
-use crate::elf::Rela;
-use crate::ids::ChunkId;
+use crate::ids::{ChunkId, SectionId};
 use crate::link::Link;
 use crate::relocs::emit;
 use rayon::prelude::*;
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, IntoBytes, KnownLayout, Unaligned};
 
 /// The relocations of one output section.
 #[derive(Clone, Debug)]
@@ -18,6 +17,8 @@ pub struct OutputRelocations {
     pub target: ChunkId,
     /// How many each of its items has.
     pub counts: Vec<u32>,
+    /// All came from `SHT_REL` sections, and go into one.
+    pub implicit: bool,
 }
 
 impl OutputRelocations {
@@ -30,7 +31,19 @@ impl OutputRelocations {
 /// Writes the section. `row` is a row of [`super::Synthetics::output_relocations`].
 pub fn write<T: Target>(link: &Link<'_, T>, row: u32, out: &mut [u8]) {
     let table = &link.synthetics.output_relocations[row as usize];
-    let Ok(mut rest) = <[Rela<T::E>]>::mut_from_bytes(out) else { return };
+    match table.implicit {
+        true => write_entries(link, table, out, emit::write_implicit::<T>),
+        false => write_entries(link, table, out, emit::write::<T>),
+    }
+}
+
+fn write_entries<T: Target, R: FromBytes + IntoBytes + KnownLayout + Unaligned + Send>(
+    link: &Link<'_, T>,
+    table: &OutputRelocations,
+    out: &mut [u8],
+    write: impl Fn(&Link<'_, T>, SectionId, &mut [R]) + Sync,
+) {
+    let Ok(mut rest) = <[R]>::mut_from_bytes(out) else { return };
     let items = &link.layout.chunks[table.target.index()].items;
     let mut jobs = Vec::with_capacity(items.len());
     for (&item, &count) in items.iter().zip(&table.counts) {
@@ -42,5 +55,5 @@ pub fn write<T: Target>(link: &Link<'_, T>, row: u32, out: &mut [u8]) {
             jobs.push((item, own));
         }
     }
-    jobs.into_par_iter().for_each(|(item, own)| emit::write(link, item, own));
+    jobs.into_par_iter().for_each(|(item, own)| write(link, item, own));
 }

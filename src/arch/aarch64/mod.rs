@@ -102,6 +102,14 @@ impl Target for AArch64 {
         relocs::write(field, place, value);
     }
 
+    fn read_field(field: Field, place: &[u8]) -> i64 {
+        relocs::read(field, place)
+    }
+
+    fn addend_field(field: Field) -> Field {
+        relocs::addend_field(field)
+    }
+
     #[inline]
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
         match info.family {

@@ -120,13 +120,51 @@ pub fn encode(field: Field, instruction: u32, value: i64) -> u32 {
         Field::Slot15 => insert(0xfff, 10, value >> 3),
         Field::Move(shift) => insert(0xffff, 5, value >> shift),
         Field::MoveSigned(shift) => {
-            const NOT_NEGATED: u32 = 1 << 30;
             let bits = if value < 0 { !value } else { value } >> shift;
             let moved = insert(0xffff, 5, bits);
             if value < 0 { moved & !NOT_NEGATED } else { moved | NOT_NEGATED }
         }
     }
 }
+
+/// Reads a value, scaled as the instruction scales it and extended by the sign of the field ("ELF for the Arm 64-bit
+/// Architecture", "Addends and PC-bias"); 0 if the place is too short.
+pub fn read(field: Field, place: &[u8]) -> i64 {
+    let word = place.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    let bits = |at: u32, count: u32| u64::from(word >> at) & ((1 << count) - 1);
+    let signed = |value: u64, bits: u32| (value << (64 - bits)) as i64 >> (64 - bits);
+    let distance = || signed(bits(5, 19) << 2 | bits(29, 2), 21);
+    match field {
+        Field::Empty => 0,
+        Field::Half => place.first_chunk().map_or(0, |bytes| i16::from_le_bytes(*bytes).into()),
+        Field::Word => i64::from(word as i32),
+        Field::Double => place.first_chunk().map_or(0, |bytes| i64::from_le_bytes(*bytes)),
+        Field::Branch26 => signed(bits(0, 26), 26) << 2,
+        Field::Branch19 => signed(bits(5, 19), 19) << 2,
+        Field::Branch14 => signed(bits(5, 14), 14) << 2,
+        Field::Distance => distance(),
+        Field::Page => distance() << 12,
+        Field::Low12(shift) => signed(bits(10, 12), 12) << shift,
+        Field::High12 => signed(bits(10, 12), 12) << 12,
+        Field::Slot15 => signed(bits(10, 12), 12) << 3,
+        Field::Move(shift) => signed(bits(5, 16), 16) << shift,
+        Field::MoveSigned(shift) if word & NOT_NEGATED == 0 => !((bits(5, 16) << shift) as i64),
+        Field::MoveSigned(shift) => (bits(5, 16) << shift) as i64,
+    }
+}
+
+/// How an addend lies in an instruction's field. `adrp` and the moves of 16 bits hold the low bits of the addend, not
+/// scaled, so that the parts of one address can all hold the same.
+pub fn addend_field(field: Field) -> Field {
+    match field {
+        Field::Page => Field::Distance,
+        Field::Move(_) | Field::MoveSigned(_) => Field::Move(0),
+        field => field,
+    }
+}
+
+/// The bit of `movz` that `movn` lacks.
+const NOT_NEGATED: u32 = 1 << 30;
 
 /// The 21 bits of `adr` and `adrp`.
 fn distance(instruction: u32, value: i64) -> u32 {

@@ -97,6 +97,10 @@ impl Target for S390x {
         relocs::write(field, place, value);
     }
 
+    fn read_field(field: Field, place: &[u8]) -> i64 {
+        relocs::read(field, place)
+    }
+
     #[inline]
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
         match info.family {

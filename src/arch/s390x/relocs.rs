@@ -104,6 +104,31 @@ fn put_12(place: &mut [u8], value: u16) {
     }
 }
 
+/// Reads a value, extended by its sign where the field has one; 0 if the place is too short.
+pub fn read(field: Field, place: &[u8]) -> i64 {
+    let first = |size: usize| {
+        let bytes = place.get(..size).unwrap_or_default();
+        bytes.iter().fold(0u64, |value, &byte| value << 8 | u64::from(byte))
+    };
+    let signed = |value: u64, bits: u32| (value << (64 - bits)) as i64 >> (64 - bits);
+    match field {
+        Field::Empty => 0,
+        Field::Byte => signed(first(1), 8),
+        Field::Half => signed(first(2), 16),
+        Field::Word => signed(first(4), 32),
+        Field::Double => first(8) as i64,
+        Field::Displacement12 => (first(2) & 0xfff) as i64,
+        Field::Displacement20 => {
+            let bytes = first(4);
+            signed((bytes >> 8 & 0xff) << 12 | bytes >> 16 & 0xfff, 20)
+        }
+        Field::Doubled12 => signed(first(2), 12) << 1,
+        Field::Doubled16 => signed(first(2), 16) << 1,
+        Field::Doubled24 => signed(first(3), 24) << 1,
+        Field::Doubled32 => signed(first(4), 32) << 1,
+    }
+}
+
 /// The description of a type.
 #[inline]
 pub fn info(kind: u32) -> Option<&'static RelocInfo<S390x>> {

@@ -71,6 +71,24 @@ fn put(place: &mut [u8], bytes: &[u8]) {
     }
 }
 
+/// Reads a value, extended by its sign; 0 if the place is too short.
+pub fn read(field: Field, place: &[u8]) -> i64 {
+    let first = |size: usize| {
+        let mut bytes = [0; 8];
+        if let Some(place) = place.get(..size) {
+            bytes[8 - size..].copy_from_slice(place);
+        }
+        i64::from_le_bytes(bytes) >> (64 - 8 * size)
+    };
+    match field {
+        Field::Empty => 0,
+        Field::Byte => first(1),
+        Field::Half => first(2),
+        Field::Word => first(4),
+        Field::Double => first(8),
+    }
+}
+
 /// The description of a type.
 #[inline]
 pub fn info(kind: u32) -> Option<&'static RelocInfo<X86_64>> {
