@@ -248,6 +248,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: the sections of the output.
 
     // ---- addresses ----------------------------------------------------------------------------
+    order_sections::run(&mut link);
+    output::reports::symbol_order(&link, &mut progress.printed);
     lay_out::run(&mut link);
     check_cross_references::run(&link);
     sink.checkpoint()?;

@@ -207,6 +207,12 @@ pub struct ScriptOptions {
     pub export_lists: Vec<PathBuf>,
     /// `--retain-symbols-file`.
     pub retain_symbols: Option<PathBuf>,
+    /// `--symbol-ordering-file`.
+    pub symbol_order: Option<PathBuf>,
+    /// `--section-ordering-file` files in order.
+    pub section_orders: Vec<PathBuf>,
+    /// `--call-graph-ordering-file`: stands in for the profiles of objects.
+    pub call_graph: Option<PathBuf>,
 }
 
 /// Definitions, references, exports.

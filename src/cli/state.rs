@@ -9,7 +9,7 @@ use super::inputs::{InputSource, InputSpec, InputState};
 use super::response::BYTE_ORDER_MARK;
 use super::spec::Outcome;
 use super::values::{path, shown};
-use crate::diag::{Code, Diagnostic, Location, Sink};
+use crate::diag::{Diagnostic, Location, Sink};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -124,12 +124,6 @@ impl<'a> State<'a> {
     /// Reports in the order of the arguments.
     pub fn report(&self, diagnostic: Diagnostic) {
         self.sink.report(diagnostic.ordered(self.argument_index, 0, 0));
-    }
-
-    /// Says of the argument at work that it changes nothing, where people would miss the effect.
-    pub fn warn_without_effect(&self, why: &str) {
-        let message = format!("{} has no effect: {why}", self.argument);
-        self.report(Diagnostic::warning(Code::IgnoredOption, message));
     }
 
     /// The argument at work, as a place.

@@ -113,4 +113,6 @@ codes! {
     Compression = "compression",
     /// An `.eh_frame` section whose structure is broken.
     EhFrame = "eh-frame",
+    /// A line of an ordering file that orders nothing, or a profile that cannot be used.
+    Ordering = "ordering",
 }

@@ -8,6 +8,7 @@ mod exercise;
 pub mod group;
 pub mod implicit;
 pub mod object;
+pub mod ordering;
 pub mod shared;
 pub mod sniff;
 pub mod source_lines;

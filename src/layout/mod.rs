@@ -6,7 +6,7 @@
 //! before garbage collection; `passes::lay_out` lists what is left for each rule, finds places
 //! for orphans, and carries the commands out until nothing moves any more:
 //!
-//! - [`place`], [`sort`], [`link_order`]: which sections each rule takes, in which order;
+//! - [`place`], [`sort`], [`priority`], [`link_order`]: which sections each rule takes, in which order;
 //! - [`orphan`]: a rule for each section that no rule took;
 //! - [`output`]: type and flags of output sections;
 //! - [`size`]: offsets inside an output section;
@@ -28,6 +28,7 @@ pub mod orphan;
 pub mod output;
 pub mod place;
 pub mod plan;
+pub mod priority;
 mod regions;
 pub mod scope;
 pub mod segments;
@@ -208,6 +209,8 @@ pub struct TlsTemplate {
 pub struct Layout<'a> {
     /// What scripts and options ask for. Filled by `define_script_symbols`.
     pub plan: LayoutPlan,
+    /// The order of a profile or an ordering file. Filled by `order_sections`.
+    pub priorities: priority::Priorities,
     /// Output sections, in the order of the section header table.
     pub chunks: Vec<Chunk<'a>>,
     /// The chunks in order of load address, those that are not allocated last: scripts may place

@@ -6,9 +6,9 @@
 //! takes it. Options that change the layout change the plan here (`--section-start`,
 //! `--sort-section`), so that nothing later asks for options.
 
+mod ordering;
 use super::memory;
-use crate::cli::Config;
-use crate::cli::SortSection;
+use crate::cli::{Config, SortSection};
 use crate::diag::{Code, Diagnostic};
 use crate::script::ast::{
     Assert, Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, Constraint, DataSize,
@@ -200,6 +200,8 @@ pub struct Scripts {
     pub replacing: Vec<Script>,
     /// Those among the inputs, in order.
     pub augmenting: Vec<Script>,
+    /// `--section-ordering-file`.
+    pub orders: Vec<OutputSection>,
     /// `--defsym`, in order.
     pub defsyms: Vec<Assignment>,
     /// Their texts.
@@ -223,6 +225,7 @@ impl LayoutPlan {
             builder.script(scripts.builtin);
         }
         builder.insert();
+        builder.put_first(scripts.orders);
         builder.finish()
     }
 

@@ -113,6 +113,20 @@ pub fn discarded<T: Target>(link: &Link<'_, T>, printed: &mut String) {
     }
 }
 
+/// `--print-symbol-order`, before the layout carries the order out.
+pub fn symbol_order<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+    if let Some(path) = &link.config.reports.symbol_order {
+        let text = crate::passes::order_sections::symbols_in_order(link);
+        write_text(
+            link.session,
+            path,
+            "order of symbols",
+            String::from_utf8_lossy(&text).into_owned(),
+            printed,
+        );
+    }
+}
+
 /// Reports on the finished link.
 pub fn finish<T: Target>(link: &Link<'_, T>, data: &ReportData<'_>, printed: &mut String) {
     let options = &link.config.reports;

@@ -118,6 +118,8 @@ const OUTPUTS: &[&[u8]] = &[
     b"--dependency-file",
     b"-dependency-file",
     b"--why-extract",
+    b"--print-symbol-order",
+    b"-print-symbol-order",
     b"-why-extract",
 ];
 /// Options whose value goes into the output or to a plugin, even if it is the name of an input.

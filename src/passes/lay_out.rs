@@ -19,7 +19,7 @@ use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::shuffle::InputOrder;
 use crate::layout::spill::{self, Alternatives};
-use crate::layout::{file_offsets, finish, link_order, sort, split};
+use crate::layout::{file_offsets, finish, link_order, priority, sort, split};
 use crate::link::{Link, is_alloc};
 use crate::passes::{create_relocatable, insert_thunks, match_script, read_scripts};
 use crate::phase::Inputs;
@@ -83,13 +83,16 @@ fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     let order = InputOrder::new(link);
     let (mut lists, left) = place::list(link, &order);
     mix_orders(link, &order, &mut lists);
+    let priorities = std::mem::take(&mut link.layout.priorities);
+    priority::gather(link, &priorities, &order, &mut lists);
     let plan = &link.layout.plan;
     let link_ref = &*link;
-    lists
-        .par_iter_mut()
-        .zip(&plan.rules)
-        .filter(|(list, _)| !list.mixed)
-        .for_each(|(list, rule)| sort::sort(link_ref, rule, &mut list.items));
+    lists.par_iter_mut().zip(&plan.rules).for_each(|(list, rule)| {
+        if !list.mixed {
+            sort::sort(link_ref, rule, &mut list.items);
+        }
+        priorities.sort(&mut list.items);
+    });
     place::gather(link, &mut lists);
     let first_new = lists.len();
     let orphans = orphans(link, &left);
@@ -97,6 +100,7 @@ fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     let append = link.config.is_relocatable();
     orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans, append);
     for list in &mut lists[first_new..] {
+        priorities.sort(&mut list.items);
         list.has_internal = list.items.iter().any(|item| item.0 >= link.first_internal());
     }
     place::gather(link, &mut lists[first_new..]);

@@ -10,7 +10,7 @@ use crate::input::InputSource;
 use crate::layout::LayoutPlan;
 use crate::layout::plan::Scripts;
 use crate::passes::open_inputs::read_include;
-use crate::passes::read_versions;
+use crate::passes::{read_orders, read_versions};
 use crate::phase::{Directives, Session};
 use crate::script::ast::{Command, Script};
 use crate::script::builtin::Layout as BuiltIn;
@@ -101,6 +101,8 @@ pub fn run<'a>(
         }
     }
     let lists = read_versions::run(session, &version_commands(&scripts), &mut sources, source, &mut paths);
+    let (orders, ordered) = read_orders::run(session, &mut sources, source, &mut paths);
+    scripts.orders = ordered;
     scripts.sources = sources;
     let (plan, found) = LayoutPlan::new(scripts, config);
     found.into_iter().for_each(|diagnostic| sink.report(diagnostic));
@@ -108,7 +110,7 @@ pub fn run<'a>(
     let names = referenced.into_iter().chain(&plan.undefined);
     let script_references = names.map(|name| store.keep(&name.bytes[..])).collect();
     let entry = entry(config, &plan);
-    (Directives { session, entry, script_references, script_paths: paths, lists }, plan)
+    (Directives { session, entry, script_references, script_paths: paths, lists, orders }, plan)
 }
 
 /// The `VERSION` commands of all scripts.

@@ -4,6 +4,7 @@
 //! a plan of its own, which later passes take over and refine.
 
 use super::{Session, builds_on};
+use crate::input::ordering::OrderFiles;
 use crate::script::version::{VersionMatcher, VersionScript};
 use crate::symbols::NameList;
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ pub struct Directives<'a> {
     pub script_paths: Vec<PathBuf>,
     /// Version scripts, `VERSION` commands and lists of names.
     pub lists: Lists,
+    /// Ordering files.
+    pub orders: OrderFiles,
 }
 
 builds_on!(['a] Directives<'a>, session: Session<'a>);

@@ -145,6 +145,7 @@ impl<'a, T: Target> Inputs<'a, T> {
             script_references: Vec::new(),
             script_paths: Vec::new(),
             lists: super::Lists::default(),
+            orders: Default::default(),
         };
         let section_files =
             objects.iter().flat_map(|object| std::iter::repeat_n(object.id, object.headers.len())).collect();

@@ -15,14 +15,13 @@
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
-use crate::elf::{Rel, Rela};
 use crate::elf::consts as elf;
+use crate::elf::{Rel, Rela};
 use crate::ids::{SectionId, SymbolId};
-use crate::input::{ObjectFile, call_graph};
 use crate::input::object::SymbolPlace;
+use crate::input::{ObjectFile, call_graph};
 use crate::link::{Link, is_alloc};
-use crate::phase::Inputs;
-use crate::phase::state;
+use crate::phase::{Inputs, state};
 use crate::relocs::apply::Tombstone;
 use crate::sframe;
 use crate::symbols::flag;
@@ -66,8 +65,7 @@ pub fn write_implicit<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [R
     let mut places = out.iter_mut();
     for_each_written(link, id, |relocation| {
         if let Some(place) = places.next() {
-            *place =
-                Rel { r_offset: U64::new(relocation.offset), r_info: U64::new(relocation.info()) };
+            *place = Rel { r_offset: U64::new(relocation.offset), r_info: U64::new(relocation.info()) };
         }
     });
 }
@@ -91,7 +89,8 @@ pub fn write_addends<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8
     for_each_written(link, id, |relocation| {
         let Some(info) = T::reloc_info(relocation.kind) else { return };
         let offset = relocation.offset.wrapping_sub(base);
-        let place = usize::try_from(offset).ok().and_then(|at| out.get_mut(at..at.checked_add(info.size.into())?));
+        let place =
+            usize::try_from(offset).ok().and_then(|at| out.get_mut(at..at.checked_add(info.size.into())?));
         let Some(place) = place else { return };
         let field = T::addend_field(info.field);
         T::write_field(field, place, relocation.addend);
@@ -102,7 +101,7 @@ pub fn write_addends<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8
                 link.describe_place(id, offset),
                 relocation.addend
             );
-            let file = link.sections.file[id.index()].0;
+            let file = link.section_file(id).0;
             link.sink.report(
                 Diagnostic::error(Code::RelocationOverflow, message)
                     .help("make the object with SHT_RELA relocations, which hold their addends themselves")

@@ -90,7 +90,7 @@ fn describe<T: Target>(
         _ => "",
     };
     let message = format!("undefined {visibility}symbol: {}", link.symbol_text(id));
-    let name = link.symbols.names[id.index()];
+    let name = link.globals.names[id.index()];
     let mut diagnostic = Diagnostic::new(gravity, Code::UndefinedSymbol, message).about(name);
     let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
     for reference in shown {

@@ -142,6 +142,19 @@ pub enum SectionsItem {
     Overlay(Box<Overlay>),
 }
 
+impl SectionsItem {
+    /// Where it is written.
+    pub fn span(&self) -> Span {
+        match self {
+            SectionsItem::Assignment(assignment) => assignment.span,
+            SectionsItem::Assert(assert) => assert.span,
+            SectionsItem::Entry(name) => name.span,
+            SectionsItem::Output(section) => section.span,
+            SectionsItem::Overlay(overlay) => overlay.span,
+        }
+    }
+}
+
 /// Who sees the symbol of an assignment, and when it is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssignmentKind {
@@ -275,6 +288,13 @@ impl OutputSection {
     /// Whether it is `/DISCARD/`.
     pub fn is_discard(&self) -> bool {
         *self.name.bytes == *b"/DISCARD/"
+    }
+
+    /// Whether it says nothing but what the section holds.
+    pub fn is_only_body(&self) -> bool {
+        let plain =
+            OutputSection { span: self.span, body: Vec::new(), ..OutputSection::new(self.name.clone()) };
+        plain == OutputSection { body: Vec::new(), ..self.clone() }
     }
 }
 

@@ -20,5 +20,5 @@ pub mod source;
 pub mod version;
 
 pub use mri::parse_mri_script;
-pub use parse::{Include, parse_defsym, parse_expression, parse_script};
+pub use parse::{Include, parse_defsym, parse_expression, parse_script, parse_section_order};
 pub use source::{Sources, Span};

@@ -50,6 +50,22 @@ fn part(field: Field, value: i64) -> i64 {
 }
 
 #[test]
+fn addends_are_read_from_their_fields() {
+    for field in all().map(|(_, info)| addend_field(info.field)).filter(|&field| field != Field::Empty) {
+        // What is scaled holds more bits than the low twelve that are stored.
+        let scaled = matches!(field, Field::Low12(1..));
+        for value in [0, 0x7f0, -0x7f0].into_iter().filter(|&value| value >= 0 || !scaled) {
+            let value = if field == Field::High12 { value << 12 } else { value };
+            let mut place = [0x5a; 8];
+            write(field, &mut place, value);
+            assert_eq!(super::read(field, &place), value, "{field:?}");
+        }
+    }
+    assert_eq!(addend_field(Field::Page), Field::Distance);
+    assert_eq!(super::read(Field::Double, &[1, 2, 3, 4]), 0, "too short");
+}
+
+#[test]
 fn fields_hold_the_ends_of_their_range() {
     for (number, info) in all() {
         let multiple = i64::from(info.multiple);

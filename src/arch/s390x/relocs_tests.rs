@@ -117,6 +117,21 @@ fn every_type_has_a_row_or_is_a_mark() {
 }
 
 #[test]
+fn fields_are_read_back() {
+    for info in (0..300).filter_map(S390x::reloc_info) {
+        for value in [0, 0x16, -0x16] {
+            if (info.size > 0 && info.field != Field::Empty) && (value >= 0 || info.min < 0) {
+                let mut place = [0x5a; 8];
+                write(info.field, &mut place, value);
+                assert_eq!(read(info.field, &place), value, "{}", info.name);
+            }
+        }
+    }
+    assert_eq!(read(Field::Displacement20, &[0xc3, 0x45, 0x12, 0x04]), 0x12345);
+    assert_eq!(read(Field::Word, &[1, 2]), 0, "too short");
+}
+
+#[test]
 fn displacements_of_five_digits() {
     let mut place = [0xc0, 0, 0, 0x04];
     write(Field::Displacement20, &mut place, 0x12345);

@@ -229,6 +229,18 @@ mod tests {
     use crate::arch::Target;
     use crate::elf::consts as elf;
 
+    #[test]
+    fn fields_are_read_back() {
+        for field in [Field::Byte, Field::Half, Field::Word, Field::Double] {
+            for value in [0, 0x75, -0x75] {
+                let mut place = [0x5a; 8];
+                write(field, &mut place, value);
+                assert_eq!(read(field, &place), value, "{field:?}");
+            }
+        }
+        assert_eq!(read(Field::Word, &[1, 2]), 0, "too short");
+    }
+
     /// Number, size, and the values at both ends of the range, the last one that fits.
     const ENDS: &[(u32, u8, i64, i64)] = &[
         (elf::R_X86_64_64, 8, i64::MIN, i64::MAX),

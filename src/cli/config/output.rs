@@ -62,6 +62,8 @@ pub struct LayoutOptions {
     pub non_contiguous_regions: bool,
     /// `--enable-non-contiguous-regions-warnings`: each such section is reported.
     pub non_contiguous_regions_warnings: bool,
+    /// `--call-graph-profile-sort` (default): functions are ordered by how often they call each other.
+    pub call_graph_sort: bool,
 }
 
 impl Default for LayoutOptions {
@@ -93,6 +95,7 @@ impl Default for LayoutOptions {
             split_by_reloc: None,
             non_contiguous_regions: false,
             non_contiguous_regions_warnings: false,
+            call_graph_sort: true,
         }
     }
 }

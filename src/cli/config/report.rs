@@ -129,6 +129,8 @@ pub struct DiagnosticOptions {
     pub no_warn_mismatch: bool,
     /// `--no-warn-search-mismatch`: libraries of another machine are passed over in silence.
     pub no_warn_search_mismatch: bool,
+    /// `--warn-symbol-ordering` (default): names of ordering files that order nothing are reported.
+    pub warn_symbol_ordering: bool,
 }
 
 impl DiagnosticOptions {
@@ -159,6 +161,7 @@ impl Default for DiagnosticOptions {
             warn_once: false,
             no_warn_mismatch: false,
             no_warn_search_mismatch: false,
+            warn_symbol_ordering: true,
         }
     }
 }
@@ -231,6 +234,8 @@ pub struct ReportOptions {
     pub explain_discarded: Option<Explanation>,
     /// `--why-extract`: a file that says why each archive member was taken (`-`: standard output).
     pub why_extract: Option<PathBuf>,
+    /// `--print-symbol-order`: a file that names the symbols of ordered sections, in their order (`-`: standard output).
+    pub symbol_order: Option<PathBuf>,
 }
 
 impl Default for ReportOptions {
@@ -254,6 +259,7 @@ impl Default for ReportOptions {
             print_memory_usage: false,
             explain_discarded: None,
             why_extract: None,
+            symbol_order: None,
         }
     }
 }

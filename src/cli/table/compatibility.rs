@@ -45,12 +45,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     }),
     ignored(&["no-gdb-index", "no-debug-names"], "No such index is made", IgnoredFlag),
     ignored(&["strip-discarded"], "Discarded sections have no symbols", IgnoredFlag),
-    ignored(&["call-graph-profile-sort"], "Functions are not reordered", IgnoredOptional),
-    ignored(
-        &["no-call-graph-profile-sort", "warn-symbol-ordering", "no-warn-symbol-ordering"],
-        "Functions are not reordered",
-        IgnoredFlag,
-    ),
     ignored(
         &["warn-backrefs", "no-warn-backrefs"],
         "Archives are searched in order, so no reference resolves backwards",

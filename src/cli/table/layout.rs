@@ -3,7 +3,7 @@
 use crate::cli::config::{Magic, OrphanHandling, Shuffle, ShuffleOrder, SortCommon, SortSection};
 use crate::cli::spec::{OptionSpec, Outcome, flag, optional, value};
 use crate::cli::state::State;
-use crate::cli::values::{address, number, pair, push_unique, shown, word};
+use crate::cli::values::{address, number, pair, path, push_unique, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["n", "nmagic"], "Do not page-align segments; static libraries only", |state| {
@@ -87,14 +87,52 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    value(&["section-ordering-file"], "FILE", "Accepted for what other linkers do with it", |state, _| {
-        state.warn_without_effect("sections stay in the script's order; name them there in the order wanted");
-        Ok(())
+    value(
+        &["section-ordering-file"],
+        "FILE",
+        "Order input sections as FILE says: patterns of names, one a line, or OUTPUT : { PATTERNS } as in a script",
+        |state, file| {
+            state.config.scripts.section_orders.push(path(file));
+            Ok(())
+        },
+    ),
+    value(
+        &["symbol-ordering-file"],
+        "FILE",
+        "Put the sections of the symbols that FILE names, one a line, first and in that order",
+        |state, file| {
+            state.config.scripts.symbol_order = Some(path(file));
+            Ok(())
+        },
+    ),
+    flag(&["warn-symbol-ordering"], "Report names of ordering files that order nothing (default)", |state| {
+        state.config.diagnostics.warn_symbol_ordering = true;
     }),
-    value(&["symbol-ordering-file"], "FILE", "Accepted for what other linkers do with it", |state, _| {
-        state.warn_without_effect("functions are not reordered");
-        Ok(())
+    flag(&["no-warn-symbol-ordering"], "Do not report them", |state| {
+        state.config.diagnostics.warn_symbol_ordering = false;
     }),
+    optional(
+        &["call-graph-profile-sort"],
+        "WAY",
+        "Order functions by the profiles in objects: hfsort (default; cdsort means the same) or none",
+        |state, way| {
+            let ways = [("hfsort", true), ("cdsort", true), ("none", false)];
+            state.config.layout.call_graph_sort = word(way.unwrap_or(b"hfsort"), &ways)?;
+            Ok(())
+        },
+    ),
+    flag(&["no-call-graph-profile-sort"], "Do not order functions by profiles", |state| {
+        state.config.layout.call_graph_sort = false;
+    }),
+    value(
+        &["call-graph-ordering-file"],
+        "FILE",
+        "Order functions by the calls of FILE (lines of caller, function, count), not by profiles in objects",
+        |state, file| {
+            state.config.scripts.call_graph = Some(path(file));
+            Ok(())
+        },
+    ),
     value(
         &["shuffle-sections"],
         "PATTERN=SEED",

@@ -12,7 +12,7 @@ const fn refused(names: &'static [&'static str], why: &'static str) -> Refused {
 
 const NO_LTO: &str = "link-time optimization is not done; objects of intermediate code are refused";
 const OTHER_MACHINE: &str = "it is for a machine that is not linked for";
-const NO_ORDERING: &str = "functions are not ordered by startup or compression";
+const NO_ORDERING: &str = "functions are ordered by call graph profiles only, not for startup or compression";
 const NO_CTF: &str = "sections of compact C types (.ctf) are not merged";
 
 /// The options.
@@ -101,7 +101,6 @@ pub static REFUSED: &[Refused] = &[
         ],
         NO_ORDERING,
     ),
-    refused(&["call-graph-ordering-file"], "objects carry the profile: compile with -fprofile-use"),
     refused(&["no-fortran-common"], "members of archives that define a common symbol are always taken"),
     refused(&["randomize-section-padding"], "padding is what alignment asks for"),
     refused(&["print-archive-stats"], "--why-extract tells of each member why it was taken"),

@@ -96,6 +96,15 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.reports.why_extract = Some(path(file));
         Ok(())
     }),
+    value(
+        &["print-symbol-order"],
+        "FILE",
+        "Write to FILE the symbols of the sections that a profile or ordering file has put in order",
+        |state, file| {
+            state.config.reports.symbol_order = Some(path(file));
+            Ok(())
+        },
+    ),
     optional(
         &["explain-discarded"],
         "FILE",

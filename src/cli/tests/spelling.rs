@@ -185,6 +185,7 @@ fn every_option_that_must_exist_exists() {
         color-diagnostics error-limit reproduce fix-cortex-a53-843419 fix-cortex-a53-835769
         no-apply-dynamic-relocs apply-dynamic-relocs pic-veneer relax no-relax sframe-index discard-sframe
         icf no-gdb-index package-metadata section-ordering-file symbol-ordering-file call-graph-profile-sort
+        no-call-graph-profile-sort call-graph-ordering-file warn-symbol-ordering no-warn-symbol-ordering print-symbol-order
         print-icf-sections remap-inputs print-memory-usage warn-backrefs why-extract warn-common
         no-warn-mismatch f auxiliary F filter audit spare-dynamic-tags plugin plugin-opt O g G Qy qmagic
         flto fno-lto no-keep-memory reduce-memory-overheads no-copy-dt-needed-entries

@@ -11,7 +11,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 
-use super::ast::{Assignment, AssignmentKind, Script};
+use super::ast::{Assignment, AssignmentKind, OutputSection, Script};
 use super::expr::Expr;
 use super::lex::Mode;
 use super::source::{Sources, Span};
@@ -37,6 +37,24 @@ pub fn parse_script(
     let mut parser = Parser::new(sources, file, &text, include);
     let commands = parser.script();
     parser.finish(Script { commands })
+}
+
+/// Reads a `--section-ordering-file` that is written as GNU ld's: `OUTPUT : { input statements }`, as often as wanted,
+/// without `SECTIONS` around.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_section_order(
+    sources: &mut Sources,
+    name: &str,
+    text: &[u8],
+) -> Result<Vec<OutputSection>, Vec<Diagnostic>> {
+    let file = add(sources, name, text)?;
+    let text = sources.text(file);
+    let mut no_include = no_include();
+    let mut parser = Parser::new(sources, file, &text, &mut no_include);
+    let sections = parser.section_order();
+    parser.finish(sections)
 }
 
 /// Reads one expression that is all of a text, as in `--section-start` or `-Ttext`.

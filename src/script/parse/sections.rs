@@ -33,6 +33,27 @@ impl Parser<'_, '_> {
         Ok(items)
     }
 
+    /// `NAME : { body }` up to the end of the text. It may order what sections hold and say nothing else about them.
+    pub(super) fn section_order(&mut self) -> Vec<OutputSection> {
+        let mut items = Vec::new();
+        read_items(self, &mut items);
+        let token = self.peek(Mode::Statement);
+        if token.kind != TokenKind::End && !self.gave_up() {
+            self.unexpected(token, "an output section");
+        }
+        let mut sections = Vec::new();
+        for item in items {
+            match item {
+                SectionsItem::Output(section) if section.is_only_body() => sections.push(*section),
+                item => {
+                    let message = "a section ordering file can only say `OUTPUT : { input sections }`";
+                    self.error(item.span(), message);
+                }
+            }
+        }
+        sections
+    }
+
     fn item(&mut self, items: &mut Vec<SectionsItem>) -> Result<(), Reported> {
         if self.assignment_follows() {
             items.push(SectionsItem::Assignment(self.assignment()?));

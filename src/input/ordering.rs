@@ -1,0 +1,34 @@
+//! What ordering files say (`--symbol-ordering-file` and its kin), as they were read.
+
+use crate::script::Span;
+
+/// A word of an ordering file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// A name or pattern.
+    pub text: Vec<u8>,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// A line of a call graph file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// The caller.
+    pub from: Word,
+    /// The called function.
+    pub to: Word,
+    /// How often.
+    pub weight: u64,
+}
+
+/// What ordering files say.
+#[derive(Clone, Debug, Default)]
+pub struct OrderFiles {
+    /// `--symbol-ordering-file`: names of symbols, each once.
+    pub symbols: Vec<Word>,
+    /// `--section-ordering-file` in gold's form: patterns of names of input sections.
+    pub sections: Vec<Word>,
+    /// `--call-graph-ordering-file`; `None`: profiles in objects count.
+    pub calls: Option<Vec<Call>>,
+}

@@ -1,0 +1,52 @@
+//! `--section-ordering-file` in GNU ld's form: input statements that stand in front of those that the script has for the
+//! same output section.
+
+use super::{Body, Builder, Command};
+use crate::diag::{Code, Diagnostic};
+use crate::script::ast::{Name, OutputSection};
+
+impl Builder<'_> {
+    /// Puts the bodies in front of those of the output sections that they name, in order.
+    pub(super) fn put_first(&mut self, orders: Vec<OutputSection>) {
+        let mut bodies: Vec<(u32, Vec<Body>)> = Vec::new();
+        for section in orders {
+            let Some(output) = self.find_output(&section.name) else { continue };
+            let discard = section.is_discard();
+            let row = match bodies.iter().position(|(known, _)| *known == output) {
+                Some(row) => row,
+                None => {
+                    bodies.push((output, Vec::new()));
+                    bodies.len() - 1
+                }
+            };
+            for item in section.body {
+                self.body_item(output, discard, item, &mut bodies[row].1);
+            }
+        }
+        for (output, mut body) in bodies {
+            let plan = &mut self.plan.outputs[output as usize];
+            body.append(&mut plan.body);
+            plan.body = body;
+        }
+    }
+
+    /// The first output section of that name.
+    fn find_output(&mut self, name: &Name) -> Option<u32> {
+        let found = self.plan.commands.iter().find_map(|command| match command {
+            Command::Output(output) if self.plan.outputs[*output as usize].name == *name.bytes => {
+                Some(*output)
+            }
+            _ => None,
+        });
+        if found.is_none() {
+            let message = format!("section ordering file: there is no output section `{}`", name.text());
+            self.findings.push(
+                Diagnostic::error(Code::ScriptError, message)
+                    .at(self.plan.sources.location(name.span))
+                    .help("name an output section of the script in use; `--verbose` prints the built-in one")
+                    .ordered(name.span.file, 0, name.span.start.into()),
+            );
+        }
+        found
+    }
+}

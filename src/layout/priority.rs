@@ -1,0 +1,124 @@
+//! An order of input sections that no script asks for: that of a profile or of an ordering file.
+//!
+//! Sections with a priority move inside the list of their rule, so that what a script says about the order of its input
+//! statements, and what it assigns between them, stays true. The built-in scripts have several statements for code and
+//! data only to put cold and hot parts together; an order that somebody has written down counts more than that, so there
+//! sections move through the whole output section, as in lld and gold, which lay out without a script.
+
+use super::place::{self, List};
+use super::plan::{Body, LayoutPlan};
+use super::shuffle::InputOrder;
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::link::Link;
+use crate::phase::state;
+
+/// Priorities of sections, by section. Those below 0 stand before sections without one, those above 0 behind them.
+#[derive(Clone, Debug, Default)]
+pub struct Priorities {
+    rows: Vec<(SectionId, i32)>,
+    /// Somebody has written this order down: it holds across the statements of built-in scripts.
+    pub written: bool,
+}
+
+impl Priorities {
+    /// Takes priorities; of several for one section, the smallest counts.
+    pub fn new(mut rows: Vec<(SectionId, i32)>, written: bool) -> Self {
+        rows.sort_unstable();
+        rows.dedup_by_key(|row| row.0);
+        Priorities { rows, written }
+    }
+
+    /// Whether nothing is to be moved.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The priority of a section, 0 if it has none.
+    pub fn of(&self, id: SectionId) -> i32 {
+        self.rows.binary_search_by_key(&id, |row| row.0).map_or(0, |row| self.rows[row].1)
+    }
+
+    /// The sections that have one, in order of their priorities.
+    pub fn in_order(&self) -> Vec<SectionId> {
+        let mut rows = self.rows.clone();
+        rows.sort_by_key(|&(id, priority)| (priority, id));
+        rows.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// Orders the sections of a list; what has the same priority stays as it is.
+    pub fn sort(&self, items: &mut [SectionId]) {
+        if !self.is_empty() && items.iter().any(|&id| self.of(id) != 0) {
+            items.sort_by_cached_key(|&id| self.of(id));
+        }
+    }
+}
+
+/// Whether a section may stand elsewhere than among its kind in input order. The parts of `.init` and `.fini` make up one
+/// function, and arrays of functions to call at start and end have an order of their own. Sections that were taken apart
+/// are not laid out.
+pub fn may_move<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+    let sections = &link.sections;
+    if !sections.is_alive(id) || sections.is(id, state::ABSORBED) || sections.is(id, state::NOT_CONTENT) {
+        return false;
+    }
+    let info = link.section_info(id);
+    let fixed: [&[u8]; 5] = [b".init", b".fini", b".ctors", b".dtors", b".preinit"];
+    let is_fixed = |prefix: &&[u8]| {
+        let rest = info.name.strip_prefix(*prefix);
+        rest.is_some_and(|rest| rest.is_empty() || matches!(rest[0], b'.' | b'_'))
+    };
+    !matches!(info.sh_type, elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY)
+        && !fixed.iter().any(is_fixed)
+}
+
+/// Where an order was written down and the script is a built-in one: brings the sections that it names to the ends of
+/// their output sections, whatever statement took them.
+pub fn gather<T: Target>(
+    link: &mut Link<'_, T>,
+    priorities: &Priorities,
+    order: &InputOrder,
+    lists: &mut [List],
+) {
+    if priorities.is_empty() || !priorities.written || link.layout.plan.replaces_default {
+        return;
+    }
+    for output in 0..link.layout.plan.outputs.len() {
+        let rules = rules_of(&link.layout.plan, output);
+        let [first, .., last] = rules[..] else { continue };
+        let mut moved: Vec<SectionId> = Vec::new();
+        for &rule in &rules {
+            let list = &mut lists[rule as usize];
+            let ordered = |id: &SectionId| priorities.of(*id) != 0;
+            if list.items.iter().any(ordered) {
+                moved.extend(list.items.iter().copied().filter(ordered));
+                list.items.retain(|id| !ordered(id));
+            }
+        }
+        if moved.is_empty() {
+            continue;
+        }
+        moved.sort_by_key(|&id| (priorities.of(id), place::input_position(link, order, id)));
+        let (front, back): (Vec<_>, Vec<_>) = moved.into_iter().partition(|&id| priorities.of(id) < 0);
+        for (rule, items) in [(first, front), (last, back)] {
+            let list = &mut lists[rule as usize];
+            items.iter().for_each(|id| link.sections.rule[id.index()] = rule);
+            list.items.splice(0..0, items);
+        }
+        for rule in rules {
+            let list = &mut lists[rule as usize];
+            list.has_internal = list.items.iter().any(|id| id.0 >= link.first_internal());
+        }
+    }
+}
+
+/// The rules of an output section in the order of its body.
+fn rules_of(plan: &LayoutPlan, output: usize) -> Vec<u32> {
+    let output = &plan.outputs[output];
+    let rules = output.body.iter().filter_map(|item| match item {
+        Body::Rule(rule) => Some(*rule),
+        _ => None,
+    });
+    if output.discard { Vec::new() } else { rules.collect() }
+}

@@ -1,0 +1,297 @@
+//! In which order sections are to stand, where a profile or an ordering file says so.
+//!
+//! `--symbol-ordering-file` and `--section-ordering-file` name sections in the order wanted; a call graph, from profiles
+//! in objects or from a file, is made into an order by [`cluster`]. An order that was written down is taken instead of
+//! one that would be computed. Nothing is looked at where there is neither.
+
+mod cluster;
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::input::call_graph;
+use crate::input::object::SymbolPlace;
+use crate::input::ordering::{OrderFiles, Word};
+use crate::layout::plan::NO_RULE;
+use crate::layout::priority::{Priorities, may_move};
+use crate::link::Link;
+use crate::passes::read_orders::warn;
+use crate::script::glob::Glob;
+use crate::symbols::{Definition, Mentions};
+use hashbrown::HashMap;
+use rayon::prelude::*;
+
+type Hasher = foldhash::fast::FixedState;
+
+/// Gives sections their priorities.
+pub fn run<T: Target>(link: &mut Link<'_, T>) {
+    let orders = &link.orders;
+    let written = link.config.scripts.symbol_order.is_some() || !orders.sections.is_empty();
+    let mut rows = by_patterns(link, &orders.sections);
+    rows.extend(by_symbols(link, &orders.symbols));
+    if !written && link.config.layout.call_graph_sort {
+        rows = by_calls(link, orders);
+    }
+    link.layout.priorities = Priorities::new(rows, written);
+}
+
+/// `--section-ordering-file` as gold reads it: a name that is a line counts before patterns, of patterns the first. What
+/// is named stands behind what is not.
+fn by_patterns<T: Target>(link: &Link<'_, T>, patterns: &[Word]) -> Vec<(SectionId, i32)> {
+    if patterns.is_empty() {
+        return Vec::new();
+    }
+    let mut exact: HashMap<&[u8], i32, Hasher> = HashMap::default();
+    let mut globs = Vec::new();
+    for (row, word) in patterns.iter().enumerate() {
+        let priority = row as i32 + 1;
+        if word.text.iter().any(|byte| b"*?[".contains(byte)) {
+            globs.push((Glob::new(&word.text), priority));
+        } else {
+            exact.entry(&word.text).or_insert(priority);
+        }
+    }
+    let priority = |name: &[u8]| {
+        let by_glob = || globs.iter().find(|(glob, _)| glob.matches(name)).map(|(_, priority)| *priority);
+        exact.get(name).copied().or_else(by_glob)
+    };
+    (0..link.sections.len() as u32)
+        .into_par_iter()
+        .with_min_len(4096)
+        .map(SectionId)
+        .filter(|&id| may_move(link, id))
+        .filter_map(|id| Some((id, priority(link.section_info(id).name)?)))
+        .collect()
+}
+
+/// `--symbol-ordering-file`: the sections of the symbols that it names come first.
+fn by_symbols<T: Target>(link: &Link<'_, T>, symbols: &[Word]) -> Vec<(SectionId, i32)> {
+    let names: Vec<&[u8]> = symbols.iter().map(|word| &word.text[..]).collect();
+    let mut rows = Vec::new();
+    for (row, (word, found)) in symbols.iter().zip(find(link, &names)).enumerate() {
+        let priority = row as i32 - symbols.len() as i32;
+        rows.extend(found.sections.iter().map(|&section| (section, priority)));
+        report(link, word, &found);
+    }
+    rows
+}
+
+/// What a name stands for.
+#[derive(Clone, Default)]
+struct Found {
+    /// The sections of all symbols of that name, the global's first.
+    sections: Vec<SectionId>,
+    /// The file and the kind of a symbol that cannot be ordered.
+    trouble: Option<(String, &'static str)>,
+}
+
+/// Reports a name that nothing has, or whose symbol lies in no section of the output.
+fn report<T: Target>(link: &Link<'_, T>, word: &Word, found: &Found) {
+    if !link.config.diagnostics.warn_symbol_ordering || !found.sections.is_empty() {
+        return;
+    }
+    let name = link.name_text(&word.text);
+    let message = match &found.trouble {
+        None => format!("no such symbol: {name}"),
+        Some((file, kind)) => format!("{file}: unable to order {kind} symbol: {name}"),
+    };
+    warn(link.session, &link.layout.plan.sources, word.span, message);
+}
+
+/// Looks for names among globals and the local symbols of all objects.
+fn find<T: Target>(link: &Link<'_, T>, names: &[&[u8]]) -> Vec<Found> {
+    let mut found: Vec<Found> = names.iter().map(|name| find_global(link, name)).collect();
+    if names.is_empty() {
+        return found;
+    }
+    // Of a name that is there twice, the first row counts.
+    let mut rows: HashMap<&[u8], usize, Hasher> = HashMap::default();
+    for (row, name) in names.iter().enumerate() {
+        rows.entry(name).or_insert(row);
+    }
+    let locals: Vec<Vec<(usize, Result<SectionId, &'static str>)>> = link
+        .objects
+        .par_iter()
+        .map(|object| {
+            let named = |index: usize| {
+                let kind = object.symbols.get(index)?.kind();
+                let row = *rows.get(object.symbol_name(index))?;
+                let place = place(link, object.symbol_place(index), |section| object.section_id(section));
+                (kind != elf::STT_SECTION && kind != elf::STT_FILE).then_some((row, place))
+            };
+            (1..object.first_global as usize).filter_map(named).collect()
+        })
+        .collect();
+    for (object, locals) in link.objects.iter().zip(locals) {
+        for (row, place) in locals {
+            match place {
+                Ok(section) => found[row].sections.push(section),
+                Err(kind) => found[row].trouble = Some((object.name.to_string(), kind)),
+            }
+        }
+    }
+    for row in 0..names.len() {
+        let first = rows[names[row]];
+        if first != row {
+            found[row] = found[first].clone();
+        }
+    }
+    found
+}
+
+fn find_global<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Found {
+    let Some(id) = link.globals.lookup(name) else { return Found::default() };
+    let (file, place) = match link.definition(id) {
+        Definition::Object { file, symbol } => {
+            let object = &link.objects[file.index()];
+            let place = match link.common_place(id) {
+                Some(common) => Ok(common.section),
+                None => {
+                    place(link, object.symbol_place(symbol as usize), |section| object.section_id(section))
+                }
+            };
+            (object.name.to_string(), place)
+        }
+        Definition::Shared { library, .. } => (link.shared[library.index()].name.to_string(), Err("shared")),
+        Definition::Linker(_) => ("<internal>".to_owned(), Err("synthetic")),
+        // Members of archives that were not taken have names too.
+        Definition::Undefined if !link.mentions(id).contains(Mentions::IN_OBJECT) => return Found::default(),
+        Definition::Undefined => ("<internal>".to_owned(), Err("undefined")),
+    };
+    match place {
+        Ok(section) => Found { sections: vec![section], trouble: None },
+        Err(kind) => Found { sections: Vec::new(), trouble: Some((file, kind)) },
+    }
+}
+
+/// The section of a symbol, or what kind of symbol it is.
+fn place<T: Target>(
+    link: &Link<'_, T>,
+    place: SymbolPlace,
+    id: impl Fn(u32) -> SectionId,
+) -> Result<SectionId, &'static str> {
+    match place {
+        SymbolPlace::Section(section) => match id(section) {
+            id if !link.sections.is_alive(id) => Err("discarded"),
+            id if !may_move(link, id) => Err("immovable"),
+            id => Ok(id),
+        },
+        SymbolPlace::Absolute => Err("absolute"),
+        SymbolPlace::Undefined => Err("undefined"),
+        SymbolPlace::Common => Err("common"),
+    }
+}
+
+/// A call between sections that may stand side by side.
+type SectionCall = (SectionId, SectionId, u64);
+
+/// Functions that call each other come first, close together.
+fn by_calls<T: Target>(link: &Link<'_, T>, orders: &OrderFiles) -> Vec<(SectionId, i32)> {
+    let calls = match &orders.calls {
+        Some(_) => calls_of_file(link, orders),
+        None if link.config.is_relocatable() => Vec::new(),
+        None => calls_of_objects(link),
+    };
+    let mut rows: HashMap<SectionId, u32, Hasher> = HashMap::default();
+    let mut sections: Vec<SectionId> = Vec::new();
+    let mut row = |id: SectionId| {
+        *rows.entry(id).or_insert_with(|| {
+            sections.push(id);
+            sections.len() as u32 - 1
+        })
+    };
+    let edges: Vec<cluster::Edge> = calls
+        .into_iter()
+        .map(|(from, to, weight)| cluster::Edge { from: row(from), to: row(to), weight })
+        .collect();
+    let sizes: Vec<u64> = sections.iter().map(|&id| link.section_size(id)).collect();
+    let order = cluster::order(&sizes, edges);
+    let count = order.len() as i32;
+    order.into_iter().zip(-count..).map(|(row, priority)| (sections[row as usize], priority)).collect()
+}
+
+/// The calls of `--call-graph-ordering-file`.
+fn calls_of_file<T: Target>(link: &Link<'_, T>, orders: &OrderFiles) -> Vec<SectionCall> {
+    let calls = orders.calls.as_deref().unwrap_or_default();
+    let words: Vec<&Word> = calls.iter().flat_map(|call| [&call.from, &call.to]).collect();
+    let names: Vec<&[u8]> = words.iter().map(|word| &word.text[..]).collect();
+    let found = find(link, &names);
+    words.iter().zip(&found).for_each(|(word, found)| report(link, word, found));
+    let ends = found.chunks_exact(2).zip(calls);
+    ends.filter_map(|(ends, call)| {
+        let (&from, &to) = (ends[0].sections.first()?, ends[1].sections.first()?);
+        share_a_statement(link, from, to).then_some((from, to, call.weight))
+    })
+    .collect()
+}
+
+/// The calls of the profiles in objects. Those of what is not in the output do not count.
+fn calls_of_objects<T: Target>(link: &Link<'_, T>) -> Vec<SectionCall> {
+    if link.objects.iter().all(|object| object.profile == 0) {
+        return Vec::new();
+    }
+    let calls: Vec<Vec<SectionCall>> = link
+        .objects
+        .par_iter()
+        .map(|object| {
+            let edges = call_graph::edges(object).unwrap_or_else(|malformed| {
+                let section = object.section_name_lossy(object.profile as usize);
+                let location = Location::Section { file: object.name.to_string(), section, offset: 0 };
+                link.sink.report(
+                    Diagnostic::warning(
+                        Code::Ordering,
+                        format!("the profile is not used: {}", malformed.what),
+                    )
+                    .at(location)
+                    .ordered(object.id.0, object.profile, 0),
+                );
+                Vec::new()
+            });
+            let section = |symbol: u32| {
+                let (section, _) = link.referenced_section(object, symbol)?;
+                may_move(link, section).then_some(section)
+            };
+            let call = |edge: call_graph::Edge| {
+                let (from, to) = (section(edge.from)?, section(edge.to)?);
+                share_a_statement(link, from, to).then_some((from, to, edge.weight))
+            };
+            edges.into_iter().filter_map(call).collect()
+        })
+        .collect();
+    calls.into_iter().flatten().collect()
+}
+
+/// Whether the script gives two sections to the same statement, so that they can stand side by side. Calls between others
+/// would only spoil the sizes and weights that sections are grouped by.
+fn share_a_statement<T: Target>(link: &Link<'_, T>, a: SectionId, b: SectionId) -> bool {
+    let statement = |id: SectionId| {
+        let rule = link.layout.plan.rules.get(link.sections.rule[id.index()] as usize);
+        rule.map_or(NO_RULE, |rule| rule.statement)
+    };
+    let of_a = statement(a);
+    of_a == statement(b) && (of_a != NO_RULE || link.section_info(a).name == link.section_info(b).name)
+}
+
+/// `--print-symbol-order`: the names of symbols in sections with a priority, a line for each, in order of sections and
+/// symbol tables.
+pub fn symbols_in_order<T: Target>(link: &Link<'_, T>) -> Vec<u8> {
+    let order = link.layout.priorities.in_order();
+    let ranks: HashMap<SectionId, usize, Hasher> =
+        order.iter().enumerate().map(|(rank, &id)| (id, rank)).collect();
+    let mut found: Vec<(usize, u32, &[u8])> = link
+        .objects
+        .par_iter()
+        .filter(|object| object.section_ids().any(|id| ranks.contains_key(&id)))
+        .flat_map_iter(|object| {
+            (1..object.symbols.len() as u32).filter_map(|index| {
+                let (section, _) = object.symbol_section(index)?;
+                let name = object.symbol_name(index as usize);
+                let named = object.symbols[index as usize].kind() != elf::STT_SECTION && !name.is_empty();
+                named.then_some((*ranks.get(&section)?, index, name))
+            })
+        })
+        .collect();
+    found.sort_unstable();
+    found.into_iter().flat_map(|(_, _, name)| [name, b"\n"].concat()).collect()
+}
