@@ -30,7 +30,7 @@ fn sample(option: &OptionSpec) -> &'static str {
         "orphan-handling" => "warn",
         "sort-section" => "name",
         "sort-common" => "ascending",
-        "icf" => "none",
+        "icf" | "call-graph-profile-sort" => "none",
         "rsp-quoting" => "posix",
         "O" => "2",
         "compress-debug-sections" => "zstd",
