@@ -64,7 +64,7 @@ pub fn link(
     let mut diagnostics = sink.into_sorted();
     if let Some(script) = &config.diagnostics.error_script {
         let limit = config.diagnostics.error_limit.map_or(usize::MAX, |limit| limit.get());
-        diagnostics.extend(output::error_script::run(script, &diagnostics, limit).err());
+        diagnostics.extend(output::error_script::run(script, &diagnostics, limit));
     }
     Outcome { diagnostics, succeeded, printed: progress.printed, timings: progress.timings }
 }

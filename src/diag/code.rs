@@ -19,8 +19,6 @@ macro_rules! codes {
 codes! {
     /// An option that does not exist, or lacks its value, or has a value that it does not take.
     BadOption = "bad-option",
-    /// An option that is accepted and has no effect here.
-    IgnoredOption = "ignored-option",
     /// A `-z` word that is not known.
     UnknownZ = "unknown-z",
     /// No input file at all.

@@ -10,11 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Calls `script` once for each missing symbol and library, for at most `limit` of them.
-///
-/// # Errors
-/// A finding that says that it cannot be run.
-pub fn run(script: &Path, diagnostics: &[Diagnostic], limit: usize) -> Result<(), Diagnostic> {
+/// Calls `script` once for each missing symbol and library, for at most `limit` of them. The finding
+/// says that it cannot be run.
+pub fn run(script: &Path, diagnostics: &[Diagnostic], limit: usize) -> Option<Diagnostic> {
     let mut told = HashSet::new();
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     let missing = errors.filter_map(|diagnostic| match (diagnostic.code, &diagnostic.subject) {
@@ -22,13 +20,12 @@ pub fn run(script: &Path, diagnostics: &[Diagnostic], limit: usize) -> Result<()
         (Code::LibraryNotFound, Some(name)) => Some(("missing-lib", name)),
         _ => None,
     });
-    for (what, name) in missing.filter(|&missing| told.insert(missing)).take(limit) {
+    let mut calls = missing.filter(|&missing| told.insert(missing)).take(limit);
+    calls.find_map(|(what, name)| {
         let mut command = Command::new(script);
         command.arg(what).arg(OsStr::from_bytes(name)).stdin(Stdio::null());
-        command.status().map_err(|error| {
-            let message = format!("cannot run the error handling script {}: {error}", script.display());
-            Diagnostic::error(Code::CannotOpen, message)
-        })?;
-    }
-    Ok(())
+        let error = command.status().err()?;
+        let message = format!("cannot run the error handling script {}: {error}", script.display());
+        Some(Diagnostic::error(Code::CannotOpen, message))
+    })
 }

@@ -60,9 +60,10 @@ fn words(text: &str) -> Vec<String> {
         return Vec::new();
     }
     let levels = ["baseline", "v2", "v3", "v4"];
-    match text.split_once('{') {
+    let word = text.split(' ').next().unwrap_or_default();
+    match word.split_once('{') {
         Some((start, _)) => levels.iter().map(|level| format!("-z {start}{level}")).collect(),
-        None => vec![format!("-z {}", name_of(text))],
+        None => vec![format!("-z {}", name_of(word))],
     }
 }
 
@@ -74,8 +75,10 @@ fn compare(peer: &str, linker: &std::path::Path) {
     assert!(options.len() > 100, "{peer}: only {} options in its help", options.len());
     let page = page();
     let listed = |name: &String| {
-        let family =
-            || page.iter().find(|(row, _)| row.strip_suffix('*').is_some_and(|it| name.starts_with(it)));
+        let family = || {
+            page.iter()
+                .find(|(row, _)| row.strip_suffix('*').is_some_and(|it| format!("{name}=").starts_with(it)))
+        };
         let peers = page.get(name).or_else(|| family().map(|(_, peers)| peers));
         peers.is_some_and(|peers| peers.split(", ").any(|it| it == peer))
     };

@@ -133,7 +133,7 @@ fn build_systems() {
 #[test]
 fn kernel_probes() {
     for option in ["--force-group-allocation", "--no-warn-rwx-segments", "-Bsymbolic", "--emit-relocs"] {
-        assert!(printed(&["-m", "elf_x86_64", option, "-v"]).starts_with("sframe-ld "), "{option}");
+        assert!(printed(&["-m", "elf_x86_64", option, "-v"]).starts_with("GNU ld (sframe-ld) "), "{option}");
     }
     assert_eq!(run(&["-m", "elf_x86_64", "--no-such-thing", "-v"]).0, Err(Aborted));
 }

@@ -40,9 +40,7 @@ fn run(arguments: &[&str]) -> (Result<Invocation, Aborted>, Vec<Diagnostic>) {
 
 /// A link without a word of complaint.
 fn link(arguments: &[&str]) -> (Config, Vec<InputSpec>) {
-    let (result, mut diagnostics) = run(arguments);
-    // Options without effect say so.
-    diagnostics.retain(|diagnostic| diagnostic.code != Code::IgnoredOption);
+    let (result, diagnostics) = run(arguments);
     assert_eq!(diagnostics, [], "{arguments:?}");
     match result {
         Ok(Invocation::Link(config, inputs)) => (*config, inputs),

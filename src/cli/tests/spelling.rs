@@ -77,9 +77,7 @@ fn outcome(name: &str, written: &[&str]) -> (Result<Invocation, Aborted>, Vec<St
         config.reports.arguments.clear();
         inputs.iter_mut().for_each(|input| input.argument.clear());
     }
-    // Some options only say that they have no effect; how they are spelled matters all the same.
-    let said = diagnostics.into_iter().filter(|diagnostic| diagnostic.code != Code::IgnoredOption);
-    (result, said.map(|diagnostic| diagnostic.message).collect())
+    (result, diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect())
 }
 
 fn spellings(option: &OptionSpec, name: &str, value: Option<&str>) -> Vec<Vec<String>> {
