@@ -466,7 +466,6 @@ impl<'c> Builder<'c> {
             ScriptCommand::InhibitCommonAllocation => self.plan.allocate_commons = Some(false),
             ScriptCommand::LdFeature(name) => self.plan.sane_expressions |= *name.bytes == *b"SANE_EXPR",
             ScriptCommand::ForceGroupAllocation => self.plan.force_group_allocation = true,
-            // The rest is for the loading of inputs, or has no meaning here.
             ScriptCommand::Input(_)
             | ScriptCommand::Group(_)
             | ScriptCommand::Output(_)
@@ -477,7 +476,7 @@ impl<'c> Builder<'c> {
             | ScriptCommand::PrintMap
             | ScriptCommand::Startup(_)
             | ScriptCommand::Version(_)
-            | ScriptCommand::Ignored(_) => {}
+            | ScriptCommand::Ignored(_) => {} // For the loading of inputs, or without meaning here.
         }
     }
 
