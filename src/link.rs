@@ -10,7 +10,6 @@ use crate::frames::eh_frame::fde_edges;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::layout::Layout;
-use crate::layout::LayoutPlan;
 use crate::merge::Merges;
 use crate::phase::Resolved;
 use crate::phase::state;
@@ -130,7 +129,7 @@ pub struct CommonPlace {
 
 impl<'a, T: Target> Link<'a, T> {
     /// A link of which only the definitions are known, and what has become of the sections.
-    pub fn new(resolved: Resolved<'a, T>, states: SectionStates, plan: LayoutPlan) -> Self {
+    pub fn new(resolved: Resolved<'a, T>, states: SectionStates, layout: Layout<'a>) -> Self {
         Link {
             symbols: SymbolTable::new(resolved.symbol_count),
             sections: SectionTable::new(states),
@@ -145,7 +144,7 @@ impl<'a, T: Target> Link<'a, T> {
             thunks: Thunks::default(),
             relocations: Relocations::default(),
             sframe: sframe::collect::Collection::default(),
-            layout: Layout { plan, ..Layout::default() },
+            layout,
             resolved,
         }
     }

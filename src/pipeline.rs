@@ -7,6 +7,7 @@ use crate::arch::{ForTarget, Target};
 use crate::cli::{Config, InputSpec, OutputFormat};
 use crate::diag::{Aborted, Diagnostic, Sink};
 use crate::input::{InputSource, InputStore};
+use crate::layout::Layout;
 use crate::link::Link;
 use crate::output::file::OutputFile;
 use crate::output::reproduce::Recorder;
@@ -205,7 +206,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         identifier_sections,
         versions,
     };
-    let mut link = Link::new(resolved, states, plan);
+    let mut link = Link::new(resolved, states, Layout { plan, ..Layout::default() });
     output::reports::symbols(&link, &mut progress.printed);
     progress.timings.pass("select definitions");
     // frozen: definitions.
@@ -226,7 +227,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     progress.timings.pass("collect garbage");
     // frozen: liveness.
     warn_symbols::run(&link);
-    unpack_sections::run(&mut link);
+    unpack_sections::run(&link);
     keep_eh_frames::run(&mut link);
     scan_relocations::prepare(&mut link);
     let (found, merged) = {

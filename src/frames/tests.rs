@@ -8,7 +8,7 @@ use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::InputStore;
 use crate::input::object::{FileName, ObjectFile};
 use crate::layout::Chunk;
-use crate::layout::LayoutPlan;
+use crate::layout::Layout;
 use crate::link::Link;
 use crate::passes::{keep_eh_frames, split_eh_frames};
 use crate::phase::state;
@@ -154,7 +154,7 @@ impl World {
         let states = SectionStates::of_inputs(&inputs.section_states);
         let mut resolved = Resolved::of(inputs);
         resolved.definitions.of = vec![Definition::Undefined; count];
-        let mut link = Link::<X86_64>::new(resolved, states, LayoutPlan::default());
+        let mut link = Link::<X86_64>::new(resolved, states, Layout::default());
         split_eh_frames::run(&mut link);
         let sections = [synth::eh_frame::section(&link), synth::eh_frame_hdr::section(&link)];
         for section in sections.into_iter().flatten() {

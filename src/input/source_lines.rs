@@ -129,7 +129,7 @@ fn symbol_around<E: ByteOrder>(
 fn address(section: usize, offset: u64) -> Option<u64> {
     let section = u64::try_from(section).ok()?.checked_add(1)?;
     (offset >> OFFSET_BITS == 0 && section >> (64 - OFFSET_BITS) == 0)
-        .then(|| section << OFFSET_BITS | offset)
+        .then_some(section << OFFSET_BITS | offset)
 }
 
 /// A line of code from an address on; line 0 ends what came before.

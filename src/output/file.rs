@@ -33,7 +33,7 @@ enum Place {
     /// They are written to the new file.
     Written(Temporary),
     /// They are written to something that exists and must stay what it is.
-    InPlace,
+    Existing,
 }
 
 impl OutputFile {
@@ -46,7 +46,7 @@ impl OutputFile {
         let length = usize::try_from(size).map_err(|_| ErrorKind::FileTooLarge)?;
         let path = path.to_path_buf();
         if is_special(&path) {
-            return Ok(OutputFile { path, bytes: MmapMut::map_anon(length)?, place: Place::InPlace });
+            return Ok(OutputFile { path, bytes: MmapMut::map_anon(length)?, place: Place::Existing });
         }
         let temporary = Temporary::create(&path, if executable { 0o777 } else { 0o666 })?;
         if reserve(temporary.file(), size, holes)? {
@@ -81,7 +81,7 @@ impl OutputFile {
                 temporary.file().write_all(&bytes)?;
                 temporary.persist(&path)
             }
-            Place::InPlace => File::options().write(true).open(&path)?.write_all(&bytes),
+            Place::Existing => File::options().write(true).open(&path)?.write_all(&bytes),
         }
     }
 }

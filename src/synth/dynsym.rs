@@ -12,7 +12,6 @@ use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::layout::LinkerValue;
 use crate::link::Link;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
@@ -181,10 +180,10 @@ fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
         }
         Definition::Linker(row) => {
             let symbol = &link.linker_symbols[row as usize];
-            let LinkerValue { chunk, value } = link.layout.linker_values[row as usize];
-            let section = if chunk.is_some() { chunk_index(link, chunk) } else { elf::SHN_ABS };
+            let place = link.layout.linker_values[row as usize];
+            let section = if place.chunk.is_some() { chunk_index(link, place.chunk) } else { elf::SHN_ABS };
             let info = elf::STB_GLOBAL << 4 | symbol.kind;
-            Entry { info, other: visibility, section, value, size: 0 }
+            Entry { info, other: visibility, section, value: place.value, size: 0 }
         }
         Definition::Shared { library, symbol } => {
             let source = &link.shared[library.index()].symbols[symbol as usize];

@@ -41,7 +41,7 @@ fn options_of(help: &str) -> Vec<String> {
         let parts = usage.split(", ").filter(|part| part.starts_with('-'));
         found.extend(parts.map(|part| dashed(name_of(part.trim_start_matches('-')))));
     }
-    found.retain(|name| name.trim_start_matches('-') != "");
+    found.retain(|name| !name.trim_start_matches('-').is_empty());
     found
 }
 

@@ -7,7 +7,7 @@ use crate::diag::Sink;
 use crate::ids::FileId;
 use crate::input::InputStore;
 use crate::input::object::FileName;
-use crate::layout::LayoutPlan;
+use crate::layout::Layout;
 use crate::phase::{Inputs, Resolved, SectionStates, Session};
 use object::write::{Object, Relocation, Symbol, SymbolSection};
 use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
@@ -86,7 +86,7 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     }
     let inputs = Inputs::of(session, parsed, Vec::new(), states);
     let states = SectionStates::of_inputs(&inputs.section_states);
-    let mut link = Link::<X86_64>::new(Resolved::of(inputs), states, LayoutPlan::default());
+    let mut link = Link::<X86_64>::new(Resolved::of(inputs), states, Layout::default());
     // What a default script does: `.rodata` and its kin go one way, the rest is orphans.
     for id in (0..link.first_internal()).map(SectionId) {
         let is_data = link.section_info(id).name.starts_with(b".rodata");
