@@ -5,7 +5,8 @@
 //! that GNU ld shows with one dash are shown so here.
 
 use super::spec::{OptionGroup, OptionSpec};
-use super::table::{EMULATIONS, GROUPS, TARGETS};
+use super::table::GROUPS;
+use super::values::{EMULATIONS, TARGETS};
 use super::z::{WORDS, ZEffect, ZSpec};
 use std::fmt::Write;
 

@@ -25,4 +25,4 @@ pub use inputs::{InputFormat, InputSource, InputSpec, InputState};
 pub use parse::{Environment, Invocation, parse};
 pub use response::BYTE_ORDER_MARK;
 pub use state::FileReader;
-pub use table::TARGETS;
+pub use values::TARGETS;

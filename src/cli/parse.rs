@@ -6,10 +6,10 @@ use super::identity::{Identity, version_text};
 use super::inputs::InputSpec;
 use super::resolve::resolve;
 use super::response;
-use super::spec::{self, Effect, OptionSpec, Outcome, Refused, allows_single_dash, dashed};
+use super::spec::{Effect, OptionSpec, Refused, allows_single_dash, dashed};
 use super::state::{FileReader, State};
-use super::table::TARGETS;
-use super::values::{nearest, push_unique, shown};
+use super::table;
+use super::values::{Outcome, TARGETS, nearest, push_unique, shown};
 use crate::diag::{Aborted, Code, Diagnostic, Location, Sink};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -131,7 +131,7 @@ fn recognise(argument: &[u8]) -> Recognised<'_> {
     let (name, _) = split_value(text);
     if may_be_long
         && name.len() > 1
-        && let Some(refused) = spec::find_refused(name)
+        && let Some(refused) = table::find_refused(name)
     {
         return Recognised::Refused(refused);
     }
@@ -139,7 +139,7 @@ fn recognise(argument: &[u8]) -> Recognised<'_> {
     if let Some(written) = other {
         return Recognised::Option(written);
     }
-    let cut_short = may_be_long && spec::find(name).is_none();
+    let cut_short = may_be_long && table::find(name).is_none();
     match if cut_short { recognise_abbreviation(text) } else { Recognised::Unknown } {
         Recognised::Unknown if !two_dashes => refused_letter(text),
         found => found,
@@ -150,12 +150,12 @@ fn recognise(argument: &[u8]) -> Recognised<'_> {
 fn recognise_abbreviation(text: &[u8]) -> Recognised<'_> {
     let (name, value) = split_value(text);
     // One letter is an option of its own or none.
-    let mut names = if name.len() > 1 { spec::completions(name) } else { Vec::new() };
+    let mut names = if name.len() > 1 { table::completions(name) } else { Vec::new() };
     if let [name] = names[..] {
-        if let Some(refused) = spec::find_refused(name.as_bytes()) {
+        if let Some(refused) = table::find_refused(name.as_bytes()) {
             return Recognised::Refused(refused);
         }
-        let spec = spec::find(name.as_bytes()).filter(|spec| value.is_none() || spec.takes_value());
+        let spec = table::find(name.as_bytes()).filter(|spec| value.is_none() || spec.takes_value());
         return match spec {
             Some(spec) => Recognised::Option(Written { spec, name: name.to_string(), value }),
             None => Recognised::Unknown,
@@ -170,7 +170,7 @@ fn recognise_abbreviation(text: &[u8]) -> Recognised<'_> {
 
 /// A refused option of one letter, with its value joined.
 fn refused_letter(text: &[u8]) -> Recognised<'_> {
-    text.get(..1).and_then(spec::find_refused).map_or(Recognised::Unknown, Recognised::Refused)
+    text.get(..1).and_then(table::find_refused).map_or(Recognised::Unknown, Recognised::Refused)
 }
 
 /// What stands before and behind the first `=`.
@@ -183,17 +183,17 @@ fn split_value(text: &[u8]) -> (&[u8], Option<&[u8]>) {
 
 fn recognise_long(text: &[u8]) -> Option<Written<'_>> {
     let (name, value) = split_value(text);
-    let spec = if name.len() > 1 { spec::find(name)? } else { return None };
+    let spec = if name.len() > 1 { table::find(name)? } else { return None };
     let fits = value.is_none() || spec.takes_value();
     fits.then(|| Written { spec, name: shown(name).into_owned(), value })
 }
 
 fn recognise_family(text: &[u8]) -> Option<Written<'_>> {
-    spec::find_prefix(text).map(|spec| Written { spec, name: shown(text).into_owned(), value: None })
+    table::find_prefix(text).map(|spec| Written { spec, name: shown(text).into_owned(), value: None })
 }
 
 fn recognise_short(text: &[u8]) -> Option<Written<'_>> {
-    let spec = spec::find(text.get(..1)?)?;
+    let spec = table::find(text.get(..1)?)?;
     let value = Some(&text[1..]).filter(|value| !value.is_empty());
     let fits = value.is_none() || spec.needs_value();
     fits.then(|| Written { spec, name: shown(&text[..1]).into_owned(), value })
@@ -258,14 +258,14 @@ fn suggestion(text: &str) -> Option<String> {
         None => (text, None),
     };
     let name = written.trim_start_matches('-');
-    if let Some(option) = spec::find(name.as_bytes()) {
+    if let Some(option) = table::find(name.as_bytes()) {
         let exact = dashed(name);
         return Some(match value {
             Some(_) if !option.takes_value() => format!("{exact} takes no value"),
             _ => format!("did you mean '{exact}'?"),
         });
     }
-    let names = spec::all().flat_map(|option| option.names).copied().filter(|name| name.len() > 1);
+    let names = table::all().flat_map(|option| option.names).copied().filter(|name| name.len() > 1);
     nearest(name, names).map(|near| format!("did you mean '{}'?", dashed(near)))
 }
 

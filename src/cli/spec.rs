@@ -15,12 +15,7 @@
 //!   is nothing else.
 
 use super::state::State;
-use super::table::REFUSED;
-use std::collections::HashMap;
-use std::sync::OnceLock;
-
-/// What came of an option's value: the text says what is wrong with it.
-pub type Outcome = Result<(), String>;
+use super::values::Outcome;
 
 /// What an option does, and with it what it takes.
 #[derive(Clone, Copy)]
@@ -135,42 +130,4 @@ pub fn allows_single_dash(name: &str) -> bool {
 /// How people write a name.
 pub fn dashed(name: &str) -> String {
     if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
-}
-
-/// Every option of the table.
-pub fn all() -> impl Iterator<Item = &'static OptionSpec> {
-    super::table::GROUPS.iter().flat_map(|group| group.options)
-}
-
-/// The option of exactly this name, prefixes aside.
-pub fn find(name: &[u8]) -> Option<&'static OptionSpec> {
-    static BY_NAME: OnceLock<HashMap<&'static [u8], &'static OptionSpec>> = OnceLock::new();
-    let by_name = BY_NAME.get_or_init(|| {
-        let exact = all().filter(|option| !matches!(option.effect, Effect::IgnoredPrefix));
-        exact.flat_map(|option| option.names.iter().map(move |name| (name.as_bytes(), option))).collect()
-    });
-    by_name.get(name).copied()
-}
-
-/// The ignored family that `text`, what follows two dashes, belongs to.
-pub fn find_prefix(text: &[u8]) -> Option<&'static OptionSpec> {
-    all().find(|option| {
-        matches!(option.effect, Effect::IgnoredPrefix)
-            && option.names.iter().any(|name| text.starts_with(name.as_bytes()))
-    })
-}
-
-/// The refused option of exactly this name.
-pub fn find_refused(name: &[u8]) -> Option<&'static Refused> {
-    REFUSED.iter().find(|refused| refused.names.iter().any(|known| known.as_bytes() == name))
-}
-
-/// The long names that start with `text`, one for each option: its first that does. Options that
-/// are refused count, so that an abbreviation never means another option than with a peer.
-pub fn completions(text: &[u8]) -> Vec<&'static str> {
-    let starts = |name: &&&'static str| name.len() > 1 && name.as_bytes().starts_with(text);
-    let exact = all().filter(|option| !matches!(option.effect, Effect::IgnoredPrefix));
-    let known = exact.filter_map(|option| option.names.iter().find(starts));
-    let refused = REFUSED.iter().flat_map(|refused| refused.names.iter().filter(starts));
-    known.chain(refused).copied().collect()
 }

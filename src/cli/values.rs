@@ -1,8 +1,31 @@
 //! Reading the values of options.
 
+use super::config::{Machine, Report};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+
+/// What came of an option's value: the text says what is wrong with it.
+pub type Outcome = Result<(), String>;
+
+/// Names of `-m` and the machines that they name.
+pub static EMULATIONS: &[(&str, Machine)] = &[
+    ("elf_x86_64", Machine::X86_64),
+    ("aarch64linux", Machine::AArch64),
+    ("aarch64elf", Machine::AArch64),
+    ("elf64_s390", Machine::S390x),
+];
+
+/// BFD's names of the formats that we write and the machines that they name.
+pub static TARGETS: &[(&str, Machine)] = &[
+    ("elf64-x86-64", Machine::X86_64),
+    ("elf64-littleaarch64", Machine::AArch64),
+    ("elf64-s390", Machine::S390x),
+];
+
+/// Words of the `-z …-report=` kind.
+pub static REPORT_WORDS: &[(&str, Report)] =
+    &[("none", Report::Ignore), ("warning", Report::Warning), ("error", Report::Error)];
 
 /// A value as text for messages.
 pub fn shown(value: &[u8]) -> std::borrow::Cow<'_, str> {

@@ -1,10 +1,9 @@
 //! The words of `-z`.
 
 use super::config::{CallNop, Gcs, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility};
-use super::spec::Outcome;
 use super::state::State;
-use super::table::{REFUSED_WORDS, REPORT_WORDS};
-use super::values::{nearest, number, page_size, pair, shown, word};
+use super::table::REFUSED_WORDS;
+use super::values::{Outcome, REPORT_WORDS, nearest, number, page_size, pair, shown, word};
 use crate::diag::{Code, Diagnostic};
 
 /// What a word does, and with it whether `=value` follows.

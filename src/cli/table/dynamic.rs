@@ -1,9 +1,9 @@
 //! What the dynamic linker reads, and notes.
 
 use crate::cli::config::{BuildId, HashStyle};
-use crate::cli::spec::{OptionSpec, Outcome, flag, optional, value};
+use crate::cli::spec::{OptionSpec, flag, optional, value};
 use crate::cli::state::State;
-use crate::cli::values::{hex_bytes, number, path, percent_decode, push_unique, shown, word};
+use crate::cli::values::{Outcome, hex_bytes, number, path, percent_decode, push_unique, shown, word};
 use crate::cli::z;
 use crate::diag::{Code, Diagnostic};
 

@@ -1,11 +1,10 @@
 //! What is made, of what, and where it is looked for.
 
-use super::{EMULATIONS, TARGETS};
 use crate::cli::config::{Machine, OutputFormat, ScriptFile};
 use crate::cli::inputs::InputFormat;
-use crate::cli::spec::{OptionSpec, Outcome, flag, optional, positional, value};
+use crate::cli::spec::{OptionSpec, flag, optional, positional, value};
 use crate::cli::state::{Kind, State};
-use crate::cli::values::{list, pair, path, shown, word};
+use crate::cli::values::{EMULATIONS, Outcome, TARGETS, list, pair, path, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["o", "output"], "FILE", "Write the output to FILE (default a.out)", |state, file| {

@@ -1,9 +1,9 @@
 //! Addresses, segments, order of sections.
 
 use crate::cli::config::{Magic, OrphanHandling, Shuffle, ShuffleOrder, SortCommon, SortSection};
-use crate::cli::spec::{OptionSpec, Outcome, flag, optional, value};
+use crate::cli::spec::{OptionSpec, flag, optional, value};
 use crate::cli::state::State;
-use crate::cli::values::{address, number, pair, path, push_unique, shown, word};
+use crate::cli::values::{Outcome, address, number, pair, path, push_unique, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["n", "nmagic"], "Do not page-align segments; static libraries only", |state| {

@@ -2,6 +2,7 @@
 
 mod compatibility;
 mod dynamic;
+mod find;
 mod inputs;
 mod layout;
 mod refused;
@@ -10,8 +11,8 @@ mod sframe;
 mod strip;
 mod symbols;
 
-use super::config::{Machine, Report};
 use super::spec::OptionGroup;
+pub use find::{all, completions, find, find_prefix, find_refused};
 pub use refused::{REFUSED, REFUSED_WORDS};
 
 /// All options, in the order of `--help`.
@@ -25,22 +26,3 @@ pub static GROUPS: &[OptionGroup] = &[
     OptionGroup { title: "Messages and reports", options: reports::OPTIONS },
     OptionGroup { title: "Accepted and without effect", options: compatibility::OPTIONS },
 ];
-
-/// Names of `-m` and the machines that they name.
-pub static EMULATIONS: &[(&str, Machine)] = &[
-    ("elf_x86_64", Machine::X86_64),
-    ("aarch64linux", Machine::AArch64),
-    ("aarch64elf", Machine::AArch64),
-    ("elf64_s390", Machine::S390x),
-];
-
-/// BFD's names of the formats that we write and the machines that they name.
-pub static TARGETS: &[(&str, Machine)] = &[
-    ("elf64-x86-64", Machine::X86_64),
-    ("elf64-littleaarch64", Machine::AArch64),
-    ("elf64-s390", Machine::S390x),
-];
-
-/// Words of the `-z …-report=` kind.
-pub static REPORT_WORDS: &[(&str, Report)] =
-    &[("none", Report::Ignore), ("warning", Report::Warning), ("error", Report::Error)];

@@ -1,9 +1,9 @@
 //! Definitions, references, exports.
 
 use crate::cli::config::{DefSym, Report, Symbolic};
-use crate::cli::spec::{OptionSpec, Outcome, flag, value};
+use crate::cli::spec::{OptionSpec, flag, value};
 use crate::cli::state::State;
-use crate::cli::values::{pair, path, push_unique, shown, word};
+use crate::cli::values::{Outcome, pair, path, push_unique, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["e", "entry"], "ADDRESS", "Start at this symbol or address", |state, name| {

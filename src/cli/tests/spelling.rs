@@ -1,8 +1,8 @@
 //! Every option in every spelling, and what is none.
 
 use super::*;
-use crate::cli::spec::{self, Effect, OptionSpec, allows_single_dash, dashed};
-use crate::cli::table::{REFUSED, REFUSED_WORDS};
+use crate::cli::spec::{Effect, OptionSpec, allows_single_dash, dashed};
+use crate::cli::table::{self, REFUSED, REFUSED_WORDS};
 use crate::cli::z::{WORDS, ZEffect};
 use crate::diag::{Code, Location, Severity};
 use std::collections::HashSet;
@@ -104,7 +104,7 @@ fn spellings(option: &OptionSpec, name: &str, value: Option<&str>) -> Vec<Vec<St
 
 #[test]
 fn every_option_in_every_spelling() {
-    for option in spec::all().filter(|option| !matches!(option.effect, Effect::IgnoredPrefix)) {
+    for option in table::all().filter(|option| !matches!(option.effect, Effect::IgnoredPrefix)) {
         let mut values = Vec::new();
         if option.takes_value() {
             values.push(Some(sample(option)));
@@ -128,7 +128,7 @@ fn every_option_in_every_spelling() {
 
 #[test]
 fn a_missing_value_is_an_error() {
-    for option in spec::all().filter(|option| option.needs_value()) {
+    for option in table::all().filter(|option| option.needs_value()) {
         for name in option.names {
             let missing = error(&["a.o", &dashed(name)]);
             assert!(missing.message.contains("requires an argument"), "{name}: {}", missing.message);
@@ -138,7 +138,7 @@ fn a_missing_value_is_an_error() {
 
 #[test]
 fn flags_take_no_value() {
-    for option in spec::all().filter(|option| !option.takes_value()) {
+    for option in table::all().filter(|option| !option.takes_value()) {
         let long = option.names.iter().filter(|name| name.len() > 1);
         for name in long.filter(|_| !matches!(option.effect, Effect::IgnoredPrefix)) {
             let unknown = error(&["a.o", &format!("--{name}=x")]);
@@ -151,7 +151,7 @@ fn flags_take_no_value() {
 #[test]
 fn no_name_stands_twice() {
     let mut seen = HashSet::new();
-    for name in spec::all().flat_map(|option| option.names) {
+    for name in table::all().flat_map(|option| option.names) {
         assert!(seen.insert(*name), "{name}");
         assert!(name.is_ascii());
     }
@@ -193,7 +193,7 @@ fn every_option_that_must_exist_exists() {
         no-map-whole-files mllvm sframe sframe-from-eh-frame sframe-split sframe-version no-sframe-share
         sframe-plt no-sframe-plt print-sframe time-report identity";
     for name in must.split_whitespace() {
-        assert!(spec::find(name.as_bytes()).is_some(), "{name}");
+        assert!(table::find(name.as_bytes()).is_some(), "{name}");
     }
     let must =
         "now lazy relro norelro noexecstack execstack defs undefs text notext textoff nodelete nodlopen
@@ -333,7 +333,7 @@ fn what_peers_have_and_we_do_not_is_refused_with_the_reason() {
             let found = error(&["a.o", &written]);
             assert_eq!(found.message, format!("unrecognized option '{written}'"));
             assert_eq!(found.notes, [refused.why]);
-            assert!(spec::find(name.as_bytes()).is_none(), "{name} stands in two tables");
+            assert!(table::find(name.as_bytes()).is_none(), "{name} stands in two tables");
         }
     }
     for refused in REFUSED_WORDS {
