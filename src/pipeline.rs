@@ -256,8 +256,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()?;
     progress.timings.pass("lay out");
     // frozen: addresses.
-    relocs::address::settle(&mut link);
-    sframe::index::settle(&mut link);
+    relocs::address::look_up(&mut link);
+    sframe::index::order(&mut link);
     progress.timings.pass("order SFrame table");
     compute_values::run(&mut link);
     compress_debug::run(&mut link);
@@ -275,7 +275,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
 fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(), Aborted> {
     let executable = !link.config.is_relocatable();
     if link.config.output_format == OutputFormat::Binary {
-        output::image::settle(link);
+        output::image::place(link);
         link.sink.checkpoint()?;
     }
     let (path, size, sink) = (&link.config.output, link.layout.file_size, link.sink);

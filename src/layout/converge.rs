@@ -72,7 +72,7 @@ pub struct Round<'a> {
 }
 
 /// Runs rounds until they end alike; gives the last one.
-pub fn settle<'a, T: Target>(link: &Link<'a, T>, machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
+pub fn repeat<'a, T: Target>(link: &Link<'a, T>, machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
     let mut before = Signature::default();
     let mut changed_names = Vec::new();
     for round in 0..MAX_ROUNDS {

@@ -264,7 +264,7 @@ impl<'p> Machine<'p> {
         if assignment.is_to_dot() {
             return self.move_dot(assignment);
         }
-        self.settle_dot();
+        self.move_default_region_to_dot();
         let Some(row) = self.symbols.row(&assignment.target.bytes) else { return };
         let Source::Script(visible) = self.symbols.entries[row as usize].source else { return };
         let value = match eval(&assignment.value, self) {
@@ -285,7 +285,7 @@ impl<'p> Machine<'p> {
 
     /// Every assignment and assertion outside of sections makes the default region go on at dot,
     /// even if a section that is not allocated or goes to another region has moved it.
-    fn settle_dot(&mut self) {
+    fn move_default_region_to_dot(&mut self) {
         if self.current.is_none() {
             self.regions[memory::DEFAULT].current = self.dot;
         }
@@ -355,7 +355,7 @@ impl<'p> Machine<'p> {
     }
 
     fn check(&mut self, assert: &Assert) {
-        self.settle_dot();
+        self.move_default_region_to_dot();
         let Some(value) = self.eval(&assert.condition) else { return };
         if value.value == 0 {
             let message = assert.message.text().into_owned();

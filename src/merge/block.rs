@@ -170,7 +170,7 @@ impl<'a> Block<'a> {
     }
 
     /// Turns numbers in shards into offsets in the merged section.
-    pub fn settle(&mut self, shards: &[Shard<'a>], bases: &[u64]) {
+    pub fn find_offsets(&mut self, shards: &[Shard<'a>], bases: &[u64]) {
         for (number, (shard, base)) in shards.iter().zip(bases).enumerate() {
             for position in self.run(number) {
                 let piece = self.order.get(position).map_or(position, |&piece| piece as usize);

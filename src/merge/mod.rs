@@ -113,7 +113,7 @@ impl<'a> Group<'a> {
         if size > u64::from(u32::MAX) {
             return Err(TooLarge { size });
         }
-        blocks.par_iter_mut().for_each(|block| block.settle(&shards, &shard_bases));
+        blocks.par_iter_mut().for_each(|block| block.find_offsets(&shards, &shard_bases));
         let align = shards.iter().map(|shard| shard.align).max().unwrap_or(0);
         Ok(Group { pieces, blocks, shards, shard_bases, size, align, section: SectionId::NONE })
     }

@@ -14,7 +14,7 @@ use crate::link::{Link, is_alloc};
 const MAX_IMAGE: u64 = 1 << 40;
 
 /// Gives the sections their places in the image, and the file its size.
-pub fn settle<T: Target>(link: &mut Link<'_, T>) {
+pub fn place<T: Target>(link: &mut Link<'_, T>) {
     let sink = link.sink;
     let layout = &mut link.layout;
     let in_image = |chunk: &Chunk<'_>| is_alloc(chunk.flags) && chunk.file_size() > 0;

@@ -33,7 +33,7 @@ pub fn run<T: Target>(link: &Link<'_, T>) {
         mark_and_sweep(link, &dependents);
     }
     drop_orphaned_dependents(link, &dependents);
-    sframe::discard::settle(link);
+    sframe::discard::discard(link);
 }
 
 /// Pairs (target, dependent) of all `SHF_LINK_ORDER` sections, sorted.

@@ -51,7 +51,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, layout: &mut Machine<'_>) -> bool 
     }
     let mut insertion = Insertion { spec, changed: false, boundaries: None, inserted: Vec::new() };
     if far {
-        relocs::address::settle(link);
+        relocs::address::look_up(link);
         watch(link, spec.reach);
         let branches = far_branches(link, spec.reach);
         insertion.add_pools(link, layout, &branches);

@@ -60,7 +60,7 @@ pub fn assign_file_offsets<T: Target>(link: &mut Link<'_, T>) {
     for (index, chunk) in link.layout.chunks.iter_mut().enumerate() {
         chunk.header_index = index as u32 + 1;
     }
-    synth::settle_tables(link);
+    synth::size_tables(link);
     for kind in [Kind::SymTab, Kind::SymTabShndx, Kind::StrTab, Kind::ShStrTab] {
         if let (Some(row), Some(chunk)) = (link.synthetics.find(kind), link.chunk_of(kind)) {
             link.layout.chunks[chunk.index()].size = link.synthetics.section(row).size;
@@ -247,12 +247,12 @@ fn converge<T: Target>(
     machine.headers_size = fixed.file_header_size;
     let mut attempt = 0;
     loop {
-        let mut round = converge::settle(link, &mut machine, &fixed);
+        let mut round = converge::repeat(link, &mut machine, &fixed);
         while spill::run(link, &mut machine, &mut alternatives) {
             converge::refresh_outputs(&mut machine, relocatable, sframe_alloc);
             machine.output_names =
                 OutputNames::new(plan, &|output| machine.outputs[output as usize].facts.count > 0);
-            round = converge::settle(link, &mut machine, &fixed);
+            round = converge::repeat(link, &mut machine, &fixed);
         }
         let origins: Vec<Origin> = round
             .outputs

@@ -34,7 +34,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     {
         let matching = Matching::new(link);
         matching.all(&mut rules, &disabled);
-        matching.settle_constraints(&mut rules, &mut disabled);
+        matching.check_constraints(&mut rules, &mut disabled);
         matching.mark(&rules);
     }
     link.sections.rule = rules;
@@ -217,7 +217,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
 
     /// `ONLY_IF_RO` and `ONLY_IF_RW`, in order: an output section whose condition does not hold is
     /// as if it were not written, and its sections look for another.
-    fn settle_constraints(&self, rules: &mut [u32], disabled: &mut [bool]) {
+    fn check_constraints(&self, rules: &mut [u32], disabled: &mut [bool]) {
         let output_of = |rule: u32| self.plan.rules.get(rule as usize).map(|rule| rule.output as usize);
         let constrained =
             |rule: u32| output_of(rule).is_some_and(|output| self.plan.outputs[output].constraint.is_some());

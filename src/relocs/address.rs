@@ -48,7 +48,7 @@ pub fn of_synthetic<T: Target>(link: &Link<'_, T>, kind: Kind) -> u64 {
 }
 
 /// Looks the tables up. Called when addresses are final, before symbol values are filled in.
-pub fn settle<T: Target>(link: &mut Link<'_, T>) {
+pub fn look_up<T: Target>(link: &mut Link<'_, T>) {
     let (got, got_plt) = (of_synthetic(link, Kind::Got), of_synthetic(link, Kind::GotPlt));
     let tls = link.layout.tls;
     link.relocations.addresses = Addresses {

@@ -84,7 +84,7 @@ pub struct Relocations {
     pub relative_count: u64,
     /// Words of `.relr.dyn`; only grows.
     pub relr_words: u64,
-    /// Addresses that relocations are computed from. Set after layout by [`address::settle`].
+    /// Addresses that relocations are computed from. Set after layout by [`address::look_up`].
     pub addresses: Addresses,
 }
 

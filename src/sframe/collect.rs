@@ -392,7 +392,7 @@ pub struct Table {
     pub thunks: usize,
     /// How many of the functions are instructions that were moved away from an erratum.
     pub veneers: usize,
-    /// What is written, in its order; filled by [`super::index::settle`] when addresses are known.
+    /// What is written, in its order; filled by [`super::index::order`] when addresses are known.
     pub order: Vec<(u64, FunctionId)>,
     /// Whether that order ascends by address.
     pub sorted: bool,

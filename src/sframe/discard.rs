@@ -101,7 +101,7 @@ fn is_unwanted<T: Target>(link: &Inputs<'_, T>) -> bool {
 
 /// Clears `ALIVE` of the SFrame inputs that are not in the output. Comes when everything else is
 /// settled.
-pub fn settle<T: Target>(link: &Link<'_, T>) {
+pub fn discard<T: Target>(link: &Link<'_, T>) {
     link.objects.par_iter().for_each(|object| {
         for &index in &object.sframes {
             let (id, index) = (object.section_id(index), index as usize);

@@ -2,7 +2,7 @@
 //!
 //! [`absorb`] reads the inputs before scripts are matched: what is recognised counts as absorbed
 //! from then on, so `*(.sframe)` sees only the rest, and the linker's own section takes its place.
-//! [`build`] chooses the functions when liveness is frozen, which settles the size. [`settle`]
+//! [`build`] chooses the functions when liveness is frozen, which settles the size. [`order`]
 //! puts them in order when addresses are known; [`write`] writes.
 //!
 //! Under `-r` there are no addresses: rows are ordered by output section and offset, the start
@@ -175,7 +175,7 @@ const FUNCTIONS_PER_JOB: usize = 4096;
 
 /// Puts the functions in order: by address, under `-r` by output section and offset. Comes when
 /// addresses are final.
-pub fn settle<T: Target>(link: &mut Link<'_, T>) {
+pub fn order<T: Target>(link: &mut Link<'_, T>) {
     let Some(mut table) = link.sframe.table.take() else { return };
     let shared = &*link;
     let relocatable = link.config.is_relocatable();

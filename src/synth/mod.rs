@@ -262,7 +262,7 @@ impl<'a> Synthetics<'a> {
 
 /// Sizes of the tables that describe the output itself (symbols, section names). Called by the
 /// layout once output sections have their header indices.
-pub fn settle_tables<T: crate::arch::Target>(link: &mut crate::link::Link<'_, T>) {
+pub fn size_tables<T: crate::arch::Target>(link: &mut crate::link::Link<'_, T>) {
     link.section_names = section_names::SectionNames::new(&link.layout.chunks);
     link.symtab = symtab::plan(link);
     let headers = link.layout.chunks.iter().map(|chunk| chunk.header_index).max().unwrap_or(0) as usize + 1;
