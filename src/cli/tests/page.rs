@@ -4,8 +4,8 @@
 //! test that reads their `--help` (`tests/integration/option_page.rs`) looks for it. After a change
 //! of a table, `SFRAME_BLESS=1 cargo test --lib page_of_options` writes the page again.
 
-use crate::cli::spec::{self, Effect, dashed};
-use crate::cli::table::{REFUSED, REFUSED_WORDS};
+use crate::cli::spec::{Effect, dashed};
+use crate::cli::table::{self, REFUSED, REFUSED_WORDS};
 use crate::cli::z::WORDS;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,7 +30,7 @@ type Row = (String, &'static str, &'static str);
 
 fn options() -> Vec<Row> {
     let mut rows = Vec::new();
-    for option in spec::all() {
+    for option in table::all() {
         let (here, star) = match option.effect {
             Effect::IgnoredFlag | Effect::IgnoredValue | Effect::IgnoredOptional => ("no-op", ""),
             Effect::IgnoredPrefix => ("no-op", "*"),

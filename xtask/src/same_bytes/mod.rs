@@ -8,6 +8,7 @@ use crate::install;
 use anyhow::{Context, Result, bail, ensure};
 use corpus::Corpus;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 mod capture;
@@ -36,7 +37,7 @@ enum Step {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Link everything and note the hashes of what comes out in FILE
+    /// Link everything that FILE does not have yet and add the hashes of what comes out to it
     Record(Comparison),
     /// Link everything and name what differs from FILE
     Check(Comparison),
@@ -87,33 +88,44 @@ pub fn run(arguments: Arguments) -> Result<()> {
 
 fn record(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
     let linker = comparison.linker.path()?;
-    let mut lines = Vec::new();
-    let (mut varying, mut failures) = (Vec::new(), Vec::new());
-    replay::all(corpus, &linker, comparison, &mut |case, result| {
-        let runs = match result {
-            Ok(runs) => runs,
-            Err(error) => return failures.push(format!("{case}: {error:#}")),
-        };
-        let facets = agreed(&runs);
-        let unlike = facets.iter().filter(|(_, hash)| *hash == VARIES).map(|(name, _)| name.as_str());
-        let unlike: Vec<&str> = unlike.collect();
-        if !unlike.is_empty() {
-            varying.push(format!("{case}: {}", unlike.join(", ")));
-        }
-        lines.push((case.to_owned(), facets));
-    })?;
-    lines.sort();
-    let mut text = String::new();
-    for line in &lines {
-        text += &(serde_json::to_string(line)? + "\n");
-    }
-    std::fs::write(&comparison.file, text)
-        .with_context(|| format!("cannot write {}", comparison.file.display()))?;
-    varying.sort();
-    varying.iter().for_each(|line| println!("differs from run to run: {line}"));
-    println!("{} links recorded, {} of them not wholly the same each time", lines.len(), varying.len());
+    // A record that was broken off goes on where it ended.
+    let recorded = if comparison.file.exists() { read(&comparison.file)? } else { BTreeMap::new() };
+    let cannot_write = || format!("cannot write {}", comparison.file.display());
+    let mut file = std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(&comparison.file)
+        .with_context(cannot_write)?;
+    let names = wanted(corpus, comparison)?;
+    let names: Vec<String> = names.into_iter().filter(|name| !recorded.contains_key(name)).collect();
+    let (mut varying, mut failures) = (0, Vec::new());
+    replay::all(corpus, &linker, &names, comparison.jobs, &mut |case, result| {
+        let written = result.and_then(|runs| {
+            let facets = agreed(&runs);
+            let unlike: Vec<&String> =
+                facets.iter().filter(|(_, hash)| *hash == VARIES).map(|(name, _)| name).collect();
+            if !unlike.is_empty() {
+                varying += 1;
+                println!("differs from run to run: {case}: {unlike:?}");
+            }
+            file.write_all((serde_json::to_string(&(case, facets))? + "\n").as_bytes())
+                .with_context(cannot_write)
+        });
+        failures.extend(written.err().map(|error| format!("{case}: {error:#}")));
+    });
+    println!(
+        "{} links recorded, {varying} of them not wholly the same each time",
+        names.len() - failures.len()
+    );
     ensure!(failures.is_empty(), "not linked:\n{}", failures.join("\n"));
     Ok(())
+}
+
+fn wanted(corpus: &Corpus, comparison: &Comparison) -> Result<Vec<String>> {
+    let mut names = corpus.names()?;
+    names.retain(|name| name.contains(&comparison.filter));
+    ensure!(!names.is_empty(), "no link is captured (cargo xtask same-bytes capture)");
+    Ok(names)
 }
 
 /// What all runs agree on.
@@ -133,7 +145,8 @@ fn check(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
     let linker = comparison.linker.path()?;
     let recorded = read(&comparison.file)?;
     let (mut found, mut checked) = (Vec::new(), 0);
-    replay::all(corpus, &linker, comparison, &mut |case, result| {
+    let names = wanted(corpus, comparison)?;
+    replay::all(corpus, &linker, &names, comparison.jobs, &mut |case, result| {
         checked += 1;
         match (recorded.get(case), result) {
             (None, _) => found.push(format!("{case}: not recorded")),
@@ -142,9 +155,8 @@ fn check(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
                 found.extend(differences(expected, &runs).into_iter().map(|line| format!("{case}: {line}")));
             }
         }
-    })?;
+    });
     found.sort();
-    ensure!(checked > 0, "no link was checked");
     if !found.is_empty() {
         bail!("{} links checked; these differ:\n{}", checked, found.join("\n"));
     }

@@ -1,8 +1,8 @@
 //! Linking captured links again.
 
 use super::corpus::{Case, Corpus};
-use super::{Comparison, Facets, THREADS};
-use anyhow::{Context, Result, ensure};
+use super::{Facets, THREADS};
+use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -15,21 +15,19 @@ use std::sync::mpsc;
 /// What came of a link, by number of threads.
 pub type Runs = Vec<(usize, Facets)>;
 
-/// Links everything that is wanted, some at the same time, and hands in what came of each.
+/// Makes these links, some at the same time, and hands in what came of each.
 pub fn all(
     corpus: &Corpus,
     linker: &Path,
-    comparison: &Comparison,
+    names: &[String],
+    jobs: usize,
     take: &mut dyn FnMut(&str, Result<Runs>),
-) -> Result<()> {
-    let mut names = corpus.names()?;
-    names.retain(|name| name.contains(&comparison.filter));
-    ensure!(!names.is_empty(), "no link is captured (cargo xtask same-bytes capture)");
+) {
     let next = AtomicUsize::new(0);
     let (sender, results) = mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..comparison.jobs.max(1) {
-            let (sender, names, next) = (sender.clone(), &names, &next);
+        for _ in 0..jobs.max(1) {
+            let (sender, names, next) = (sender.clone(), names, &next);
             scope.spawn(move || {
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let runs = corpus.case(name).and_then(|case| one(corpus, linker, &case));
@@ -42,7 +40,6 @@ pub fn all(
         drop(sender);
         results.into_iter().for_each(|(name, runs)| take(name, runs));
     });
-    Ok(())
 }
 
 fn one(corpus: &Corpus, linker: &Path, case: &Case) -> Result<Runs> {
