@@ -2,7 +2,7 @@
 //!
 //! Everything that there are millions of is a row in parallel vectors, named by a `u32`. A newtype
 //! for each kind keeps a file from being taken for a section. Counts are checked where ids are
-//! made (`load_inputs`), so the narrowing happens in one place.
+//! made (`index_objects`), so the narrowing happens in one place.
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {

@@ -207,7 +207,7 @@ pub struct TlsTemplate {
 /// What layout settled.
 #[derive(Default)]
 pub struct Layout<'a> {
-    /// What scripts and options ask for. Filled by `define_script_symbols`.
+    /// What scripts and options ask for. Joined by `read_scripts`; `match_script` and `lay_out` take over and refine it.
     pub plan: LayoutPlan,
     /// The order of a profile or an ordering file. Filled by `order_sections`.
     pub priorities: priority::Priorities,

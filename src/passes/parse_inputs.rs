@@ -164,7 +164,7 @@ fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
 }
 
 /// Pushes the names of a library's symbols. A symbol whose version is hidden is bound only by
-/// references that name the version: `bind_versioned_references` does that.
+/// references that name the version: `bind_versions` does that.
 fn push_shared_names<'a, E: zerocopy::byteorder::ByteOrder>(
     shared: &mut SharedFile<'a, E>,
     batch: &mut Batch<'a>,
