@@ -7,7 +7,6 @@ mod apt;
 mod bench;
 mod demo;
 mod fuzz;
-mod graph;
 mod install;
 mod lit;
 mod peers;
@@ -38,7 +37,11 @@ enum Command {
     /// Link something large and check it
     Prove(prove::Arguments),
     /// Print circles of imports between files, and imports against DESIGN.md's order
-    Graph(graph::Arguments),
+    #[command(disable_help_flag = true)]
+    Graph {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Show that two builds of the linker make the same bytes of the same inputs
     SameBytes(same_bytes::Arguments),
     /// Verify SFrame derived from every program and library of this Debian system
@@ -60,13 +63,21 @@ fn main() -> anyhow::Result<()> {
         Command::Peers(arguments) => peers::run(arguments),
         Command::Install(arguments) => install::run(arguments),
         Command::Prove(arguments) => prove::run(arguments),
-        Command::Graph(arguments) => graph::run(arguments),
+        Command::Graph { arguments } => graph(&arguments),
         Command::SameBytes(arguments) => same_bytes::run(arguments),
         Command::VerifySystem(arguments) => verify_system::run(arguments),
         Command::Fuzz(arguments) => fuzz::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Measure(arguments) => bench::measure::run(arguments),
     }
+}
+
+/// Runs the program of `crates/imports`.
+fn graph(arguments: &[String]) -> anyhow::Result<()> {
+    let mut cargo = std::process::Command::new("cargo");
+    cargo.current_dir(workspace()).args(["run", "--quiet", "--package", "imports", "--"]).args(arguments);
+    anyhow::ensure!(cargo.status()?.success(), "the imports were not shown");
+    Ok(())
 }
 
 /// The workspace's folder.

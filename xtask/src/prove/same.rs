@@ -81,7 +81,7 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
         };
         let section = sections.section(section)?;
         let value = symbol.st_value(order);
-        if section.sh_flags(order).0 & elf::SHF_STRINGS.0 == 0 {
+        if section.sh_flags(order) & u64::from(elf::SHF_STRINGS) == 0 {
             return Ok(format!("{} {value:#x} + {addend:#x}", name(section)?));
         }
         // A section's symbol has the string's place in the addend; a name stands for its own string.
@@ -95,12 +95,12 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
     };
     let mut facts = Facts::default();
     for section in sections.iter().skip(1) {
-        let (kind, flags) = (section.sh_type(order), section.sh_flags(order).0);
+        let (kind, flags) = (section.sh_type(order), section.sh_flags(order));
         let name = name(section)?;
         let contents = section.data(order, data)?;
         let mut line =
             format!("{name} type {kind:#x} flags {flags:#x} align {}", section.sh_addralign(order));
-        if flags & elf::SHF_STRINGS.0 != 0 {
+        if flags & u64::from(elf::SHF_STRINGS) != 0 {
             let all: BTreeSet<String> = strings(contents).filter(|text| !text.is_empty()).collect();
             write!(line, " strings {all:?}")?;
         } else if kind == elf::SHT_NOBITS {

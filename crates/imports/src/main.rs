@@ -1,10 +1,17 @@
-//! Which file of the linker imports which: circles, and imports that run against the order of DESIGN.md.
+//! `cargo xtask graph`: which file of the linker imports which, circles, and imports that run against the order of
+//! DESIGN.md.
+//!
+//! A program of its own since parsing Rust takes a large library, which the first build should not wait for.
 
 use anyhow::Result;
+use clap::Parser;
 use imports::{Arrow, Graph, Order};
+use std::path::{Path, PathBuf};
 
-#[derive(clap::Args)]
-pub struct Arguments {
+/// Print circles of imports between files, and imports against DESIGN.md's order
+#[derive(Parser)]
+#[command(name = "cargo xtask graph")]
+struct Arguments {
     /// Print every import between files, too
     #[arg(long)]
     all: bool,
@@ -13,11 +20,20 @@ pub struct Arguments {
     lines: bool,
     /// The crate's root file
     #[arg(long, default_value = "src/lib.rs")]
-    root: std::path::PathBuf,
+    root: PathBuf,
 }
 
-pub fn run(arguments: Arguments) -> Result<()> {
-    let graph = Graph::read(&crate::workspace().join(&arguments.root))?;
+/// The workspace's folder.
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .and_then(Path::parent)
+        .expect("a folder of the workspace's crates")
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let graph = Graph::read(&workspace().join(&arguments.root))?;
     if arguments.all {
         println!("imports between files:");
         graph.arrows().for_each(|arrow| print(&arrow, arguments.lines));
@@ -38,7 +54,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 }
 
 fn against_the_order(graph: &Graph, lines: bool) -> Result<()> {
-    let text = std::fs::read_to_string(crate::workspace().join("DESIGN.md"))?;
+    let text = std::fs::read_to_string(workspace().join("DESIGN.md"))?;
     let against = Order::from_table(&text, "Modules, lowest first")?.against(graph);
     println!("{} imports run against the order of DESIGN.md:", against.upward.len());
     against.upward.iter().for_each(|arrow| print(arrow, lines));
