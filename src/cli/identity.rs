@@ -6,6 +6,7 @@
 //! for `GNU ld` at the start (CMake, the kernel, autoconf-archive), for a version as the last word
 //! (gcc, libffi, the kernel) and for the first text that looks like one (Meson). So that is what
 //! the line is, unless another is asked for; our own version stands in the second line.
+//! `tests/integration/build_systems.rs` asks them all.
 
 use super::values::word;
 

@@ -3,11 +3,6 @@
 use crate::need;
 use crate::support::{Work, tools, work};
 
-/// Whether an output was made by the linker under test, by its `.comment`.
-fn made_here(work: &Work, program: &str) -> bool {
-    work.elf_unchecked(program).section(".comment").strings().iter().any(|s| s.contains("sframe-ld"))
-}
-
 #[test]
 fn gcc_finds_it_by_every_name() {
     if tools::another_linker() {
@@ -22,7 +17,7 @@ fn gcc_finds_it_by_every_name() {
         }
         work.gcc(&args).quiet();
         work.run("program");
-        assert!(made_here(&work, "program"), "{option}");
+        assert!(work.made_here("program"), "{option}");
     }
 }
 
@@ -37,11 +32,11 @@ fn clang_finds_it_by_path_and_by_name() {
     let path = format!("--ld-path={}", work::linker().display());
     work.command(&clang, &[&path, "-o", "program", "main.c"]).ok();
     work.run("program");
-    assert!(made_here(&work, "program"));
+    assert!(work.made_here("program"));
     std::os::unix::fs::symlink(work::linker(), work.path("ld.sframe")).unwrap();
     let prefix = format!("-B{}", work.path("").display());
     work.command(&clang, &[&prefix, "-fuse-ld=sframe", "-o", "program", "main.c"]).ok();
-    assert!(made_here(&work, "program"));
+    assert!(work.made_here("program"));
 }
 
 #[test]
@@ -62,7 +57,7 @@ fn cargo_builds_and_tests_through_it() {
     work.env("CARGO_TARGET_DIR", &work.path("target").display().to_string());
     work.linked(&cargo, &["build", "--offline", "--quiet"]).ok();
     work.linked(&cargo, &["test", "--offline", "--quiet"]).ok();
-    assert!(made_here(&work, "target/debug/hello"));
+    assert!(work.made_here("target/debug/hello"));
     assert_eq!(work.run("target/debug/hello"), "true\n");
 }
 
@@ -84,7 +79,7 @@ fn rustc_names_lld_and_still_reaches_it() {
         args.extend(extra);
         work.linked(&rustc, &args).ok();
         assert_eq!(work.run("program"), "hello\n");
-        assert!(made_here(&work, "program"), "{extra:?}");
+        assert!(work.made_here("program"), "{extra:?}");
         work.elf("program");
     }
 }
@@ -93,9 +88,7 @@ fn rustc_names_lld_and_still_reaches_it() {
 fn a_link_by_another_linker_is_noticed() {
     let work = Work::new();
     let main = work.c("main", "int main(void) { return 0; }", &[]);
-    let foreign = work.write("gnu/ld", "#!/bin/sh\nexec ld \"$@\"\n");
-    std::fs::set_permissions(work.path(&foreign), std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .unwrap();
+    work.write_program("gnu/ld", "#!/bin/sh\nexec ld \"$@\"\n");
     let [foreign, ours] =
         [work.path("gnu"), work::linker_directory().into()].map(|it| format!("-B{}", it.display()));
     let link = |folders: &[&str]| {

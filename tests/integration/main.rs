@@ -7,6 +7,7 @@ mod aarch64;
 mod aarch64_relocations;
 mod archives;
 mod attributes;
+mod build_systems;
 mod default_scripts;
 mod drivers;
 mod dynamic;

@@ -4,7 +4,6 @@
 use crate::on_every_machine;
 use crate::support::machine::Machine;
 use crate::support::{Work, tools};
-use std::os::unix::fs::PermissionsExt;
 
 const PROGRAM: &str = r#"
 #include <cstdio>
@@ -35,8 +34,7 @@ fn frames_of_compiled_code_are_kept_or_dropped_whole(machine: &'static Machine) 
         }
     };
     let work = Work::on(machine);
-    work.write("as/as", format!("#!/bin/sh\nexec '{}' --gsframe \"$@\"\n", assembler.display()));
-    std::fs::set_permissions(work.path("as/as"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    work.write_program("as/as", format!("#!/bin/sh\nexec '{}' --gsframe \"$@\"\n", assembler.display()));
     let object = work.cc("program", PROGRAM, &["-Bas", "-ffunction-sections", "-fno-omit-frame-pointer"]);
     for form in ["-pie", "-static"] {
         for options in ["-Wl,--sframe=concat", "-Wl,--gc-sections", "-Wl,--discard-sframe"] {

@@ -97,25 +97,9 @@ fn given(status: &str) -> String {
 
 /// Downloads packages with what they need, and unpacks what is new into the root.
 pub fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root: &Path) -> Result<()> {
-    let apt = |words: &[&str]| {
-        let mut command = Command::new("apt-get");
-        command.env("DEBIAN_FRONTEND", "noninteractive");
-        for option in options {
-            command.args(["-o", option]);
-        }
-        command.args(words);
-        run_command(&mut command)
-    };
     let mut words = vec!["install", "-qq", "-y", "--no-install-recommends", "--download-only"];
     words.extend(packages);
-    let marker = view.join("updated");
-    let known = marker.exists();
-    if !known || apt(&words).is_err() {
-        // Suites move on, and what an old list names is gone some day.
-        apt(&["update", "-qq"])?;
-        std::fs::write(&marker, "")?;
-        apt(&words)?;
-    }
+    download(view, options, &words, view)?;
     std::fs::create_dir_all(root)?;
     for entry in std::fs::read_dir(view.join("cache/archives"))? {
         let package = entry?.path();
@@ -124,6 +108,43 @@ pub fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root
             run_command(Command::new("dpkg").arg("-x").arg(&package).arg(root))?;
             std::fs::write(mark, "")?;
         }
+    }
+    Ok(())
+}
+
+/// Downloads what a package is made from, as its authors released it, and unpacks it into the folder, without the
+/// folder that the archive has around everything. The view's sources are `deb-src` lines.
+pub fn fetch_source(view: &Path, options: &[String], package: &str, folder: &Path) -> Result<()> {
+    let archives = view.join("cache/archives");
+    let _ = std::fs::remove_dir_all(&archives);
+    std::fs::create_dir_all(&archives)?;
+    download(view, options, &["source", "-qq", "--tar-only", "--download-only", package], &archives)?;
+    let archive = std::fs::read_dir(&archives)?.next().context("apt-get has downloaded nothing")??.path();
+    let _ = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder)?;
+    let mut tar = Command::new("tar");
+    tar.arg("-xf").arg(archive).arg("-C").arg(folder).args(["--strip-components=1", "--no-same-owner"]);
+    run_command(&mut tar)
+}
+
+/// Runs apt-get in a folder with these words, which download something. The lists of packages are fetched where
+/// there are none, and again where that fails.
+fn download(view: &Path, options: &[String], words: &[&str], folder: &Path) -> Result<()> {
+    let apt = |words: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.env("DEBIAN_FRONTEND", "noninteractive").current_dir(folder);
+        for option in options {
+            command.args(["-o", option]);
+        }
+        command.args(words);
+        run_command(&mut command)
+    };
+    let marker = view.join("updated");
+    if !marker.exists() || apt(words).is_err() {
+        // Suites move on, and what an old list names is gone some day.
+        apt(&["update", "-qq"])?;
+        std::fs::write(&marker, "")?;
+        apt(words)?;
     }
     Ok(())
 }

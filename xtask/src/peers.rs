@@ -4,7 +4,7 @@
 //! Suites are named by their word (`bookworm`, `trixie`, `sid`); the mirror is the one that apt is
 //! configured with. Their packages come with all their libraries and run with their own loader.
 //! Compilers and emulators are those of the machine's own suite, which run with its C library;
-//! whether the machine has them installed makes no difference ([`crate::apt`]).
+//! whether the machine has them installed makes no difference ([`crate::apt`]). libffi comes as source.
 //!
 //! The folder that results has one folder per tool and version: `NAME/ld` with `NAME/cmd` (its
 //! words, one a line) for a linker, and `NAME/MACHINE/ld` for another machine; `NAME/as`,
@@ -80,7 +80,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 13] = [
+const STEPS: [Step; 16] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -96,7 +96,10 @@ const STEPS: [Step; 13] = [
     Step { name: "GNU ld and gold (trixie)", for_tests: true, fetch: Peers::gold },
     Step { name: "GNU ld (bookworm)", for_tests: true, fetch: |p| p.gnu_ld("bookworm") },
     Step { name: "lld and mold (sid)", for_tests: true, fetch: Peers::lld_and_mold },
-    Step { name: "make", for_tests: false, fetch: Peers::make },
+    Step { name: "make", for_tests: true, fetch: Peers::make },
+    Step { name: "CMake, Meson and ninja (sid)", for_tests: true, fetch: Peers::build_systems },
+    Step { name: "libffi's source (bookworm)", for_tests: true, fetch: Peers::libffi },
+    Step { name: "the kernel's test of linkers (bookworm)", for_tests: true, fetch: Peers::kernel_test },
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
 
@@ -174,6 +177,57 @@ impl Peers {
         self.wrap_own("make", "make", &root, &root.join("usr/bin/make"))
     }
 
+    /// Programs that the build systems start find these wrappers again: CMake looks beside itself, and Meson runs
+    /// its interpreter by the name that it was started with.
+    fn build_systems(&self) -> Result<()> {
+        let root = self.unpack("sid", &["cmake", "meson"])?;
+        self.wrap("ninja", "ninja", &root.words("ninja"))?;
+        self.cmake(&root)?;
+        let python = self.folder.join("meson/python3").display().to_string();
+        let mut words = root.loader(&python);
+        words.push(root.path.join("usr/bin/python3").display().to_string());
+        let home = root.path.join("usr");
+        let line = format!("PYTHONPATH= PYTHONHOME='{}' exec {} \"$@\"", home.display(), quoted(&words));
+        self.script("meson", "python3", &line)?;
+        self.wrap("meson", "meson", &[&python, "-m", "mesonbuild.mesonmain"].map(str::to_owned))
+    }
+
+    /// CMake takes the folder of what the kernel has started for its own, and that is the loader. So a copy of the
+    /// loader stands in a tree that looks like CMake's; it has to be of one version with the C library, which later
+    /// packages may replace.
+    fn cmake(&self, root: &Root) -> Result<()> {
+        let folder = self.folder.join("cmake");
+        let copy = folder.join("bin/ld.so").display().to_string();
+        let own_name = folder.join("bin/cmake").display().to_string();
+        let mut words = root.loader(&own_name);
+        let loader = std::mem::replace(&mut words[0], copy.clone());
+        words.push(root.path.join("usr/bin/cmake").display().to_string());
+        let refresh = format!(
+            "cmp -s '{loader}' '{copy}' || {{ cp '{loader}' '{copy}'.$$ && mv -f '{copy}'.$$ '{copy}'; }}"
+        );
+        self.script("cmake/bin", "cmake", &format!("{refresh}\nexec {} \"$@\"", quoted(&words)))?;
+        let share = folder.join("share");
+        let _ = std::fs::remove_file(&share);
+        Ok(std::os::unix::fs::symlink(root.path.join("usr/share"), share)?)
+    }
+
+    /// A library whose release brings a `configure` with libtool and gcc's macros for symbol versions in it.
+    fn libffi(&self) -> Result<()> {
+        let view = self.folder.join("apt/source-bookworm");
+        let sources = format!("deb-src {} bookworm main\n", apt::mirror()?);
+        let options = apt::options(&view, Some(&sources))?;
+        apt::fetch_source(&view, &options, "libffi", &self.folder.join("libffi"))
+    }
+
+    /// `scripts/ld-version.sh`, by which a kernel's configuration learns what its linker is.
+    fn kernel_test(&self) -> Result<()> {
+        let root = self.unpack("bookworm", &["linux-kbuild-6.1"])?;
+        let script = root.path.join("usr/lib/linux-kbuild-6.1/scripts/ld-version.sh");
+        std::fs::create_dir_all(self.folder.join("kernel"))?;
+        std::fs::copy(script, self.folder.join("kernel/ld-version.sh"))?;
+        Ok(())
+    }
+
     fn wild(&self) -> Result<()> {
         let root = self.folder.join("wild-root");
         run_command(
@@ -244,8 +298,7 @@ impl Peers {
 
     /// Writes `FOLDER/TOOL`, a script that runs the words with its own arguments after them.
     fn wrap(&self, folder: &str, tool: &str, words: &[String]) -> Result<()> {
-        let quoted: Vec<String> = words.iter().map(|w| format!("'{w}'")).collect();
-        self.script(folder, tool, &format!("exec {} \"$@\"", quoted.join(" ")))
+        self.script(folder, tool, &format!("exec {} \"$@\"", quoted(words)))
     }
 
     /// The same for a program of the machine's own suite, with the libraries unpacked beside it.
@@ -277,14 +330,19 @@ impl Peers {
     }
 }
 
-/// Writes a shell script of one line. Whoever runs the old one meanwhile keeps it.
-pub(crate) fn write_script(path: &Path, line: &str) -> Result<()> {
+/// Writes a shell script. Whoever runs the old one meanwhile keeps it.
+pub(crate) fn write_script(path: &Path, text: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
     let new = path.with_extension("new");
-    std::fs::write(&new, format!("#!/bin/sh\n{line}\n"))?;
+    std::fs::write(&new, format!("#!/bin/sh\n{text}\n"))?;
     std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755))?;
     Ok(std::fs::rename(new, path)?)
+}
+
+/// Words as a shell reads them.
+fn quoted(words: &[String]) -> String {
+    words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
 }
 
 /// The shell's words that let a program of an unpacked tree find its libraries.

@@ -62,6 +62,12 @@ pub fn peer_program(name: &str) -> Found {
     peer_programs(name).pop().ok_or_else(|| format!("no {name} (cargo xtask peers)"))
 }
 
+/// The `configure` of a release of libffi, with its source beside it.
+pub fn libffi_configure() -> Found {
+    let configure = peers().join("libffi/configure");
+    configure.is_file().then_some(configure).ok_or_else(|| "no source of libffi (cargo xtask peers)".into())
+}
+
 /// One of the binutils for the machine that the tests run on.
 pub fn binutil(name: &str) -> Found {
     peer_program(name).or_else(|reason| on_path(name).ok_or(reason))

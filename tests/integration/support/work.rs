@@ -177,6 +177,14 @@ impl Work {
         name.into()
     }
 
+    /// Writes a file that can be run.
+    #[track_caller]
+    pub fn write_program(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let name = self.write(name, content);
+        std::fs::set_permissions(self.path(&name), Permissions::from_mode(0o755)).expect("a program");
+        name
+    }
+
     /// Copies one of the sample objects made by real assemblers (`tests/fixtures/sframe`, or
     /// `SFRAME_FIXTURES`) into the scratch directory; returns its name there.
     #[track_caller]
@@ -265,6 +273,12 @@ impl Work {
         let outcome = self.command(driver, args);
         assert!(links.exists(), "linked by another linker, or not at all: {outcome}");
         outcome
+    }
+
+    /// Whether an output was made by the linker under test, by its `.comment`.
+    #[track_caller]
+    pub fn made_here(&self, file: &str) -> bool {
+        self.elf_unchecked(file).section(".comment").strings().iter().any(|text| text.contains("sframe-ld"))
     }
 
     /// Makes `libNAME.so` from one C source, position independent.

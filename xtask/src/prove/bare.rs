@@ -255,7 +255,7 @@ fn fetched(proof: &mut Proof, folder: &Path) -> Result<()> {
     for suite in std::fs::read_dir(folder.join("apt"))?.flatten() {
         let packages = std::fs::read_dir(suite.path().join("cache/archives"))?.flatten();
         let sizes: Vec<u64> = packages
-            .filter(|file| file.path().extension().is_some_and(|extension| extension == "deb"))
+            .filter(|file| file.path().extension().is_some_and(|word| word == "deb" || word == "gz"))
             .map(|file| file.metadata().map_or(0, |data| data.len()))
             .collect();
         suites.insert(

@@ -1,0 +1,258 @@
+//! Build systems learn by tests of their own what their linker can do, and go without symbol control, symbol
+//! versions or dependency files where they do not know it. Here they are asked themselves: libtool and gcc's macros
+//! inside libffi's `configure`, CMake, Meson, the kernel's script.
+
+use crate::need;
+use crate::support::elf::{DT_SONAME, STB_LOCAL};
+use crate::support::{Work, tools, work};
+use std::path::Path;
+
+/// The GNU ld that build systems take us for.
+const VERSION: &str = "2.44";
+
+/// A scratch directory where compilers link with the linker under test.
+fn work_with_compilers() -> Work {
+    let mut work = Work::new();
+    let folder = work::linker_directory().display();
+    work.env("CC", &format!("gcc -B{folder}"));
+    work.env("CXX", &format!("g++ -B{folder}"));
+    work
+}
+
+/// Lets commands find a program's folder before all others.
+fn put_on_path(work: &mut Work, program: &Path) {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let folder = program.parent().expect("a program is in a folder").display();
+    work.env("PATH", &format!("{folder}:{path}"));
+}
+
+/// What a library exports, sorted: names, and their versions where they have any.
+fn exports(work: &Work, library: &str) -> Vec<(String, Option<String>)> {
+    let symbols = work.elf(library).dynamic_symbols().into_iter();
+    let defined = symbols.filter(|symbol| symbol.section != 0 && symbol.binding != STB_LOCAL);
+    let mut exports: Vec<_> = defined.map(|symbol| (symbol.name, symbol.version)).collect();
+    exports.sort();
+    exports
+}
+
+/// Names that are exported without versions.
+fn plain(names: &[&str]) -> Vec<(String, Option<String>)> {
+    names.iter().map(|name| ((*name).to_owned(), None)).collect()
+}
+
+#[test]
+fn libtool_and_the_macros_of_gcc_keep_control_of_symbols() {
+    if tools::another_linker() {
+        return;
+    }
+    let (make, configure) = (need!(tools::peer_program("make")), need!(tools::libffi_configure()));
+    let mut work = work_with_compilers();
+    put_on_path(&mut work, &make);
+    let said =
+        work.linked(configure, &["--disable-static", "--disable-docs", "--disable-dependency-tracking"]);
+    let said = said.ok().output();
+    let linker = work::linker_directory().join("ld").display().to_string();
+    for (subject, answer) in [
+        (format!("checking for ld used by gcc -B{}", work::linker_directory().display()), linker.as_str()),
+        (format!("checking if the linker ({linker}"), "is GNU ld... yes"),
+        ("configure: versioning on shared library symbols".into(), "is gnu"),
+    ] {
+        let line = said.lines().find(|line| line.starts_with(&subject));
+        let line = line.unwrap_or_else(|| panic!("no {subject:?} in {said}"));
+        assert!(line.contains(answer), "{line}");
+    }
+    libffi_has_the_versions_of_its_map(&work);
+    libtool_exports_only_what_is_asked_for(&work);
+}
+
+/// The versioned names of a version script.
+fn versioned_names(script: &str) -> Vec<(String, Option<String>)> {
+    let words: Vec<&str> =
+        script.lines().filter(|line| !line.starts_with('#')).flat_map(str::split_whitespace).collect();
+    let mut version = "";
+    let mut names = Vec::new();
+    for pair in words.windows(2) {
+        if pair[1] == "{" {
+            version = pair[0];
+        }
+        let name = pair[1].strip_suffix(';').filter(|_| pair[0] != "}");
+        names.extend(name.map(|name| (name.to_owned(), Some(format!("@{version}")))));
+    }
+    names
+}
+
+fn libffi_has_the_versions_of_its_map(work: &Work) {
+    work.linked("make", &["libffi.la"]).ok();
+    let library = ".libs/libffi.so";
+    assert!(work.made_here(library));
+    let exports = exports(work, library);
+    let allowed = versioned_names(&String::from_utf8(work.read("libffi.map")).unwrap());
+    let others: Vec<_> = exports.iter().filter(|export| !allowed.contains(export)).collect();
+    assert!(others.is_empty(), "exported against the map: {others:?}");
+    let call = ("ffi_call".to_owned(), Some("@LIBFFI_BASE_8.0".to_owned()));
+    assert!(exports.len() > 30 && exports.contains(&call), "{exports:?}");
+
+    work.write("call.c", include_str!("build_systems/call.c"));
+    work.gcc(&["-o", "call", "-Iinclude", "call.c", library, "-Wl,-rpath,$ORIGIN/.libs"]).ok();
+    assert_eq!(work.run("call"), "42\n");
+    let needed = work.elf("call").find_dynamic("ffi_call").and_then(|symbol| symbol.version);
+    assert_eq!(needed.as_deref(), Some("@LIBFFI_BASE_8.0"));
+}
+
+/// Runs the `libtool` that `configure` has made, in a mode.
+fn libtool(work: &Work, mode: &str, arguments: &[&str]) {
+    let prefix = format!("-B{}", work::linker_directory().display());
+    let words = ["libtool", "--tag=CC", mode, "gcc", &prefix];
+    let words = [&words, arguments].concat();
+    match mode {
+        "--mode=link" => work.linked("sh", &words).ok(),
+        _ => work.command("sh", &words).ok(),
+    };
+}
+
+fn libtool_exports_only_what_is_asked_for(work: &Work) {
+    work.write(
+        "api.c",
+        "int api_one(void) { return 1; } int api_two(void) { return 2; } int inner(void) { return 3; }",
+    );
+    work.write("list", "api_two\n");
+    work.write("user.c", "int api_two(void); int main(void) { return api_two() - 2; }");
+    libtool(work, "--mode=compile", &["-c", "api.c"]);
+    libtool(work, "--mode=compile", &["-c", "user.c"]);
+    let cases: [(&str, &[&str], &[&str]); 3] = [
+        ("pattern", &["-export-symbols-regex", "^api_"], &["api_one", "api_two"]),
+        ("list", &["-export-symbols", "list"], &["api_two"]),
+        ("all", &[], &["api_one", "api_two", "inner"]),
+    ];
+    for (name, options, expected) in cases {
+        let library = format!("lib{name}.la");
+        let words = ["-o", &library, "-rpath", "/nowhere", "-version-info", "3:2:1", "api.lo"];
+        libtool(work, "--mode=link", &[&words, options].concat());
+        let library_file = format!(".libs/lib{name}.so");
+        assert!(work.made_here(&library_file));
+        assert_eq!(exports(work, &library_file), plain(expected), "{name}");
+        assert_eq!(work.elf_unchecked(&library_file).tag_strings(DT_SONAME), [format!("lib{name}.so.2")]);
+        libtool(work, "--mode=link", &["-o", "user", "user.lo", &library]);
+        work.run("user");
+    }
+}
+
+/// Writes the program that CMake and Meson build, and the library that they do not know of.
+fn write_project(work: &Work) {
+    work.write("CMakeLists.txt", include_str!("build_systems/CMakeLists.txt"));
+    work.write("meson.build", include_str!("build_systems/meson.build"));
+    work.write("part.c", "int whole(void) { return 3; }");
+    work.write("shared.c", "int shown(void) { return 1; } int hidden(void) { return 2; }");
+    work.write("shared.map", "{ global: shown; local: *; };");
+    work.write(
+        "main.c",
+        "#include <stdio.h>\nint shown(void); int extra(void);\nint main(void) { printf(\"%d %d\\n\", shown(), extra()); }",
+    );
+    write_extra(work, 1);
+}
+
+/// Makes the library `extra` anew, with another result.
+fn write_extra(work: &Work, result: u32) {
+    let object = work.c("extra", &format!("int extra(void) {{ return {result}; }}"), &[]);
+    work.ar("libextra.a", "", &[&object]);
+}
+
+/// What CMake should write into `answers`.
+fn expected_of_cmake() -> String {
+    let mut answers = String::new();
+    for language in ["C", "CXX"] {
+        let facts = [
+            ("COMPILER_LINKER_ID", "GNU"),
+            ("COMPILER_LINKER_VERSION", VERSION),
+            ("COMPILER_LINKER_FRONTEND_VARIANT", "GNU"),
+            ("LINK_DEPENDS_USE_LINKER", "TRUE"),
+        ];
+        answers.extend(facts.map(|(name, value)| format!("{language} {name} {value}\n")));
+    }
+    answers + "--version-script works\n--gc-sections works\n--no-undefined works\n--no-such-option does not\n"
+}
+
+#[test]
+fn cmake_knows_the_linker_and_takes_its_dependency_files() {
+    if tools::another_linker() {
+        return;
+    }
+    let cmake = need!(tools::peer_program("bin/cmake"));
+    let generators = [
+        ("Ninja", need!(tools::peer_program("ninja"))),
+        ("Unix Makefiles", need!(tools::peer_program("make"))),
+    ];
+    for (generator, program) in generators {
+        let work = work_with_compilers();
+        write_project(&work);
+        let program = format!("-DCMAKE_MAKE_PROGRAM={}", program.display());
+        work.linked(&cmake, &["-G", generator, &program, "-S", ".", "-B", "built"]).ok();
+        let answers = String::from_utf8(work.read("built/answers")).unwrap();
+        assert_eq!(answers, expected_of_cmake(), "{generator}");
+        let build = ["--build", "built", "--parallel", "2"];
+        work.linked(&cmake, &build).ok();
+        assert_eq!(work.run("built/program"), "1 1\n");
+        assert!(work.made_here("built/program") && work.made_here("built/libshared.so"));
+        assert_eq!(exports(&work, "built/libshared.so"), plain(&["shown"]));
+        assert!(work.elf("built/program").find_symbol("whole").is_some(), "WHOLE_ARCHIVE");
+
+        let linked_at =
+            || std::fs::metadata(work.path("built/program")).and_then(|file| file.modified()).unwrap();
+        let first = linked_at();
+        work.command(&cmake, &build).ok();
+        assert_eq!(linked_at(), first, "{generator}: nothing has changed");
+        write_extra(&work, 2);
+        work.linked(&cmake, &build).ok();
+        assert_ne!(linked_at(), first, "{generator}: the linker has read another library");
+        assert_eq!(work.run("built/program"), "1 2\n", "{generator}");
+    }
+}
+
+#[test]
+fn meson_knows_the_linker_and_its_options() {
+    if tools::another_linker() {
+        return;
+    }
+    let (meson, ninja) = (need!(tools::peer_program("meson")), need!(tools::peer_program("ninja")));
+    let mut work = work_with_compilers();
+    work.env("NINJA", ninja.to_str().unwrap());
+    write_project(&work);
+    let said = work.linked(meson, &["setup", "built"]).ok().stdout;
+    for language in ["C", "C++"] {
+        let subject = format!("{language} linker for the host machine: ");
+        let line = said.lines().find_map(|line| line.strip_prefix(&subject)).unwrap_or_default();
+        assert!(line.ends_with(&format!(" ld.bfd {VERSION}")), "{said}");
+    }
+    let flags = [
+        "-Wl,--version-script true",
+        "-Wl,--gc-sections true",
+        "-Wl,-z,now true",
+        "-Wl,--no-such-option false",
+        "-Wl,-z,no-such-word false",
+    ];
+    let answers: Vec<&str> = said.lines().filter_map(|line| line.strip_prefix("Message: ")).collect();
+    assert_eq!(answers, [&["c ld.bfd"], &flags[..], &["cpp ld.bfd"], &flags[..]].concat());
+    work.linked(ninja, &["-C", "built"]).ok();
+    assert_eq!(work.run("built/program"), "1 1\n");
+    assert!(work.made_here("built/program") && work.made_here("built/libshared.so"));
+    assert_eq!(exports(&work, "built/libshared.so"), plain(&["shown"]));
+    assert!(work.elf("built/program").find_symbol("whole").is_some(), "link_whole");
+}
+
+#[test]
+fn the_kernel_takes_us_for_the_linker_that_we_say_we_are() {
+    if tools::another_linker() {
+        return;
+    }
+    let script = need!(tools::peer_program("ld-version.sh"));
+    let work = Work::new();
+    work.write("ld-version.sh", std::fs::read(script).unwrap());
+    // Its companion is not in the package. These are what Linux 6.16 asks for.
+    let least = "#!/bin/sh\ncase $1 in binutils) echo 2.30.0;; llvm) echo 13.0.1;; esac\n";
+    work.write_program("min-tool-version.sh", least);
+    let linker = work::linker().display().to_string();
+    let ask = |options: &[&str]| work.command("sh", &[&["ld-version.sh", &linker], options].concat());
+    assert_eq!(ask(&[]).quiet().stdout, "BFD 24400\n");
+    assert_eq!(ask(&["--identity=lld"]).quiet().stdout, "LLD 220000\n");
+    ask(&["--identity=sframe"]).fails().says(&["unknown linker"]);
+}
