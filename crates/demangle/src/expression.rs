@@ -86,7 +86,7 @@ impl<'a> Parser<'a> {
     fn name_in(&mut self, scope: Id) -> Option<Id> {
         self.take(b"on");
         let name = self.unqualified_name(NONE, NONE)?;
-        let name = self.push(Kind::Qualified, scope, name);
+        let name = self.nodes.push(Kind::Qualified, scope, name);
         self.with_arguments(name)
     }
 
@@ -128,7 +128,7 @@ impl<'a> Parser<'a> {
 
     fn operation(&mut self) -> Option<Id> {
         let operator = self.operator_name()?;
-        let (code, operands) = match self.kind(operator) {
+        let (code, operands) = match self.nodes.kind(operator) {
             Kind::Operator(known) => (known.code, known.operands),
             Kind::VendorOperator(operands) => ("", operands),
             Kind::Cast => ("", 1),
@@ -148,11 +148,11 @@ impl<'a> Parser<'a> {
         let mut operand = match code {
             "st" => self.ty()?,
             "sP" => self.template_arguments_rest()?,
-            "" if self.kind(operator) == Kind::Cast && self.take(b"_") => self.expression_list(b'E')?,
+            "" if self.nodes.kind(operator) == Kind::Cast && self.take(b"_") => self.expression_list(b'E')?,
             _ => self.expression()?,
         };
         if suffix {
-            operand = self.push(Kind::BinaryOperands, operand, operand);
+            operand = self.nodes.push(Kind::BinaryOperands, operand, operand);
         }
         self.node(Kind::Unary, operator, operand)
     }
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
             "dt" | "pt" if self.peek() != b'g' && !self.rest().starts_with(b"sr") => self.named()?,
             _ => self.expression()?,
         };
-        let operands = self.push(Kind::BinaryOperands, left, right);
+        let operands = self.nodes.push(Kind::BinaryOperands, left, right);
         self.node(Kind::Binary, operator, operands)
     }
 
@@ -192,8 +192,8 @@ impl<'a> Parser<'a> {
                 (place, ty, initializer)
             }
         };
-        let rest = self.push(Kind::TrinaryRest, second, third);
-        let operands = self.push(Kind::TrinaryOperands, first, rest);
+        let rest = self.nodes.push(Kind::TrinaryRest, second, third);
+        let operands = self.nodes.push(Kind::TrinaryOperands, first, rest);
         self.node(Kind::Trinary, operator, operands)
     }
 
@@ -204,7 +204,7 @@ impl<'a> Parser<'a> {
             self.mangled(false)?
         } else {
             let ty = self.ty()?;
-            if let Kind::Builtin(builtin) = self.kind(ty)
+            if let Kind::Builtin(builtin) = self.nodes.kind(ty)
                 && builtin.name == "decltype(nullptr)"
                 && self.take(b"E")
             {
@@ -222,7 +222,7 @@ impl<'a> Parser<'a> {
                 self.at += 1;
             }
             let digits = self.leaf(Kind::Name(&self.text[start..self.at]));
-            self.push(Kind::Literal(negative), ty, digits)
+            self.nodes.push(Kind::Literal(negative), ty, digits)
         };
         self.expect(b'E')?;
         Some(literal)

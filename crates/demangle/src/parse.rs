@@ -1,7 +1,7 @@
 //! Reads a mangled name: encodings, special names and the parts of names.
 
 use crate::tables;
-use crate::tree::{Id, Kind, NONE, Node};
+use crate::tree::{Id, Kind, NONE, Nodes};
 
 /// How deep types, expressions and encodings may nest.
 const DEPTH: u32 = 1024;
@@ -12,7 +12,7 @@ const NODES_PER_BYTE: usize = 16;
 pub struct Parser<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) at: usize,
-    pub(crate) nodes: Vec<Node<'a>>,
+    pub(crate) nodes: Nodes<'a>,
     pub(crate) substitutions: Vec<Id>,
     /// The name that constructors and destructors take.
     pub(crate) last_name: Id,
@@ -34,7 +34,7 @@ impl<'a> Parser<'a> {
         Parser {
             text,
             at: 0,
-            nodes: Vec::with_capacity(text.len()),
+            nodes: Nodes::with_capacity(text.len()),
             substitutions: Vec::new(),
             last_name: NONE,
             in_expression: false,
@@ -117,33 +117,12 @@ impl<'a> Parser<'a> {
 
     // ---- nodes ---------------------------------------------------------------------------------
 
-    pub(crate) fn kind(&self, id: Id) -> Kind<'a> {
-        self.nodes[id.0 as usize].kind
-    }
-
-    pub(crate) fn left(&self, id: Id) -> Id {
-        self.nodes[id.0 as usize].left
-    }
-
-    pub(crate) fn right(&self, id: Id) -> Id {
-        self.nodes[id.0 as usize].right
-    }
-
-    pub(crate) fn set_left(&mut self, id: Id, left: Id) {
-        self.nodes[id.0 as usize].left = left;
-    }
-
     pub(crate) fn leaf(&mut self, kind: Kind<'a>) -> Id {
-        self.push(kind, NONE, NONE)
-    }
-
-    pub(crate) fn push(&mut self, kind: Kind<'a>, left: Id, right: Id) -> Id {
-        self.nodes.push(Node { kind, left, right });
-        Id(self.nodes.len() as u32 - 1)
+        self.nodes.push(kind, NONE, NONE)
     }
 
     pub(crate) fn node(&mut self, kind: Kind<'a>, left: Id, right: Id) -> Option<Id> {
-        Some(self.push(kind, left, right))
+        Some(self.nodes.push(kind, left, right))
     }
 
     /// Runs a reader one level deeper.
@@ -225,35 +204,35 @@ impl<'a> Parser<'a> {
         let returns = self.has_return_type(name);
         let function = self.bare_function_type(returns)?;
         // The return type of a function around others would look like theirs.
-        if !top && self.kind(name) == Kind::Local {
-            self.set_left(function, NONE);
+        if !top && self.nodes.kind(name) == Kind::Local {
+            self.nodes[function].left = NONE;
         }
         let mut function = self.constraints(function)?;
         if let Some(condition) = self.take_constraint(name) {
-            function = self.push(Kind::Constraints, function, condition);
+            function = self.nodes.push(Kind::Constraints, function, condition);
         }
         self.node(Kind::Typed, name, function)
     }
 
     /// Takes the condition off a function template's arguments: it is written behind the function.
     fn take_constraint(&mut self, mut name: Id) -> Option<Id> {
-        while self.kind(name).is_function_qualifier() {
-            name = self.left(name);
+        while self.nodes.kind(name).is_function_qualifier() {
+            name = self.nodes.left(name);
         }
-        let arguments = self.right(name);
-        if self.kind(name) != Kind::Template || self.kind(arguments) != Kind::Constraints {
+        let arguments = self.nodes.right(name);
+        if self.nodes.kind(name) != Kind::Template || self.nodes.kind(arguments) != Kind::Constraints {
             return None;
         }
-        self.nodes[name.0 as usize].right = self.left(arguments);
-        Some(self.right(arguments))
+        self.nodes[name].right = self.nodes.left(arguments);
+        Some(self.nodes.right(arguments))
     }
 
     /// Templates have their return type in the name, except for those that have none.
     fn has_return_type(&self, name: Id) -> bool {
-        match self.kind(name) {
-            Kind::Local => self.has_return_type(self.right(name)),
-            Kind::Template => !self.lacks_return_type(self.left(name)),
-            kind if kind.is_function_qualifier() => self.has_return_type(self.left(name)),
+        match self.nodes.kind(name) {
+            Kind::Local => self.has_return_type(self.nodes.right(name)),
+            Kind::Template => !self.lacks_return_type(self.nodes.left(name)),
+            kind if kind.is_function_qualifier() => self.has_return_type(self.nodes.left(name)),
             _ => false,
         }
     }
@@ -262,8 +241,8 @@ impl<'a> Parser<'a> {
         if !name.is_some() {
             return false;
         }
-        match self.kind(name) {
-            Kind::Qualified | Kind::Local => self.lacks_return_type(self.right(name)),
+        match self.nodes.kind(name) {
+            Kind::Qualified | Kind::Local => self.lacks_return_type(self.nodes.right(name)),
             kind => matches!(kind, Kind::Ctor | Kind::Dtor | Kind::Conversion),
         }
     }
@@ -383,7 +362,7 @@ impl<'a> Parser<'a> {
         let mut found = NONE;
         if self.peek() == b'S' {
             let substitution = self.substitution(false)?;
-            if matches!(self.kind(substitution), Kind::Module(_)) {
+            if matches!(self.nodes.kind(substitution), Kind::Module(_)) {
                 module = substitution;
             } else if scope.is_some() {
                 return None;
@@ -412,11 +391,11 @@ impl<'a> Parser<'a> {
         let reference = if explicit_this { Some(Kind::ExplicitThis) } else { self.reference_qualifier() };
         let mut name = self.prefix(true)?;
         if outer.is_some() {
-            self.set_left(inner, name);
+            self.nodes[inner].left = name;
             name = outer;
         }
         if let Some(kind) = reference {
-            name = self.push(kind, name, NONE);
+            name = self.nodes.push(kind, name, NONE);
         }
         self.expect(b'E')?;
         Some(name)
@@ -452,7 +431,7 @@ impl<'a> Parser<'a> {
                         return None;
                     }
                     let arguments = self.template_arguments()?;
-                    found = self.push(Kind::Template, found, arguments);
+                    found = self.nodes.push(Kind::Template, found, arguments);
                 }
                 (b'T', _) => {
                     if found.is_some() {
@@ -472,7 +451,7 @@ impl<'a> Parser<'a> {
                     let mut module = NONE;
                     if first == b'S' {
                         let substitution = self.substitution(true)?;
-                        if matches!(self.kind(substitution), Kind::Module(_)) {
+                        if matches!(self.nodes.kind(substitution), Kind::Module(_)) {
                             module = substitution;
                         } else if found.is_some() {
                             return None;
@@ -514,15 +493,15 @@ impl<'a> Parser<'a> {
             _ => return None,
         };
         if module.is_some() {
-            name = self.push(Kind::ModuleEntity, name, module);
+            name = self.nodes.push(Kind::ModuleEntity, name, module);
         }
         if self.peek() == b'B' {
             name = self.abi_tags(name)?;
         }
         if friend {
-            name = self.push(Kind::Friend, name, NONE);
+            name = self.nodes.push(Kind::Friend, name, NONE);
         }
-        Some(if scope.is_some() { self.push(Kind::Qualified, scope, name) } else { name })
+        Some(if scope.is_some() { self.nodes.push(Kind::Qualified, scope, name) } else { name })
     }
 
     /// `W <name>`, `WP <name>`: modules and their partitions, each inside of the one before.
@@ -530,7 +509,7 @@ impl<'a> Parser<'a> {
         while self.take(b"W") {
             let partition = self.take(b"P");
             let name = self.source_name()?;
-            module = self.push(Kind::Module(partition), module, name);
+            module = self.nodes.push(Kind::Module(partition), module, name);
             self.substitutions.push(module);
         }
         Some(module)
@@ -544,7 +523,7 @@ impl<'a> Parser<'a> {
         let operator = self.operator_name();
         self.in_expression = outer;
         let operator = operator?;
-        if self.kind(operator).operator_code() != Some("li") {
+        if self.nodes.kind(operator).operator_code() != Some("li") {
             return Some(operator);
         }
         let suffix = self.source_name()?;
@@ -557,8 +536,9 @@ impl<'a> Parser<'a> {
         while !self.take(b"E") {
             names.push(self.source_name()?);
         }
-        let list = names.into_iter().rev().fold(NONE, |rest, name| self.push(Kind::Arguments, name, rest));
-        list.is_some().then(|| self.push(Kind::StructuredBinding, list, NONE))
+        let list =
+            names.into_iter().rev().fold(NONE, |rest, name| self.nodes.push(Kind::Arguments, name, rest));
+        list.is_some().then(|| self.nodes.push(Kind::StructuredBinding, list, NONE))
     }
 
     fn constructor(&mut self) -> Option<Id> {
@@ -575,7 +555,7 @@ impl<'a> Parser<'a> {
             // The constructor has the name of the base.
             self.ty()?;
         }
-        self.last_name.is_some().then(|| self.push(kind, self.last_name, NONE))
+        self.last_name.is_some().then(|| self.nodes.push(kind, self.last_name, NONE))
     }
 
     fn lambda(&mut self) -> Option<Id> {
@@ -605,7 +585,7 @@ impl<'a> Parser<'a> {
         let last_name = self.last_name;
         while self.take(b"B") {
             let tag = self.source_name()?;
-            name = self.push(Kind::Tagged, name, tag);
+            name = self.nodes.push(Kind::Tagged, name, tag);
         }
         self.last_name = last_name;
         Some(name)
@@ -622,11 +602,11 @@ impl<'a> Parser<'a> {
             let argument = if self.take(b"d") { Some(self.compact_number()?) } else { None };
             let name = self.name()?;
             // Lambdas and types without a name have numbers of their own.
-            if !matches!(self.kind(name), Kind::Lambda(_) | Kind::UnnamedType(_)) {
+            if !matches!(self.nodes.kind(name), Kind::Lambda(_) | Kind::UnnamedType(_)) {
                 self.discriminator()?;
             }
             match argument {
-                Some(number) => self.push(Kind::DefaultArgument(number), name, NONE),
+                Some(number) => self.nodes.push(Kind::DefaultArgument(number), name, NONE),
                 None => name,
             }
         };
@@ -635,10 +615,10 @@ impl<'a> Parser<'a> {
     }
 
     fn drop_return_type(&mut self, function: Id) {
-        if self.kind(function) == Kind::Typed {
-            let ty = self.right(function);
-            if self.kind(ty) == Kind::Function {
-                self.set_left(ty, NONE);
+        if self.nodes.kind(function) == Kind::Typed {
+            let ty = self.nodes.right(function);
+            if self.nodes.kind(ty) == Kind::Function {
+                self.nodes[ty].left = NONE;
             }
         }
     }

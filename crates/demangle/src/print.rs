@@ -4,7 +4,7 @@
 //! they are not written where they stand in the tree but kept in a list of modifiers, from which
 //! the type inside writes them at the right place; one that no type has written is written last.
 
-use crate::tree::{Id, Kind, NONE, Node, Qualifier};
+use crate::tree::{Id, Kind, NONE, Node, Nodes, Qualifier};
 
 /// How deep the tree is followed.
 pub(crate) const DEPTH: u32 = 640;
@@ -42,7 +42,7 @@ pub(crate) struct Scope {
 
 /// A writer of one tree.
 pub struct Printer<'t, 'a> {
-    pub(crate) nodes: &'t [Node<'a>],
+    pub(crate) nodes: &'t Nodes<'a>,
     pub(crate) out: Vec<u8>,
     /// How often each node is being written right now.
     active: Vec<u8>,
@@ -64,7 +64,7 @@ pub struct Printer<'t, 'a> {
 }
 
 /// The text of a tree.
-pub fn print(nodes: &[Node<'_>], root: Id) -> Option<Vec<u8>> {
+pub fn print(nodes: &Nodes<'_>, root: Id) -> Option<Vec<u8>> {
     let mut printer = Printer {
         nodes,
         out: Vec::with_capacity(nodes.len() * 4),
@@ -87,18 +87,6 @@ pub fn print(nodes: &[Node<'_>], root: Id) -> Option<Vec<u8>> {
 }
 
 impl<'a> Printer<'_, 'a> {
-    pub(crate) fn kind(&self, id: Id) -> Kind<'a> {
-        self.nodes[id.0 as usize].kind
-    }
-
-    pub(crate) fn left(&self, id: Id) -> Id {
-        self.nodes[id.0 as usize].left
-    }
-
-    pub(crate) fn right(&self, id: Id) -> Id {
-        self.nodes[id.0 as usize].right
-    }
-
     pub(crate) fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
     }
@@ -133,7 +121,7 @@ impl<'a> Printer<'_, 'a> {
     }
 
     fn node_here(&mut self, id: Id) -> Done {
-        let Node { kind, left, right } = self.nodes[id.0 as usize];
+        let Node { kind, left, right } = self.nodes[id];
         match kind {
             Kind::Name(text) => self.bytes(text),
             Kind::Standard(text) => self.text(text),
@@ -225,18 +213,18 @@ impl<'a> Printer<'_, 'a> {
     fn elements(&mut self, list: Id) -> Done {
         let (mut rest, mut end) = (list, None);
         while rest.is_some() {
-            if matches!(self.kind(rest), Kind::Constraints) {
+            if matches!(self.nodes.kind(rest), Kind::Constraints) {
                 return self.node(rest);
             }
             if end.is_some() {
                 self.text(", ");
             }
             let start = self.out.len();
-            self.optional(self.left(rest))?;
+            self.optional(self.nodes.left(rest))?;
             if end.is_none() || self.out.len() > start {
                 end = Some(self.out.len());
             }
-            rest = self.right(rest);
+            rest = self.nodes.right(rest);
         }
         self.out.truncate(end.unwrap_or(usize::MAX));
         Ok(())
@@ -271,22 +259,22 @@ impl<'a> Printer<'_, 'a> {
         while let Some(at) = link {
             let waiting = self.modifiers[at as usize];
             if !waiting.printed {
-                match self.kind(waiting.node) {
-                    kind if kind == self.kind(id) => return self.node(self.left(id)),
+                match self.nodes.kind(waiting.node) {
+                    kind if kind == self.nodes.kind(id) => return self.node(self.nodes.left(id)),
                     Kind::Cv(_) => {}
                     _ => break,
                 }
             }
             link = waiting.next;
         }
-        self.modified(id, self.left(id))
+        self.modified(id, self.nodes.left(id))
     }
 
     /// `T&` and `T&&`: two references make one, of which `&` is stronger.
     fn reference(&mut self, id: Id) -> Done {
-        let (mut outermost, mut inner) = (id, self.left(id));
+        let (mut outermost, mut inner) = (id, self.nodes.left(id));
         let outer = self.templates;
-        if self.in_lambda == 0 && matches!(self.kind(inner), Kind::TemplateParam(_)) {
+        if self.in_lambda == 0 && matches!(self.nodes.kind(inner), Kind::TemplateParam(_)) {
             match self.saved.iter().find(|(known, _)| *known == inner) {
                 None => self.saved.push((inner, outer)),
                 // A substitution: the parameter means what it meant when it was met first, unless
@@ -300,12 +288,12 @@ impl<'a> Printer<'_, 'a> {
             }
             inner = self.argument_of(inner).ok_or(Fault)?;
         }
-        let mut target = self.left(outermost);
-        if self.kind(inner) == Kind::Reference || self.kind(inner) == self.kind(id) {
+        let mut target = self.nodes.left(outermost);
+        if self.nodes.kind(inner) == Kind::Reference || self.nodes.kind(inner) == self.nodes.kind(id) {
             outermost = inner;
-            target = self.left(inner);
-        } else if self.kind(inner) == Kind::RvalueReference {
-            target = self.left(inner);
+            target = self.nodes.left(inner);
+        } else if self.nodes.kind(inner) == Kind::RvalueReference {
+            target = self.nodes.left(inner);
         }
         let done = self.modified(outermost, target);
         self.templates = outer;
@@ -313,7 +301,7 @@ impl<'a> Printer<'_, 'a> {
     }
 
     fn write_modifier(&mut self, id: Id) -> Done {
-        let Node { kind, left, right } = self.nodes[id.0 as usize];
+        let Node { kind, left, right } = self.nodes[id];
         match kind {
             Kind::Cv(qualifier) | Kind::CvThis(qualifier) => self.text(match qualifier {
                 Qualifier::Restrict => " restrict",
@@ -354,7 +342,7 @@ impl<'a> Printer<'_, 'a> {
         while let Some(at) = link {
             let Modifier { next, node, printed, templates } = self.modifiers[at as usize];
             link = next;
-            let kind = self.kind(node);
+            let kind = self.nodes.kind(node);
             if printed || (!suffix && kind.is_function_qualifier()) {
                 continue;
             }
@@ -378,16 +366,16 @@ impl<'a> Printer<'_, 'a> {
     /// A local name whose qualifiers wait in the list themselves.
     fn local_modifier(&mut self, id: Id) -> Done {
         let modifier = self.modifier.take();
-        self.node(self.left(id))?;
+        self.node(self.nodes.left(id))?;
         self.modifier = modifier;
         self.text("::");
-        let mut name = self.right(id);
-        if let Kind::DefaultArgument(number) = self.kind(name) {
+        let mut name = self.nodes.right(id);
+        if let Kind::DefaultArgument(number) = self.nodes.kind(name) {
             self.text(&format!("{{default arg#{}}}::", u64::from(number) + 1));
-            name = self.left(name);
+            name = self.nodes.left(name);
         }
-        while self.kind(name).is_function_qualifier() {
-            name = self.left(name);
+        while self.nodes.kind(name).is_function_qualifier() {
+            name = self.nodes.left(name);
         }
         self.node(name)
     }
@@ -404,16 +392,16 @@ impl<'a> Printer<'_, 'a> {
                 return Err(Fault);
             }
             self.push_modifier(name);
-            if !self.kind(name).is_function_qualifier() {
+            if !self.nodes.kind(name).is_function_qualifier() {
                 break;
             }
-            name = self.left(name);
+            name = self.nodes.left(name);
         }
-        if self.kind(name) == Kind::Local {
+        if self.nodes.kind(name) == Kind::Local {
             name = self.local_qualifiers(name, base)?;
         }
         // Its arguments are known inside of the type.
-        match self.kind(name) {
+        match self.nodes.kind(name) {
             Kind::Template => self.within(name, |printer| printer.node(ty))?,
             _ => self.node(ty)?,
         }
@@ -430,11 +418,11 @@ impl<'a> Printer<'_, 'a> {
 
     /// Pulls the qualifiers of a local function out of its name.
     fn local_qualifiers(&mut self, local: Id, base: usize) -> Result<Id, Fault> {
-        let mut name = self.right(local);
-        if let Kind::DefaultArgument(_) = self.kind(name) {
-            name = self.left(name);
+        let mut name = self.nodes.right(local);
+        if let Kind::DefaultArgument(_) = self.nodes.kind(name) {
+            name = self.nodes.left(name);
         }
-        while name.is_some() && self.kind(name).is_function_qualifier() {
+        while name.is_some() && self.nodes.kind(name).is_function_qualifier() {
             if self.modifiers.len() - base >= HANDED_ON {
                 return Err(Fault);
             }
@@ -442,13 +430,13 @@ impl<'a> Printer<'_, 'a> {
             let last = self.modifiers.len() - 1;
             self.modifiers[last].node = name;
             self.push_modifier(local);
-            name = self.left(name);
+            name = self.nodes.left(name);
         }
         if name.is_some() { Ok(name) } else { Err(Fault) }
     }
 
     fn function(&mut self, id: Id) -> Done {
-        let result = self.left(id);
+        let result = self.nodes.left(id);
         if result.is_some() {
             let outer = self.modifier;
             let at = self.push_modifier(id);
@@ -473,7 +461,7 @@ impl<'a> Printer<'_, 'a> {
             if waiting.printed || bracket {
                 break;
             }
-            match self.kind(waiting.node) {
+            match self.nodes.kind(waiting.node) {
                 Kind::Pointer | Kind::Reference | Kind::RvalueReference => bracket = true,
                 Kind::Cv(_)
                 | Kind::VendorQualifier
@@ -498,7 +486,7 @@ impl<'a> Printer<'_, 'a> {
             self.text(")");
         }
         self.text(if explicit_this { "(this " } else { "(" });
-        self.optional(self.right(id))?;
+        self.optional(self.nodes.right(id))?;
         self.text(")");
         self.write_modifiers(modifiers, true)?;
         self.modifier = outer;
@@ -512,7 +500,7 @@ impl<'a> Printer<'_, 'a> {
         let mut link = outer;
         while let Some(at) = link {
             let waiting = self.modifiers[at as usize];
-            if !matches!(self.kind(waiting.node), Kind::Cv(_)) {
+            if !matches!(self.nodes.kind(waiting.node), Kind::Cv(_)) {
                 break;
             }
             if !waiting.printed {
@@ -525,7 +513,7 @@ impl<'a> Printer<'_, 'a> {
             }
             link = waiting.next;
         }
-        self.node(self.right(id))?;
+        self.node(self.nodes.right(id))?;
         self.modifier = outer;
         if !self.modifiers[own as usize].printed {
             for at in (own as usize + 1..self.modifiers.len()).rev() {
@@ -544,7 +532,7 @@ impl<'a> Printer<'_, 'a> {
         while let Some(at) = link {
             let waiting = self.modifiers[at as usize];
             if !waiting.printed {
-                bracket = self.kind(waiting.node) != Kind::Array;
+                bracket = self.nodes.kind(waiting.node) != Kind::Array;
                 space = bracket;
                 break;
             }
@@ -560,7 +548,7 @@ impl<'a> Printer<'_, 'a> {
             }
         }
         self.text(if space { " [" } else { "[" });
-        self.optional(self.left(id))?;
+        self.optional(self.nodes.left(id))?;
         self.text("]");
         Ok(())
     }

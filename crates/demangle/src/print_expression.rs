@@ -38,7 +38,7 @@ impl<'a> Printer<'_, 'a> {
     }
 
     fn operator(&mut self, id: Id) -> Done {
-        match self.kind(id) {
+        match self.nodes.kind(id) {
             Kind::Operator(operator) => {
                 self.text(operator.text);
                 Ok(())
@@ -52,28 +52,28 @@ impl<'a> Printer<'_, 'a> {
         if !id.is_some() {
             return Err(Fault);
         }
-        match self.kind(id) {
+        match self.nodes.kind(id) {
             Kind::Name(_) | Kind::Qualified | Kind::InitializerList | Kind::FunctionParam(_) => self.node(id),
             _ => self.around("(", id, ")"),
         }
     }
 
     fn unary(&mut self, operator: Id, operand: Id) -> Done {
-        let kind = self.kind(operator);
+        let kind = self.nodes.kind(operator);
         let code = kind.operator_code().unwrap_or_default();
         let mut operand = operand;
         if !operand.is_some() {
             return Err(Fault);
         }
         // The address of a function needs no parameters.
-        if code == "ad" && self.kind(operand) == Kind::Typed {
-            let (name, ty) = (self.left(operand), self.right(operand));
-            if self.kind(name) == Kind::Qualified && self.kind(ty) == Kind::Function {
+        if code == "ad" && self.nodes.kind(operand) == Kind::Typed {
+            let (name, ty) = (self.nodes.left(operand), self.nodes.right(operand));
+            if self.nodes.kind(name) == Kind::Qualified && self.nodes.kind(ty) == Kind::Function {
                 operand = name;
             }
         }
-        if self.kind(operand) == Kind::BinaryOperands {
-            self.operand(self.left(operand))?;
+        if self.nodes.kind(operand) == Kind::BinaryOperands {
+            self.operand(self.nodes.left(operand))?;
             return self.operator(operator);
         }
         match code {
@@ -90,7 +90,7 @@ impl<'a> Printer<'_, 'a> {
             _ => {}
         }
         if kind == Kind::Cast {
-            self.around("(", self.left(operator), ")")?;
+            self.around("(", self.nodes.left(operator), ")")?;
         } else {
             self.operator(operator)?;
         }
@@ -104,26 +104,26 @@ impl<'a> Printer<'_, 'a> {
     /// The number of template arguments, with the elements of expanded packs.
     fn argument_count(&self, mut list: Id) -> usize {
         let mut count = 0;
-        while list.is_some() && self.kind(list) == Kind::TemplateArguments {
-            let element = self.left(list);
+        while list.is_some() && self.nodes.kind(list) == Kind::TemplateArguments {
+            let element = self.nodes.left(list);
             if !element.is_some() {
                 break;
             }
-            count += match self.kind(element) {
+            count += match self.nodes.kind(element) {
                 Kind::PackExpansion => {
-                    self.find_pack(self.left(element), 0).map_or(0, |pack| self.pack_length(pack))
+                    self.find_pack(self.nodes.left(element), 0).map_or(0, |pack| self.pack_length(pack))
                 }
                 _ => 1,
             };
-            list = self.right(list);
+            list = self.nodes.right(list);
         }
         count
     }
 
     fn binary(&mut self, operator: Id, operands: Id) -> Done {
-        let kind = self.kind(operator);
+        let kind = self.nodes.kind(operator);
         let code = kind.operator_code().unwrap_or_default();
-        let (left, right) = (self.left(operands), self.right(operands));
+        let (left, right) = (self.nodes.left(operands), self.nodes.right(operands));
         if kind.is_named_cast() {
             self.operator(operator)?;
             self.around("<", left, ">(")?;
@@ -138,12 +138,12 @@ impl<'a> Printer<'_, 'a> {
         if code == "gt" {
             self.text("(");
         }
-        if code == "cl" && self.kind(left) == Kind::Typed {
+        if code == "cl" && self.nodes.kind(left) == Kind::Typed {
             // Arguments follow; types of parameters would be too much.
-            if self.kind(self.right(left)) != Kind::Function {
+            if self.nodes.kind(self.nodes.right(left)) != Kind::Function {
                 return Err(Fault);
             }
-            self.operand(self.left(left))?;
+            self.operand(self.nodes.left(left))?;
         } else {
             self.operand(left)?;
         }
@@ -162,9 +162,9 @@ impl<'a> Printer<'_, 'a> {
     }
 
     fn trinary(&mut self, operator: Id, operands: Id) -> Done {
-        let code = self.kind(operator).operator_code().unwrap_or_default();
-        let (first, rest) = (self.left(operands), self.right(operands));
-        let (second, third) = (self.left(rest), self.right(rest));
+        let code = self.nodes.kind(operator).operator_code().unwrap_or_default();
+        let (first, rest) = (self.nodes.left(operands), self.nodes.right(operands));
+        let (second, third) = (self.nodes.left(rest), self.nodes.right(rest));
         match code {
             "fL" | "fR" => self.fold(code, first, second, third),
             "dX" => self.designated(code, first, second, third),
@@ -177,7 +177,7 @@ impl<'a> Printer<'_, 'a> {
             }
             _ => {
                 self.text("new ");
-                if self.left(first).is_some() {
+                if self.nodes.left(first).is_some() {
                     self.operand(first)?;
                     self.text(" ");
                 }
@@ -227,8 +227,8 @@ impl<'a> Printer<'_, 'a> {
                 self.around("", last, "]")?;
             }
         }
-        let nested = matches!(self.kind(value), Kind::Binary | Kind::Trinary)
-            && matches!(self.kind(self.left(value)).operator_code(), Some("di" | "dx" | "dX"));
+        let nested = matches!(self.nodes.kind(value), Kind::Binary | Kind::Trinary)
+            && matches!(self.nodes.kind(self.nodes.left(value)).operator_code(), Some("di" | "dx" | "dX"));
         if nested {
             return self.node(value);
         }
@@ -237,18 +237,18 @@ impl<'a> Printer<'_, 'a> {
     }
 
     fn literal(&mut self, negative: bool, ty: Id, digits: Id) -> Done {
-        let form = match self.kind(ty) {
+        let form = match self.nodes.kind(ty) {
             Kind::Builtin(builtin) => builtin.literal,
             _ => Literal::Cast,
         };
         let sign = if negative { "-" } else { "" };
         match form {
             Literal::Suffix(suffix) => return self.around(sign, digits, suffix),
-            Literal::Bool if !negative && self.kind(digits) == Kind::Name(b"0") => {
+            Literal::Bool if !negative && self.nodes.kind(digits) == Kind::Name(b"0") => {
                 self.text("false");
                 return Ok(());
             }
-            Literal::Bool if !negative && self.kind(digits) == Kind::Name(b"1") => {
+            Literal::Bool if !negative && self.nodes.kind(digits) == Kind::Name(b"1") => {
                 self.text("true");
                 return Ok(());
             }

@@ -8,8 +8,8 @@ impl<'a> Printer<'_, 'a> {
         let outer = std::mem::replace(&mut self.current_template, id);
         // The template is a name: what modifies it stays outside.
         let modifier = self.modifier.take();
-        self.node(self.left(id))?;
-        self.template_list(self.right(id))?;
+        self.node(self.nodes.left(id))?;
+        self.template_list(self.nodes.right(id))?;
         self.modifier = modifier;
         self.current_template = outer;
         Ok(())
@@ -46,28 +46,28 @@ impl<'a> Printer<'_, 'a> {
     /// What a template parameter stands for; of a pack, the element whose turn it is.
     pub(crate) fn argument_of(&self, param: Id) -> Option<Id> {
         let argument = self.lookup(param)?;
-        match (self.kind(argument), self.pack_index) {
+        match (self.nodes.kind(argument), self.pack_index) {
             (Kind::TemplateArguments, Some(index)) => self.element(argument, index),
             _ => Some(argument),
         }
     }
 
     pub(crate) fn lookup(&self, param: Id) -> Option<Id> {
-        let Kind::TemplateParam(number) = self.kind(param) else { return None };
+        let Kind::TemplateParam(number) = self.nodes.kind(param) else { return None };
         let scope = self.scopes[self.templates? as usize];
-        self.element(self.right(scope.template), number as usize)
+        self.element(self.nodes.right(scope.template), number as usize)
     }
 
     fn element(&self, mut list: Id, mut index: usize) -> Option<Id> {
         while list.is_some() {
-            match self.kind(list) {
-                Kind::Constraints => list = self.left(list),
+            match self.nodes.kind(list) {
+                Kind::Constraints => list = self.nodes.left(list),
                 Kind::TemplateArguments if index == 0 => {
-                    return Some(self.left(list)).filter(|id| id.is_some());
+                    return Some(self.nodes.left(list)).filter(|id| id.is_some());
                 }
                 Kind::TemplateArguments => {
                     index -= 1;
-                    list = self.right(list);
+                    list = self.nodes.right(list);
                 }
                 _ => return None,
             }
@@ -91,8 +91,8 @@ impl<'a> Printer<'_, 'a> {
         let outer = std::mem::take(&mut self.lambda_parameters);
         let mut rest = head;
         while rest.is_some() {
-            self.lambda_parameters.push(self.left(rest));
-            rest = self.right(rest);
+            self.lambda_parameters.push(self.nodes.left(rest));
+            rest = self.nodes.right(rest);
         }
         self.in_lambda += 1;
         if head.is_some() {
@@ -124,9 +124,9 @@ impl<'a> Printer<'_, 'a> {
     /// A made-up name by the kind and the place of a lambda's template parameter.
     fn parameter_name(&mut self, id: Id) -> Done {
         let row = self.lambda_parameters.iter().position(|&known| known == id).ok_or(Fault)?;
-        let mut kind = self.kind(id);
+        let mut kind = self.nodes.kind(id);
         if kind == Kind::PackParam {
-            kind = self.kind(self.left(id));
+            kind = self.nodes.kind(self.nodes.left(id));
         }
         let stem = match kind {
             Kind::ValueParam => "$N",
@@ -163,10 +163,10 @@ impl<'a> Printer<'_, 'a> {
         if !id.is_some() || depth > DEPTH {
             return None;
         }
-        let Node { kind, left, right } = self.nodes[id.0 as usize];
+        let Node { kind, left, right } = self.nodes[id];
         match kind {
             Kind::TemplateParam(_) => {
-                self.lookup(id).filter(|&argument| self.kind(argument) == Kind::TemplateArguments)
+                self.lookup(id).filter(|&argument| self.nodes.kind(argument) == Kind::TemplateArguments)
             }
             Kind::PackExpansion | Kind::Lambda(_) | Kind::Tagged | Kind::DefaultArgument(_) => None,
             _ => self.find_pack(left, depth + 1).or_else(|| self.find_pack(right, depth + 1)),
@@ -175,9 +175,12 @@ impl<'a> Printer<'_, 'a> {
 
     pub(crate) fn pack_length(&self, mut pack: Id) -> usize {
         let mut count = 0;
-        while pack.is_some() && self.kind(pack) == Kind::TemplateArguments && self.left(pack).is_some() {
+        while pack.is_some()
+            && self.nodes.kind(pack) == Kind::TemplateArguments
+            && self.nodes.left(pack).is_some()
+        {
             count += 1;
-            pack = self.right(pack);
+            pack = self.nodes.right(pack);
         }
         count
     }

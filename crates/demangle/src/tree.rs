@@ -3,6 +3,8 @@
 //! Nodes have at most two children, so that searches need not know the kinds. A substitution is a
 //! second way to the same node: the tree is a graph, and printing has to guard against cycles.
 
+use std::ops::{Index, IndexMut};
+
 /// The place of a node; [`NONE`] where there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Id(pub u32);
@@ -22,6 +24,51 @@ pub struct Node<'a> {
     pub kind: Kind<'a>,
     pub left: Id,
     pub right: Id,
+}
+
+/// All nodes of a name.
+pub struct Nodes<'a>(Vec<Node<'a>>);
+
+impl<'a> Nodes<'a> {
+    /// No nodes yet, and room for some.
+    pub fn with_capacity(count: usize) -> Self {
+        Nodes(Vec::with_capacity(count))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn push(&mut self, kind: Kind<'a>, left: Id, right: Id) -> Id {
+        self.0.push(Node { kind, left, right });
+        Id(self.0.len() as u32 - 1)
+    }
+
+    pub fn kind(&self, id: Id) -> Kind<'a> {
+        self[id].kind
+    }
+
+    pub fn left(&self, id: Id) -> Id {
+        self[id].left
+    }
+
+    pub fn right(&self, id: Id) -> Id {
+        self[id].right
+    }
+}
+
+impl<'a> Index<Id> for Nodes<'a> {
+    type Output = Node<'a>;
+
+    fn index(&self, id: Id) -> &Node<'a> {
+        &self.0[id.0 as usize]
+    }
+}
+
+impl IndexMut<Id> for Nodes<'_> {
+    fn index_mut(&mut self, id: Id) -> &mut Self::Output {
+        &mut self.0[id.0 as usize]
+    }
 }
 
 /// How a literal of a builtin type is written.

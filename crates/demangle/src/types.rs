@@ -25,7 +25,7 @@ impl<'a> Parser<'a> {
                 self.at += 1;
                 let class = self.ty()?;
                 let member = self.ty()?;
-                self.push(Kind::MemberPointer, class, member)
+                self.nodes.push(Kind::MemberPointer, class, member)
             }
             b'T' => self.param_type()?,
             b'O' => self.wrapped(Kind::RvalueReference)?,
@@ -39,7 +39,7 @@ impl<'a> Parser<'a> {
             b'u' => {
                 self.at += 1;
                 let name = self.source_name()?;
-                self.push(Kind::VendorType, name, NONE)
+                self.nodes.push(Kind::VendorType, name, NONE)
             }
             _ => {
                 let builtin = tables::builtin(first)?;
@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
         if next == b'_' || next.is_ascii_digit() || next.is_ascii_uppercase() {
             let start = self.mark();
             let found = self.substitution(false)?;
-            if let Kind::Module(_) = self.kind(found) {
+            if let Kind::Module(_) = self.nodes.kind(found) {
                 self.go_back(start);
                 return self.class_type();
             }
@@ -72,7 +72,7 @@ impl<'a> Parser<'a> {
             }
             // A template that stands for itself.
             let arguments = self.template_arguments()?;
-            let ty = self.push(Kind::Template, found, arguments);
+            let ty = self.nodes.push(Kind::Template, found, arguments);
             self.substitutions.push(ty);
             return Some(ty);
         }
@@ -83,7 +83,7 @@ impl<'a> Parser<'a> {
     fn class_type(&mut self) -> Option<Id> {
         let ty = self.name()?;
         // An abbreviation is no substitution.
-        if !matches!(self.kind(ty), Kind::Standard(_)) {
+        if !matches!(self.nodes.kind(ty), Kind::Standard(_)) {
             self.substitutions.push(ty);
         }
         Some(ty)
@@ -118,7 +118,7 @@ impl<'a> Parser<'a> {
         let mut name = self.source_name()?;
         if self.peek() == b'I' {
             let arguments = self.template_arguments()?;
-            name = self.push(Kind::Template, name, arguments);
+            name = self.nodes.push(Kind::Template, name, arguments);
         }
         let ty = self.ty()?;
         self.node(Kind::VendorQualifier, ty, name)
@@ -132,12 +132,12 @@ impl<'a> Parser<'a> {
                 self.at += 2;
                 let expression = self.expression()?;
                 self.expect(b'E')?;
-                self.push(Kind::Decltype, expression, NONE)
+                self.nodes.push(Kind::Decltype, expression, NONE)
             }
             b'p' => {
                 self.at += 2;
                 let pattern = self.ty()?;
-                self.push(Kind::PackExpansion, pattern, NONE)
+                self.nodes.push(Kind::PackExpansion, pattern, NONE)
             }
             b'v' => self.vector_type()?,
             b'F' => return self.float_type(),
@@ -217,15 +217,15 @@ impl<'a> Parser<'a> {
         // A qualified function type has one substitution, with its qualifiers.
         let ty = if function { self.function_type()? } else { self.ty()? };
         let mut found = outer;
-        match self.kind(ty) {
+        match self.nodes.kind(ty) {
             // The reference stands behind the qualifiers.
             Kind::ReferenceThis | Kind::RvalueReferenceThis if function => {
-                let plain = self.left(ty);
-                self.set_left(inner, plain);
-                self.set_left(ty, outer);
+                let plain = self.nodes.left(ty);
+                self.nodes[inner].left = plain;
+                self.nodes[ty].left = outer;
                 found = ty;
             }
-            _ => self.set_left(inner, ty),
+            _ => self.nodes[inner].left = ty,
         }
         self.substitutions.push(found);
         Some(found)
@@ -266,9 +266,9 @@ impl<'a> Parser<'a> {
                 Kind::Cv(qualifier) if member => Kind::CvThis(qualifier),
                 kind => kind,
             };
-            let node = self.push(kind, NONE, right);
+            let node = self.nodes.push(kind, NONE, right);
             if outer.is_some() {
-                self.set_left(inner, node);
+                self.nodes[inner].left = node;
             } else {
                 outer = node;
             }
@@ -277,10 +277,10 @@ impl<'a> Parser<'a> {
         if !member && self.peek() == b'F' {
             let mut node = outer;
             while node.is_some() {
-                if let Kind::Cv(qualifier) = self.kind(node) {
-                    self.nodes[node.0 as usize].kind = Kind::CvThis(qualifier);
+                if let Kind::Cv(qualifier) = self.nodes.kind(node) {
+                    self.nodes[node].kind = Kind::CvThis(qualifier);
                 }
-                node = self.left(node);
+                node = self.nodes.left(node);
             }
         }
         Some((outer, inner))
@@ -293,7 +293,7 @@ impl<'a> Parser<'a> {
         self.take(b"Y");
         let function = self.bare_function_type(true)?;
         let function = match self.reference_qualifier() {
-            Some(kind) => self.push(kind, function, NONE),
+            Some(kind) => self.nodes.push(kind, function, NONE),
             None => function,
         };
         self.expect(b'E')?;
@@ -319,7 +319,7 @@ impl<'a> Parser<'a> {
             }
         }
         let first = *types.first()?;
-        if let (1, Kind::Builtin(builtin)) = (types.len(), self.kind(first))
+        if let (1, Kind::Builtin(builtin)) = (types.len(), self.nodes.kind(first))
             && builtin.name == VOID
         {
             return self.node(Kind::Arguments, NONE, NONE);
@@ -329,9 +329,9 @@ impl<'a> Parser<'a> {
 
     pub(crate) fn list(&mut self, kind: Kind<'a>, elements: &[Id]) -> Id {
         if elements.is_empty() {
-            return self.push(kind, NONE, NONE);
+            return self.nodes.push(kind, NONE, NONE);
         }
-        elements.iter().rev().fold(NONE, |rest, &element| self.push(kind, element, rest))
+        elements.iter().rev().fold(NONE, |rest, &element| self.nodes.push(kind, element, rest))
     }
 
     // ---- templates -----------------------------------------------------------------------------
