@@ -19,6 +19,8 @@ macro_rules! codes {
 codes! {
     /// An option that does not exist, or lacks its value, or has a value that it does not take.
     BadOption = "bad-option",
+    /// A script of `--error-handling-script` that fails.
+    ErrorScript = "error-script",
     /// A `-z` word that is not known.
     UnknownZ = "unknown-z",
     /// No input file at all.

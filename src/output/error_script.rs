@@ -1,7 +1,8 @@
 //! `--error-handling-script`: a program that says more about what is missing.
 //!
 //! It is called as by GNU ld and lld: with `undefined-symbol` or `missing-lib` and the name. What it
-//! prints goes where the linker prints; how it ends changes nothing.
+//! prints goes where the linker prints. GNU ld ignores how it ends; a script that fails has not said what
+//! it was asked for, so that is an error as in lld, each kind of failure once.
 
 use crate::diag::{Code, Diagnostic, Severity};
 use std::collections::HashSet;
@@ -10,9 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Calls `script` once for each missing symbol and library, for at most `limit` of them. The finding
-/// says that it cannot be run.
-pub fn run(script: &Path, diagnostics: &[Diagnostic], limit: usize) -> Option<Diagnostic> {
+/// Calls `script` once for each missing symbol and library, for at most `limit` of them. The findings
+/// say that it fails; one that cannot be run is not called again.
+pub fn run(script: &Path, diagnostics: &[Diagnostic], limit: usize) -> Vec<Diagnostic> {
     let mut told = HashSet::new();
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     let missing = errors.filter_map(|diagnostic| match (diagnostic.code, &diagnostic.subject) {
@@ -20,12 +21,24 @@ pub fn run(script: &Path, diagnostics: &[Diagnostic], limit: usize) -> Option<Di
         (Code::LibraryNotFound, Some(name)) => Some(("missing-lib", name)),
         _ => None,
     });
-    let mut calls = missing.filter(|&missing| told.insert(missing)).take(limit);
-    calls.find_map(|(what, name)| {
+    let mut failures: Vec<Diagnostic> = Vec::new();
+    for (kind, name) in missing.filter(|&missing| told.insert(missing)).take(limit) {
         let mut command = Command::new(script);
-        command.arg(what).arg(OsStr::from_bytes(name)).stdin(Stdio::null());
-        let error = command.status().err()?;
-        let message = format!("cannot run the error handling script {}: {error}", script.display());
-        Some(Diagnostic::error(Code::CannotOpen, message))
-    })
+        command.arg(kind).arg(OsStr::from_bytes(name)).stdin(Stdio::null());
+        let result = command.status();
+        let failure = match &result {
+            Ok(status) if status.success() => continue,
+            Ok(status) => format!("fails with {status}"),
+            Err(error) => format!("cannot be run: {error}"),
+        };
+        let message = format!("the error handling script {} {failure}", script.display());
+        if failures.iter().all(|known| known.message != message) {
+            let arguments = format!("called with: {kind} {}", String::from_utf8_lossy(name));
+            failures.push(Diagnostic::error(Code::ErrorScript, message).note(arguments));
+        }
+        if result.is_err() {
+            break;
+        }
+    }
+    failures
 }
