@@ -150,21 +150,20 @@ impl ForTarget for Job<'_, '_> {
 
 /// All passes, for one machine.
 fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
-    let Job { config, source, sink, store, main, mut opened, sources, progress } = job;
+    let Job { config, source, sink, store, main, mut opened, mut sources, progress } = job;
     let session = Session { config, sink, store };
 
     // ---- symbols ------------------------------------------------------------------------------
-    let (directives, plan) =
-        read_scripts::run(session, main, std::mem::take(&mut opened.scripts), sources, source);
-    output::overwrite::check(session, &plan.sources, &opened.paths);
-    sink.checkpoint()?;
-    output::reports::search::<T>(config, &opened, &mut progress.printed);
+    output::reports::search::<T>(config, &mut opened, &mut progress.printed);
     if opened.paths.is_empty() && config.reports.verbose {
         // `ld --verbose` only asks for the script.
         return Ok(());
     }
     let mut dependents = open_inputs::Dependents::new(config, source, store, sink);
-    let (parsed, assigned, extracted) = loop {
+    let (directives, plan, parsed, assigned, extracted) = loop {
+        let (directives, plan) = read_scripts::run(session, &main, &opened.scripts, &sources, source);
+        output::overwrite::check(session, &plan.sources, &opened.paths);
+        sink.check()?;
         let mut parsed = parse_inputs::run::<T>(session, &opened.files);
         let assigned = define_linker_symbols::intern_names(&directives, &plan, &mut parsed.globals);
         progress.timings.pass("parse inputs");
@@ -175,10 +174,12 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
             &assigned.wanted,
             &assigned.defined,
         );
-        if !dependents.open(&parsed.files, &extracted, &mut opened) {
-            break (parsed, assigned, extracted);
+        let found_more = dependents.open(&parsed.files, &extracted, &mut opened, &mut sources);
+        progress.printed.push_str(&std::mem::take(&mut opened.attempts));
+        if !found_more {
+            break (directives, plan, parsed, assigned, extracted);
         }
-        sink.checkpoint()?;
+        sink.check()?;
     };
     let inputs = index_objects::run(directives, parsed, &extracted);
     let needed_libraries = open_needed_libraries::run(&inputs, source);
@@ -283,11 +284,12 @@ fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(
         sink.report(output::file::cannot_write(path, size, &error));
         Aborted
     };
-    let mut file = OutputFile::create(path, size, &link.layout.holes(), executable).map_err(cannot_write)?;
+    let holes = link.layout.holes();
+    let mut file = OutputFile::create(path, size, &holes, executable).map_err(cannot_write)?;
     write_output::run(link, file.bytes());
     link.sink.checkpoint()?;
     progress.timings.pass("write output");
-    output::build_id::write(link, file.bytes()).map_err(cannot_write)?;
+    output::build_id::write(link, file.bytes(), &holes).map_err(cannot_write)?;
     progress.timings.pass("build id");
     file.commit().map_err(cannot_write)?;
     progress.timings.pass("commit");

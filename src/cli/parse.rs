@@ -11,8 +11,10 @@ use super::state::{FileReader, State};
 use super::table;
 use super::values::{Outcome, TARGETS, nearest, push_unique, shown};
 use crate::diag::{Aborted, Code, Diagnostic, Location, Sink};
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
 
 /// What the surroundings say. The library never looks at them itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,6 +53,12 @@ pub fn parse(
     files: FileReader<'_>,
     sink: &Sink,
 ) -> Result<Invocation, Aborted> {
+    let read = RefCell::new(Vec::new());
+    let files = &|path: &Path| {
+        let text = files(path)?;
+        read.borrow_mut().push(path.to_path_buf());
+        Ok(text)
+    };
     let mut all = environment.options.map(|text| response::split(text.as_bytes())).unwrap_or_default();
     all.extend(arguments.iter().map(|argument| argument.clone().into_vec()));
     let all = response::expand(all, files, sink);
@@ -65,6 +73,7 @@ pub fn parse(
         push_unique(&mut state.config.dynamic.rpath, run_path.as_bytes());
     }
     state.config.reports.arguments = all;
+    state.config.reports.argument_files = read.take();
     finish(state, sink)
 }
 

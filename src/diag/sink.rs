@@ -74,6 +74,15 @@ impl Sink {
     /// [`Aborted`] if any error was reported so far.
     pub fn checkpoint(&self) -> Result<(), Aborted> {
         self.phase.fetch_add(1, Ordering::Relaxed);
+        self.check()
+    }
+
+    /// Inside a phase whose passes may be run again: what is reported again is then known to be a
+    /// repetition.
+    ///
+    /// # Errors
+    /// [`Aborted`] if any error was reported so far.
+    pub fn check(&self) -> Result<(), Aborted> {
         if self.has_errors() { Err(Aborted) } else { Ok(()) }
     }
 

@@ -10,6 +10,7 @@ pub mod implicit;
 pub mod object;
 pub mod ordering;
 pub mod shared;
+pub mod side_files;
 pub mod sniff;
 pub mod source_lines;
 pub mod store;

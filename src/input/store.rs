@@ -49,6 +49,14 @@ impl std::ops::Deref for FileBytes {
     }
 }
 
+/// Why a file cannot be read, in the words that other linkers use.
+pub fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "No such file or directory".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// Gives the bytes of files by path.
 pub trait InputSource: Sync {
     /// The bytes of the file at `path`.

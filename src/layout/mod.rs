@@ -253,12 +253,13 @@ const HOLE: u64 = 1 << 20;
 
 impl Layout<'_> {
     /// Stretches of the file that no section takes, in order: large alignments and scripts of
-    /// firmware make them. Headers at both ends of the file are in none.
+    /// firmware make them. Headers at both ends of the file are in none. Nothing may touch them in an
+    /// output that is mapped: reading asks the disk for room too.
     pub fn holes(&self) -> Vec<std::ops::Range<u64>> {
         let taken = self.chunks.iter().filter(|chunk| chunk.file_size() > 0);
         let mut taken: Vec<(u64, u64)> = taken.map(|chunk| (chunk.file_offset, chunk.file_size())).collect();
         taken.sort_unstable();
-        let mut end = HOLE;
+        let mut end = HOLE.max(self.headers_size);
         let mut holes = Vec::new();
         for (start, size) in taken {
             if start > end && start - end >= HOLE && start < self.file_size {

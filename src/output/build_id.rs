@@ -7,27 +7,30 @@
 use crate::arch::Target;
 use crate::cli::BuildId;
 use crate::link::Link;
+use crate::output::file::pieces;
 use crate::synth::{Kind, notes};
 use md5::{Digest, Md5};
 use rayon::prelude::*;
 use std::io::Read;
+use std::ops::Range;
+use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes of a shard. Part of what an identifier means: another size gives other identifiers.
 const SHARD: usize = 4 << 20;
 
-/// Fills the identifier in. The rest of the file is finished.
+/// Fills the identifier in. The rest of the file is finished; its `holes`, in order, are not touched.
 ///
 /// # Errors
 /// The system has no random bytes for `--build-id=uuid`.
-pub fn write<T: Target>(link: &Link<'_, T>, file: &mut [u8]) -> std::io::Result<()> {
+pub fn write<T: Target>(link: &Link<'_, T>, file: &mut [u8], holes: &[Range<u64>]) -> std::io::Result<()> {
     let Some(place) = place(link) else { return Ok(()) };
     let identifier = match link.config.notes.build_id {
         // A given identifier was written with its note.
         BuildId::None | BuildId::Hex(_) => return Ok(()),
-        BuildId::Fast => shards(file, |bytes| xxh3_64(bytes).to_be_bytes()).to_vec(),
-        BuildId::Md5 => shards(file, |bytes| Md5::digest(bytes).into()).to_vec(),
-        BuildId::Sha1 => shards(file, digest_20).to_vec(),
+        BuildId::Fast => shards(file, holes, |bytes| xxh3_64(bytes).to_be_bytes()).to_vec(),
+        BuildId::Md5 => shards(file, holes, |bytes| Md5::digest(bytes).into()).to_vec(),
+        BuildId::Sha1 => shards(file, holes, digest_20).to_vec(),
         BuildId::Uuid => random_uuid()?.to_vec(),
     };
     if let Some(out) = file.get_mut(place..).and_then(|rest| rest.get_mut(..identifier.len())) {
@@ -40,9 +43,9 @@ pub fn write<T: Target>(link: &Link<'_, T>, file: &mut [u8]) -> std::io::Result<
 /// MD5, 20 for what `--build-id=sha1` gives. `None` for other lengths.
 pub fn hash(file: &[u8], length: usize) -> Option<Vec<u8>> {
     match length {
-        8 => Some(shards(file, |bytes| xxh3_64(bytes).to_be_bytes()).to_vec()),
-        16 => Some(shards(file, |bytes| -> [u8; 16] { Md5::digest(bytes).into() }).to_vec()),
-        20 => Some(shards(file, digest_20).to_vec()),
+        8 => Some(shards(file, &[], |bytes| xxh3_64(bytes).to_be_bytes()).to_vec()),
+        16 => Some(shards(file, &[], |bytes| -> [u8; 16] { Md5::digest(bytes).into() }).to_vec()),
+        20 => Some(shards(file, &[], digest_20).to_vec()),
         _ => None,
     }
 }
@@ -55,9 +58,30 @@ fn place<T: Target>(link: &Link<'_, T>) -> Option<usize> {
     Some((chunk.file_offset + offset) as usize + notes::DESCRIPTOR_OFFSET)
 }
 
-/// The hash of the hashes of all shards.
-fn shards<const N: usize>(file: &[u8], hash: impl Fn(&[u8]) -> [u8; N] + Sync) -> [u8; N] {
-    let hashes: Vec<[u8; N]> = file.par_chunks(SHARD).map(&hash).collect();
+/// The hash of the hashes of all shards. Holes are zeros that are not read.
+fn shards<const N: usize>(
+    file: &[u8],
+    holes: &[Range<u64>],
+    hash: impl Fn(&[u8]) -> [u8; N] + Sync,
+) -> [u8; N] {
+    let empty = OnceLock::new();
+    let of_shard = |(index, shard): (usize, &[u8])| {
+        let start = (index * SHARD) as u64;
+        let taken = pieces(start..start + shard.len() as u64, holes);
+        match taken[..] {
+            [ref all] if all.end - all.start == shard.len() as u64 => hash(shard),
+            [] if shard.len() == SHARD => *empty.get_or_init(|| hash(&vec![0; SHARD])),
+            _ => {
+                let mut copy = vec![0; shard.len()];
+                for piece in taken {
+                    let bytes = (piece.start - start) as usize..(piece.end - start) as usize;
+                    copy[bytes.clone()].copy_from_slice(&shard[bytes]);
+                }
+                hash(&copy)
+            }
+        }
+    };
+    let hashes: Vec<[u8; N]> = file.par_chunks(SHARD).enumerate().map(of_shard).collect();
     hash(hashes.as_flattened())
 }
 
@@ -85,7 +109,7 @@ mod tests {
     #[test]
     fn the_hash_does_not_depend_on_threads_and_does_on_every_byte() {
         let mut file = vec![7u8; 2 * SHARD + 5];
-        let hash = |file: &[u8]| shards(file, digest_20);
+        let hash = |file: &[u8]| shards(file, &[], digest_20);
         let first = hash(&file);
         for threads in [1, 3] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -93,6 +117,21 @@ mod tests {
         }
         *file.last_mut().unwrap() = 8;
         assert_ne!(hash(&file), first);
+    }
+
+    #[test]
+    fn holes_count_as_zeros_and_are_not_read() {
+        let size = 4 * SHARD as u64 + 9;
+        let holes = [100..SHARD as u64 + 7, SHARD as u64 + 90..4 * SHARD as u64 + 3];
+        let mut file = vec![0; size as usize];
+        for piece in pieces(0..size, &holes) {
+            file[piece.start as usize..piece.end as usize].fill(7);
+        }
+        let whole = hash(&file, 20).unwrap();
+        for hole in &holes {
+            file[hole.start as usize..hole.end as usize].fill(1);
+        }
+        assert_eq!(shards(&file, &holes, digest_20), whole[..]);
     }
 
     #[test]

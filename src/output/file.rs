@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// An output file that is being made.
@@ -30,15 +31,15 @@ pub struct OutputFile {
 enum Place {
     /// They are those of the new file.
     Mapped(Temporary),
-    /// They are written to the new file.
-    Written(Temporary),
+    /// What is not in these holes is written to the new file.
+    Written(Temporary, Vec<Range<u64>>),
     /// They are written to something that exists and must stay what it is.
     Existing,
 }
 
 impl OutputFile {
     /// Makes a file of `size` zero bytes. It is executable by whom the umask lets, if `executable`
-    /// says so. Nothing will be written to the `holes`, in order, and they take no place on the disk.
+    /// says so. The `holes`, in order, take no place on the disk, so nobody may write or even read them.
     ///
     /// # Errors
     /// What the system says, above all that it has no room for so much.
@@ -57,7 +58,7 @@ impl OutputFile {
             Ok(OutputFile { path, bytes, place: Place::Mapped(temporary) })
         } else {
             let bytes = MmapMut::map_anon(length)?;
-            Ok(OutputFile { path, bytes, place: Place::Written(temporary) })
+            Ok(OutputFile { path, bytes, place: Place::Written(temporary, holes.to_vec()) })
         }
     }
 
@@ -77,13 +78,25 @@ impl OutputFile {
                 drop(bytes);
                 temporary.persist(&path)
             }
-            Place::Written(temporary) => {
-                temporary.file().write_all(&bytes)?;
+            Place::Written(temporary, holes) => {
+                temporary.file().set_len(bytes.len() as u64)?;
+                for piece in pieces(0..bytes.len() as u64, &holes) {
+                    temporary
+                        .file()
+                        .write_all_at(&bytes[piece.start as usize..piece.end as usize], piece.start)?;
+                }
                 temporary.persist(&path)
             }
             Place::Existing => File::options().write(true).open(&path)?.write_all(&bytes),
         }
     }
+}
+
+/// What of a stretch of a file is in no hole, in order, without empty pieces. The holes are in order.
+pub fn pieces(stretch: Range<u64>, holes: &[Range<u64>]) -> Vec<Range<u64>> {
+    let starts = std::iter::once(stretch.start).chain(holes.iter().map(|hole| hole.end.max(stretch.start)));
+    let ends = holes.iter().map(|hole| hole.start.min(stretch.end)).chain(std::iter::once(stretch.end));
+    starts.zip(ends).map(|(start, end)| start..end).filter(|piece| !piece.is_empty()).collect()
 }
 
 /// Whether the path leads to something that is there and is no regular file.
@@ -97,17 +110,15 @@ fn reserve(file: &File, size: u64, holes: &[Range<u64>]) -> io::Result<bool> {
     if size == 0 {
         return Ok(false);
     }
-    let starts = std::iter::once(0).chain(holes.iter().map(|hole| hole.end));
-    let ends = holes.iter().map(|hole| hole.start).chain(std::iter::once(size));
-    let pieces: Vec<(u64, u64)> = starts.zip(ends).filter(|(start, end)| start < end).collect();
+    let pieces = pieces(0..size, holes);
     // The system takes blocks until there are none; an output of absurd size would leave nothing to
     // other programs until it has failed. Some file systems do not know how large they are.
     let room = rustix::fs::fstatvfs(file)?;
-    let wanted: u64 = pieces.iter().map(|(start, end)| end - start).sum();
+    let wanted: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
     if room.f_blocks != 0 && wanted > room.f_bavail.saturating_mul(room.f_frsize) {
         return Err(Errno::NOSPC.into());
     }
-    for (start, end) in pieces {
+    for Range { start, end } in pieces {
         loop {
             match fallocate(file, FallocateFlags::empty(), start, end - start) {
                 Ok(()) => break,

@@ -27,7 +27,8 @@ pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
         let input = if session.store.holds(identity) {
             Some(inputs.iter().map(PathBuf::as_path).find(same).unwrap_or(&path))
         } else {
-            sources.names().map(Path::new).find(same)
+            let arguments = session.config.reports.argument_files.iter();
+            sources.names().map(Path::new).chain(arguments.map(PathBuf::as_path)).find(same)
         };
         if let Some(input) = input {
             session.sink.report(overwritten(name, &path, input));

@@ -41,7 +41,7 @@ pub struct ReportData<'a> {
 }
 
 /// `--verbose`: the script in use and the files that were tried.
-pub fn search<T: Target>(config: &Config, opened: &Opened<'_>, printed: &mut String) {
+pub fn search<T: Target>(config: &Config, opened: &mut Opened<'_>, printed: &mut String) {
     if !config.reports.verbose {
         return;
     }
@@ -54,7 +54,7 @@ pub fn search<T: Target>(config: &Config, opened: &Opened<'_>, printed: &mut Str
             printed.push_str(&format!("using internal linker script:\n{rule}\n{text}\n{rule}\n"));
         }
     }
-    printed.push_str(&opened.attempts);
+    printed.push_str(&std::mem::take(&mut opened.attempts));
 }
 
 /// Reports on the files, once it is known which take part. Gives what later reports need of them.

@@ -11,8 +11,9 @@ pub use dependents::Dependents;
 use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, TARGETS};
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::input::object::FileName;
+use crate::input::side_files::read_include;
 use crate::input::sniff::{FileKind, file_kind, machine};
-use crate::input::store::{FileBytes, InputSource, InputStore};
+use crate::input::store::{FileBytes, InputSource, InputStore, reason};
 use crate::input::{archive, binary};
 use crate::passes::read_scripts::MainScript;
 use crate::script::ast::{Command, InputFile, Script};
@@ -230,12 +231,8 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn cannot_open(&self, argument: &str, path: &Path, error: &io::Error) {
-        let reason = match error.kind() {
-            io::ErrorKind::NotFound => "No such file or directory".to_string(),
-            _ => error.to_string(),
-        };
-        let mut diagnostic =
-            Diagnostic::error(Code::CannotOpen, format!("cannot open {}: {reason}", path.display()));
+        let message = format!("cannot open {}: {}", path.display(), reason(error));
+        let mut diagnostic = Diagnostic::error(Code::CannotOpen, message);
         if argument.as_bytes() != path.as_os_str().as_encoded_bytes() {
             diagnostic = diagnostic.note(format!("named by {argument}"));
         }
@@ -662,21 +659,4 @@ fn wrong_machine(name: FileName<'_>, what: &str, wanted: Option<Machine>) -> Dia
         }
         None => diagnostic,
     }
-}
-
-/// The text of an `INCLUDE`d script: as named, or in the first directory that has it.
-pub fn read_include(
-    source: &dyn InputSource,
-    directories: &[PathBuf],
-    name: &str,
-) -> Result<(String, Vec<u8>), String> {
-    let candidates =
-        std::iter::once(PathBuf::from(name)).chain(directories.iter().map(|directory| directory.join(name)));
-    for candidate in candidates {
-        if source.exists(&candidate) {
-            let bytes = source.read(&candidate).map_err(|error| error.to_string())?;
-            return Ok((candidate.to_string_lossy().into_owned(), bytes.to_vec()));
-        }
-    }
-    Err("No such file or directory".into())
 }

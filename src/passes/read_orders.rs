@@ -5,82 +5,62 @@
 //! patterns of gold's cannot have.
 
 use crate::diag::{Code, Diagnostic};
-use crate::input::InputSource;
 use crate::input::ordering::{Call, OrderFiles, Word};
+use crate::input::side_files::SideFiles;
 use crate::phase::Session;
 use crate::script::ast::OutputSection;
 use crate::script::{Sources, Span, parse_section_order};
 use hashbrown::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Reads them: gives the orders, and what section ordering files in GNU ld's form say. The files are
-/// added to `paths`.
-pub fn run(
-    session: Session<'_>,
-    sources: &mut Sources,
-    source: &dyn InputSource,
-    paths: &mut Vec<PathBuf>,
-) -> (OrderFiles, Vec<OutputSection>) {
+/// Reads them: gives the orders, and what section ordering files in GNU ld's form say.
+pub fn run(session: Session<'_>, files: &mut SideFiles<'_>) -> (OrderFiles, Vec<OutputSection>) {
     let options = &session.config.scripts;
     let mut orders = OrderFiles::default();
     let mut scripts = Vec::new();
     for path in &options.section_orders {
-        let Some(text) = read(session, path, "section ordering file", source) else { continue };
+        let Some(text) = files.read(path, "section ordering file") else { continue };
         let name = path.to_string_lossy();
         if !text.contains(&b'{') {
-            let lines = lines(session, sources, &name, text);
-            orders.sections.extend(lines);
+            orders.sections.extend(lines(files, &name, &text));
             continue;
         }
-        match parse_section_order(sources, &name, &text) {
-            Ok(sections) => scripts.extend(sections),
-            Err(found) => found.into_iter().for_each(|diagnostic| session.sink.report(diagnostic)),
-        }
+        let parsed = parse_section_order(files.sources, &name, &text);
+        scripts.extend(files.accept(parsed).unwrap_or_default());
     }
-    if let Some(path) = &options.symbol_order
-        && let Some(text) = read(session, path, "symbol ordering file", source)
-    {
-        let lines = lines(session, sources, &path.to_string_lossy(), text);
-        orders.symbols = without_repetition(session, sources, lines);
+    if let Some(path) = &options.symbol_order {
+        let lines = listed(files, path, "symbol ordering file");
+        orders.symbols = without_repetition(session, files.sources, lines);
     }
     if let Some(path) = &options.call_graph {
-        let text = read(session, path, "call graph file", source).unwrap_or_default();
-        let lines = lines(session, sources, &path.to_string_lossy(), text);
-        orders.calls = Some(lines.into_iter().filter_map(|line| call(session, sources, line)).collect());
+        let lines = listed(files, path, "call graph file");
+        orders.calls =
+            Some(lines.into_iter().filter_map(|line| call(session, files.sources, line)).collect());
         if options.symbol_order.is_some() {
             let message = "--symbol-ordering-file and --call-graph-ordering-file ask for two orders";
             session.sink.report(Diagnostic::error(Code::BadOption, message).help("give one of them"));
         }
     }
-    let files = options.section_orders.iter().chain(&options.symbol_order).chain(&options.call_graph);
-    paths.extend(files.cloned());
     (orders, scripts)
 }
 
-fn read(session: Session<'_>, path: &Path, what: &str, source: &dyn InputSource) -> Option<Vec<u8>> {
-    match source.read(path) {
-        Ok(text) => Some(text.to_vec()),
-        Err(error) => {
-            let reason = match error.kind() {
-                std::io::ErrorKind::NotFound => "No such file or directory".to_string(),
-                _ => error.to_string(),
-            };
-            let message = format!("cannot open {what} {}: {reason}", path.display());
-            session.sink.report(Diagnostic::error(Code::CannotOpen, message));
-            None
-        }
+/// The lines of a file.
+fn listed(files: &mut SideFiles<'_>, path: &Path, kind: &str) -> Vec<Word> {
+    match files.read(path, kind) {
+        Some(text) => lines(files, &path.to_string_lossy(), &text),
+        None => Vec::new(),
     }
 }
 
 /// The lines that say something, each without the space around it. Empty lines and those that
 /// begin with `#` say nothing.
-fn lines(session: Session<'_>, sources: &mut Sources, name: &str, text: Vec<u8>) -> Vec<Word> {
-    let Some(file) = sources.add(name, text) else {
+fn lines(files: &mut SideFiles<'_>, name: &str, text: &[u8]) -> Vec<Word> {
+    let Some(file) = files.sources.add(name, text) else {
         let message = format!("{name} is larger than 4 GiB");
-        session.sink.report(Diagnostic::error(Code::CannotOpen, message));
+        files.sink.report(Diagnostic::error(Code::CannotOpen, message));
         return Vec::new();
     };
-    let text = sources.text(file);
+    let text = files.sources.text(file);
     let mut start = 0u32;
     let mut found = Vec::new();
     for line in text.split(|&byte| byte == b'\n') {

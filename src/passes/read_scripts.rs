@@ -5,11 +5,11 @@
 //! symbols (entry, references) is noted here, because the search for definitions must know it.
 
 use crate::cli::{Config, OutputFormat, OutputMode};
-use crate::diag::{Code, Diagnostic, Sink};
+use crate::diag::{Diagnostic, Sink};
 use crate::input::InputSource;
+use crate::input::side_files::{SideFiles, read_include};
 use crate::layout::LayoutPlan;
 use crate::layout::plan::Scripts;
-use crate::passes::open_inputs::read_include;
 use crate::passes::{read_orders, read_versions};
 use crate::phase::{Directives, Session};
 use crate::script::ast::{Command, Script};
@@ -42,18 +42,20 @@ pub struct MainScript {
 /// Reads the scripts of `-T` and `-dT`.
 pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, sink: &Sink) -> MainScripts {
     let mut main = MainScripts::default();
-    let mut reader = Reader { config, source, sources, sink, paths: Vec::new() };
+    let mut files = SideFiles { source, sources, sink, paths: &mut main.paths };
     for file in &config.scripts.scripts {
-        let found = reader.file(&file.path, if file.mri { parse_mri_script } else { parse_script });
+        let found = main_script(
+            config,
+            &mut files,
+            &file.path,
+            if file.mri { parse_mri_script } else { parse_script },
+        );
         let inputs_before = file.inputs_before;
         main.replacing.extend(found.map(|(path, script)| MainScript { path, script, inputs_before }));
     }
-    main.default = config
-        .scripts
-        .default_script
-        .as_ref()
-        .map(|path| reader.file(path, parse_script).map(|(_, script)| script).unwrap_or_default());
-    main.paths = reader.paths;
+    main.default = config.scripts.default_script.as_ref().map(|path| {
+        main_script(config, &mut files, path, parse_script).map(|(_, script)| script).unwrap_or_default()
+    });
     main
 }
 
@@ -80,19 +82,24 @@ pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> 
 }
 
 /// Joins all scripts into the plan of the layout, and notes what they and the lists say of symbols.
-/// `augmenting` are the scripts among the inputs, already parsed into `sources`.
+/// `augmenting` are the scripts among the inputs, already parsed into `sources`. All is borrowed, since
+/// objects may name libraries that turn out to be further scripts: then this is done again.
 pub fn run<'a>(
     session: Session<'a>,
-    main: MainScripts,
-    augmenting: Vec<Script>,
-    mut sources: Sources,
+    main: &MainScripts,
+    augmenting: &[Script],
+    sources: &Sources,
     source: &dyn InputSource,
 ) -> (Directives<'a>, LayoutPlan) {
     let Session { config, sink, store } = session;
-    let MainScripts { replacing, default, mut paths } = main;
-    let mut scripts = Scripts { augmenting, own_default: default.is_some(), ..Scripts::default() };
-    scripts.replacing = replacing.into_iter().map(|main| main.script).collect();
-    scripts.builtin = default.unwrap_or_else(|| built_in(config).script(&mut sources));
+    let (mut sources, mut paths) = (sources.clone(), main.paths.clone());
+    let mut scripts = Scripts {
+        augmenting: augmenting.to_vec(),
+        own_default: main.default.is_some(),
+        replacing: main.replacing.iter().map(|main| main.script.clone()).collect(),
+        ..Scripts::default()
+    };
+    scripts.builtin = main.default.clone().unwrap_or_else(|| built_in(config).script(&mut sources));
     for defsym in &config.symbols.defsyms {
         let text = [&defsym.name[..], b"=", defsym.expression.as_bytes()].concat();
         match parse_defsym(&mut sources, "--defsym", &text) {
@@ -100,8 +107,9 @@ pub fn run<'a>(
             Err(found) => found.into_iter().for_each(|diagnostic| sink.report(diagnostic)),
         }
     }
-    let lists = read_versions::run(session, &version_commands(&scripts), &mut sources, source, &mut paths);
-    let (orders, ordered) = read_orders::run(session, &mut sources, source, &mut paths);
+    let mut files = SideFiles { source, sources: &mut sources, sink, paths: &mut paths };
+    let lists = read_versions::run(session, &version_commands(&scripts), &mut files);
+    let (orders, ordered) = read_orders::run(session, &mut files);
     scripts.orders = ordered;
     scripts.sources = sources;
     let (plan, found) = LayoutPlan::new(scripts, config);
@@ -137,38 +145,19 @@ pub fn built_in(config: &Config) -> BuiltIn {
 /// The parser of a script's language.
 type Parse = fn(&mut Sources, &str, &[u8], &mut Include<'_>) -> Result<Script, Vec<Diagnostic>>;
 
-struct Reader<'r> {
-    config: &'r Config,
-    source: &'r dyn InputSource,
-    sources: &'r mut Sources,
-    sink: &'r Sink,
-    paths: Vec<PathBuf>,
-}
-
-impl Reader<'_> {
-    /// A script that an option names: as given, or in the first `-L` directory that has it.
-    fn file(&mut self, path: &Path, parse: Parse) -> Option<(PathBuf, Script)> {
-        let directories = &self.config.search.directories;
-        let name = path.to_string_lossy();
-        let (found_as, text) = match read_include(self.source, directories, &name) {
-            Ok(found) => found,
-            Err(reason) => {
-                let message = format!("cannot open linker script {}: {reason}", path.display());
-                self.sink.report(Diagnostic::error(Code::CannotOpen, message));
-                return None;
-            }
-        };
-        self.paths.push(PathBuf::from(&found_as));
-        let source = self.source;
-        let mut include = |name: &str, _: &str| read_include(source, directories, name);
-        match parse(self.sources, &found_as, &text, &mut include) {
-            Ok(script) => Some((found_as.into(), script)),
-            Err(diagnostics) => {
-                diagnostics.into_iter().for_each(|diagnostic| self.sink.report(diagnostic));
-                None
-            }
-        }
-    }
+/// A script that an option names, with its path: as given, or in the first `-L` directory that has it.
+fn main_script(
+    config: &Config,
+    files: &mut SideFiles<'_>,
+    path: &Path,
+    parse: Parse,
+) -> Option<(PathBuf, Script)> {
+    let directories = &config.search.directories;
+    let (name, text) = files.find(path, directories, "linker script")?;
+    let source = files.source;
+    let mut include = |name: &str, _: &str| read_include(source, directories, name);
+    let parsed = parse(files.sources, &name, &text, &mut include);
+    Some((name.into(), files.accept(parsed)?))
 }
 
 /// The entry symbol's name.

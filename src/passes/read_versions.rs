@@ -1,8 +1,8 @@
 //! Reads version scripts and symbol lists: `--version-script`, `VERSION { … }` of linker scripts,
 //! `--dynamic-list` and its kin, `--retain-symbols-file`.
 
-use crate::diag::{Code, Diagnostic};
-use crate::input::InputSource;
+use crate::diag::Diagnostic;
+use crate::input::side_files::SideFiles;
 use crate::phase::{Lists, Session};
 use crate::script::version::{
     Language, SymbolPattern, VersionMatcher, VersionScript, parse_dynamic_list, parse_symbol_names,
@@ -10,40 +10,31 @@ use crate::script::version::{
 };
 use crate::script::{Sources, Span, ast::Name};
 use crate::symbols::NameList;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// Reads them. `commands` are the `VERSION` commands of linker scripts; the files that are read are
-/// added to `paths`.
-pub fn run(
-    session: Session<'_>,
-    commands: &[Span],
-    sources: &mut Sources,
-    source: &dyn InputSource,
-    paths: &mut Vec<PathBuf>,
-) -> Lists {
+/// Reads them. `commands` are the `VERSION` commands of linker scripts.
+pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -> Lists {
     let Session { config, sink, .. } = session;
-    let mut reader = Reader { sources, source, found: Vec::new(), paths };
     let mut script = VersionScript::default();
     for &command in commands {
-        let parsed = parse_version_command(reader.sources, command);
-        script.append(reader.accept(parsed).unwrap_or_default());
+        let parsed = parse_version_command(files.sources, command);
+        script.append(files.accept(parsed).unwrap_or_default());
     }
     let options = &config.scripts;
     for path in &options.version_scripts {
-        script.append(reader.read(path, "version script", parse_version_script).unwrap_or_default());
+        script.append(parsed(files, path, "version script", parse_version_script));
     }
-    let wrong = script.check(reader.sources);
-    reader.found.extend(wrong);
+    script.check(files.sources).into_iter().for_each(|finding| sink.report(finding));
     let mut lists =
         Lists { version_matcher: VersionMatcher::new(&script), version_script: script, ..Lists::default() };
 
     let mut listed: Vec<SymbolPattern> = Vec::new();
     for path in &options.dynamic_lists {
-        listed.extend(reader.read(path, "dynamic list", parse_dynamic_list).unwrap_or_default());
+        listed.extend(parsed(files, path, "dynamic list", parse_dynamic_list));
     }
     listed.extend(cxx_patterns(config));
     for path in &options.export_lists {
-        listed.extend(reader.read(path, "list of symbols to export", parse_dynamic_list).unwrap_or_default());
+        listed.extend(parsed(files, path, "list of symbols to export", parse_dynamic_list));
     }
     listed.extend(config.symbols.export_symbols.iter().map(|name| SymbolPattern::plain(name)));
     lists.dynamic = (!listed.is_empty()).then(|| NameList::new(&listed));
@@ -55,11 +46,22 @@ pub fn run(
         || symbols.dynamic_list_cpp_typeinfo;
 
     if let Some(path) = &options.retain_symbols {
-        let names = reader.read(path, "list of symbols to retain", parse_symbol_names).unwrap_or_default();
+        let names = parsed(files, path, "list of symbols to retain", parse_symbol_names);
         lists.retained = Some(NameList::new(&names));
     }
-    reader.found.into_iter().for_each(|diagnostic| sink.report(diagnostic));
     lists
+}
+
+/// What a file says; nothing where it cannot be read or understood.
+fn parsed<R: Default>(
+    files: &mut SideFiles<'_>,
+    path: &Path,
+    kind: &str,
+    parse: impl Fn(&mut Sources, &str, &[u8]) -> Result<R, Vec<Diagnostic>>,
+) -> R {
+    let Some(text) = files.read(path, kind) else { return R::default() };
+    let parsed = parse(files.sources, &path.to_string_lossy(), &text);
+    files.accept(parsed).unwrap_or_default()
 }
 
 /// `--dynamic-list-cpp-new` and `--dynamic-list-cpp-typeinfo`.
@@ -77,47 +79,4 @@ fn cxx_patterns(config: &crate::cli::Config) -> Vec<SymbolPattern> {
         quoted: false,
     };
     texts.into_iter().map(pattern).collect()
-}
-
-struct Reader<'r> {
-    sources: &'r mut Sources,
-    source: &'r dyn InputSource,
-    found: Vec<Diagnostic>,
-    paths: &'r mut Vec<PathBuf>,
-}
-
-impl Reader<'_> {
-    fn read<R>(
-        &mut self,
-        path: &Path,
-        what: &str,
-        parse: impl Fn(&mut Sources, &str, &[u8]) -> Result<R, Vec<Diagnostic>>,
-    ) -> Option<R> {
-        match self.source.read(path) {
-            Ok(text) => {
-                self.paths.push(path.to_path_buf());
-                let parsed = parse(self.sources, &path.to_string_lossy(), &text);
-                self.accept(parsed)
-            }
-            Err(error) => {
-                let reason = match error.kind() {
-                    std::io::ErrorKind::NotFound => "No such file or directory".to_string(),
-                    _ => error.to_string(),
-                };
-                let message = format!("cannot open {what} {}: {reason}", path.display());
-                self.found.push(Diagnostic::error(Code::CannotOpen, message));
-                None
-            }
-        }
-    }
-
-    fn accept<R>(&mut self, parsed: Result<R, Vec<Diagnostic>>) -> Option<R> {
-        match parsed {
-            Ok(value) => Some(value),
-            Err(wrong) => {
-                self.found.extend(wrong);
-                None
-            }
-        }
-    }
 }

@@ -41,6 +41,35 @@ fn a_full_disk_is_an_error_and_the_old_output_stays() {
     outcome.says(&["cannot write disk/out: No space left on device", "the output takes 11"]);
 }
 
+/// A full disk, on which nothing but what is reserved has room: a hole in the output may not even be read.
+#[test]
+fn holes_of_the_output_take_no_room_on_a_full_disk() {
+    let work = Work::new();
+    let object = work.s("hole", ".globl _start\n_start: ret\n.data\n.balign 0x800000\n.quad 1\n");
+    std::fs::create_dir(work.path("disk")).unwrap();
+    let mount = "mount -t tmpfs -o size=2m none disk";
+    if work.command("unshare", &["-m", "sh", "-c", mount]).code != Some(0) {
+        tools::skip(
+            "output_file::holes_of_the_output_take_no_room_on_a_full_disk",
+            "no file system can be mounted here",
+        );
+        return;
+    }
+    for kind in ["fast", "md5", "sha1", "uuid"] {
+        let script = format!(
+            "{mount} && {} -z max-page-size=0x800000 --build-id={kind} -o disk/out {object} && cp disk/out out-{kind}",
+            linker().display()
+        );
+        work.command("unshare", &["-m", "sh", "-c", &script]).ok();
+        assert!(work.read(&format!("out-{kind}")).len() > 8 << 20, "no hole");
+        if kind != "uuid" {
+            let build_id = format!("--build-id={kind}");
+            work.ld(&["-z", "max-page-size=0x800000", &build_id, "-o", "roomy", &object]).quiet();
+            assert!(work.read("roomy") == work.read(&format!("out-{kind}")), "{kind} depends on the disk");
+        }
+    }
+}
+
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_the_old_output_stays() {
     let work = Work::new();
@@ -138,8 +167,15 @@ fn an_output_that_is_an_input_is_refused_whatever_path_leads_to_it() {
     work.write("script.ld", "SECTIONS { .text : { *(.text) } INCLUDE included.ld }");
     work.write("included.ld", ".data : { *(.data) }");
     work.write("map", "{ global: *; };");
+    work.write("list", "{ f; };");
+    work.write("names", "f");
+    work.write("calls", "_start f 1");
+    work.write("remap", "other.o f.o");
+    work.write("response", format!("@inner {f}"));
+    work.write("inner", a.as_str());
     let kept = |name: &str| (name.to_owned(), work.read(name));
-    let before: Vec<_> = [&a, &f, &archive, "included.ld", "map"].iter().map(|name| kept(name)).collect();
+    let texts = ["script.ld", "included.ld", "map", "list", "names", "calls", "remap", "response", "inner"];
+    let before: Vec<_> = [&*a, &f, &archive].iter().chain(&texts).map(|name| kept(name)).collect();
     let refused: &[(&[&str], &str)] = &[
         (&["-r", "-o", &f, &f], "the output f.o is also an input"),
         (&["-r", "-o", "./f.o", &f], "the output ./f.o is the same file as the input f.o"),
@@ -156,7 +192,18 @@ fn an_output_that_is_an_input_is_refused_whatever_path_leads_to_it() {
             "the reasons for extraction a.o is also an input",
         ),
         (&["-o", "included.ld", &a, &f, "-T", "script.ld"], "the output included.ld is also an input"),
+        (&["-o", "script.ld", &a, &f, "-T", "script.ld"], "the output script.ld is also an input"),
         (&["-shared", "-o", "map", &f, "--version-script=map"], "the output map is also an input"),
+        (&["-shared", "-o", "list", &f, "--dynamic-list=list"], "the output list is also an input"),
+        (&["-shared", "-o", "list", &f, "--export-dynamic-symbol-list=list"], "the output list is"),
+        (&["-o", "names", &a, &f, "--retain-symbols-file=names"], "the output names is also an input"),
+        (&["-o", "names", &a, &f, "--symbol-ordering-file=names"], "the output names is also an input"),
+        (&["-o", "names", &a, &f, "--section-ordering-file=names"], "the output names is also an input"),
+        (&["-o", "calls", &a, &f, "--call-graph-ordering-file=calls"], "the output calls is also an input"),
+        (&["-o", "remap", &a, &f, "--remap-inputs-file=remap"], "the output remap is also an input"),
+        (&["-o", "response", "@response"], "the output response is also an input"),
+        (&["-o", "./inner", "@response"], "the output ./inner is the same file as the input inner"),
+        (&["-o", "out", "@response", "-Map=response"], "the map response is also an input"),
     ];
     for (arguments, message) in refused {
         work.ld(arguments).fails().says(&[message]);

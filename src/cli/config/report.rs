@@ -213,6 +213,8 @@ pub struct ReportOptions {
     /// The command line with response files and `SFRAME_LD_OPTIONS` expanded, program name left
     /// out: what `--reproduce` replays and messages quote.
     pub arguments: Vec<Vec<u8>>,
+    /// The files that were read for the command line alone, response files above all.
+    pub argument_files: Vec<PathBuf>,
     /// `-t`: names of the files that take part; given twice, also archive members.
     pub trace: u8,
     /// `-y` symbols in order, without repetition.
@@ -249,6 +251,7 @@ impl Default for ReportOptions {
             dependency_file: None,
             reproduce: None,
             arguments: Vec::new(),
+            argument_files: Vec::new(),
             trace: 0,
             trace_symbols: Vec::new(),
             verbose: false,

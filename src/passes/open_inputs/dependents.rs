@@ -38,13 +38,15 @@ impl<'c, 'a> Dependents<'c, 'a> {
         Dependents { config, source, store, sink, known: HashSet::new() }
     }
 
-    /// Adds to `opened` what the extracted objects name and no object named before. Whether anything
-    /// came in, so that the search has to be made again.
+    /// Adds to `opened` what the extracted objects name and no object named before, and to `sources`
+    /// the texts of scripts among that. Whether anything came in, so that all scripts have to be joined
+    /// and the search made again.
     pub fn open<T: Target>(
         &mut self,
         files: &[Parsed<'a, T>],
         extracted: &Extracted,
         opened: &mut Opened<'a>,
+        sources: &mut Sources,
     ) -> bool {
         if self.config.search.no_dependent_libraries || self.config.is_relocatable() {
             return false;
@@ -58,13 +60,12 @@ impl<'c, 'a> Dependents<'c, 'a> {
         if names.is_empty() {
             return false;
         }
-        let before = opened.files.len();
-        let mut sources = Sources::new();
+        let before = (opened.files.len(), opened.scripts.len());
         let mut walk = Walk {
             config: self.config,
             source: self.source,
             store: self.store,
-            sources: &mut sources,
+            sources,
             sink: self.sink,
             opened: std::mem::take(opened),
             early: Vec::new(),
@@ -76,7 +77,7 @@ impl<'c, 'a> Dependents<'c, 'a> {
             walk.dependent(object, name);
         }
         *opened = walk.opened;
-        opened.files.len() > before
+        (opened.files.len(), opened.scripts.len()) != before
     }
 }
 

@@ -1,0 +1,72 @@
+//! Texts that options name beside the inputs: linker scripts, version scripts, lists of symbols,
+//! ordering files. All of them are opened, and reported on, here.
+
+use super::store::{FileBytes, InputSource, reason};
+use crate::diag::{Code, Diagnostic, Sink};
+use crate::script::Sources;
+use std::path::{Path, PathBuf};
+
+/// Opens them, one after the other.
+pub struct SideFiles<'r> {
+    pub source: &'r dyn InputSource,
+    /// Takes their texts, so that messages can point into them.
+    pub sources: &'r mut Sources,
+    pub sink: &'r Sink,
+    /// Paths of those that were opened.
+    pub paths: &'r mut Vec<PathBuf>,
+}
+
+impl SideFiles<'_> {
+    /// The bytes of a file. `kind` is what messages call it.
+    pub fn read(&mut self, path: &Path, kind: &str) -> Option<FileBytes> {
+        let read = self.source.read(path).map_err(|error| reason(&error));
+        self.opened(read, path, path, kind)
+    }
+
+    /// The name and the bytes of a file that is named by path, or lies in one of these directories.
+    pub fn find(&mut self, path: &Path, directories: &[PathBuf], kind: &str) -> Option<(String, Vec<u8>)> {
+        let found = read_include(self.source, directories, &path.to_string_lossy());
+        let (name, bytes) = match found {
+            Ok((name, bytes)) => (name, Ok(bytes)),
+            Err(reason) => (String::new(), Err(reason)),
+        };
+        let bytes = self.opened(bytes, Path::new(&name), path, kind)?;
+        Some((name, bytes))
+    }
+
+    fn opened<R>(&mut self, read: Result<R, String>, found: &Path, named: &Path, kind: &str) -> Option<R> {
+        match read {
+            Ok(bytes) => {
+                self.paths.push(found.to_path_buf());
+                Some(bytes)
+            }
+            Err(reason) => {
+                let message = format!("cannot open {kind} {}: {reason}", named.display());
+                self.sink.report(Diagnostic::error(Code::CannotOpen, message));
+                None
+            }
+        }
+    }
+
+    /// What came of parsing one.
+    pub fn accept<R>(&self, parsed: Result<R, Vec<Diagnostic>>) -> Option<R> {
+        parsed.map_err(|found| found.into_iter().for_each(|diagnostic| self.sink.report(diagnostic))).ok()
+    }
+}
+
+/// The text of an `INCLUDE`d script: as named, or in the first directory that has it.
+pub fn read_include(
+    source: &dyn InputSource,
+    directories: &[PathBuf],
+    name: &str,
+) -> Result<(String, Vec<u8>), String> {
+    let candidates =
+        std::iter::once(PathBuf::from(name)).chain(directories.iter().map(|directory| directory.join(name)));
+    for candidate in candidates {
+        if source.exists(&candidate) {
+            let bytes = source.read(&candidate).map_err(|error| reason(&error))?;
+            return Ok((candidate.to_string_lossy().into_owned(), bytes.to_vec()));
+        }
+    }
+    Err("No such file or directory".into())
+}
