@@ -34,6 +34,9 @@ pub struct Arguments {
     /// With `kernel`: this machine's only (x86-64, arm64, s390x), and more by repeating it
     #[arg(long = "machine")]
     machines: Vec<String>,
+    /// With `bare`: the proofs too that need nothing but what the root has and fetches
+    #[arg(long)]
+    proofs: bool,
     /// Do not write to tests/proofs
     #[arg(long)]
     no_record: bool,
@@ -47,7 +50,7 @@ pub struct Arguments {
     comparer: install::Comparer,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Name {
     /// sframe-ld links itself: the second generation passes the tests and equals the third
     #[value(name = "self")]
@@ -98,6 +101,11 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Name::Bare,
     ];
     let names = if arguments.names.is_empty() { all.to_vec() } else { arguments.names };
+    if names.iter().any(|name| *name != Name::Bare) {
+        for line in peers::prepare(&peers::folder(), true)? {
+            println!("not to be had: {line}");
+        }
+    }
     let linker = arguments.linker.path()?;
     for name in names {
         let (file, mut proof) = match name {
@@ -130,7 +138,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             Name::Machines => machines::machines(&mut proof, &arguments.command.path()?)?,
             Name::Thunks => thunks::thunks(&mut proof, &arguments.command.path()?)?,
             Name::Modules => modules::modules(&mut proof, &arguments.command.path()?)?,
-            Name::Bare => bare::bare(&mut proof)?,
+            Name::Bare => bare::bare(&mut proof, arguments.proofs)?,
             Name::Kernel => kernel::kernels(&mut proof, &arguments.machines)?,
             Name::SplitProject => {
                 tools::split_project(&mut proof, &arguments.command.path()?, &arguments.wrapper.path()?)?;

@@ -1,5 +1,5 @@
 //! Proof of the README's first words: in a minimal root of the distribution with gcc, git and a Rust toolchain and nothing
-//! else, a fresh clone's two commands work as they stand, with nothing skipped.
+//! else, a fresh clone's two commands work as they stand, with nothing skipped; so do the proofs, if they are asked for.
 //!
 //! The root is made by `debootstrap`, which the package client fetches. How packages and crates are reached is the
 //! machine's affair: its apt configuration, certificates and variables for proxies are taken over when the root runs,
@@ -40,10 +40,15 @@ const CONFIGURATION: [&str; 6] = [
     "/usr/share/keyrings",
     "/usr/local/share/ca-certificates",
 ];
+/// The proofs that neither build kernels nor take what only a developer's machine has.
+const PROOFS: [&str; 7] =
+    ["sqlite", "attach", "split-project", "machines", "violations", "modules", "thunks"];
+/// What proofs say of parts for which something is missing.
+const NOT_HAD: [&str; 3] = ["not to be had", "to be had |", "no chromium here"];
 /// Most seconds that the first command may take on two processors of one's own.
 const DEMO_SECONDS: f64 = 120.0;
 
-pub fn bare(proof: &mut Proof) -> Result<()> {
+pub fn bare(proof: &mut Proof, with_proofs: bool) -> Result<()> {
     let root = proof.folder.join("root");
     let codename = release("VERSION_CODENAME")?;
     make_root(proof, &root, &codename)?;
@@ -75,7 +80,32 @@ pub fn bare(proof: &mut Proof) -> Result<()> {
         );
         proof.note(format!("| `{line}` | {:.0} | {:.0} | {result} |", cost.wall, cost.work))?;
     }
+    if with_proofs {
+        PROOFS.iter().try_for_each(|name| prove(proof, &root, name))?;
+    }
     fetched(proof, &root.join("src/target/peers"))
+}
+
+/// Runs a proof in the root, which records it there. What it made is removed: some of it is large.
+fn prove(proof: &mut Proof, root: &Path, name: &str) -> Result<()> {
+    let words = ["cargo", "xtask", "prove", name].map(str::to_owned);
+    let (text, cost) = command(root, &words)?;
+    let missing: Vec<&str> =
+        text.lines().filter(|line| NOT_HAD.iter().any(|said| line.contains(said))).collect();
+    let result =
+        if missing.is_empty() { "holds".to_owned() } else { format!("holds; {}", missing.join("; ")) };
+    proof.note(format!(
+        "| `{}` | {:.0} | {:.0} | {} |",
+        words.join(" "),
+        cost.wall,
+        cost.work,
+        result.replace('|', " ")
+    ))?;
+    let made = root.join("src/target/prove").join(name);
+    if made.exists() {
+        std::fs::remove_dir_all(made)?;
+    }
+    Ok(())
 }
 
 /// A field of the system's description.
@@ -174,7 +204,9 @@ struct Cost {
 
 /// Runs a command in the clone; what it says is shown and returned.
 fn command(root: &Path, words: &[String]) -> Result<(String, Cost)> {
-    let log = root.with_extension(format!("{}.log", words.get(2).map_or("log", String::as_str)));
+    let name =
+        words.iter().skip(2).filter(|word| !word.starts_with('-')).cloned().collect::<Vec<_>>().join("-");
+    let log = root.with_extension(format!("{name}.log"));
     let script = format!("cd /src && exec {}", words.join(" "));
     let (begin, before) = (Instant::now(), children());
     let mut command = inside(root, &["sh", "-c", &script])?;
@@ -192,13 +224,15 @@ fn enter(root: &Path, words: &[&str]) -> Result<String> {
 }
 
 /// A command in the root, with processes, devices and the Rust toolchain of this machine, and of its variables only
-/// those that say how the network is reached.
+/// those that say how the network is reached. The root is a mount of its own, as a machine's is: without, tests could
+/// not mount file systems for themselves.
 fn inside(root: &Path, words: &[&str]) -> Result<Command> {
     let rust = first_line(Command::new("rustc").args(["--print", "sysroot"]))?;
     let mut command = Command::new("unshare");
     command.args(["--mount", "--pid", "--fork", "sh", "-c"]);
     command.arg(
         "set -e; root=$1; rust=$2; shift 2\n\
+         mount --bind \"$root\" \"$root\"\n\
          mount -t proc proc \"$root/proc\"; mount --rbind /dev \"$root/dev\"\n\
          mount --bind \"$rust\" \"$root/opt/rust\"\n\
          exec chroot \"$root\" \"$@\"",

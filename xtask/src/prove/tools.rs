@@ -49,14 +49,14 @@ const PROGRAMS: [(&str, &[&str]); 26] = [
 const LIBRARIES: [(&str, &[&str]); 3] = [
     ("libc.so.6", &["bash", "-c", "cat /proc/self/maps; printf '%s\\n' {1..3} | sort -r"]),
     ("libstdc++.so.6", &["sh", "-c", "./throws && grep -m1 x /proc/self/maps"]),
-    (
-        "libm.so.6",
-        &["python3", "-c", "import math; print(math.sin(1)); print(open('/proc/self/maps').read())"],
-    ),
+    ("libm.so.6", &["sh", "-c", "./sine"]),
 ];
 
 const THROWS: &str = "#include <iostream>\n#include <fstream>\n#include <stdexcept>\nint main() { try { throw std::runtime_error(\"caught\"); }\n\
      catch (std::exception &e) { std::cout << e.what() << '\\n' << std::ifstream(\"/proc/self/maps\").rdbuf(); } }\n";
+
+const SINE: &str = "#include <math.h>\n#include <stdio.h>\nint main(int count, char **words) { FILE *maps = fopen(\"/proc/self/maps\", \"r\");\n\
+     printf(\"%.6f\\n\", sin(count)); for (int c; words && (c = getc(maps)) != EOF;) putchar(c); }\n";
 
 /// At least so many files must have been tried.
 const ENOUGH: usize = 20;
@@ -74,6 +74,8 @@ pub fn attach(proof: &mut Proof, sframe: &Path) -> Result<()> {
     )?;
     std::fs::write(proof.folder.join("throws.cc"), THROWS)?;
     proof.tool("g++", &["-O1", "-o", "throws", "throws.cc"])?;
+    std::fs::write(proof.folder.join("sine.c"), SINE)?;
+    proof.tool("gcc", &["-O1", "-o", "sine", "sine.c", "-lm"])?;
     proof.note("| file | kind | bytes before | after | functions | runs |\n|---|---|---|---|---|---|")?;
     let mut count = 0;
     for (name, words) in PROGRAMS {
