@@ -18,7 +18,6 @@ use crate::phase::{Resolved, Session};
 use crate::script::Sources;
 use crate::timing::Timings;
 use crate::{arch, output, relocs, sframe};
-use std::path::Path;
 use std::time::Duration;
 
 /// What came of a link.
@@ -60,8 +59,9 @@ pub fn link(
             false
         }
     };
-    let written = write_trace(config, &progress.timings, &sink);
-    succeeded &= written.is_ok();
+    if progress.inputs_are_safe {
+        succeeded &= write_trace(config, &progress.timings, &sink).is_ok();
+    }
     let mut diagnostics = sink.into_sorted();
     if let Some(script) = &config.diagnostics.error_script {
         let limit = config.diagnostics.error_limit.map_or(usize::MAX, |limit| limit.get());
@@ -70,14 +70,11 @@ pub fn link(
     Outcome { diagnostics, succeeded, printed: progress.printed, timings: progress.timings }
 }
 
-/// `--time-trace`, whatever came of the link.
+/// `--time-trace`, also of a link that failed.
 fn write_trace(config: &Config, timings: &Timings, sink: &Sink) -> Result<(), Aborted> {
-    let Some(path) = &config.reports.time_trace else { return Ok(()) };
-    let mut beside = config.output.clone().into_os_string();
-    beside.push(".time-trace");
-    let path = if path.as_os_str().is_empty() { Path::new(&beside) } else { path };
+    let Some(path) = output::reports::trace_path(config) else { return Ok(()) };
     let trace = timings.trace(Duration::from_micros(config.reports.time_trace_granularity));
-    std::fs::write(path, format!("{trace}\n")).map_err(|error| {
+    std::fs::write(&path, format!("{trace}\n")).map_err(|error| {
         let message = format!("cannot write {}: {error}", path.display());
         sink.report(Diagnostic::error(crate::diag::Code::CannotWrite, message));
         Aborted
@@ -89,6 +86,8 @@ fn write_trace(config: &Config, timings: &Timings, sink: &Sink) -> Result<(), Ab
 pub(crate) struct Progress {
     pub(crate) printed: String,
     pub(crate) timings: Timings,
+    /// All that is read is known, and no file that options ask for is among it.
+    inputs_are_safe: bool,
 }
 
 /// With `--reproduce`, notes what is read and archives it, whatever comes of the link.
@@ -181,6 +180,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         }
         sink.check()?;
     };
+    progress.inputs_are_safe = true;
     let inputs = index_objects::run(directives, parsed, &extracted);
     let needed_libraries = open_needed_libraries::run(&inputs, source);
     let report_data = output::reports::files(&inputs, &opened, &extracted, &mut progress.printed);

@@ -5,7 +5,7 @@
 //! symbolic and hard links lead to the same one. Only regular files count; `/dev/null` may be read
 //! and written.
 
-use super::reports::map_path;
+use super::reports::{map_path, trace_path};
 use crate::cli::{Config, Explanation};
 use crate::diag::{Code, Diagnostic};
 use crate::input::FileIdentity;
@@ -50,6 +50,8 @@ fn written(config: &Config) -> Vec<(&'static str, PathBuf)> {
         (REPRODUCE, reports.reproduce.clone()),
         ("the reasons for extraction", reports.why_extract.clone()),
         ("the explanation", explanation),
+        ("the order of symbols", reports.symbol_order.clone()),
+        ("the time trace", trace_path(config)),
     ];
     files.into_iter().filter_map(|(name, path)| Some((name, path?))).collect()
 }

@@ -187,6 +187,17 @@ pub fn map_path(config: &Config, path: &Path) -> PathBuf {
     path.join(name)
 }
 
+/// `--time-trace` without a file means `OUTPUT.time-trace`.
+pub fn trace_path(config: &Config) -> Option<PathBuf> {
+    let path = config.reports.time_trace.as_ref()?;
+    if !path.as_os_str().is_empty() {
+        return Some(path.clone());
+    }
+    let mut beside = config.output.clone().into_os_string();
+    beside.push(".time-trace");
+    Some(beside.into())
+}
+
 /// Writes a text to a file; `-` is standard output.
 fn write_text(session: Session<'_>, path: &Path, what: &str, text: String, printed: &mut String) {
     if path.as_os_str() == "-" {

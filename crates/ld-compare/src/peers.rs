@@ -24,14 +24,19 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The linkers for a machine, this project's first, then by name.
+    /// The linkers for a machine, this project's first, then by name. One that links for other machines
+    /// only is left out.
     ///
     /// # Errors
     /// One that was asked for by name is not there, or does not answer to `--version`; none is there at all.
     pub fn find(&self, machine: Machine) -> Result<Vec<Linker>> {
         let found = match self.linkers.is_empty() {
             true => self.all(machine),
-            false => self.linkers.iter().map(|word| self.named(word, machine)).collect::<Result<_>>()?,
+            false => {
+                let found: Result<Vec<_>> =
+                    self.linkers.iter().map(|word| self.named(word, machine)).collect();
+                found?.into_iter().flatten().collect()
+            }
         };
         if found.is_empty() {
             bail!("no linker for {} in {} or on PATH", machine.name(), self.peers.display());
@@ -39,19 +44,20 @@ impl Wanted {
         Ok(found)
     }
 
-    fn named(&self, word: &str, machine: Machine) -> Result<Linker> {
+    fn named(&self, word: &str, machine: Machine) -> Result<Option<Linker>> {
         let (name, command) = match word.split_once('=') {
             Some((name, command)) => (name, command.split_whitespace().map(String::from).collect()),
             None => {
-                let mut candidates = self.candidates(machine).into_iter();
-                let found = candidates.find(|(name, _)| name == word);
-                let found = found.with_context(|| {
-                    format!("no linker {word} for {} in {} or on PATH", machine.name(), self.peers.display())
-                })?;
-                (word, found.1)
+                let of = |machine| self.candidates(machine).into_iter().find(|(name, _)| name == word);
+                match of(machine) {
+                    Some((_, command)) => (word, command),
+                    None if Machine::ALL.into_iter().any(|other| of(other).is_some()) => return Ok(None),
+                    None => bail!("no linker {word} in {} or on PATH", self.peers.display()),
+                }
             }
         };
-        Linker::probe(name, command).with_context(|| format!("{word} does not answer to --version"))
+        let linker = Linker::probe(name, command);
+        linker.map(Some).with_context(|| format!("{word} does not answer to --version"))
     }
 
     fn all(&self, machine: Machine) -> Vec<Linker> {
@@ -129,6 +135,15 @@ mod tests {
         let wanted = Wanted { linkers: vec!["mine=echo GNU ld".into()], peers: "nowhere".into() };
         let found = wanted.find(Machine::X86_64).unwrap();
         assert_eq!((found[0].name.as_str(), found[0].version.as_str()), ("mine", "GNU ld --version"));
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("bfd-9")).unwrap();
+        std::os::unix::fs::symlink("/bin/echo", folder.path().join("bfd-9/ld")).unwrap();
+        let words = ["bfd-9", "mine=echo GNU ld"].map(String::from);
+        let wanted = Wanted { linkers: words.into(), peers: folder.path().into() };
+        let names =
+            |machine| wanted.find(machine).unwrap().into_iter().map(|linker| linker.name).collect::<Vec<_>>();
+        assert_eq!(names(Machine::X86_64), ["bfd-9", "mine"]);
+        assert_eq!(names(Machine::S390x), ["mine"], "a linker of another machine is left out");
         let unknown = Wanted { linkers: vec!["no-such-linker".into()], peers: "nowhere".into() };
         assert!(unknown.find(Machine::X86_64).unwrap_err().to_string().contains("no-such-linker"));
     }
