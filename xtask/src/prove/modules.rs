@@ -37,6 +37,8 @@ const INIT: &str = r#"#!/bin/busybox sh
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 dmesg -c > /dev/console.first
+# The firmware leaves its last line open.
+echo
 uname -r
 for variant in VARIANTS; do
     echo "== $variant"
