@@ -159,6 +159,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         return Ok(());
     }
     let mut dependents = open_inputs::Dependents::new(config, source, store, sink);
+    // Objects that take part may name libraries, and a library may be a script: all that scripts say
+    // is then joined again.
     let (directives, plan, parsed, assigned, extracted) = loop {
         let (directives, plan) = read_scripts::run(session, &main, &opened.scripts, &sources, source);
         output::overwrite::check(session, &plan.sources, &opened.paths);
