@@ -13,6 +13,7 @@ pub mod output;
 pub mod passes;
 pub mod phase;
 pub mod pipeline;
+pub mod plan;
 pub mod relocs;
 pub mod script;
 pub mod sframe;

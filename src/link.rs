@@ -5,18 +5,12 @@
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
-use crate::frames::Frames;
-use crate::frames::eh_frame::fde_edges;
-use crate::ids::{ChunkId, SectionId, SymbolId};
-use crate::input::source_lines::{Deed, SourceLines};
+use crate::ids::{ChunkId, SectionId};
 use crate::layout::Layout;
 use crate::merge::Merges;
-use crate::phase::Resolved;
-use crate::phase::state;
-use crate::phase::{SectionInfo, SectionStates, builds_on, info_of};
+use crate::phase::{Live, SectionInfo, builds_on, info_of, state};
 use crate::relocs::Relocations;
 use crate::sframe;
-use crate::symbols::{SymbolTable, flag};
 use crate::synth::dynamic_tables::DynamicTables;
 use crate::synth::section_names::SectionNames;
 use crate::synth::symtab::SymtabPlan;
@@ -24,21 +18,19 @@ use crate::synth::thunks::Thunks;
 use crate::synth::{self, Kind, SyntheticSection, Synthetics};
 use hashbrown::HashMap;
 
-/// Facts about sections, in parallel vectors indexed by [`SectionId`].
+/// Where sections are, in parallel vectors indexed by [`SectionId`].
 #[derive(Default)]
-pub struct SectionTable {
-    /// What has become of each.
-    pub states: SectionStates,
-    /// The rule of the layout plan that takes it; set by `match_script`.
+pub struct Places {
+    /// The rule of [`Layout::plan`] that takes it; orphans get theirs from `lay_out`.
     pub rule: Vec<u32>,
     /// Output section; set when items are listed.
     pub chunk: Vec<ChunkId>,
     /// Offset in the output section, in bytes; set by layout. Layout passes absorbed sections by;
-    /// for them, see [`SectionTable::merge_row`].
+    /// for them, see [`Places::merge_row`].
     pub offset: Vec<u64>,
 }
 
-impl SectionTable {
+impl Places {
     /// The row in [`Link::merges`] of an absorbed section, if its pieces were merged. Kept where
     /// other sections have their offset, so that looking it up needs no table of its own.
     #[inline]
@@ -46,59 +38,46 @@ impl SectionTable {
         (self.offset[id.index()] as u32).checked_sub(1)
     }
 
-    /// Sets [`SectionTable::merge_row`].
+    /// Sets [`Places::merge_row`].
     pub fn set_merge_row(&mut self, id: SectionId, row: u32) {
         self.offset[id.index()] = u64::from(row) + 1;
-        self.set(id, state::ABSORBED);
     }
 
-    /// A table of the input sections.
-    pub fn new(states: SectionStates) -> Self {
-        let count = states.len();
-        SectionTable {
-            states,
-            rule: vec![u32::MAX; count],
-            chunk: vec![ChunkId::NONE; count],
-            offset: vec![0; count],
-        }
+    /// Sections that have no places yet.
+    pub fn new(rules: &[u32]) -> Self {
+        let count = rules.len();
+        Places { rule: rules.to_vec(), chunk: vec![ChunkId::NONE; count], offset: vec![0; count] }
     }
 
     /// Adds a row.
-    pub fn push(&mut self, state: u8) -> SectionId {
+    pub fn push(&mut self) -> SectionId {
+        let id = SectionId::from_index(self.chunk.len());
         self.rule.push(u32::MAX);
         self.chunk.push(ChunkId::NONE);
         self.offset.push(0);
-        self.states.push(state)
-    }
-}
-
-impl std::ops::Deref for SectionTable {
-    type Target = SectionStates;
-
-    #[inline]
-    fn deref(&self) -> &SectionStates {
-        &self.states
+        id
     }
 }
 
 /// Everything that is known of a link.
 pub struct Link<'a, T: Target> {
-    /// Definitions and versions.
-    pub resolved: Resolved<'a, T>,
-    /// Symbols.
-    pub symbols: SymbolTable,
+    /// What is in the output.
+    pub live: Live<'a, T>,
     /// Sections.
-    pub sections: SectionTable,
-    /// Where each common block is allocated, by its row; empty where they stay common.
-    pub common_places: Vec<CommonPlace>,
+    pub places: Places,
+    /// Addresses of symbols (TLS symbols too: the address in the initialisation image), for globals
+    /// and locals; filled by `compute_values`. Imported symbols without a copy or canonical PLT
+    /// entry are 0; an `STT_GNU_IFUNC` of this output has the address of its resolver.
+    pub values: Vec<u64>,
+    /// For each symbol: its row among [`crate::synth::DynamicRow`]s, `u32::MAX` if it has none.
+    /// Filled by `build_synthetics`.
+    pub rows: Vec<u32>,
     /// How the output's symbol table is divided. Filled when the output sections are known.
     pub symtab: SymtabPlan,
     /// Names of the output sections. Filled when they are known.
     pub section_names: SectionNames,
     /// Contents of output sections that are written compressed.
     pub compressed: HashMap<ChunkId, Vec<u8>, foldhash::fast::FixedState>,
-    /// Records of `.eh_frame` sections. Filled by `split_eh_frames`.
-    pub frames: Frames<'a, T::E>,
     /// Pieces of mergeable sections. Filled by `merge_strings`.
     pub merges: Merges<'a>,
     /// Sections that the linker makes, and what they are made of.
@@ -116,43 +95,48 @@ pub struct Link<'a, T: Target> {
     pub layout: Layout<'a>,
 }
 
-builds_on!(['a, T: Target] Link<'a, T>, resolved: Resolved<'a, T>);
-
-/// Where a common block is allocated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CommonPlace {
-    /// The section that the linker makes for an object's blocks.
-    pub section: SectionId,
-    /// Offset in it, in bytes.
-    pub offset: u64,
-}
+builds_on!(['a, T: Target] Link<'a, T>, live: Live<'a, T>);
 
 impl<'a, T: Target> Link<'a, T> {
-    /// A link of which only the definitions are known, and what has become of the sections.
-    pub fn new(resolved: Resolved<'a, T>, states: SectionStates, layout: Layout<'a>) -> Self {
+    /// A link of which only the symbols are known, and the sections that scripts can match.
+    pub fn new(live: Live<'a, T>) -> Self {
+        let mut sections = live.synthetic.rows.clone();
+        for section in &mut sections {
+            match section.kind {
+                Kind::EhFrame if !live.kept_frames.files.is_empty() => {
+                    section.size = synth::eh_frame::size(&live);
+                }
+                Kind::EhFrameHdr => section.size = synth::eh_frame_hdr::size(live.kept_frames.fdes),
+                _ => {}
+            }
+        }
         Link {
-            symbols: SymbolTable::new(resolved.symbol_count),
-            sections: SectionTable::new(states),
-            common_places: Vec::new(),
+            places: Places::new(&live.rules),
+            values: Vec::new(),
+            rows: vec![u32::MAX; live.symbol_count],
             symtab: SymtabPlan::default(),
             section_names: SectionNames::default(),
             compressed: HashMap::default(),
-            frames: Frames::default(),
             merges: Merges::default(),
-            synthetics: Synthetics::default(),
+            synthetics: Synthetics { sections, ..Synthetics::default() },
             dynamic: DynamicTables::default(),
             thunks: Thunks::default(),
             relocations: Relocations::default(),
             sframe: sframe::collect::Collection::default(),
-            layout,
-            resolved,
+            layout: Layout { plan: live.plan.clone(), ..Layout::default() },
+            live,
         }
+    }
+
+    /// Number of sections, with those of the linker.
+    pub fn section_count(&self) -> usize {
+        self.places.chunk.len()
     }
 
     /// The output section that holds the synthetic section of a kind, if it is in the output.
     pub fn chunk_of(&self, kind: Kind) -> Option<ChunkId> {
         let row = self.synthetics.find(kind)?;
-        let chunk = self.sections.chunk[self.synthetic_id(row).index()];
+        let chunk = self.places.chunk[self.synthetic_id(row).index()];
         chunk.is_some().then_some(chunk)
     }
 
@@ -198,29 +182,11 @@ impl<'a, T: Target> Link<'a, T> {
                 && self.layout.chunks.iter().any(|chunk| chunk.flags & u64::from(elf::SHF_GNU_RETAIN) != 0))
     }
 
-    /// Where the common block that defines a symbol is allocated, if it is.
-    pub fn common_place(&self, id: SymbolId) -> Option<CommonPlace> {
-        self.common_places.get(self.common_row(id)?).copied()
-    }
-
-    /// The symbols that the FDEs of a function's section refer to besides the function: what a
-    /// live function keeps alive through its frame records.
-    pub fn frame_edges(&self, function: SectionId) -> impl Iterator<Item = SymbolId> {
-        let object = self.locate(function).map(|(object, _)| object);
-        let symbol = move |symbol| object.map_or(SymbolId::NONE, |object| object.symbol_id(symbol));
-        fde_edges(self, function).map(move |relocation| symbol(relocation.symbol()))
-    }
-
-    /// Whether something that is in the output refers to an undefined symbol.
-    pub fn is_name_used(&self, id: SymbolId) -> bool {
-        !self.config.gc.enabled || self.symbols.flags(id) & flag::LIVE != 0
-    }
-
     /// The output section that a section's contents are in. Those of an absorbed section are all
     /// in one place.
     pub fn output_chunk(&self, id: SectionId) -> ChunkId {
         match self.final_place(id, 0) {
-            Some((section, _)) => self.sections.chunk[section.index()],
+            Some((section, _)) => self.places.chunk[section.index()],
             None => ChunkId::NONE,
         }
     }
@@ -241,11 +207,13 @@ impl<'a, T: Target> Link<'a, T> {
     }
 
     fn absorbed_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
-        if let Some(row) = self.sections.merge_row(id) {
+        if let Some(row) = self.places.merge_row(id) {
             return Some(self.merges.place(row, offset));
         }
         let (object, index) = self.locate(id)?;
-        let place = self.frames.output_offset(object.id, index, offset)?;
+        let file = object.id.index();
+        let kept = self.kept_frames.files.get(file)?;
+        let place = kept.output_offset(&self.frames.files[file], index, offset)?;
         let row = self.synthetics.find(Kind::EhFrame)?;
         Some((self.synthetic_id(row), place))
     }
@@ -253,7 +221,7 @@ impl<'a, T: Target> Link<'a, T> {
     /// Address of an offset of an absorbed section, wherever it went; 0 if it is not in the output.
     pub fn absorbed_address(&self, id: SectionId, offset: u64) -> u64 {
         match self.absorbed_place(id, offset) {
-            Some((section, offset)) if self.sections.chunk[section.index()].is_some() => {
+            Some((section, offset)) if self.places.chunk[section.index()].is_some() => {
                 self.section_address(section).wrapping_add(offset)
             }
             _ => 0,
@@ -263,7 +231,7 @@ impl<'a, T: Target> Link<'a, T> {
     /// Adds a synthetic section; gives its id.
     pub fn add_synthetic(&mut self, section: SyntheticSection<'a>) -> SectionId {
         self.synthetics.sections.push(section);
-        self.sections.push(state::ALIVE)
+        self.places.push()
     }
 
     /// What the header of a section says.
@@ -274,48 +242,13 @@ impl<'a, T: Target> Link<'a, T> {
         }
     }
 
-    /// `file:(section+offset)` for messages.
-    pub fn describe_place(&self, id: SectionId, offset: u64) -> String {
-        match self.locate(id) {
-            Some((object, index)) => {
-                format!("{}:({}+{offset:#x})", object.name, object.section_name_lossy(index as usize))
-            }
-            None => {
-                format!("<internal>:({}+{offset:#x})", String::from_utf8_lossy(self.section_info(id).name))
-            }
-        }
-    }
-
-    /// Lines for messages: what happens at a place, with the source line and the function where
-    /// they are known.
-    pub fn describe_source(
-        &self,
-        lines: &mut SourceLines,
-        deed: Deed,
-        id: SectionId,
-        offset: u64,
-    ) -> Vec<String> {
-        match self.locate(id) {
-            Some((object, index)) => {
-                lines.notes(deed, object, index, offset, self.config.diagnostics.demangle)
-            }
-            None => vec![format!("{} {}", deed.words(), self.describe_place(id, offset))],
-        }
-    }
-
     /// Address of a section in the output; 0 if it is not in it.
     #[inline]
     pub fn section_address(&self, id: SectionId) -> u64 {
-        let chunk = self.sections.chunk[id.index()];
+        let chunk = self.places.chunk[id.index()];
         if !chunk.is_some() {
             return 0;
         }
-        self.layout.chunks[chunk.index()].address.wrapping_add(self.sections.offset[id.index()])
+        self.layout.chunks[chunk.index()].address.wrapping_add(self.places.offset[id.index()])
     }
-}
-
-/// Whether a section takes room in the program's memory.
-#[inline]
-pub fn is_alloc(flags: u64) -> bool {
-    flags & u64::from(elf::SHF_ALLOC) != 0
 }

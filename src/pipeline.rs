@@ -7,7 +7,6 @@ use crate::arch::{ForTarget, Target};
 use crate::cli::{Config, InputSpec, OutputFormat};
 use crate::diag::{Aborted, Diagnostic, Sink};
 use crate::input::{InputSource, InputStore};
-use crate::layout::Layout;
 use crate::link::Link;
 use crate::output::file::OutputFile;
 use crate::output::reproduce::Recorder;
@@ -189,19 +188,20 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()?;
     progress.timings.pass("extract members");
     // frozen: the files that take part.
-    let (groups, states) = select_comdats::run(&inputs);
+    let (groups, sections) = select_comdats::run(&inputs);
     sink.checkpoint()?;
     progress.timings.pass("select groups");
-    let mut definitions = select_definitions::run(&inputs, &states);
-    warn_commons::run(&inputs, &states);
+    let mut definitions = select_definitions::run(&inputs, &sections);
+    warn_commons::run(&inputs, &sections);
     bind_versions::run(&inputs, &mut definitions);
-    let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &states);
+    let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
     let linker_symbols =
         define_linker_symbols::run(&inputs, &plan, &assigned.symbols, &identifier_sections, &mut definitions);
     let versions = assign_versions::run(&inputs, &plan, &definitions);
     sink.checkpoint()?;
     let resolved = Resolved {
         inputs,
+        sections,
         needed_libraries,
         groups,
         definitions,
@@ -209,29 +209,29 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         identifier_sections,
         versions,
     };
-    let mut link = Link::new(resolved, states, Layout { plan, ..Layout::default() });
-    output::reports::symbols(&link, &mut progress.printed);
+    output::reports::symbols(&resolved, &mut progress.printed);
     progress.timings.pass("select definitions");
     // frozen: definitions.
 
     // ---- sections -----------------------------------------------------------------------------
-    split_eh_frames::run(&mut link);
+    let frames = split_eh_frames::run(&resolved);
     progress.timings.pass("split .eh_frame");
-    sframe::index::absorb(&mut link);
+    let described = sframe::index::absorb(&resolved, &frames);
     progress.timings.pass("read SFrame inputs");
-    create_synthetics::run(&mut link);
-    match_script::run(&mut link);
+    let made = create_synthetics::run(resolved, &plan, frames, described);
+    let matched = match_script::run(made, plan);
     sink.checkpoint()?;
     // frozen: the rule of each section; the linker's own take part in it.
-    settle_symbols::run(&link);
+    let bound = settle_symbols::run(matched);
     progress.timings.pass("match script");
-    collect_garbage::run(&link);
-    output::reports::collected(&link, &mut progress.printed);
+    collect_garbage::run(&bound);
+    output::reports::collected(&bound, &mut progress.printed);
     progress.timings.pass("collect garbage");
     // frozen: liveness.
-    warn_symbols::run(&link);
-    unpack_sections::run(&link);
-    keep_eh_frames::run(&mut link);
+    warn_symbols::run(&bound);
+    unpack_sections::run(&bound);
+    let live = keep_eh_frames::run(bound);
+    let mut link = Link::new(live);
     scan_relocations::prepare(&mut link);
     let (found, merged) = {
         let link = &link;

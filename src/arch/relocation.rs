@@ -8,7 +8,7 @@
 use super::Target;
 use crate::cli::CallNop;
 use crate::elf::Rela;
-use crate::symbols::table::flag;
+use crate::symbols::flags::flag;
 use zerocopy::byteorder::ByteOrder;
 
 /// The first operand of a relocation's value.

@@ -8,3 +8,9 @@ pub mod types;
 
 pub use object::elf as consts;
 pub use types::*;
+
+/// Whether a section takes room in the program's memory.
+#[inline]
+pub fn is_alloc(flags: u64) -> bool {
+    flags & u64::from(consts::SHF_ALLOC) != 0
+}

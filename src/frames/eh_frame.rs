@@ -14,13 +14,10 @@ use crate::arch::machine::SHT_UNWIND;
 use crate::elf::{Rela, consts as elf};
 use crate::ids::{FileId, SectionId};
 use crate::input::object::{Malformed, SymbolPlace};
-use crate::link::{Link, SectionTable};
+use crate::phase::{Resolved, SectionStates};
 use std::borrow::Cow;
 use std::ops::Range;
 use zerocopy::byteorder::ByteOrder;
-
-/// Offset of a record that is not in the output.
-pub const DROPPED: u32 = u32::MAX;
 
 /// A common information entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,12 +32,6 @@ pub struct Cie {
     pub end_relocation: u32,
     /// How its FDEs encode addresses: `DW_EH_PE_*`.
     pub encoding: u8,
-    /// Offset from its file's base in the output section; [`DROPPED`] for one that has a leader
-    /// or that no FDE needs. Set by [`super::eh_merge`].
-    pub output: u32,
-    /// The file and the row in its CIEs of the equal one that is in the output; itself if it is
-    /// that one. Set by [`super::eh_merge`].
-    pub leader: (FileId, u32),
 }
 
 /// A frame description entry.
@@ -60,9 +51,6 @@ pub struct Fde {
     /// The section that the code lies in; none if the code's symbol is in no section of an
     /// object.
     pub function: SectionId,
-    /// Offset from its file's base in the output section; [`DROPPED`] if it is not in it. Set by
-    /// [`super::eh_merge`].
-    pub output: u32,
     /// Whether it describes no code at all.
     pub is_empty: bool,
 }
@@ -94,10 +82,6 @@ pub struct FileFrames<'a, E: ByteOrder> {
     pub fdes: Vec<Fde>,
     /// Rows of `fdes` by (function, row).
     by_function: Vec<u32>,
-    /// Offset in the output section of this file's first record. Set by [`super::eh_merge`].
-    pub base: u64,
-    /// Bytes of records of this file in the output section. Set by [`super::eh_merge`].
-    pub size: u32,
 }
 
 /// The records of all objects.
@@ -109,26 +93,6 @@ pub struct Frames<'a, E: ByteOrder> {
     pub has_terminator: bool,
     /// Some section was broken and stayed whole, so no complete look-up table can be made.
     pub has_whole_sections: bool,
-    /// Bytes of records in the output section, without the terminator. Set by
-    /// [`super::eh_merge`].
-    pub size: u64,
-}
-
-/// A record that is in the output.
-#[derive(Clone, Copy, Debug)]
-pub struct KeptRecord<'r, E: ByteOrder> {
-    /// Header index of the section it comes from.
-    pub section: u32,
-    /// Its contents, unrelocated.
-    pub bytes: &'r [u8],
-    /// Offset in the section it comes from; `r_offset`s count from the section's start.
-    pub input: u64,
-    /// Offset in the output section's synthetic `.eh_frame`.
-    pub output: u64,
-    /// Its relocations, by ascending offset.
-    pub relocations: &'r [Rela<E>],
-    /// The FDE, or `None` for a CIE.
-    pub fde: Option<&'r Fde>,
 }
 
 /// What taking one object's sections apart gave.
@@ -143,20 +107,13 @@ pub struct Split<'a, E: ByteOrder> {
 
 impl<E: ByteOrder> Default for FileFrames<'_, E> {
     fn default() -> Self {
-        FileFrames {
-            sections: Vec::new(),
-            cies: Vec::new(),
-            fdes: Vec::new(),
-            by_function: Vec::new(),
-            base: 0,
-            size: 0,
-        }
+        FileFrames { sections: Vec::new(), cies: Vec::new(), fdes: Vec::new(), by_function: Vec::new() }
     }
 }
 
 impl<E: ByteOrder> Default for Frames<'_, E> {
     fn default() -> Self {
-        Frames { files: Vec::new(), has_terminator: false, has_whole_sections: false, size: 0 }
+        Frames { files: Vec::new(), has_terminator: false, has_whole_sections: false }
     }
 }
 
@@ -179,43 +136,6 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
         &rest[..end]
     }
 
-    /// All records of one section that are in the output, in order.
-    pub fn kept_records<'r>(
-        &'r self,
-        section: &'r FrameSection<'a, E>,
-    ) -> impl Iterator<Item = KeptRecord<'r, E>> {
-        let kept = move |offset: u32, size: u32, relocations: Range<u32>, output: u32, fde| KeptRecord {
-            section: section.index,
-            bytes: &section.bytes[offset as usize..][..size as usize],
-            input: offset.into(),
-            output: self.base + u64::from(output),
-            relocations: &section.relocations[relocations.start as usize..relocations.end as usize],
-            fde,
-        };
-        let mut cies = self.cies[section.cies.start as usize..section.cies.end as usize]
-            .iter()
-            .filter(|cie| cie.output != DROPPED)
-            .peekable();
-        let mut fdes = self.fdes[section.fdes.start as usize..section.fdes.end as usize]
-            .iter()
-            .filter(|fde| fde.output != DROPPED)
-            .peekable();
-        std::iter::from_fn(move || {
-            let cie_is_next = match (cies.peek(), fdes.peek()) {
-                (Some(cie), Some(fde)) => cie.offset < fde.offset,
-                (cie, _) => cie.is_some(),
-            };
-            if cie_is_next {
-                let cie = cies.next()?;
-                let relocations = cie.first_relocation..cie.end_relocation;
-                return Some(kept(cie.offset, cie.size, relocations, cie.output, None));
-            }
-            let fde = fdes.next()?;
-            let relocations = fde.first_relocation..fde.end_relocation;
-            Some(kept(fde.offset, fde.size, relocations, fde.output, Some(fde)))
-        })
-    }
-
     fn index_functions(&mut self) {
         let mut rows: Vec<u32> = (0..self.fdes.len() as u32).collect();
         // Stable, and usually sorted already.
@@ -231,7 +151,7 @@ pub fn is_eh_frame(name: &[u8], sh_type: u32) -> bool {
 
 /// Takes the `.eh_frame` sections of one object apart. Definitions are settled and losers of
 /// groups marked.
-pub fn split_object<'a, T: Target>(link: &Link<'a, T>, file: FileId) -> Split<'a, T::E> {
+pub fn split_object<'a, T: Target>(link: &Resolved<'a, T>, file: FileId) -> Split<'a, T::E> {
     let object = &link.objects[file.index()];
     let mut split = Split { frames: FileFrames::default(), has_terminator: false, broken: Vec::new() };
     for (index, header) in object.headers.iter().enumerate().skip(1) {
@@ -249,14 +169,14 @@ pub fn split_object<'a, T: Target>(link: &Link<'a, T>, file: FileId) -> Split<'a
 }
 
 fn split_section<'a, T: Target>(
-    link: &Link<'a, T>,
+    link: &Resolved<'a, T>,
     file: FileId,
     index: u32,
     split: &mut Split<'a, T::E>,
 ) -> Result<(), Malformed> {
     let object = &link.objects[file.index()];
     let bytes = object.section_bytes(index as usize)?;
-    if bytes.len() >= DROPPED as usize {
+    if bytes.len() >= u32::MAX as usize {
         return Err(Malformed::at(0, format!("{:#x} bytes are too many", bytes.len())));
     }
     let frames = &mut split.frames;
@@ -301,7 +221,7 @@ fn ascending<E: ByteOrder>(relocations: &[Rela<E>]) -> Cow<'_, [Rela<E>]> {
 }
 
 struct Splitter<'s, 'a, T: Target> {
-    link: &'s Link<'a, T>,
+    link: &'s Resolved<'a, T>,
     file: FileId,
     bytes: &'a [u8],
     relocations: Cow<'a, [Rela<T::E>]>,
@@ -382,15 +302,12 @@ impl<T: Target> Splitter<'_, '_, T> {
         let reader = Reader::new(&self.bytes[..record.end], at);
         let encoding = pointer_encoding(reader)
             .map_err(|what| Malformed::at(record.start as u64, format!("in the CIE: {what}")))?;
-        let row = self.cies.len() as u32;
         self.cies.push(Cie {
             offset: record.start as u32,
             size: record.len() as u32,
             first_relocation: relocations.start,
             end_relocation: relocations.end,
             encoding,
-            output: DROPPED,
-            leader: (self.file, row),
         });
         Ok(())
     }
@@ -428,7 +345,6 @@ impl<T: Target> Splitter<'_, '_, T> {
             end_relocation: relocations.end,
             cie: cie as u32,
             function,
-            output: DROPPED,
             is_empty: range == 0,
         });
         Ok(())
@@ -533,12 +449,10 @@ mod elf_dwarf {
 /// The relocations that a live function's FDEs bring with them: of each of its FDEs all but the
 /// code's own (language-specific data), and of their CIEs (personality). They are edges of garbage
 /// collection. An object's symbols are the indices in these relocations.
-pub fn fde_edges<'l, T: Target>(
-    link: &'l Link<'_, T>,
+pub fn fde_edges<'f, E: ByteOrder>(
+    frames: Option<&'f FileFrames<'_, E>>,
     function: SectionId,
-) -> impl Iterator<Item = &'l Rela<T::E>> {
-    let file = link.section_file(function);
-    let frames = link.frames.files.get(file.index());
+) -> impl Iterator<Item = &'f Rela<E>> {
     frames.into_iter().flat_map(move |frames| {
         frames.fdes_of(function).iter().flat_map(move |&row| {
             let fde = &frames.fdes[row as usize];
@@ -552,28 +466,8 @@ pub fn fde_edges<'l, T: Target>(
     })
 }
 
-/// For `-r`, where `.eh_frame` stays whole: whether a relocation at this offset of a section lies
-/// in the FDE of a discarded function, so that it must become a relocation of type NONE.
-pub fn is_dead_record_relocation<T: Target>(
-    link: &Link<'_, T>,
-    file: FileId,
-    section: u32,
-    offset: u64,
-) -> bool {
-    let Some(frames) = link.frames.files.get(file.index()) else { return false };
-    let Some(section) = frames.sections.iter().find(|candidate| candidate.index == section) else {
-        return false;
-    };
-    let fdes = &frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
-    let next = fdes.partition_point(|fde| u64::from(fde.offset) <= offset);
-    next.checked_sub(1).is_some_and(|row| {
-        let fde = &fdes[row];
-        offset - u64::from(fde.offset) < fde.size.into() && !is_live(&link.sections, fde)
-    })
-}
-
 /// Whether the code that an FDE describes is in the output.
 #[inline]
-pub fn is_live(sections: &SectionTable, fde: &Fde) -> bool {
+pub fn is_live(sections: &SectionStates, fde: &Fde) -> bool {
     !fde.function.is_some() || sections.is_alive(fde.function)
 }

@@ -4,37 +4,89 @@
 //! live FDE needs is in the output, wherever its file is; it leads the others. Records keep the
 //! order of the inputs, so a leader always stands before the FDEs that point back at it.
 
-use super::eh_frame::{Cie, DROPPED, FileFrames, is_live};
+use super::eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames, is_live};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
+use crate::elf::Rela;
 use crate::ids::{FileId, SymbolId};
-use crate::link::Link;
-use crate::phase::Inputs;
+use crate::phase::{Inputs, Resolved};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rayon::prelude::*;
 use std::hash::{BuildHasher, Hash, Hasher};
+use std::ops::Range;
+use zerocopy::byteorder::ByteOrder;
 
-/// Settles the place of every record. Comes when liveness is frozen, before relocations are
-/// scanned. Gives the number of FDEs that are in the output.
-pub fn assign_offsets<T: Target>(link: &mut Link<'_, T>) -> usize {
-    let mut files = std::mem::take(&mut link.frames.files);
-    let shared = &*link;
-    let needed: Vec<Vec<(u32, u64)>> = files
-        .par_iter_mut()
+/// The offset of what is not in the output.
+pub const DROPPED: u32 = u32::MAX;
+
+/// Where records are in the output section.
+#[derive(Clone, Debug, Default)]
+pub struct KeptFrames {
+    /// One row for each object.
+    pub files: Vec<KeptFile>,
+    /// Bytes of records, without the terminator.
+    pub size: u64,
+    /// Number of FDEs.
+    pub fdes: usize,
+}
+
+/// Where the records of one object are.
+#[derive(Clone, Debug, Default)]
+pub struct KeptFile {
+    /// By row of [`FileFrames::cies`].
+    pub cies: Vec<KeptCie>,
+    /// By row of [`FileFrames::fdes`]: offset from `base`, or [`DROPPED`].
+    pub fdes: Vec<u32>,
+    /// Offset in the output section of the first record.
+    pub base: u64,
+    /// Bytes of records.
+    pub size: u32,
+}
+
+/// Where a CIE is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptCie {
+    /// Offset from its file's base; [`DROPPED`] for one that has a leader or that no FDE needs.
+    pub output: u32,
+    /// The file and the row in its CIEs of the equal one that is in the output; itself if it is
+    /// that one.
+    pub leader: (FileId, u32),
+}
+
+/// A record that is in the output.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptRecord<'r, E: ByteOrder> {
+    /// Header index of the section it comes from.
+    pub section: u32,
+    /// Its contents, unrelocated.
+    pub bytes: &'r [u8],
+    /// Offset in the section it comes from; `r_offset`s count from the section's start.
+    pub input: u64,
+    /// Offset in the output section's synthetic `.eh_frame`.
+    pub output: u64,
+    /// Its relocations, by ascending offset.
+    pub relocations: &'r [Rela<E>],
+    /// The FDE, or `None` for a CIE.
+    pub fde: Option<&'r Fde>,
+}
+
+/// Settles the place of every record. Liveness is frozen.
+pub fn assign_offsets<T: Target>(link: &Resolved<'_, T>, frames: &Frames<'_, T::E>) -> KeptFrames {
+    let (mut files, needed): (Vec<KeptFile>, Vec<Vec<(u32, u64)>>) = frames
+        .files
+        .par_iter()
         .enumerate()
-        .map(|(file, frames)| mark(shared, FileId::from_index(file), frames))
-        .collect();
-    elect_leaders(link, &mut files, &needed);
-    files.par_iter_mut().for_each(place);
+        .map(|(file, frames)| mark(link, FileId::from_index(file), frames))
+        .unzip();
+    elect_leaders(link, &frames.files, &mut files, &needed);
+    files.par_iter_mut().zip(&frames.files).for_each(|(kept, frames)| place(frames, kept));
     let mut size = 0u64;
-    for frames in &mut files {
-        frames.base = size;
-        size += u64::from(frames.size);
+    for kept in &mut files {
+        kept.base = size;
+        size += u64::from(kept.size);
     }
-    let count = files.par_iter().map(|f| f.fdes.iter().filter(|fde| fde.output != DROPPED).count()).sum();
-    link.frames.files = files;
-    link.frames.size = size;
+    let fdes = files.par_iter().map(|kept| kept.fdes.iter().filter(|&&at| at != DROPPED).count()).sum();
     if size > u64::from(u32::MAX) {
         link.sink.report(
             Diagnostic::error(
@@ -46,26 +98,29 @@ pub fn assign_offsets<T: Target>(link: &mut Link<'_, T>) -> usize {
             .help("link fewer objects, or drop call frame information (-fno-asynchronous-unwind-tables)"),
         );
     }
-    count
+    KeptFrames { files, size, fdes }
 }
 
 /// Marks live FDEs and the CIEs that they need with output offset 0; gives the rows and hashes of
-/// these CIEs.
-fn mark<T: Target>(link: &Link<'_, T>, file: FileId, frames: &mut FileFrames<'_, T::E>) -> Vec<(u32, u64)> {
-    let FileFrames { cies, fdes, .. } = &mut *frames;
-    for (row, cie) in cies.iter_mut().enumerate() {
-        cie.output = DROPPED;
-        cie.leader = (file, row as u32);
-    }
-    for fde in fdes.iter_mut() {
-        fde.output = DROPPED;
-        if is_live(&link.sections, fde) {
-            fde.output = 0;
-            cies[fde.cie as usize].output = 0;
+/// these CIEs, too.
+fn mark<T: Target>(
+    link: &Resolved<'_, T>,
+    file: FileId,
+    frames: &FileFrames<'_, T::E>,
+) -> (KeptFile, Vec<(u32, u64)>) {
+    let own = |row: usize| KeptCie { output: DROPPED, leader: (file, row as u32) };
+    let mut cies: Vec<KeptCie> = (0..frames.cies.len()).map(own).collect();
+    let mark = |fde: &Fde| {
+        if !is_live(&link.sections, fde) {
+            return DROPPED;
         }
-    }
-    let needed = frames.cies.iter().enumerate().filter(|(_, cie)| cie.output != DROPPED);
-    needed.map(|(row, _)| (row as u32, hash(link, file, frames, row as u32))).collect()
+        cies[fde.cie as usize].output = 0;
+        0
+    };
+    let fdes = frames.fdes.iter().map(mark).collect();
+    let needed = (0..).zip(&cies).filter(|(_, cie)| cie.output != DROPPED);
+    let needed = needed.map(|(row, _)| (row, hash(link, file, frames, row))).collect();
+    (KeptFile { cies, fdes, base: 0, size: 0 }, needed)
 }
 
 /// The relocations of a CIE as values that are the same for equal CIEs of all files.
@@ -84,7 +139,7 @@ fn relocations<'f, T: Target>(
     })
 }
 
-fn contents<'f, E: zerocopy::byteorder::ByteOrder>(frames: &'f FileFrames<'_, E>, row: u32) -> &'f [u8] {
+fn contents<'f, E: ByteOrder>(frames: &'f FileFrames<'_, E>, row: u32) -> &'f [u8] {
     let Cie { offset, size, .. } = frames.cies[row as usize];
     &frames.section_of_cie(row).bytes[offset as usize..][..size as usize]
 }
@@ -99,7 +154,8 @@ fn hash<T: Target>(link: &Inputs<'_, T>, file: FileId, frames: &FileFrames<'_, T
 /// Gives every needed CIE its leader. One by one: objects have a handful of CIEs each.
 fn elect_leaders<T: Target>(
     link: &Inputs<'_, T>,
-    files: &mut [FileFrames<'_, T::E>],
+    frames: &[FileFrames<'_, T::E>],
+    files: &mut [KeptFile],
     needed: &[Vec<(u32, u64)>],
 ) {
     let mut leaders: HashTable<(u64, FileId, u32)> = HashTable::new();
@@ -108,7 +164,7 @@ fn elect_leaders<T: Target>(
         for &(row, hash) in needed {
             let same = |&(other_hash, other_file, other_row): &(u64, FileId, u32)| {
                 other_hash == hash && {
-                    let (mine, other) = (&files[file.index()], &files[other_file.index()]);
+                    let (mine, other) = (&frames[file.index()], &frames[other_file.index()]);
                     contents(mine, row) == contents(other, other_row)
                         && relocations(link, file, mine, row)
                             .eq(relocations(link, other_file, other, other_row))
@@ -117,9 +173,8 @@ fn elect_leaders<T: Target>(
             match leaders.entry(hash, same, |entry| entry.0) {
                 Entry::Occupied(entry) => {
                     let (_, leader_file, leader_row) = *entry.get();
-                    let cie = &mut files[file.index()].cies[row as usize];
-                    cie.leader = (leader_file, leader_row);
-                    cie.output = DROPPED;
+                    files[file.index()].cies[row as usize] =
+                        KeptCie { output: DROPPED, leader: (leader_file, leader_row) };
                 }
                 Entry::Vacant(entry) => {
                     entry.insert((hash, file, row));
@@ -131,49 +186,101 @@ fn elect_leaders<T: Target>(
 
 /// Lists a file's records one behind the other. An object's records are fewer bytes than 2^32:
 /// each of its sections is, and the whole is checked when the sum is known.
-fn place<E: zerocopy::byteorder::ByteOrder>(frames: &mut FileFrames<'_, E>) {
-    let FileFrames { sections, cies, fdes, size, .. } = frames;
+fn place<E: ByteOrder>(frames: &FileFrames<'_, E>, kept: &mut KeptFile) {
     let mut at = 0u32;
-    for section in sections {
-        let mut cies = cies[section.cies.start as usize..section.cies.end as usize].iter_mut().peekable();
-        let fdes = &mut fdes[section.fdes.start as usize..section.fdes.end as usize];
-        let mut give = |output: &mut u32, size: u32| {
-            if *output != DROPPED {
-                *output = at;
-                at = at.saturating_add(size);
+    let mut give = |output: &mut u32, size: u32| {
+        if *output != DROPPED {
+            *output = at;
+            at = at.saturating_add(size);
+        }
+    };
+    for section in &frames.sections {
+        let mut cies = (section.cies.start as usize..section.cies.end as usize).peekable();
+        for row in section.fdes.start as usize..section.fdes.end as usize {
+            let fde = &frames.fdes[row];
+            while let Some(cie) = cies.next_if(|&cie| frames.cies[cie].offset < fde.offset) {
+                give(&mut kept.cies[cie].output, frames.cies[cie].size);
             }
-        };
-        for fde in fdes {
-            while let Some(cie) = cies.next_if(|cie| cie.offset < fde.offset) {
-                give(&mut cie.output, cie.size);
-            }
-            give(&mut fde.output, fde.size);
+            give(&mut kept.fdes[row], fde.size);
         }
     }
-    *size = at;
+    kept.size = at;
 }
 
-impl<E: zerocopy::byteorder::ByteOrder> super::Frames<'_, E> {
-    /// Where an offset of an absorbed section went in the synthetic section: with its record, or
-    /// with the next one that is there.
-    pub fn output_offset(&self, file: FileId, section: u32, offset: u64) -> Option<u64> {
-        let frames = self.files.get(file.index())?;
+impl KeptFile {
+    /// All records of one section of `frames`, the object's own, that are in the output, in order.
+    pub fn records<'r, E: ByteOrder>(
+        &'r self,
+        frames: &'r FileFrames<'_, E>,
+        section: &'r FrameSection<'_, E>,
+    ) -> impl Iterator<Item = KeptRecord<'r, E>> {
+        let kept = move |offset: u32, size: u32, relocations: Range<u32>, output: u32, fde| KeptRecord {
+            section: section.index,
+            bytes: &section.bytes[offset as usize..][..size as usize],
+            input: offset.into(),
+            output: self.base + u64::from(output),
+            relocations: &section.relocations[relocations.start as usize..relocations.end as usize],
+            fde,
+        };
+        let rows = section.cies.start as usize..section.cies.end as usize;
+        let cies = frames.cies[rows.clone()].iter().zip(&self.cies[rows]);
+        let mut cies = cies.filter(|(_, kept)| kept.output != DROPPED).peekable();
+        let rows = section.fdes.start as usize..section.fdes.end as usize;
+        let fdes = frames.fdes[rows.clone()].iter().zip(&self.fdes[rows]);
+        let mut fdes = fdes.filter(|(_, output)| **output != DROPPED).peekable();
+        std::iter::from_fn(move || {
+            let cie_is_next = match (cies.peek(), fdes.peek()) {
+                (Some((cie, _)), Some((fde, _))) => cie.offset < fde.offset,
+                (cie, _) => cie.is_some(),
+            };
+            if cie_is_next {
+                let (cie, place) = cies.next()?;
+                let relocations = cie.first_relocation..cie.end_relocation;
+                return Some(kept(cie.offset, cie.size, relocations, place.output, None));
+            }
+            let (fde, &output) = fdes.next()?;
+            let relocations = fde.first_relocation..fde.end_relocation;
+            Some(kept(fde.offset, fde.size, relocations, output, Some(fde)))
+        })
+    }
+
+    /// All records of the object, in order.
+    pub fn all_records<'r, E: ByteOrder>(
+        &'r self,
+        frames: &'r FileFrames<'_, E>,
+    ) -> impl Iterator<Item = KeptRecord<'r, E>> {
+        frames.sections.iter().flat_map(|section| self.records(frames, section))
+    }
+
+    /// Where an offset of one of the object's absorbed sections went in the synthetic section: with
+    /// its record, or with the next one that is there.
+    pub fn output_offset<E: ByteOrder>(
+        &self,
+        frames: &FileFrames<'_, E>,
+        section: u32,
+        offset: u64,
+    ) -> Option<u64> {
         let position = frames.sections.iter().position(|candidate| candidate.index == section)?;
         let section = &frames.sections[position];
         // The first kept FDE, and the first kept CIE, that ends behind the offset.
-        let fdes = &frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
+        let rows = section.fdes.start as usize..section.fdes.end as usize;
+        let (fdes, places) = (&frames.fdes[rows.clone()], &self.fdes[rows]);
         let first = fdes.partition_point(|fde| u64::from(fde.offset) + u64::from(fde.size) <= offset);
-        let fde = fdes[first..].iter().find(|fde| fde.output != DROPPED).map(|fde| (fde.offset, fde.output));
-        let cies = &frames.cies[section.cies.start as usize..section.cies.end as usize];
+        let mut behind = fdes[first..].iter().zip(&places[first..]);
+        let fde = behind.find(|(_, output)| **output != DROPPED).map(|(fde, &output)| (fde.offset, output));
+        let rows = section.cies.start as usize..section.cies.end as usize;
+        let (cies, places) = (&frames.cies[rows.clone()], &self.cies[rows]);
         let first = cies.partition_point(|cie| u64::from(cie.offset) + u64::from(cie.size) <= offset);
-        let cie = cies[first..].iter().find(|cie| cie.output != DROPPED).map(|cie| (cie.offset, cie.output));
+        let mut behind = cies[first..].iter().zip(&places[first..]);
+        let cie =
+            behind.find(|(_, kept)| kept.output != DROPPED).map(|(cie, kept)| (cie.offset, kept.output));
         if let Some((start, output)) = fde.into_iter().chain(cie).min() {
-            return Some(frames.base + u64::from(output) + offset.saturating_sub(start.into()));
+            return Some(self.base + u64::from(output) + offset.saturating_sub(start.into()));
         }
         // Behind the last record stands the terminator; the end of the section is the end of
         // what the section became.
         let later = &frames.sections[position + 1..];
-        let next = later.iter().flat_map(|section| frames.kept_records(section)).next();
-        Some(next.map_or(frames.base + u64::from(frames.size), |record| record.output))
+        let next = later.iter().flat_map(|section| self.records(frames, section)).next();
+        Some(next.map_or(self.base + u64::from(self.size), |record| record.output))
     }
 }

@@ -8,7 +8,8 @@ pub mod eh_frame;
 pub mod eh_merge;
 mod reader;
 
-pub use eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames, KeptRecord};
+pub use eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames};
+pub use eh_merge::{KeptFile, KeptFrames, KeptRecord};
 
 #[cfg(test)]
 mod tests;

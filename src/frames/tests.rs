@@ -1,6 +1,6 @@
 //! Objects made in memory, taken apart and put together again.
 
-use super::eh_frame::{self, DROPPED};
+use super::eh_merge::DROPPED;
 use crate::arch::x86_64::X86_64;
 use crate::cli::{Config, OutputMode};
 use crate::diag::{Policy, Sink};
@@ -8,11 +8,9 @@ use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::InputStore;
 use crate::input::object::{FileName, ObjectFile};
 use crate::layout::Chunk;
-use crate::layout::Layout;
 use crate::link::Link;
 use crate::passes::{keep_eh_frames, split_eh_frames};
-use crate::phase::state;
-use crate::phase::{Inputs, Resolved, SectionStates, Session};
+use crate::phase::{Bound, Inputs, Made, Resolved, Session, state};
 use crate::symbols::Definition;
 use crate::synth;
 use object::write::{Object, Relocation, Symbol, SymbolId as WriteSymbol, SymbolSection};
@@ -123,8 +121,8 @@ impl World {
         World { objects, config, sink: Sink::new(Policy::default()), store: InputStore::default() }
     }
 
-    /// A link whose symbols are resolved, up to and with `split_eh_frames`.
-    fn link(&self) -> Link<'_, X86_64> {
+    /// A link whose symbols are resolved, and whose frames are split.
+    fn link(&self) -> Bound<'_, X86_64> {
         let session = Session { config: &self.config, sink: &self.sink, store: &self.store };
         let (mut globals, mut objects, mut states): (Vec<&[u8]>, Vec<_>, Vec<u8>) = Default::default();
         for (number, bytes) in self.objects.iter().enumerate() {
@@ -151,16 +149,14 @@ impl World {
         }
         let count = globals.len();
         let inputs = Inputs::of(session, objects, globals, states);
-        let states = SectionStates::of_inputs(&inputs.section_states);
         let mut resolved = Resolved::of(inputs);
         resolved.definitions.of = vec![Definition::Undefined; count];
-        let mut link = Link::<X86_64>::new(resolved, states, Layout::default());
-        split_eh_frames::run(&mut link);
-        let sections = [synth::eh_frame::section(&link), synth::eh_frame_hdr::section(&link)];
-        for section in sections.into_iter().flatten() {
-            link.add_synthetic(section);
-        }
-        link
+        let frames = split_eh_frames::run(&resolved);
+        let mut made = Made::of(resolved, frames);
+        let sections = [synth::eh_frame::section(&made), synth::eh_frame_hdr::section(&made)];
+        made.synthetic.rows.extend(sections.into_iter().flatten());
+        let rules = vec![u32::MAX; made.section_count()];
+        Bound::of(made, rules)
     }
 }
 
@@ -214,11 +210,11 @@ fn records_belong_to_the_sections_of_their_functions() {
 fn equal_cies_are_kept_once_and_dead_functions_lose_their_records() {
     let objects = (0..3).map(|_| object_of(&["f", "g"], &two_functions(Some("personality")))).collect();
     let world = World::new(objects);
-    let mut link = world.link();
+    let link = world.link();
     for (file, name) in [(0, ".text.f"), (0, ".text.g"), (1, ".text.g")] {
         link.sections.clear(section_of(&link, file, name), state::ALIVE);
     }
-    keep_eh_frames::run(&mut link);
+    let link = Link::new(keep_eh_frames::run(link));
     let out = written(&link);
     // The second object's CIE leads; it has one FDE, the third object has two.
     assert_eq!(out.len(), 28 + 24 + 24 + 24);
@@ -227,8 +223,8 @@ fn equal_cies_are_kept_once_and_dead_functions_lose_their_records() {
         assert_eq!(word(&out, fde + 4), fde + 4, "the CIE is at 0");
     }
     assert_eq!([out[28 + 8], out[52 + 8], out[76 + 8]], [2, 2, 1]);
-    assert!(link.frames.files[0].fdes.iter().all(|fde| fde.output == DROPPED));
-    assert_eq!(link.frames.files[2].cies[0].leader, (FileId(1), 0));
+    assert!(link.kept_frames.files[0].fdes.iter().all(|&output| output == DROPPED));
+    assert_eq!(link.kept_frames.files[2].cies[0].leader, (FileId(1), 0));
 }
 
 #[test]
@@ -238,9 +234,9 @@ fn cies_of_different_personalities_stay_apart() {
         object_of(&["f", "g"], &two_functions(Some("two"))),
         object_of(&["f", "g"], &two_functions(Some("one"))),
     ]);
-    let mut link = world.link();
-    keep_eh_frames::run(&mut link);
-    let kept = |file: usize| link.frames.files[file].cies[0].output != DROPPED;
+    let link = world.link();
+    let link = Link::new(keep_eh_frames::run(link));
+    let kept = |file: usize| link.kept_frames.files[file].cies[0].output != DROPPED;
     assert_eq!([kept(0), kept(1), kept(2)], [true, true, false]);
 }
 
@@ -258,8 +254,8 @@ fn padding_long_forms_and_terminators_are_understood() {
     frames.fde(cie, "", 0, None);
     frames.bytes.extend([0; 4]);
     let world = World::new(vec![object_of(&["f"], &frames)]);
-    let mut link = world.link();
-    keep_eh_frames::run(&mut link);
+    let link = world.link();
+    let link = Link::new(keep_eh_frames::run(link));
     // The FDE without a relocation describes nothing; one terminator, at the end.
     assert_eq!(link.frames.files[0].fdes.len(), 1);
     let out = written(&link);
@@ -308,26 +304,22 @@ fn any_truncation_is_survived() {
         let mut cut = FrameBuilder { bytes: frames.bytes[..length].to_vec(), relocations: Vec::new() };
         cut.relocations.extend(frames.relocations.iter().filter(|relocation| relocation.0 + 4 <= length));
         let world = World::new(vec![object_of(&["f", "g"], &cut)]);
-        let mut link = world.link();
-        keep_eh_frames::run(&mut link);
+        let link = world.link();
+        let link = Link::new(keep_eh_frames::run(link));
         written(&link);
     }
 }
 
 #[test]
-fn under_r_sections_stay_and_dead_records_are_known() {
+fn under_r_sections_stay_whole() {
     let mut world = World::new(vec![object_of(&["f", "g"], &two_functions(None))]);
     world.config.mode = OutputMode::Relocatable;
     let link = world.link();
     let eh_frame = section_of(&link, 0, ".eh_frame");
     assert!(!link.sections.is(eh_frame, state::ABSORBED));
-    assert!(link.synthetics.sections.is_empty());
-    link.sections.clear(section_of(&link, 0, ".text.g"), state::ALIVE);
-    let index = eh_frame.0 - link.objects[0].first_section;
-    let dead: Vec<u64> = (0..70)
-        .filter(|&offset| eh_frame::is_dead_record_relocation(&link, FileId(0), index, offset))
-        .collect();
-    assert_eq!(dead, (20 + 24..20 + 48).collect::<Vec<u64>>());
+    assert!(link.synthetic.rows.is_empty());
+    let live = keep_eh_frames::run(link);
+    assert!(live.kept_frames.files.is_empty());
 }
 
 /// Gives every `.text.*` section an address: `first + 0x100 * n`.
@@ -339,7 +331,7 @@ fn place_code(link: &mut Link<'_, X86_64>, first: u64) {
                 let chunk = ChunkId::from_index(link.layout.chunks.len());
                 let address = first + 0x100 * u64::from(chunk.0);
                 link.layout.chunks.push(Chunk { address, ..Chunk::default() });
-                link.sections.chunk[id.index()] = chunk;
+                link.places.chunk[id.index()] = chunk;
             }
         }
     }
@@ -355,8 +347,8 @@ fn the_table_is_sorted_and_names_each_address_once() {
     let empty = frames.fde(cie, "f", 0, None);
     frames.bytes[empty + 12] = 0;
     let world = World::new(vec![object_of(&["f", "g"], &frames)]);
-    let mut link = world.link();
-    keep_eh_frames::run(&mut link);
+    let link = world.link();
+    let mut link = Link::new(keep_eh_frames::run(link));
     place_code(&mut link, 0x5000);
     let size = link.synthetics.sections[1].size;
     assert_eq!(size, 12 + 4 * 8);
@@ -373,8 +365,8 @@ fn the_table_is_sorted_and_names_each_address_once() {
 #[test]
 fn code_out_of_reach_of_the_table_is_an_error() {
     let world = World::new(vec![object_of(&["f", "g"], &two_functions(None))]);
-    let mut link = world.link();
-    keep_eh_frames::run(&mut link);
+    let link = world.link();
+    let mut link = Link::new(keep_eh_frames::run(link));
     place_code(&mut link, 0x1_0000_0000);
     let mut out = vec![0; link.synthetics.sections[1].size as usize];
     synth::eh_frame_hdr::write(&link, 0x2000, 0x3000, &mut out);

@@ -105,7 +105,7 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     /// What `SHT_REL` sections say, with the addends that lie in the places; ascending by section. Filled by
     /// [`super::implicit::read`].
     pub implicit: Vec<ImplicitTable<'a, E>>,
-    /// SFrame inputs ([`crate::sframe::is_input`]), ascending.
+    /// SFrame inputs ([`super::sframe::is_input`]), ascending.
     pub sframes: Vec<u32>,
     /// Section header index of the call graph profile ([`super::call_graph`]), 0 if there is none.
     pub profile: u32,

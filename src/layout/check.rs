@@ -1,10 +1,10 @@
 //! Checks of a layout that has come to rest: overlaps, and segments that nobody wants.
 
-use super::plan::{LayoutPlan, OverlayPlace};
 use super::{Chunk, Layout};
 use crate::cli::Report;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
+use crate::plan::{LayoutPlan, OverlayPlace};
 use crate::script::Span;
 
 /// Where a chunk comes from, for messages.

@@ -7,7 +7,6 @@
 
 use super::dot::Machine;
 use super::output::{self, Attributes};
-use super::plan::{Body, Command};
 use super::segments::{self, PhdrValues, Wishes};
 use super::{Chunk, NOTHING, Segment, file_offsets, link_order};
 use crate::arch::Target;
@@ -15,9 +14,11 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
 use crate::link::Link;
+use crate::plan::{Body, Command};
 use crate::script::ast::OutputSectionType;
 use crate::script::data_segment::{DataSegment, RelroSection};
 use crate::script::eval::eval;
+use sframe_format::SHT_GNU_SFRAME;
 
 /// Rounds after which a layout counts as one that never comes to rest. Values that depend on one
 /// another settle in as many rounds as the chain is long.
@@ -121,7 +122,7 @@ fn relro_sections(machine: &Machine<'_>, (start, end): (u64, u64)) -> Vec<RelroS
     });
     states
         .filter(|state| {
-            let alloc = crate::link::is_alloc(state.attributes.flags);
+            let alloc = crate::elf::is_alloc(state.attributes.flags);
             state.in_output && alloc && state.address >= start && state.address < end
         })
         .map(|state| RelroSection {
@@ -264,7 +265,7 @@ fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<
         if fixed.wishes.writable_text && plan.name == b".text" {
             flags |= u64::from(elf::SHF_WRITE);
         }
-        if crate::link::is_alloc(state.attributes.flags) && state.address != 0 {
+        if crate::elf::is_alloc(state.attributes.flags) && state.address != 0 {
             // An address that the script gives may be less aligned than what the section holds.
             align = align.min(1 << state.address.trailing_zeros());
         }
@@ -314,9 +315,8 @@ fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_,
         let output = plan.rules.get(rule)?.output;
         outputs.iter().position(|&other| other == output)
     };
-    let plain_sframe = || {
-        chunks.iter().position(|chunk| chunk.name == b".sframe" && chunk.sh_type == output::SHT_GNU_SFRAME)
-    };
+    let plain_sframe =
+        || chunks.iter().position(|chunk| chunk.name == b".sframe" && chunk.sh_type == SHT_GNU_SFRAME);
     let wishes = Wishes {
         dynamic: chunk_of(fixed.special.dynamic),
         eh_frame_hdr: chunk_of(fixed.special.eh_frame_hdr),

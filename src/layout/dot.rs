@@ -3,16 +3,17 @@
 //! A run gives every output section an address, a load address and a size, and every assigned
 //! symbol a value. What a run cannot know yet it takes from the run before ([`super::scope`]).
 
-use super::memory::{self, Region};
+use super::memory::Region;
 use super::output::{Attributes, Facts};
 use super::place::List;
-use super::plan::{Body, Command, LayoutPlan, OutputPlan, OverlayPlace};
 use super::regions::is_unallocated_kind;
 use super::scope::{OutputNames, Source, Symbols};
 use super::{Data, Fill, size};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
-use crate::link::is_alloc;
+use crate::elf::is_alloc;
+use crate::plan::memory;
+use crate::plan::{Body, Command, LayoutPlan, OutputPlan, OverlayPlace};
 use crate::script::Span;
 use crate::script::ast::{Assert, Assignment, DataSize};
 use crate::script::builtin::Switches;

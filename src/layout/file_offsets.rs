@@ -6,8 +6,8 @@
 use super::size::round_up;
 use super::{Chunk, Layout, Segment};
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::ChunkId;
-use crate::link::is_alloc;
 
 /// Bytes of an ELF-64 file header.
 pub const FILE_HEADER_SIZE: u64 = 64;

@@ -7,10 +7,11 @@ use super::{Chunk, link_order};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::layout::LinkerValue;
-use crate::link::{Link, is_alloc};
+use crate::link::Link;
 use crate::script::eval::{Base, Value};
 use crate::symbols::Definition;
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
@@ -55,7 +56,7 @@ fn lists_of(machine: &Machine<'_>, output: usize) -> impl Iterator<Item = usize>
         .body
         .iter()
         .filter_map(|item| match item {
-            super::plan::Body::Rule(rule) => Some(*rule as usize),
+            crate::plan::Body::Rule(rule) => Some(*rule as usize),
             _ => None,
         })
         .collect();
@@ -68,8 +69,8 @@ fn fill_chunk<T: Target>(link: &mut Link<'_, T>, machine: &mut Machine<'_>, outp
     for rule in lists_of(machine, output) {
         let list = &machine.lists[rule];
         for &item in &list.items {
-            link.sections.chunk[item.index()] = id;
-            link.sections.offset[item.index()] = list.start.wrapping_add(machine.offsets[item.index()]);
+            link.places.chunk[item.index()] = id;
+            link.places.offset[item.index()] = list.start.wrapping_add(machine.offsets[item.index()]);
         }
         items.extend_from_slice(&list.items);
     }
@@ -98,12 +99,12 @@ fn move_to_neighbour<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, o
             if item.0 >= link.first_internal() {
                 // Nobody defines symbols in the linker's own sections but the linker, and an empty
                 // one is not in the output.
-                link.sections.chunk[item.index()] = ChunkId::NONE;
+                link.places.chunk[item.index()] = ChunkId::NONE;
                 continue;
             }
-            link.sections.chunk[item.index()] = neighbour.unwrap_or(ChunkId::NONE);
+            link.places.chunk[item.index()] = neighbour.unwrap_or(ChunkId::NONE);
             let start = neighbour.map_or(0, |chunk| link.layout.chunks[chunk.index()].address);
-            link.sections.offset[item.index()] = address.wrapping_sub(start);
+            link.places.offset[item.index()] = address.wrapping_sub(start);
         }
     }
 }
@@ -186,7 +187,7 @@ fn reserved_place<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> Option<(
         }
         _ => {
             let section = reserved_section(link, reserved)?;
-            let chunk = link.sections.chunk[section.index()];
+            let chunk = link.places.chunk[section.index()];
             chunk.is_some().then(|| (chunk, link.section_address(section)))
         }
     }
@@ -206,7 +207,7 @@ pub fn symbol_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64
                 SymbolPlace::Section(_) => {
                     let (section, offset) = link.symbol_section(id)?;
                     let placed =
-                        link.sections.is_alive(section) && link.sections.chunk[section.index()].is_some();
+                        link.sections.is_alive(section) && link.places.chunk[section.index()].is_some();
                     placed.then(|| link.section_address(section).wrapping_add(offset))
                 }
                 _ => None,

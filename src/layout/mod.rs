@@ -1,7 +1,7 @@
 //! Output sections, segments and addresses: the one layout engine.
 //!
 //! A layout is always made from a script: the built-in one of the kind of output, or the one that
-//! `-T` names. [`plan`] turns scripts and options into a [`LayoutPlan`], a list of commands whose
+//! `-T` names. [`crate::plan`] turns scripts and options into a [`LayoutPlan`], a list of commands whose
 //! input patterns have dense rule numbers. `passes::match_script` gives each section its rule
 //! before garbage collection; `passes::lay_out` lists what is left for each rule, finds places
 //! for orphans, and carries the commands out until nothing moves any more:
@@ -27,7 +27,6 @@ pub mod memory;
 pub mod orphan;
 pub mod output;
 pub mod place;
-pub mod plan;
 pub mod priority;
 mod regions;
 pub mod scope;
@@ -41,7 +40,7 @@ pub mod split;
 mod tests;
 
 use crate::ids::{ChunkId, SectionId};
-pub use plan::LayoutPlan;
+use crate::plan::LayoutPlan;
 
 /// An output section.
 #[derive(Clone, Debug)]
@@ -113,7 +112,7 @@ impl Chunk<'_> {
     #[inline]
     pub fn takes_address_space(&self) -> bool {
         use crate::elf::consts as elf;
-        crate::link::is_alloc(self.flags)
+        crate::elf::is_alloc(self.flags)
             && !(self.sh_type == elf::SHT_NOBITS && self.flags & u64::from(elf::SHF_TLS) != 0)
     }
 }
@@ -182,7 +181,7 @@ pub fn order_of(chunks: &[Chunk<'_>]) -> Vec<ChunkId> {
     let mut order: Vec<ChunkId> = (0..chunks.len()).map(ChunkId::from_index).collect();
     order.sort_by_key(|id| {
         let chunk = &chunks[id.index()];
-        if !crate::link::is_alloc(chunk.flags) {
+        if !crate::elf::is_alloc(chunk.flags) {
             return (true, 0, 0, false, 0);
         }
         let zeros = chunk.sh_type == elf::SHT_NOBITS;
@@ -273,7 +272,7 @@ impl Layout<'_> {
     /// The allocated output section that holds an address.
     pub fn chunk_at(&self, address: u64) -> Option<ChunkId> {
         let holds = |chunk: &Chunk<'_>| {
-            crate::link::is_alloc(chunk.flags) && address.wrapping_sub(chunk.address) < chunk.size
+            crate::elf::is_alloc(chunk.flags) && address.wrapping_sub(chunk.address) < chunk.size
         };
         self.chunks.iter().position(holds).map(ChunkId::from_index)
     }

@@ -8,11 +8,11 @@
 
 use super::output::Facts;
 use super::place::List;
-use super::plan::{Command, LayoutPlan, OutputPlan};
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::SectionId;
-use crate::link::is_alloc;
 use crate::phase::SectionInfo;
+use crate::plan::{Command, LayoutPlan, OutputPlan};
 use crate::script::ast::OutputSectionType;
 use hashbrown::HashMap;
 
@@ -204,7 +204,7 @@ impl<'p> Placer<'p> {
             }
         }
         for (described, row) in plan.outputs.iter().zip(&mut properties) {
-            if row.is_none() && !described.discard && described.body.iter().any(super::plan::Body::writes) {
+            if row.is_none() && !described.discard && described.body.iter().any(crate::plan::Body::writes) {
                 // It has no type of its own yet, so orphans of any type find a better neighbour.
                 *row = Some(Properties::new(elf::SHT_NULL, elf::SHF_ALLOC.into(), &described.name));
             }
@@ -240,7 +240,7 @@ impl<'p> Placer<'p> {
                 .is_none_or(|other| other.alloc == properties.alloc && other.tls == properties.tls)
         {
             let rule = self.plan.add_orphan_rule(output);
-            self.plan.outputs[output as usize].body.push(super::plan::Body::Rule(rule));
+            self.plan.outputs[output as usize].body.push(crate::plan::Body::Rule(rule));
             self.new_list(output, properties);
             return rule;
         }
@@ -456,7 +456,7 @@ fn join(a: Properties, b: Properties) -> Properties {
 /// What the lists of an output section say together.
 pub fn facts_of(plan: &LayoutPlan, lists: &[List], output: usize) -> Facts {
     plan.outputs[output].body.iter().fold(Facts::default(), |facts, item| match item {
-        super::plan::Body::Rule(rule) => facts.join(lists[*rule as usize].facts),
+        crate::plan::Body::Rule(rule) => facts.join(lists[*rule as usize].facts),
         _ => facts,
     })
 }

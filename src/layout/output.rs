@@ -1,15 +1,14 @@
 //! Type and flags of output sections, from those of what they hold.
 
-use super::plan::{Body, OutputPlan};
 use crate::arch::machine::SHT_UNWIND;
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::SectionId;
-use crate::link::is_alloc;
 use crate::phase::SectionInfo;
+use crate::plan::{Body, OutputPlan};
 use crate::script::ast::OutputSectionType;
+use sframe_format::SHT_GNU_SFRAME;
 
-/// `SHT_GNU_SFRAME`.
-pub const SHT_GNU_SFRAME: u32 = 0x6fff_fff4;
 /// gABI: kept by `--gc-sections`.
 const SHF_GNU_RETAIN: u64 = 0x20_0000;
 
@@ -48,7 +47,7 @@ impl Facts {
             all: info.flags,
             entsize: info.entsize,
             bytes: info.size,
-            sframe: is_sframe(info),
+            sframe: info.is_sframe(),
         }
     }
 
@@ -81,17 +80,10 @@ impl Facts {
     }
 }
 
-/// What counts as SFrame data: the type, whatever the name, or the names with an old type.
-pub fn is_sframe(info: &SectionInfo<'_>) -> bool {
-    info.sh_type == SHT_GNU_SFRAME
-        || info.sh_type == elf::SHT_PROGBITS
-            && (info.name == b".sframe" || info.name == b".sframe_idx" || info.name.starts_with(b".sframe."))
-}
-
 /// Alignment that a section gets: SFrame blobs start at multiples of 8, so that readers find the
 /// next one.
 pub fn alignment(info: &SectionInfo<'_>) -> u64 {
-    if is_sframe(info) { info.align.max(8) } else { info.align.max(1) }
+    if info.is_sframe() { info.align.max(8) } else { info.align.max(1) }
 }
 
 /// Zeros in memory give way to contents; contents of different types are plain contents.
@@ -286,12 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn sframe_has_its_type_whatever_the_inputs_say() {
-        let old = info(b".sframe", elf::SHT_PROGBITS, elf::SHF_ALLOC, 0);
-        let new = info(b".sframe", SHT_GNU_SFRAME, elf::SHF_ALLOC, 0);
-        assert_eq!(attributes_of(b".sframe", &[old]).sh_type, SHT_GNU_SFRAME);
-        assert_eq!(attributes_of(b".sframe", &[old, new]).sh_type, SHT_GNU_SFRAME);
-        assert_eq!(alignment(&SectionInfo { align: 1, ..old }), 8);
+    fn sframe_has_its_type_whatever_stands_beside_it() {
+        let sframe = info(b".sframe", SHT_GNU_SFRAME, elf::SHF_ALLOC, 0);
+        let data = info(b".sframe", elf::SHT_PROGBITS, elf::SHF_ALLOC, 0);
+        assert_eq!(attributes_of(b".sframe", &[sframe]).sh_type, SHT_GNU_SFRAME);
+        assert_eq!(attributes_of(b".sframe", &[data, sframe]).sh_type, SHT_GNU_SFRAME);
+        assert_eq!(alignment(&SectionInfo { align: 1, ..sframe }), 8);
     }
 
     #[test]

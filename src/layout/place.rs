@@ -49,7 +49,7 @@ pub struct List {
 
 /// Lists the live sections of each rule; those without a rule come second.
 pub fn list<T: Target>(link: &Link<'_, T>, order: &InputOrder) -> (Vec<List>, Vec<SectionId>) {
-    let rules = &link.sections.rule;
+    let rules = &link.places.rule;
     let mut counts = vec![0u32; link.layout.plan.rules.len()];
     let mut orphans = 0u32;
     for id in placeable(link) {
@@ -84,7 +84,7 @@ pub fn list<T: Target>(link: &Link<'_, T>, order: &InputOrder) -> (Vec<List>, Ve
 
 /// Sections that are laid out as they are.
 fn placeable<'l, T: Target>(link: &'l Link<'_, T>) -> impl Iterator<Item = SectionId> + 'l {
-    (0..link.sections.len() as u32).map(SectionId).filter(|&id| is_placed(link, id))
+    (0..link.section_count() as u32).map(SectionId).filter(|&id| is_placed(link, id))
 }
 
 /// Where a section stands in input order.

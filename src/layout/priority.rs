@@ -6,13 +6,13 @@
 //! sections move through the whole output section, as in lld and gold, which lay out without a script.
 
 use super::place::{self, List};
-use super::plan::{Body, LayoutPlan};
 use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::link::Link;
 use crate::phase::state;
+use crate::plan::{Body, LayoutPlan};
 
 /// Priorities of sections, by section. Those below 0 stand before sections without one, those above 0 behind them.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +103,7 @@ pub fn gather<T: Target>(
         let (front, back): (Vec<_>, Vec<_>) = moved.into_iter().partition(|&id| priorities.of(id) < 0);
         for (rule, items) in [(first, front), (last, back)] {
             let list = &mut lists[rule as usize];
-            items.iter().for_each(|id| link.sections.rule[id.index()] = rule);
+            items.iter().for_each(|id| link.places.rule[id.index()] = rule);
             list.items.splice(0..0, items);
         }
         for rule in rules {

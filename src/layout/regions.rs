@@ -2,12 +2,13 @@
 //! loaded, and whether it fits ("Output Section LMA" and "Output Section Region" in GNU ld's manual).
 
 use super::dot::{Machine, Start};
-use super::memory::{self, Last};
-use super::plan::{OutputPlan, OverlayPlace};
+use super::memory::Last;
 use super::size;
 use crate::diag::Code;
 use crate::elf::consts as elf;
-use crate::link::is_alloc;
+use crate::elf::is_alloc;
+use crate::plan::memory;
+use crate::plan::{OutputPlan, OverlayPlace};
 use crate::script::ast::{Name, OutputSectionType};
 
 impl Machine<'_> {

@@ -4,13 +4,13 @@
 //! answered with what the round before found, and the rounds go on until that is the same.
 
 use super::dot::Machine;
-use super::memory;
-use super::plan::{Command, LayoutPlan};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::object::SymbolPlace;
 use crate::link::Link;
 use crate::phase::state;
+use crate::plan::memory;
+use crate::plan::{Command, LayoutPlan};
 use crate::script::data_segment::DataSegment;
 use crate::script::eval::{Base, Lookup, Scope, SectionFacts, Symbol, Value};
 use crate::symbols::Definition;
@@ -217,7 +217,7 @@ fn section_source<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64
         return Source::Discarded;
     }
     if link.sections.is(section, state::ABSORBED) {
-        return match link.sections.merge_row(section) {
+        return match link.places.merge_row(section) {
             Some(row) => {
                 let (merged, offset) = link.merges.place(row, offset);
                 Source::Section(merged, offset)

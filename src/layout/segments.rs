@@ -4,11 +4,11 @@
 //! different permissions share a page they must share the segment.
 
 use super::file_offsets::congruent;
-use super::plan::LayoutPlan;
 use super::{Chunk, NOTHING, Segment};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
-use crate::link::is_alloc;
+use crate::elf::is_alloc;
+use crate::plan::LayoutPlan;
 
 /// `PT_GNU_SFRAME` (GNU binutils).
 pub const PT_GNU_SFRAME: u32 = 0x6474_e554;

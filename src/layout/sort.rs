@@ -1,10 +1,10 @@
 //! Orders that scripts ask for: `SORT_BY_NAME` and its kin.
 
-use super::plan::Rule;
 use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::link::Link;
+use crate::plan::Rule;
 use crate::script::ast::{Sort, SortKey};
 use std::cmp::{Ordering, Reverse};
 

@@ -6,15 +6,15 @@
 //! script. Then everything is laid out again. A section only ever goes on, so this ends.
 
 use super::dot::Machine;
-use super::memory;
 use super::place;
-use super::plan::{Body, Command};
 use super::shuffle::InputOrder;
 use super::sort;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::SectionId;
 use crate::link::Link;
+use crate::plan::memory;
+use crate::plan::{Body, Command};
 use crate::synth::Kind;
 use hashbrown::HashMap;
 use std::collections::VecDeque;

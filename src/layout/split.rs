@@ -6,11 +6,11 @@
 //! taken apart, so a large one has more alone.
 
 use super::place::{self, List};
-use super::plan::{Body, Command, LayoutPlan};
 use super::size;
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::link::Link;
+use crate::plan::{Body, Command, LayoutPlan};
 use hashbrown::HashSet;
 
 /// The pieces of an output section, each with its input sections.

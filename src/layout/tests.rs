@@ -4,7 +4,6 @@ use super::dot::{Machine, OutputState, Settings};
 use super::orphan::{self, Key, Orphan};
 use super::output::Facts;
 use super::place::List;
-use super::plan::{Command, LayoutPlan, NO_RULE, Scripts};
 use super::scope::{OutputNames, Symbols};
 use super::{converge, size};
 use crate::cli::Config;
@@ -12,6 +11,7 @@ use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::phase::SectionInfo;
+use crate::plan::{Command, LayoutPlan, NO_RULE, Scripts};
 use crate::script::eval::Base;
 use crate::script::glob::Glob;
 use crate::script::{Sources, parse_script};
@@ -41,7 +41,7 @@ fn plan_of(texts: &[&str], config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
 
 /// The rule of a section, by trying all patterns.
 fn rule_of(plan: &LayoutPlan, name: &str) -> u32 {
-    let takes = |rule: &super::plan::Rule| {
+    let takes = |rule: &crate::plan::Rule| {
         let statement = &plan.statements[rule.statement as usize];
         let patterns = statement.sections.as_deref().unwrap_or(&[]);
         patterns[rule.patterns.start as usize..rule.patterns.end as usize]

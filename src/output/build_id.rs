@@ -54,7 +54,7 @@ pub fn hash(file: &[u8], length: usize) -> Option<Vec<u8>> {
 fn place<T: Target>(link: &Link<'_, T>) -> Option<usize> {
     let row = link.synthetics.find(Kind::BuildIdNote)?;
     let chunk = &link.layout.chunks[link.chunk_of(Kind::BuildIdNote)?.index()];
-    let offset = link.sections.offset[link.synthetic_id(row).index()];
+    let offset = link.places.offset[link.synthetic_id(row).index()];
     Some((chunk.file_offset + offset) as usize + notes::DESCRIPTOR_OFFSET)
 }
 

@@ -7,8 +7,9 @@
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
+use crate::elf::is_alloc;
 use crate::layout::Chunk;
-use crate::link::{Link, is_alloc};
+use crate::link::Link;
 
 /// Bytes that an image may have before it is taken for a mistake.
 const MAX_IMAGE: u64 = 1 << 40;

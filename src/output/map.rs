@@ -9,9 +9,9 @@ use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::layout::Chunk;
-use crate::layout::plan::{Body, Command, NO_RULE, OutputPlan};
 use crate::link::Link;
 use crate::phase::state;
+use crate::plan::{Body, Command, NO_RULE, OutputPlan};
 use crate::script::Span;
 use crate::script::ast::Assignment;
 use crate::symbols::Definition;
@@ -64,7 +64,7 @@ fn symbols<T: Target>(link: &Link<'_, T>) -> Vec<Placed> {
                 };
                 let owned = Definition::Object { file: object.id, symbol: index as u32 };
                 let is_definition = !link.globals.contains(symbol) || link.definition(symbol) == owned;
-                let value = link.symbols.values.get(symbol.index()).copied()?;
+                let value = link.values.get(symbol.index()).copied()?;
                 (is_definition && section.is_some()).then_some(Placed { section, value, symbol })
             })
         })
@@ -78,7 +78,7 @@ fn absorbed<T: Target>(link: &Link<'_, T>) -> HashMap<u32, Vec<SectionId>> {
     let mut by_rule: HashMap<u32, Vec<SectionId>> = HashMap::new();
     for id in (0..link.first_internal()).map(SectionId) {
         if link.sections.is(id, state::ABSORBED | state::ALIVE) {
-            by_rule.entry(link.sections.rule[id.index()]).or_default().push(id);
+            by_rule.entry(link.places.rule[id.index()]).or_default().push(id);
         }
     }
     by_rule
@@ -213,7 +213,7 @@ impl<T: Target> Map<'_, '_, T> {
         let mut taken = vec![false; link.layout.chunks.len()];
         for (index, chunk) in link.layout.chunks.iter().enumerate() {
             for item in &chunk.items {
-                let rule = link.sections.rule[item.index()];
+                let rule = link.places.rule[item.index()];
                 if let Some(rule) = link.layout.plan.rules.get(rule as usize) {
                     chunks.entry(rule.output).or_insert(ChunkId::from_index(index));
                     taken[index] = true;
@@ -255,7 +255,7 @@ impl<T: Target> Map<'_, '_, T> {
             Some(chunk) => {
                 self.chunk(chunk);
                 for &item in &chunk.items {
-                    items.entry(link.sections.rule[item.index()]).or_default().push(item);
+                    items.entry(link.places.rule[item.index()]).or_default().push(item);
                 }
             }
             None => self.line(String::from_utf8_lossy(&plan.name)),
@@ -311,7 +311,7 @@ impl<T: Target> Map<'_, '_, T> {
 
     fn chunk(&mut self, chunk: &Chunk<'_>) {
         self.place(&String::from_utf8_lossy(chunk.name), chunk.address, chunk.size);
-        if chunk.load_address != chunk.address && crate::link::is_alloc(chunk.flags) {
+        if chunk.load_address != chunk.address && crate::elf::is_alloc(chunk.flags) {
             let _ = write!(self.text, " load address {:#018x}", chunk.load_address);
         }
         self.line("");

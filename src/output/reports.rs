@@ -14,6 +14,7 @@ use crate::link::Link;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
 use crate::passes::open_inputs::Opened;
+use crate::phase::{Bound, Resolved};
 use crate::phase::{Inputs, Session};
 use crate::relocs::explain;
 use crate::sframe;
@@ -80,12 +81,12 @@ pub fn files<'a, T: Target>(
 }
 
 /// Reports on symbols, once definitions are frozen.
-pub fn symbols<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+pub fn symbols<T: Target>(link: &Resolved<'_, T>, printed: &mut String) {
     printed.push_str(&trace::symbols(link));
 }
 
 /// `--print-gc-sections`, `--why-live`.
-pub fn collected<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+pub fn collected<T: Target>(link: &Bound<'_, T>, printed: &mut String) {
     if !link.config.gc.enabled {
         return;
     }

@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 
 /// Makes the rows, and the sizes of GOT, PLT, copies and dynamic relocations.
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    link.relocations.plt_shape = T::plt_shape(&link.config.properties, link.synthetics.features);
+    link.relocations.plt_shape = T::plt_shape(&link.config.properties, link.synthetic.features);
     let (data, relro) = copy::collect(link);
     set_size(link, Kind::CopyData, data.size, data.align);
     set_size(link, Kind::CopyRelro, relro.size, relro.align);
@@ -50,7 +50,7 @@ fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
 
 fn number_rows<T: Target>(link: &mut Link<'_, T>) {
     let wanted = flag::NEEDS | flag::EXPORTED;
-    let symbols: Vec<SymbolId> = (0..link.symbols.flags.len() as u32)
+    let symbols: Vec<SymbolId> = (0..link.symbols.len() as u32)
         .into_par_iter()
         .with_min_len(4096)
         .map(SymbolId)
@@ -58,14 +58,14 @@ fn number_rows<T: Target>(link: &mut Link<'_, T>) {
         .collect();
     let mut numbers = Numbers { got: T::GOT_RESERVED as u32, ..Numbers::default() };
     let mut rows = Vec::with_capacity(symbols.len());
-    link.symbols.rows = vec![NONE; link.symbols.flags.len()];
+    link.rows = vec![NONE; link.symbols.len()];
     for id in symbols {
         let flags = link.symbols.flags(id);
         let mut row = numbers.row(id, flags);
         if flags & flag::NEEDS_COPY != 0 {
             row.copy = copy::find(link, id).unwrap_or(NONE);
         }
-        link.symbols.rows[id.index()] = rows.len() as u32;
+        link.rows[id.index()] = rows.len() as u32;
         rows.push(row);
     }
     link.synthetics.rows = rows;

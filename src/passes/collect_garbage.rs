@@ -11,13 +11,13 @@
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::frames::eh_frame;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::ObjectFile;
-use crate::link::{Link, is_alloc};
+use crate::input::sframe::is_input;
 use crate::passes::define_linker_symbols::{matches_any, start_stop};
-use crate::phase::Inputs;
-use crate::phase::state;
+use crate::phase::{Bound, Inputs, Resolved, state};
 use crate::sframe;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
@@ -27,7 +27,7 @@ use rayon::prelude::*;
 type Dependents = Vec<(SectionId, SectionId)>;
 
 /// Clears `ALIVE` of everything that is not needed.
-pub fn run<T: Target>(link: &Link<'_, T>) {
+pub fn run<T: Target>(link: &Bound<'_, T>) {
     let dependents = link_order_dependents(link);
     if link.config.gc.enabled {
         mark_and_sweep(link, &dependents);
@@ -60,7 +60,7 @@ fn dependents_of(dependents: &Dependents, target: SectionId) -> impl Iterator<It
 }
 
 /// A section ordered by a discarded one is discarded with it, and so on along chains.
-fn drop_orphaned_dependents<T: Target>(link: &Link<'_, T>, dependents: &Dependents) {
+fn drop_orphaned_dependents<T: Target>(link: &Resolved<'_, T>, dependents: &Dependents) {
     let mut changed = true;
     while changed {
         changed = false;
@@ -130,7 +130,7 @@ pub(super) trait Visits {
 }
 
 /// The marking that decides: bits that any thread may set.
-struct Bits<'m, 'a, T: Target>(&'m Link<'a, T>);
+struct Bits<'m, 'a, T: Target>(&'m Bound<'a, T>);
 
 impl<T: Target> Visits for Bits<'_, '_, T> {
     fn section(&self, id: SectionId, _: Option<(SymbolId, u64)>, _: Reach) -> bool {
@@ -149,12 +149,12 @@ impl<T: Target> Visits for Bits<'_, '_, T> {
 
 /// Follows what keeps what alive.
 pub(super) struct Marker<'m, 'a, T: Target, V> {
-    link: &'m Link<'a, T>,
+    link: &'m Bound<'a, T>,
     dependents: &'m Dependents,
     visits: V,
 }
 
-fn mark_and_sweep<T: Target>(link: &Link<'_, T>, dependents: &Dependents) {
+fn mark_and_sweep<T: Target>(link: &Bound<'_, T>, dependents: &Dependents) {
     let marker = Marker { link, dependents, visits: Bits(link) };
     let mut frontier: Vec<SectionId> =
         link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
@@ -177,7 +177,7 @@ fn mark_and_sweep<T: Target>(link: &Link<'_, T>, dependents: &Dependents) {
 
 /// Walks the links of a finished collection again, one after the other and breadth first, so that
 /// `visits` sees the shortest way to each section.
-pub(super) fn retrace<T: Target, V: Visits>(link: &Link<'_, T>, visits: V) -> V {
+pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, visits: V) -> V {
     let dependents = link_order_dependents(link);
     let marker = Marker { link, dependents: &dependents, visits };
     let mut queue = Vec::new();
@@ -266,7 +266,7 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         let flags = header.sh_flags.get();
         let sections = &self.link.sections;
         let id = object.section_id(index as u32);
-        if !sections.is_alive(id) || sections.is(id, state::NOT_CONTENT) || sframe::is_input(object, index) {
+        if !sections.is_alive(id) || sections.is(id, state::NOT_CONTENT) || is_input(object, index) {
             return None;
         }
         if flags & u64::from(elf::SHF_GNU_RETAIN) != 0 {
@@ -389,7 +389,7 @@ fn is_root_name(name: &[u8]) -> bool {
 }
 
 /// Texts of `--print-gc-sections`, in file order.
-pub fn removed_sections<T: Target>(link: &Link<'_, T>) -> Vec<String> {
+pub fn removed_sections<T: Target>(link: &Resolved<'_, T>) -> Vec<String> {
     link.objects
         .iter()
         .flat_map(|object| {

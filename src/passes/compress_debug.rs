@@ -10,8 +10,9 @@ use crate::arch::Target;
 use crate::cli::CompressDebug;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::ChunkId;
-use crate::link::{Link, is_alloc};
+use crate::link::Link;
 use crate::output::compress;
 
 /// Fills [`Link::compressed`]. A section that would not shrink stays as it is.

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 /// Fills [`crate::symbols::SymbolTable::values`].
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let mut values = vec![0u64; link.symbols.flags.len()];
+    let mut values = vec![0u64; link.symbols.len()];
     let (globals, mut locals) = values.split_at_mut(link.globals.len());
     let mut jobs = Vec::with_capacity(link.objects.len());
     for object in &link.objects {
@@ -32,7 +32,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     globals.par_iter_mut().enumerate().with_min_len(1024).for_each(|(row, value)| {
         *value = global_address(link_ref, SymbolId(row as u32));
     });
-    link.symbols.values = values;
+    link.values = values;
 }
 
 /// Brings the values of these symbols up to date.
@@ -45,7 +45,7 @@ pub fn refresh<T: Target>(link: &mut Link<'_, T>, symbols: &[SymbolId]) {
     };
     let values: Vec<u64> = symbols.par_iter().with_min_len(1024).map(value).collect();
     for (id, value) in symbols.iter().zip(values) {
-        if let Some(known) = link.symbols.values.get_mut(id.index()) {
+        if let Some(known) = link.values.get_mut(id.index()) {
             *known = value;
         }
     }

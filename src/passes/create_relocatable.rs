@@ -93,7 +93,7 @@ fn groups<T: Target>(link: &Link<'_, T>) -> Vec<OutputGroup> {
 fn members<T: Target>(link: &Link<'_, T>, sections: impl Iterator<Item = SectionId>) -> Vec<ChunkId> {
     let mut members = Vec::new();
     for id in sections.filter(|&id| link.sections.is_alive(id)) {
-        let chunk = link.sections.chunk[id.index()];
+        let chunk = link.places.chunk[id.index()];
         if let Some(output) = link.layout.chunks.get(chunk.index())
             && output.flags & u64::from(elf::SHF_GROUP) != 0
             && !members.contains(&chunk)
@@ -153,14 +153,14 @@ fn insert<'a, T: Target>(
                 // A local signature may be defined in the group section itself.
                 let object = &link.objects[groups[row].file.index()];
                 let section = object.section_id(groups[row].section);
-                link.sections.chunk[section.index()] = id;
+                link.places.chunk[section.index()] = id;
                 Chunk::default()
             }
         });
     }
     let renumber = |id: &mut ChunkId| *id = moved.get(id.index()).copied().unwrap_or(ChunkId::NONE);
     let group_rows: Vec<usize> = groups.iter().map(|group| group_row(link, group)).collect();
-    link.sections.chunk.par_iter_mut().enumerate().with_min_len(4096).for_each(|(row, id)| {
+    link.places.chunk.par_iter_mut().enumerate().with_min_len(4096).for_each(|(row, id)| {
         if id.is_some() && group_rows.binary_search(&row).is_err() {
             renumber(id);
         }
@@ -242,6 +242,6 @@ fn fill<'a, T: Target>(link: &mut Link<'a, T>, id: ChunkId, section: SyntheticSe
         ..Chunk::default()
     };
     let item = link.add_synthetic(section);
-    link.sections.chunk[item.index()] = id;
+    link.places.chunk[item.index()] = id;
     link.layout.chunks[id.index()].items.push(item);
 }

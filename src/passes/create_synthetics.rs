@@ -9,21 +9,31 @@ use crate::arch::Target;
 use crate::arch::machine::SHN_LARGE_COMMON;
 use crate::cli::{BuildId, OutputMode, SortCommon, Strip};
 use crate::elf::consts as elf;
+use crate::frames::Frames;
 use crate::ids::{FileId, SectionId};
-use crate::link::{CommonPlace, Link};
-use crate::phase::Inputs;
+use crate::phase::{CommonPlace, Inputs, Made, Resolved};
+use crate::plan::LayoutPlan;
 use crate::relocs::dynamic;
-use crate::sframe;
+use crate::sframe::{self, collect};
 use crate::symbols::Definition;
-use crate::synth::{Kind, SyntheticSection, attributes, eh_frame, eh_frame_hdr, notes, property_note};
+use crate::synth::section::{Kind, SyntheticSection, SyntheticSections};
+use crate::synth::{attributes, eh_frame, eh_frame_hdr, notes, property_note};
 
 const A: u64 = elf::SHF_ALLOC as u64;
 const AW: u64 = A | elf::SHF_WRITE as u64;
 const AX: u64 = A | elf::SHF_EXECINSTR as u64;
 const WORD: u64 = 8;
 
-/// Adds them to [`Link::synthetics`] and allocates common blocks.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
+/// Makes them, and allocates common blocks.
+pub fn run<'a, T: Target>(
+    resolved: Resolved<'a, T>,
+    plan: &LayoutPlan,
+    frames: Frames<'a, T::E>,
+    described: collect::Inputs,
+) -> Made<'a, T> {
+    let synthetic = SyntheticSections::default();
+    let mut made = Made { resolved, frames, described, synthetic, common_places: Vec::new() };
+    let link = &mut made;
     add_notes(link);
     if !link.config.is_relocatable() {
         if link.is_dynamic() {
@@ -31,35 +41,36 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
         }
         add_linkage_tables(link);
         for section in [eh_frame::section(link), eh_frame_hdr::section(link)].into_iter().flatten() {
-            link.add_synthetic(section);
+            link.synthetic.rows.push(section);
         }
-        if !link.layout.plan.replaces_default {
+        if !plan.replaces_default {
             add_comment(link);
         }
     }
     if let Some(section) = sframe::index::section(link) {
-        link.add_synthetic(section);
+        link.synthetic.rows.push(section);
     }
-    if allocates_commons(link) {
+    if allocates_commons(link, plan) {
         add_commons(link);
     }
     add_symbol_tables(link);
+    made
 }
 
 fn add<T: Target>(
-    link: &mut Link<'_, T>,
+    link: &mut Made<'_, T>,
     kind: Kind,
     name: &'static str,
     (sh_type, flags): (u32, u64),
     (align, entsize): (u64, u64),
 ) {
     let section = SyntheticSection::new(kind, name.as_bytes(), sh_type, flags, align);
-    link.add_synthetic(SyntheticSection { entsize, ..section });
+    link.synthetic.rows.push(SyntheticSection { entsize, ..section });
 }
 
 /// A section whose contents are settled now.
 fn add_bytes<'a, T: Target>(
-    link: &mut Link<'a, T>,
+    link: &mut Made<'a, T>,
     kind: Kind,
     name: &'static str,
     (sh_type, flags): (u32, u64),
@@ -68,12 +79,13 @@ fn add_bytes<'a, T: Target>(
 ) {
     let bytes = link.store.keep(bytes);
     let section = SyntheticSection::new(kind, name.as_bytes(), sh_type, flags, align);
-    link.add_synthetic(SyntheticSection { size: bytes.len() as u64, bytes, ..section });
+    link.synthetic.rows.push(SyntheticSection { size: bytes.len() as u64, bytes, ..section });
 }
 
-fn add_notes<T: Target>(link: &mut Link<'_, T>) {
+fn add_notes<T: Target>(link: &mut Made<'_, T>) {
     let note = (elf::SHT_NOTE, A);
-    let properties = property_note::merge(link);
+    let (properties, features) = property_note::merge(link);
+    link.synthetic.features = features;
     if !properties.is_empty() {
         add_bytes(link, Kind::PropertyNote, ".note.gnu.property", note, WORD, properties);
     }
@@ -103,7 +115,7 @@ fn add_notes<T: Target>(link: &mut Link<'_, T>) {
 }
 
 /// What the dynamic linker reads.
-fn add_dynamic_tables<T: Target>(link: &mut Link<'_, T>) {
+fn add_dynamic_tables<T: Target>(link: &mut Made<'_, T>) {
     let dynamic = &link.config.dynamic;
     if let Some(path) = interpreter(link) {
         let path = [&path[..], b"\0"].concat();
@@ -150,8 +162,8 @@ fn interpreter<T: Target>(link: &Inputs<'_, T>) -> Option<Vec<u8>> {
 }
 
 /// Tables that code goes through. Static programs have them too, for `STT_GNU_IFUNC`.
-fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
-    let plt = T::plt_shape(&link.config.properties, link.synthetics.features);
+fn add_linkage_tables<T: Target>(link: &mut Made<'_, T>) {
+    let plt = T::plt_shape(&link.config.properties, link.synthetic.features);
     let info = A | u64::from(elf::SHF_INFO_LINK);
     // Start-up code of static programs finds it between `__rela_iplt_start` and `_end`, which the
     // scripts put around sections of this name.
@@ -169,15 +181,15 @@ fn add_linkage_tables<T: Target>(link: &mut Link<'_, T>) {
 
 /// Names this linker in `.comment`, as compilers name themselves. Not where a script replaces the
 /// default one: an image holds what its script asks for.
-fn add_comment<T: Target>(link: &mut Link<'_, T>) {
+fn add_comment<T: Target>(link: &mut Made<'_, T>) {
     const TEXT: &str = concat!("Linker: sframe-ld ", env!("CARGO_PKG_VERSION"), "\0");
     let flags = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
     let section = SyntheticSection::new(Kind::Bytes, b".comment", elf::SHT_PROGBITS, flags, 1);
     let bytes = TEXT.as_bytes();
-    link.add_synthetic(SyntheticSection { entsize: 1, size: bytes.len() as u64, bytes, ..section });
+    link.synthetic.rows.push(SyntheticSection { entsize: 1, size: bytes.len() as u64, bytes, ..section });
 }
 
-fn add_symbol_tables<T: Target>(link: &mut Link<'_, T>) {
+fn add_symbol_tables<T: Target>(link: &mut Made<'_, T>) {
     if link.config.layout.no_section_headers {
         return;
     }
@@ -190,9 +202,9 @@ fn add_symbol_tables<T: Target>(link: &mut Link<'_, T>) {
 }
 
 /// Common blocks get room in a final link, and under `-r` if `-d` or the script says so.
-fn allocates_commons<T: Target>(link: &Link<'_, T>) -> bool {
+fn allocates_commons<T: Target>(link: &Inputs<'_, T>, plan: &LayoutPlan) -> bool {
     let relocatable = link.config.is_relocatable();
-    link.config.symbols.define_common || link.layout.plan.allocate_commons.unwrap_or(!relocatable)
+    link.config.symbols.define_common || plan.allocate_commons.unwrap_or(!relocatable)
 }
 
 /// Which of an object's sections for commons a block belongs to.
@@ -204,7 +216,7 @@ enum CommonKind {
 }
 
 /// One section per object and kind, as scripts expect it: `file.o(COMMON)`.
-fn add_commons<T: Target>(link: &mut Link<'_, T>) {
+fn add_commons<T: Target>(link: &mut Made<'_, T>) {
     let blocks = &link.definitions.commons;
     let mut order: Vec<(FileId, CommonKind, u32, usize)> = blocks
         .iter()
@@ -241,7 +253,7 @@ fn common_kind<T: Target>(link: &Inputs<'_, T>, file: FileId, symbol: u32) -> Co
 }
 
 fn add_common_section<T: Target>(
-    link: &mut Link<'_, T>,
+    link: &mut Made<'_, T>,
     file: FileId,
     kind: CommonKind,
     rows: &[usize],
@@ -252,7 +264,7 @@ fn add_common_section<T: Target>(
         CommonKind::Tls => (&b".tcommon"[..], AW | u64::from(elf::SHF_TLS)),
         CommonKind::Large => (&b"LARGE_COMMON"[..], AW | T::SHF_LARGE),
     };
-    let id = SectionId::from_index(link.sections.len());
+    let id = SectionId::from_index(link.section_count());
     let (mut size, mut align) = (0u64, 1u64);
     for &row in rows {
         let block = &link.definitions.commons[row];
@@ -263,5 +275,5 @@ fn add_common_section<T: Target>(
         size = size.saturating_add(block.size);
     }
     let section = SyntheticSection::new(Kind::Common, name, elf::SHT_NOBITS, flags, align);
-    link.add_synthetic(SyntheticSection { size, file, ..section });
+    link.synthetic.rows.push(SyntheticSection { size, file, ..section });
 }

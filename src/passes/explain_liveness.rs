@@ -9,7 +9,7 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::link::Link;
+use crate::phase::Bound;
 use crate::script::glob::Glob;
 use crate::symbols::Definition;
 use hashbrown::HashMap;
@@ -59,7 +59,7 @@ enum Line {
 
 /// The ways to all symbols that `--why-live` names: globals in order of first mention, then the local
 /// ones of each object.
-pub fn text<T: Target>(link: &Link<'_, T>) -> String {
+pub fn text<T: Target>(link: &Bound<'_, T>) -> String {
     let globs: Vec<Glob> = link.config.gc.why_live.iter().map(|pattern| Glob::new(pattern)).collect();
     let report = Report { link, trail: retrace(link, Trail::default()) };
     let wanted = |name: &[u8]| globs.iter().any(|glob| glob.matches(name));
@@ -83,7 +83,7 @@ pub fn text<T: Target>(link: &Link<'_, T>) -> String {
 }
 
 struct Report<'l, 'a, T: Target> {
-    link: &'l Link<'a, T>,
+    link: &'l Bound<'a, T>,
     trail: Trail,
 }
 

@@ -16,6 +16,7 @@ use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId};
 use crate::input::object::SHT_LLVM_DEPENDENT_LIBRARIES;
+use crate::input::sframe::is_input;
 use crate::input::{InputStore, ObjectFile, SharedFile, call_graph, decompress, implicit};
 use crate::phase::state;
 use crate::phase::{Directives, Inputs, Session};
@@ -162,7 +163,7 @@ fn index_object<'a, T: Target>(
             {
                 executable_stack = Some(flags & u64::from(elf::SHF_EXECINSTR) != 0);
             }
-            if sframe::is_input(object, index) {
+            if is_input(object, index) {
                 sframes.push(index as u32);
             }
         }

@@ -16,13 +16,14 @@
 use crate::arch::Target;
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::layout::dot::Machine;
-use crate::layout::plan::Body;
-use crate::link::{Link, is_alloc};
+use crate::link::Link;
 use crate::passes::compute_values;
 use crate::phase::state;
+use crate::plan::Body;
 use crate::relocs;
 use crate::symbols::{Definition, flag};
 use crate::synth::thunks::{Branch, Destination, Pool, Purpose, Thunk, Watched, reaches, target};
@@ -114,7 +115,7 @@ fn code_sections<'l, T: Target>(
             && link.sections.is_alive(id)
             && !link.sections.is(id, state::ABSORBED)
             && !link.sections.is(id, state::NOT_CONTENT)
-            && link.sections.chunk[id.index()].is_some()
+            && link.places.chunk[id.index()].is_some()
     })
 }
 
@@ -137,8 +138,8 @@ fn watch<T: Target>(link: &mut Link<'_, T>, reach: u64) {
     let mut symbols: Vec<SymbolId> = branches.iter().flatten().map(|branch| branch.destination.0).collect();
     symbols.par_sort_unstable();
     symbols.dedup();
-    let placed = |id: &SectionId| link.sections.is_alive(*id) && link.sections.chunk[id.index()].is_some();
-    let all = 0..link.sections.len() as u32;
+    let placed = |id: &SectionId| link.sections.is_alive(*id) && link.places.chunk[id.index()].is_some();
+    let all = 0..link.section_count() as u32;
     let sections = all.map(SectionId).filter(placed).map(|id| (id, link.section_address(id))).collect();
     link.thunks.watched = Some(Watched { branches, symbols, sections });
 }
@@ -262,7 +263,7 @@ impl Insertion {
         if branches.iter().all(Vec::is_empty) {
             return;
         }
-        let words = link.symbols.flags.len().div_ceil(64);
+        let words = link.symbols.len().div_ceil(64);
         let wanted: Vec<Vec<AtomicU64>> =
             link.thunks.pools.iter().map(|_| (0..words).map(|_| AtomicU64::new(0)).collect()).collect();
         let pools = (0..).zip(&link.thunks.pools).filter(|(_, pool)| !is_full(link, pool));
@@ -359,6 +360,7 @@ impl Insertion {
         form: ThunkForm,
     ) -> u32 {
         self.changed = true;
+        let symbols = link.symbols.len();
         let thunks = &mut link.thunks;
         let number = thunks.all.len() as u32;
         let end = thunks.pools[pool as usize].thunks.last().map_or(0, |&last| {
@@ -368,7 +370,7 @@ impl Insertion {
         let offset = end.next_multiple_of(self.spec.align);
         let mut earlier = u32::MAX;
         if let Purpose::Call((symbol, _)) | Purpose::Landing((symbol, _)) = purpose {
-            thunks.last_of.resize(link.symbols.flags.len(), u32::MAX);
+            thunks.last_of.resize(symbols, u32::MAX);
             earlier = std::mem::replace(&mut thunks.last_of[symbol.index()], number);
         }
         thunks.all.push(Thunk { purpose, form, pool, offset, earlier });
@@ -418,7 +420,7 @@ impl Insertion {
             list.items.insert(boundary.position as usize, *section);
             list.has_internal = true;
         }
-        layout.offsets.resize(link.sections.len(), 0);
+        layout.offsets.resize(link.section_count(), 0);
         self.changed
     }
 }

@@ -2,23 +2,22 @@
 //! and before relocations are scanned, so that only those of kept records count.
 
 use crate::arch::Target;
-use crate::frames::eh_merge;
-use crate::link::Link;
-use crate::synth::{Kind, eh_frame, eh_frame_hdr};
+use crate::frames::{KeptFrames, eh_merge};
+use crate::phase::{Bound, Live};
+use crate::synth::section::Kind;
 
-/// Gives records their offsets and the two sections made of them their sizes.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    if link.config.is_relocatable() {
-        return;
-    }
-    // A script that discards the linker's `.eh_frame` discards all records.
-    let Some(row) = link.synthetics.find(Kind::EhFrame) else { return };
-    if !link.sections.is_alive(link.synthetic_id(row)) {
-        return;
-    }
-    let fdes = eh_merge::assign_offsets(link);
-    link.synthetics.sections[row as usize].size = eh_frame::size(link);
-    if let Some(row) = link.synthetics.find(Kind::EhFrameHdr) {
-        link.synthetics.sections[row as usize].size = eh_frame_hdr::size(fdes);
-    }
+/// Gives records their offsets.
+pub fn run<'a, T: Target>(bound: Bound<'a, T>) -> Live<'a, T> {
+    let kept_frames = match makes_eh_frame(&bound) {
+        true => eh_merge::assign_offsets(&bound, &bound.frames),
+        false => KeptFrames::default(),
+    };
+    Live { bound, kept_frames }
+}
+
+/// Whether records are taken from their sections. A script that discards the linker's `.eh_frame`
+/// discards all of them.
+fn makes_eh_frame<T: Target>(link: &Bound<'_, T>) -> bool {
+    let row = link.synthetic.find(Kind::EhFrame);
+    !link.config.is_relocatable() && row.is_some_and(|row| link.sections.is_alive(link.synthetic_id(row)))
 }

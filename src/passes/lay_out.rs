@@ -7,22 +7,22 @@ use crate::arch::Target;
 use crate::cli::{Config, Magic, OrphanHandling, OutputFormat, SeparateCode};
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::SectionId;
 use crate::layout::check::{self, Origin};
 use crate::layout::converge::{self, Fixed, Special};
 use crate::layout::dot::{Machine, OutputState, Settings};
 use crate::layout::orphan::{self, Key, Orphan};
-use crate::layout::output::is_sframe;
 use crate::layout::place::{self, List};
-use crate::layout::plan::{Body, LayoutPlan, NO_RULE, Rule};
 use crate::layout::scope::{OutputNames, Symbols};
 use crate::layout::segments::Wishes;
 use crate::layout::shuffle::InputOrder;
 use crate::layout::spill::{self, Alternatives};
 use crate::layout::{file_offsets, finish, link_order, priority, sort, split};
-use crate::link::{Link, is_alloc};
+use crate::link::Link;
 use crate::passes::{create_relocatable, insert_thunks, match_script, read_scripts};
 use crate::phase::Inputs;
+use crate::plan::{Body, LayoutPlan, NO_RULE, Rule};
 use crate::relocs::emit;
 use crate::script::builtin::Switches;
 use crate::script::expr::{Expr, ExprKind};
@@ -42,10 +42,10 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     let alternatives = match_script::alternatives(link);
     // The plan and the rules are read all the time while the rest of the link changes.
     let plan = std::mem::take(&mut link.layout.plan);
-    let rules = std::mem::take(&mut link.sections.rule);
-    link.sections.rule = converge(link, &plan, rules, lists, alternatives);
+    let rules = std::mem::take(&mut link.places.rule);
+    link.places.rule = converge(link, &plan, rules, lists, alternatives);
     link.layout.plan = plan;
-    link.sections.rule.resize(link.sections.len(), u32::MAX);
+    link.places.rule.resize(link.section_count(), u32::MAX);
     synth::thunks::name(link);
     report_missing_headers(link);
     link.layout.entry = finish::entry(link);
@@ -98,20 +98,20 @@ fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
     let orphans = orphans(link, &left);
     let mut plan = std::mem::take(&mut link.layout.plan);
     let append = link.config.is_relocatable();
-    orphan::place(&mut plan, &mut lists, &mut link.sections.rule, &orphans, append);
+    orphan::place(&mut plan, &mut lists, &mut link.places.rule, &orphans, append);
     for list in &mut lists[first_new..] {
         priorities.sort(&mut list.items);
         list.has_internal = list.items.iter().any(|item| item.0 >= link.first_internal());
     }
     place::gather(link, &mut lists[first_new..]);
-    let mut rules = std::mem::take(&mut link.sections.rule);
+    let mut rules = std::mem::take(&mut link.places.rule);
     split::run(link, &mut plan, &mut lists, &mut rules);
-    link.sections.rule = rules;
+    link.places.rule = rules;
     link.layout.plan = plan;
     link_order::prepare(link, &mut lists);
     let mut positions = Vec::new();
     if lists.iter().any(|list| list.link_order) {
-        positions = vec![0u64; link.sections.len()];
+        positions = vec![0u64; link.section_count()];
         link_order::initial_positions(link, &lists, &converge::list_ranks(&link.layout.plan), &mut positions);
     }
     link_order::sort(link, &mut lists, &|id| positions.get(id.index()).copied());
@@ -132,7 +132,7 @@ fn mix_orders<T: Target>(link: &mut Link<'_, T>, order: &InputOrder, lists: &mut
             let items = sort::mix(link, order, &rules[start..start + count], &held);
             let has_internal = lists[start..start + count].iter().any(|list| list.has_internal);
             for &item in &items {
-                link.sections.rule[item.index()] = start as u32;
+                link.places.rule[item.index()] = start as u32;
             }
             for list in &mut lists[start..start + count] {
                 *list = List::default();
@@ -178,7 +178,7 @@ fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
     let grouped = relocatable && has(elf::SHF_GROUP) && !link.layout.plan.force_group_allocation;
     let alone = last
         || grouped
-        || relocatable && (has(elf::SHF_LINK_ORDER) || is_sframe(&info))
+        || relocatable && (has(elf::SHF_LINK_ORDER) || info.is_sframe())
         || unique.orphans
         || unique.patterns.iter().any(|pattern| Glob::new(pattern).matches(info.name));
     let exact = (info.sh_type, info.flags & !u64::from(elf::SHF_GROUP), info.entsize);
@@ -235,7 +235,7 @@ fn converge<T: Target>(
 ) -> Vec<u32> {
     let relocatable = link.config.is_relocatable();
     let sframe_alloc = link.config.sframe.alloc;
-    let offsets = vec![0; link.sections.len()];
+    let offsets = vec![0; link.section_count()];
     let outputs = plan.outputs.iter().map(|_| OutputState::default()).collect();
     let mut machine = Machine::new(plan, rules, lists, offsets, outputs, settings::<T>(link.config));
     converge::refresh_outputs(&mut machine, relocatable, sframe_alloc);

@@ -10,59 +10,55 @@ use crate::cli::Config;
 use crate::cli::{OrphanHandling, Strip};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::SectionId;
 use crate::layout::link_order;
 use crate::layout::orphan::is_debug;
-use crate::layout::output::is_sframe;
-use crate::layout::plan::{Command, LayoutPlan, NO_RULE, Rule};
 use crate::layout::spill::Alternatives;
-use crate::link::{Link, is_alloc};
-use crate::phase::{SectionInfo, state};
+use crate::phase::{Made, Matched, Resolved, SectionInfo, state};
+use crate::plan::{Command, LayoutPlan, NO_RULE, Rule};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
 use crate::script::matcher::{File, Matcher};
-use crate::synth::Kind;
+use crate::synth::section::Kind;
 use rayon::prelude::*;
 
 /// Sections that are matched by one task.
 const BLOCK: usize = 4096;
 
 /// Matches all sections.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let mut rules = std::mem::take(&mut link.sections.rule);
-    let mut disabled = vec![false; link.layout.plan.outputs.len()];
-    {
-        let matching = Matching::new(link);
-        matching.all(&mut rules, &disabled);
-        matching.check_constraints(&mut rules, &mut disabled);
-        matching.mark(&rules);
-    }
-    link.sections.rule = rules;
-    drop_disabled(&mut link.layout.plan, &disabled);
-    discard_dependents(link);
-    report_shared_sframe(link);
+pub fn run<'a, T: Target>(made: Made<'a, T>, mut plan: LayoutPlan) -> Matched<'a, T> {
+    let mut rules = vec![NO_RULE; made.section_count()];
+    let mut disabled = vec![false; plan.outputs.len()];
+    let matching = Matching::new(&made, &plan);
+    matching.all(&mut rules, &disabled);
+    matching.check_constraints(&mut rules, &mut disabled);
+    matching.mark(&rules);
+    drop_disabled(&mut plan, &disabled);
+    discard_dependents(&made);
+    let matched = Matched { made, rules, plan };
+    report_shared_sframe(&matched);
+    matched
 }
 
 /// `--enable-non-contiguous-regions`: the rules that also match each section, behind the one that
 /// took it. What `/DISCARD/` matches cannot be discarded any more, so the search ends there.
-pub fn alternatives<T: Target>(link: &Link<'_, T>) -> Alternatives {
+pub fn alternatives<T: Target>(link: &Matched<'_, T>) -> Alternatives {
     let mut found = Alternatives::default();
     if !link.config.layout.non_contiguous_regions || link.config.is_relocatable() {
         return found;
     }
-    let plan = &link.layout.plan;
+    let plan = &link.plan;
     let mut disabled = vec![true; plan.outputs.len()];
     for command in &plan.commands {
         if let Command::Output(output) = command {
             disabled[*output as usize] = false;
         }
     }
-    let matching = Matching::new(link);
-    for id in (0..link.sections.len()).map(SectionId::from_index).filter(|&id| matching.is_matched(id)) {
+    let matching = Matching::new(link, plan);
+    for id in (0..link.section_count()).map(SectionId::from_index).filter(|&id| matching.is_matched(id)) {
         let own = |rule: &Rule| rule.statement != NO_RULE;
-        let Some(mut last) =
-            plan.rules.get(link.sections.rule[id.index()] as usize).filter(|&rule| own(rule))
-        else {
+        let Some(mut last) = plan.rules.get(link.rules[id.index()] as usize).filter(|&rule| own(rule)) else {
             continue;
         };
         let info = link.section_info(id);
@@ -77,7 +73,7 @@ pub fn alternatives<T: Target>(link: &Link<'_, T>) -> Alternatives {
 }
 
 struct Matching<'l, 'a, T: Target> {
-    link: &'l Link<'a, T>,
+    link: &'l Made<'a, T>,
     plan: &'l LayoutPlan,
     matcher: Matcher,
     /// For each statement, the rule of each of its patterns.
@@ -95,8 +91,7 @@ enum Fate {
 }
 
 impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
-    fn new(link: &'l Link<'a, T>) -> Self {
-        let plan = &link.layout.plan;
+    fn new(link: &'l Made<'a, T>, plan: &'l LayoutPlan) -> Self {
         let mut rules: Vec<Vec<u32>> = vec![Vec::new(); plan.statements.len()];
         let mut statements: Vec<(u32, &InputStatement)> = Vec::new();
         for (number, rule) in plan.rules.iter().enumerate() {
@@ -134,7 +129,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             return false;
         }
         match self.link.synthetic_row(id) {
-            Some(row) => !is_table(self.link.synthetics.section(row).kind),
+            Some(row) => !is_table(self.link.synthetic.section(row).kind),
             // What the SFrame index replaces is no input any more.
             None => !self.link.sections.is(id, state::ABSORBED) || !self.link.is_sframe_section(id),
         }
@@ -189,7 +184,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         accept: &dyn Fn(u32, usize) -> bool,
     ) -> Option<u32> {
         let alloc = u64::from(elf::SHF_ALLOC);
-        let flags = match is_sframe(info) && !self.link.config.sframe.alloc {
+        let flags = match info.is_sframe() && !self.link.config.sframe.alloc {
             true => info.flags & !alloc,
             false => info.flags,
         };
@@ -203,7 +198,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     fn file(&self, id: SectionId) -> File<'a> {
         let mut file = self.link.section_file(id);
         if let Some(row) = self.link.synthetic_row(id) {
-            file = self.link.synthetics.section(row).file;
+            file = self.link.synthetic.section(row).file;
         }
         if !file.is_some() {
             return File { name: b"<internal>", archive: None };
@@ -294,7 +289,7 @@ fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
 }
 
 /// What describes a section that was thrown away goes with it.
-fn discard_dependents<T: Target>(link: &Link<'_, T>) {
+fn discard_dependents<T: Target>(link: &Resolved<'_, T>) {
     let sections = &link.sections;
     let dependents: Vec<(SectionId, SectionId)> = (0..link.first_internal())
         .into_par_iter()
@@ -320,13 +315,12 @@ fn discard_dependents<T: Target>(link: &Link<'_, T>) {
 
 /// Under `-r`, a script's rule that names SFrame data may put several blobs into one section,
 /// which GNU ld cannot read.
-fn report_shared_sframe<T: Target>(link: &Link<'_, T>) {
+fn report_shared_sframe<T: Target>(link: &Matched<'_, T>) {
     if !link.config.is_relocatable() {
         return;
     }
     let mut taken: Vec<(u32, u32, SectionId)> = link
-        .sections
-        .rule
+        .rules
         .par_iter()
         .enumerate()
         .with_min_len(BLOCK)
@@ -334,14 +328,14 @@ fn report_shared_sframe<T: Target>(link: &Link<'_, T>) {
         .filter_map(|(id, &rule)| {
             let id = SectionId::from_index(id);
             let info = link.section_info(id);
-            let output = link.layout.plan.rules.get(rule as usize)?.output;
-            (is_sframe(&info) && info.size > 0 && link.sections.is_alive(id)).then_some((output, rule, id))
+            let output = link.plan.rules.get(rule as usize)?.output;
+            (info.is_sframe() && info.size > 0 && link.sections.is_alive(id)).then_some((output, rule, id))
         })
         .collect();
     taken.sort_unstable();
     for group in taken.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1) {
         let (output, _, second) = group[1];
-        let plan = &link.layout.plan;
+        let plan = &link.plan;
         let output = &plan.outputs[output as usize];
         let file = link.section_file(second);
         link.sink.report(

@@ -16,9 +16,7 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::link::Link;
 use crate::merge::{Group, MergeInput, Pieces};
-use crate::phase::Inputs;
-use crate::phase::info_of;
-use crate::phase::state;
+use crate::phase::{Inputs, Matched, info_of, state};
 use crate::synth::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -46,7 +44,7 @@ pub struct Merged<'a> {
 }
 
 /// Merges pieces. Only reads the link, so that relocations can be scanned beside it.
-pub fn run<'a, T: Target>(link: &Link<'a, T>) -> Merged<'a> {
+pub fn run<'a, T: Target>(link: &Matched<'a, T>) -> Merged<'a> {
     if link.config.layout.optimization == 0 {
         return Merged { groups: Vec::new() };
     }
@@ -101,16 +99,17 @@ pub fn place<'a, T: Target>(link: &mut Link<'a, T>, merged: Merged<'a>) {
         section.size = group.size;
         section.first_input = first;
         group.section = link.add_synthetic(section);
-        link.sections.rule[group.section.index()] = key.rule;
+        link.places.rule[group.section.index()] = key.rule;
         let rows = link.merges.add(group);
         for (row, section) in (rows..).zip(inputs) {
-            link.sections.set_merge_row(section, row);
+            link.places.set_merge_row(section, row);
+            link.sections.set(section, state::ABSORBED);
         }
     }
 }
 
 fn candidate<'a, T: Target>(
-    link: &Link<'a, T>,
+    link: &Matched<'a, T>,
     object: &ObjectFile<'a, T::E>,
     index: usize,
 ) -> Option<Candidate<'a>> {
@@ -136,7 +135,7 @@ fn candidate<'a, T: Target>(
     if !holds(pieces, bytes) || info.sh_type == elf::SHT_NOBITS || !object.relocations(index).is_empty() {
         return None;
     }
-    let rule = sections.rule[id.index()];
+    let rule = link.rules[id.index()];
     let by_name = relocatable || rule == u32::MAX;
     // How a section came into the link says nothing about what its pieces are.
     let irrelevant = u64::from(elf::SHF_GROUP | elf::SHF_GNU_RETAIN | elf::SHF_INFO_LINK);

@@ -13,10 +13,10 @@ use crate::ids::SectionId;
 use crate::input::call_graph;
 use crate::input::object::SymbolPlace;
 use crate::input::ordering::{OrderFiles, Word};
-use crate::layout::plan::NO_RULE;
 use crate::layout::priority::{Priorities, may_move};
 use crate::link::Link;
 use crate::passes::read_orders::warn;
+use crate::plan::NO_RULE;
 use crate::script::glob::Glob;
 use crate::symbols::{Definition, Mentions};
 use hashbrown::HashMap;
@@ -56,7 +56,7 @@ fn by_patterns<T: Target>(link: &Link<'_, T>, patterns: &[Word]) -> Vec<(Section
         let by_glob = || globs.iter().find(|(glob, _)| glob.matches(name)).map(|(_, priority)| *priority);
         exact.get(name).copied().or_else(by_glob)
     };
-    (0..link.sections.len() as u32)
+    (0..link.section_count() as u32)
         .into_par_iter()
         .with_min_len(4096)
         .map(SectionId)
@@ -266,7 +266,7 @@ fn calls_of_objects<T: Target>(link: &Link<'_, T>) -> Vec<SectionCall> {
 /// would only spoil the sizes and weights that sections are grouped by.
 fn share_a_statement<T: Target>(link: &Link<'_, T>, a: SectionId, b: SectionId) -> bool {
     let statement = |id: SectionId| {
-        let rule = link.layout.plan.rules.get(link.sections.rule[id.index()] as usize);
+        let rule = link.layout.plan.rules.get(link.places.rule[id.index()] as usize);
         rule.map_or(NO_RULE, |rule| rule.statement)
     };
     let of_a = statement(a);

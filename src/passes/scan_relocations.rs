@@ -11,9 +11,11 @@ use crate::cli::TextRelocations;
 use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::link::{Link, is_alloc};
+use crate::input::sframe::is_input;
+use crate::link::Link;
 use crate::phase::state;
 use crate::relocs::decide::{Action, DynamicKind, Problem, decide, need};
 use crate::relocs::{
@@ -170,9 +172,10 @@ fn find_discarded<T: Target>(
 
 /// Scans the records of an object's `.eh_frame` sections that are kept.
 fn scan_frames<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, found: &mut Found) {
-    let Some(frames) = link.frames.files.get(object.id.index()) else { return };
+    let Some(kept) = link.kept_frames.files.get(object.id.index()) else { return };
+    let frames = &link.frames.files[object.id.index()];
     for section in &frames.sections {
-        let lists = frames.kept_records(section).map(|record| record.relocations);
+        let lists = kept.records(frames, section).map(|record| record.relocations);
         scan_lists(link, object.section_id(section.index), lists, found);
     }
 }
@@ -194,7 +197,7 @@ fn scan_lists<'r, T: Target>(
         bytes: object.section_bytes(index as usize).unwrap_or_default(),
         writable: flags & u64::from(elf::SHF_WRITE) != 0,
         code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
-        describes: crate::sframe::is_input(object, index as usize),
+        describes: is_input(object, index as usize),
         told: 0,
         found,
     };

@@ -10,17 +10,15 @@ use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::Link;
-use crate::phase::Inputs;
-use crate::phase::Resolved;
-use crate::phase::SectionStates;
-use crate::phase::state;
-use crate::symbols::Mentions;
-use crate::symbols::{Definition, flag};
+use crate::phase::{Bound, Inputs, Matched, Resolved, SectionStates, state};
+use crate::symbols::{Definition, Mentions, SymbolFlags, flag};
 use rayon::prelude::*;
 
 /// Settles the flags of all symbols.
-pub fn run<T: Target>(link: &Link<'_, T>) {
+pub fn run<'a, T: Target>(matched: Matched<'a, T>) -> Bound<'a, T> {
+    let symbols = SymbolFlags::new(matched.symbol_count);
+    let bound = Bound { matched, symbols };
+    let link = &bound;
     (0..link.globals.len() as u32).into_par_iter().with_min_len(1024).for_each(|row| {
         let id = SymbolId(row);
         let bits = global_bits(link, id);
@@ -36,6 +34,7 @@ pub fn run<T: Target>(link: &Link<'_, T>) {
             }
         }
     });
+    bound
 }
 
 /// What the symbol's own definition says.
@@ -71,7 +70,7 @@ fn type_bits(kind: u8) -> u32 {
     }
 }
 
-fn global_bits<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
+fn global_bits<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u32 {
     let visibility = link.definitions.visibility[id.index()];
     match link.definition(id) {
         Definition::Undefined => undefined_bits(link, id, visibility),

@@ -10,13 +10,13 @@ use crate::frames::Frames;
 use crate::frames::eh_frame::{Split, split_object};
 use crate::ids::FileId;
 use crate::input::object::Malformed;
-use crate::link::Link;
 use crate::phase::Inputs;
+use crate::phase::Resolved;
 use crate::phase::state;
 use rayon::prelude::*;
 
-/// Fills [`Link::frames`]. Comes after definitions are frozen and losing groups are marked.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
+/// Comes after definitions are frozen and losing groups are marked.
+pub fn run<'a, T: Target>(link: &Resolved<'a, T>) -> Frames<'a, T::E> {
     let splits: Vec<Split<'_, T::E>> = (0..link.objects.len())
         .into_par_iter()
         .map(|file| split_object(link, FileId::from_index(file)))
@@ -35,7 +35,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
         }
         frames.files.push(split.frames);
     }
-    link.frames = frames;
+    frames
 }
 
 fn report<T: Target>(link: &Inputs<'_, T>, file: FileId, section: u32, finding: &Malformed) {

@@ -7,12 +7,12 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::ObjectFile;
 use crate::input::decompress::unpack;
-use crate::link::Link;
+use crate::phase::Resolved;
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
 /// Unpacks what is kept. What cannot be unpacked is reported.
-pub fn run<T: Target>(link: &Link<'_, T>) {
+pub fn run<T: Target>(link: &Resolved<'_, T>) {
     link.objects.par_iter().filter(|object| !object.packed.is_empty()).for_each(|object| {
         object.packed.par_iter().for_each(|entry| {
             if !link.sections.is_alive(object.section_id(entry.section)) {

@@ -9,9 +9,10 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Shdr;
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::{FileId, SymbolId};
 use crate::input::ObjectFile;
-use crate::link::{Link, is_alloc};
+use crate::phase::Bound;
 use crate::phase::Resolved;
 use crate::phase::state;
 use crate::symbols::Definition;
@@ -38,7 +39,7 @@ struct Warning {
 }
 
 /// Reports them. Comes after garbage collection: what nothing live uses is not worth a word.
-pub fn run<T: Target>(link: &Link<'_, T>) {
+pub fn run<T: Target>(link: &Bound<'_, T>) {
     if link.config.is_relocatable() {
         return;
     }
@@ -112,7 +113,7 @@ fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(text).trim_end().to_string()
 }
 
-fn report_references<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, warnings: &[Warning]) {
+fn report_references<T: Target>(link: &Bound<'_, T>, object: &ObjectFile<'_, T::E>, warnings: &[Warning]) {
     let first = object.first_global;
     let mut wanted: Vec<(u32, &Warning)> = Vec::new();
     for (offset, id) in object.globals.iter().enumerate() {
@@ -129,7 +130,7 @@ fn report_references<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E
 }
 
 fn report_first_reference<T: Target>(
-    link: &Link<'_, T>,
+    link: &Bound<'_, T>,
     object: &ObjectFile<'_, T::E>,
     symbol: u32,
     text: &str,

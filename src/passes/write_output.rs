@@ -9,6 +9,7 @@ use crate::cli::OutputFormat;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
+use crate::input::sframe::is_input;
 use crate::layout::Chunk;
 use crate::link::Link;
 use crate::phase::state;
@@ -106,7 +107,7 @@ fn write_items<T: Target>(
 ) {
     if items.len() >= 2 && (items.len() > MIN_ITEMS || out.len() > MIN_BYTES) {
         let middle = items.len() / 2;
-        let split = link.sections.offset[items[middle].index()];
+        let split = link.places.offset[items[middle].index()];
         if let Some((left, right)) =
             split.checked_sub(base).and_then(|at| out.split_at_mut_checked(at as usize))
         {
@@ -119,7 +120,7 @@ fn write_items<T: Target>(
     }
     let mut position = base;
     for &item in items {
-        let start = link.sections.offset[item.index()];
+        let start = link.places.offset[item.index()];
         let size = link.section_size(item);
         fill_gap::<T>(chunk, position, slice_of(out, base, position, start.saturating_sub(position)));
         write_section(link, item, slice_of(out, base, start, size));
@@ -178,7 +179,7 @@ fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
     {
         return;
     }
-    if sframe::is_input(object, index as usize) {
+    if is_input(object, index as usize) {
         return sframe::concat::write_section(link, id, out);
     }
     // Broken ones were reported when the object was indexed.

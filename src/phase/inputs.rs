@@ -8,9 +8,11 @@ use crate::arch::Target;
 use crate::cli::OutputMode;
 use crate::elf::Shdr;
 use crate::ids::{FileId, SectionId, SymbolId};
+use crate::input::sframe::{is_input, matched_name};
+use crate::input::source_lines::{Deed, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
-use crate::sframe;
 use crate::symbols::Globals;
+use sframe_format::SHT_GNU_SFRAME;
 
 /// Everything that is read.
 pub struct Inputs<'a, T: Target> {
@@ -41,6 +43,12 @@ impl<'a, T: Target> Inputs<'a, T> {
     pub fn locate(&self, id: SectionId) -> Option<(&ObjectFile<'a, T::E>, u32)> {
         let object = &self.objects[self.section_files.get(id.index())?.index()];
         Some((object, id.0 - object.first_section))
+    }
+
+    /// Size of an input section, in bytes; 0 for the linker's own.
+    #[inline]
+    pub fn input_size(&self, id: SectionId) -> u64 {
+        self.locate(id).map_or(0, |(object, index)| object.headers[index as usize].sh_size.get())
     }
 
     /// The first number of sections that the linker makes.
@@ -76,9 +84,36 @@ impl<'a, T: Target> Inputs<'a, T> {
         }
     }
 
+    /// `file:(section+offset)` for messages.
+    pub fn describe_place(&self, id: SectionId, offset: u64) -> String {
+        match self.locate(id) {
+            Some((object, index)) => {
+                format!("{}:({}+{offset:#x})", object.name, object.section_name_lossy(index as usize))
+            }
+            None => format!("<internal>:({offset:#x})"),
+        }
+    }
+
+    /// Lines for messages: what happens at a place, with the source line and the function where
+    /// they are known.
+    pub fn describe_source(
+        &self,
+        lines: &mut SourceLines,
+        deed: Deed,
+        id: SectionId,
+        offset: u64,
+    ) -> Vec<String> {
+        match self.locate(id) {
+            Some((object, index)) => {
+                lines.notes(deed, object, index, offset, self.config.diagnostics.demangle)
+            }
+            None => vec![format!("{} {}", deed.words(), self.describe_place(id, offset))],
+        }
+    }
+
     /// Whether a section is SFrame input.
     pub fn is_sframe_section(&self, id: SectionId) -> bool {
-        self.locate(id).is_some_and(|(object, index)| sframe::is_input(object, index as usize))
+        self.locate(id).is_some_and(|(object, index)| is_input(object, index as usize))
     }
 
     /// The object and symbol index of a local symbol.
@@ -104,6 +139,15 @@ pub struct SectionInfo<'a> {
     /// Size of an entry, in bytes; 0 if entries have none.
     pub entsize: u64,
 }
+
+impl SectionInfo<'_> {
+    /// Whether it holds SFrame.
+    #[inline]
+    pub fn is_sframe(&self) -> bool {
+        self.sh_type == SHT_GNU_SFRAME
+    }
+}
+
 /// What a section header of an object says. SFrame input has its own type whatever the assembler
 /// wrote (product rule 1). Alignments that are no power of two count as 1;
 /// `index_objects` has reported them.
@@ -115,8 +159,8 @@ pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
     let header: &Shdr<E> = &object.headers[index];
     let align = header.sh_addralign.get();
     let name = object.section_name(index);
-    let (name, sh_type) = match sframe::is_input(object, index) {
-        true => (sframe::matched_name(name, relocatable), sframe::SHT_GNU_SFRAME),
+    let (name, sh_type) = match is_input(object, index) {
+        true => (matched_name(name, relocatable), SHT_GNU_SFRAME),
         false => (name, header.sh_type.get()),
     };
     SectionInfo {

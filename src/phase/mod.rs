@@ -4,33 +4,28 @@
 //! Each phase owns the one before it and derefs to it, so that the type in a pass's signature says
 //! how much of the link the pass may see, and a pass that asks too early does not compile:
 //!
-//! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → …
+//! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Made`] → [`Matched`] → [`Bound`] → [`Live`] → …
 //!
 //! `pipeline.rs` lists the passes that lead from one to the next.
 
+mod bound;
+mod builds_on;
 mod directives;
 mod inputs;
+mod live;
+mod made;
+mod matched;
 mod resolved;
 mod section_states;
 mod session;
 
+pub use bound::Bound;
+pub(crate) use builds_on::builds_on;
 pub use directives::{Directives, Lists};
 pub use inputs::{Inputs, SectionInfo, info_of};
+pub use live::Live;
+pub use made::{CommonPlace, Made};
+pub use matched::Matched;
 pub use resolved::{IdentifierSections, Resolved};
 pub use section_states::{SectionStates, state};
 pub use session::Session;
-
-/// Makes a phase show what the phases before it know.
-macro_rules! builds_on {
-    ([$($generics:tt)*] $phase:ty, $field:ident: $before:ty) => {
-        impl<$($generics)*> std::ops::Deref for $phase {
-            type Target = $before;
-
-            #[inline]
-            fn deref(&self) -> &$before {
-                &self.$field
-            }
-        }
-    };
-}
-pub(crate) use builds_on;

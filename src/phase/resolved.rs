@@ -2,7 +2,7 @@
 //!
 //! Made by the passes from `select_comdats` to `assign_versions`.
 
-use super::{Inputs, builds_on};
+use super::{Inputs, SectionStates, builds_on};
 use crate::arch::Target;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::ObjectFile;
@@ -18,6 +18,8 @@ pub struct Resolved<'a, T: Target> {
     pub inputs: Inputs<'a, T>,
     /// Libraries that only libraries need.
     pub needed_libraries: NeededLibraries<'a>,
+    /// What has become of the sections.
+    pub sections: SectionStates,
     /// Section groups.
     pub groups: GroupTable<'a>,
     /// Definitions of globals.
@@ -115,6 +117,7 @@ impl<'a, T: Target> Resolved<'a, T> {
     /// Inputs of which nothing is resolved, for tests of passes.
     pub fn of(inputs: Inputs<'a, T>) -> Self {
         Resolved {
+            sections: SectionStates::of_inputs(&inputs.section_states),
             inputs,
             needed_libraries: NeededLibraries::default(),
             groups: GroupTable::default(),

@@ -36,10 +36,11 @@ impl SectionStates {
         SectionStates(states.iter().map(|&state| AtomicU8::new(state)).collect())
     }
 
-    /// All bits of a section.
+    /// All bits of a section. What the linker makes is only ever alive, or discarded by a script
+    /// if it was there to be matched.
     #[inline]
     pub fn get(&self, id: SectionId) -> u8 {
-        self.0[id.index()].load(Ordering::Relaxed)
+        self.0.get(id.index()).map_or(state::ALIVE, |bits| bits.load(Ordering::Relaxed))
     }
 
     /// Whether all of `bits` are set.

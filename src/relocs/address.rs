@@ -69,14 +69,14 @@ pub fn look_up<T: Target>(link: &mut Link<'_, T>) {
 /// Row of a symbol in the tables for the dynamic linker.
 #[inline]
 pub fn row<'l, T: Target>(link: &'l Link<'_, T>, id: SymbolId) -> Option<&'l DynamicRow> {
-    let row = *link.symbols.rows.get(id.index())?;
+    let row = *link.rows.get(id.index())?;
     link.synthetics.rows.get(row as usize)
 }
 
 /// Value of a symbol; 0 before values are known.
 #[inline]
 pub fn value<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
-    link.symbols.values.get(id.index()).copied().unwrap_or(0)
+    link.values.get(id.index()).copied().unwrap_or(0)
 }
 
 /// `S + A` for symbol `index` of an object. The one place where an addend may choose among the
@@ -99,7 +99,7 @@ pub fn target<T: Target>(
             let start = symbol.st_value.get();
             // Nobody points into frame records: start-up code of static programs points at where
             // they begin, with the distance from the field to its instruction as the addend.
-            return match link.sections.merge_row(section) {
+            return match link.places.merge_row(section) {
                 Some(_) => link.absorbed_address(section, start.wrapping_add_signed(addend)),
                 None => link.absorbed_address(section, start).wrapping_add_signed(addend),
             };

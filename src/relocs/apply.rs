@@ -11,9 +11,11 @@ use crate::arch::{From, RelocInfo, Site, Target, What};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
-use crate::link::{Link, is_alloc};
+use crate::input::sframe::is_input;
+use crate::link::Link;
 use crate::symbols::flag;
 use crate::synth::plt;
 use crate::synth::thunks::{self, Destination};
@@ -56,7 +58,7 @@ pub fn apply_list<T: Target>(
         bytes: object.section_bytes(index as usize).unwrap_or_default(),
         writable: flags & u64::from(elf::SHF_WRITE) != 0,
         code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
-        describes: crate::sframe::is_input(object, index as usize),
+        describes: is_input(object, index as usize),
         in_place: link.config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC)
             || link.config.relocations.pack_relative,
     };

@@ -16,11 +16,13 @@
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
 use crate::elf::{Rel, Rela};
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
+use crate::input::sframe::is_input;
 use crate::input::{ObjectFile, call_graph};
-use crate::link::{Link, is_alloc};
+use crate::link::Link;
 use crate::phase::{Inputs, state};
 use crate::relocs::apply::Tombstone;
 use crate::sframe;
@@ -73,14 +75,14 @@ pub fn write_implicit<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [R
 /// Whether the relocations of a section may be written to an `SHT_REL` section. Of `.sframe`, the linker changes addends.
 pub fn is_implicit<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
     link.locate(id).is_some_and(|(object, index)| {
-        object.has_implicit_addends(index as usize) && !sframe::is_input(object, index as usize)
+        object.has_implicit_addends(index as usize) && !is_input(object, index as usize)
     })
 }
 
 /// Under `-r`: puts the addends of relocations that are written to an `SHT_REL` section into their places. `out` holds a
 /// copy of the section.
 pub fn write_addends<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
-    let chunk = link.sections.chunk[id.index()];
+    let chunk = link.places.chunk[id.index()];
     let tables = &link.synthetics.output_relocations;
     if !is_implicit(link, id) || !tables.iter().any(|table| table.target == chunk && table.implicit) {
         return;
@@ -128,7 +130,7 @@ impl Written {
 /// Where offsets of a section's relocations count from.
 fn base<T: Target>(link: &Link<'_, T>, id: SectionId) -> u64 {
     match link.config.is_relocatable() {
-        true => link.sections.offset[id.index()],
+        true => link.places.offset[id.index()],
         false => link.section_address(id),
     }
 }
@@ -269,6 +271,6 @@ fn through_section<T: Target>(
     let (section, offset) = link.final_place(section, chosen)?;
     let chunk = link.output_chunk(section);
     let index = link.symtab.section_symbol.get(chunk.index()).copied()?;
-    let offset = link.sections.offset[section.index()].wrapping_add(offset);
+    let offset = link.places.offset[section.index()].wrapping_add(offset);
     Some((index, rest.wrapping_add_unsigned(offset)))
 }

@@ -12,7 +12,7 @@
 //!    [`Batch::new`], then [`Batch::begin`] for each section and [`Batch::add`] for each function.
 //!    Functions whose section is gone for certain (its group lost) need not be read:
 //!    [`Batch::pass_over`]. Whether garbage collection keeps a section may be unknown yet.
-//! 2. Put them into [`Collection::batches`] before `build_sframe` calls [`unite`]. Where two batches
+//! 2. Put them into [`Inputs::batches`] before `build_sframe` calls [`unite`]. Where two batches
 //!    describe a function at one place, the one that comes first counts. So derived functions that
 //!    only fill gaps (`=missing`) come behind those of SFrame inputs.
 //! 3. [`Role`] says what becomes of them. Functions that are in the output by other means (SFrame
@@ -21,11 +21,11 @@
 //!
 //! [`Share::tally`] says afterwards what became of each part, for `--print-sframe`.
 
-use super::{encoding, read};
+use super::encoding;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::{FileId, SectionId};
-use crate::link::Link;
+use crate::phase::Resolved;
 use crate::phase::state;
 use rayon::prelude::*;
 use sframe_format::derive;
@@ -126,7 +126,7 @@ impl Tally {
     }
 
     /// Counts a function of a section that is not in the output.
-    pub fn add_dead<T: Target>(&mut self, link: &Link<'_, T>, section: SectionId) {
+    pub fn add_dead<T: Target>(&mut self, link: &Resolved<'_, T>, section: SectionId) {
         let has = |bits| link.sections.is(section, bits);
         if has(state::DISCARDED_BY_GROUP) {
             self.lost_group += 1;
@@ -338,7 +338,7 @@ impl Batch {
 
 impl Share<'_> {
     /// What became of the functions, once [`unite`] has chosen.
-    pub fn tally<T: Target>(&self, link: &Link<'_, T>) -> Tally {
+    pub fn tally<T: Target>(&self, link: &Resolved<'_, T>) -> Tally {
         let mut tally = self.part.passed_over;
         let superseded = self.role == Role::Superseded;
         for function in self.functions {
@@ -366,13 +366,33 @@ impl Share<'_> {
     }
 }
 
+/// An SFrame input that is not recognised.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refused {
+    /// The section.
+    pub section: SectionId,
+    /// Byte offset of what was found.
+    pub offset: u64,
+    /// Its version, if that is what is not known.
+    pub version: Option<u8>,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What inputs describe.
+#[derive(Debug, Default)]
+pub struct Inputs {
+    /// By source, then in link order, none of them empty.
+    pub batches: Vec<Batch>,
+    /// SFrame inputs that were not taken, in link order.
+    pub refused: Vec<Refused>,
+}
+
 /// What is known of the functions so far.
 #[derive(Debug, Default)]
 pub struct Collection {
-    /// From [`super::index::absorb`] on; by source, then in link order, none of them empty.
-    pub batches: Vec<Batch>,
-    /// SFrame inputs that were not taken, in link order.
-    pub refused: Vec<read::Refused>,
+    /// The linker's own tables of jumps; from `build_sframe` on.
+    pub plts: Option<Batch>,
     /// Corrupt inputs that pass as they are, in link order; from `check_sframes` on.
     pub corrupt: Vec<SectionId>,
     /// From `build_sframe` on.
@@ -408,7 +428,7 @@ struct Candidate {
 
 /// Makes one table of the functions that are alive, one for each place. Liveness must be frozen.
 /// Functions that the version cannot express are reported.
-pub fn unite<T: Target>(link: &Link<'_, T>, batches: &[Batch]) -> Table {
+pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) -> Table {
     let mut candidates = Vec::with_capacity(batches.iter().map(|batch| batch.functions.len()).sum());
     for (number, batch) in (0..).zip(batches).filter(|(_, batch)| batch.role != Role::Superseded) {
         let alive = (0..).zip(&batch.functions).filter(|(_, it)| link.sections.is_alive(it.place.section));
@@ -449,10 +469,10 @@ const NAMED: usize = 5;
 
 /// One message for all functions that the version cannot express. What cannot be derived is no news:
 /// every C library has such functions; reports list them.
-fn report_left_out<T: Target>(link: &Link<'_, T>, batches: &[Batch]) {
+fn report_left_out<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) {
     let written = batches.iter().filter(|batch| batch.role == Role::Written);
     let all: Vec<&LeftOut> = written
-        .flat_map(Batch::shares)
+        .flat_map(|batch| batch.shares())
         .filter(|share| !matches!(share.origin, Origin::EhFrame(_)))
         .flat_map(|share| share.left_out)
         .filter(|left_out| link.sections.is_alive(left_out.place.section))

@@ -13,12 +13,13 @@
 //! In blobs of unknown versions and in junk, relocated fields of dead functions are 0, and that is
 //! all that can be done. Under `-r` everything stays as it is but the sizes of dead rows.
 
-use super::{abi, index, is_input};
+use super::{abi, index};
 use crate::arch::{From, Target};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
+use crate::input::sframe::is_input;
 use crate::link::Link;
 use crate::phase::Inputs;
 use crate::relocs::{apply, emit};

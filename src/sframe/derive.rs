@@ -11,10 +11,10 @@ use super::{abi, encoding, read};
 use crate::arch::Target;
 use crate::cli::SFrameFromEhFrame;
 use crate::diag::{Code, Diagnostic, Location};
-use crate::frames::{Fde, FileFrames, FrameSection, eh_frame};
+use crate::frames::{Fde, FileFrames, FrameSection, Frames, eh_frame};
 use crate::ids::FileId;
 use crate::input::ObjectFile;
-use crate::link::Link;
+use crate::phase::Resolved;
 use crate::phase::state;
 use rayon::prelude::*;
 use sframe_format::derive::{self, Source};
@@ -22,15 +22,20 @@ use sframe_format::derive::{self, Source};
 /// The functions of all `.eh_frame` inputs: one batch for each object that has any. `described`
 /// are the batches of SFrame inputs. With `missing`, an object whose functions they all hold is
 /// not read at all; where they hold only some, [`super::collect::unite`] chooses.
-pub fn batches<T: Target>(link: &Link<'_, T>, which: SFrameFromEhFrame, described: &[Batch]) -> Vec<Batch> {
+pub fn batches<'a, T: Target>(
+    link: &Resolved<'a, T>,
+    frames: &Frames<'a, T::E>,
+    which: SFrameFromEhFrame,
+    described: &[Batch],
+) -> Vec<Batch> {
     let by_file = Described::new(link, which, described);
     let derive = |file: usize| {
-        let frames = &link.frames.files[file];
+        let frames = &frames.files[file];
         let deriver = Deriver { link, object: &link.objects[file], frames };
         let missing = !frames.fdes.is_empty() && !by_file.holds_all(FileId::from_index(file), &deriver);
         missing.then(|| deriver.batch())
     };
-    (0..link.frames.files.len()).into_par_iter().filter_map(derive).collect()
+    (0..frames.files.len()).into_par_iter().filter_map(derive).collect()
 }
 
 /// Which functions have rows already, by the file whose section gives them.
@@ -40,7 +45,7 @@ struct Described<'b> {
 }
 
 impl<'b> Described<'b> {
-    fn new<T: Target>(link: &Link<'_, T>, which: SFrameFromEhFrame, batches: &'b [Batch]) -> Self {
+    fn new<T: Target>(link: &Resolved<'_, T>, which: SFrameFromEhFrame, batches: &'b [Batch]) -> Self {
         if which == SFrameFromEhFrame::All {
             return Described { shares: Vec::new() };
         }
@@ -73,7 +78,7 @@ impl<'b> Described<'b> {
 
 /// Derives the functions of one object.
 struct Deriver<'l, 'a, T: Target> {
-    link: &'l Link<'a, T>,
+    link: &'l Resolved<'a, T>,
     object: &'l ObjectFile<'a, T::E>,
     frames: &'l FileFrames<'a, T::E>,
 }

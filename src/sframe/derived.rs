@@ -29,7 +29,7 @@ pub fn collect<T: Target>(link: &Link<'_, T>) -> Vec<Derived> {
             left_out: alive.map(|left| (text(left.place), left.reason.to_string())).collect(),
         })
     };
-    link.sframe.batches.iter().flat_map(Batch::shares).filter_map(of).collect()
+    link.described.batches.iter().flat_map(Batch::shares).filter_map(of).collect()
 }
 
 /// The sum of all objects, as one line; nothing if nothing was derived.

@@ -16,6 +16,7 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::link::Link;
 use crate::phase::Inputs;
+use crate::phase::Resolved;
 use crate::phase::state;
 use rayon::prelude::*;
 
@@ -101,7 +102,7 @@ fn is_unwanted<T: Target>(link: &Inputs<'_, T>) -> bool {
 
 /// Clears `ALIVE` of the SFrame inputs that are not in the output. Comes when everything else is
 /// settled.
-pub fn discard<T: Target>(link: &Link<'_, T>) {
+pub fn discard<T: Target>(link: &Resolved<'_, T>) {
     link.objects.par_iter().for_each(|object| {
         for &index in &object.sframes {
             let (id, index) = (object.section_id(index), index as usize);
@@ -119,7 +120,7 @@ pub fn discard<T: Target>(link: &Link<'_, T>) {
 }
 
 /// Whether what a section describes keeps it. The section itself has not been discarded.
-fn lives<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+fn lives<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let header = &object.headers[index];
     let linked = header.sh_link.get();
     if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) != 0
@@ -153,6 +154,6 @@ fn lives<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: us
     }
 }
 
-fn is_violated<T: Target>(link: &Link<'_, T>, text: SectionId) -> bool {
+fn is_violated<T: Target>(link: &Resolved<'_, T>, text: SectionId) -> bool {
     link.sections.is(text, state::DISCARDED_BY_GROUP)
 }

@@ -9,22 +9,22 @@
 //! fields are 0, and each has one PC-relative relocation ([`relocations`]). `--emit-relocs` gives
 //! the same relocations in a final link.
 
-use super::collect::{Batch, Described, Origin, Place, Role, Table, unite};
-use super::read::{self, Refused};
+use super::collect::{self, Batch, Described, Origin, Place, Refused, Role, Table, unite};
+use super::read;
 use super::{abi, derive, encoding, plt};
 use crate::arch::Target;
 use crate::cli::{SFrameFromEhFrame, SFrameMode};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
+use crate::frames::Frames;
 use crate::ids::{ChunkId, SectionId};
 use crate::link::Link;
-use crate::phase::Inputs;
-use crate::phase::state;
-use crate::synth::{Kind, SyntheticSection};
+use crate::phase::{Inputs, Made, Resolved, state};
+use crate::synth::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use sframe_format::write::FunctionId;
-use sframe_format::{BlobMut, ErrorKind, HEADER_SIZE};
+use sframe_format::{BlobMut, ErrorKind, HEADER_SIZE, SHT_GNU_SFRAME};
 use zerocopy::byteorder::{I64, U64};
 
 /// Whether this link makes one blob of the inputs that it recognises.
@@ -45,8 +45,8 @@ fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
 }
 
 /// Reads the inputs and marks those that the blob replaces.
-pub fn absorb<T: Target>(link: &mut Link<'_, T>) {
-    let Some(role) = role_of_inputs(link) else { return };
+pub fn absorb<'a, T: Target>(link: &Resolved<'a, T>, frames: &Frames<'a, T::E>) -> collect::Inputs {
+    let Some(role) = role_of_inputs(link) else { return collect::Inputs::default() };
     let (mut batches, mut refused) = read::inputs(link, role);
     if role == Role::Present {
         // They pass as they are, and are looked at with all others that do.
@@ -55,14 +55,13 @@ pub fn absorb<T: Target>(link: &mut Link<'_, T>) {
         replace(link, &batches, &refused);
     }
     if let Some(which) = link.config.sframe.from_eh_frame {
-        batches.extend(derive::batches(link, which, &batches));
+        batches.extend(derive::batches(link, frames, which, &batches));
     }
-    link.sframe.batches = batches;
-    link.sframe.refused = refused;
+    collect::Inputs { batches, refused }
 }
 
 /// Takes the inputs that were read out of the link, and tells of the others.
-fn replace<T: Target>(link: &Link<'_, T>, batches: &[Batch], refused: &[Refused]) {
+fn replace<T: Target>(link: &Resolved<'_, T>, batches: &[Batch], refused: &[Refused]) {
     for share in batches.iter().flat_map(Batch::shares) {
         if let Origin::Input(section) = share.origin {
             link.sections.set(section, state::ABSORBED);
@@ -77,8 +76,8 @@ fn replace<T: Target>(link: &Link<'_, T>, batches: &[Batch], refused: &[Refused]
 }
 
 /// The section that will hold the blob, if there may be one. [`absorb`] has read the inputs.
-pub fn section<'a, T: Target>(link: &Link<'a, T>) -> Option<SyntheticSection<'a>> {
-    let describes = link.sframe.batches.iter().any(|batch| batch.role == Role::Written);
+pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
+    let describes = link.described.batches.iter().any(|batch| batch.role == Role::Written);
     // `--sframe-plt` in a concat link: a blob of its own.
     let wants_plt = link.config.sframe.plt
         && role_of_inputs(link).is_none()
@@ -89,7 +88,7 @@ pub fn section<'a, T: Target>(link: &Link<'a, T>) -> Option<SyntheticSection<'a>
     }
     let name: &[u8] = if link.config.sframe.index.is_some() { b".sframe_idx" } else { b".sframe" };
     let flags = if link.config.sframe.alloc { u64::from(elf::SHF_ALLOC) } else { 0 };
-    Some(SyntheticSection::new(Kind::SFrame, name, super::SHT_GNU_SFRAME, flags, 8))
+    Some(SyntheticSection::new(Kind::SFrame, name, SHT_GNU_SFRAME, flags, 8))
 }
 
 /// Tells of an input that is not recognised.
@@ -127,18 +126,21 @@ pub fn build<T: Target>(link: &mut Link<'_, T>) {
     if !link.sections.is_alive(link.synthetic_id(row)) {
         return;
     }
-    let mut batches = std::mem::take(&mut link.sframe.batches);
     if link.config.sframe.plt && !link.config.is_relocatable() {
-        batches.push(plt::describe(link));
+        link.sframe.plts = Some(plt::describe(link));
     }
-    let table = unite(link, &batches);
+    let table = unite(link, &batches(link).collect::<Vec<_>>());
     report_overlays(link, &table);
     link.synthetics.sections[row as usize].size = match table.functions.len() {
         0 => 0,
         _ => table.encoder.size() as u64,
     };
-    link.sframe.batches = batches;
     link.sframe.table = Some(table);
+}
+
+/// All batches, those of inputs first.
+pub fn batches<'l, T: Target>(link: &'l Link<'_, T>) -> impl Iterator<Item = &'l Batch> {
+    link.described.batches.iter().chain(&link.sframe.plts)
 }
 
 /// A program counter in an overlay may mean any of its sections: no table tells which.
@@ -150,7 +152,7 @@ fn report_overlays<T: Target>(link: &Link<'_, T>, table: &Table) {
     let mut last = ChunkId::NONE.0;
     for function in &table.functions {
         let section = function.place.section;
-        let Some(rule) = plan.rules.get(link.sections.rule[section.index()] as usize) else { continue };
+        let Some(rule) = plan.rules.get(link.places.rule[section.index()] as usize) else { continue };
         let output = &plan.outputs[rule.output as usize];
         if output.overlay.is_none() || last == rule.output {
             continue;
@@ -182,8 +184,8 @@ pub fn order<T: Target>(link: &mut Link<'_, T>) {
     let key = |function: &Described| {
         let Place { section, offset } = function.place;
         if relocatable {
-            let chunk = shared.sections.chunk[section.index()];
-            (chunk.0, shared.sections.offset[section.index()].wrapping_add(offset))
+            let chunk = shared.places.chunk[section.index()];
+            (chunk.0, shared.places.offset[section.index()].wrapping_add(offset))
         } else {
             (0, shared.section_address(section).wrapping_add(offset))
         }
@@ -290,9 +292,9 @@ pub fn relocations<T: Target>(link: &Link<'_, T>, base: u64, out: &mut [Rela<T::
     let rows = (0..).zip(&table.order).filter(|(_, (_, id))| (id.0 as usize) < table.settled);
     for (place, (row, &(_, id))) in out.iter_mut().zip(rows) {
         let Place { section, offset } = table.functions[id.0 as usize].place;
-        let chunk = link.sections.chunk[section.index()];
+        let chunk = link.places.chunk[section.index()];
         let symbol = link.symtab.section_symbol.get(chunk.index()).copied().unwrap_or(0);
-        let addend = link.sections.offset[section.index()].wrapping_add(offset);
+        let addend = link.places.offset[section.index()].wrapping_add(offset);
         let field = HEADER_SIZE as u64 + row * version.fde_size() as u64;
         *place = Rela {
             r_offset: U64::new(base.wrapping_add(field)),
@@ -303,8 +305,8 @@ pub fn relocations<T: Target>(link: &Link<'_, T>, base: u64, out: &mut [Rela<T::
 }
 
 /// Whether an input was not recognised, and told of.
-pub fn is_refused<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
-    link.sframe.refused.binary_search_by_key(&id, |refused| refused.section).is_ok()
+pub fn is_refused<T: Target>(link: &Made<'_, T>, id: SectionId) -> bool {
+    link.described.refused.binary_search_by_key(&id, |refused| refused.section).is_ok()
 }
 
 /// A batch for what the linker itself makes.

@@ -10,37 +10,24 @@
 //! In relocatable objects the flag for field-relative values says nothing: whatever the version,
 //! the function is at symbol plus addend.
 
-use super::collect::{Batch, Origin, Place, Role};
+use super::collect::{Batch, Origin, Place, Refused, Role};
 use super::{abi, encoding};
 use crate::arch::{From, Target, What};
 use crate::elf::Rela;
 use crate::ids::{FileId, SectionId};
 use crate::input::ObjectFile;
-use crate::link::Link;
+use crate::phase::Resolved;
 use crate::phase::state;
 use rayon::prelude::*;
 use sframe_format::write::Function;
 use sframe_format::{Attributes, Blob, ErrorKind, Fde, Piece, Section};
 use zerocopy::IntoBytes;
 
-/// An SFrame input that is not recognised.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
-    /// The section.
-    pub section: SectionId,
-    /// Byte offset of what was found.
-    pub offset: u64,
-    /// Its version, if that is what is not known.
-    pub version: Option<u8>,
-    /// What is wrong.
-    pub what: String,
-}
-
 /// Objects that one job reads: what a [`Reader`] needs is made once for them.
 const OBJECTS_PER_JOB: usize = 32;
 
 /// Reads all SFrame inputs that are in the link so far. Batches come in link order.
-pub fn inputs<T: Target>(link: &Link<'_, T>, role: Role) -> (Vec<Batch>, Vec<Refused>) {
+pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec<Refused>) {
     let found: Vec<(Batch, Vec<Refused>)> = link
         .objects
         .par_chunks(OBJECTS_PER_JOB)
@@ -56,7 +43,7 @@ pub fn inputs<T: Target>(link: &Link<'_, T>, role: Role) -> (Vec<Batch>, Vec<Ref
 }
 
 /// Whether a section would be recognised: it is no use to propose `--sframe-index` for others.
-pub fn is_readable<T: Target>(link: &Link<'_, T>, section: SectionId) -> bool {
+pub fn is_readable<T: Target>(link: &Resolved<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     Reader::new(link, Role::Present).section(object, index as usize).is_ok()
 }
@@ -79,7 +66,7 @@ enum Start {
 
 /// Reads sections. Its memory serves all of them.
 struct Reader<'r, 'a, T: Target> {
-    link: &'r Link<'a, T>,
+    link: &'r Resolved<'a, T>,
     /// What was read so far.
     batch: Batch,
     function: Function,
@@ -92,7 +79,7 @@ struct Reader<'r, 'a, T: Target> {
 }
 
 impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
-    fn new(link: &'r Link<'a, T>, role: Role) -> Self {
+    fn new(link: &'r Resolved<'a, T>, role: Role) -> Self {
         Reader {
             link,
             batch: Batch::new(role, encoding::<T>(link.config)),
@@ -263,7 +250,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         if self.link.sections.is(section, state::ABSORBED) {
             return Ok(Start::Elsewhere);
         }
-        let size = self.link.section_size(section);
+        let size = self.link.input_size(section);
         let offset = value.wrapping_add_signed(relocation.r_addend.get());
         if offset > size {
             let place = self.link.describe_place(section, offset);

@@ -165,7 +165,7 @@ fn tallies<T: Target>(link: &Link<'_, T>) -> Vec<(SectionId, Tally)> {
         Origin::Input(section) => Some((section, share.tally(link))),
         _ => None,
     };
-    link.sframe.batches.par_iter().flat_map_iter(Batch::shares).filter_map(of).collect()
+    link.described.batches.par_iter().flat_map_iter(Batch::shares).filter_map(of).collect()
 }
 
 fn own<T: Target>(link: &Link<'_, T>) -> Option<Own> {
@@ -173,7 +173,7 @@ fn own<T: Target>(link: &Link<'_, T>) -> Option<Own> {
     let row = link.synthetics.find(Kind::SFrame)?;
     let mut tally = Tally::default();
     let mut added = 0;
-    for batch in &link.sframe.batches {
+    for batch in super::index::batches(link) {
         for share in batch.shares() {
             let part = share.tally(link);
             tally.add(&part);

@@ -6,7 +6,7 @@
 //! An instruction that was moved away from an erratum runs in the frame of the function that it was taken from: its
 //! row is the one that holds there. Where that function has no rows, there is none here either.
 
-use super::collect::{Batch, Described, Origin, Place, Table};
+use super::collect::{Described, Place, Table};
 use super::plt;
 use crate::arch::Target;
 use crate::arch::target::PltFrame;
@@ -31,9 +31,6 @@ pub fn update_size<T: Target>(link: &mut Link<'_, T>) -> bool {
         return false;
     };
     let call = Function { rows: vec![plt::row_of::<T>(&FRAME)], ..Function::default() };
-    let is_own = |batch: &&mut Batch| batch.shares().any(|share| share.origin == Origin::Plt);
-    // It comes behind those of the inputs.
-    let own = link.sframe.batches.iter_mut().rfind(is_own);
     let before = table.functions.len();
     for thunk in &link.thunks.all[table.thunks..] {
         let size = T::thunk_size(thunk.form) as u32;
@@ -57,8 +54,8 @@ pub fn update_size<T: Target>(link: &mut Link<'_, T>) -> bool {
         }
     }
     table.thunks = link.thunks.all.len();
-    if let Some(own) = own {
-        own.note(&table.functions[before..]);
+    if let Some(plts) = &mut link.sframe.plts {
+        plts.note(&table.functions[before..]);
     }
     link.synthetics.sections[row as usize].size = table.encoder.size() as u64;
     table.functions.len() > before

@@ -2,16 +2,16 @@
 
 pub mod common;
 pub mod definitions;
+pub mod flags;
 pub mod globals;
 pub mod intern;
 pub mod name_list;
-pub mod table;
 pub mod versions;
 
 pub use common::CommonBlock;
 pub use definitions::{Definition, Definitions, LinkerSymbol, LinkerSymbolOrigin, Mentions, Reserved};
+pub use flags::{SymbolFlags, flag};
 pub use globals::Globals;
 pub use intern::Interner;
 pub use name_list::NameList;
-pub use table::{SymbolTable, flag};
 pub use versions::{VersionDefinition, Versions};

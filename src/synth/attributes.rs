@@ -8,8 +8,8 @@
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::ObjectFile;
-use crate::link::Link;
 use crate::phase::Inputs;
+use crate::phase::Resolved;
 use crate::phase::state;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ type Attributes<'a> = BTreeMap<u64, Value<'a>>;
 
 /// Merges the sections of all objects, marks them as absorbed, and gives the output section's
 /// contents; empty if there are no attributes.
-pub fn merge<T: Target>(link: &Link<'_, T>) -> Vec<u8> {
+pub fn merge<T: Target>(link: &Resolved<'_, T>) -> Vec<u8> {
     let found: Vec<Attributes<'_>> = link.objects.par_iter().map(|object| read(link, object)).collect();
     let mut merged: BTreeMap<u64, (Value<'_>, usize)> = BTreeMap::new();
     for (row, attributes) in found.iter().enumerate() {
@@ -65,7 +65,7 @@ pub fn merge<T: Target>(link: &Link<'_, T>) -> Vec<u8> {
 }
 
 /// The attributes of an object. Its sections are absorbed.
-fn read<'a, T: Target>(link: &Link<'a, T>, object: &ObjectFile<'a, T::E>) -> Attributes<'a> {
+fn read<'a, T: Target>(link: &Resolved<'a, T>, object: &ObjectFile<'a, T::E>) -> Attributes<'a> {
     let mut attributes = Attributes::new();
     for (index, header) in object.headers.iter().enumerate() {
         let id = object.section_id(index as u32);

@@ -316,6 +316,6 @@ fn evaluate<T: Target>(link: &Link<'_, T>, value: Value) -> Option<u64> {
         Value::OutputAddress(name) => output(name).filter(|chunk| chunk.size > 0)?.address,
         Value::OutputSize(name) => output(name).filter(|chunk| chunk.size > 0)?.size,
         Value::ReservedWords => link.relocations.addresses.reserved,
-        Value::Symbol(id) => link.symbols.values[id.index()],
+        Value::Symbol(id) => link.values[id.index()],
     })
 }

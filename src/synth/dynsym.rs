@@ -147,7 +147,7 @@ fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
     let visibility = link.definitions.visibility[id.index()];
     let flags = link.symbols.flags(id);
     let value = match flags & flag::NEEDS_CANONICAL_PLT {
-        0 => link.symbols.values[id.index()],
+        0 => link.values[id.index()],
         _ => plt::address(link, id),
     };
     match link.definition(id) {

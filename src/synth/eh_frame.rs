@@ -6,6 +6,7 @@ use crate::elf::consts as elf;
 use crate::frames::KeptRecord;
 use crate::ids::FileId;
 use crate::link::Link;
+use crate::phase::{Live, Made};
 use rayon::prelude::*;
 use zerocopy::byteorder::U32;
 
@@ -13,16 +14,16 @@ use zerocopy::byteorder::U32;
 const TERMINATOR: u64 = 4;
 
 /// The section, if any input has records. Under `-r` inputs stay as they are.
-pub fn section<'a, T: Target>(link: &Link<'a, T>) -> Option<SyntheticSection<'a>> {
+pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
     if link.config.is_relocatable() || link.frames.files.iter().all(|file| file.sections.is_empty()) {
         return None;
     }
     Some(SyntheticSection::new(Kind::EhFrame, b".eh_frame", elf::SHT_PROGBITS, elf::SHF_ALLOC.into(), 8))
 }
 
-/// Size in bytes, once records have their places.
-pub fn size<T: Target>(link: &Link<'_, T>) -> u64 {
-    link.frames.size + if link.frames.has_terminator { TERMINATOR } else { 0 }
+/// Size in bytes.
+pub fn size<T: Target>(link: &Live<'_, T>) -> u64 {
+    link.kept_frames.size + if link.frames.has_terminator { TERMINATOR } else { 0 }
 }
 
 /// A record to relocate: its bytes are copied and its CIE pointer is right.
@@ -46,10 +47,10 @@ pub fn write<T: Target>(
     out: &mut [u8],
     relocate: impl Fn(RelocateRecord<'_, '_, T>) + Sync,
 ) {
-    let mut parts = Vec::with_capacity(link.frames.files.len());
+    let mut parts = Vec::with_capacity(link.kept_frames.files.len());
     let mut rest = out;
-    for (file, frames) in link.frames.files.iter().enumerate() {
-        let (part, behind) = rest.split_at_mut(frames.size as usize);
+    for (file, kept) in link.kept_frames.files.iter().enumerate() {
+        let (part, behind) = rest.split_at_mut(kept.size as usize);
         rest = behind;
         if !part.is_empty() {
             parts.push((FileId::from_index(file), part));
@@ -67,14 +68,15 @@ fn write_file<T: Target>(
     relocate: &(impl Fn(RelocateRecord<'_, '_, T>) + Sync),
 ) {
     let frames = &link.frames.files[file.index()];
-    for record in frames.sections.iter().flat_map(|section| frames.kept_records(section)) {
+    let kept = &link.kept_frames.files[file.index()];
+    for record in kept.all_records(frames) {
         let (out, behind) = std::mem::take(&mut rest).split_at_mut(record.bytes.len());
         rest = behind;
         out.copy_from_slice(record.bytes);
         if let Some(fde) = record.fde {
-            let (leader_file, leader) = frames.cies[fde.cie as usize].leader;
-            let leader_frames = &link.frames.files[leader_file.index()];
-            let cie = leader_frames.base + u64::from(leader_frames.cies[leader as usize].output);
+            let (leader_file, leader) = kept.cies[fde.cie as usize].leader;
+            let leader_file = &link.kept_frames.files[leader_file.index()];
+            let cie = leader_file.base + u64::from(leader_file.cies[leader as usize].output);
             let pointer = if out.starts_with(&[0xff; 4]) { 12 } else { 4 };
             let distance = (record.output + pointer).wrapping_sub(cie) as u32;
             let field = &mut out[pointer as usize..pointer as usize + 4];

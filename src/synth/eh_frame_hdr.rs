@@ -14,6 +14,7 @@ use crate::ids::FileId;
 use crate::input::object::SymbolPlace;
 use crate::link::Link;
 use crate::phase::Inputs;
+use crate::phase::Made;
 use crate::symbols::Definition;
 use rayon::prelude::*;
 use zerocopy::byteorder::{I32, U32};
@@ -30,7 +31,7 @@ const UDATA4: u8 = 0x03;
 const DATAREL_SDATA4: u8 = 0x3b;
 
 /// The section, if the link has one: it is asked for, and every record is known.
-pub fn section<'a, T: Target>(link: &Link<'a, T>) -> Option<SyntheticSection<'a>> {
+pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
     let wanted = link.config.dynamic.eh_frame_hdr && !link.config.is_relocatable();
     let possible =
         !link.frames.has_whole_sections && link.frames.files.iter().any(|file| !file.fdes.is_empty());
@@ -58,13 +59,13 @@ struct Row {
 pub fn write<T: Target>(link: &Link<'_, T>, address: u64, eh_frame: u64, out: &mut [u8]) {
     let Some((header, table)) = out.split_at_mut_checked(HEADER) else { return };
     let found: Vec<Result<Row, Far>> = link
-        .frames
+        .kept_frames
         .files
         .par_iter()
         .enumerate()
-        .flat_map_iter(|(file, frames)| {
+        .flat_map_iter(|(file, kept)| {
+            let records = kept.all_records(&link.frames.files[file]);
             let file = FileId::from_index(file);
-            let records = frames.sections.iter().flat_map(|section| frames.kept_records(section));
             records.filter_map(move |record| row(link, file, &record, address, eh_frame))
         })
         .collect();
@@ -143,7 +144,7 @@ fn code_address<T: Target>(link: &Link<'_, T>, file: FileId, record: &KeptRecord
             if link.globals.contains(id) && link.definition(id) == Definition::Undefined {
                 return None;
             }
-            *link.symbols.values.get(id.index())?
+            *link.values.get(id.index())?
         }
     };
     Some(symbol.wrapping_add_signed(relocation.r_addend.get()))

@@ -24,161 +24,17 @@ pub mod property_note;
 pub mod rela_output;
 pub mod reldyn;
 pub mod relr;
+pub mod section;
 pub mod section_names;
 pub mod symbol_versions;
 pub mod symtab;
 pub mod thunks;
 mod write;
 
+pub use section::{Kind, SyntheticSection, SyntheticSymbol};
 pub use write::write;
 
-use crate::ids::{FileId, SectionId, SymbolId};
-use crate::phase::SectionInfo;
-
-/// What a synthetic section is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// `.interp`.
-    Interp,
-    /// `.note.gnu.property`.
-    PropertyNote,
-    /// `.note.gnu.build-id`.
-    BuildIdNote,
-    /// `.note.package`.
-    PackageNote,
-    /// `.hash`.
-    Hash,
-    /// `.gnu.hash`.
-    GnuHash,
-    /// `.dynsym`.
-    DynSym,
-    /// `.dynstr`.
-    DynStr,
-    /// `.gnu.version`.
-    VerSym,
-    /// `.gnu.version_d`.
-    VerDef,
-    /// `.gnu.version_r`.
-    VerNeed,
-    /// `.rela.dyn`.
-    RelaDyn,
-    /// `.relr.dyn`.
-    RelrDyn,
-    /// `.rela.plt`.
-    RelaPlt,
-    /// `.plt`.
-    Plt,
-    /// `.plt.got`.
-    PltGot,
-    /// `.plt.sec`.
-    PltSec,
-    /// `.eh_frame_hdr`.
-    EhFrameHdr,
-    /// `.eh_frame`, all records of all inputs.
-    EhFrame,
-    /// `.dynamic`.
-    Dynamic,
-    /// `.got`.
-    Got,
-    /// `.got.plt`.
-    GotPlt,
-    /// `.dynbss`: copies of libraries' data.
-    CopyData,
-    /// `.data.rel.ro`: copies of libraries' read-only data.
-    CopyRelro,
-    /// `COMMON`: the common blocks of one object.
-    Common,
-    /// Mergeable pieces; the number is the row in the merge pass's tables.
-    Merged(u32),
-    /// `.symtab`.
-    SymTab,
-    /// `.symtab_shndx`.
-    SymTabShndx,
-    /// `.strtab`.
-    StrTab,
-    /// `.shstrtab`.
-    ShStrTab,
-    /// Thunks; the number is the row in [`thunks::Thunks::pools`].
-    Thunks(u32),
-    /// `.comment`-like bytes and whatever has fixed contents.
-    Bytes,
-    /// `.sframe_idx` or a merged `.sframe`.
-    SFrame,
-    /// Relocations of an output section: row of [`Synthetics::output_relocations`].
-    OutputRelocations(u32),
-    /// A section group: row of [`Synthetics::output_groups`].
-    OutputGroup(u32),
-}
-
-/// One synthetic section.
-#[derive(Clone, Debug)]
-pub struct SyntheticSection<'a> {
-    /// What it is.
-    pub kind: Kind,
-    /// Name, as scripts match it.
-    pub name: &'a [u8],
-    /// `SHT_*`.
-    pub sh_type: u32,
-    /// `SHF_*`.
-    pub flags: u64,
-    /// Alignment in bytes.
-    pub align: u64,
-    /// Size of an entry in bytes.
-    pub entsize: u64,
-    /// Size in bytes.
-    pub size: u64,
-    /// The object it stands for, when a script's file pattern should see one.
-    pub file: FileId,
-    /// The input section whose place among the inputs it takes; [`SectionId::NONE`]: none's.
-    pub first_input: SectionId,
-    /// Fixed contents, if it has them.
-    pub bytes: &'a [u8],
-}
-
-impl<'a> SyntheticSection<'a> {
-    /// An empty section without entries.
-    pub fn new(kind: Kind, name: &'a [u8], sh_type: u32, flags: u64, align: u64) -> Self {
-        SyntheticSection {
-            kind,
-            name,
-            sh_type,
-            flags,
-            align,
-            entsize: 0,
-            size: 0,
-            file: FileId::NONE,
-            first_input: SectionId::NONE,
-            bytes: &[],
-        }
-    }
-
-    /// As a header.
-    pub fn info(&self) -> SectionInfo<'a> {
-        SectionInfo {
-            name: self.name,
-            sh_type: self.sh_type,
-            flags: self.flags,
-            size: self.size,
-            align: self.align,
-            entsize: self.entsize,
-        }
-    }
-}
-
-/// A local symbol in a section that the linker makes.
-#[derive(Clone, Copy, Debug)]
-pub struct SyntheticSymbol<'a> {
-    /// Name.
-    pub name: &'a [u8],
-    /// The section.
-    pub section: SectionId,
-    /// Offset in it, in bytes.
-    pub offset: u64,
-    /// Size in bytes.
-    pub size: u64,
-    /// `STT_*`.
-    pub kind: u8,
-}
+use crate::ids::SymbolId;
 
 /// What one symbol has in the tables for the dynamic linker. Slot numbers count from 0 in their
 /// own table; `u32::MAX`: none.
@@ -226,16 +82,14 @@ impl DynamicRow {
     }
 }
 
-/// All synthetic sections, and the tables that their contents come from.
+/// All synthetic sections with their sizes, and the tables that their contents come from.
 #[derive(Default)]
 pub struct Synthetics<'a> {
-    /// Rows; section `first_internal + n` is row `n`.
+    /// Rows; section `first_internal + n` is row `n`. Those of [`crate::phase::Made::synthetic`] come
+    /// first.
     pub sections: Vec<SyntheticSection<'a>>,
     /// Symbols with GOT, PLT or dynamic symbol entries.
     pub rows: Vec<DynamicRow>,
-    /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output. Set by
-    /// `create_synthetics`.
-    pub features: u32,
     /// Relocations that are written, by output section. Filled by `create_relocatable`.
     pub output_relocations: Vec<rela_output::OutputRelocations>,
     /// Functions that lazy binding must leave alone ([`crate::arch::Target::VARIANT_CALLS`]), in

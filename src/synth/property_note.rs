@@ -11,8 +11,8 @@ use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::consts as elf;
 use crate::elf::notes::notes;
 use crate::input::ObjectFile;
-use crate::link::Link;
 use crate::phase::Inputs;
+use crate::phase::Resolved;
 use crate::phase::state;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -57,9 +57,10 @@ fn rule(property: u32) -> Option<Rule> {
 /// The properties of one object, by number. `None`: the object has no note.
 type Properties = Option<BTreeMap<u32, u64>>;
 
-/// Merges the notes of all objects, marks the input sections as absorbed, and gives the output
-/// section's contents; empty if nothing holds. Sets [`crate::synth::Synthetics::features`].
-pub fn merge<T: Target>(link: &mut Link<'_, T>) -> Vec<u8> {
+/// Merges the notes of all objects and marks the input sections as absorbed. Gives the output
+/// section's contents, empty if nothing holds, and the machine's feature bits that hold for the
+/// whole output ([`crate::synth::section::SyntheticSections::features`]).
+pub fn merge<T: Target>(link: &Resolved<'_, T>) -> (Vec<u8>, u32) {
     let found: Vec<Properties> = link.objects.par_iter().map(|object| read(link, object)).collect();
     report_missing(link, &found);
     let taking_part = link.objects.iter().zip(&found).filter(|(object, _)| !object.just_symbols);
@@ -79,12 +80,12 @@ pub fn merge<T: Target>(link: &mut Link<'_, T>) -> Vec<u8> {
     }
     merged.retain(|&property, value| *value != 0 || matches!(property, NO_COPY_ON_PROTECTED | MEMORY_SEAL));
     let features = machine::feature_property(T::MACHINE).and_then(|property| merged.get(&property));
-    link.synthetics.features = features.map_or(0, |&bits| bits as u32);
-    encode::<T>(&merged)
+    let features = features.map_or(0, |&bits| bits as u32);
+    (encode::<T>(&merged), features)
 }
 
 /// The properties of an object. Its sections are absorbed.
-fn read<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>) -> Properties {
+fn read<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>) -> Properties {
     let mut properties: Properties = None;
     for (index, header) in object.headers.iter().enumerate() {
         if header.sh_type.get() != elf::SHT_NOTE || object.section_name(index) != NAME {

@@ -176,7 +176,7 @@ fn place(parts: &mut [Part], next: &mut u32, strings: &mut u64) {
 }
 
 fn index_symbols<T: Target>(link: &Link<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
-    let mut index_of = vec![0; link.symbols.flags.len()];
+    let mut index_of = vec![0; link.symbols.len()];
     for (owner, (locals, globals)) in plan.locals.iter().zip(&plan.globals).enumerate() {
         let mut next = (locals.first, globals.first);
         for_each_entry(link, owner, |entry, local| {
@@ -449,7 +449,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
 
     fn synthetic(&mut self, entry: Entry<'_>) {
         let symbol = self.link.synthetics.symbols[entry.symbol as usize];
-        let chunk = self.link.sections.chunk[symbol.section.index()];
+        let chunk = self.link.places.chunk[symbol.section.index()];
         let address = self.link.section_address(symbol.section).wrapping_add(symbol.offset);
         let place = match chunk.is_some() {
             true => Placement::of_chunk(self.link, chunk, address),
@@ -484,7 +484,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         if !chunk.is_some() {
             return Placement::special(elf::SHN_ABS, 0);
         }
-        let mut place = Placement::of_chunk(self.link, chunk, self.link.symbols.values[id.index()]);
+        let mut place = Placement::of_chunk(self.link, chunk, self.link.values[id.index()]);
         // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
         if kind == elf::STT_TLS && !self.link.config.is_relocatable() {
             place.value = place.value.wrapping_sub(self.link.layout.tls.start);
@@ -546,7 +546,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     fn imported_place(&self, id: SymbolId) -> Placement {
         let link = self.link;
         let flags = link.symbols.flags(id);
-        let value = link.symbols.values[id.index()];
+        let value = link.values[id.index()];
         if flags & flag::NEEDS_COPY != 0
             && let Some(chunk) = link.layout.chunk_at(value)
         {

@@ -6,13 +6,14 @@
 //! said about such an object is said in sections and offsets.
 
 use super::places::{PlacedSection, Places, Symbol};
+use crate::input::sframe::is_sframe;
 use memmap2::Mmap;
 use object::elf;
 use object::read::archive::ArchiveFile;
 use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::{Endianness, SectionIndex, SymbolIndex};
 use sframe_format::verify::Relocation;
-use sframe_format::{Abi, BlobMut, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section};
+use sframe_format::{Abi, BlobMut, PT_GNU_SFRAME, Section};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
@@ -315,12 +316,6 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
     Ok(input)
 }
 
-/// Whether a section is an input for this tool: by type of any name, by name where old assemblers chose the type.
-fn is_sframe(kind: u32, name: &str) -> bool {
-    let named = matches!(name, ".sframe" | ".sframe_idx") || name.starts_with(".sframe.");
-    kind == SHT_GNU_SFRAME || kind == elf::SHT_PROGBITS && named
-}
-
 /// Room between sections of a relocatable object, so that the end of one is not the start of the next.
 const GAP: u64 = 16;
 
@@ -379,7 +374,7 @@ impl<'data> Reader<'_, 'data> {
             let kind = header.sh_type(endian);
             let size = header.sh_size(endian);
             input.free_address = input.free_address.max(address.saturating_add(size));
-            if is_sframe(kind, &name) && size > 0 {
+            if is_sframe(kind, name.as_bytes()) && size > 0 {
                 input.sframe.push(self.sframe(index, header, address, name.clone(), &table, &addresses)?);
             } else if name == ".eh_frame" && kind != elf::SHT_NOBITS {
                 input.eh_frame.push(self.eh_frame(index, header, address, &table, &addresses)?);
@@ -404,7 +399,7 @@ impl<'data> Reader<'_, 'data> {
         let wanted = |header: &elf::SectionHeader64<Endianness>| {
             let name = self.section_name(header);
             let alloc = header.sh_flags(endian) & u64::from(elf::SHF_ALLOC) != 0;
-            let frames = is_sframe(header.sh_type(endian), &name);
+            let frames = is_sframe(header.sh_type(endian), name.as_bytes());
             let code = header.sh_flags(endian) & u64::from(elf::SHF_EXECINSTR) != 0;
             (alloc || frames, code || frames || name == ".eh_frame")
         };

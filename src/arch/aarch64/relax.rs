@@ -9,7 +9,7 @@ use super::instructions::*;
 use super::relocs::{Family, Field, encode};
 use crate::arch::relocation::{From, Mode, Relaxed, Site, What};
 use crate::elf::consts as elf;
-use crate::symbols::table::flag;
+use crate::symbols::flags::flag;
 
 /// How bytes change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

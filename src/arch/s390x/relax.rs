@@ -15,7 +15,7 @@
 use super::relocs::{Family, Field, write};
 use crate::arch::relocation::{From, Mode, Relaxed, Site, What, fact};
 use crate::elf::consts as elf;
-use crate::symbols::table::flag;
+use crate::symbols::flags::flag;
 
 /// How the bytes around a field change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

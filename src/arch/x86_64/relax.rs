@@ -8,7 +8,7 @@
 use super::relocs::Family;
 use crate::arch::relocation::{From, Mode, Relaxed, Site, What, fact};
 use crate::elf::consts as elf;
-use crate::symbols::table::flag;
+use crate::symbols::flags::flag;
 
 /// How the bytes around a field change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

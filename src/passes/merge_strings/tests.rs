@@ -4,11 +4,12 @@ use super::{Kind, Link, ObjectFile, SectionId, elf, place, run, state};
 use crate::arch::x86_64::X86_64;
 use crate::cli::{Config, OutputMode};
 use crate::diag::Sink;
+use crate::frames::Frames;
 use crate::ids::FileId;
 use crate::input::InputStore;
 use crate::input::object::FileName;
-use crate::layout::Layout;
-use crate::phase::{Inputs, Resolved, SectionStates, Session};
+use crate::passes::keep_eh_frames;
+use crate::phase::{Bound, Inputs, Made, Resolved, Session};
 use object::write::{Object, Relocation, Symbol, SymbolSection};
 use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 use pretty_assertions::assert_eq;
@@ -85,13 +86,11 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
         parsed.push(object);
     }
     let inputs = Inputs::of(session, parsed, Vec::new(), states);
-    let states = SectionStates::of_inputs(&inputs.section_states);
-    let mut link = Link::<X86_64>::new(Resolved::of(inputs), states, Layout::default());
+    let made = Made::<X86_64>::of(Resolved::of(inputs), Frames::default());
     // What a default script does: `.rodata` and its kin go one way, the rest is orphans.
-    for id in (0..link.first_internal()).map(SectionId) {
-        let is_data = link.section_info(id).name.starts_with(b".rodata");
-        link.sections.rule[id.index()] = if is_data { 7 } else { u32::MAX };
-    }
+    let is_data = |id| made.section_info(SectionId(id)).name.starts_with(b".rodata");
+    let rules = (0..made.first_internal()).map(|id| if is_data(id) { 7 } else { u32::MAX }).collect();
+    let mut link = Link::new(keep_eh_frames::run(Bound::of(made, rules)));
     let groups = run(&link);
     place(&mut link, groups);
     let sections = link.synthetics.sections.iter().enumerate();

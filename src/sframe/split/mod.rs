@@ -13,6 +13,7 @@ use crate::arch::Target;
 use crate::cli::{Config, SFrameMode};
 use crate::elf::Rela;
 use crate::ids::SectionId;
+use crate::input::sframe::is_input;
 use crate::phase::Inputs;
 use sframe_format::{Blob, ErrorKind, Piece, Section};
 use std::fmt;
@@ -30,7 +31,7 @@ pub fn would_help<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     let bytes = object.section_bytes(index as usize).unwrap_or_default();
     !link.config.sframe.split
-        && super::is_input(object, index as usize)
+        && is_input(object, index as usize)
         && Section::new(bytes, 0).pieces().all(|piece| matches!(piece, Piece::Blob(_)))
 }
 

@@ -1,6 +1,7 @@
 //! An ELF file, read in place.
 
 use crate::elf::{Ehdr, Phdr, Shdr, consts, string_at, table};
+use crate::input::sframe::is_sframe;
 use crate::tool::Problem;
 use sframe_format::Abi;
 use zerocopy::FromBytes;
@@ -191,10 +192,6 @@ impl<'data, E: ByteOrder> Image<'data, E> {
     /// Whether a section is SFrame: by type of any name, by name where old assemblers chose the type.
     pub fn is_sframe(&self, index: usize) -> bool {
         let Some(section) = self.sections.get(index) else { return false };
-        match section.sh_type.get() {
-            sframe_format::SHT_GNU_SFRAME => true,
-            consts::SHT_PROGBITS => crate::sframe::is_sframe_name(self.section_name(index)),
-            _ => false,
-        }
+        is_sframe(section.sh_type.get(), self.section_name(index))
     }
 }

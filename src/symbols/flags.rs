@@ -1,13 +1,11 @@
-//! The symbol table of a link, as parallel vectors.
-//!
-//! Passes that run in parallel only set bits in [`SymbolTable::flags`]; everything else is written by one pass, in
-//! one place, and read afterwards.
+//! What each symbol is for the dynamic linker and needs of it: one word a symbol, whose bits passes set at once from
+//! many threads.
 
 use crate::ids::SymbolId;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bits of [`SymbolTable::flags`].
+/// Bits of [`SymbolFlags`].
 pub mod flag {
     /// The dynamic linker decides what it is: defined by a library, or a definition of ours that
     /// another module may take over. Everything else is bound at link time.
@@ -52,40 +50,37 @@ pub mod flag {
     pub const NEEDS: u32 = 0xff << 16;
 }
 
-/// Facts about symbols. Rows are numbered as [`super::Globals`] says.
+/// Bits of [`flag`], for globals and locals, by [`SymbolId`].
 #[derive(Default)]
-pub struct SymbolTable {
-    /// Bits of [`flag`], for globals and locals.
-    pub flags: Vec<AtomicU32>,
-    /// Addresses (TLS symbols too: the address in the initialisation image), for globals and
-    /// locals; filled after layout. Imported symbols without a copy or canonical PLT entry are 0;
-    /// an `STT_GNU_IFUNC` of this output has the address of its resolver.
-    pub values: Vec<u64>,
-    /// For each symbol: its row among [`crate::synth::DynamicRow`]s, `u32::MAX` if it has none.
-    pub rows: Vec<u32>,
-}
+pub struct SymbolFlags(Vec<AtomicU32>);
 
-impl SymbolTable {
-    /// A table of so many symbols of which nothing is known.
+impl SymbolFlags {
+    /// Flags of so many symbols of which nothing is known.
     pub fn new(symbols: usize) -> Self {
-        SymbolTable {
-            flags: (0..symbols).into_par_iter().map(|_| AtomicU32::new(0)).collect(),
-            rows: vec![u32::MAX; symbols],
-            ..SymbolTable::default()
-        }
+        SymbolFlags((0..symbols).into_par_iter().map(|_| AtomicU32::new(0)).collect())
+    }
+
+    /// Number of symbols.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// The flags of a symbol.
     #[inline]
     pub fn flags(&self, id: SymbolId) -> u32 {
-        self.flags[id.index()].load(Ordering::Relaxed)
+        self.0[id.index()].load(Ordering::Relaxed)
     }
 
     /// Sets flags. Tests first: most of the time they are set, and a cache line that is only
     /// read stays shared between processors.
     #[inline]
     pub fn set(&self, id: SymbolId, bits: u32) {
-        let flags = &self.flags[id.index()];
+        let flags = &self.0[id.index()];
         if flags.load(Ordering::Relaxed) & bits != bits {
             flags.fetch_or(bits, Ordering::Relaxed);
         }
@@ -93,6 +88,6 @@ impl SymbolTable {
 
     /// Clears flags.
     pub fn clear(&self, id: SymbolId, bits: u32) {
-        self.flags[id.index()].fetch_and(!bits, Ordering::Relaxed);
+        self.0[id.index()].fetch_and(!bits, Ordering::Relaxed);
     }
 }

@@ -6,8 +6,8 @@
 //! takes it. Options that change the layout change the plan here (`--section-start`,
 //! `--sort-section`), so that nothing later asks for options.
 
+pub mod memory;
 mod ordering;
-use super::memory;
 use crate::cli::{Config, SortSection};
 use crate::diag::{Code, Diagnostic};
 use crate::script::ast::{

@@ -1,0 +1,172 @@
+//! What a section that the linker makes is, before anything is known of its size.
+
+use crate::ids::{FileId, SectionId};
+use crate::phase::SectionInfo;
+
+/// What a synthetic section is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// `.interp`.
+    Interp,
+    /// `.note.gnu.property`.
+    PropertyNote,
+    /// `.note.gnu.build-id`.
+    BuildIdNote,
+    /// `.note.package`.
+    PackageNote,
+    /// `.hash`.
+    Hash,
+    /// `.gnu.hash`.
+    GnuHash,
+    /// `.dynsym`.
+    DynSym,
+    /// `.dynstr`.
+    DynStr,
+    /// `.gnu.version`.
+    VerSym,
+    /// `.gnu.version_d`.
+    VerDef,
+    /// `.gnu.version_r`.
+    VerNeed,
+    /// `.rela.dyn`.
+    RelaDyn,
+    /// `.relr.dyn`.
+    RelrDyn,
+    /// `.rela.plt`.
+    RelaPlt,
+    /// `.plt`.
+    Plt,
+    /// `.plt.got`.
+    PltGot,
+    /// `.plt.sec`.
+    PltSec,
+    /// `.eh_frame_hdr`.
+    EhFrameHdr,
+    /// `.eh_frame`, all records of all inputs.
+    EhFrame,
+    /// `.dynamic`.
+    Dynamic,
+    /// `.got`.
+    Got,
+    /// `.got.plt`.
+    GotPlt,
+    /// `.dynbss`: copies of libraries' data.
+    CopyData,
+    /// `.data.rel.ro`: copies of libraries' read-only data.
+    CopyRelro,
+    /// `COMMON`: the common blocks of one object.
+    Common,
+    /// Mergeable pieces; the number is the row in the merge pass's tables.
+    Merged(u32),
+    /// `.symtab`.
+    SymTab,
+    /// `.symtab_shndx`.
+    SymTabShndx,
+    /// `.strtab`.
+    StrTab,
+    /// `.shstrtab`.
+    ShStrTab,
+    /// Thunks; the number is the row in [`super::thunks::Thunks::pools`].
+    Thunks(u32),
+    /// `.comment`-like bytes and whatever has fixed contents.
+    Bytes,
+    /// `.sframe_idx` or a merged `.sframe`.
+    SFrame,
+    /// Relocations of an output section: row of [`super::Synthetics::output_relocations`].
+    OutputRelocations(u32),
+    /// A section group: row of [`super::Synthetics::output_groups`].
+    OutputGroup(u32),
+}
+
+/// One synthetic section.
+#[derive(Clone, Debug)]
+pub struct SyntheticSection<'a> {
+    /// What it is.
+    pub kind: Kind,
+    /// Name, as scripts match it.
+    pub name: &'a [u8],
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    /// Size of an entry in bytes.
+    pub entsize: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// The object it stands for, when a script's file pattern should see one.
+    pub file: FileId,
+    /// The input section whose place among the inputs it takes; [`SectionId::NONE`]: none's.
+    pub first_input: SectionId,
+    /// Fixed contents, if it has them.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> SyntheticSection<'a> {
+    /// An empty section without entries.
+    pub fn new(kind: Kind, name: &'a [u8], sh_type: u32, flags: u64, align: u64) -> Self {
+        SyntheticSection {
+            kind,
+            name,
+            sh_type,
+            flags,
+            align,
+            entsize: 0,
+            size: 0,
+            file: FileId::NONE,
+            first_input: SectionId::NONE,
+            bytes: &[],
+        }
+    }
+
+    /// As a header.
+    pub fn info(&self) -> SectionInfo<'a> {
+        SectionInfo {
+            name: self.name,
+            sh_type: self.sh_type,
+            flags: self.flags,
+            size: self.size,
+            align: self.align,
+            entsize: self.entsize,
+        }
+    }
+}
+
+/// A local symbol in a section that the linker makes.
+#[derive(Clone, Copy, Debug)]
+pub struct SyntheticSymbol<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// The section.
+    pub section: SectionId,
+    /// Offset in it, in bytes.
+    pub offset: u64,
+    /// Size in bytes.
+    pub size: u64,
+    /// `STT_*`.
+    pub kind: u8,
+}
+
+/// The sections that the linker makes whatever becomes of the inputs' own.
+#[derive(Clone, Default, Debug)]
+pub struct SyntheticSections<'a> {
+    /// Rows; section `first_internal + n` is row `n`. Sizes are those that are known: of notes, the
+    /// interpreter's path and common blocks.
+    pub rows: Vec<SyntheticSection<'a>>,
+    /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output.
+    pub features: u32,
+}
+
+impl<'a> SyntheticSections<'a> {
+    /// Row `index`.
+    #[inline]
+    pub fn section(&self, index: u32) -> &SyntheticSection<'a> {
+        &self.rows[index as usize]
+    }
+
+    /// The first section of a kind, as a row.
+    pub fn find(&self, kind: Kind) -> Option<u32> {
+        self.rows.iter().position(|section| section.kind == kind).map(|row| row as u32)
+    }
+}
