@@ -7,8 +7,7 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
 use crate::layout::Layout;
-use crate::merge::Merges;
-use crate::phase::{Live, SectionInfo, builds_on, info_of, state};
+use crate::phase::{Scanned, SectionInfo, builds_on, info_of};
 use crate::relocs::Relocations;
 use crate::sframe;
 use crate::synth::dynamic_tables::DynamicTables;
@@ -25,28 +24,15 @@ pub struct Places {
     pub rule: Vec<u32>,
     /// Output section; set when items are listed.
     pub chunk: Vec<ChunkId>,
-    /// Offset in the output section, in bytes; set by layout. Layout passes absorbed sections by;
-    /// for them, see [`Places::merge_row`].
+    /// Offset in the output section, in bytes; set by layout, which passes absorbed sections by.
     pub offset: Vec<u64>,
 }
 
 impl Places {
-    /// The row in [`Link::merges`] of an absorbed section, if its pieces were merged. Kept where
-    /// other sections have their offset, so that looking it up needs no table of its own.
-    #[inline]
-    pub fn merge_row(&self, id: SectionId) -> Option<u32> {
-        (self.offset[id.index()] as u32).checked_sub(1)
-    }
-
-    /// Sets [`Places::merge_row`].
-    pub fn set_merge_row(&mut self, id: SectionId, row: u32) {
-        self.offset[id.index()] = u64::from(row) + 1;
-    }
-
     /// Sections that have no places yet.
-    pub fn new(rules: &[u32]) -> Self {
-        let count = rules.len();
-        Places { rule: rules.to_vec(), chunk: vec![ChunkId::NONE; count], offset: vec![0; count] }
+    pub fn new(rule: Vec<u32>) -> Self {
+        let count = rule.len();
+        Places { rule, chunk: vec![ChunkId::NONE; count], offset: vec![0; count] }
     }
 
     /// Adds a row.
@@ -61,8 +47,8 @@ impl Places {
 
 /// Everything that is known of a link.
 pub struct Link<'a, T: Target> {
-    /// What is in the output.
-    pub live: Live<'a, T>,
+    /// What the link needs besides its inputs.
+    pub scanned: Scanned<'a, T>,
     /// Sections.
     pub places: Places,
     /// Addresses of symbols (TLS symbols too: the address in the initialisation image), for globals
@@ -78,15 +64,13 @@ pub struct Link<'a, T: Target> {
     pub section_names: SectionNames,
     /// Contents of output sections that are written compressed.
     pub compressed: HashMap<ChunkId, Vec<u8>, foldhash::fast::FixedState>,
-    /// Pieces of mergeable sections. Filled by `merge_strings`.
-    pub merges: Merges<'a>,
     /// Sections that the linker makes, and what they are made of.
     pub synthetics: Synthetics<'a>,
     /// Tables for the dynamic linker. Filled by [`crate::synth::dynamic_tables::size`].
     pub dynamic: DynamicTables<'a>,
     /// Code between branches and far targets. Filled by `lay_out`.
     pub thunks: Thunks,
-    /// What relocations ask for. Filled by `scan_relocations` and `build_synthetics`.
+    /// What the tables for the dynamic linker are made of. Filled by `build_synthetics`.
     pub relocations: Relocations,
     /// Functions of a section that the linker makes of SFrame inputs. Inputs are read by
     /// `sframe::index::absorb`; `build_sframe` chooses what is written.
@@ -95,36 +79,39 @@ pub struct Link<'a, T: Target> {
     pub layout: Layout<'a>,
 }
 
-builds_on!(['a, T: Target] Link<'a, T>, live: Live<'a, T>);
+builds_on!(['a, T: Target] Link<'a, T>, scanned: Scanned<'a, T>);
 
 impl<'a, T: Target> Link<'a, T> {
     /// A link of which only the symbols are known, and the sections that scripts can match.
-    pub fn new(live: Live<'a, T>) -> Self {
+    pub fn new(scanned: Scanned<'a, T>) -> Self {
+        let live = &scanned.live;
         let mut sections = live.synthetic.rows.clone();
         for section in &mut sections {
             match section.kind {
                 Kind::EhFrame if !live.kept_frames.files.is_empty() => {
-                    section.size = synth::eh_frame::size(&live);
+                    section.size = synth::eh_frame::size(live);
                 }
                 Kind::EhFrameHdr => section.size = synth::eh_frame_hdr::size(live.kept_frames.fdes),
                 _ => {}
             }
         }
+        sections.extend(scanned.merged.iter().map(|merged| merged.section.clone()));
+        let rules = live.rules.iter().copied();
+        let rules = rules.chain(scanned.merged.iter().map(|merged| merged.rule)).collect();
         Link {
-            places: Places::new(&live.rules),
+            places: Places::new(rules),
             values: Vec::new(),
             rows: vec![u32::MAX; live.symbol_count],
             symtab: SymtabPlan::default(),
             section_names: SectionNames::default(),
             compressed: HashMap::default(),
-            merges: Merges::default(),
             synthetics: Synthetics { sections, ..Synthetics::default() },
             dynamic: DynamicTables::default(),
             thunks: Thunks::default(),
             relocations: Relocations::default(),
             sframe: sframe::collect::Collection::default(),
             layout: Layout { plan: live.plan.clone(), ..Layout::default() },
-            live,
+            scanned,
         }
     }
 
@@ -189,33 +176,6 @@ impl<'a, T: Target> Link<'a, T> {
             Some((section, _)) => self.places.chunk[section.index()],
             None => ChunkId::NONE,
         }
-    }
-
-    /// Where an offset of a section is in the end: the section that is laid out, and the offset in
-    /// it. The same for most; another for mergeable pieces and `.eh_frame` records. `None` if it
-    /// is in no section any more.
-    ///
-    /// For a section symbol with an addend, the offset is their sum: the addend says which piece
-    /// is meant. For any other symbol it is the symbol's value, and the addend is added to the
-    /// result.
-    #[inline]
-    pub fn final_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
-        if !self.sections.is(id, state::ABSORBED) {
-            return Some((id, offset));
-        }
-        self.absorbed_place(id, offset)
-    }
-
-    fn absorbed_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
-        if let Some(row) = self.places.merge_row(id) {
-            return Some(self.merges.place(row, offset));
-        }
-        let (object, index) = self.locate(id)?;
-        let file = object.id.index();
-        let kept = self.kept_frames.files.get(file)?;
-        let place = kept.output_offset(&self.frames.files[file], index, offset)?;
-        let row = self.synthetics.find(Kind::EhFrame)?;
-        Some((self.synthetic_id(row), place))
     }
 
     /// Address of an offset of an absorbed section, wherever it went; 0 if it is not in the output.

@@ -231,15 +231,12 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     warn_symbols::run(&bound);
     unpack_sections::run(&bound);
     let live = keep_eh_frames::run(bound);
-    let mut link = Link::new(live);
-    scan_relocations::prepare(&mut link);
-    let (found, merged) = {
-        let link = &link;
-        rayon::join(|| scan_relocations::run(link), || merge_strings::run(link))
-    };
-    merge_strings::place(&mut link, merged);
-    scan_relocations::finish(&mut link, found);
-    output::reports::discarded(&link, &mut progress.printed);
+    scan_relocations::prepare(&live);
+    let (found, groups) = rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live));
+    let asked = scan_relocations::finish(&live, found);
+    let scanned = merge_strings::place(live, asked, groups);
+    output::reports::discarded(&scanned, &mut progress.printed);
+    let mut link = Link::new(scanned);
     check_sframes::run(&mut link);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");

@@ -6,7 +6,7 @@
 //! the target's own: [`Target::Field`], [`Target::Family`], [`Target::Edit`].
 
 use super::Target;
-use crate::cli::CallNop;
+use crate::cli::{CallNop, Config, OutputMode, TextRelocations};
 use crate::elf::Rela;
 use crate::symbols::flags::flag;
 use zerocopy::byteorder::ByteOrder;
@@ -203,6 +203,26 @@ pub struct Mode {
     pub text_relocations: bool,
     /// `-z call-nop=`.
     pub call_nop: CallNop,
+}
+
+impl Mode {
+    /// What the command line says. `image_base` is the machine's default.
+    pub fn new(config: &Config, image_base: u64) -> Self {
+        let position_independent = config.is_position_independent();
+        let layout = &config.layout;
+        let base = layout.image_base.unwrap_or(image_base);
+        // Half a GiB of room for the program itself.
+        let low = base < 0x6000_0000 && config.scripts.scripts.is_empty() && layout.section_starts.is_empty();
+        Mode {
+            shared: config.mode == OutputMode::Shared,
+            position_independent,
+            relax: config.relocations.relax,
+            low_addresses: low && !position_independent,
+            copy: config.relocations.copy && !config.relocations.indirect_extern_access,
+            text_relocations: config.relocations.text == TextRelocations::Allow,
+            call_nop: config.relocations.call_nop,
+        }
+    }
 }
 
 /// A rewritten instruction: what its field holds instead.

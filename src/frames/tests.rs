@@ -10,7 +10,7 @@ use crate::input::object::{FileName, ObjectFile};
 use crate::layout::Chunk;
 use crate::link::Link;
 use crate::passes::{keep_eh_frames, split_eh_frames};
-use crate::phase::{Bound, Inputs, Made, Resolved, Session, state};
+use crate::phase::{Bound, Inputs, Made, Resolved, Scanned, Session, state};
 use crate::symbols::Definition;
 use crate::synth;
 use object::write::{Object, Relocation, Symbol, SymbolId as WriteSymbol, SymbolSection};
@@ -155,9 +155,15 @@ impl World {
         let mut made = Made::of(resolved, frames);
         let sections = [synth::eh_frame::section(&made), synth::eh_frame_hdr::section(&made)];
         made.synthetic.rows.extend(sections.into_iter().flatten());
+        made.resolved.sections.add_alive(made.synthetic.rows.len());
         let rules = vec![u32::MAX; made.section_count()];
         Bound::of(made, rules)
     }
+}
+
+/// What stays of the frames, with nothing else known.
+fn linked(bound: Bound<'_, X86_64>) -> Link<'_, X86_64> {
+    Link::new(Scanned::of(keep_eh_frames::run(bound)))
 }
 
 fn section_of(link: &Inputs<'_, X86_64>, file: usize, name: &str) -> SectionId {
@@ -214,7 +220,7 @@ fn equal_cies_are_kept_once_and_dead_functions_lose_their_records() {
     for (file, name) in [(0, ".text.f"), (0, ".text.g"), (1, ".text.g")] {
         link.sections.clear(section_of(&link, file, name), state::ALIVE);
     }
-    let link = Link::new(keep_eh_frames::run(link));
+    let link = linked(link);
     let out = written(&link);
     // The second object's CIE leads; it has one FDE, the third object has two.
     assert_eq!(out.len(), 28 + 24 + 24 + 24);
@@ -235,7 +241,7 @@ fn cies_of_different_personalities_stay_apart() {
         object_of(&["f", "g"], &two_functions(Some("one"))),
     ]);
     let link = world.link();
-    let link = Link::new(keep_eh_frames::run(link));
+    let link = linked(link);
     let kept = |file: usize| link.kept_frames.files[file].cies[0].output != DROPPED;
     assert_eq!([kept(0), kept(1), kept(2)], [true, true, false]);
 }
@@ -255,7 +261,7 @@ fn padding_long_forms_and_terminators_are_understood() {
     frames.bytes.extend([0; 4]);
     let world = World::new(vec![object_of(&["f"], &frames)]);
     let link = world.link();
-    let link = Link::new(keep_eh_frames::run(link));
+    let link = linked(link);
     // The FDE without a relocation describes nothing; one terminator, at the end.
     assert_eq!(link.frames.files[0].fdes.len(), 1);
     let out = written(&link);
@@ -305,7 +311,7 @@ fn any_truncation_is_survived() {
         cut.relocations.extend(frames.relocations.iter().filter(|relocation| relocation.0 + 4 <= length));
         let world = World::new(vec![object_of(&["f", "g"], &cut)]);
         let link = world.link();
-        let link = Link::new(keep_eh_frames::run(link));
+        let link = linked(link);
         written(&link);
     }
 }
@@ -348,7 +354,7 @@ fn the_table_is_sorted_and_names_each_address_once() {
     frames.bytes[empty + 12] = 0;
     let world = World::new(vec![object_of(&["f", "g"], &frames)]);
     let link = world.link();
-    let mut link = Link::new(keep_eh_frames::run(link));
+    let mut link = linked(link);
     place_code(&mut link, 0x5000);
     let size = link.synthetics.sections[1].size;
     assert_eq!(size, 12 + 4 * 8);
@@ -366,7 +372,7 @@ fn the_table_is_sorted_and_names_each_address_once() {
 fn code_out_of_reach_of_the_table_is_an_error() {
     let world = World::new(vec![object_of(&["f", "g"], &two_functions(None))]);
     let link = world.link();
-    let mut link = Link::new(keep_eh_frames::run(link));
+    let mut link = linked(link);
     place_code(&mut link, 0x1_0000_0000);
     let mut out = vec![0; link.synthetics.sections[1].size as usize];
     synth::eh_frame_hdr::write(&link, 0x2000, 0x3000, &mut out);

@@ -217,11 +217,8 @@ fn section_source<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64
         return Source::Discarded;
     }
     if link.sections.is(section, state::ABSORBED) {
-        return match link.places.merge_row(section) {
-            Some(row) => {
-                let (merged, offset) = link.merges.place(row, offset);
-                Source::Section(merged, offset)
-            }
+        return match link.merges.place(section, offset) {
+            Some((merged, offset)) => Source::Section(merged, offset),
             None => Source::Discarded,
         };
     }

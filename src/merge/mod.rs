@@ -17,6 +17,7 @@ pub use shard::Shard;
 
 use crate::ids::SectionId;
 use rayon::prelude::*;
+use std::num::NonZeroU32;
 
 /// Shards of a large group. A constant: the output must not depend on the number of threads.
 const SHARDS: usize = 32;
@@ -83,6 +84,8 @@ struct Row {
 pub struct Merges<'a> {
     groups: Vec<Group<'a>>,
     rows: Vec<Row>,
+    /// For each input section, its row, counted from 1. Pages of sections that are not merged are never touched.
+    row_of: Vec<Option<NonZeroU32>>,
 }
 
 impl<'a> Group<'a> {
@@ -157,17 +160,22 @@ fn cut<'i, 'a>(inputs: &'i [MergeInput<'a>]) -> Vec<&'i [MergeInput<'a>]> {
 }
 
 impl<'a> Merges<'a> {
-    /// Adds a group. Rows of its sections start at the number that is given back, in the order of
-    /// the inputs.
-    pub fn add(&mut self, group: Group<'a>) -> u32 {
-        let first = self.rows.len() as u32;
+    /// For so many input sections, none of which is merged.
+    pub fn new(sections: usize) -> Self {
+        Merges { groups: Vec::new(), rows: Vec::new(), row_of: vec![None; sections] }
+    }
+
+    /// Adds a group and the sections that it was made of, in their order.
+    pub fn add(&mut self, group: Group<'a>, inputs: &[SectionId]) {
         let number = self.groups.len() as u32;
-        for (block, entry) in group.blocks.iter().enumerate() {
-            let rows = 0..entry.sections.len() as u32;
-            self.rows.extend(rows.map(|section| Row { group: number, block: block as u32, section }));
+        let mut inputs = inputs.iter();
+        for (block, entry) in (0..).zip(&group.blocks) {
+            for (section, input) in (0..entry.sections.len() as u32).zip(&mut inputs) {
+                self.rows.push(Row { group: number, block, section });
+                self.row_of[input.index()] = NonZeroU32::new(self.rows.len() as u32);
+            }
         }
         self.groups.push(group);
-        first
     }
 
     /// The groups; [`crate::synth::Kind::Merged`] has their numbers.
@@ -175,15 +183,22 @@ impl<'a> Merges<'a> {
         &self.groups
     }
 
-    /// Where an offset of the input section of this row went: the merged section, and the offset
-    /// in it. An offset behind the last piece goes with that piece.
+    /// Whether a section's pieces were merged.
     #[inline]
-    pub fn place(&self, row: u32, offset: u64) -> (SectionId, u64) {
-        let row = self.rows[row as usize];
+    pub fn contains(&self, section: SectionId) -> bool {
+        self.row_of.get(section.index()).is_some_and(Option::is_some)
+    }
+
+    /// Where an offset of an input section went: the merged section, and the offset in it; `None`
+    /// if its pieces were not merged. An offset behind the last piece goes with that piece.
+    #[inline]
+    pub fn place(&self, section: SectionId, offset: u64) -> Option<(SectionId, u64)> {
+        let row = (*self.row_of.get(section.index())?)?;
+        let row = self.rows[row.get() as usize - 1];
         let group = &self.groups[row.group as usize];
         let (start, target) =
             group.blocks[row.block as usize].find(group.pieces, row.section as usize, offset);
-        (group.section, u64::from(target).wrapping_add(offset.wrapping_sub(start.into())))
+        Some((group.section, u64::from(target).wrapping_add(offset.wrapping_sub(start.into()))))
     }
 }
 

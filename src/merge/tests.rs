@@ -18,8 +18,9 @@ fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8
     let mut out = vec![0xaa; group.size as usize];
     group.write(&mut out);
     let size = group.size;
-    let mut merges = Merges::default();
-    assert_eq!(merges.add(group), 0);
+    let mut merges = Merges::new(sections.len());
+    let ids: Vec<SectionId> = inputs.iter().map(|input| input.section).collect();
+    merges.add(group, &ids);
     (out, size, merges)
 }
 
@@ -33,7 +34,8 @@ fn check_places(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) {
     let (out, _, merges) = merges_of(pieces, sections, tails);
     for (row, (bytes, align)) in sections.iter().enumerate() {
         for offset in 0..bytes.len() {
-            let (section, place) = merges.place(row as u32, offset as u64);
+            let (section, place) =
+                merges.place(SectionId(row as u32), offset as u64).expect("a merged section");
             assert_eq!(section, SectionId(1000));
             let unit = match pieces {
                 Pieces::Strings { unit } => unit as usize,
@@ -113,8 +115,9 @@ fn many_sections_give_the_same_bytes_for_any_number_of_threads() {
 fn an_offset_behind_the_end_goes_with_the_last_piece() {
     let sections = [(b"ab\0cd\0".to_vec(), 0), (b"ab\0".to_vec(), 0)];
     let (_, _, merges) = merges_of(Pieces::Strings { unit: 1 }, &sections, false);
-    assert_eq!(merges.place(1, 3).1, 3);
-    assert_eq!(merges.place(0, 6).1, 6);
+    assert_eq!(merges.place(SectionId(1), 3), Some((SectionId(1000), 3)));
+    assert_eq!(merges.place(SectionId(0), 6), Some((SectionId(1000), 6)));
+    assert_eq!(merges.place(SectionId(2), 0), None);
 }
 
 proptest! {

@@ -14,7 +14,7 @@ use crate::link::Link;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
 use crate::passes::open_inputs::Opened;
-use crate::phase::{Bound, Resolved};
+use crate::phase::{Bound, Resolved, Scanned};
 use crate::phase::{Inputs, Session};
 use crate::relocs::explain;
 use crate::sframe;
@@ -102,7 +102,7 @@ pub fn collected<T: Target>(link: &Bound<'_, T>, printed: &mut String) {
 }
 
 /// `--explain-discarded`, once references are known and before they end the link.
-pub fn discarded<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+pub fn discarded<T: Target>(link: &Scanned<'_, T>, printed: &mut String) {
     match &link.config.reports.explain_discarded {
         None => {}
         Some(Explanation::Printed) => printed.push_str(&explain::text(link)),

@@ -69,11 +69,12 @@ fn number_rows<T: Target>(link: &mut Link<'_, T>) {
         rows.push(row);
     }
     link.synthetics.rows = rows;
-    let relocations = &mut link.relocations;
-    relocations.tls_module_slot = match relocations.needs & need::TLS_MODULE {
+    let tls_module_slot = match link.asked.needs & need::TLS_MODULE {
         0 => NONE,
         _ => numbers.words(2),
     };
+    let relocations = &mut link.relocations;
+    relocations.tls_module_slot = tls_module_slot;
     relocations.got_words = numbers.got;
     relocations.plt_count = numbers.plt;
     relocations.plt_got_count = numbers.plt_got;
@@ -128,7 +129,7 @@ impl Numbers {
 }
 
 fn size_tables<T: Target>(link: &mut Link<'_, T>) {
-    let base_needed = link.relocations.needs & need::GOT_BASE != 0 || is_got_symbol_used(link);
+    let base_needed = link.asked.needs & need::GOT_BASE != 0 || is_got_symbol_used(link);
     let slots = u64::from(link.relocations.plt_count);
     let in_got = base_needed && !T::GOT_SYMBOL_IN_GOT_PLT || slots > 0 && T::GOT_PLT_RESERVED == 0;
     let got_words = &mut link.relocations.got_words;

@@ -54,6 +54,7 @@ pub fn run<'a, T: Target>(
         add_commons(link);
     }
     add_symbol_tables(link);
+    link.resolved.sections.add_alive(link.synthetic.rows.len());
     made
 }
 

@@ -10,7 +10,7 @@ use super::extract_members::Extracted;
 use super::parse_inputs::{Parsed, ParsedInputs};
 use super::unpack_sections;
 use super::warn_symbols::{is_warning, is_warning_name};
-use crate::arch::Target;
+use crate::arch::{Mode, Target};
 use crate::cli::{Config, OutputMode, Report};
 use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
@@ -54,17 +54,17 @@ pub fn run<'a, T: Target>(
         split_frames(&mut objects, store, sink);
     }
     let (symbol_count, section_count) = assign_rows::<T>(&mut objects, globals.len());
-    let rows: Vec<(Vec<u8>, Option<bool>)> =
+    let rows: Vec<Row> =
         objects.par_iter_mut().map(|object| index_object::<T>(object, mode, store, sink)).collect();
     let mut section_files = Vec::with_capacity(section_count);
     let mut section_states = Vec::with_capacity(section_count);
-    for (object, (states, _)) in objects.iter().zip(&rows) {
-        section_files.extend(std::iter::repeat_n(object.id, states.len()));
-        section_states.extend_from_slice(states);
+    for (object, row) in objects.iter().zip(&rows) {
+        section_files.extend(std::iter::repeat_n(object.id, row.states.len()));
+        section_states.extend_from_slice(&row.states);
     }
-    let executable_stack = rows.iter().filter_map(|(_, executable)| *executable).reduce(|a, b| a | b);
+    let executable_stack = rows.iter().filter_map(|row| row.executable_stack).reduce(|a, b| a | b);
     if config.layout.executable_stack.is_none() && mode != OutputMode::Relocatable {
-        let asking = objects.iter().zip(&rows).filter(|(_, (_, executable))| *executable == Some(true));
+        let asking = objects.iter().zip(&rows).filter(|(_, row)| row.executable_stack == Some(true));
         asking.for_each(|(object, _)| report_executable_stack(object, config, sink));
     }
     Inputs {
@@ -76,7 +76,19 @@ pub fn run<'a, T: Target>(
         section_states,
         symbol_count,
         executable_stack,
+        has_large: rows.iter().any(|row| row.has_large),
+        mode: Mode::new(config, T::IMAGE_BASE),
     }
+}
+
+/// What the sections of one object say.
+struct Row {
+    /// The first state of each.
+    states: Vec<u8>,
+    /// What `.note.GNU-stack` asks for, if there is one.
+    executable_stack: Option<bool>,
+    /// One of them is of the large code model.
+    has_large: bool,
 }
 
 /// `--sframe-split`: gives objects the sections that they would have had the assembler split their SFrame.
@@ -132,7 +144,7 @@ fn index_object<'a, T: Target>(
     mode: OutputMode,
     store: &'a InputStore,
     sink: &Sink,
-) -> (Vec<u8>, Option<bool>) {
+) -> Row {
     for (section, malformed) in decompress::declare(object, store) {
         sink.report(unpack_sections::finding(object, section, 0, malformed.what));
     }
@@ -141,12 +153,13 @@ fn index_object<'a, T: Target>(
         Ok(true) => implicit::read::<T>(object, store),
         Err(malformed) => report(sink, object, malformed.offset, malformed.what),
     }
-    let mut executable_stack = None;
+    let (mut executable_stack, mut has_large) = (None, false);
     let mut states = Vec::with_capacity(object.headers.len());
     let mut sframes = Vec::new();
     for (index, header) in object.headers.iter().enumerate() {
         let kind = header.sh_type.get();
         let flags = header.sh_flags.get();
+        has_large |= flags & T::SHF_LARGE != 0 && flags & ALLOC != 0;
         let used_up = kind == SHT_LLVM_DEPENDENT_LIBRARIES && mode != OutputMode::Relocatable;
         let content = index != 0 && !used_up && is_content(kind, flags);
         if content {
@@ -183,7 +196,7 @@ fn index_object<'a, T: Target>(
         });
     }
     object.sframes = sframes;
-    (states, executable_stack)
+    Row { states, executable_stack, has_large }
 }
 
 /// `SHT_LLVM_ADDRSIG`: symbols whose address matters, for identical code folding.

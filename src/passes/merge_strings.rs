@@ -14,10 +14,9 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::link::Link;
-use crate::merge::{Group, MergeInput, Pieces};
-use crate::phase::{Inputs, Matched, info_of, state};
-use crate::synth::{Kind, SyntheticSection};
+use crate::merge::{Group, MergeInput, Merges, Pieces};
+use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, info_of, state};
+use crate::synth::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 
@@ -38,7 +37,7 @@ struct Candidate<'a> {
     input: MergeInput<'a>,
 }
 
-/// Groups of merged sections that have no place yet.
+/// Groups of merged sections, none of them empty, that have no place yet.
 pub struct Merged<'a> {
     groups: Vec<(Key<'a>, Vec<SectionId>, Group<'a>)>,
 }
@@ -84,28 +83,27 @@ fn merge<'a>(
     }
 }
 
-/// Makes a section of the linker for each group and fills [`Link::merges`].
-pub fn place<'a, T: Target>(link: &mut Link<'a, T>, merged: Merged<'a>) {
-    for (key, inputs, mut group) in merged.groups {
-        let Some(&first) = inputs.first() else { continue };
-        let name = link.section_info(first).name;
-        let number = link.merges.groups().len() as u32;
-        let mut section =
-            SyntheticSection::new(Kind::Merged(number), name, key.sh_type, key.flags, 1 << group.align);
-        section.entsize = match key.pieces {
+/// Makes a section of the linker for each group. The sections that groups are made of count as absorbed from here
+/// on.
+pub fn place<'a, T: Target>(live: Live<'a, T>, asked: Asked, groups: Merged<'a>) -> Scanned<'a, T> {
+    let mut merges = Merges::new(live.first_internal() as usize);
+    let mut merged: Vec<MergedSection<'a>> = Vec::with_capacity(groups.groups.len());
+    for (number, (key, inputs, mut group)) in (0..).zip(groups.groups) {
+        let first = inputs[0];
+        let name = live.section_info(first).name;
+        let kind = Kind::Merged(number);
+        let section = SyntheticSection::new(kind, name, key.sh_type, key.flags, 1 << group.align);
+        let entsize = match key.pieces {
             Pieces::Strings { unit } => unit.into(),
             Pieces::Constants { size } => size.into(),
         };
-        section.size = group.size;
-        section.first_input = first;
-        group.section = link.add_synthetic(section);
-        link.places.rule[group.section.index()] = key.rule;
-        let rows = link.merges.add(group);
-        for (row, section) in (rows..).zip(inputs) {
-            link.places.set_merge_row(section, row);
-            link.sections.set(section, state::ABSORBED);
-        }
+        let section = SyntheticSection { entsize, size: group.size, first_input: first, ..section };
+        group.section = SectionId::from_index(live.section_count() + merged.len());
+        merged.push(MergedSection { section, rule: key.rule });
+        merges.add(group, &inputs);
+        inputs.iter().for_each(|&input| _ = live.sections.set(input, state::ABSORBED));
     }
+    Scanned { live, asked, merges, merged }
 }
 
 fn candidate<'a, T: Target>(

@@ -15,12 +15,9 @@ use crate::elf::is_alloc;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
-use crate::link::Link;
-use crate::phase::state;
+use crate::phase::{Asked, Live, state};
 use crate::relocs::decide::{Action, DynamicKind, Problem, decide, need};
-use crate::relocs::{
-    DynRelocSite, Reference, Relocations, described, discarded, facts, slot_facts, undefined,
-};
+use crate::relocs::{DynRelocSite, Reference, described, discarded, facts, slot_facts, undefined};
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 
@@ -43,14 +40,8 @@ pub struct Found {
 }
 
 /// What must be known before sections are looked at: which symbols are dead, which are undefined.
-pub fn prepare<T: Target>(link: &mut Link<'_, T>) {
+pub fn prepare<T: Target>(link: &Live<'_, T>) {
     mark_dead_symbols(link);
-    link.relocations = Relocations {
-        mode: crate::relocs::mode(link.config, T::IMAGE_BASE),
-        has_large: has_large_sections(link),
-        tls_module_slot: u32::MAX,
-        ..Relocations::default()
-    };
     if !link.config.is_relocatable() {
         undefined::mark(link);
     }
@@ -58,7 +49,7 @@ pub fn prepare<T: Target>(link: &mut Link<'_, T>) {
 
 /// Scans all objects. Under `-r` only references to discarded sections are looked for. Only reads
 /// the link (and sets bits of symbols), so that mergeable sections can be looked at beside it.
-pub fn run<T: Target>(link: &Link<'_, T>) -> Vec<Found> {
+pub fn run<T: Target>(link: &Live<'_, T>) -> Vec<Found> {
     let relocatable = link.config.is_relocatable();
     link.objects
         .par_iter()
@@ -82,33 +73,34 @@ pub fn run<T: Target>(link: &Link<'_, T>) -> Vec<Found> {
         .collect()
 }
 
-/// Keeps what was found, and reports.
-pub fn finish<T: Target>(link: &mut Link<'_, T>, found: Vec<Found>) {
+/// Puts what was found together, and reports.
+pub fn finish<T: Target>(link: &Live<'_, T>, found: Vec<Found>) -> Asked {
     let mut undefined = Vec::with_capacity(found.len());
     let mut text_relocation = None;
-    let relocations = &mut link.relocations;
+    let mut asked = Asked::default();
     for found in found {
-        relocations.sites.push(found.sites);
-        relocations.discarded.push(found.discarded);
-        relocations.needs |= found.needs;
+        asked.sites.push(found.sites);
+        asked.discarded.push(found.discarded);
+        asked.needs |= found.needs;
         text_relocation = text_relocation.or(found.text_relocation);
         undefined.push(found.undefined);
     }
-    relocations.text_relocations = text_relocation.is_some();
+    asked.text_relocations = text_relocation.is_some();
     if let Some(first) = text_relocation {
         report_text_relocations(link, first);
     }
     if link.config.relocations.report_relative {
-        report_relative(link);
+        report_relative(link, &asked.sites);
     }
     undefined::report(link, &undefined);
     undefined::report_shared(link);
-    discarded::report(link);
+    discarded::report(link, &asked.discarded);
+    asked
 }
 
 /// Sections of the program whose bytes are written as they are. What was taken apart is scanned
 /// by the pass that keeps the parts.
-fn is_scanned<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+fn is_scanned<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let id = object.section_id(index as u32);
     object.relocation_sections.get(index).is_some_and(|&table| table != 0)
         && is_alloc(object.headers[index].sh_flags.get())
@@ -118,13 +110,13 @@ fn is_scanned<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, inde
 }
 
 /// Whether a section holds call frame records that were told apart.
-fn is_frame_section<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+fn is_frame_section<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let frames = link.frames.files.get(object.id.index());
     frames.is_some_and(|frames| frames.sections.iter().any(|section| section.index as usize == index))
 }
 
 /// Symbols of collected sections are as dead as those of discarded ones.
-fn mark_dead_symbols<T: Target>(link: &Link<'_, T>) {
+fn mark_dead_symbols<T: Target>(link: &Live<'_, T>) {
     link.objects.par_iter().for_each(|object| {
         let is_dead = |index: u32| link.sections.is(object.section_id(index), state::COLLECTED);
         if !(0..object.headers.len() as u32).any(is_dead) {
@@ -145,18 +137,8 @@ fn mark_dead_symbols<T: Target>(link: &Link<'_, T>) {
     });
 }
 
-fn has_large_sections<T: Target>(link: &Link<'_, T>) -> bool {
-    T::SHF_LARGE != 0
-        && link.objects.par_iter().any(|object| {
-            object.headers.iter().any(|header| {
-                let flags = header.sh_flags.get();
-                flags & T::SHF_LARGE != 0 && is_alloc(flags)
-            })
-        })
-}
-
 fn find_discarded<T: Target>(
-    link: &Link<'_, T>,
+    link: &Live<'_, T>,
     object: &ObjectFile<'_, T::E>,
     section: SectionId,
     relocations: &[Rela<T::E>],
@@ -171,7 +153,7 @@ fn find_discarded<T: Target>(
 }
 
 /// Scans the records of an object's `.eh_frame` sections that are kept.
-fn scan_frames<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, found: &mut Found) {
+fn scan_frames<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, found: &mut Found) {
     let Some(kept) = link.kept_frames.files.get(object.id.index()) else { return };
     let frames = &link.frames.files[object.id.index()];
     for section in &frames.sections {
@@ -182,7 +164,7 @@ fn scan_frames<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, fou
 
 /// Scans relocations of one section: all of them, or those of the parts of it that are kept.
 fn scan_lists<'r, T: Target>(
-    link: &Link<'_, T>,
+    link: &Live<'_, T>,
     section: SectionId,
     lists: impl IntoIterator<Item = &'r [Rela<T::E>]>,
     found: &mut Found,
@@ -211,7 +193,7 @@ fn scan_lists<'r, T: Target>(
 }
 
 struct Scan<'s, 'a, T: Target> {
-    link: &'s Link<'a, T>,
+    link: &'s Live<'a, T>,
     object: &'s ObjectFile<'a, T::E>,
     section: SectionId,
     bytes: &'a [u8],
@@ -274,7 +256,7 @@ impl<T: Target> Scan<'_, '_, T> {
         if info.what.is_tls() != (facts & flag::TLS != 0) {
             self.check_thread_locality(info, &reference, index);
         }
-        let action = decide(info, &site, &self.link.relocations.mode);
+        let action = decide(info, &site, &self.link.mode);
         self.take(info, &action, &reference, site.addend);
         // That nothing defines the symbol is told already.
         if let Some(problem) = action.problem
@@ -438,7 +420,7 @@ impl<T: Target> Scan<'_, '_, T> {
 
     #[cold]
     fn problem(&mut self, info: &RelocInfo<T>, problem: Problem, reference: &Reference) {
-        let mode = &self.link.relocations.mode;
+        let mode = &self.link.mode;
         let output = match (mode.shared, mode.position_independent) {
             (true, _) => "a shared library",
             (false, true) => "a position-independent executable",
@@ -488,7 +470,7 @@ impl<T: Target> Scan<'_, '_, T> {
     }
 }
 
-fn report_text_relocations<T: Target>(link: &Link<'_, T>, first: Reference) {
+fn report_text_relocations<T: Target>(link: &Live<'_, T>, first: Reference) {
     let wanted = match link.config.relocations.text {
         TextRelocations::Warn => true,
         TextRelocations::Allow => link.config.diagnostics.textrel,
@@ -509,9 +491,9 @@ fn report_text_relocations<T: Target>(link: &Link<'_, T>, first: Reference) {
 }
 
 /// `-z report-relative-reloc`: every place that becomes a relative relocation.
-fn report_relative<T: Target>(link: &Link<'_, T>) {
+fn report_relative<T: Target>(link: &Live<'_, T>, sites: &[Vec<DynRelocSite>]) {
     let relative = T::DYNAMIC.relative;
-    for site in link.relocations.sites.iter().flatten() {
+    for site in sites.iter().flatten() {
         if site.kind != DynamicKind::Relative {
             continue;
         }

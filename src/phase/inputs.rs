@@ -4,7 +4,7 @@
 //! `index_objects` makes it, after the search for definitions has said which files take part.
 
 use super::{Directives, builds_on};
-use crate::arch::Target;
+use crate::arch::{Mode, Target};
 use crate::cli::OutputMode;
 use crate::elf::Shdr;
 use crate::ids::{FileId, SectionId, SymbolId};
@@ -33,6 +33,10 @@ pub struct Inputs<'a, T: Target> {
     pub symbol_count: usize,
     /// Whether some object asks for an executable stack; `None`: no object says anything about it.
     pub executable_stack: Option<bool>,
+    /// Whether sections of the large code model take part.
+    pub has_large: bool,
+    /// What the command line says of relocations.
+    pub mode: Mode,
 }
 
 builds_on!(['a, T: Target] Inputs<'a, T>, directives: Directives<'a>);
@@ -202,6 +206,8 @@ impl<'a, T: Target> Inputs<'a, T> {
             section_files,
             section_states,
             executable_stack: None,
+            has_large: false,
+            mode: Mode::new(session.config, T::IMAGE_BASE),
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Each phase owns the one before it and derefs to it, so that the type in a pass's signature says
 //! how much of the link the pass may see, and a pass that asks too early does not compile:
 //!
-//! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Made`] → [`Matched`] → [`Bound`] → [`Live`] → …
+//! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Made`] → [`Matched`] → [`Bound`] → [`Live`] → [`Scanned`] → …
 //!
 //! `pipeline.rs` lists the passes that lead from one to the next.
 
@@ -16,6 +16,7 @@ mod live;
 mod made;
 mod matched;
 mod resolved;
+mod scanned;
 mod section_states;
 mod session;
 
@@ -27,5 +28,6 @@ pub use live::Live;
 pub use made::{CommonPlace, Made};
 pub use matched::Matched;
 pub use resolved::{IdentifierSections, Resolved};
+pub use scanned::{Asked, MergedSection, Scanned};
 pub use section_states::{SectionStates, state};
 pub use session::Session;

@@ -36,8 +36,7 @@ impl SectionStates {
         SectionStates(states.iter().map(|&state| AtomicU8::new(state)).collect())
     }
 
-    /// All bits of a section. What the linker makes is only ever alive, or discarded by a script
-    /// if it was there to be matched.
+    /// All bits of a section. Those that the linker makes after scripts are matched are alive.
     #[inline]
     pub fn get(&self, id: SectionId) -> u8 {
         self.0.get(id.index()).map_or(state::ALIVE, |bits| bits.load(Ordering::Relaxed))
@@ -81,10 +80,8 @@ impl SectionStates {
         self.0.is_empty()
     }
 
-    /// Adds a section.
-    pub fn push(&mut self, state: u8) -> SectionId {
-        let id = SectionId::from_index(self.0.len());
-        self.0.push(AtomicU8::new(state));
-        id
+    /// Adds so many sections that are alive: the linker's own, which scripts may discard.
+    pub fn add_alive(&mut self, count: usize) {
+        self.0.extend((0..count).map(|_| AtomicU8::new(state::ALIVE)));
     }
 }

@@ -99,9 +99,9 @@ pub fn target<T: Target>(
             let start = symbol.st_value.get();
             // Nobody points into frame records: start-up code of static programs points at where
             // they begin, with the distance from the field to its instruction as the addend.
-            return match link.places.merge_row(section) {
-                Some(_) => link.absorbed_address(section, start.wrapping_add_signed(addend)),
-                None => link.absorbed_address(section, start).wrapping_add_signed(addend),
+            return match link.merges.contains(section) {
+                true => link.absorbed_address(section, start.wrapping_add_signed(addend)),
+                false => link.absorbed_address(section, start).wrapping_add_signed(addend),
             };
         }
     }
@@ -130,7 +130,7 @@ pub fn place<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> 
 /// pointer: code adds local exec offsets to it.
 pub fn is_executable_tls_base<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
     let Definition::Linker(row) = link.definition(id) else { return false };
-    !link.relocations.mode.shared
+    !link.mode.shared
         && link
             .linker_symbols
             .get(row as usize)

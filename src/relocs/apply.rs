@@ -164,7 +164,7 @@ impl<T: Target> Apply<'_, '_, T> {
             code: frame.code,
             next: next.map(NextRelocation::of),
         };
-        let action = decide(info, &site, &self.link.relocations.mode);
+        let action = decide(info, &site, &self.link.mode);
         if let Some(kind) = action.dynamic {
             let value = self.in_place(frame, kind, index, symbol, addend);
             T::write_field(info.field, &mut self.out[at..], value);

@@ -15,7 +15,7 @@ use crate::cli::SFrameViolation;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
 use crate::input::source_lines::{Deed, SourceLines};
-use crate::link::Link;
+use crate::phase::Live;
 use crate::phase::state;
 use crate::sframe;
 use hashbrown::HashMap;
@@ -34,9 +34,9 @@ struct Violation {
 /// Reports all recorded references, one message for each discarded section. An error in a final
 /// link, unless `--noinhibit-exec` or `-z sframe-violation=warning` says otherwise; a warning
 /// under `-r`.
-pub fn report<T: Target>(link: &Link<'_, T>) {
+pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
     let mut lines = SourceLines::default();
-    for violation in violations(link) {
+    for violation in violations(link, references) {
         let diagnostic = describe(link, &mut lines, &violation);
         link.sink.report_recoverable(diagnostic);
     }
@@ -44,16 +44,16 @@ pub fn report<T: Target>(link: &Link<'_, T>) {
 
 /// Whether a reference breaks the rule. A dead row in `.sframe` for text that was collected does
 /// not.
-pub fn is_violation<T: Target>(link: &Link<'_, T>, reference: &Reference) -> bool {
+pub fn is_violation<T: Target>(link: &Live<'_, T>, reference: &Reference) -> bool {
     let Some((target, _)) = link.symbol_section(reference.symbol) else { return false };
     !(link.is_sframe_section(reference.section) && link.sections.is(target, state::COLLECTED))
 }
 
-fn violations<T: Target>(link: &Link<'_, T>) -> Vec<Violation> {
+fn violations<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) -> Vec<Violation> {
     let mut rows: HashMap<(SectionId, bool), usize> = HashMap::new();
     let mut found: Vec<Violation> = Vec::new();
     let lenient_sframe = link.config.sframe.violation == SFrameViolation::Warning;
-    for reference in link.relocations.discarded.iter().flatten() {
+    for reference in references.iter().flatten() {
         let Some((target, _)) = link.symbol_section(reference.symbol) else { continue };
         if !is_violation(link, reference) {
             continue;
@@ -68,7 +68,7 @@ fn violations<T: Target>(link: &Link<'_, T>) -> Vec<Violation> {
     found
 }
 
-fn describe<T: Target>(link: &Link<'_, T>, lines: &mut SourceLines, violation: &Violation) -> Diagnostic {
+fn describe<T: Target>(link: &Live<'_, T>, lines: &mut SourceLines, violation: &Violation) -> Diagnostic {
     let relocatable = link.config.is_relocatable();
     let warning = relocatable || violation.lenient;
     let severity = if warning { Severity::Warning } else { Severity::Error };
@@ -107,7 +107,7 @@ fn describe<T: Target>(link: &Link<'_, T>, lines: &mut SourceLines, violation: &
 }
 
 fn with_help<T: Target>(
-    link: &Link<'_, T>,
+    link: &Live<'_, T>,
     violation: &Violation,
     diagnostic: Diagnostic,
     warning: bool,

@@ -90,7 +90,7 @@ fn settled_kind<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> DynamicKi
 pub fn count<T: Target>(link: &Link<'_, T>) -> Counts {
     let packs = packs(link);
     let mut counts = link
-        .relocations
+        .asked
         .sites
         .par_iter()
         .map(|sites| {
@@ -171,7 +171,7 @@ pub fn collect<T: Target>(link: &Link<'_, T>) -> (Vec<Entry>, Vec<u64>) {
         packs && settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site)
     };
     let mut entries: Vec<Entry> = link
-        .relocations
+        .asked
         .sites
         .par_iter()
         .flat_map_iter(|sites| {
@@ -199,7 +199,7 @@ pub fn packed_places<T: Target>(link: &Link<'_, T>) -> Vec<u64> {
     let is_packed =
         |site: &&DynRelocSite| settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site);
     let mut places: Vec<u64> = link
-        .relocations
+        .asked
         .sites
         .par_iter()
         .flat_map_iter(|sites| {

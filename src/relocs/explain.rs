@@ -9,7 +9,7 @@ use super::discarded::is_violation;
 use crate::arch::Target;
 use crate::ids::{FileId, SectionId};
 use crate::input::group::GroupEntry;
-use crate::link::Link;
+use crate::phase::Scanned;
 use crate::phase::state;
 use crate::sframe;
 use std::fmt::Write;
@@ -45,7 +45,7 @@ struct Copy {
 }
 
 /// The stories of all references as text.
-pub fn text<T: Target>(link: &Link<'_, T>) -> String {
+pub fn text<T: Target>(link: &Scanned<'_, T>) -> String {
     let stories = stories(link);
     if stories.is_empty() {
         return "no reference leads into a discarded section\n".into();
@@ -88,7 +88,7 @@ fn tell(text: &mut String, story: &Story) {
 }
 
 /// The stories as a graph in the language of Graphviz: a box for each file, groups inside, references as arrows.
-pub fn graph<T: Target>(link: &Link<'_, T>) -> String {
+pub fn graph<T: Target>(link: &Scanned<'_, T>) -> String {
     let mut text = String::from(
         "digraph discarded {\n  rankdir=LR;\n  compound=true;\n  node [shape=box, fontname=\"monospace\", fontsize=10];\n  \
          edge [fontname=\"sans-serif\", fontsize=9];\n",
@@ -145,15 +145,15 @@ pub fn graph<T: Target>(link: &Link<'_, T>) -> String {
 }
 
 /// In the order of the messages' files.
-fn stories<T: Target>(link: &Link<'_, T>) -> Vec<Story> {
-    let references = link.relocations.discarded.iter().flatten();
+fn stories<T: Target>(link: &Scanned<'_, T>) -> Vec<Story> {
+    let references = link.asked.discarded.iter().flatten();
     references
         .filter(|reference| is_violation(link, reference))
         .filter_map(|reference| story(link, reference))
         .collect()
 }
 
-fn story<T: Target>(link: &Link<'_, T>, reference: &Reference) -> Option<Story> {
+fn story<T: Target>(link: &Scanned<'_, T>, reference: &Reference) -> Option<Story> {
     let (target, _) = link.symbol_section(reference.symbol)?;
     let (defining, target_index) = link.locate(target)?;
     let entry = link.groups.of_section(defining.id, target_index);
@@ -178,14 +178,14 @@ fn story<T: Target>(link: &Link<'_, T>, reference: &Reference) -> Option<Story> 
     })
 }
 
-fn prevailing_copy<T: Target>(link: &Link<'_, T>, lost: &GroupEntry<'_>) -> Option<Copy> {
+fn prevailing_copy<T: Target>(link: &Scanned<'_, T>, lost: &GroupEntry<'_>) -> Option<Copy> {
     let entries = link.groups.by_file.get(lost.prevailing.index())?;
     let entry =
         entries.iter().find(|entry| !entry.discarded && entry.group.signature == lost.group.signature)?;
     Some(copy_of(link, lost.prevailing, entry, true))
 }
 
-fn copy_of<T: Target>(link: &Link<'_, T>, file: FileId, entry: &GroupEntry<'_>, prevails: bool) -> Copy {
+fn copy_of<T: Target>(link: &Scanned<'_, T>, file: FileId, entry: &GroupEntry<'_>, prevails: bool) -> Copy {
     let object = &link.objects[file.index()];
     // Relocation sections are members too, and say nothing of their own.
     let content = |member: &&u32| {
@@ -200,7 +200,7 @@ fn copy_of<T: Target>(link: &Link<'_, T>, file: FileId, entry: &GroupEntry<'_>, 
     Copy { file: object.name.to_string(), prevails, members: members.collect() }
 }
 
-fn relocation_text<T: Target>(link: &Link<'_, T>, reference: &Reference) -> String {
+fn relocation_text<T: Target>(link: &Scanned<'_, T>, reference: &Reference) -> String {
     let symbol = link.symbol_text(reference.symbol);
     let kind = link.locate(reference.section).and_then(|(object, index)| {
         let mut relocations = object.relocations(index as usize).iter();
@@ -214,7 +214,7 @@ fn relocation_text<T: Target>(link: &Link<'_, T>, reference: &Reference) -> Stri
     }
 }
 
-fn why_gone<T: Target>(link: &Link<'_, T>, target: SectionId, entry: Option<&GroupEntry<'_>>) -> String {
+fn why_gone<T: Target>(link: &Scanned<'_, T>, target: SectionId, entry: Option<&GroupEntry<'_>>) -> String {
     match entry {
         Some(entry) if entry.discarded => {
             let file = link.objects.get(entry.prevailing.index());
@@ -228,7 +228,7 @@ fn why_gone<T: Target>(link: &Link<'_, T>, target: SectionId, entry: Option<&Gro
     }
 }
 
-fn why_there<T: Target>(link: &Link<'_, T>, section: SectionId, target: SectionId) -> String {
+fn why_there<T: Target>(link: &Scanned<'_, T>, section: SectionId, target: SectionId) -> String {
     let (Some((object, index)), Some((defining, target_index))) = (link.locate(section), link.locate(target))
     else {
         return "the linker made it".into();
@@ -245,7 +245,7 @@ fn why_there<T: Target>(link: &Link<'_, T>, section: SectionId, target: SectionI
 }
 
 /// What each mode makes of the reference.
-fn modes<T: Target>(link: &Link<'_, T>, reference: &Reference) -> Vec<(&'static str, String)> {
+fn modes<T: Target>(link: &Scanned<'_, T>, reference: &Reference) -> Vec<(&'static str, String)> {
     let mut modes: Vec<(&'static str, String)> = Vec::new();
     let section = reference.section;
     if !link.is_sframe_section(section) {

@@ -14,14 +14,12 @@ pub mod emit;
 pub mod explain;
 pub mod undefined;
 
+use crate::arch::Target;
 use crate::arch::relocation::fact;
 use crate::arch::target::PltShape;
-use crate::arch::{Mode, Target};
-use crate::cli::{Config, OutputMode, TextRelocations};
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
-use crate::link::Link;
-use crate::phase::Resolved;
+use crate::phase::{Bound, Made, Resolved};
 use crate::symbols::{Definition, flag};
 use address::Addresses;
 use decide::DynamicKind;
@@ -52,22 +50,9 @@ pub struct Reference {
     pub symbol: SymbolId,
 }
 
-/// What the scan learned and what the tables for the dynamic linker are made of.
+/// What the tables for the dynamic linker are made of.
 #[derive(Default)]
 pub struct Relocations {
-    /// What of the command line decides. Set by the scan.
-    pub mode: Mode,
-    /// By object: places for the dynamic linker, in order of section, then of the relocation
-    /// table.
-    pub sites: Vec<Vec<DynRelocSite>>,
-    /// By object: references to symbols of discarded sections, in the same order.
-    pub discarded: Vec<Vec<Reference>>,
-    /// Bits of [`decide::need`].
-    pub needs: u32,
-    /// Some dynamic relocation is for a place that is not writable (`DT_TEXTREL`).
-    pub text_relocations: bool,
-    /// Sections of the large code model take part.
-    pub has_large: bool,
     /// First of two words in `.got` for this module's TLS block, `u32::MAX` if there are none.
     pub tls_module_slot: u32,
     /// Words of `.got`.
@@ -88,27 +73,9 @@ pub struct Relocations {
     pub addresses: Addresses,
 }
 
-/// What of the command line decides over relocations. `image_base` is the machine's default.
-pub fn mode(config: &Config, image_base: u64) -> Mode {
-    let position_independent = config.is_position_independent();
-    let layout = &config.layout;
-    let base = layout.image_base.unwrap_or(image_base);
-    // Half a GiB of room for the program itself.
-    let low = base < 0x6000_0000 && config.scripts.scripts.is_empty() && layout.section_starts.is_empty();
-    Mode {
-        shared: config.mode == OutputMode::Shared,
-        position_independent,
-        relax: config.relocations.relax,
-        low_addresses: low && !position_independent,
-        copy: config.relocations.copy && !config.relocations.indirect_extern_access,
-        text_relocations: config.relocations.text == TextRelocations::Allow,
-        call_nop: config.relocations.call_nop,
-    }
-}
-
 /// The facts that [`decide::decide`] takes, for symbol `index` of an object.
 #[inline]
-pub fn facts<T: Target>(link: &Link<'_, T>, index: u32, id: SymbolId) -> u32 {
+pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> u32 {
     if index == 0 {
         return flag::ABSOLUTE;
     }
@@ -133,13 +100,13 @@ pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: u32) ->
 /// Facts about where a symbol is that only relocations for its GOT slot ask for: whether the code
 /// could do without the slot.
 #[inline]
-pub fn slot_facts<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
+pub fn slot_facts<T: Target>(link: &Made<'_, T>, id: SymbolId) -> u32 {
     let odd = if T::EVEN_TARGETS && !is_even(link, id) { fact::ODD } else { 0 };
     odd | large_fact(link, id)
 }
 
 /// Whether a symbol's address is even wherever the layout puts its section.
-fn is_even<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+fn is_even<T: Target>(link: &Made<'_, T>, id: SymbolId) -> bool {
     let Some((section, value)) = link.symbol_section(id) else {
         return link.common_block(id).is_some_and(|block| block.align >= 2);
     };
@@ -149,8 +116,8 @@ fn is_even<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
 }
 
 /// [`fact::LARGE`] if the symbol is defined in a section of the large code model.
-fn large_fact<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
-    if !link.relocations.has_large {
+fn large_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u32 {
+    if !link.has_large {
         return 0;
     }
     match link.symbol_section(id).and_then(|(section, _)| link.locate(section)) {

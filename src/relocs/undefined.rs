@@ -8,7 +8,7 @@ use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{Deed, SourceLines};
-use crate::link::Link;
+use crate::phase::Live;
 use crate::phase::{Inputs, Resolved, state};
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
@@ -22,7 +22,7 @@ const HINTED: usize = 16;
 
 /// Marks with [`flag::UNDEFINED`] the globals whose references are to be reported. Called before
 /// the scan.
-pub fn mark<T: Target>(link: &Link<'_, T>) {
+pub fn mark<T: Target>(link: &Live<'_, T>) {
     let unreported = unreported(link);
     (0..link.globals.len() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
         let id = SymbolId(row);
@@ -51,7 +51,7 @@ fn severity<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Report {
 }
 
 /// Reports the references that the scan found, given in file order.
-pub fn report<T: Target>(link: &Link<'_, T>, references: &[Vec<Reference>]) {
+pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
     let mut rows: HashMap<SymbolId, usize> = HashMap::new();
     let mut found: Vec<(Reference, u64, Vec<Reference>)> = Vec::new();
     for &reference in references.iter().flatten() {
@@ -75,7 +75,7 @@ pub fn report<T: Target>(link: &Link<'_, T>, references: &[Vec<Reference>]) {
 }
 
 fn describe<T: Target>(
-    link: &Link<'_, T>,
+    link: &Live<'_, T>,
     lines: &mut SourceLines,
     id: SymbolId,
     count: u64,
@@ -106,7 +106,7 @@ fn describe<T: Target>(
     if hints { with_hints(link, id, diagnostic) } else { diagnostic }
 }
 
-fn with_hints<T: Target>(link: &Link<'_, T>, id: SymbolId, mut diagnostic: Diagnostic) -> Diagnostic {
+fn with_hints<T: Target>(link: &Live<'_, T>, id: SymbolId, mut diagnostic: Diagnostic) -> Diagnostic {
     let name = link.globals.names[id.index()];
     if let Some(note) = discarded_definition(link, id) {
         return diagnostic.note(note);
@@ -141,7 +141,7 @@ fn with_hints<T: Target>(link: &Link<'_, T>, id: SymbolId, mut diagnostic: Diagn
 }
 
 /// A definition exists, in a group that lost to one without it.
-fn discarded_definition<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<String> {
+fn discarded_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Option<String> {
     link.objects.iter().find_map(|object| {
         let row = object.globals.iter().position(|&global| global == id)?;
         let SymbolPlace::Section(section) = object.symbol_place(object.first_global as usize + row) else {

@@ -226,15 +226,15 @@ fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     let bits = [
         (options.origin, elf::DF_ORIGIN),
         (symbolic, elf::DF_SYMBOLIC),
-        (link.relocations.text_relocations, elf::DF_TEXTREL),
+        (link.asked.text_relocations, elf::DF_TEXTREL),
         (options.bind_now, elf::DF_BIND_NOW),
-        (link.relocations.needs & need::STATIC_TLS != 0, elf::DF_STATIC_TLS),
+        (link.asked.needs & need::STATIC_TLS != 0, elf::DF_STATIC_TLS),
     ];
     // Dynamic linkers without DT_FLAGS know these.
     if symbolic {
         list.number(elf::DT_SYMBOLIC, 0u64);
     }
-    if link.relocations.text_relocations {
+    if link.asked.text_relocations {
         list.number(elf::DT_TEXTREL, 0u64);
     }
     if options.bind_now && !options.new_dtags {

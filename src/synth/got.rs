@@ -44,7 +44,7 @@ impl Word {
 
     /// An address of this output.
     fn local<T: Target>(link: &Link<'_, T>, index: u32, address: u64) -> Self {
-        if !link.relocations.mode.position_independent {
+        if !link.mode.position_independent {
             return Word::fixed(index, address);
         }
         let apply = link.config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC)
@@ -60,7 +60,7 @@ impl Word {
 /// is already right.
 pub fn for_each_word<T: Target>(link: &Link<'_, T>, row: &DynamicRow, mut visit: impl FnMut(Word)) {
     let (dynamic, none) = (&T::DYNAMIC, SymbolId::NONE);
-    let shared = link.relocations.mode.shared;
+    let shared = link.mode.shared;
     let id = row.symbol;
     let flags = link.symbols.flags(id);
     let imported = flags & flag::IMPORTED != 0;
@@ -113,7 +113,7 @@ fn module_word<T: Target>(index: u32, shared: bool) -> Word {
 pub fn for_module_word<T: Target>(link: &Link<'_, T>, mut visit: impl FnMut(Word)) {
     let slot = link.relocations.tls_module_slot;
     if slot != u32::MAX {
-        visit(module_word::<T>(slot, link.relocations.mode.shared));
+        visit(module_word::<T>(slot, link.mode.shared));
     }
 }
 

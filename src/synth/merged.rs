@@ -1,10 +1,10 @@
 //! Sections of merged pieces.
 
 use crate::arch::Target;
-use crate::link::Link;
+use crate::phase::Scanned;
 
 /// Writes the merged section of a group: `number` is that of [`super::Kind::Merged`].
-pub fn write<T: Target>(link: &Link<'_, T>, number: u32, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Scanned<'_, T>, number: u32, out: &mut [u8]) {
     if let Some(group) = link.merges.groups().get(number as usize) {
         group.write(out);
     }

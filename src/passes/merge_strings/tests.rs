@@ -1,6 +1,6 @@
 //! Tests of which sections are merged with which.
 
-use super::{Kind, Link, ObjectFile, SectionId, elf, place, run, state};
+use super::{Asked, Kind, MergedSection, ObjectFile, SectionId, elf, place, run, state};
 use crate::arch::x86_64::X86_64;
 use crate::cli::{Config, OutputMode};
 use crate::diag::Sink;
@@ -90,12 +90,12 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     // What a default script does: `.rodata` and its kin go one way, the rest is orphans.
     let is_data = |id| made.section_info(SectionId(id)).name.starts_with(b".rodata");
     let rules = (0..made.first_internal()).map(|id| if is_data(id) { 7 } else { u32::MAX }).collect();
-    let mut link = Link::new(keep_eh_frames::run(Bound::of(made, rules)));
-    let groups = run(&link);
-    place(&mut link, groups);
-    let sections = link.synthetics.sections.iter().enumerate();
+    let live = keep_eh_frames::run(Bound::of(made, rules));
+    let groups = run(&live);
+    let link = place(live, Asked::default(), groups);
+    let sections = link.merged.iter().enumerate();
     sections
-        .map(|(row, section)| {
+        .map(|(row, MergedSection { section, .. })| {
             let id = link.synthetic_id(row as u32);
             let Kind::Merged(number) = section.kind else { panic!("{:?}", section.kind) };
             let mut out = vec![0; section.size as usize];
