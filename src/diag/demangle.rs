@@ -11,6 +11,11 @@ pub fn demangle(name: &[u8]) -> String {
     }
 }
 
+/// A name for messages: as people write it, or as it is (`--no-demangle`).
+pub fn shown(name: &[u8], demangled: bool) -> String {
+    if demangled { demangle(name) } else { String::from_utf8_lossy(name).into_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::demangle;

@@ -5,7 +5,7 @@ use crate::elf::consts as elf;
 use sframe_format::SHT_GNU_SFRAME;
 use zerocopy::byteorder::ByteOrder;
 
-/// Product rule 1: whether a section is SFrame input. Its type says so, whatever its name; old
+/// SFrame rule 1: whether a section is SFrame input. Its type says so, whatever its name; old
 /// assemblers wrote `SHT_PROGBITS`, so then the name does.
 #[inline]
 pub fn is_input<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
@@ -32,7 +32,7 @@ pub fn is_sframe_name(name: &[u8]) -> bool {
     }
 }
 
-/// The name that scripts match, and that an orphan has. All inputs go into `.sframe` (product rule 1), so what
+/// The name that scripts match, and that an orphan has. All inputs go into `.sframe` (SFrame rule 1), so what
 /// has the type by another name counts as `.sframe`. A relocatable output keeps such names: the section stays one
 /// of its own, and its type tells the next link what it is.
 ///

@@ -7,6 +7,7 @@
 use super::ObjectFile;
 use super::decompress::{Format, Packed, unpack};
 use super::object::SymbolPlace;
+use crate::diag::demangle::shown;
 use crate::elf::consts as elf;
 use crate::ids::FileId;
 use gimli::{AttributeValue, EndianSlice, RunTimeEndian, SectionId};
@@ -57,16 +58,12 @@ impl SourceLines {
         object: &ObjectFile<'_, E>,
         section: u32,
         offset: u64,
-        demangle: bool,
+        demangled: bool,
     ) -> Vec<String> {
         let mut place =
             format!("{}:({}+{offset:#x})", object.name, object.section_name_lossy(section as usize));
         if let Some(name) = function_around(object, section, offset) {
-            let name = match demangle {
-                true => crate::diag::demangle::demangle(name),
-                false => String::from_utf8_lossy(name).into_owned(),
-            };
-            place = format!("{place} in function {name}");
+            place = format!("{place} in function {}", shown(name, demangled));
         }
         let words = deed.words();
         match self.find(deed, object, section, offset) {

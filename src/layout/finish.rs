@@ -241,7 +241,7 @@ pub fn entry<T: Target>(link: &Link<'_, T>) -> u64 {
     if chosen.is_none() && link.layout.plan.replaces_default {
         return text.unwrap_or(0);
     }
-    let name = crate::diag::demangle::demangle(name);
+    let name = link.name_text(name);
     link.sink.report(
         Diagnostic::warning(Code::NoEntry, format!("cannot find entry symbol {name}; {outcome}"))
             .help("-e names another symbol or an address"),

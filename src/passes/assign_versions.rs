@@ -6,7 +6,6 @@
 //! the libraries that define them.
 
 use crate::arch::Target;
-use crate::diag::demangle::demangle;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
@@ -167,7 +166,7 @@ fn report_undefined<T: Target>(inputs: &Inputs<'_, T>, sources: &Sources, defini
         let version = version.map_or(&b""[..], |name| &name.bytes);
         let own = [&name[..], b"@", version].concat();
         if !is_defined(&name) && !is_defined(&own) {
-            inputs.sink.report_recoverable(undefined(sources, version, &name, span));
+            inputs.sink.report_recoverable(undefined(sources, version, &inputs.name_text(&name), span));
         }
     }
 }
@@ -177,17 +176,14 @@ fn is_definition(definition: Definition) -> bool {
     matches!(definition, Definition::Object { .. } | Definition::Linker(_))
 }
 
-fn undefined(sources: &Sources, version: &[u8], name: &[u8], span: Span) -> Diagnostic {
+fn undefined(sources: &Sources, version: &[u8], name: &str, span: Span) -> Diagnostic {
     let version = match version {
         b"" => "global".into(),
         name => String::from_utf8_lossy(name),
     };
     Diagnostic::error(
         Code::UndefinedVersion,
-        format!(
-            "version script assignment of '{version}' to symbol '{}' failed: symbol not defined",
-            demangle(name)
-        ),
+        format!("version script assignment of '{version}' to symbol '{name}' failed: symbol not defined"),
     )
     .at(sources.location(span))
     .ordered(span.file, 0, span.start.into())

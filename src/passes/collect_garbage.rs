@@ -6,7 +6,7 @@
 //! so the outcome does not depend on the order. Sections that are not loaded are kept but keep
 //! nothing alive.
 //!
-//! `.sframe` is never a root and never keeps text alive (product rule 2): it is settled last, from
+//! `.sframe` is never a root and never keeps text alive (SFrame rule 2): it is settled last, from
 //! what is alive by then, in links without `--gc-sections` too.
 
 use crate::arch::Target;

@@ -6,7 +6,6 @@
 
 use crate::arch::Target;
 use crate::cli::Visibility;
-use crate::diag::demangle::demangle;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
@@ -365,7 +364,7 @@ impl<T: Target> Definer<'_, '_, T> {
                 self.inputs.sink.report_recoverable(
                     Diagnostic::error(
                         Code::UndefinedSymbol,
-                        format!("required symbol `{}` is not defined", demangle(name)),
+                        format!("required symbol `{}` is not defined", self.inputs.name_text(name)),
                     )
                     .help("--require-defined names it; add the file or library that defines it"),
                 );

@@ -7,7 +7,7 @@
 //! define nothing.
 
 use crate::arch::Target;
-use crate::diag::demangle::demangle;
+use crate::diag::demangle::shown;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId, SymbolId};
@@ -251,10 +251,7 @@ fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
         let id = group[0].0;
         let winner = best[id.index()].load(Ordering::Relaxed);
         let Definition::Object { file, symbol } = unpack(winner) else { continue };
-        let name = match demangled {
-            true => demangle(names[id.index()]),
-            false => String::from_utf8_lossy(names[id.index()]).into_owned(),
-        };
+        let name = shown(names[id.index()], demangled);
         let mut diagnostic = Diagnostic::error(Code::DuplicateSymbol, format!("duplicate symbol: {name}"))
             .ordered(file.0, 0, symbol.into());
         let others = group.iter().map(|&(_, file, index)| (file, index));

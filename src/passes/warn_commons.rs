@@ -5,7 +5,6 @@
 //! time.
 
 use crate::arch::Target;
-use crate::diag::demangle::demangle;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, SymbolPlace};
@@ -55,7 +54,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) {
         declarations.sort_by_key(|&(file, ..)| file);
         for pair in declarations.windows(2) {
             let [(_, earlier, first), (file, later, second)] = *pair else { continue };
-            let name = demangle(inputs.globals.names[id.index()]);
+            let name = inputs.name_text(inputs.globals.names[id.index()]);
             if let Some(what) = clash(first, second, &name) {
                 inputs.sink.report(
                     Diagnostic::warning(Code::CommonSymbol, what)

@@ -179,14 +179,16 @@ fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
     {
         return;
     }
-    if is_input(object, index as usize) {
-        return sframe::concat::write_section(link, id, out);
-    }
     // Broken ones were reported when the object was indexed.
     let contents = object.section_bytes(index as usize).unwrap_or_default();
     let size = contents.len().min(out.len());
     out[..size].copy_from_slice(&contents[..size]);
-    if link.config.is_relocatable() {
+    if is_input(object, index as usize) {
+        if !link.config.is_relocatable() {
+            relocs::apply::apply_section(link, id, &mut out[..size]);
+        }
+        sframe::concat::mend(link, id, &mut out[..size]);
+    } else if link.config.is_relocatable() {
         relocs::emit::bury(link, id, out);
         relocs::emit::write_addends(link, id, out);
     } else {

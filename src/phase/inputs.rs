@@ -153,7 +153,7 @@ impl SectionInfo<'_> {
 }
 
 /// What a section header of an object says. SFrame input has its own type whatever the assembler
-/// wrote (product rule 1). Alignments that are no power of two count as 1;
+/// wrote (SFrame rule 1). Alignments that are no power of two count as 1;
 /// `index_objects` has reported them.
 pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,

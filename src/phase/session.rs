@@ -2,6 +2,7 @@
 
 use crate::cli::Config;
 use crate::diag::Sink;
+use crate::diag::demangle::shown;
 use crate::input::InputStore;
 
 /// The command line, the sink of diagnostics, and the store of bytes: three references that go
@@ -19,9 +20,6 @@ pub struct Session<'a> {
 impl Session<'_> {
     /// A symbol's name for messages: demangled, unless `--no-demangle`.
     pub fn name_text(&self, name: &[u8]) -> String {
-        match self.config.diagnostics.demangle {
-            true => crate::diag::demangle::demangle(name),
-            false => String::from_utf8_lossy(name).into_owned(),
-        }
+        shown(name, self.config.diagnostics.demangle)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The section-group rule (gABI, "Section Groups"): what is outside a group must not refer to a
 //! local symbol inside it, because the group may lose to another of its signature. A loaded
-//! section that does so anyway has no right value, so a final link refuses; product rule 3 says
+//! section that does so anyway has no right value, so a final link refuses; SFrame rule 3 says
 //! what `.sframe` may do about it. Frames of collected text are no violation and stay silent.
 //!
 //! `.gcc_except_table` is no exception: compilers put the tables of COMDAT functions into the

@@ -25,8 +25,8 @@ use crate::input::{ObjectFile, call_graph};
 use crate::link::Link;
 use crate::phase::{Inputs, state};
 use crate::relocs::apply::Tombstone;
+use crate::relocs::is_dropped;
 use crate::sframe;
-use crate::symbols::flag;
 use crate::synth::Kind;
 use zerocopy::byteorder::{I64, U64};
 
@@ -175,17 +175,6 @@ pub fn bury<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
             T::write_field(info.field, field, value);
         }
     }
-}
-
-/// Whether a relocation refers to something that is not in the output.
-#[inline]
-pub fn is_dropped<T: Target>(
-    link: &Link<'_, T>,
-    object: &ObjectFile<'_, T::E>,
-    relocation: &Rela<T::E>,
-) -> bool {
-    let symbol = relocation.symbol();
-    symbol != 0 && link.symbols.flags(object.symbol_id(symbol)) & flag::DISCARDED != 0
 }
 
 /// Calls `visit` for each relocation of a section that is written, in their order, with whether

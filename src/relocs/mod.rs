@@ -17,8 +17,10 @@ pub mod undefined;
 use crate::arch::Target;
 use crate::arch::relocation::fact;
 use crate::arch::target::PltShape;
+use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
+use crate::input::ObjectFile;
 use crate::phase::{Bound, Made, Resolved};
 use crate::symbols::{Definition, flag};
 use address::Addresses;
@@ -126,4 +128,15 @@ fn large_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u32 {
         }
         _ => 0,
     }
+}
+
+/// Whether a relocation refers to something that is not in the output.
+#[inline]
+pub fn is_dropped<T: Target>(
+    link: &Bound<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    relocation: &Rela<T::E>,
+) -> bool {
+    let symbol = relocation.symbol();
+    symbol != 0 && link.symbols.flags(object.symbol_id(symbol)) & flag::DISCARDED != 0
 }

@@ -2,7 +2,7 @@
 //!
 //! No byte moves. A section is copied and its relocations are applied like any other's; then the
 //! blobs in it are mended, because what relocations compute is relative to the field, and that is
-//! not what every version and flag says (product rule 5):
+//! not what every version and flag says (SFrame rule 5):
 //!
 //! - V2 and V3 get the flag that says so, if they lack it (GNU as 2.40 to 2.44);
 //! - V1 has no such flag: values become relative to the blob's header;
@@ -22,21 +22,16 @@ use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
 use crate::link::Link;
 use crate::phase::Inputs;
-use crate::relocs::{apply, emit};
+use crate::relocs::is_dropped;
 use sframe_format::{BlobMut, ErrorKind, Piece, Section, Version};
 use std::ops::Range;
 
-/// Copies an SFrame input into the output, relocated and mended. `out` is its place, zeroed or
-/// not.
-pub fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
+/// Mends a copy of an SFrame input in the output. In a final link its relocations have been
+/// applied.
+pub fn mend<T: Target>(link: &Link<'_, T>, id: SectionId, place: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else { return };
     let Ok(bytes) = object.section_bytes(index as usize) else { return };
-    let Some(place) = out.get_mut(..bytes.len()) else { return };
-    place.copy_from_slice(bytes);
     let relocatable = link.config.is_relocatable();
-    if !relocatable {
-        apply::apply_section(link, id, place);
-    }
     let mender = Mender {
         link,
         id,
@@ -109,7 +104,7 @@ impl<T: Target> Mender<'_, '_, T> {
             }
             let offset = usize::try_from(relocation.r_offset.get()).ok()?.checked_sub(start)?;
             let row = header.fde_at(offset)?;
-            Some((row, emit::is_dropped(self.link, self.object, relocation), relocation))
+            Some((row, is_dropped(self.link, self.object, relocation), relocation))
         })
     }
 
@@ -192,7 +187,7 @@ impl<T: Target> Mender<'_, '_, T> {
     /// Clears the fields of dead references in what is no blob (`-r`; a final link has applied 0).
     fn clear(&self, place: &mut [u8], relocations: Range<usize>) {
         for relocation in &self.relocations[relocations] {
-            if emit::is_dropped(self.link, self.object, relocation)
+            if is_dropped(self.link, self.object, relocation)
                 && let Some(info) = T::reloc_info(relocation.kind())
                 && let Ok(at) = usize::try_from(relocation.r_offset.get())
                 && let Some(field) = place.get_mut(at..at.saturating_add(info.size.into()))
@@ -260,7 +255,7 @@ impl EmittedBias {
 }
 
 /// Reports what is wrong with an SFrame input that passes all the same, and counts the references to
-/// dead functions that cannot be made dead rows (product rules 4 and 10). Gives whether it is corrupt.
+/// dead functions that cannot be made dead rows (SFrame rules 4 and 10). Gives whether it is corrupt.
 pub fn check_section<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let Ok(bytes) = object.section_bytes(index) else { return false };
     let told_before = index::is_refused(link, object.section_id(index as u32));
@@ -273,7 +268,7 @@ pub fn check_section<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E
         rest = behind;
         let Some(defect) = Defect::of::<T>(&piece, own) else { continue };
         corrupt |= defect.version.is_none();
-        let dead = own.iter().filter(|relocation| emit::is_dropped(link, object, relocation)).count();
+        let dead = own.iter().filter(|relocation| is_dropped(link, object, relocation)).count();
         let tell = |diagnostic: Diagnostic| {
             let location = Location::Section {
                 file: object.name.to_string(),

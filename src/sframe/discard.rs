@@ -1,6 +1,6 @@
 //! Which SFrame inputs are in the output, and why the others are not.
 //!
-//! Product rule 2: `.sframe` keeps nothing alive and is kept by what it describes. A section that
+//! SFrame rule 2: `.sframe` keeps nothing alive and is kept by what it describes. A section that
 //! is linked to its text (`SHF_LINK_ORDER`) lives and dies with it; a member of a group dies with
 //! the group. Any other lives as long as a section that its relocations point at does; one without
 //! relocations describes nobody knows what, and is kept unless `--gc-sections` collects.

@@ -221,7 +221,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, address: u64, out: &mut [u8]) {
 }
 
 /// Readers that look at one blob take a sorted one for the whole section: the mark stays only where
-/// nothing stands beside it (product rule 4).
+/// nothing stands beside it (SFrame rule 4).
 fn clear_sorted<T: Target>(link: &Link<'_, T>, address: u64, out: &mut [u8]) {
     let chunk = link.chunk_of(Kind::SFrame).and_then(|chunk| link.layout.chunks.get(chunk.index()));
     let alone = chunk.is_some_and(|chunk| chunk.items.len() == 1);
