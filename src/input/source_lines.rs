@@ -272,9 +272,10 @@ impl Lines {
 
 /// A path in a folder.
 fn joined(folder: &str, path: String) -> String {
-    match path.starts_with('/') || folder.is_empty() || path.is_empty() {
-        true => path,
-        false => format!("{}/{}", folder.trim_end_matches('/'), path.trim_start_matches("./")),
+    if path.starts_with('/') || folder.is_empty() || path.is_empty() {
+        path
+    } else {
+        format!("{}/{}", folder.trim_end_matches('/'), path.trim_start_matches("./"))
     }
 }
 

@@ -152,9 +152,10 @@ fn reorder<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) -> bool {
         }
         let offset = machine.offsets[id.index()];
         // Without addresses, the order of output sections decides.
-        Some(match relocatable {
-            true => u64::from(ranks[rule]) << 40 | offset & ((1 << 40) - 1),
-            false => starts[rule].wrapping_add(offset),
+        Some(if relocatable {
+            u64::from(ranks[rule]) << 40 | offset & ((1 << 40) - 1)
+        } else {
+            starts[rule].wrapping_add(offset)
         })
     });
     machine.lists = lists;
@@ -231,9 +232,10 @@ fn changes(machine: &Machine<'_>, before: &Signature, now: &Signature) -> Vec<St
 fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
     let (chunks, outputs) = chunks(machine, fixed);
     let order = super::order_of(&chunks);
-    let segments = match fixed.segments {
-        true => segments_of(machine, fixed, &Sorted::new(&chunks, &outputs, &order)),
-        false => Vec::new(),
+    let segments = if fixed.segments {
+        segments_of(machine, fixed, &Sorted::new(&chunks, &outputs, &order))
+    } else {
+        Vec::new()
     };
     let size =
         if segments.is_empty() { fixed.file_header_size } else { file_offsets::headers_size(segments.len()) };

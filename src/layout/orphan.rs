@@ -362,9 +362,8 @@ impl<'p> Placer<'p> {
             return exact;
         }
         // Types say nothing about neighbours of what is not loaded or thread-local.
-        let last = |near: &dyn Fn(Properties) -> bool| match own.alloc && !own.tls {
-            true => last(near),
-            false => self.last_filled(near),
+        let last = |near: &dyn Fn(Properties) -> bool| {
+            if own.alloc && !own.tls { last(near) } else { self.last_filled(near) }
         };
         let near = if !own.alloc {
             last(&|other| !other.debug)

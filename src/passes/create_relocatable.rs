@@ -209,9 +209,10 @@ fn moved(order: &[Place], count: usize) -> Vec<ChunkId> {
 
 fn add_relocations<T: Target>(link: &mut Link<'_, T>, id: ChunkId, row: usize, table: &OutputRelocations) {
     let target = &link.layout.chunks[table.target.index()];
-    let (prefix, sh_type, entsize) = match table.implicit {
-        true => (&b".rel"[..], elf::SHT_REL, size_of::<crate::elf::Rel<T::E>>()),
-        false => (&b".rela"[..], elf::SHT_RELA, size_of::<crate::elf::Rela<T::E>>()),
+    let (prefix, sh_type, entsize) = if table.implicit {
+        (&b".rel"[..], elf::SHT_REL, size_of::<crate::elf::Rel<T::E>>())
+    } else {
+        (&b".rela"[..], elf::SHT_RELA, size_of::<crate::elf::Rela<T::E>>())
     };
     let name = link.store.keep([prefix, target.name].concat());
     let flags = u64::from(elf::SHF_INFO_LINK) | target.flags & u64::from(elf::SHF_GROUP);

@@ -8,9 +8,10 @@ use crate::synth::section::Kind;
 
 /// Gives records their offsets.
 pub fn run<'a, T: Target>(bound: Bound<'a, T>) -> Live<'a, T> {
-    let kept_frames = match makes_eh_frame(&bound) {
-        true => eh_merge::assign_offsets(&bound, &bound.frames),
-        false => KeptFrames::default(),
+    let kept_frames = if makes_eh_frame(&bound) {
+        eh_merge::assign_offsets(&bound, &bound.frames)
+    } else {
+        KeptFrames::default()
     };
     Live { bound, kept_frames }
 }

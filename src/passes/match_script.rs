@@ -184,10 +184,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         accept: &dyn Fn(u32, usize) -> bool,
     ) -> Option<u32> {
         let alloc = u64::from(elf::SHF_ALLOC);
-        let flags = match info.is_sframe() && !self.link.config.sframe.alloc {
-            true => info.flags & !alloc,
-            false => info.flags,
-        };
+        let flags =
+            if info.is_sframe() && !self.link.config.sframe.alloc { info.flags & !alloc } else { info.flags };
         let found = self.matcher.find_among(info.name, self.file(id), flags, |statement| {
             let rule = self.rules[statement as usize].first();
             rule.is_some_and(|&rule| accept(statement, self.plan.rules[rule as usize].output as usize))

@@ -163,9 +163,10 @@ pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
     let header: &Shdr<E> = &object.headers[index];
     let align = header.sh_addralign.get();
     let name = object.section_name(index);
-    let (name, sh_type) = match is_input(object, index) {
-        true => (matched_name(name, relocatable), SHT_GNU_SFRAME),
-        false => (name, header.sh_type.get()),
+    let (name, sh_type) = if is_input(object, index) {
+        (matched_name(name, relocatable), SHT_GNU_SFRAME)
+    } else {
+        (name, header.sh_type.get())
     };
     SectionInfo {
         name,

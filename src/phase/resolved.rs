@@ -81,9 +81,10 @@ impl<'a, T: Target> Resolved<'a, T> {
     /// need no search for their object.
     #[inline]
     pub fn referenced_section(&self, object: &ObjectFile<'_, T::E>, symbol: u32) -> Option<(SectionId, u64)> {
-        match symbol < object.first_global {
-            true => object.symbol_section(symbol),
-            false => self.symbol_section(object.symbol_id(symbol)),
+        if symbol < object.first_global {
+            object.symbol_section(symbol)
+        } else {
+            self.symbol_section(object.symbol_id(symbol))
         }
     }
 

@@ -99,9 +99,10 @@ pub fn target<T: Target>(
             let start = symbol.st_value.get();
             // Nobody points into frame records: start-up code of static programs points at where
             // they begin, with the distance from the field to its instruction as the addend.
-            return match link.merges.contains(section) {
-                true => link.absorbed_address(section, start.wrapping_add_signed(addend)),
-                false => link.absorbed_address(section, start).wrapping_add_signed(addend),
+            return if link.merges.contains(section) {
+                link.absorbed_address(section, start.wrapping_add_signed(addend))
+            } else {
+                link.absorbed_address(section, start).wrapping_add_signed(addend)
             };
         }
     }

@@ -176,9 +176,10 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
     }
     if site.has(flag::IFUNC) {
         if absolute && mode.position_independent {
-            return match word {
-                true => Action::dynamic(DynamicKind::Resolved, 0),
-                false => Action::problem(info, Problem::NeedsPic),
+            return if word {
+                Action::dynamic(DynamicKind::Resolved, 0)
+            } else {
+                Action::problem(info, Problem::NeedsPic)
             };
         }
         // The only address that is settled now is that of the PLT entry.
@@ -195,9 +196,10 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         return Action::value(What::Symbol, info.from, 0);
     }
     if absolute && mode.position_independent {
-        return match word {
-            true => Action::dynamic(DynamicKind::Relative, 0),
-            false => Action::problem(info, Problem::NeedsPic),
+        return if word {
+            Action::dynamic(DynamicKind::Relative, 0)
+        } else {
+            Action::problem(info, Problem::NeedsPic)
         };
     }
     Action::value(What::Symbol, info.from, 0)

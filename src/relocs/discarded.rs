@@ -114,10 +114,7 @@ fn with_help<T: Target>(
 ) -> Diagnostic {
     let frames = violation.references.iter().any(|reference| link.is_sframe_section(reference.section));
     if !frames {
-        return match warning {
-            true => diagnostic,
-            false => diagnostic.help("--noinhibit-exec makes this a warning"),
-        };
+        return if warning { diagnostic } else { diagnostic.help("--noinhibit-exec makes this a warning") };
     }
     // The linker can leave rows out of what it can read, and where nothing else refers.
     let all = |helps: &dyn Fn(SectionId) -> bool| {

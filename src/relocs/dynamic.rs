@@ -156,10 +156,11 @@ fn site_entry<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> Entry {
 /// `S + A` of a site.
 pub fn site_target<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> u64 {
     let Some((object, _)) = link.locate(site.section) else { return 0 };
-    let index = match link.globals.contains(site.symbol) {
+    let index = if link.globals.contains(site.symbol) {
         // Only local symbols have their index in it looked at.
-        true => u32::MAX,
-        false => site.symbol.0.wrapping_sub(object.first_local),
+        u32::MAX
+    } else {
+        site.symbol.0.wrapping_sub(object.first_local)
     };
     address::target(link, object, index, site.symbol, site.addend)
 }

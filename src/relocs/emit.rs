@@ -129,10 +129,7 @@ impl Written {
 
 /// Where offsets of a section's relocations count from.
 fn base<T: Target>(link: &Link<'_, T>, id: SectionId) -> u64 {
-    match link.config.is_relocatable() {
-        true => link.places.offset[id.index()],
-        false => link.section_address(id),
-    }
+    if link.config.is_relocatable() { link.places.offset[id.index()] } else { link.section_address(id) }
 }
 
 fn for_each_written<T: Target>(link: &Link<'_, T>, id: SectionId, mut visit: impl FnMut(Written)) {
@@ -140,9 +137,10 @@ fn for_each_written<T: Target>(link: &Link<'_, T>, id: SectionId, mut visit: imp
     let bias = sframe::concat::EmittedBias::of(link, id);
     for_each_kept(link, id, |object, relocation, alive| {
         let offset = relocation.r_offset.get();
-        let (kind, (symbol, addend)) = match alive {
-            true => (relocation.kind(), remap(link, object, relocation)),
-            false => (T::DYNAMIC.none, (0, 0)),
+        let (kind, (symbol, addend)) = if alive {
+            (relocation.kind(), remap(link, object, relocation))
+        } else {
+            (T::DYNAMIC.none, (0, 0))
         };
         let addend = addend.wrapping_add(bias.at(offset));
         visit(Written { offset: base.wrapping_add(offset), kind, symbol, addend });

@@ -256,18 +256,22 @@ fn modes<T: Target>(link: &Scanned<'_, T>, reference: &Reference) -> Vec<(&'stat
         return modes;
     }
     let readable = sframe::read::is_readable(link, section);
-    let taken = |what: &str| match readable {
-        true => what.to_owned(),
-        false => "an error: the section cannot be read, so it stays as it is".to_owned(),
+    let taken = |what: &str| {
+        if readable {
+            what.to_owned()
+        } else {
+            "an error: the section cannot be read, so it stays as it is".to_owned()
+        }
     };
     modes.push(("--sframe=concat", "an error".into()));
     modes.push(("  -z sframe-violation=warning", "a warning; the row gets size 0 and covers nothing".into()));
     modes.push(("  -r", "a warning; the relocation is removed, the row's size becomes 0".into()));
     modes.push(("--sframe-index", taken("no row for the discarded copy in .sframe_idx, without a word")));
     modes.push(("--sframe=merge", taken("no row for the discarded copy in .sframe, without a word")));
-    let split = match sframe::split::would_help(link, section) {
-        true => "the row's part joins the group of its text and is discarded with it",
-        false => "nothing changes: the section is not one that can be taken apart",
+    let split = if sframe::split::would_help(link, section) {
+        "the row's part joins the group of its text and is discarded with it"
+    } else {
+        "nothing changes: the section is not one that can be taken apart"
     };
     modes.push(("--sframe-split", split.into()));
     modes.push((

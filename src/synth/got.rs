@@ -103,10 +103,7 @@ pub fn for_each_word<T: Target>(link: &Link<'_, T>, row: &DynamicRow, mut visit:
 
 /// The module number: a library learns its own at run time, an executable's is 1.
 fn module_word<T: Target>(index: u32, shared: bool) -> Word {
-    match shared {
-        true => Word::dynamic(index, T::DYNAMIC.dtpmod, SymbolId::NONE, 0),
-        false => Word::fixed(index, 1),
-    }
+    if shared { Word::dynamic(index, T::DYNAMIC.dtpmod, SymbolId::NONE, 0) } else { Word::fixed(index, 1) }
 }
 
 /// Visits the word with the number of this module, if there is one.

@@ -31,9 +31,10 @@ impl OutputRelocations {
 /// Writes the section. `row` is a row of [`super::Synthetics::output_relocations`].
 pub fn write<T: Target>(link: &Link<'_, T>, row: u32, out: &mut [u8]) {
     let table = &link.synthetics.output_relocations[row as usize];
-    match table.implicit {
-        true => write_entries(link, table, out, emit::write_implicit::<T>),
-        false => write_entries(link, table, out, emit::write::<T>),
+    if table.implicit {
+        write_entries(link, table, out, emit::write_implicit::<T>)
+    } else {
+        write_entries(link, table, out, emit::write::<T>)
     }
 }
 

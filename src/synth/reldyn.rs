@@ -19,9 +19,10 @@ pub const ENTRY: u64 = 24;
 /// Sizes of `.rela.dyn` and `.rela.plt` in bytes, for these counts.
 pub fn sizes<T: Target>(link: &Link<'_, T>, counts: &dynamic::Counts) -> (u64, u64) {
     let (mut rela, mut plt) = (counts.relative + counts.other, u64::from(link.relocations.plt_count));
-    match dynamic::irelative_in_plt(link) {
-        true => plt += counts.irelative,
-        false => rela += counts.irelative,
+    if dynamic::irelative_in_plt(link) {
+        plt += counts.irelative
+    } else {
+        rela += counts.irelative
     }
     (rela * ENTRY, plt * ENTRY)
 }

@@ -276,9 +276,10 @@ fn globals<'l, 'a, T: Target>(
             return None;
         }
         // A later link must see `name@@VERSION`, which here is the definition of the plain name.
-        let name = match link.config.is_relocatable() {
-            true => object.symbol_name(symbol as usize),
-            false => link.globals.names[id.index()],
+        let name = if link.config.is_relocatable() {
+            object.symbol_name(symbol as usize)
+        } else {
+            link.globals.names[id.index()]
         };
         Some(Entry { id, name, symbol })
     })
@@ -451,9 +452,10 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         let symbol = self.link.synthetics.symbols[entry.symbol as usize];
         let chunk = self.link.places.chunk[symbol.section.index()];
         let address = self.link.section_address(symbol.section).wrapping_add(symbol.offset);
-        let place = match chunk.is_some() {
-            true => Placement::of_chunk(self.link, chunk, address),
-            false => Placement::special(elf::SHN_ABS, address),
+        let place = if chunk.is_some() {
+            Placement::of_chunk(self.link, chunk, address)
+        } else {
+            Placement::special(elf::SHN_ABS, address)
         };
         self.push(entry.name, symbol.kind, 0, symbol.size, place);
     }

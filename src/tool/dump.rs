@@ -114,10 +114,7 @@ pub fn run(arguments: &Dump) -> Outcome {
                 write(|output| readelf_text::write(output, &input));
             } else {
                 let file = file_dump(&input, arguments);
-                match arguments.json {
-                    true => files.push(file),
-                    false => write(|output| write_text(output, &file)),
-                }
+                if arguments.json { files.push(file) } else { write(|output| write_text(output, &file)) }
             }
             Ok(())
         });
@@ -172,9 +169,10 @@ fn flag_names(flags: Flags) -> Vec<&'static str> {
 
 fn blob_dump(input: &Input<'_>, section: &SframeSection<'_>, blob: &Blob<'_>, arguments: &Dump) -> BlobDump {
     let header = blob.header();
-    let functions = match arguments.headers {
-        true => Vec::new(),
-        false => blob.fdes().map(|fde| function_dump(input, section, blob, &fde, arguments)).collect(),
+    let functions = if arguments.headers {
+        Vec::new()
+    } else {
+        blob.fdes().map(|fde| function_dump(input, section, blob, &fde, arguments)).collect()
     };
     BlobDump {
         offset: blob.offset(),

@@ -54,17 +54,21 @@ pub fn run(arguments: &Lookup) -> Outcome {
         Ok(())
     });
     let file = arguments.file.display().to_string();
-    let result = result.and_then(|()| match any {
-        true => Ok(()),
-        false => Err(Problem::new(file, "no SFrame section; --derived looks up what .eh_frame gives")),
+    let result = result.and_then(|()| {
+        if any {
+            Ok(())
+        } else {
+            Err(Problem::new(file, "no SFrame section; --derived looks up what .eh_frame gives"))
+        }
     });
     if let Err(problem) = result {
         complain(&problem);
         return Outcome::Unusable;
     }
-    match arguments.json {
-        true => print_json(&answers),
-        false => answers.iter().for_each(|answer| print(&text(answer))),
+    if arguments.json {
+        print_json(&answers)
+    } else {
+        answers.iter().for_each(|answer| print(&text(answer)))
     }
     let complete = !answers.is_empty() && answers.iter().all(|answer| answer.found.is_some());
     if complete { Outcome::Fine } else { Outcome::Findings }

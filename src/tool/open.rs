@@ -164,9 +164,10 @@ pub fn for_each_input(
     if name == "-" {
         let mut bytes = Vec::new();
         std::io::stdin().lock().read_to_end(&mut bytes).map_err(unreadable)?;
-        return match bytes.starts_with(&elf::ELFMAG) {
-            true => visit(open_elf("<stdin>", &bytes)?),
-            false => visit(raw_section("<stdin>", &bytes, raw_address)),
+        return if bytes.starts_with(&elf::ELFMAG) {
+            visit(open_elf("<stdin>", &bytes)?)
+        } else {
+            visit(raw_section("<stdin>", &bytes, raw_address))
         };
     }
     let file = File::open(path).map_err(unreadable)?;

@@ -97,9 +97,10 @@ impl Places {
     /// `symbol+0x12`, or nothing where no symbol is known.
     pub fn symbol_name(&self, address: u64, demangled: bool) -> Option<String> {
         let symbol = self.symbol_at(address)?;
-        let name = match demangled {
-            true => Cow::Owned(demangle(symbol.name.as_bytes())),
-            false => Cow::Borrowed(symbol.name.as_str()),
+        let name = if demangled {
+            Cow::Owned(demangle(symbol.name.as_bytes()))
+        } else {
+            Cow::Borrowed(symbol.name.as_str())
         };
         Some(plus(&name, address - symbol.address))
     }
@@ -113,9 +114,10 @@ impl Places {
     /// An address as people read it: an absolute one in linked files, section and offset in relocatable objects;
     /// then the symbol.
     pub fn describe(&self, address: u64, demangled: bool) -> String {
-        let place = match self.relocatable {
-            true => self.section_name(address).unwrap_or_else(|| format!("{address:#x}")),
-            false => format!("{address:#x}"),
+        let place = if self.relocatable {
+            self.section_name(address).unwrap_or_else(|| format!("{address:#x}"))
+        } else {
+            format!("{address:#x}")
         };
         match self.symbol_name(address, demangled) {
             Some(symbol) => format!("{place} <{symbol}>"),

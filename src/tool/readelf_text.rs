@@ -164,9 +164,10 @@ mod tests {
                 continue;
             }
             let concatenated = input.sframe.iter().any(|section| section.section().blobs().count() > 1);
-            match concatenated {
-                true => assert!(ours.starts_with(recorded.as_str()), "{}", fixture.name),
-                false => pretty_assertions::assert_str_eq!(ours, *recorded, "{}", fixture.name),
+            if concatenated {
+                assert!(ours.starts_with(recorded.as_str()), "{}", fixture.name)
+            } else {
+                pretty_assertions::assert_str_eq!(ours, *recorded, "{}", fixture.name)
             }
             same += 1;
         }

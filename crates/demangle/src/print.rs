@@ -556,9 +556,6 @@ impl<'a> Printer<'_, 'a> {
     /// `operator T`: the type may name parameters of the template that it is a member of.
     pub(crate) fn conversion(&mut self, ty: Id) -> Done {
         let template = self.current_template;
-        match template.is_some() {
-            true => self.within(template, |printer| printer.node(ty)),
-            false => self.node(ty),
-        }
+        if template.is_some() { self.within(template, |printer| printer.node(ty)) } else { self.node(ty) }
     }
 }

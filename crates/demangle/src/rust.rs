@@ -6,10 +6,8 @@
 /// The text of a Rust name; what follows a `.` is left out. `None` if it is not one.
 pub fn demangle(name: &[u8]) -> Option<Vec<u8>> {
     let name = std::str::from_utf8(name).ok()?;
-    let end = match name.starts_with("_R") {
-        true => name.find('.').unwrap_or(name.len()),
-        false => end_of_legacy(name)?,
-    };
+    let end =
+        if name.starts_with("_R") { name.find('.').unwrap_or(name.len()) } else { end_of_legacy(name)? };
     let symbol = rustc_demangle::try_demangle(name.get(..end)?).ok()?;
     Some(format!("{symbol:#}").into_bytes())
 }

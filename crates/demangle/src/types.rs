@@ -396,10 +396,7 @@ impl<'a> Parser<'a> {
         while self.peek() == b'T' && matches!(self.peek_at(1), b'y' | b'n' | b't' | b'p') {
             parameters.push(self.template_parameter()?);
         }
-        Some(match parameters.is_empty() {
-            true => NONE,
-            false => self.list(Kind::TemplateHead, &parameters),
-        })
+        Some(if parameters.is_empty() { NONE } else { self.list(Kind::TemplateHead, &parameters) })
     }
 
     fn template_parameter(&mut self) -> Option<Id> {

@@ -69,10 +69,7 @@ pub fn as_linker() -> Option<ExitCode> {
     if !NAMES.contains(&&*name) {
         return None;
     }
-    let place = match called.contains('/') {
-        true => PathBuf::from(&called),
-        false => crate::peers::on_path(&called)?,
-    };
+    let place = if called.contains('/') { PathBuf::from(&called) } else { crate::peers::on_path(&called)? };
     let arguments: Vec<String> = words.collect();
     let result = std::fs::read_to_string(place.with_file_name(SETTINGS))
         .context("this folder was not made by ld-compare capture --setup")

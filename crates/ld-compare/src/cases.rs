@@ -156,9 +156,10 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     for entry in std::fs::read_dir(from)? {
         let path = entry?.path();
         let target = to.join(path.file_name().unwrap_or_default());
-        match path.is_dir() {
-            true => copy_folder(&path, &target)?,
-            false => drop(std::fs::copy(&path, &target)?),
+        if path.is_dir() {
+            copy_folder(&path, &target)?;
+        } else {
+            std::fs::copy(&path, &target)?;
         }
     }
     Ok(())

@@ -188,14 +188,15 @@ fn write_part(html: &mut String, part: &Part) {
 
 fn write_cell(html: &mut String, cell: &Cell) {
     let label = format!("<span class=\"sign\">{}</span>{}", cell.mood.sign(), escape(&cell.text));
-    let _ = match cell.detail.is_empty() {
-        true => write!(html, "<td class=\"{}\"><div>{label}</div></td>", cell.mood.class()),
-        false => write!(
+    let _ = if cell.detail.is_empty() {
+        write!(html, "<td class=\"{}\"><div>{label}</div></td>", cell.mood.class())
+    } else {
+        write!(
             html,
             "<td class=\"{}\"><details><summary>{label}</summary><pre>{}</pre></details></td>",
             cell.mood.class(),
             escape(&cell.detail)
-        ),
+        )
     };
 }
 

@@ -83,10 +83,7 @@ impl Machine {
 
     /// A tool of the GNU collection for it (`as`, `gcc`): plain for the native machine.
     pub fn tool(self, name: &str) -> String {
-        match Self::native() == Some(self) {
-            true => name.to_owned(),
-            false => format!("{}-{name}", self.triple()),
-        }
+        if Self::native() == Some(self) { name.to_owned() } else { format!("{}-{name}", self.triple()) }
     }
 
     /// What assembly needs to know.

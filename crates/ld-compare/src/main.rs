@@ -112,11 +112,10 @@ fn write_reports<T: serde::Serialize>(
 ) -> Result<()> {
     if let Some(path) = &output.json {
         let text = serde_json::to_string_pretty(report)? + "\n";
-        match path == Path::new("-") {
-            true => print(&text),
-            false => {
-                std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
-            }
+        if path == Path::new("-") {
+            print(&text)
+        } else {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
         }
     }
     if let Some(path) = &output.html {

@@ -371,9 +371,10 @@ impl<'a> Writer<'a> {
     }
 
     fn put(&mut self, value: u64, width: usize) {
-        match self.object.big {
-            true => self.bytes.extend(&value.to_be_bytes()[8 - width..]),
-            false => self.bytes.extend(&value.to_le_bytes()[..width]),
+        if self.object.big {
+            self.bytes.extend(&value.to_be_bytes()[8 - width..])
+        } else {
+            self.bytes.extend(&value.to_le_bytes()[..width])
         }
     }
 
@@ -476,10 +477,7 @@ impl<'a> Writer<'a> {
         let mut strings = vec![0u8];
         for &row in order {
             let symbol = &object.symbols[row];
-            let name = match symbol.name.is_empty() {
-                true => 0,
-                false => strings.len() as u64,
-            };
+            let name = if symbol.name.is_empty() { 0 } else { strings.len() as u64 };
             if name != 0 {
                 strings.extend(symbol.name.bytes());
                 strings.push(0);

@@ -30,13 +30,11 @@ impl Wanted {
     /// # Errors
     /// One that was asked for by name is not there, or does not answer to `--version`; none is there at all.
     pub fn find(&self, machine: Machine) -> Result<Vec<Linker>> {
-        let found = match self.linkers.is_empty() {
-            true => self.all(machine),
-            false => {
-                let found: Result<Vec<_>> =
-                    self.linkers.iter().map(|word| self.named(word, machine)).collect();
-                found?.into_iter().flatten().collect()
-            }
+        let found = if self.linkers.is_empty() {
+            self.all(machine)
+        } else {
+            let found: Result<Vec<_>> = self.linkers.iter().map(|word| self.named(word, machine)).collect();
+            found?.into_iter().flatten().collect()
         };
         if found.is_empty() {
             bail!("no linker for {} in {} or on PATH", machine.name(), self.peers.display());
@@ -65,9 +63,12 @@ impl Wanted {
         for (name, command) in self.candidates(machine) {
             let Some(linker) = Linker::probe(&name, command) else { continue };
             // What `PATH` has only fills gaps: names of that sort stand for whatever is installed.
-            let known = |other: &Linker| match PATH_NAMES.contains(&&*linker.name) {
-                true => other.family == linker.family,
-                false => other.version == linker.version,
+            let known = |other: &Linker| {
+                if PATH_NAMES.contains(&&*linker.name) {
+                    other.family == linker.family
+                } else {
+                    other.version == linker.version
+                }
             };
             if linker.family != Family::Other && !found.iter().any(known) {
                 found.push(linker);

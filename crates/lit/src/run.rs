@@ -95,9 +95,10 @@ impl Run<'_> {
     }
 
     fn skipped(&self, reason: String) -> Outcome {
-        match self.require_all {
-            true => Outcome::Failed(format!("may not be skipped here: {reason}\n")),
-            false => Outcome::Skipped(reason),
+        if self.require_all {
+            Outcome::Failed(format!("may not be skipped here: {reason}\n"))
+        } else {
+            Outcome::Skipped(reason)
         }
     }
 

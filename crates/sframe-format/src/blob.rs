@@ -281,9 +281,10 @@ impl<'data> Blob<'data> {
     /// They overlap.
     pub fn check_areas(&self) -> Result<(), Error> {
         let (fdes, fres) = (self.header.fde_array(), self.header.fre_area());
-        match fdes.start.max(fres.start) < fdes.end.min(fres.end) {
-            true => Err(Error::new(self.offset + 20, ErrorKind::AreasOverlap)),
-            false => Ok(()),
+        if fdes.start.max(fres.start) < fdes.end.min(fres.end) {
+            Err(Error::new(self.offset + 20, ErrorKind::AreasOverlap))
+        } else {
+            Ok(())
         }
     }
 

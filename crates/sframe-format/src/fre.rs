@@ -367,10 +367,7 @@ fn head<const BIG: bool>(area: &[u8], position: usize, width: usize) -> Option<(
         None => last_bytes(rest, width)?,
     };
     let (little, bits) = (u64::from_le_bytes(bytes), width as u32 * 8);
-    let start = match BIG {
-        false => little & ((1 << bits) - 1),
-        true => u64::from_be_bytes(bytes) >> (64 - bits),
-    };
+    let start = if BIG { u64::from_be_bytes(bytes) >> (64 - bits) } else { little & ((1 << bits) - 1) };
     Some((start as u32, (little >> bits) as u8))
 }
 

@@ -217,9 +217,10 @@ where
         return Ok(None);
     }
     *registers = Registers { sp: caller_sp, fp, link: None, others: &[], ..*registers };
-    Ok(Some(match signal {
-        true => FrameAddress::InstructionPointer(address),
-        false => FrameAddress::ReturnAddress(address),
+    Ok(Some(if signal {
+        FrameAddress::InstructionPointer(address)
+    } else {
+        FrameAddress::ReturnAddress(address)
     }))
 }
 

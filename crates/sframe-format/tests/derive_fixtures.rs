@@ -18,9 +18,10 @@ fn derived(
     let mut functions = BTreeMap::new();
     for_each(abi, &fixture.eh_frame, fixture.eh_frame_address, |source, result| {
         // The start of an FDE's range is 8 bytes into it.
-        let target = match fixture.relocatable {
-            true => fixture.eh_frame_targets[&(source.offset as u64 + 8)],
-            false => (0, source.address),
+        let target = if fixture.relocatable {
+            fixture.eh_frame_targets[&(source.offset as u64 + 8)]
+        } else {
+            (0, source.address)
         };
         functions.insert(target, result.cloned());
     })

@@ -135,11 +135,10 @@ fn general_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
 fn local_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let first = family == Family::LocalPage;
     is_call_sequence(site, first)?;
-    Some(match first {
-        true => relaxed(What::Nothing, From::Zero, Edit::ThreadPointer),
-        false => {
-            Relaxed { takes_next: takes_call(site), ..relaxed(What::TlsBlock, From::Zero, Edit::AddToX0) }
-        }
+    Some(if first {
+        relaxed(What::Nothing, From::Zero, Edit::ThreadPointer)
+    } else {
+        Relaxed { takes_next: takes_call(site), ..relaxed(What::TlsBlock, From::Zero, Edit::AddToX0) }
     })
 }
 

@@ -118,9 +118,10 @@ impl Target for X86_64 {
     }
 
     fn plt_shape(options: &PropertyOptions, features: u32) -> PltShape {
-        match options.ibt || options.ibt_plt || features & FEATURE_IBT != 0 {
-            true => Self::PLT_PROTECTED,
-            false => Self::PLT,
+        if options.ibt || options.ibt_plt || features & FEATURE_IBT != 0 {
+            Self::PLT_PROTECTED
+        } else {
+            Self::PLT
         }
     }
 

@@ -312,9 +312,10 @@ fn write_findings(output: &mut dyn Write, report: &FileReport, arguments: &Verif
 fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> {
     let versions: Vec<String> = report.versions.iter().map(|version| format!("V{version}")).collect();
     write!(output, "{}: ", report.file)?;
-    match versions.is_empty() {
-        true => write!(output, "nothing that SFrame can describe")?,
-        false => write!(output, "SFrame {}, {} functions", versions.join(" and "), report.functions)?,
+    if versions.is_empty() {
+        write!(output, "nothing that SFrame can describe")?
+    } else {
+        write!(output, "SFrame {}, {} functions", versions.join(" and "), report.functions)?
     }
     write!(output, ", {} errors, {} warnings", report.errors, report.warnings)?;
     if report.dead > 0 {

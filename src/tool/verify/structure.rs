@@ -6,9 +6,10 @@ use sframe_format::verify::{Context, Finding, FindingKind, Severity, verify};
 /// Findings in one section, by offset. What does not matter is left out: that a function starts at no symbol where
 /// there is no full symbol table.
 pub fn check(input: &Input<'_>, section: &SframeSection<'_>) -> Vec<Finding> {
-    let mut starts: Vec<u64> = match input.has_symbol_table {
-        true => input.places.symbols().iter().filter(|s| s.function).map(|s| s.address).collect(),
-        false => Vec::new(),
+    let mut starts: Vec<u64> = if input.has_symbol_table {
+        input.places.symbols().iter().filter(|s| s.function).map(|s| s.address).collect()
+    } else {
+        Vec::new()
     };
     starts.dedup();
     let relocatable = input.kind == Kind::Relocatable && !section.derived;

@@ -134,18 +134,12 @@ impl Machine {
 
     /// An assembler for it that emits SFrame V3.
     pub fn sframe_assembler(&self) -> Found {
-        match self.native {
-            true => tools::assembler(3),
-            false => tools::cross_assembler(&format!("{}-as", self.triple)),
-        }
+        if self.native { tools::assembler(3) } else { tools::cross_assembler(&format!("{}-as", self.triple)) }
     }
 
     /// What programs of it are started with; `None`: nothing.
     pub fn emulator(&self) -> Result<Option<PathBuf>, String> {
-        match self.native {
-            true => Ok(None),
-            false => tools::peer_program(&format!("qemu-{}", self.name)).map(Some),
-        }
+        if self.native { Ok(None) } else { tools::peer_program(&format!("qemu-{}", self.name)).map(Some) }
     }
 
     /// Where an emulator finds the machine's dynamic linker.

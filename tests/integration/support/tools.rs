@@ -245,12 +245,11 @@ pub struct GnuLd {
 
 /// Every version of GNU ld for a machine that the peers tree has, the newest last.
 pub fn gnu_lds(machine: &Machine) -> Vec<GnuLd> {
-    let paths = match machine.native {
-        true => {
-            let linkers = peer_programs("ld");
-            linkers.into_iter().filter(|path| is_in_folder(path, "bfd")).collect()
-        }
-        false => peer_programs(&format!("{}-ld", machine.triple)),
+    let paths = if machine.native {
+        let linkers = peer_programs("ld");
+        linkers.into_iter().filter(|path| is_in_folder(path, "bfd")).collect()
+    } else {
+        peer_programs(&format!("{}-ld", machine.triple))
     };
     let mut found: Vec<GnuLd> = paths.into_iter().filter_map(GnuLd::at).collect();
     found.sort_by_key(|ld| ld.version);

@@ -68,9 +68,10 @@ pub fn bare(proof: &mut Proof, with_proofs: bool) -> Result<()> {
     proof.note("| command | seconds | of processors | result |\n|---|---|---|---|")?;
     for words in commands()? {
         let (text, cost) = command(&root, &words)?;
-        let result = match words.iter().any(|word| word == "test") {
-            true => counted(&text)?,
-            false => "links, runs and shows what it should".to_owned(),
+        let result = if words.iter().any(|word| word == "test") {
+            counted(&text)?
+        } else {
+            "links, runs and shows what it should".to_owned()
         };
         let line = words.join(" ");
         ensure!(

@@ -273,10 +273,8 @@ fn surplus(one: &BTreeMap<String, usize>, other: &BTreeMap<String, usize>) -> St
     let mut more: BTreeMap<String, usize> = BTreeMap::new();
     for (name, &count) in one {
         let surplus = count.saturating_sub(other.get(name).copied().unwrap_or(0));
-        let kind: String = match name.starts_with('.') {
-            true => name.clone(),
-            false => name.replace(|c: char| c.is_ascii_digit(), ""),
-        };
+        let kind: String =
+            if name.starts_with('.') { name.clone() } else { name.replace(|c: char| c.is_ascii_digit(), "") };
         if surplus > 0 {
             *more.entry(kind).or_default() += surplus;
         }

@@ -12,15 +12,12 @@ pub fn look_at(collector: &mut Collector, view: &View<'_>) {
     symbols(collector, view);
     values(collector, view);
     segments(collector, view);
-    match view.is_relocatable() {
-        true => {
-            groups(collector, view);
-            relocations(collector, view);
-        }
-        false => {
-            dynamic(collector, view);
-            dynamic_relocations(collector, view);
-        }
+    if view.is_relocatable() {
+        groups(collector, view);
+        relocations(collector, view);
+    } else {
+        dynamic(collector, view);
+        dynamic_relocations(collector, view);
     }
 }
 
@@ -279,9 +276,8 @@ fn groups(collector: &mut Collector, view: &View<'_>) {
         let words: Vec<u32> = section.data.chunks(4).map(word).collect();
         let Some((flags, members)) = words.split_first() else { continue };
         let signature = view.symbols.get(section.info as usize);
-        let signature = signature.map_or("?", |symbol| match symbol.name.is_empty() {
-            true => view.section_name(symbol.section),
-            false => &symbol.name,
+        let signature = signature.map_or("?", |symbol| {
+            if symbol.name.is_empty() { view.section_name(symbol.section) } else { &symbol.name }
         });
         let mut names: Vec<&str> = members.iter().map(|member| view.section_name(*member)).collect();
         names.sort_unstable();
@@ -379,9 +375,10 @@ fn dynamic_relocations(collector: &mut Collector, view: &View<'_>) {
             match symbol.filter(|_| relocation.symbol != 0) {
                 Some(symbol) => {
                     // Which slots there are is the linker's business, which symbols are bound is not.
-                    let kind = match slot_types(view.machine).contains(&relocation.kind) {
-                        true => "slot of".to_owned(),
-                        false => format!("type {} to", relocation.kind),
+                    let kind = if slot_types(view.machine).contains(&relocation.kind) {
+                        "slot of".to_owned()
+                    } else {
+                        format!("type {} to", relocation.kind)
                     };
                     collector.set(Aspect::DynamicRelocations, format!("{kind} {}", symbol.name), "present");
                 }

@@ -243,9 +243,10 @@ pub fn sources(shape: &Shape, machine: Machine) -> [String; 2] {
 
 fn function(text: &mut String, name: &str, shared: bool, dialect: &Dialect, cfi: bool) {
     let at = dialect.at;
-    let _ = match shared {
-        true => writeln!(text, "\t.section .text.{name},\"axG\",{at}progbits,{name},comdat\n\t.weak {name}"),
-        false => writeln!(text, "\t.section .text.{name},\"ax\",{at}progbits\n\t.globl {name}"),
+    let _ = if shared {
+        writeln!(text, "\t.section .text.{name},\"axG\",{at}progbits,{name},comdat\n\t.weak {name}")
+    } else {
+        writeln!(text, "\t.section .text.{name},\"ax\",{at}progbits\n\t.globl {name}")
     };
     let _ = writeln!(text, "\t.type {name},{at}function\n{name}:\n.Lbegin_{name}:");
     if cfi {

@@ -18,9 +18,10 @@ pub fn read(bytes: &[u8], folder: &std::path::Path) -> Result<Vec<Member>> {
     for member in archive.members() {
         let member = member.map_err(|error| anyhow!("{error}"))?;
         let name = String::from_utf8_lossy(member.name()).into_owned();
-        let data = match archive.is_thin() {
-            true => std::fs::read(folder.join(&name))?,
-            false => member.data(bytes).map_err(|error| anyhow!("{error}"))?.to_vec(),
+        let data = if archive.is_thin() {
+            std::fs::read(folder.join(&name))?
+        } else {
+            member.data(bytes).map_err(|error| anyhow!("{error}"))?.to_vec()
         };
         let short = name.rsplit('/').next().unwrap_or(&name).to_owned();
         members.push((short, data));

@@ -149,9 +149,10 @@ impl Tester<'_> {
 pub fn run(case: Case, goal: &Goal, wanted: &Wanted, limits: &Limits, output: &Path) -> Result<String> {
     let all = Wanted { linkers: Vec::new(), peers: wanted.peers.clone() };
     let all = all.find(case.machine).unwrap_or_default();
-    let linkers = match wanted.linkers.is_empty() {
-        true => all.first().cloned().into_iter().collect(),
-        false => wanted.find(case.machine)?,
+    let linkers = if wanted.linkers.is_empty() {
+        all.first().cloned().into_iter().collect()
+    } else {
+        wanted.find(case.machine)?
     };
     ensure!(!linkers.is_empty(), "no linker to reduce with: name one with --linker");
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());

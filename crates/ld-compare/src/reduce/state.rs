@@ -263,9 +263,10 @@ fn input(folder: &Path, argument: String, names: &mut BTreeSet<String>) -> Word 
         };
     }
     // Shared libraries and scripts stay what they are.
-    match bytes.starts_with(b"\x7fELF\x02") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1])) {
-        true => Word::Object(Input::new(name, Some(path), bytes)),
-        false => Word::Plain(vec![path.display().to_string()]),
+    if bytes.starts_with(b"\x7fELF\x02") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1])) {
+        Word::Object(Input::new(name, Some(path), bytes))
+    } else {
+        Word::Plain(vec![path.display().to_string()])
     }
 }
 

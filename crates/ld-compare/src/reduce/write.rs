@@ -135,9 +135,12 @@ fn write_script(case: &Case, folder: &Path) -> Result<()> {
         let words: Vec<String> = step
             .arguments
             .iter()
-            .map(|word| match case.steps[..number].iter().any(|earlier| earlier.output == *word) {
-                true => format!("\"$out/{word}\""),
-                false => shell_word(word),
+            .map(|word| {
+                if case.steps[..number].iter().any(|earlier| earlier.output == *word) {
+                    format!("\"$out/{word}\"")
+                } else {
+                    shell_word(word)
+                }
             })
             .collect();
         let _ = writeln!(script, "\"${{1:-ld}}\" {} -o \"$out/{}\"", words.join(" "), step.output);
@@ -151,9 +154,10 @@ fn write_script(case: &Case, folder: &Path) -> Result<()> {
 
 fn shell_word(word: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_=./,:+@%".contains(character);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
     }
 }
 

@@ -66,10 +66,8 @@ pub fn read(text: &str, prefixes: &[String], comments: &[String], style: Style) 
 }
 
 fn one(line: usize, prefix: &str, kind: Kind, rest: &str, style: Style) -> Result<Directive> {
-    let text = match style.strict_whitespace && style.match_full_lines {
-        true => rest,
-        false => rest.trim_matches([' ', '\t']),
-    };
+    let text =
+        if style.strict_whitespace && style.match_full_lines { rest } else { rest.trim_matches([' ', '\t']) };
     let pattern = match kind {
         Kind::Empty if !text.is_empty() => bail!("{prefix}-EMPTY takes no text"),
         Kind::Empty => Pattern::empty_line(),

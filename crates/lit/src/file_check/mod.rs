@@ -135,9 +135,10 @@ fn check_files(arguments: &Arguments) -> Result<Option<String>> {
 /// What a file holds, or standard input for `-`; bytes that are no text are replaced.
 fn text_of(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
-    match path == Path::new("-") {
-        true => std::io::stdin().lock().read_to_end(&mut bytes)?,
-        false => std::fs::File::open(path)?.read_to_end(&mut bytes)?,
+    if path == Path::new("-") {
+        std::io::stdin().lock().read_to_end(&mut bytes)?
+    } else {
+        std::fs::File::open(path)?.read_to_end(&mut bytes)?
     };
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -227,9 +227,10 @@ fn encode_rows(
         }
         previous = Some(row.rules);
         let at = |reason| Inexpressible { row: Some(row.start), reason };
-        let words = match flexible {
-            true => flexible_words(options.abi, &row.rules),
-            false => default_words(options, &row.rules),
+        let words = if flexible {
+            flexible_words(options.abi, &row.rules)
+        } else {
+            default_words(options, &row.rules)
         }
         .map_err(at)?;
         let size_code = words.size_code();

@@ -175,9 +175,12 @@ fn normal_rules(text: &str) -> String {
     let [cfa, fp, ra] = columns[..] else { panic!("unknown row {text:?}") };
     let (ra, signed) = ra.strip_suffix("[s]").map_or((ra, ""), |ra| (ra, "[s]"));
     let ra = if matches!(ra, "f" | "u" | "U") { "u" } else { ra };
-    let with_offset = |register: &str| match register.starts_with('r') && !register.contains(['+', '-']) {
-        true => format!("{register}+0"),
-        false => register.to_owned(),
+    let with_offset = |register: &str| {
+        if register.starts_with('r') && !register.contains(['+', '-']) {
+            format!("{register}+0")
+        } else {
+            register.to_owned()
+        }
     };
     format!("{cfa} {} {}{signed}", with_offset(fp), with_offset(ra))
 }
