@@ -48,22 +48,22 @@ macro_rules! id {
 
 id! {
     /// An object file that takes part in the link, in link order (command line, archive members
-    /// at their extraction). Row of [`crate::link::Link::objects`].
+    /// at their extraction). Row of [`crate::phase::Inputs::objects`].
     FileId
 }
 id! {
-    /// A shared library. Row of [`crate::link::Link::shared`].
+    /// A shared library. Row of [`crate::phase::Inputs::shared`].
     SharedId
 }
 id! {
     /// A section of an object, or one that the linker makes. Row of
-    /// [`crate::link::SectionTable`]: `object.first_section + section header index`; the
+    /// [`crate::phase::SectionStates`]: `object.first_section + section header index`; the
     /// linker's own follow those of all objects.
     SectionId
 }
 id! {
     /// A symbol. The globals (one row for each different name) come first, then the local symbols
-    /// of each object. Row of [`crate::symbols::SymbolTable`].
+    /// of each object. Row of [`crate::symbols::SymbolFlags`].
     SymbolId
 }
 id! {

@@ -82,7 +82,7 @@ pub struct Link<'a, T: Target> {
 builds_on!(['a, T: Target] Link<'a, T>, scanned: Scanned<'a, T>);
 
 impl<'a, T: Target> Link<'a, T> {
-    /// A link of which only the symbols are known, and the sections that scripts can match.
+    /// A link whose tables are not made and whose layout is not begun.
     pub fn new(scanned: Scanned<'a, T>) -> Self {
         let live = &scanned.live;
         let mut sections = live.synthetic.rows.clone();
@@ -101,7 +101,7 @@ impl<'a, T: Target> Link<'a, T> {
         Link {
             places: Places::new(rules),
             values: Vec::new(),
-            rows: vec![u32::MAX; live.symbol_count],
+            rows: Vec::new(),
             symtab: SymtabPlan::default(),
             section_names: SectionNames::default(),
             compressed: HashMap::default(),
@@ -200,6 +200,11 @@ impl<'a, T: Target> Link<'a, T> {
             Some((object, index)) => info_of(object, index as usize, self.config.is_relocatable()),
             None => self.synthetics.section(id.0 - self.first_internal()).info(),
         }
+    }
+
+    /// `file:(section+offset)` for messages.
+    pub fn describe_place(&self, id: SectionId, offset: u64) -> String {
+        self.describe_place_in(id, || self.section_info(id).name, offset)
     }
 
     /// Address of a section in the output; 0 if it is not in it.

@@ -240,8 +240,7 @@ fn cies_of_different_personalities_stay_apart() {
         object_of(&["f", "g"], &two_functions(Some("two"))),
         object_of(&["f", "g"], &two_functions(Some("one"))),
     ]);
-    let link = world.link();
-    let link = linked(link);
+    let link = linked(world.link());
     let kept = |file: usize| link.kept_frames.files[file].cies[0].output != DROPPED;
     assert_eq!([kept(0), kept(1), kept(2)], [true, true, false]);
 }
@@ -260,8 +259,7 @@ fn padding_long_forms_and_terminators_are_understood() {
     frames.fde(cie, "", 0, None);
     frames.bytes.extend([0; 4]);
     let world = World::new(vec![object_of(&["f"], &frames)]);
-    let link = world.link();
-    let link = linked(link);
+    let link = linked(world.link());
     // The FDE without a relocation describes nothing; one terminator, at the end.
     assert_eq!(link.frames.files[0].fdes.len(), 1);
     let out = written(&link);
@@ -310,8 +308,7 @@ fn any_truncation_is_survived() {
         let mut cut = FrameBuilder { bytes: frames.bytes[..length].to_vec(), relocations: Vec::new() };
         cut.relocations.extend(frames.relocations.iter().filter(|relocation| relocation.0 + 4 <= length));
         let world = World::new(vec![object_of(&["f", "g"], &cut)]);
-        let link = world.link();
-        let link = linked(link);
+        let link = linked(world.link());
         written(&link);
     }
 }
@@ -353,8 +350,7 @@ fn the_table_is_sorted_and_names_each_address_once() {
     let empty = frames.fde(cie, "f", 0, None);
     frames.bytes[empty + 12] = 0;
     let world = World::new(vec![object_of(&["f", "g"], &frames)]);
-    let link = world.link();
-    let mut link = linked(link);
+    let mut link = linked(world.link());
     place_code(&mut link, 0x5000);
     let size = link.synthetics.sections[1].size;
     assert_eq!(size, 12 + 4 * 8);
@@ -371,8 +367,7 @@ fn the_table_is_sorted_and_names_each_address_once() {
 #[test]
 fn code_out_of_reach_of_the_table_is_an_error() {
     let world = World::new(vec![object_of(&["f", "g"], &two_functions(None))]);
-    let link = world.link();
-    let mut link = linked(link);
+    let mut link = linked(world.link());
     place_code(&mut link, 0x1_0000_0000);
     let mut out = vec![0; link.synthetics.sections[1].size as usize];
     synth::eh_frame_hdr::write(&link, 0x2000, 0x3000, &mut out);

@@ -13,7 +13,7 @@ use crate::symbols::{Definition, flag};
 use crate::synth::{copy, plt};
 use rayon::prelude::*;
 
-/// Fills [`crate::symbols::SymbolTable::values`].
+/// Fills [`Link::values`].
 pub fn run<T: Target>(link: &mut Link<'_, T>) {
     let mut values = vec![0u64; link.symbols.len()];
     let (globals, mut locals) = values.split_at_mut(link.globals.len());

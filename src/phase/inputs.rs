@@ -88,13 +88,23 @@ impl<'a, T: Target> Inputs<'a, T> {
         }
     }
 
-    /// `file:(section+offset)` for messages.
+    /// `file:(section+offset)` for messages about an input section.
     pub fn describe_place(&self, id: SectionId, offset: u64) -> String {
+        self.describe_place_in(id, || b"", offset)
+    }
+
+    /// The same for any section; `own_name` gives the name of one that the linker makes.
+    pub fn describe_place_in(
+        &self,
+        id: SectionId,
+        own_name: impl FnOnce() -> &'a [u8],
+        offset: u64,
+    ) -> String {
         match self.locate(id) {
             Some((object, index)) => {
                 format!("{}:({}+{offset:#x})", object.name, object.section_name_lossy(index as usize))
             }
-            None => format!("<internal>:({offset:#x})"),
+            None => format!("<internal>:({}+{offset:#x})", String::from_utf8_lossy(own_name())),
         }
     }
 

@@ -51,12 +51,7 @@ impl<'a, T: Target> Made<'a, T> {
 
     /// `file:(section+offset)` for messages.
     pub fn describe_place(&self, id: SectionId, offset: u64) -> String {
-        match self.locate(id) {
-            Some(_) => self.resolved.describe_place(id, offset),
-            None => {
-                format!("<internal>:({}+{offset:#x})", String::from_utf8_lossy(self.section_info(id).name))
-            }
-        }
+        self.describe_place_in(id, || self.section_info(id).name, offset)
     }
 
     /// Where the common block that defines a symbol is allocated, if it is.

@@ -59,6 +59,11 @@ impl<'a, T: Target> Scanned<'a, T> {
         }
     }
 
+    /// `file:(section+offset)` for messages.
+    pub fn describe_place(&self, id: SectionId, offset: u64) -> String {
+        self.describe_place_in(id, || self.section_info(id).name, offset)
+    }
+
     /// Where an offset of a section is in the end: the section that is laid out, and the offset in
     /// it. The same for most; another for mergeable pieces and `.eh_frame` records. `None` if it
     /// is in no section any more.

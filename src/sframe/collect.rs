@@ -23,7 +23,7 @@
 
 use super::encoding;
 use crate::arch::Target;
-use crate::diag::{Code, Diagnostic, Location};
+use crate::diag::{Code, Diagnostic};
 use crate::ids::{FileId, SectionId};
 use crate::phase::Resolved;
 use crate::phase::state;
@@ -427,7 +427,6 @@ struct Candidate {
 }
 
 /// Makes one table of the functions that are alive, one for each place. Liveness must be frozen.
-/// Functions that the version cannot express are reported.
 pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) -> Table {
     let mut candidates = Vec::with_capacity(batches.iter().map(|batch| batch.functions.len()).sum());
     for (number, batch) in (0..).zip(batches).filter(|(_, batch)| batch.role != Role::Superseded) {
@@ -459,46 +458,6 @@ pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) -> Table {
         }
         functions.push(batch.functions[candidate.function as usize]);
     }
-    report_left_out(link, batches);
     let settled = functions.len();
     Table { encoder, functions, settled, thunks: 0, veneers: 0, order: Vec::new(), sorted: false }
-}
-
-/// How many functions one message names.
-const NAMED: usize = 5;
-
-/// One message for all functions that the version cannot express. What cannot be derived is no news:
-/// every C library has such functions; reports list them.
-fn report_left_out<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) {
-    let written = batches.iter().filter(|batch| batch.role == Role::Written);
-    let all: Vec<&LeftOut> = written
-        .flat_map(|batch| batch.shares())
-        .filter(|share| !matches!(share.origin, Origin::EhFrame(_)))
-        .flat_map(|share| share.left_out)
-        .filter(|left_out| link.sections.is_alive(left_out.place.section))
-        .collect();
-    if all.is_empty() {
-        return;
-    }
-    let version = encoding::<T>(link.config).version as u8;
-    let count = match all.len() {
-        1 => "1 function is".to_owned(),
-        count => format!("{count} functions are"),
-    };
-    let mut diagnostic = Diagnostic::warning(
-        Code::SFrameNote,
-        format!("{count} left out: SFrame V{version} cannot express them"),
-    )
-    .at(Location::Link);
-    for left_out in all.iter().take(NAMED) {
-        let place = link.describe_place(left_out.place.section, left_out.place.offset);
-        diagnostic = diagnostic.note(format!("{place}: {}", left_out.reason));
-    }
-    if all.len() > NAMED {
-        diagnostic = diagnostic.note(format!("and {} more", all.len() - NAMED));
-    }
-    if version == 2 {
-        diagnostic = diagnostic.help("--sframe-version=3 can express more");
-    }
-    link.sink.report(diagnostic);
 }

@@ -9,7 +9,7 @@
 //! fields are 0, and each has one PC-relative relocation ([`relocations`]). `--emit-relocs` gives
 //! the same relocations in a final link.
 
-use super::collect::{self, Batch, Described, Origin, Place, Refused, Role, Table, unite};
+use super::collect::{self, Batch, Described, LeftOut, Origin, Place, Refused, Role, Table, unite};
 use super::read;
 use super::{abi, derive, encoding, plt};
 use crate::arch::Target;
@@ -129,7 +129,9 @@ pub fn build<T: Target>(link: &mut Link<'_, T>) {
     if link.config.sframe.plt && !link.config.is_relocatable() {
         link.sframe.plts = Some(plt::describe(link));
     }
-    let table = unite(link, &batches(link).collect::<Vec<_>>());
+    let batches: Vec<&Batch> = batches(link).collect();
+    let table = unite(link, &batches);
+    report_left_out(link, &batches);
     report_overlays(link, &table);
     link.synthetics.sections[row as usize].size = match table.functions.len() {
         0 => 0,
@@ -141,6 +143,42 @@ pub fn build<T: Target>(link: &mut Link<'_, T>) {
 /// All batches, those of inputs first.
 pub fn batches<'l, T: Target>(link: &'l Link<'_, T>) -> impl Iterator<Item = &'l Batch> {
     link.described.batches.iter().chain(&link.sframe.plts)
+}
+
+/// One message for all functions that the version cannot express. What cannot be derived is no news:
+/// every C library has such functions; reports list them.
+fn report_left_out<T: Target>(link: &Link<'_, T>, batches: &[&Batch]) {
+    let written = batches.iter().filter(|batch| batch.role == Role::Written);
+    let all: Vec<&LeftOut> = written
+        .flat_map(|batch| batch.shares())
+        .filter(|share| !matches!(share.origin, Origin::EhFrame(_)))
+        .flat_map(|share| share.left_out)
+        .filter(|left_out| link.sections.is_alive(left_out.place.section))
+        .collect();
+    if all.is_empty() {
+        return;
+    }
+    let version = encoding::<T>(link.config).version as u8;
+    let count = match all.len() {
+        1 => "1 function is".to_owned(),
+        count => format!("{count} functions are"),
+    };
+    let mut diagnostic = Diagnostic::warning(
+        Code::SFrameNote,
+        format!("{count} left out: SFrame V{version} cannot express them"),
+    )
+    .at(Location::Link);
+    for left_out in all.iter().take(NAMED) {
+        let place = link.describe_place(left_out.place.section, left_out.place.offset);
+        diagnostic = diagnostic.note(format!("{place}: {}", left_out.reason));
+    }
+    if all.len() > NAMED {
+        diagnostic = diagnostic.note(format!("and {} more", all.len() - NAMED));
+    }
+    if version == 2 {
+        diagnostic = diagnostic.help("--sframe-version=3 can express more");
+    }
+    link.sink.report(diagnostic);
 }
 
 /// A program counter in an overlay may mean any of its sections: no table tells which.
