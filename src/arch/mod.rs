@@ -12,8 +12,8 @@ pub mod target;
 pub mod thunk;
 pub mod x86_64;
 
-pub use relocation::{From, Mode, Relaxed, RelocInfo, Site, What};
-pub use target::Target;
+pub use relocation::{From, Mode, Relaxed, Site, What};
+pub use target::{RelocInfo, Target};
 
 use crate::cli::Machine;
 

@@ -3,9 +3,8 @@
 //! A relocation type computes `what + addend - from` and stores it in a field. The psABIs name
 //! dozens of types; nearly all are a pair of these two words, so the passes know the pairs and no
 //! machine. What is left (how the bits of a field lie, which instructions may be rewritten) is
-//! the target's own: [`Target::Field`], [`Target::Family`], [`Target::Edit`].
+//! the target's own: [`super::Target::Field`], [`super::Target::Family`], [`super::Target::Edit`].
 
-use super::Target;
 use crate::cli::{CallNop, Config, OutputMode, TextRelocations};
 use crate::elf::Rela;
 use crate::symbols::flags::flag;
@@ -70,37 +69,6 @@ pub enum From {
     Got,
     /// The 4 KiB page of the base of the GOT.
     GotPage,
-}
-
-/// A relocation type.
-#[derive(Clone, Copy, Debug)]
-pub struct RelocInfo<T: Target> {
-    /// Name in the psABI.
-    pub name: &'static str,
-    /// First operand.
-    pub what: What,
-    /// What is subtracted.
-    pub from: From,
-    /// Bytes from `r_offset` on that the field covers.
-    pub size: u8,
-    /// Smallest value that fits.
-    pub min: i64,
-    /// Largest value that fits.
-    pub max: i64,
-    /// The value must be a multiple of this.
-    pub multiple: u8,
-    /// How the bits lie.
-    pub field: T::Field,
-    /// Which rewritings of the instruction may apply.
-    pub family: T::Family,
-}
-
-impl<T: Target> RelocInfo<T> {
-    /// Whether a value fits the field.
-    #[inline]
-    pub fn holds(&self, value: i64) -> bool {
-        value >= self.min && value <= self.max && value as u64 & (u64::from(self.multiple) - 1) == 0
-    }
 }
 
 /// Facts about a symbol that do not change while relocations are scanned and applied: bits of

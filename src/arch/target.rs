@@ -1,6 +1,6 @@
 //! The parameters of a machine.
 
-use super::relocation::{Mode, Relaxed, RelocInfo, Site};
+use super::relocation::{From, Mode, Relaxed, Site, What};
 use super::thunk::{ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
 use sframe_format::Abi;
@@ -297,4 +297,35 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
 
     /// Replaces such an instruction, once relocated, by a branch over this many bytes.
     fn move_away(_section: &mut [u8], _offset: usize, _distance: i64) {}
+}
+
+/// A relocation type.
+#[derive(Clone, Copy, Debug)]
+pub struct RelocInfo<T: Target> {
+    /// Name in the psABI.
+    pub name: &'static str,
+    /// First operand.
+    pub what: What,
+    /// What is subtracted.
+    pub from: From,
+    /// Bytes from `r_offset` on that the field covers.
+    pub size: u8,
+    /// Smallest value that fits.
+    pub min: i64,
+    /// Largest value that fits.
+    pub max: i64,
+    /// The value must be a multiple of this.
+    pub multiple: u8,
+    /// How the bits lie.
+    pub field: T::Field,
+    /// Which rewritings of the instruction may apply.
+    pub family: T::Family,
+}
+
+impl<T: Target> RelocInfo<T> {
+    /// Whether a value fits the field.
+    #[inline]
+    pub fn holds(&self, value: i64) -> bool {
+        value >= self.min && value <= self.max && value as u64 & (u64::from(self.multiple) - 1) == 0
+    }
 }

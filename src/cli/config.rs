@@ -329,18 +329,6 @@ pub enum Symbolic {
     NonWeakFunctions,
 }
 
-/// How a condition is reported.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Report {
-    /// Not at all.
-    #[default]
-    Ignore,
-    /// As a warning.
-    Warning,
-    /// As an error.
-    Error,
-}
-
 /// What to do about references that nothing defines. Settled from `--unresolved-symbols`,
 /// `--no-undefined`, `-z defs`, `-z undefs`, `--allow-shlib-undefined`,
 /// `--warn-unresolved-symbols` and the kind of output.

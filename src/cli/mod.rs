@@ -23,6 +23,6 @@ mod z;
 pub use config::*;
 pub use inputs::{InputFormat, InputSource, InputSpec, InputState};
 pub use parse::{Environment, Invocation, parse};
-pub use response::BYTE_ORDER_MARK;
 pub use state::FileReader;
+pub use values::BYTE_ORDER_MARK;
 pub use values::TARGETS;

@@ -6,8 +6,7 @@
 use super::config::{Config, Machine, Report};
 use super::identity::Identity;
 use super::inputs::{InputSource, InputSpec, InputState};
-use super::response::BYTE_ORDER_MARK;
-use super::values::{Outcome, path, shown};
+use super::values::{BYTE_ORDER_MARK, Outcome, path, shown};
 use crate::diag::{Diagnostic, Location, Sink};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -8,6 +8,9 @@ use std::path::PathBuf;
 /// What came of an option's value: the text says what is wrong with it.
 pub type Outcome = Result<(), String>;
 
+/// What editors of some systems put before a text in UTF-8; it is no part of the text.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Names of `-m` and the machines that they name.
 pub static EMULATIONS: &[(&str, Machine)] = &[
     ("elf_x86_64", Machine::X86_64),

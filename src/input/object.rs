@@ -4,8 +4,7 @@
 //! string tables that end. Section contents are looked at when a pass needs them. Archive members
 //! that are never extracted are parsed this far and no further.
 
-use super::decompress::Packed;
-use super::implicit::ImplicitTable;
+use super::packed::Packed;
 use crate::arch::machine::SHN_LARGE_COMMON;
 use crate::elf::consts as elf;
 use crate::elf::{Ehdr, Rela, Shdr, Sym, string_at, table, whole_table};
@@ -70,6 +69,15 @@ pub struct VersionedSymbol<'a> {
     pub version: &'a [u8],
     /// `@@`: what plain references bind to.
     pub default: bool,
+}
+
+/// What an `SHT_REL` section says.
+#[derive(Clone, Copy, Debug)]
+pub struct ImplicitTable<'a, E: ByteOrder> {
+    /// Header index of the `SHT_REL` section.
+    pub section: u32,
+    /// Its relocations, with the addends of their places.
+    pub relocations: &'a [Rela<E>],
 }
 
 /// One relocatable object. The tables are views of the file.

@@ -5,8 +5,8 @@
 //! to show is read, an object at most once; debug information that is broken says nothing.
 
 use super::ObjectFile;
-use super::decompress::{Format, Packed, unpack};
 use super::object::SymbolPlace;
+use super::packed::{Format, Packed, unpack};
 use crate::diag::demangle::shown;
 use crate::elf::consts as elf;
 use crate::ids::FileId;

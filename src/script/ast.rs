@@ -7,21 +7,7 @@
 use super::expr::Expr;
 use super::source::Span;
 
-/// A name as written: bytes, quotes removed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Name {
-    /// The bytes, without quotes.
-    pub bytes: Box<[u8]>,
-    /// Where it stands, quotes included.
-    pub span: Span,
-}
-
-impl Name {
-    /// The name as text, for messages.
-    pub fn text(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.bytes)
-    }
-}
+pub use super::source::Name;
 
 /// A whole script.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -4,8 +4,7 @@
 //! operator, and a value that changes between two rounds of layout can be computed again. The
 //! meaning is in [`super::eval`].
 
-use super::ast::Name;
-use super::source::Span;
+use super::source::{Name, Span};
 
 /// An expression and where it stands in the text.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! The texts that scripts were read from, and places in them.
+//! The texts that scripts were read from, places in them, and names as they stand there.
 //!
 //! A script keeps a [`Span`] with everything it says, twelve bytes; only when a diagnostic is made
 //! is a span turned into a file, line and column by [`Sources`], which keeps the texts.
@@ -28,6 +28,22 @@ impl Span {
             return self;
         }
         Span { length: end - self.start, ..self }
+    }
+}
+
+/// A name as written: bytes, quotes removed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Name {
+    /// The bytes, without quotes.
+    pub bytes: Box<[u8]>,
+    /// Where it stands, quotes included.
+    pub span: Span,
+}
+
+impl Name {
+    /// The name as text, for messages.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The part of the configuration that shapes the output file: layout, collection, symbol table,
 //! relocations, properties, notes.
 
-use super::Report;
+use super::report::Report;
 
 /// Addresses, segments, order of sections.
 #[derive(Clone, Debug, PartialEq, Eq)]

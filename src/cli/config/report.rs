@@ -1,10 +1,21 @@
 //! The part of the configuration about SFrame and about what is told of the link.
 
-use super::Report;
 use crate::diag::Policy;
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+
+/// How a condition is reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Report {
+    /// Not at all.
+    #[default]
+    Ignore,
+    /// As a warning.
+    Warning,
+    /// As an error.
+    Error,
+}
 
 /// SFrame sections.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,11 +1,13 @@
 //! The parser's hands: looking at tokens, demanding them, recording what is wrong, going on
 //! behind an error, and opening included files.
 
-use super::{Include, syntax_error, too_large};
-use crate::diag::Diagnostic;
-use crate::script::ast::Name;
+use crate::diag::{Code, Diagnostic};
 use crate::script::lex::{Lexer, Mode, Token, TokenKind};
-use crate::script::source::{Sources, Span};
+use crate::script::source::{Name, Sources, Span};
+
+/// Gives the name and the text of an included file, or why it cannot be read. The arguments are
+/// the name in the script and the name of the including file.
+pub type Include<'a> = dyn FnMut(&str, &str) -> Result<(String, Vec<u8>), String> + 'a;
 
 /// An error was recorded; the statement that it is in is given up.
 #[derive(Clone, Copy, Debug)]
@@ -265,4 +267,17 @@ impl<'a, 'i> Parser<'a, 'i> {
     pub(super) fn gave_up(&self) -> bool {
         self.diagnostics.len() >= MAX_ERRORS
     }
+}
+
+pub(super) fn too_large(name: &str) -> Diagnostic {
+    Diagnostic::error(Code::ScriptSyntax, format!("script `{name}` is larger than 4 GiB"))
+}
+
+/// A diagnostic about a place in a script.
+pub(in crate::script) fn syntax_error(sources: &Sources, span: Span, message: String) -> Diagnostic {
+    Diagnostic::error(Code::ScriptSyntax, message).at(sources.location(span)).ordered(
+        span.file,
+        0,
+        span.start.into(),
+    )
 }

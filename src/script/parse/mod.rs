@@ -14,13 +14,12 @@ mod tests;
 use super::ast::{Assignment, AssignmentKind, OutputSection, Script};
 use super::expr::Expr;
 use super::lex::Mode;
-use super::source::{Sources, Span};
-use crate::diag::{Code, Diagnostic};
-use cursor::Parser;
+use super::source::Sources;
+use crate::diag::Diagnostic;
+use cursor::{Parser, too_large};
 
-/// Gives the name and the text of an included file, or why it cannot be read. The arguments are
-/// the name in the script and the name of the including file.
-pub type Include<'a> = dyn FnMut(&str, &str) -> Result<(String, Vec<u8>), String> + 'a;
+pub use cursor::Include;
+pub(super) use cursor::syntax_error;
 
 /// Reads a linker script. `name` is what messages call it.
 ///
@@ -105,17 +104,4 @@ fn no_include() -> impl FnMut(&str, &str) -> Result<(String, Vec<u8>), String> {
 
 fn add(sources: &mut Sources, name: &str, text: &[u8]) -> Result<u32, Vec<Diagnostic>> {
     sources.add(name, text).ok_or_else(|| vec![too_large(name)])
-}
-
-fn too_large(name: &str) -> Diagnostic {
-    Diagnostic::error(Code::ScriptSyntax, format!("script `{name}` is larger than 4 GiB"))
-}
-
-/// A diagnostic about a place in a script.
-pub(super) fn syntax_error(sources: &Sources, span: Span, message: String) -> Diagnostic {
-    Diagnostic::error(Code::ScriptSyntax, message).at(sources.location(span)).ordered(
-        span.file,
-        0,
-        span.start.into(),
-    )
 }

@@ -224,3 +224,8 @@ impl<'data> CallFrames<'data> {
         Ok(())
     }
 }
+
+/// Whether a rule for the CFA is none.
+pub fn is_undefined(cfa: &DwarfCfa) -> bool {
+    matches!(cfa, DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0)
+}

@@ -4,8 +4,8 @@
 //! are carried out on made-up machines, on every stretch of addresses in which neither changes; code that only one
 //! side describes is counted.
 
-use super::cfi::{CallFrames, CfiFunction, CfiRow, DwarfCfa};
-use super::explain::{self, Gap};
+use super::cfi::{CallFrames, CfiFunction, CfiRow};
+use super::explain::{self, DifferenceKind, Gap};
 use super::machine::{Failure, Machine, Values};
 use crate::tool::open::{Input, Kind, Target};
 use gimli::{StoreOnHeap, UnwindContext};
@@ -13,47 +13,6 @@ use serde::Serialize;
 use sframe_format::{Abi, Blob, Fde, PauthKey, PcType, Rules, Version};
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// What SFrame gets wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DifferenceKind {
-    /// Another canonical frame address.
-    Cfa,
-    /// Another return address.
-    ReturnAddress,
-    /// Another frame pointer.
-    FramePointer,
-    /// Another stack pointer than the one implied by the CFA.
-    StackPointer,
-    /// One side says that there is no caller, the other has one.
-    Outermost,
-    /// One side says that the return address is signed.
-    Signing,
-    /// The return address is signed with another key.
-    Key,
-    /// One side says that this is a signal frame (V3, which can say so).
-    Signal,
-    /// A row where DWARF has no CFA.
-    NoCfa,
-}
-
-impl DifferenceKind {
-    /// The kind in words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cfa => "CFA",
-            Self::ReturnAddress => "return address",
-            Self::FramePointer => "frame pointer",
-            Self::StackPointer => "stack pointer",
-            Self::Outermost => "end of stack",
-            Self::Signing => "signing of the return address",
-            Self::Key => "signing key",
-            Self::Signal => "signal frame",
-            Self::NoCfa => "row without CFA",
-        }
-    }
-}
 
 /// A stretch of code for which SFrame is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -489,9 +448,4 @@ fn differing(
             found.extend(pairs.iter().filter(|(differs, _)| *differs).map(|(_, kind)| *kind));
         }
     }
-}
-
-/// Whether a rule for the CFA is none.
-pub fn is_undefined(cfa: &DwarfCfa) -> bool {
-    matches!(cfa, DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0)
 }

@@ -1,8 +1,9 @@
 //! What `sframe verify` prints.
 
-use super::compare::{Comparison, Count, Difference, DifferenceKind};
-use super::explain::Gap;
-use super::{Verified, structure};
+use super::compare::{Comparison, Count, Difference};
+use super::explain::{DifferenceKind, Gap};
+use super::file::Verified;
+use super::structure;
 use crate::tool::args::Verify;
 use crate::tool::open::Input;
 use crate::tool::report::{Outcome, hexadecimal, output, print_json};
