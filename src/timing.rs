@@ -69,8 +69,8 @@ impl Timings {
 
     /// The passes as Chrome's trace events, those shorter than `granularity` left out.
     ///
-    /// The first row holds the passes. Each thread has a row of its own: what it ran during a pass
-    /// is one stretch from the pass's start on, because the system tells only how long it ran.
+    /// The first row holds the passes. Each thread has a row of its own: its work during a pass is
+    /// one stretch from the pass's start on, because the system tells only how long a thread ran.
     pub fn trace(&self, granularity: Duration) -> Value {
         let process = std::process::id();
         let complete = |name: &str, thread: u64, start: Duration, duration: Duration| {
@@ -97,7 +97,7 @@ impl Timings {
     }
 }
 
-/// What each thread ran since `clocks`, which are brought up to date.
+/// CPU time of each thread since `clocks`, which are brought up to date.
 fn busy_since(clocks: &mut BTreeMap<u64, Duration>) -> Vec<(u64, Duration)> {
     let now = thread_clocks();
     let ran = |(&thread, &clock): (&u64, &Duration)| {

@@ -1,4 +1,4 @@
-//! The command `sframe` as its users meet it: what it prints, and its exit status.
+//! The command `sframe` as its users meet it: its output and its exit status.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

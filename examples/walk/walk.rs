@@ -1,12 +1,11 @@
 //! A stack walker by SFrame, as a library that a program walks its own stack with (`main.c` is such
 //! a program).
 //!
-//! It finds the loaded files as a profiler in the process would, by their program headers: what
-//! `PT_GNU_SFRAME` covers is used, whether a linker made one sorted table of it or left many blobs
-//! one behind the other. Files without (the C library, as distributions build it), and code that
-//! those with leave out, get rows derived from their `.eh_frame` in memory. Every walk is held
-//! against one by `.eh_frame` alone (`_Unwind_Backtrace`): same frames, same stack pointers.
-//!
+//! It finds the loaded files as a profiler in the process would, by their program headers: it reads
+//! the bytes that `PT_GNU_SFRAME` covers, whether a linker made one sorted table of them or left
+//! many blobs one behind the other. Files without (the C library, as distributions build it), and
+//! code that those with leave out, get rows derived from their `.eh_frame` in memory. Every walk is
+//! held against one by `.eh_frame` alone (`_Unwind_Backtrace`): same frames, same stack pointers.
 //! Walking itself neither allocates nor locks. Preparing and printing do, so a program for earnest
 //! would only walk in its signal handler. It is written for x86-64 Linux.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
@@ -31,7 +30,7 @@ const MOST_FRAMES: usize = 1000;
 struct Loaded {
     name: String,
     range: Range<u64>,
-    /// What its own SFrame is, in words.
+    /// A description of its own SFrame.
     source: Option<String>,
 }
 
@@ -65,7 +64,7 @@ enum Source {
     None,
 }
 
-/// What single steps gave.
+/// Results of single steps.
 #[derive(Default)]
 struct Steps {
     same: u32,
@@ -110,7 +109,7 @@ pub extern "C" fn walk_prepare() {
     *WALKER.lock().unwrap_or_else(PoisonError::into_inner) = Some(walker);
 }
 
-/// What a loaded file's program headers say.
+/// A loaded file's program headers.
 struct Headers {
     path: String,
     bias: u64,
@@ -193,7 +192,7 @@ fn describe_section(path: &str, data: &[u8], address: u64) -> String {
 /// The addresses of this thread's stack.
 fn stack() -> Range<u64> {
     let (mut start, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: all of these write to what they are given.
+    // SAFETY: each of these calls writes only to its arguments.
     unsafe {
         let mut attributes = std::mem::zeroed();
         if libc::pthread_getattr_np(libc::pthread_self(), &raw mut attributes) == 0 {
@@ -328,7 +327,7 @@ pub unsafe extern "C" fn walk(title: *const c_char) -> c_int {
 /// The same from where a signal came, as a profiler does it.
 ///
 /// # Safety
-/// `title` is a string, `context` what a signal handler was given.
+/// `title` is a string, `context` the argument of a signal handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn walk_from(title: *const c_char, context: *const ucontext_t) -> c_int {
     // SAFETY: as the caller says.
@@ -388,10 +387,10 @@ impl Interrupted {
     }
 }
 
-/// Walks from where a single step stopped, and counts what came of it.
+/// Walks from where a single step stopped, and counts the result.
 ///
 /// # Safety
-/// `context` is what a signal handler was given.
+/// `context` is the argument of a signal handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn walk_step(context: *const ucontext_t) {
     // SAFETY: as the caller says.
@@ -422,7 +421,7 @@ pub unsafe extern "C" fn walk_step(context: *const ucontext_t) {
     }
 }
 
-/// Prints what single steps gave. 0: nothing was different.
+/// Prints the results of single steps. 0: nothing was different.
 #[unsafe(no_mangle)]
 pub extern "C" fn walk_steps() -> c_int {
     let mut guard = WALKER.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,7 +4,7 @@ use crate::cli::{Gcs, Machine, PropertyOptions, Report};
 use crate::elf::consts as elf;
 use std::path::{Path, PathBuf};
 
-/// What is linked for if neither an option nor an input says it.
+/// The machine if neither an option nor an input names one.
 pub const DEFAULT: Machine = Machine::X86_64;
 
 /// The section type that psABIs give `.eh_frame` instead of `SHT_PROGBITS` (`SHT_X86_64_UNWIND`).

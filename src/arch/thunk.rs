@@ -11,7 +11,7 @@ pub struct ThunkSpec {
     pub align: u64,
 }
 
-/// What a thunk does.
+/// The work of a thunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThunkForm {
     /// Jumps to a target that is not very far.

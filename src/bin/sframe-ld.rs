@@ -62,11 +62,11 @@ fn main() -> ExitCode {
 /// is an error like any other.
 fn handle_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the structures are valid, zeroes included; the handler does only what handlers
-        // may do.
+        // SAFETY: the structures are valid, zeroes included; the handler calls only
+        // async-signal-safe functions.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            // What the caller has told its programs to ignore (`nohup`) stays ignored.
+            // A signal that the caller has its programs ignore (`nohup`) stays ignored.
             if libc::sigaction(signal, std::ptr::null(), &mut action) != 0
                 || action.sa_sigaction != libc::SIG_DFL
             {

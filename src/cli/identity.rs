@@ -1,12 +1,12 @@
-//! Who we say that we are.
+//! The names under which `--version` presents this linker.
 //!
-//! Build systems read the first line of `--version` to learn which linker they have and what it
-//! can do, and fall back in silence where they do not know it: libtool exports every symbol, gcc's
-//! macros drop symbol versions, CMake writes no dependency files. They look for `GNU` (libtool),
-//! for `GNU ld` at the start (CMake, the kernel, autoconf-archive), for a version as the last word
-//! (gcc, libffi, the kernel) and for the first text that looks like one (Meson). So that is what
-//! the line is, unless another is asked for; our own version stands in the second line.
-//! `tests/integration/build_systems.rs` asks them all.
+//! Build systems read the first line of `--version` to learn which linker they have and which
+//! features it has, and fall back in silence where they do not know it: libtool exports every
+//! symbol, gcc's macros drop symbol versions, CMake writes no dependency files. They look for `GNU`
+//! (libtool), for `GNU ld` at the start (CMake, the kernel, autoconf-archive), for a version as the
+//! last word (gcc, libffi, the kernel) and for the first text that looks like one (Meson). The line
+//! therefore satisfies all of them, unless another is asked for; our own version stands in the
+//! second line. `tests/integration/build_systems.rs` asks them all.
 
 use super::values::word;
 
@@ -50,7 +50,7 @@ impl Identity {
     }
 }
 
-/// What `--version` prints.
+/// The output of `--version`.
 pub fn version_text(identity: Identity) -> String {
     let line = identity.version_line();
     format!(
@@ -63,7 +63,7 @@ pub fn version_text(identity: Identity) -> String {
 mod tests {
     use super::*;
 
-    /// What the kernel's scripts/ld-version.sh makes of a version line: name and version.
+    /// Name and version as the kernel's scripts/ld-version.sh reads them from a version line.
     fn as_the_kernel_reads(line: &str) -> Option<(&'static str, String)> {
         let words: Vec<&str> = line.split(' ').collect();
         let (name, version) = if words.starts_with(&["GNU", "ld"]) {

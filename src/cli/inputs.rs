@@ -9,7 +9,7 @@ use std::path::PathBuf;
 /// One input of the link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputSpec {
-    /// What is named.
+    /// The file, library or script.
     pub source: InputSource,
     /// The positional options in force at its place.
     pub state: InputState,

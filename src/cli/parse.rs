@@ -16,7 +16,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-/// What the surroundings say. The library never looks at them itself.
+/// The caller's environment and terminal. The library never looks at them itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Environment<'a> {
     /// Name of the program, for messages and `--help`.
@@ -29,7 +29,7 @@ pub struct Environment<'a> {
     pub run_path: Option<&'a OsStr>,
 }
 
-/// What a command line asks for.
+/// The task that a command line asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
     /// Print this text on standard output and end with success.
@@ -42,8 +42,8 @@ pub enum Invocation {
 /// Reads a command line, program name left out.
 ///
 /// Everything is reported to `sink`. Its policy need not be right yet, since only the command line
-/// says it: give what was reported to a sink made with
-/// [`super::config::DiagnosticOptions::policy`], which judges it.
+/// sets it: give the diagnostics to a sink made with [`super::config::DiagnosticOptions::policy`],
+/// which judges them.
 ///
 /// # Errors
 /// [`Aborted`] where anything was wrong with any argument; all of it is reported.
@@ -117,7 +117,7 @@ struct Written<'a> {
     value: Option<&'a [u8]>,
 }
 
-/// What an argument that starts with a dash turns out to be.
+/// The kind of an argument that starts with a dash.
 enum Recognised<'a> {
     Option(Written<'a>),
     Refused(&'static Refused),
@@ -155,7 +155,7 @@ fn recognise(argument: &[u8]) -> Recognised<'_> {
     }
 }
 
-/// A name cut short: what the only option that starts so is.
+/// The only option that an abbreviated name can stand for.
 fn recognise_abbreviation(text: &[u8]) -> Recognised<'_> {
     let (name, value) = split_value(text);
     // One letter is an option of its own or none.
@@ -182,7 +182,7 @@ fn refused_letter(text: &[u8]) -> Recognised<'_> {
     text.get(..1).and_then(table::find_refused).map_or(Recognised::Unknown, Recognised::Refused)
 }
 
-/// What stands before and behind the first `=`.
+/// The texts before and behind the first `=`.
 fn split_value(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     match text.iter().position(|&byte| byte == b'=') {
         Some(end) => (&text[..end], Some(&text[end + 1..])),
@@ -260,7 +260,7 @@ fn report_ambiguous(state: &State<'_>, argument: &[u8], names: &[&str]) {
     state.report(Diagnostic::error(Code::BadOption, message).help("write the name in full"));
 }
 
-/// What may have been meant by an option that does not exist.
+/// A known option that is close to one that does not exist.
 fn suggestion(text: &str) -> Option<String> {
     let (written, value) = match text.split_once('=') {
         Some((written, value)) => (written, Some(value)),

@@ -1,4 +1,4 @@
-//! Settles what options leave open until all are known.
+//! Settles values that depend on several options, once all options are read.
 
 use super::config::{Config, OutputMode, Report, SFrameMode};
 use super::inputs::InputSpec;

@@ -1,4 +1,4 @@
-//! What an option is: its names, what it takes, what it does.
+//! The description of an option: its names, its value, its effect.
 //!
 //! All options stand in one static table ([`super::table::GROUPS`]); the parser, `--help`, the
 //! suggestions and the tests read it, and nothing else knows an option's name. An entry's
@@ -17,7 +17,7 @@
 use super::state::State;
 use super::values::Outcome;
 
-/// What an option does, and with it what it takes.
+/// The effect of an option, which also says whether and how it takes a value.
 #[derive(Clone, Copy)]
 pub enum Effect {
     /// Takes nothing.
@@ -47,7 +47,7 @@ pub struct OptionSpec {
     pub value_name: &'static str,
     /// One line for `--help`.
     pub help: &'static str,
-    /// What it does.
+    /// Its effect, with the form of its value.
     pub effect: Effect,
 }
 
@@ -106,7 +106,7 @@ pub struct OptionGroup {
 pub struct Refused {
     /// Names without dashes.
     pub names: &'static [&'static str],
-    /// Why not, or what helps instead.
+    /// The reason, or the option to use instead.
     pub why: &'static str,
 }
 

@@ -6,7 +6,7 @@ use super::table::REFUSED_WORDS;
 use super::values::{Outcome, REPORT_WORDS, nearest, number, page_size, pair, shown, word};
 use crate::diag::{Code, Diagnostic};
 
-/// What a word does, and with it whether `=value` follows.
+/// The effect of a word, which also says whether `=value` follows.
 #[derive(Clone, Copy)]
 pub enum ZEffect {
     /// Takes nothing.
@@ -23,7 +23,7 @@ pub struct ZSpec {
     pub value_name: &'static str,
     /// One line for `--help`.
     pub help: &'static str,
-    /// What it does.
+    /// Its effect, with the form of its value.
     pub effect: ZEffect,
 }
 
@@ -44,7 +44,7 @@ const fn value(
 /// configure scripts look for; a known one that is not carried out is an error.
 ///
 /// # Errors
-/// The word's value is not what it takes.
+/// The word's value has the wrong form.
 pub fn apply(state: &mut State<'_>, text: &[u8]) -> Outcome {
     let (name, given) = match text.iter().position(|&byte| byte == b'=') {
         Some(at) => (&text[..at], Some(&text[at + 1..])),

@@ -24,13 +24,15 @@ pub use sink::{Aborted, Policy, Sink};
 pub enum Severity {
     /// Information that was asked for (`--trace`, `--print-gc-sections`).
     Note,
-    /// The output is made, but may not be what was wanted. `--fatal-warnings` makes it an error.
+    /// The output is made, but may differ from the user's intent. `--fatal-warnings` makes it an
+    /// error.
     Warning,
     /// No output is made, unless `--noinhibit-exec` says so.
     Error,
 }
 
-/// What a diagnostic is about. Everything is already text: a diagnostic outlives the inputs.
+/// The file, section, script line or argument that a diagnostic points at, as text: a diagnostic
+/// outlives the inputs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Location {
     /// The link as a whole.
@@ -82,13 +84,13 @@ pub struct Diagnostic {
     pub severity: Severity,
     /// Which kind of message it is.
     pub code: Code,
-    /// What happened, in one line, without a final period, symbols demangled.
+    /// The problem in one line, without a final period, symbols demangled.
     pub message: String,
-    /// What it is about.
+    /// The place that the message points at.
     pub location: Location,
     /// Further facts, one line each (`referenced by a.o:(.text+0x1c)`).
     pub notes: Vec<String>,
-    /// What the user can do about it, one line each.
+    /// Advice for the user, one line each.
     pub help: Vec<String>,
     /// The undefined symbol or missing library as its file names it, for `--error-handling-script`.
     pub subject: Option<Box<[u8]>>,
@@ -121,7 +123,7 @@ impl Diagnostic {
         Self::new(Severity::Warning, code, message)
     }
 
-    /// Says what it is about.
+    /// Sets the place that the message points at.
     #[must_use]
     pub fn at(mut self, location: Location) -> Self {
         self.location = location;
@@ -135,7 +137,7 @@ impl Diagnostic {
         self
     }
 
-    /// Adds what the user can do.
+    /// Adds a line of advice for the user.
     #[must_use]
     pub fn help(mut self, line: impl Into<String>) -> Self {
         self.help.push(line.into());
@@ -149,7 +151,7 @@ impl Diagnostic {
         self
     }
 
-    /// Says where it stands among the diagnostics of its phase.
+    /// Sets the place among the diagnostics of its phase.
     #[must_use]
     pub fn ordered(mut self, file: u32, section: u32, offset: u64) -> Self {
         self.order = Order { file, section, offset };

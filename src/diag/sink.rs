@@ -4,7 +4,7 @@ use super::{Diagnostic, Severity};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// What the command line says about the gravity of diagnostics.
+/// Options that change the severity of diagnostics.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Policy {
     /// `--fatal-warnings`: a warning stops the link like an error.
@@ -21,8 +21,8 @@ pub struct Aborted;
 
 /// Collects diagnostics from all threads and gives them back in a fixed order.
 ///
-/// Reporting takes a lock: it is for what is rare. A pass that may find very many of a kind
-/// collects small records of its own and reports what will be shown.
+/// Reporting takes a lock, so it is meant for rare events. A pass that may find thousands of a kind
+/// collects small records and reports only those that will be shown.
 #[derive(Debug, Default)]
 pub struct Sink {
     policy: Policy,
@@ -68,7 +68,7 @@ impl Sink {
         self.errors.load(Ordering::Relaxed) > 0
     }
 
-    /// Ends a phase: what was reported before it sorts before what is reported after it.
+    /// Ends a phase: diagnostics reported before it sort before those reported after it.
     ///
     /// # Errors
     /// [`Aborted`] if any error was reported so far.
@@ -77,8 +77,8 @@ impl Sink {
         self.check()
     }
 
-    /// Inside a phase whose passes may be run again: what is reported again is then known to be a
-    /// repetition.
+    /// Ends a pass inside a phase whose passes may run again: a diagnostic that is reported a
+    /// second time then counts as a repetition.
     ///
     /// # Errors
     /// [`Aborted`] if any error was reported so far.

@@ -77,8 +77,8 @@ pub struct FileFrames<'a, E: ByteOrder> {
     pub sections: Vec<FrameSection<'a, E>>,
     /// CIEs, by section and offset.
     pub cies: Vec<Cie>,
-    /// FDEs, by section and offset. Those whose code has no relocation (what `ld -r` leaves of a
-    /// discarded function) describe nothing and are left out.
+    /// FDEs, by section and offset. An FDE whose code has no relocation (`ld -r` leaves such FDEs
+    /// of discarded functions) covers no function and is left out.
     pub fdes: Vec<Fde>,
     /// Rows of `fdes` by (function, row).
     by_function: Vec<u32>,
@@ -95,13 +95,13 @@ pub struct Frames<'a, E: ByteOrder> {
     pub has_whole_sections: bool,
 }
 
-/// What taking one object's sections apart gave.
+/// The records of one object, and the sections that could not be read.
 pub struct Split<'a, E: ByteOrder> {
     /// The records.
     pub frames: FileFrames<'a, E>,
     /// A section ended with a zero word.
     pub has_terminator: bool,
-    /// Sections that stay whole: header index, and what is wrong at which offset.
+    /// Sections that stay whole: header index, and the error with its offset.
     pub broken: Vec<(u32, Malformed)>,
 }
 

@@ -17,7 +17,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;
 use zerocopy::byteorder::ByteOrder;
 
-/// The offset of what is not in the output.
+/// The offset of a record that is not in the output.
 pub const DROPPED: u32 = u32::MAX;
 
 /// Where records are in the output section.
@@ -277,8 +277,8 @@ impl KeptFile {
         if let Some((start, output)) = fde.into_iter().chain(cie).min() {
             return Some(self.base + u64::from(output) + offset.saturating_sub(start.into()));
         }
-        // Behind the last record stands the terminator; the end of the section is the end of
-        // what the section became.
+        // Behind the last record stands the terminator; an offset at the end of the input section
+        // maps to the end of its output records.
         let later = &frames.sections[position + 1..];
         let next = later.iter().flat_map(|section| self.records(frames, section)).next();
         Some(next.map_or(self.base + u64::from(self.size), |record| record.output))

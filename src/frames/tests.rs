@@ -106,7 +106,7 @@ fn symbol(name: &str, scope: SymbolScope, section: SymbolSection) -> Symbol {
     }
 }
 
-/// What a test links.
+/// Inputs of a test's link.
 struct World {
     objects: Vec<Vec<u8>>,
     config: Config,
@@ -161,7 +161,7 @@ impl World {
     }
 }
 
-/// What stays of the frames, with nothing else known.
+/// A link that knows nothing but its frames, with their offsets in the output assigned.
 fn linked(bound: Bound<'_, X86_64>) -> Link<'_, X86_64> {
     Link::new(Scanned::of(keep_eh_frames::run(bound)))
 }

@@ -16,7 +16,7 @@ pub struct Member<'a> {
 /// the files that it names, relative to the archive's folder.
 ///
 /// # Errors
-/// A text that says what is wrong with the archive or which file of a thin one cannot be read.
+/// A text that names the fault in the archive, or the file of a thin one that cannot be read.
 pub fn members<'a>(
     path: &Path,
     bytes: &'a [u8],

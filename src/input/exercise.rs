@@ -1,4 +1,4 @@
-//! Runs every reader over arbitrary bytes: what the fuzz target and its test call.
+//! Runs every reader over arbitrary bytes, for the fuzz target and its test.
 
 use super::object::FileName;
 use super::store::{FileBytes, InputSource, InputStore};

@@ -1,4 +1,4 @@
-//! What ordering files say (`--symbol-ordering-file` and its kin), as they were read.
+//! Contents of ordering files (`--symbol-ordering-file` and its kin), as they were read.
 
 use crate::script::Span;
 
@@ -22,7 +22,7 @@ pub struct Call {
     pub weight: u64,
 }
 
-/// What ordering files say.
+/// Contents of the ordering files.
 #[derive(Clone, Debug, Default)]
 pub struct OrderFiles {
     /// `--symbol-ordering-file`: names of symbols, each once.

@@ -32,9 +32,9 @@ pub fn is_sframe_name(name: &[u8]) -> bool {
     }
 }
 
-/// The name that scripts match, and that an orphan has. All inputs go into `.sframe` (SFrame rule 1), so what
-/// has the type by another name counts as `.sframe`. A relocatable output keeps such names: the section stays one
-/// of its own, and its type tells the next link what it is.
+/// The name that scripts match, and that an orphan has. All inputs go into `.sframe` (SFrame rule 1), so a
+/// section that has the type by another name counts as `.sframe`. A relocatable output keeps such names: the
+/// section stays one of its own, and its type tells the next link that it is SFrame.
 ///
 /// An `.sframe_idx` of an earlier link is an `.sframe` there too, so that an output section of that name always
 /// means that this link made it.

@@ -1,4 +1,4 @@
-//! A shared library: its dynamic symbols, their versions, and what it needs.
+//! A shared library: its dynamic symbols, their versions, and the libraries that it needs.
 
 use super::object::{FileName, Malformed, section_headers, section_range};
 use crate::elf::consts as elf;
@@ -50,7 +50,7 @@ pub struct SymbolVersion {
     pub hidden: bool,
 }
 
-/// Libraries that only libraries need, and what they define.
+/// Libraries that only libraries need, and the symbols that they define.
 #[derive(Default)]
 pub struct NeededLibraries<'a> {
     /// Names that stand in `DT_NEEDED` and were found.
@@ -60,10 +60,10 @@ pub struct NeededLibraries<'a> {
 }
 
 impl<'a, E: ByteOrder> SharedFile<'a, E> {
-    /// Parses the dynamic symbol table and what belongs to it.
+    /// Parses the dynamic symbol table, the version tables and the dynamic section.
     ///
     /// # Errors
-    /// What is wrong with the structure.
+    /// The first error in the structure.
     pub fn parse(name: FileName<'a>, bytes: &'a [u8], found_as: &'a [u8]) -> Result<Self, Malformed> {
         let (_, headers) = section_headers::<E>(bytes)?;
         let mut shared = SharedFile {
@@ -230,8 +230,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         self.version_names.get(usize::from(index)).copied().unwrap_or(b"")
     }
 
-    /// Alignment that a copy of this symbol's data needs: what its section and its address allow,
-    /// in bytes.
+    /// Alignment in bytes that a copy of this symbol's data needs: the largest that both its
+    /// section and its address have.
     pub fn data_alignment(&self, symbol: &Sym<E>) -> u64 {
         let section = self.headers.get(usize::from(symbol.st_shndx.get()));
         let section = section.map_or(1, |header| header.sh_addralign.get().max(1));

@@ -17,7 +17,7 @@ pub struct SideFiles<'r> {
 }
 
 impl SideFiles<'_> {
-    /// The bytes of a file. `kind` is what messages call it.
+    /// The bytes of a file. Messages call the file `kind`.
     pub fn read(&mut self, path: &Path, kind: &str) -> Option<FileBytes> {
         let read = self.source.read(path).map_err(|error| reason(&error));
         self.opened(read, path, path, kind)
@@ -48,7 +48,7 @@ impl SideFiles<'_> {
         }
     }
 
-    /// What came of parsing one.
+    /// The result of parsing one; errors are reported, and give `None`.
     pub fn accept<R>(&self, parsed: Result<R, Vec<Diagnostic>>) -> Option<R> {
         parsed.map_err(|found| found.into_iter().for_each(|diagnostic| self.sink.report(diagnostic))).ok()
     }

@@ -1,7 +1,6 @@
 //! The different pieces whose hashes fall into one shard.
 
-use super::block::Block;
-use super::pieces::Pieces;
+use super::{Block, Pieces};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rayon::prelude::*;

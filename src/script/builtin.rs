@@ -1,9 +1,9 @@
 //! The default layouts: scripts of this repository, `linker-scripts/*.ld`, inside the program.
 //!
-//! There is one text per kind of output. What options change in it is asked as a constant, by
+//! There is one text per kind of output. A value in it that options change is a constant,
 //! `CONSTANT(name)` in an expression, so that no text is edited and no tree rewritten; [`Switches`]
-//! answers. For `--verbose` the answers are put into the text, so that what is printed is an
-//! ordinary script that GNU ld reads too.
+//! gives the constants. For `--verbose` the values are put into the text, so that the printed
+//! script is an ordinary one that GNU ld reads too.
 
 use super::ast::Script;
 use super::parse::parse_script;
@@ -26,7 +26,7 @@ impl Layout {
     /// All of them.
     pub const ALL: [Layout; 4] = [Layout::Static, Layout::Pie, Layout::Shared, Layout::Relocatable];
 
-    /// What messages call the script.
+    /// The script's name in messages.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Static => "<built-in static.ld>",
@@ -64,7 +64,7 @@ impl Layout {
     }
 }
 
-/// What options and targets change in a default layout.
+/// The values that options and targets change in a default layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Switches {
     /// `-z separate-code`, and neither `-N` nor `-n`: code shares no page with anything else.

@@ -1,4 +1,5 @@
-//! What `DATA_SEGMENT_ALIGN`, `DATA_SEGMENT_RELRO_END` and `DATA_SEGMENT_END` know of one another.
+//! `DATA_SEGMENT_ALIGN`, `DATA_SEGMENT_RELRO_END` and `DATA_SEGMENT_END`: the start of the data
+//! segment, found in rounds.
 //!
 //! The three together place the data segment: where the relocation-read-only part must end on a
 //! page boundary, the segment has to begin so that it does, which is only known when everything
@@ -35,7 +36,7 @@ pub struct RelroSection {
     pub alignment: u64,
 }
 
-/// What this round does with the start of the segment.
+/// The treatment of the segment's start in this round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Round {
     /// Observes.

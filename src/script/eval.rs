@@ -1,8 +1,8 @@
-//! What expressions are worth.
+//! The values of expressions.
 //!
-//! A value is a plain number, an absolute address, or an offset into an output section; which of
-//! the three decides what an operator does with it ("Expressions: The Section of an Expression" in
-//! GNU ld's manual). In short:
+//! A value is a plain number, an absolute address, or an offset into an output section; the kind
+//! decides how an operator treats it ("Expressions: The Section of an Expression" in GNU ld's
+//! manual). In short:
 //! - A number in the text is a number inside an output section description, and an absolute
 //!   address outside (unless `LD_FEATURE("SANE_EXPR")` makes it a number everywhere).
 //! - An operator on an offset and a number works on the offset and keeps the section.
@@ -18,10 +18,10 @@ use super::expr::{BinaryOp, Expr, ExprKind, SectionOperand, UnaryOp};
 use super::source::{Sources, Span};
 use crate::diag::{Code, Diagnostic};
 
-/// What a value counts from.
+/// The origin that a value counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
-    /// Nothing: it is a number, and becomes what it is used as.
+    /// Nothing: it is a number, and takes the kind of the place that uses it.
     Number,
     /// Address zero.
     Absolute,
@@ -32,7 +32,7 @@ pub enum Base {
 /// The value of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Value {
-    /// What it counts from.
+    /// The origin that it counts from.
     pub base: Base,
     /// The number, the address, or the offset, in bytes; it wraps.
     pub value: u64,
@@ -92,7 +92,7 @@ pub enum Symbol {
     Undefined,
 }
 
-/// What an expression asks about an output section.
+/// The properties of an output section that expressions can ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SectionFacts {
     /// Its number, for [`Value::relative`].
@@ -116,7 +116,8 @@ pub enum Lookup<T> {
     Missing,
 }
 
-/// What an expression can ask. Offsets, sizes and addresses are bytes.
+/// The surroundings of an expression: location counter, symbols, sections, regions. Offsets, sizes
+/// and addresses are bytes.
 pub trait Scope {
     /// The address of the location counter; `None` where there is none.
     fn dot(&self) -> Option<u64>;
@@ -149,7 +150,7 @@ pub trait Scope {
     /// Bytes of the ELF header and the program headers.
     fn size_of_headers(&self) -> u64;
 
-    /// What the command line says about the start of a segment (`-Ttext-segment`: `text-segment`).
+    /// The start of a segment that the command line gives (`-Ttext-segment`: `text-segment`).
     fn segment_start(&self, name: &[u8]) -> Option<u64>;
 
     /// The state of the data segment; only asked outside of output section descriptions.
@@ -174,7 +175,7 @@ pub enum EvalError {
     Undefined {
         /// The place.
         span: Span,
-        /// What kind of thing it is.
+        /// The kind of thing.
         what: Thing,
     },
     /// A symbol in a section that is not in the output.
@@ -426,7 +427,7 @@ impl Evaluator<'_> {
             Symbol::Defined(Value { base: Base::Section(section), value, .. }) => {
                 Ok(Value::relative(section, value))
             }
-            // An absolute symbol is worth what its number would be worth here.
+            // The number of an absolute symbol is converted as a number at this place would be.
             Symbol::Defined(value) => {
                 self.moves |= value.moves;
                 Ok(self.literal(value.value))
@@ -507,7 +508,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// The values of two operands and what both count from.
+/// The values of two operands and their common origin.
 struct Operands {
     left: u64,
     right: u64,

@@ -2,7 +2,7 @@
 //!
 //! That must be known before there is a layout: a reference to such a symbol needs no dynamic relocation, and can have a
 //! field that is narrower than an address. So expressions are judged by their form: each counts the load address a number of
-//! times, `a` once, `a - b` not at all. What has no such number (`a & b`, `a * 2`) moves.
+//! times, `a` once, `a - b` not at all. An expression without such a number (`a & b`, `a * 2`) moves.
 
 use super::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 

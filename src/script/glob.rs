@@ -19,7 +19,7 @@ enum Part {
     Star,
 }
 
-/// What a pattern is, where that makes it quick to test.
+/// The form of a pattern, where a quick test exists for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape<'a> {
     /// No wildcard: exactly these bytes.
@@ -82,7 +82,7 @@ impl Glob {
         Glob { parts }
     }
 
-    /// What kind of pattern it is.
+    /// The form of the pattern.
     pub fn shape(&self) -> Shape<'_> {
         match &self.parts[..] {
             [] => Shape::Exact(b""),
@@ -147,8 +147,8 @@ fn has(bits: &[u64; 4], byte: u8) -> bool {
     bits[usize::from(byte >> 6)] >> (byte & 63) & 1 != 0
 }
 
-/// The set behind an opening bracket, and what follows its closing one. A `]` that comes first is a
-/// member, `-` between two bytes a range.
+/// The set behind an opening bracket, and the text behind its closing one. A `]` that comes first
+/// is a member, `-` between two bytes a range.
 fn set(text: &[u8]) -> Option<([u64; 4], &[u8])> {
     let (inverted, mut rest) = match text {
         [b'!' | b'^', rest @ ..] => (true, rest),

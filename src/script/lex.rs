@@ -6,7 +6,7 @@
 
 use super::source::Span;
 
-/// What the next token is part of.
+/// The context of the next token, which decides the characters of names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
     /// Commands, output section names, symbols to the left of an assignment.
@@ -112,9 +112,9 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Passes over a block whose opening brace was read, to its closing brace, which is passed
-    /// over too, and gives what is between them. Comments and quotes hide braces. `None` if the
-    /// block is not closed.
+    /// Passes over a block whose opening brace was read, to its closing brace, which is passed over
+    /// too, and gives the text between them. Comments and quotes hide braces. `None` if the block
+    /// is not closed.
     pub fn skip_block(&mut self) -> Option<Span> {
         let start = self.at;
         let mut depth = 1usize;

@@ -3,9 +3,9 @@
 //! A script is a list of patterns, and the first that fits a section takes it. There are a few
 //! hundred patterns and up to millions of sections, so trying one after another is too slow.
 //! Nearly all patterns are names (`.text`) or names with anything behind them (`.text.*`): both
-//! are found by hashing the beginnings of the section's name, in one walk over its bytes. The
-//! rest (`.text.*_unlikely`) is filed under what it begins with, and tried only on sections that
-//! begin so. Files and flags are looked at only where the name fits.
+//! are found by hashing the beginnings of the section's name, in one walk over its bytes. Each
+//! other pattern (`.text.*_unlikely`) is filed under its literal beginning, and tried only on
+//! sections that begin so. Files and flags are looked at only where the name fits.
 
 use super::ast::{FilePattern, InputStatement, Name, SectionFlags, SectionPattern};
 use super::glob::{Glob, Shape};
@@ -197,7 +197,7 @@ impl Entry {
 /// A compiled file pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileTest {
-    /// What the file's or member's name must be; anything if absent.
+    /// Pattern for the file's or member's name; any name if absent.
     name: Option<Glob>,
     archive: ArchiveTest,
 }

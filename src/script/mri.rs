@@ -16,10 +16,10 @@ use crate::diag::Diagnostic;
 /// Scripts that include each other: deeper than this is a cycle.
 const MAX_DEPTH: u32 = 20;
 
-/// Reads an MRI script. `name` is what messages call it.
+/// Reads an MRI script. Messages call it `name`.
 ///
 /// # Errors
-/// All that is wrong with it, in order.
+/// All errors of the text, in order.
 pub fn parse_mri_script(
     sources: &mut Sources,
     name: &str,
@@ -32,7 +32,7 @@ pub fn parse_mri_script(
     if found.is_empty() { Ok(tree.into_script()) } else { Err(found) }
 }
 
-/// What `ORDER`, `SECT`, `ALIGN` and `ALIGNMOD` say of a section.
+/// Attributes that `ORDER`, `SECT`, `ALIGN` and `ALIGNMOD` give a section.
 struct Section {
     name: Name,
     address: Option<Expr>,
@@ -40,7 +40,7 @@ struct Section {
     subalign: Option<Expr>,
 }
 
-/// What the commands say, before the sections are put in order.
+/// The commands' results, before the sections are put in order.
 #[derive(Default)]
 struct Tree {
     commands: Vec<Command>,
@@ -250,7 +250,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// `FORMAT S`, `IEEE` and `COFF` are what the MRI linker writes.
+    /// The MRI linker writes `FORMAT S`, `IEEE` and `COFF`.
     fn format(&mut self, command: &Name, names: &[Name]) {
         let asked = names.first().map_or_else(Default::default, |name| name.text().into_owned());
         let message = format!("format '{asked}' cannot be written, only ELF and binary images can");

@@ -1,5 +1,5 @@
-//! What each symbol is for the dynamic linker and needs of it: one word a symbol, whose bits passes set at once from
-//! many threads.
+//! Symbol flags: how the dynamic linker sees each symbol, and which GOT, PLT and TLS entries it needs. Each symbol
+//! has one word, whose bits passes set at once from many threads.
 
 use crate::ids::SymbolId;
 use rayon::prelude::*;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bits of [`SymbolFlags`].
 pub mod flag {
-    /// The dynamic linker decides what it is: defined by a library, or a definition of ours that
-    /// another module may take over. Everything else is bound at link time.
+    /// The dynamic linker binds the symbol at run time: a library defines it, or another module may
+    /// preempt our definition. Everything else is bound at link time.
     pub const IMPORTED: u32 = 1 << 3;
     /// In `.dynsym` as a definition of this output.
     pub const EXPORTED: u32 = 1 << 4;

@@ -1,4 +1,5 @@
-//! The names of the globals, and the number of each: what every later table of symbols is indexed by.
+//! The names of the global symbols, and the number of each name, which indexes every later table of
+//! symbols.
 
 use super::Interner;
 use crate::ids::SymbolId;

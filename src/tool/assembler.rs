@@ -1,7 +1,8 @@
-//! The assembler wrapper: runs the real assembler and splits what it wrote.
+//! The assembler wrapper: runs the real assembler and splits the `.sframe` of its output.
 //!
-//! Installed as `as` in a folder of its own, it is what `gcc -B` finds. It passes its arguments on as they are, so it
-//! needs to understand just one of them: where the output goes. Its exit status is that of the real assembler.
+//! Installed as `as` in a folder of its own, it is the assembler that `gcc -B` finds. It passes its arguments on as
+//! they are, so it needs to understand just one of them: where the output goes. Its exit status is that of the real
+//! assembler.
 
 use super::edit::{ORDER_LITTLE, byte_order};
 use super::split::split_file;
@@ -66,7 +67,7 @@ fn ended(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// What tells a file from what it was before.
+/// A value that changes when the file is written again.
 fn identity(metadata: &Metadata) -> (u64, u64, i64, i64, u64) {
     (metadata.dev(), metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.size())
 }
@@ -74,7 +75,7 @@ fn identity(metadata: &Metadata) -> (u64, u64, i64, i64, u64) {
 /// The file that the assembler writes, by its command line: the last `-o`, `a.out` without.
 fn output(arguments: &[OsString]) -> PathBuf {
     let words = arguments.iter().map(|word| word.as_bytes().to_vec()).collect();
-    // What is wrong with a response file, the assembler itself says.
+    // The assembler itself reports a broken response file.
     let words = response::expand(words, &|path: &Path| std::fs::read(path), &Sink::default());
     let mut output = b"a.out".to_vec();
     let mut words = words.into_iter();

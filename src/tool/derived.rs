@@ -1,4 +1,4 @@
-//! SFrame derived in memory, for files that have none: what they would have if their builder had asked for it.
+//! SFrame derived in memory for files that have none, as their builder could have asked for it.
 
 use super::open::{Input, Problem, SframeSection};
 use sframe_format::Version;

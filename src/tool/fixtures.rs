@@ -1,4 +1,5 @@
-//! Objects that real assemblers and linkers wrote, and what `readelf --sframe` says of them, for tests.
+//! Objects that real assemblers and linkers wrote, with the output of `readelf --sframe` for each, for
+//! tests.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ pub struct Fixture {
     pub name: String,
     /// Where it is.
     pub path: PathBuf,
-    /// What readelf printed.
+    /// Output of readelf.
     pub text: Option<String>,
 }
 

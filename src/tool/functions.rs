@@ -8,12 +8,12 @@ use sframe_format::{Abi, Piece, Section, derive};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{ByteOrder, I32};
 
-/// Functions of a linked file, and what is not among them.
+/// Functions of a linked file, and reasons for those that are missing.
 #[derive(Default)]
 pub struct Functions {
     /// Address and rows.
     pub list: Vec<(u64, Function)>,
-    /// What was left out, a line each.
+    /// One line for each function that was left out.
     pub left_out: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl Functions {
         }
     }
 
-    /// Leaves out what does not lie in executable memory, and is not empty.
+    /// Leaves out empty functions and those outside executable memory.
     pub fn keep_code<E: ByteOrder>(&mut self, image: &Image<'_, E>) {
         let code: Vec<(u64, u64)> = image
             .segments
@@ -88,7 +88,8 @@ impl Functions {
         });
     }
 
-    /// One sorted blob for a section at an address. What the version cannot express is among what is left out.
+    /// One sorted blob for a section at an address. Functions that the version cannot express are added to
+    /// those left out.
     ///
     /// # Errors
     /// No function is left, or version 2 does not reach all of them from the address.

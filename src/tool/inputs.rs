@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Files from which on progress is shown.
 const MANY: usize = 8;
 
-/// What became of an input.
+/// The result of looking at an input.
 pub enum FileResult<T> {
     /// It was looked at.
     Done(T),
@@ -22,8 +22,8 @@ pub enum FileResult<T> {
     Nothing(String, bool),
 }
 
-/// Calls `look` for every file, and every ELF file in folders and what is below them. `look` returns `None` if a file
-/// has nothing to look at; it is called from several threads, and results are in the order of the files.
+/// Calls `look` for every file named, and for every ELF file below every folder named. `look` returns `None` if a
+/// file has nothing to look at; it is called from several threads, and results are in the order of the files.
 pub fn for_each_file<T: Send>(
     paths: &[PathBuf],
     raw_address: u64,

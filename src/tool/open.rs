@@ -2,8 +2,8 @@
 //!
 //! Executables, shared libraries, relocatable objects, archives and raw sections all become an [`Input`]: SFrame
 //! sections and call frame information with addresses in them, and names for those addresses. In a relocatable object
-//! nothing has an address yet, so its sections are laid out one behind the other and its relocations applied; what is
-//! said about such an object is said in sections and offsets.
+//! nothing has an address yet, so its sections are laid out one behind the other and its relocations applied;
+//! messages about such an object name sections and offsets.
 
 use super::places::{PlacedSection, Places, Symbol};
 use crate::input::sframe::is_sframe;
@@ -27,7 +27,7 @@ use std::path::Path;
 pub struct Problem {
     /// File name, with the member in parentheses for archives.
     pub file: String,
-    /// What was found, and what was expected.
+    /// The finding and the expectation.
     pub message: String,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// What sort of file an input is.
+/// Kinds of input files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes of one section, without a file around them.
@@ -77,13 +77,13 @@ pub struct SframeSection<'data> {
     pub address: u64,
     /// Relocations of a relocatable object, `R_*_NONE` left out.
     pub relocations: Vec<Relocation>,
-    /// What each of them refers to, by offset in this section, ascending.
+    /// The target of each of them, by offset in this section, ascending.
     pub targets: Vec<(u64, Target)>,
     /// Whether this tool derived it from `.eh_frame`; it is in no file then.
     pub derived: bool,
 }
 
-/// What a relocation of an SFrame section refers to.
+/// The target of a relocation of an SFrame section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A place in a section of the object: section number, name, offset.
@@ -98,7 +98,7 @@ impl<'data> SframeSection<'data> {
         Section::new(&self.data, self.address)
     }
 
-    /// What the relocation at an offset refers to.
+    /// The target of the relocation at an offset.
     pub fn target_at(&self, offset: usize) -> Option<&Target> {
         let at = self.targets.binary_search_by_key(&(offset as u64), |(at, _)| *at).ok()?;
         self.targets.get(at).map(|(_, target)| target)
@@ -125,7 +125,7 @@ pub struct Load {
 pub struct Input<'data> {
     /// File name, with the member in parentheses for archives.
     pub name: String,
-    /// What sort of file it is.
+    /// The kind of file.
     pub kind: Kind,
     /// ABI by the ELF header; `None` for raw sections.
     pub abi: Option<Abi>,
@@ -153,7 +153,7 @@ pub struct Input<'data> {
 /// of a section at `raw_address`.
 ///
 /// # Errors
-/// The file cannot be read, or is none of these; what `visit` returns.
+/// The file cannot be read, or is none of these; any error of `visit`.
 pub fn for_each_input(
     path: &Path,
     raw_address: u64,
@@ -492,7 +492,7 @@ impl<'data> Reader<'_, 'data> {
         Ok(resolved)
     }
 
-    /// What a relocation refers to, symbol and addend, and its address if the object has it.
+    /// The target of a relocation, symbol and addend, and its address if the object has it.
     fn resolve(
         &self,
         relocation: &elf::Rela64<Endianness>,

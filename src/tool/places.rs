@@ -33,7 +33,7 @@ pub struct Symbol {
     pub global: bool,
 }
 
-/// What lies where in a file.
+/// Sections and symbols of a file by address.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     sections: Vec<PlacedSection>,

@@ -1,4 +1,4 @@
-//! What a subcommand reports: text or JSON on standard output, complaints on standard error, an exit status.
+//! Reports of subcommands: text or JSON on standard output, complaints on standard error, an exit status.
 
 use super::open::Problem;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! `sframe split`: a relocatable object's `.sframe`, which covers all its text sections, becomes one `.sframe` for each.
 //!
-//! What goes where is settled by [`crate::sframe::split`]; here it is written into the file. No section number changes,
-//! so nothing else in the object needs to be touched.
+//! [`crate::sframe::split`] decides which function goes into which part; this module writes the parts into the file. No
+//! section number changes, so nothing else in the object needs to be touched.
 
 use super::args::Split;
 use super::edit::{
@@ -15,7 +15,7 @@ use crate::sframe::split::{Defect, Plan, Ties};
 use std::path::Path;
 use zerocopy::byteorder::{BE, ByteOrder, LE};
 
-/// What was done to an object.
+/// The result of splitting an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// The new object; `None` if nothing had to be changed.
@@ -24,7 +24,7 @@ pub struct Done {
     pub parts: usize,
     /// Functions in them.
     pub functions: usize,
-    /// Functions that were left out, because an earlier link had removed what they describe.
+    /// Functions that were left out, because an earlier link had removed their text.
     pub dead: usize,
 }
 
@@ -117,7 +117,7 @@ struct Splitter<'object, 'image, 'data, E: ByteOrder> {
 }
 
 impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
-    /// What is to become of a section. `None` if nothing ties it to any text.
+    /// The plan for a section. `None` if nothing ties it to any text.
     fn plan(&self, frame: usize) -> Result<Option<Plan<'data, E>>, Problem> {
         let image = self.object.image;
         let Some(&relocations) = self.object.relocations.get(&frame) else { return Ok(None) };
@@ -143,7 +143,7 @@ impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
         self.object.groups.get(&(section as usize)).map(|&group| group as u32)
     }
 
-    /// Whether a section is what would be made of it.
+    /// Whether a section already has the form that the plan gives it.
     fn is_in_shape(&self, frame: usize, plan: &Plan<'_, E>) -> bool {
         let header = &self.object.image.sections[frame];
         let linked = header.sh_flags.get() & u64::from(consts::SHF_LINK_ORDER) != 0;

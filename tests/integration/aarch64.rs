@@ -1,4 +1,5 @@
-//! What only AArch64 has: calls that do not reach, branch protection, an erratum, rewritings by pairs.
+//! Features that only AArch64 has: calls that do not reach, branch protection, an erratum, rewritings by
+//! pairs.
 
 use crate::need;
 use crate::support::Work;
@@ -81,7 +82,7 @@ fn emitted_relocations_of_the_index_pass_thunks_by() {
         let thunks = count(&|name| name.ends_with("_veneer"));
         let veneers = count(&|name| name.starts_with("__erratum_veneer"));
         let made = rows - relocations.len();
-        // What was moved from code without rows has none either.
+        // Code moved from code without rows has none either.
         assert!(
             thunks > 0 && (thunks..=thunks + veneers).contains(&made),
             "{made} of {thunks} and {veneers}"
@@ -112,7 +113,7 @@ fn far_calls_go_through_thunks_between_output_sections_in_any_order() {
     });
 }
 
-/// A program without a C library: exit status is what `value` says.
+/// A program without a C library: `value` gives its exit status.
 const BARE: &str = "
 \t.text
 \t.globl _start

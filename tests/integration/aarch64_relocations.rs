@@ -1,5 +1,5 @@
-//! Relocations of AArch64 at the ends of their ranges: what is written is what GNU ld writes, and one past the end is
-//! an error that says what, where, and by how much.
+//! Relocations of AArch64 at the ends of their ranges: the linked bytes equal GNU ld's, and a value one past the end is
+//! an error that names relocation, place and excess.
 //!
 //! Values of plain types come from absolute symbols and from addends. Where a slot of the GOT takes part, the slots are
 //! looked up in a first link, and each field is put where its distance from its slot is the wanted one.
@@ -14,7 +14,7 @@ fn on_aarch64(test: fn(Work)) {
     machine::check(&AARCH64, |machine| test(Work::on(machine)));
 }
 
-/// What a value is computed from.
+/// The operands of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// `S + A`.
@@ -27,7 +27,7 @@ enum Kind {
     Thread,
 }
 
-/// A relocation type, an instruction for it (`None`: data), what is computed, the smallest value, the largest, and the
+/// A relocation type, an instruction for it (`None`: data), the operands, the smallest value, the largest, and the
 /// distance of values; 0 for types that take some bits of any value.
 struct Case(&'static str, Option<u32>, Kind, i64, i64, i64);
 
@@ -167,7 +167,7 @@ fn fields_hold_their_ends_as_gnu_ld_writes_them() {
         }
         let peer = need!(AARCH64.tool("ld"));
         args[1] = "theirs";
-        // It takes ABS32 for unsigned, and complains, but writes what was asked for.
+        // It takes ABS32 for unsigned, and complains, but writes the value.
         args.push("--noinhibit-exec");
         work.command(peer, &args);
         let theirs = work.elf_unchecked("theirs").section(".text").data.clone();
@@ -225,7 +225,7 @@ fn accesses_must_be_aligned_to_their_size() {
     });
 }
 
-/// What a slot of the GOT holds.
+/// The contents of a slot of the GOT.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
     /// An address.
@@ -242,7 +242,7 @@ enum Slot {
     Block,
 }
 
-/// What is computed from a slot.
+/// The value that is computed from a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     /// The distance from the field to it; ends and their distance, as in [`Case`].
@@ -454,7 +454,7 @@ fn link_library(work: &Work, link: &dyn Fn(&[&str]), fields: &[Field]) -> (Vec<u
     ((0..fields.len()).map(word).collect(), slots)
 }
 
-/// What a field that does not depend on its place should hold.
+/// The expected contents of a field that does not depend on its place.
 fn expected(row: usize, slot: i64) -> Option<u32> {
     let (_, content, _, part) = LIBRARY_CASES[row];
     let content = content.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Build systems learn by tests of their own what their linker can do, and go without symbol control, symbol
+//! Build systems learn by tests of their own which features their linker has, and go without symbol control, symbol
 //! versions or dependency files where they do not know it. Here they are asked themselves: libtool and gcc's macros
 //! inside libffi's `configure`, CMake, Meson, the kernel's script.
 
@@ -26,7 +26,7 @@ fn put_on_path(work: &mut Work, program: &Path) {
     work.env("PATH", &format!("{folder}:{path}"));
 }
 
-/// What a library exports, sorted: names, and their versions where they have any.
+/// The exports of a library, sorted: names, and their versions where they have any.
 fn exports(work: &Work, library: &str) -> Vec<(String, Option<String>)> {
     let symbols = work.elf(library).dynamic_symbols().into_iter();
     let defined = symbols.filter(|symbol| symbol.section != 0 && symbol.binding != STB_LOCAL);
@@ -157,7 +157,7 @@ fn write_extra(work: &Work, result: u32) {
     work.ar("libextra.a", "", &[&object]);
 }
 
-/// What CMake should write into `answers`.
+/// The text that CMake should write into `answers`.
 fn expected_of_cmake() -> String {
     let mut answers = String::new();
     for language in ["C", "CXX"] {
@@ -247,7 +247,7 @@ fn the_kernel_takes_us_for_the_linker_that_we_say_we_are() {
     let script = need!(tools::peer_program("ld-version.sh"));
     let work = Work::new();
     work.write("ld-version.sh", std::fs::read(script).unwrap());
-    // Its companion is not in the package. These are what Linux 6.16 asks for.
+    // Its companion is not in the package. These versions are Linux 6.16's.
     let least = "#!/bin/sh\ncase $1 in binutils) echo 2.30.0;; llvm) echo 13.0.1;; esac\n";
     work.write_program("min-tool-version.sh", least);
     let linker = work::linker().display().to_string();

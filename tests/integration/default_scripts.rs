@@ -59,7 +59,7 @@ const FORMS: &[(&str, &[&str])] = &[
     ("-shared", &["-z", "now", "-z", "noseparate-code"]),
 ];
 
-/// What `ld --verbose` prints between its rules.
+/// The script that `ld --verbose` prints between its rules.
 fn printed_script(work: &Work, folder: &Path, options: &[&str]) -> String {
     let mut args = vec!["--verbose"];
     args.extend(options);

@@ -1,4 +1,4 @@
-//! Options whose effect is on what the output holds or on where a search looks.
+//! Options that change the contents of the output or the places of a search.
 
 use crate::support::elf::*;
 use crate::support::{Work, tools};

@@ -96,7 +96,7 @@ fn gnu_ld_writes_the_same_image() {
     }
 }
 
-/// What the start-up code of the Zephyr-like script relies on.
+/// The start-up code of the Zephyr-like script copies the data from behind the code.
 #[test]
 fn data_is_stored_behind_the_code() {
     let work = Work::new();

@@ -1,4 +1,4 @@
-//! `--gc-sections`: what is a root, what an edge, and what the report says.
+//! `--gc-sections`: its roots, its edges, and its report.
 
 use crate::on_every_machine;
 use crate::support::elf::*;

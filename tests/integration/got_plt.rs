@@ -1,4 +1,4 @@
-//! The forms of GOT and PLT, and what relaxation makes of GOT loads.
+//! The forms of GOT and PLT, and the relaxation of GOT loads.
 
 use crate::support::Work;
 use crate::support::elf::*;

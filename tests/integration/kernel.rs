@@ -1,4 +1,4 @@
-//! What builds of kernels need of a linker and programs do not.
+//! Features of a linker that builds of kernels need and programs do not.
 
 use crate::on_every_machine;
 use crate::support::Work;

@@ -1,4 +1,4 @@
-//! Links real programs, runs them, and asserts on what the files hold. One binary, so that the
+//! Links real programs, runs them, and asserts on the files' contents. One binary, so that the
 //! product links into one test program; a module per topic.
 
 mod support;

@@ -1,4 +1,4 @@
-//! Notes: GNU properties, build identity, and what lands in note segments.
+//! Notes: GNU properties, build identity, and the contents of note segments.
 
 use crate::support::Work;
 use crate::support::elf::*;

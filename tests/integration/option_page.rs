@@ -67,7 +67,7 @@ fn words(text: &str) -> Vec<String> {
     }
 }
 
-/// Demands that the page lists what a linker's help does, and that the linker has it.
+/// Demands that the page lists every option of a linker's help, and that the linker has it.
 fn compare(peer: &str, linker: &std::path::Path) {
     let output = Command::new(linker).arg("--help").output().unwrap();
     let help = String::from_utf8_lossy(&output.stdout);

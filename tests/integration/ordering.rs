@@ -9,8 +9,8 @@ const SHT_REL: u32 = 9;
 const SHT_LLVM_CALL_GRAPH_PROFILE: u32 = 0x6fff_4c09;
 const SHF_EXCLUDE: u64 = 0x8000_0000;
 
-/// Functions a, b, c, `_start` in this order, of which `_start` calls c 100 times and c calls a 50 times. A call of what
-/// nothing defines does not count.
+/// Functions a, b, c, `_start` in this order, of which `_start` calls c 100 times and c calls a 50 times. A call of an
+/// undefined function does not count.
 fn with_profile() -> Vec<u8> {
     let counts = [100u64, 50, 1000];
     let profile = RawSection {
@@ -88,7 +88,7 @@ fn a_profile_goes_through_relocatable_output_in_pairs() {
     assert_eq!(elf.section(".rel.llvm.call-graph-profile").kind, SHT_REL);
     work.ld(&["-o", "program", "merged.o"]).quiet();
     assert_eq!(order(&work, "program", &PROFILED), "_start c a b");
-    // What is gone leaves its half of the pair.
+    // A collected function leaves its half of the pair.
     work.ld(&["-r", "-o", "collected.o", "--gc-sections", "-u", "_start", "-u", "c", "profile.o"]).quiet();
     let elf = work.elf_unchecked("collected.o");
     assert!(elf.find(".text.a").is_none() && elf.find(".text.c").is_some());
@@ -226,7 +226,7 @@ fn a_section_ordering_file_may_be_golds_or_gnus() {
     let work = Work::new();
     let object = work.s("parts", PARTS);
     let functions = ["_start", "warm", "cold", "once"];
-    // gold: what is named stands behind the rest, exact names before patterns.
+    // gold: the named sections stand behind the rest, exact names before patterns.
     work.write("patterns", ".text.unl*\n.text._start\n*warm\n");
     work.ld(&["-o", "program", &object, "--section-ordering-file=patterns"]).quiet();
     assert_eq!(order(&work, "program", &functions), "once cold _start warm");

@@ -1,5 +1,5 @@
-//! What becomes of the output file when a link does not get to its end (no room, a limit, a signal), and of
-//! inputs that would be written over.
+//! The output file of a link that does not get to its end (no room, a limit, a signal), and inputs that the
+//! output would overwrite.
 
 use crate::support::work::linker;
 use crate::support::{Work, tools};
@@ -41,7 +41,7 @@ fn a_full_disk_is_an_error_and_the_old_output_stays() {
     outcome.says(&["cannot write disk/out: No space left on device", "the output takes 11"]);
 }
 
-/// A full disk, on which nothing but what is reserved has room: a hole in the output may not even be read.
+/// A full disk, which has room only for reserved blocks: a hole in the output may not even be read.
 #[test]
 fn holes_of_the_output_take_no_room_on_a_full_disk() {
     let work = Work::new();

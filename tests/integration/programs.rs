@@ -73,7 +73,7 @@ fn check_form(elf: &Elf, form: &Form) {
     check_segments(elf);
 }
 
-/// What the loader relies on.
+/// Demands that the loader makes of segments.
 fn check_segments(elf: &Elf) {
     let loads = elf.segments_of(PT_LOAD);
     assert!(loads.is_sorted_by(|a, b| a.addr + a.size <= b.addr), "PT_LOAD ascend: {loads:#x?}");

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// What texts are made of: the words of all languages that the linker reads, and bytes that are no UTF-8.
+/// Pieces of texts: the words of all languages that the linker reads, and bytes that are no UTF-8.
 const PIECES: &[&[u8]] = &[
     b"SECTIONS",
     b"MEMORY",
@@ -241,7 +241,7 @@ fn links_with_a_random_file_never_crash() {
         match parse(&arguments, &environment, &read, &sink) {
             Ok(Invocation::Link(config, inputs)) => {
                 let mut config = *config;
-                // What the file says as arguments is not carried out here.
+                // Arguments that name another output are not carried out here.
                 config.output = "no/such/folder/out".into();
                 config.reports.map = None;
                 config.reports.dependency_file = None;

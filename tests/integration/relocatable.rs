@@ -244,8 +244,8 @@ fn records_of_discarded_functions_mean_nothing() {
     assert_eq!((meaningless[0].symbol, meaningless[0].addend), (0, 0));
 }
 
-/// Lists of ranges end at 0, so what is gone gets another value, and no link after this one can
-/// give it.
+/// Lists of ranges end at 0, so a reference to a discarded section gets another value, a tombstone,
+/// and no link after this one can give it.
 #[test]
 fn debug_sections_get_tombstones() {
     let work = Work::new();

@@ -1,4 +1,4 @@
-//! What a link tells about itself: map, cross references, reasons for extraction, dependencies.
+//! Reports of a link: map, cross references, reasons for extraction, dependencies.
 
 use crate::support::{Work, tools};
 

@@ -1,12 +1,12 @@
-//! Relocations of s390x at the ends of their ranges: what is written is what GNU ld writes, and
-//! one past the end is an error that says what, where, and by how much.
+//! Relocations of s390x at the ends of their ranges: the linked bytes equal GNU ld's, and a value
+//! one past the end is an error that names relocation, place and excess.
 
 use crate::need;
 use crate::support::machine::{S390X, check};
 use crate::support::{Machine, Work};
 use std::fmt::Write;
 
-/// What a relocation computes besides its addend.
+/// The operand of a relocation besides its addend.
 #[derive(Clone, Copy)]
 enum Base {
     /// The symbol.

@@ -1,5 +1,5 @@
-//! `--sframe=concat`: what counts as input, order and alignment, values mended by version, the
-//! segment, and collection.
+//! `--sframe=concat`: which sections count as input, order and alignment, values mended by version,
+//! the segment, and collection.
 
 use crate::need;
 use crate::support::elf::*;
@@ -8,7 +8,7 @@ use crate::support::{Work, tools};
 
 const EXIT: &str = "mov $60,%eax\nxor %edi,%edi\nsyscall\n";
 
-/// What the sample program calls from outside.
+/// A definition of the function that the sample program calls from outside.
 const PUTS: &str = ".globl puts\nputs: ret\n";
 
 fn start(calls: &[&str]) -> String {
@@ -479,7 +479,7 @@ fn retained_and_referenced_frames_keep_no_text() {
     let start = ".globl _start\n_start: mov frames(%rip),%eax\n";
     let a = work.s("a", &format!("{start}{F}{}frames:\n", describes_f("aR")));
     let outcome = work.ld(&["-o", "program", &a, "--gc-sections"]).no_crash();
-    // The frames are gone with f, so what refers to them is told.
+    // The frames are gone with f, so the reference to them is an error.
     assert_eq!(outcome.code, Some(1), "{outcome}");
     let b = work.s("b", &format!(".globl _start\n_start: ret\n{F}{}", describes_f("aR")));
     work.ld(&["-o", "program", &b, "--gc-sections"]).quiet();

@@ -1,8 +1,8 @@
 //! Damaged `.sframe` inputs, every byte and every length of a small section, in every mode: a message that names the
-//! input, or rows that are what a reader of the damaged bytes finds. Never a panic, never other rows.
+//! input, or the rows that a reader of the damaged bytes finds. Never a panic, never other rows.
 //!
 //! Some damage makes another section that is right in itself: a function one byte longer, a row one byte later. Nothing
-//! in the section tells; then the output must say what the input says.
+//! in the section tells; then the output must have the input's rows.
 //!
 //! Links run in this process and read from memory, hundreds of differently damaged objects at a time, for each is an
 //! input of its own whose frames may not depend on its neighbours.
@@ -19,7 +19,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// What real assemblers made of small sources: three functions in one text section, and seven in seven.
+/// Real assemblers' objects of small sources: three functions in one text section, and seven in seven.
 const OBJECTS: [&str; 4] = [
     "v1-gas2.40/main.x86_64.o",
     "v2e1-gas2.45/main.x86_64.o",
@@ -156,7 +156,7 @@ impl Subject {
     }
 }
 
-/// Links objects from memory; gives the output, if there is one, and what was said.
+/// Links objects from memory; gives the output, if there is one, and the messages.
 fn link(work: &Work, options: &[&str], objects: &[(String, Vec<u8>)]) -> (Option<Elf>, Vec<Diagnostic>) {
     let mut memory = Memory(objects.iter().cloned().collect());
     let script = if options.contains(&"-r") { SCRIPT_R } else { SCRIPT };
@@ -201,7 +201,7 @@ fn is_expressible(function: &Function) -> bool {
     Encoder::new(Options::new(Abi::Amd64)).add(function).is_ok()
 }
 
-/// What an unwinder does at an offset of a function.
+/// The rules for an offset of a function, as an unwinder finds them.
 fn rules_at(function: &Function, offset: u32) -> Option<Rules> {
     let offset = function.repeat_size.map_or(offset, |size| offset % u32::from(size));
     function.rows.iter().take_while(|row| row.start <= offset).last().map(|row| row.rules)
@@ -237,7 +237,8 @@ fn functions(elf: &Elf, name: &str) -> BTreeMap<u64, Function> {
     all
 }
 
-/// Compares functions of the output with what a reader finds in the inputs, but for those that were refused.
+/// Compares functions of the output with those that a reader finds in the inputs, but for those that were
+/// refused.
 #[track_caller]
 fn compare(
     mut found: BTreeMap<u64, Function>,
@@ -280,7 +281,8 @@ fn check_table(
 ) {
     let (elf, diagnostics) = link(work, options, objects);
     let Some(elf) = elf else {
-        // What is not taken stays in `.sframe`, where a relocation reaches past its end.
+        // A section that the index does not take stays in `.sframe`, where a relocation reaches
+        // past its end.
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
         let rest = without(objects, &named(errors));
         assert!(rest.len() < objects.len());
@@ -348,7 +350,7 @@ fn check_sections(work: &Work, subject: &Subject, options: &[&str], objects: &[(
     let (elf, diagnostics) = link(work, options, objects);
     let refused = named(&diagnostics);
     for (name, bytes) in objects {
-        // Sections of a version that nobody knows pass; that is what concatenation is for.
+        // Sections of an unknown version pass; concatenation exists for them.
         let error = subject.read(bytes).err();
         if let Some(error) = error.filter(|error| !matches!(error.kind, ErrorKind::Version { .. })) {
             assert!(refused.contains(name.as_str()), "{options:?}: {name}: nothing is said of {error}");

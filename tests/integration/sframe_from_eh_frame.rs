@@ -43,7 +43,7 @@ fn program(work: &Work) -> Option<[String; 2]> {
     Some(["main.o".to_owned(), outside])
 }
 
-/// Nothing is wrong, and nothing of `.eh_frame` is missing but what SFrame does not have.
+/// Nothing is wrong, and every row of `.eh_frame` that SFrame can express is there.
 #[track_caller]
 fn check_all_is_described(work: &Work, file: &str) {
     let verified = work.verified(file);
@@ -57,7 +57,7 @@ fn check_all_is_described(work: &Work, file: &str) {
     assert!(unexpected.is_empty(), "{verified}");
 }
 
-/// The section that holds what the linker made, and its blobs.
+/// The section that holds the linker's own blobs, and these.
 fn own_blobs(elf: &Elf, mode: &str) -> Vec<crate::support::sframe::Blob> {
     blobs(elf.section(if mode == "--sframe-index" { ".sframe_idx" } else { ".sframe" }))
 }
@@ -109,7 +109,7 @@ fn shared_libraries() {
     }
 }
 
-/// What is derived is what the assembler would have written.
+/// Derived rows equal those that the assembler writes.
 #[test]
 fn derived_rows_are_the_assemblers_rows() {
     let work = Work::new();
@@ -176,7 +176,7 @@ fn the_derived_blob_comes_last() {
     assert!(work.elf("none").find(".sframe").is_none(), "no function, no section");
 }
 
-/// What V2 cannot say, and what no version can.
+/// Rows that V2 cannot express, and rows that no version can.
 #[test]
 fn what_cannot_be_expressed_is_listed() {
     let work = Work::new();

@@ -205,7 +205,7 @@ int main(void) { return call(b) + a() + b() + chosen() - 6; }";
     }
 }
 
-/// Sections of a script for a small static program; `frames` says what becomes of SFrame.
+/// Sections of a script for a small static program; `frames` are its statements for SFrame.
 fn script(work: &Work, frames: &str) -> String {
     let sections = format!(
         "ENTRY(_start) SECTIONS {{ . = 0x400000; .text : {{ *(.text .text.*) }} . = ALIGN(0x1000);
@@ -337,8 +337,8 @@ fn what_is_not_recognised_stays_whole() {
     }
 }
 
-/// Every byte of the section damaged, and every truncation: a message or a table that passes all checks, and of what
-/// was not damaged no row is lost.
+/// Every byte of the section damaged, and every truncation: a message or a table that passes all checks, and no
+/// undamaged row is lost.
 #[test]
 fn damaged_inputs() {
     let work = Work::new();
@@ -472,7 +472,7 @@ int main(int c, char **v) { std::map<std::string, std::vector<int>> m; std::ostr
     assert!(ours * 100 <= theirs * 85, "{ours} bytes, GNU ld makes {theirs}");
 }
 
-/// What today's assemblers and those to come hand in (monolithic; a section for each text, in its group, with link
+/// Shapes of today's assemblers and of those to come (monolithic; a section for each text, in its group, with link
 /// order, with both): the table has the live rows that concatenation keeps, in every kind of link.
 #[test]
 fn every_shape_of_input() {

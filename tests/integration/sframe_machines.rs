@@ -1,5 +1,5 @@
-//! SFrame of real compilers' objects, for every machine: what the linker makes of it describes the
-//! program as `.eh_frame` does.
+//! SFrame of real compilers' objects, for every machine: the linker's output describes the program
+//! as `.eh_frame` does.
 
 use crate::on_every_machine;
 use crate::support::machine::Machine;
@@ -54,7 +54,7 @@ fn frames_of_compiled_code_are_kept_or_dropped_whole(machine: &'static Machine) 
     }
 }
 
-/// For a machine: options of the link, and for offsets in its `.plt` what `sframe lookup` says there.
+/// For a machine: options of the link, and the answers of `sframe lookup` for offsets in its `.plt`.
 fn plt_rows(machine: &Machine) -> &'static [(&'static str, &'static [(u64, &'static str)])] {
     const AARCH64: &[(u64, &str)] = &[
         (0, "cfa=sp fp=u ra=u"),

@@ -1,4 +1,4 @@
-//! What this project writes, as others read it: `readelf` and `objdump` of binutils, and look-ups of libsframe from C.
+//! This project's sections as others read them: `readelf` and `objdump` of binutils, and look-ups of libsframe from C.
 
 use crate::need;
 use crate::support::{Work, tools};
@@ -133,7 +133,7 @@ fn elf(written: &Written) -> Vec<u8> {
     let section = object.add_section(segment, b".sframe".to_vec(), kind);
     object.set_section_data(section, written.bytes.clone(), 8);
     let mut bytes = object.write().unwrap();
-    // A finished file: what no relocation speaks of has its value.
+    // A finished file: a field without a relocation has its value.
     bytes[16..18].copy_from_slice(&written.abi.endian().u16_bytes(3));
     bytes
 }
@@ -157,8 +157,8 @@ fn shown_alike(work: &Work, file: &str, readers: &[PathBuf]) {
     }
 }
 
-/// The same for objects. The programs show the first section of a name only, and what they take for the addresses of
-/// functions depends on their release.
+/// The same for objects. The programs show the first section of a name only, and the numbers that they print as
+/// addresses of functions depend on their release.
 #[track_caller]
 fn rules_shown_alike(work: &Work, file: &str, readers: &[PathBuf]) {
     let without_addresses = |text: &str| -> Vec<String> {

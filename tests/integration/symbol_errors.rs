@@ -139,7 +139,7 @@ fn rpath_link_finds_what_libraries_need() {
     let lost = work.c("lost", "int lost(void) { return 2; }", &[]);
     link(&main, &[&lost, "-Wl,-rpath-link,deep"]).quiet();
 
-    // What a library needs is no library of the program, and the message says which one it is.
+    // A library's own library is no library of the program, and the message says which one it is.
     let direct = work.c("direct", "int inner(void); int main(void) { return inner(); }", &["-O0"]);
     link(&direct, &[&lost, "-Wl,-rpath-link,deep"]).fails().says(&[
         "undefined symbol: inner",

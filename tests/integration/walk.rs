@@ -40,7 +40,7 @@ fn compile(work: &Work, assembler: &Path) {
     }
 }
 
-/// What a run of the program printed.
+/// The output of a run of the program.
 struct Walks(String);
 
 impl Walks {

@@ -2,17 +2,17 @@
 //! into a state of our own and unpacked into a folder.
 //!
 //! A named suite is resolved as if nothing were installed, so its packages come with all their
-//! libraries. For the machine's own suite, gcc and g++ with what they need count as installed and
-//! nothing else does, whatever the machine has: so what is fetched is the same on every machine.
+//! libraries. For the machine's own suite, gcc and g++ with their dependencies count as installed
+//! and nothing else does, whatever the machine has: so every machine fetches the same packages.
 
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// The packages that a machine needs for this project; these, with what they need, count as installed.
+/// The packages that a machine needs for this project; these, with their dependencies, count as installed.
 const GIVEN: [&str; 4] = ["gcc", "g++", "libc6", "libc6-dev"];
-/// Where dpkg keeps what is installed.
+/// dpkg's list of installed packages.
 const STATUS: &str = "/var/lib/dpkg/status";
 
 /// The mirror of the distribution that apt is configured with.
@@ -27,7 +27,7 @@ pub fn mirror() -> Result<String> {
 }
 
 /// Options that give apt a state of its own. With `sources`, nothing counts as installed; without,
-/// the machine's sources are taken, and what is [`GIVEN`] counts.
+/// the machine's sources are taken, and the packages of [`GIVEN`] count.
 pub fn options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
     for folder in ["lists/partial", "cache/archives/partial", "state"] {
         std::fs::create_dir_all(view.join(folder))?;
@@ -59,7 +59,7 @@ pub fn options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
     Ok(options)
 }
 
-/// What dpkg says of the packages that are [`GIVEN`] and of all that they depend on.
+/// dpkg's entries for the packages that are [`GIVEN`] and for all that they depend on.
 fn given(status: &str) -> String {
     let field = |paragraph: &str, name: &str| {
         let mut lines = paragraph.lines();
@@ -95,7 +95,7 @@ fn given(status: &str) -> String {
     taken.into_iter().map(|index| format!("{}\n\n", paragraphs[index].trim())).collect()
 }
 
-/// Downloads packages with what they need, and unpacks what is new into the root.
+/// Downloads packages with their dependencies, and unpacks the new ones into the root.
 pub fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root: &Path) -> Result<()> {
     let mut words = vec!["install", "-qq", "-y", "--no-install-recommends", "--download-only"];
     words.extend(packages);
@@ -112,7 +112,7 @@ pub fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root
     Ok(())
 }
 
-/// Downloads what a package is made from, as its authors released it, and unpacks it into the folder, without the
+/// Downloads the source of a package, as its authors released it, and unpacks it into the folder, without the
 /// folder that the archive has around everything. The view's sources are `deb-src` lines.
 pub fn fetch_source(view: &Path, options: &[String], package: &str, folder: &Path) -> Result<()> {
     let archives = view.join("cache/archives");
@@ -141,7 +141,7 @@ fn download(view: &Path, options: &[String], words: &[&str], folder: &Path) -> R
     };
     let marker = view.join("updated");
     if !marker.exists() || apt(words).is_err() {
-        // Suites move on, and what an old list names is gone some day.
+        // Suites move on, and a package that an old list names is gone some day.
         apt(&["update", "-qq"])?;
         std::fs::write(&marker, "")?;
         apt(words)?;
@@ -149,7 +149,7 @@ fn download(view: &Path, options: &[String], words: &[&str], folder: &Path) -> R
     Ok(())
 }
 
-/// Runs a command; what it said is in the error if it fails.
+/// Runs a command; its messages are in the error if it fails.
 pub fn run_command(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot start {program}"))?;

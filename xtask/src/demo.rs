@@ -1,12 +1,12 @@
-//! What SFrame linking looks like when every text section has frames of its own, what happens when
-//! it has not, and what helps then. Builds, links, runs and shows; fails if something is not as it should be.
+//! Shows SFrame linking with frames of its own for every text section, the violation without them, and the
+//! options that help then. Builds, links, runs and shows; fails if something is not as it should be.
 
 use crate::install;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What the program prints.
+/// Output of the program.
 const EXPECTED: &str = "disc 314, ring 235\n";
 
 #[derive(clap::Args)]
@@ -84,7 +84,7 @@ impl Demo<'_> {
         command.output().context("cannot start g++")
     }
 
-    /// Links the monolithic objects, shows what was said, and runs the program.
+    /// Links the monolithic objects, shows the linker's messages, and runs the program.
     fn succeed(&self, program: &str, options: &[&str]) -> Result<()> {
         let linked = self.link(program, &["disc-monolithic.o", "ring-monolithic.o"], options)?;
         show(&linked);

@@ -1,4 +1,4 @@
-//! Fuzzes every target for a while, keeps the smallest corpus that reaches as far, and records what was found.
+//! Fuzzes every target for a while, keeps the smallest corpus that reaches as far, and records the results.
 //!
 //! It starts from the kept corpus and from seeds that are taken out of the fixtures afresh. The tests replay the kept
 //! corpus and mutate it without a fuzzer, so that a minute of the same goes into every run of them.
@@ -60,7 +60,7 @@ const TARGETS: [Target; 6] = [
     },
 ];
 
-/// What was seen of a target.
+/// The results for a target.
 struct Seen {
     target: Target,
     executions: u64,
@@ -175,8 +175,8 @@ fn built() -> Result<PathBuf> {
     Ok(folder.canonicalize()?)
 }
 
-/// Runs a target as it was built, whatever became of the sources since, and returns what it said. An input that was
-/// found to fail is in the error, and kept.
+/// Runs a target as it was built, even if the sources have changed since, and returns its output. An input that
+/// fails is in the error, and kept.
 fn run_target(target: Target, words: &[&str]) -> Result<String> {
     let artifacts = crate::target().join("fuzz").join(target.name).join("failures/");
     std::fs::create_dir_all(&artifacts)?;
@@ -187,7 +187,7 @@ fn run_target(target: Target, words: &[&str]) -> Result<String> {
     said(&mut command).with_context(|| format!("target {}", target.name))
 }
 
-/// Runs a command and returns what it said on standard error; the end of that is in the error if it failed.
+/// Runs a command and returns its standard error; the end of that is in the error if it failed.
 fn said(command: &mut Command) -> Result<String> {
     let output = command.output().context("cannot start")?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -198,7 +198,7 @@ fn said(command: &mut Command) -> Result<String> {
     Ok(said)
 }
 
-/// The seeds of a target: what it takes out of each ELF file of the fixtures.
+/// The seeds of a target: the part of each ELF file of the fixtures that it reads.
 fn seeds(target: Target) -> Result<Vec<Vec<u8>>> {
     let mut seeds = Vec::new();
     for folder in std::fs::read_dir(crate::workspace().join("tests/fixtures/sframe"))?.flatten() {

@@ -6,10 +6,9 @@
 //! Compilers and emulators are those of the machine's own suite, which run with its C library;
 //! whether the machine has them installed makes no difference ([`crate::apt`]). libffi comes as source.
 //!
-//! The folder that results has one folder per tool and version: `NAME/ld` with `NAME/cmd` (its
-//! words, one a line) for a linker, and `NAME/MACHINE/ld` for another machine; `NAME/as`,
-//! `NAME/readelf`, `NAME/TRIPLE-as` and so on for the rest. Which of them a test takes is settled
-//! there, by what the tool does.
+//! The folder that results has one folder per tool and version: `NAME/ld` with `NAME/cmd` (its words, one a
+//! line) for a linker, and `NAME/MACHINE/ld` for another machine; `NAME/as`, `NAME/readelf`,
+//! `NAME/TRIPLE-as` and so on for the rest. A test chooses among them there, by their behaviour.
 
 use crate::apt::{self, run_command};
 use anyhow::{Context, Result};
@@ -103,10 +102,12 @@ const STEPS: [Step; 16] = [
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
 
-/// Raised when a step writes something else than before: folders that exist get what is new.
+/// Raised when a step writes something else than before: existing folders are then brought up to
+/// date.
 const LAYOUT: u32 = 2;
 
-/// Fills the folder with what it lacks. Returns what could not be had, each with its reason.
+/// Fills the folder with the tools that it lacks. Returns those that could not be had, each with
+/// its reason.
 pub fn prepare(folder: &Path, for_tests: bool) -> Result<Vec<String>> {
     std::fs::create_dir_all(folder)?;
     let peers = Peers { folder: folder.canonicalize()? };
@@ -192,9 +193,9 @@ impl Peers {
         self.wrap("meson", "meson", &[&python, "-m", "mesonbuild.mesonmain"].map(str::to_owned))
     }
 
-    /// CMake takes the folder of what the kernel has started for its own, and that is the loader. So a copy of the
-    /// loader stands in a tree that looks like CMake's; it has to be of one version with the C library, which later
-    /// packages may replace.
+    /// CMake takes the folder of the program that the kernel has started for its own, and that is the loader. So a
+    /// copy of the loader stands in a tree that looks like CMake's; it has to be of one version with the C library,
+    /// which later packages may replace.
     fn cmake(&self, root: &Root) -> Result<()> {
         let folder = self.folder.join("cmake");
         let copy = folder.join("bin/ld.so").display().to_string();
@@ -219,7 +220,7 @@ impl Peers {
         apt::fetch_source(&view, &options, "libffi", &self.folder.join("libffi"))
     }
 
-    /// `scripts/ld-version.sh`, by which a kernel's configuration learns what its linker is.
+    /// `scripts/ld-version.sh`, by which a kernel's configuration recognises its linker.
     fn kernel_test(&self) -> Result<()> {
         let root = self.unpack("bookworm", &["linux-kbuild-6.1"])?;
         let script = root.path.join("usr/lib/linux-kbuild-6.1/scripts/ld-version.sh");
@@ -358,9 +359,9 @@ pub(crate) fn library_folders(root: &Path) -> [PathBuf; 2] {
 
 /// The line that runs an unpacked cross compiler.
 ///
-/// It finds its parts and headers relative to itself. What it is told are the places of the C library
-/// and, where the caller names none, of the assembler and linker: gcc asks folders of `-B` in their
-/// order, so the caller's come first.
+/// It finds its parts and headers relative to itself. It has to be told the places of the C library and,
+/// where the caller names none, of the assembler and linker: gcc asks folders of `-B` in their order, so
+/// the caller's come first.
 fn cross_compiler(root: &Path, triple: &str, program: &Path) -> String {
     let own = root.join("usr").join(triple);
     let (own, root_folder, program) = (own.display(), root.display(), program.display());
@@ -393,8 +394,7 @@ impl Root {
     }
 }
 
-/// The first two numbers of what a program says for `--version`, as in `2.44`; one where there is
-/// no more.
+/// The first two numbers in a program's `--version`, as in `2.44`; one where there is no more.
 fn version_of(words: &[String]) -> Result<String> {
     let output = Command::new(&words[0]).args(&words[1..]).arg("--version").output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

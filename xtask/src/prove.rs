@@ -1,5 +1,5 @@
 //! Large links that CI has no time for: each builds something well known with the linker, checks
-//! that it works, and records what was seen under `tests/proofs/`.
+//! that it works, and records the results under `tests/proofs/`.
 
 use crate::bench::{case::Case, programs};
 use crate::{install, peers};
@@ -153,7 +153,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// A proof on its way: its folder, the linker laid out for `gcc -B`, and what was seen so far.
+/// A proof on its way: its folder, the linker laid out for `gcc -B`, and the record so far.
 struct Proof {
     folder: PathBuf,
     prefix: PathBuf,
@@ -203,7 +203,8 @@ impl Proof {
         self.lint(program)
     }
 
-    /// Demands that eu-elflint says nothing but what is known to be no fault, and notes that by kind.
+    /// Demands that eu-elflint reports nothing but findings that are known to be no fault, and notes those
+    /// by kind.
     fn lint(&mut self, program: &Path) -> Result<()> {
         let elflint = peers::program("eu-elflint")?;
         let output = Command::new(elflint).args(["--gnu-ld", "-q"]).arg(program).output()?;
@@ -224,7 +225,7 @@ impl Proof {
     }
 }
 
-/// A text without what steers terminals: escape sequences (ECMA-48) and other control characters.
+/// A text without the control characters of terminals: escape sequences (ECMA-48) and others.
 fn plain(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -241,7 +242,7 @@ fn plain(text: &str) -> String {
     kept
 }
 
-/// What eu-elflint says of good files too; the file tells why.
+/// Findings that eu-elflint reports for good files too; the file tells why.
 fn elflint_known() -> impl Iterator<Item = &'static str> {
     include_str!("../../tests/elflint-known.txt").lines().filter(|l| !l.is_empty() && !l.starts_with('#'))
 }
@@ -288,7 +289,7 @@ fn itself(proof: &mut Proof) -> Result<()> {
     proof.note(format!("The integration tests with generation 3: {result}"))
 }
 
-/// Removes what cargo has linked of a program, so that it links it again.
+/// Removes the files that cargo has linked of a program, so that it links it again.
 fn forget_link(target: &Path, program: &str) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(target.join("release/deps")) else { return Ok(()) };
     for entry in entries {
@@ -451,7 +452,7 @@ fn crate_source(proof: &Proof, name: &str) -> Result<PathBuf> {
     Ok(Path::new(manifest).with_file_name(""))
 }
 
-/// Runs a command and returns its standard output; what it said is in the error if it fails.
+/// Runs a command and returns its standard output; its messages are in the error if it fails.
 fn output(command: &mut Command) -> Result<String> {
     let output = command.output().context("cannot start")?;
     if !output.status.success() {

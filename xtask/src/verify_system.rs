@@ -20,7 +20,7 @@ pub struct Arguments {
     no_record: bool,
 }
 
-/// What is read of `sframe verify --json`.
+/// The part of `sframe verify --json` that is read.
 #[derive(Deserialize)]
 struct Report {
     files: Vec<File>,
@@ -157,7 +157,7 @@ fn worst(files: &[File]) -> Vec<(&str, u64)> {
     counts
 }
 
-/// What must not be.
+/// The demands that the totals break.
 fn complaints(total: &Total, version: u8) -> Vec<String> {
     let left_out = total.uncovered.get("expressible").map_or(0, |count| count.functions);
     let demands = [

@@ -1,6 +1,6 @@
 //! Mangled names in the text that libiberty gives them.
 //!
-//! Version scripts (`extern "C++"`) are written against what `nm -C` and `c++filt` show, so a
+//! Version scripts (`extern "C++"`) are written against the output of `nm -C` and `c++filt`, so a
 //! linker that reads them has to find the same text, spaces included. It is that of `c++filt -i`:
 //! `std::string` where `c++filt` alone spells the template out, and no hashes of Rust.
 //!

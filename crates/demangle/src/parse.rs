@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
         found
     }
 
-    /// What has not been read yet.
+    /// The rest of the name.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
 
     /// Runs a reader one level deeper.
     pub(crate) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
-        // What is tried twice makes nodes twice.
+        // A second attempt at the same text makes its nodes a second time.
         if self.depth >= DEPTH || self.nodes.len() > NODES_PER_BYTE * self.text.len() {
             return None;
         }
@@ -247,7 +247,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `Q <expression>` behind what it constrains.
+    /// `Q <expression>` behind the entity that it constrains.
     pub(crate) fn constraints(&mut self, of: Id) -> Option<Id> {
         if !self.take(b"Q") {
             return Some(of);

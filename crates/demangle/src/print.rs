@@ -15,7 +15,7 @@ const STEPS: u32 = 1 << 20;
 /// How many qualifiers a function or an array hands on.
 const HANDED_ON: usize = 4;
 
-/// The text is too long, too deep or refers to what is not there.
+/// The text is too long, too deep or refers to something that the name does not hold.
 #[derive(Debug)]
 pub(crate) struct Fault;
 
@@ -277,7 +277,7 @@ impl<'a> Printer<'_, 'a> {
         if self.in_lambda == 0 && matches!(self.nodes.kind(inner), Kind::TemplateParam(_)) {
             match self.saved.iter().find(|(known, _)| *known == inner) {
                 None => self.saved.push((inner, outer)),
-                // A substitution: the parameter means what it meant when it was met first, unless
+                // A substitution: the parameter keeps the meaning of its first occurrence, unless
                 // that is where we are.
                 Some(&(_, scope)) => {
                     let above = self.path.split_last().map_or(&[][..], |(_, above)| above);
@@ -452,7 +452,7 @@ impl<'a> Printer<'_, 'a> {
         self.function_around(id, self.modifier)
     }
 
-    /// Name and parameters, with what modifies the function in between.
+    /// Name and parameters, with the function's modifiers in between.
     fn function_around(&mut self, id: Id, modifiers: Link) -> Done {
         let (mut bracket, mut space, mut explicit_this) = (false, false, false);
         let mut link = modifiers;

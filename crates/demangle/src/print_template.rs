@@ -1,4 +1,4 @@
-//! Writes templates, what their parameters stand for, packs, and lambdas.
+//! Writes templates, the arguments of their parameters, packs, and lambdas.
 
 use crate::print::{DEPTH, Done, Fault, Printer, Scope};
 use crate::tree::{Id, Kind, NONE, Node};
@@ -6,7 +6,7 @@ use crate::tree::{Id, Kind, NONE, Node};
 impl<'a> Printer<'_, 'a> {
     pub(crate) fn template(&mut self, id: Id) -> Done {
         let outer = std::mem::replace(&mut self.current_template, id);
-        // The template is a name: what modifies it stays outside.
+        // The template is a name: its modifier stays outside.
         let modifier = self.modifier.take();
         self.node(self.nodes.left(id))?;
         self.template_list(self.nodes.right(id))?;
@@ -43,7 +43,7 @@ impl<'a> Printer<'_, 'a> {
         done
     }
 
-    /// What a template parameter stands for; of a pack, the element whose turn it is.
+    /// The argument of a template parameter; of a pack, the element whose turn it is.
     pub(crate) fn argument_of(&self, param: Id) -> Option<Id> {
         let argument = self.lookup(param)?;
         match (self.nodes.kind(argument), self.pack_index) {

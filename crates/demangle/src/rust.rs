@@ -3,7 +3,7 @@
 //! Names of the older form are C++ names that end in a hash. libiberty takes 16 hexadecimal
 //! digits for one if at least five of them differ.
 
-/// The text of a Rust name; what follows a `.` is left out. `None` if it is not one.
+/// The text of a Rust name without the suffix behind a `.`. `None` if it is not one.
 pub fn demangle(name: &[u8]) -> Option<Vec<u8>> {
     let name = std::str::from_utf8(name).ok()?;
     let end =

@@ -54,7 +54,7 @@ pub fn builtin(letter: u8) -> Option<&'static Builtin> {
     BUILTINS.iter().find(|(known, _)| *known == letter).map(|(_, builtin)| builtin)
 }
 
-/// Builtin types of two letters, by what stands behind the `D`.
+/// Builtin types of two letters, by the letter behind the `D`.
 static OTHERS: &[(u8, Builtin)] = builtins! {
     b'a' "auto" Literal::Cast, b'c' "decltype(auto)" Literal::Cast,
     b'd' "decimal64" Literal::Cast, b'e' "decimal128" Literal::Cast,

@@ -1,4 +1,4 @@
-//! What a mangled name says, as a tree.
+//! The tree of a mangled name.
 //!
 //! Nodes have at most two children, so that searches need not know the kinds. A substitution is a
 //! second way to the same node: the tree is a graph, and printing has to guard against cycles.
@@ -18,7 +18,7 @@ impl Id {
     }
 }
 
-/// A node: its kind with what belongs to it, and its children.
+/// A node: its kind with text or numbers of its own, and its children.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'a> {
     pub kind: Kind<'a>,
@@ -211,7 +211,7 @@ pub enum Kind<'a> {
 }
 
 impl Kind<'_> {
-    /// What stands behind a function's parameters.
+    /// Whether it stands behind a function's parameters.
     pub fn is_function_qualifier(self) -> bool {
         matches!(
             self,

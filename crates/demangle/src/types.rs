@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
         self.node(Kind::VendorQualifier, ty, name)
     }
 
-    /// What starts with `D`.
+    /// A type that starts with `D`.
     fn other_type(&mut self) -> Option<Id> {
         let code = self.peek_at(1);
         let ty = match code {

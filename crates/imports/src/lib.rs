@@ -1,8 +1,8 @@
 //! Which file of a crate imports which, where that goes in circles, and where it runs against a given order.
 //!
 //! An arrow goes from a file that names an item to the file that defines it: `pub use` on the way is followed, so that
-//! importing through a `mod.rs` counts as importing from what stands behind it. Methods need no import and make no arrow.
-//! What is only built for tests does not count.
+//! importing through a `mod.rs` counts as importing from the file behind it. Methods need no import and make no arrow.
+//! Code that is only built for tests does not count.
 
 mod modules;
 mod order;

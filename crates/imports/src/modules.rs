@@ -1,4 +1,4 @@
-//! The tree of a crate's modules, each with what it defines and what it imports.
+//! The tree of a crate's modules, each with the items that it defines and those that it imports.
 
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};

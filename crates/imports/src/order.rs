@@ -8,7 +8,7 @@ pub struct Order {
     modules: Vec<String>,
 }
 
-/// What a graph has against an order.
+/// The places where a graph breaks an order.
 #[derive(Debug)]
 pub struct Against<'g> {
     /// Arrows from a module to one above it.

@@ -1,4 +1,4 @@
-//! Every path of a crate's files, and the file that defines what it names.
+//! Every path of a crate's files, and the file that defines the item it names.
 
 use crate::modules::{Module, Modules};
 use proc_macro2::{Spacing, TokenStream, TokenTree};
@@ -8,7 +8,7 @@ use syn::visit::Visit;
 pub struct Named<'m> {
     /// The file that it stands in.
     pub from: &'m str,
-    /// The file that defines what it names.
+    /// The file that defines that item.
     pub to: &'m str,
     /// Line, from 1.
     pub line: usize,
@@ -16,7 +16,7 @@ pub struct Named<'m> {
     pub path: String,
 }
 
-/// What a path leads to.
+/// The end of a path.
 enum Target {
     /// A module itself.
     Module(usize),
@@ -56,7 +56,7 @@ impl Modules {
     fn named(&self, from: usize, path: &[String], line: usize) -> Option<Named<'_>> {
         let (to, name) = match self.resolve(from, path, 0) {
             Target::Item(to, name) => (to, Some(name)),
-            // A name for a module is no use of it yet; what is reached by that name is.
+            // A name for a module is no use of it yet; a path that goes on from that name is.
             Target::Module(_) | Target::Foreign => return None,
         };
         let target: &Module = &self.all[to];
@@ -111,7 +111,8 @@ impl Modules {
         if let Some(import) = module.imports.iter().find(|import| import.name.as_deref() == Some(first)) {
             return match self.resolve(at, &import.path, depth + 1) {
                 Target::Module(module) => self.descend(module, rest, depth + 1),
-                // What a module takes from another crate and hands on is the module's.
+                // An item that a module takes from another crate and hands on counts as the
+                // module's.
                 Target::Foreign => Target::Item(at, first.clone()),
                 target => target,
             };

@@ -30,7 +30,7 @@ pub struct Rule {
     pub reason: String,
 }
 
-/// What a baseline says of a difference.
+/// A difference by the rules of a baseline.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
@@ -42,7 +42,7 @@ pub enum Judgement {
     Unexplained,
 }
 
-/// What a recorded rule gives as its reason.
+/// The reason that a recorded rule gives.
 const RECORDED: &str = "recorded";
 
 impl Baseline {

@@ -82,7 +82,8 @@ pub fn as_linker() -> Option<ExitCode> {
 }
 
 fn record_and_link(log: &Path, real: &Path, arguments: &[String]) -> Result<ExitCode> {
-    // A build asks its linker for version and help, too. What cannot be recorded must not stop the build.
+    // A build asks its linker for version and help, too. A command that cannot be recorded must not stop
+    // the build.
     if let Err(error) = record(log, arguments) {
         eprintln!("ld-compare: not recorded: {error:#}");
     }
@@ -147,7 +148,7 @@ struct Copies<'a> {
     made: BTreeMap<PathBuf, String>,
 }
 
-/// What a build does not change.
+/// Whether a build leaves the path alone.
 fn is_of_the_system(path: &Path) -> bool {
     ["/usr", "/lib", "/lib64", "/opt", "/nix"].iter().any(|prefix| path.starts_with(prefix))
 }

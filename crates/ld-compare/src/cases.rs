@@ -21,7 +21,7 @@ pub const FILE: &str = "case.json";
 /// One command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Arguments, without `-o` and what follows it.
+    /// Arguments, without `-o` and its value.
     pub arguments: Vec<String>,
     /// File name of the output.
     pub output: String,
@@ -42,7 +42,7 @@ pub struct Case {
     pub keep: Option<Arc<TempDir>>,
 }
 
-/// What `case.json` holds.
+/// The contents of `case.json`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CaseFile {
     /// Name in reports; the folder's if none is given.
@@ -140,7 +140,7 @@ fn load_folder(folder: &Path) -> Result<Case> {
 /// Runs a command that makes inputs.
 ///
 /// # Errors
-/// It cannot be started or fails; what it said is in the error.
+/// It cannot be started or fails; its messages are in the error.
 pub fn build(command: &[String], folder: &Path) -> Result<()> {
     let (program, rest) = command.split_first().context("an empty build command")?;
     let output = Command::new(program).args(rest).current_dir(folder).output();

@@ -30,7 +30,7 @@ pub struct CaseReport {
     pub machine: Machine,
     /// The command lines.
     pub steps: Vec<crate::cases::Step>,
-    /// What each linker did.
+    /// The link of each linker.
     pub results: Vec<LinkerReport>,
     /// Facts without a majority.
     pub split: Vec<Split>,
@@ -41,21 +41,21 @@ pub struct CaseReport {
 pub struct LinkerReport {
     /// Who.
     pub linker: Linker,
-    /// What came of it.
+    /// Facts of its run and output.
     pub facts: Facts,
-    /// What it said, cut to what a report can hold.
+    /// Its messages, cut to the length that a report can hold.
     pub said: String,
-    /// What differs from the majority, with what the baseline says of it.
+    /// Its differences from the majority, judged by the baseline.
     pub differences: Vec<Judged>,
 }
 
-/// A difference and what is known of it.
+/// A difference and its explanation, if there is one.
 #[derive(Debug, Serialize)]
 pub struct Judged {
     /// The difference.
     #[serde(flatten)]
     pub difference: Difference,
-    /// What the baseline says, if there is one.
+    /// The baseline's, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
 }

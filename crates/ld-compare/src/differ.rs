@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A linker's value that is not the majority's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Difference {
-    /// What kind of fact.
+    /// Its kind of fact.
     pub aspect: Aspect,
     /// Its key.
     pub key: String,
@@ -45,9 +45,9 @@ impl Difference {
 /// Differences with one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
-    /// What kind of fact.
+    /// Their kind of fact.
     pub aspect: Aspect,
-    /// What the linker has instead of what.
+    /// The linker's value and the majority's, as in `a instead of b`.
     pub how: String,
     /// The keys for which it is so, ascending.
     pub keys: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Cause {
 /// A key without majority.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// What kind of fact.
+    /// Its kind of fact.
     pub aspect: Aspect,
     /// Its key.
     pub key: String,
@@ -67,13 +67,13 @@ pub struct Split {
 /// Everything that differs in one case.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Differences {
-    /// By the linkers' place in the list: what it has otherwise than the majority, sorted.
+    /// By the linkers' place in the list: the differences from the majority, sorted.
     pub by_linker: Vec<Vec<Difference>>,
     /// Keys without majority.
     pub split: Vec<Split>,
 }
 
-/// Compares what several linkers made of one case. Facts of outputs count only for those that linked.
+/// Compares the facts of several linkers for one case. Facts of outputs count only for linkers that linked.
 pub fn differ(linkers: &[Linker], facts: &[Facts]) -> Differences {
     let mut result = Differences { by_linker: vec![Vec::new(); linkers.len()], split: Vec::new() };
     let mut keys: BTreeSet<(Aspect, &str)> = BTreeSet::new();

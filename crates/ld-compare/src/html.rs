@@ -44,12 +44,12 @@ impl Mood {
     }
 }
 
-/// A cell: a short text, and what it opens to.
+/// A cell: a short text, and the lines that it opens to.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Its look.
     pub mood: Mood,
-    /// What it says.
+    /// Its text.
     pub text: String,
     /// Lines behind it; none if empty.
     pub detail: String,
@@ -60,7 +60,7 @@ pub struct Cell {
 pub struct Line {
     /// Rows of one group stand together under its name.
     pub group: String,
-    /// What the group is about.
+    /// The subject of the group.
     pub about: String,
     /// Name of the row.
     pub name: String,
@@ -84,7 +84,7 @@ pub struct Part {
 pub struct Page {
     /// Heading.
     pub title: String,
-    /// What it shows, in a sentence or two.
+    /// Its subject, in a sentence or two.
     pub lead: String,
     /// When it was made.
     pub date: String,

@@ -1,16 +1,17 @@
-//! Holds linkers against each other: the same link by each of them, and what differs.
+//! Holds linkers against each other: runs the same link with each of them and finds where they
+//! differ.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
-//! | `machine`, `peers` | what a machine's tools are called; which linkers there are |
+//! | `machine`, `peers` | the names of a machine's tools; which linkers there are |
 //! | `model` | relocatable objects as data that can be edited and written |
 //! | `cases`, `capture` | links that can be run again, and how they are recorded |
 //! | `run` | a linker on a case, with limits |
-//! | `facts` | what an output says, in a form that can be compared |
-//! | `differ`, `baseline` | what differs from the majority, and what of that is known |
+//! | `facts` | the properties of an output, in a form that can be compared |
+//! | `differ`, `baseline` | differences from the majority, and those that are explained |
 //! | `compare` | all of it, into a report |
 //! | `table`, `html` | the report as text and as a page |
-//! | `lab` | generated section-group violations, and what each linker makes of them |
+//! | `lab` | generated section-group violations, and the verdict on each linker's output |
 //! | `reduce` | a failing link made as small as it can be |
 
 pub mod args;

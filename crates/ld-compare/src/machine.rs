@@ -1,4 +1,4 @@
-//! The machines that links are for: what their tools and numbers are called.
+//! The machines that links are for: names of their tools, and their numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub enum Machine {
     S390x,
 }
 
-/// What an assembly text needs to know of a machine. Relocations are as `.reloc` names them (psABI).
+/// The words of a machine for assembly texts. Relocations are as `.reloc` names them (psABI).
 #[derive(Debug)]
 pub struct Dialect {
     /// `e_machine`.
@@ -58,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// What `-m` calls it.
+    /// Its name for `-m`.
     pub fn emulation(self) -> &'static str {
         match self {
             Machine::X86_64 => "elf_x86_64",
@@ -86,7 +86,7 @@ impl Machine {
         if Self::native() == Some(self) { name.to_owned() } else { format!("{}-{name}", self.triple()) }
     }
 
-    /// What assembly needs to know.
+    /// Its words for assembly texts.
     pub fn dialect(self) -> &'static Dialect {
         match self {
             Machine::X86_64 => &Dialect {

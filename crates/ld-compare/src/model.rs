@@ -1,9 +1,9 @@
 //! Relocatable objects as data that can be edited and written again.
 //!
-//! [`Object`] is what an `ET_REL` file says, without offsets and indices of tables: sections hold their relocations,
-//! groups list their members, and everything refers by row. Reading checks every bound; writing makes a valid ELF64
-//! file (gABI: group headers before their members, locals before globals in the symbol table, `.rela.X` a member of
-//! X's group). The reducer deletes rows from it.
+//! [`Object`] holds an `ET_REL` file without offsets and indices of tables: sections hold their relocations, groups
+//! list their members, and everything refers by row. Reading checks every bound; writing makes a valid ELF64 file
+//! (gABI: group headers before their members, locals before globals in the symbol table, `.rela.X` a member of X's
+//! group). The reducer deletes rows from it.
 
 use anyhow::{Context, Result, bail, ensure};
 use object::Endianness;
@@ -252,7 +252,7 @@ impl Object {
         }
     }
 
-    /// What a relocation's symbol is called: section symbols have their section's name.
+    /// The name of a relocation's symbol: section symbols have their section's name.
     pub fn symbol_name(&self, row: usize) -> &str {
         self.signature(&Group { signature: row, flags: 0, members: Vec::new() })
     }

@@ -62,7 +62,8 @@ impl Wanted {
         let mut found: Vec<Linker> = Vec::new();
         for (name, command) in self.candidates(machine) {
             let Some(linker) = Linker::probe(&name, command) else { continue };
-            // What `PATH` has only fills gaps: names of that sort stand for whatever is installed.
+            // A linker from `PATH` only fills a gap: names of that sort stand for whatever is
+            // installed.
             let known = |other: &Linker| {
                 if PATH_NAMES.contains(&&*linker.name) {
                     other.family == linker.family

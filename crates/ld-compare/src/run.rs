@@ -72,7 +72,7 @@ impl fmt::Display for Status {
 pub struct Run {
     /// How it ended; the first step that fails ends a case of several.
     pub status: Status,
-    /// What it wrote to standard error and output.
+    /// Its standard error and output.
     pub messages: String,
     /// Wall time of the last step, in seconds.
     pub seconds: f64,
@@ -113,7 +113,7 @@ pub fn run(linker: &Linker, case: &Case, limits: &Limits) -> Result<Run> {
     Ok(run)
 }
 
-/// What a command with limits did.
+/// A command with limits that has ended.
 pub struct Finished {
     /// How it ended.
     pub status: Status,
@@ -165,7 +165,7 @@ fn read_all(stream: Option<impl Read + Send + 'static>) -> std::thread::JoinHand
     })
 }
 
-/// Waits for the end of a child, or ends it and what it started.
+/// Waits for the end of a child, or ends it with its descendants.
 fn wait(child: &mut Child, time: Duration) -> std::io::Result<Status> {
     let started = Instant::now();
     let mut pause = Duration::from_micros(200);

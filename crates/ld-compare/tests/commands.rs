@@ -114,7 +114,7 @@ fn capture_records_what_can_be_run_again() {
     assert!(linked.status.success() && folder.join("program").exists(), "{}", text(&linked));
     let version = Command::new(folder.join("bin/ld")).arg("--version").output().unwrap();
     assert!(text(&version).contains("GNU ld"));
-    // What was recorded does not need what was there.
+    // A recorded link does not need the original files.
     std::fs::remove_file(object).unwrap();
     let again = ld_compare(folder, &["run", "log", "--linker=real=ld"]);
     assert!(again.status.success() && text(&again).contains("0001-program"), "{}", text(&again));

@@ -1,5 +1,5 @@
-//! Runs the tests of `lit-tests/`: files that say in `RUN:` lines how to link something and in
-//! `CHECK:` lines what has to come out.
+//! Runs the tests of `lit-tests/`: files whose `RUN:` lines link something and whose `CHECK:` lines
+//! describe the expected output.
 //!
 //! The files are such as LLVM's `lit` and `FileCheck` run, and where these are installed they may
 //! be used instead. Here, each file's `RUN:` lines become one script for the shell; `FileCheck`,
@@ -81,7 +81,7 @@ pub fn main(places: &Places) -> ExitCode {
     }
 }
 
-/// Runs what the arguments choose. True if nothing failed.
+/// Runs the tests that the arguments choose. True if nothing failed.
 fn run_tests(arguments: &Arguments, places: &Places) -> Result<bool> {
     let paths = chosen(&test_files(&places.tests)?, &places.tests, &arguments.filters);
     if arguments.list {
@@ -104,7 +104,7 @@ fn run_tests(arguments: &Arguments, places: &Places) -> Result<bool> {
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(arguments.threads).build()?;
     let begin = std::time::Instant::now();
-    // One test after the other, not halves of the list: the folders differ in what they cost.
+    // One test after the other, not halves of the list: the folders differ in cost.
     let outcomes: Vec<(String, Outcome)> = pool.install(|| {
         let one = |path: &PathBuf| {
             let name = name_of(path, &places.tests);
@@ -134,7 +134,7 @@ fn chosen(paths: &[PathBuf], folder: &Path, filters: &[String]) -> Vec<PathBuf> 
     paths.iter().filter(wanted).cloned().collect()
 }
 
-/// The test files below a folder, sorted. What lies in folders named `Inputs` belongs to tests.
+/// The test files below a folder, sorted. Files in folders named `Inputs` belong to tests.
 fn test_files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let entries = std::fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;

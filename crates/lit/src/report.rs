@@ -1,4 +1,4 @@
-//! What is said when the tests are over.
+//! The report at the end of a run.
 
 use crate::run::Outcome;
 use crate::toolchain::Toolchain;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// What became of a test. Texts are whole lines.
+/// The outcome of a test. Texts are whole lines.
 #[derive(Debug)]
 pub enum Outcome {
     Passed,
@@ -39,20 +39,20 @@ impl Outcome {
     }
 }
 
-/// What all tests of a run share.
+/// Settings that all tests of a run share.
 pub struct Run<'a> {
     pub toolchain: &'a Toolchain,
     /// Folder with the tools of LLVM.
     pub tools: &'a Path,
-    /// Folder for what tests write.
+    /// Folder for outputs of tests.
     pub scratch: PathBuf,
     pub limit: Duration,
-    /// Whether what is missing is a failure.
+    /// Whether a missing tool is a failure.
     pub require_all: bool,
 }
 
 impl Run<'_> {
-    /// Runs a test, called so in messages, and judges what it did.
+    /// Runs a test, called so in messages, and judges its result.
     pub fn test(&self, name: &str, test: &TestFile) -> Outcome {
         self.judge(name, test).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}\n")))
     }
@@ -119,7 +119,7 @@ impl Run<'_> {
             ("%t", temporary.display().to_string()),
             ("%T", folder.display().to_string()),
         ];
-        // Each line's status is what counts, as if they were joined by `&&`.
+        // The status of each line counts, as if they were joined by `&&`.
         let mut script = format!("set -o pipefail\ncd '{}'\n", folder.display());
         for (line, command) in &test.commands {
             let text = match self.toolchain.substitute(command, &own) {
@@ -135,7 +135,7 @@ impl Run<'_> {
         Ok(Ok(script))
     }
 
-    /// Runs a script. What it said, if it failed.
+    /// Runs a script. Gives its messages if it failed.
     fn execute(&self, script: &str) -> Result<Option<String>> {
         let mut output = tempfile::tempfile_in(&self.scratch)?;
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a test file says about itself: how it runs, when, and where other linkers differ.
+//! The directives of a test file: how it runs, when, and where other linkers differ.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ impl TestFile {
     }
 }
 
-/// What follows a keyword. It must be a word of its own: `MY-RUN:` is none.
+/// The text behind a keyword. The keyword must be a word of its own: `MY-RUN:` is none.
 fn after<'a>(line: &'a str, keyword: &str) -> Option<&'a str> {
     let at = line.find(keyword)?;
     let before = line[..at].chars().next_back();

@@ -1,9 +1,9 @@
 //! The programs that tests name by substitutions, and the features that follow from them.
 //!
 //! They come from the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, else `target/peers`),
-//! whatever the machine has installed, and are known by what they do: an assembler is asked which
-//! version of SFrame it emits. Of the machine itself come gcc, and what gcc brings along (`as`,
-//! `readelf`) where the tree was not made.
+//! whatever the machine has installed, and are known by their behaviour: an assembler is asked
+//! which version of SFrame it emits. Of the machine itself come gcc, and the tools that gcc brings
+//! along (`as`, `readelf`) where the tree was not made.
 
 use crate::conditions::Features;
 use anyhow::{Context, Result, bail};
@@ -18,7 +18,7 @@ pub struct Places {
     pub sframe: PathBuf,
     /// The folder of the tests.
     pub tests: PathBuf,
-    /// A folder for what they write.
+    /// A folder for their outputs.
     pub scratch: PathBuf,
     /// The tree of peers to be used if the environment names none.
     pub peers: PathBuf,
@@ -127,7 +127,7 @@ impl Toolchain {
         }
     }
 
-    /// Replaces what a command says in `%` words. The error names a tool that is missing.
+    /// Replaces the `%` words of a command. The error names a tool that is missing.
     pub fn substitute(&self, command: &str, own: &[(&str, String)]) -> Result<String, String> {
         let mut text = String::with_capacity(command.len() * 2);
         let mut rest = command;

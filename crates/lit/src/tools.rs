@@ -17,7 +17,7 @@ pub fn by_name(called: &Path) -> Option<Tool> {
     TOOLS.iter().find(|(own, _)| name == *own).map(|(_, tool)| *tool)
 }
 
-/// Makes a folder with the tools, for `PATH`. It goes away with what is returned.
+/// Makes a folder with the tools, for `PATH`. Dropping the result removes it.
 pub fn install(scratch: &Path) -> Result<tempfile::TempDir> {
     let folder = tempfile::Builder::new().prefix("lit-tools-").tempdir_in(scratch)?;
     let own = std::env::current_exe()?;

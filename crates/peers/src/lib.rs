@@ -1,8 +1,8 @@
-//! Who a linker is: a command, and what it answers to `--version`.
+//! The identity of a linker: a command, and the line that it answers to `--version`.
 //!
-//! That line is its identity: two commands that say the same are one linker. Where commands are looked for is the
-//! business of those who run them, and theirs alone: a comparison wants one for each machine, a benchmark the program itself
-//! and no shell script around it.
+//! Two commands that answer the same are one linker. Where commands are looked for is the business of those who run
+//! them, and theirs alone: a comparison wants one for each machine, a benchmark the program itself and no shell script
+//! around it.
 
 use serde::{Deserialize, Serialize};
 use std::process::{Command, Stdio};
@@ -71,7 +71,7 @@ fn family(version: &str) -> Family {
     families.into_iter().find(|(word, _)| lower.contains(word)).map_or(Family::Other, |(_, family)| family)
 }
 
-/// What linkers are called on `PATH`.
+/// The names of linkers on `PATH`.
 pub const PATH_NAMES: &[&str] = &["ld.bfd", "ld.gold", "ld.lld", "mold", "wild"];
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! All take the same functions: those of a library of the Rust toolchain, whose SFrame section is derived here, so that
 //! every machine that can build this crate can run it. `librustc_driver` has about a hundred thousand functions,
-//! `libstd` a few thousand. What framehop finds is compared with what this crate finds before anything is timed.
+//! `libstd` a few thousand. The results of framehop are compared with those of this crate before anything is timed.
 //!
 //! - `add`: a module with a sorted section, or with `.eh_frame_hdr`.
 //! - `random`: one look-up and step at a random program counter; functions are chosen uniformly.

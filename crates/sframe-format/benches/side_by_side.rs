@@ -1,5 +1,5 @@
-//! The same work by all unwinders in turns, for machines that do other work at the same time: what disturbs one pass
-//! disturbs its neighbours too. Of each the least and the median pass are printed, in nanoseconds for each frame or
+//! The same work by all unwinders in turns, for machines that do other work at the same time: a disturbance of one
+//! pass hits its neighbours too. Of each the least and the median pass are printed, in nanoseconds for each frame or
 //! look-up, and how many times as long framehop took. `look_up.rs` measures one unwinder after the other.
 //!
 //! `cargo bench --features derive --bench side_by_side -- [PASSES] [NAME]`; a name restricts the unwinders, to count

@@ -45,7 +45,7 @@ pub fn read(bytes: &[u8]) {
     }
 }
 
-/// What the writer copies is what it would have encoded.
+/// The writer copies exactly the bytes that it would have encoded.
 fn assert_copied_as_encoded(blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) {
     let options = Options::new(blob.header().abi);
     let (mut by_copy, mut by_rows) = (Encoder::new(options), Encoder::new(options));
@@ -86,7 +86,7 @@ pub fn look_up(bytes: &[u8]) {
     let _ = frames.take(100).count();
 }
 
-/// What a table says is what the section says.
+/// A table's answer is the section's.
 pub fn assert_agrees(table: &RuleTable, index: &SectionIndex<&[u8]>, pc: u64) {
     let rules =
         |found: Match| UnwindRules { abi: found.abi, signal: found.is_signal(), rules: found.row.rules };
@@ -99,7 +99,7 @@ pub fn assert_agrees(table: &RuleTable, index: &SectionIndex<&[u8]>, pc: u64) {
     }
 }
 
-/// Converts to both versions. What was written reads back as the same rows, and converts to itself.
+/// Converts to both versions. The result reads back as the same rows, and converts to itself.
 pub fn convert(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
     let section = Section::new(bytes, address);

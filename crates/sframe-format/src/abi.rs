@@ -1,4 +1,5 @@
-//! The ABI byte of the header, and what it settles: byte order, register numbers, fixed return address.
+//! The ABI byte of the header, and the properties that it settles: byte order, register numbers, fixed
+//! return address.
 
 use core::fmt;
 

@@ -74,7 +74,7 @@ impl<'data> Section<'data> {
     /// The blob whose header starts at byte `offset`.
     ///
     /// # Errors
-    /// What is wrong with the header, its offset counted from the start of the section.
+    /// The first fault in the header, its offset counted from the start of the section.
     pub fn blob_at(&self, offset: usize) -> Result<Blob<'data>, Error> {
         let rest = self.data.get(offset..).unwrap_or_default();
         let header = Header::parse(rest).map_err(|error| error.rebased(offset))?;
@@ -167,7 +167,7 @@ impl<'data> Blob<'data> {
     /// The blob at the start of `data`, which lies at `address`.
     ///
     /// # Errors
-    /// What is wrong with the header.
+    /// The first fault in the header.
     pub fn parse(data: &'data [u8], address: u64) -> Result<Self, Error> {
         Section::new(data, address).blob_at(0)
     }
@@ -249,7 +249,7 @@ impl<'data> Blob<'data> {
         origin.wrapping_add(u64::from(index) * stride).wrapping_add_signed(raw)
     }
 
-    /// What function starts count from: an address for FDE 0, and by how much it grows with each FDE.
+    /// The origin of function starts: an address for FDE 0, and by how much it grows with each FDE.
     #[inline]
     pub(crate) fn start_origin(&self) -> (u64, u64) {
         if self.header.is_field_relative() {
@@ -260,10 +260,10 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// Reads all functions and rows: whether they are where header and functions say, and as many.
+    /// Reads all functions and rows: whether they lie where header and functions place them, and in the stated number.
     ///
     /// # Errors
-    /// The first thing that cannot be read. What can be read may still make no sense: [`crate::verify`] looks at that.
+    /// The first fault. Readable rows may still be senseless: [`crate::verify`] looks for that.
     pub fn check(&self) -> Result<(), Error> {
         self.check_areas()?;
         let mut counted = 0;

@@ -1,7 +1,8 @@
 //! From version to version, and from many blobs to one.
 //!
 //! A section's functions are read, whatever their versions, and written as one sorted blob of the version asked for.
-//! Every program counter keeps its answer; what the version cannot express is listed, with all that could not be read.
+//! Every program counter keeps its answer; functions that the version cannot express are listed, with all that could
+//! not be read.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -16,7 +17,7 @@ use crate::write::{Function, LeftOut, Options, write_sorted};
 pub struct Converted {
     /// The bytes of the new section, one sorted blob.
     pub bytes: Vec<u8>,
-    /// What is not in it, in the order of the old section.
+    /// Functions and gaps that are missing from it, in the order of the old section.
     pub omitted: Vec<Omitted>,
 }
 

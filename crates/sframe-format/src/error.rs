@@ -1,4 +1,4 @@
-//! What can be wrong with SFrame bytes: a kind, and the byte offset where it was seen.
+//! Errors in SFrame bytes: a kind, and the byte offset where it was seen.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ pub struct Error {
     /// Byte offset of the defect from the start of the section (or of the bytes handed in, where there is no
     /// section).
     pub offset: usize,
-    /// What was found and what was expected.
+    /// The finding and the expectation.
     pub kind: ErrorKind,
 }
 
@@ -20,11 +20,11 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A structure reaches past the end of what holds it.
+    /// A structure reaches past the end of its container.
     Truncated {
         /// The structure.
         what: &'static str,
-        /// Bytes it needs, counted from the start of what holds it.
+        /// Bytes it needs, counted from the start of its container.
         needed: u64,
         /// Bytes there are.
         available: u64,
@@ -95,7 +95,7 @@ pub enum ErrorKind {
     ControlWord {
         /// The word.
         found: u32,
-        /// What it should hold.
+        /// The contents it should have.
         expected: &'static str,
     },
     /// Reserved bits that are set (strict reading only).

@@ -3,7 +3,7 @@
 //! An FRE is the same bytes in every version: start offset (1, 2 or 4 bytes by the function's FRE type), an info
 //! byte, then data words of 1, 2 or 4 bytes.
 //!
-//! | info bits | what |
+//! | info bits | meaning |
 //! |---|---|
 //! | 0 | CFA base of default FDEs: 0 = frame pointer, 1 = stack pointer |
 //! | 1-4 | number of data words, 0 = outermost frame |
@@ -51,7 +51,7 @@ pub enum FdeType {
     Flexible,
 }
 
-/// What holds for all rows of a function.
+/// The attributes that all rows of a function share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Number of FREs.
@@ -301,7 +301,7 @@ impl<'data> Fres<'data> {
         let (area, width) = (self.area, usize::from(self.start_width));
         let (mut position, mut found) = (self.position, None);
         for _ in 0..self.left {
-            // What is malformed is read once more below, which says how.
+            // A malformed row is read once more below, which gives the error.
             let (start, info) = head::<BIG>(area, position, width).unwrap_or((0, 0x7e));
             if start > offset {
                 break;
@@ -425,7 +425,7 @@ impl Iterator for Rows<'_> {
 }
 
 impl<'data> Blob<'data> {
-    /// What holds for all rows of the function of `fde`.
+    /// The attributes that all rows of the function of `fde` share.
     ///
     /// # Errors
     /// The attribute lies outside the FRE sub-section, or holds codes that mean nothing; strict: reserved bits.
@@ -472,8 +472,8 @@ impl<'data> Blob<'data> {
         Rows { blob: *self, attributes: *attributes, fres: self.fres(attributes) }
     }
 
-    /// What a function without any FRE says: in V3 that it is outermost, or for signal frames that the saved
-    /// registers must be found by the ABI; before V3 nothing.
+    /// The rules of a function without any FRE: in V3 it is outermost, or for signal frames the saved
+    /// registers must be found by the ABI; before V3 it has none.
     #[inline]
     pub fn rules_without_rows(&self, attributes: &Attributes) -> Option<Rules> {
         match (self.header().version, attributes.signal) {

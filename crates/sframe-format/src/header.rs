@@ -166,7 +166,7 @@ impl Header {
         self.fre_start() as usize..self.fre_end() as usize
     }
 
-    /// Size of the whole blob in bytes: headers, FDE array, FRE sub-section, and what lies between them.
+    /// Size of the whole blob in bytes: headers, FDE array, FRE sub-section, and the bytes between them.
     pub fn blob_size(&self) -> usize {
         self.body_start().max(self.fde_end()).max(self.fre_end()) as usize
     }
@@ -178,8 +178,8 @@ impl Header {
         (index < self.fde_count).then(|| self.fde_start() as usize + index as usize * self.version.fde_size())
     }
 
-    /// Index of the FDE whose start field lies at `offset` bytes from the start of the blob: what a relocation
-    /// at that offset belongs to. `None` where no FDE starts.
+    /// Index of the FDE whose start field lies at `offset` bytes from the start of the blob, to which a
+    /// relocation at that offset belongs. `None` where no FDE starts.
     #[inline]
     pub fn fde_at(&self, offset: usize) -> Option<u32> {
         let relative = offset.checked_sub(self.fde_start() as usize)?;

@@ -37,7 +37,7 @@ enum Order {
 type Place = (usize, Header);
 
 impl<D: Deref<Target = [u8]>> SectionIndex<D> {
-    /// Walks over the section with the bytes `data` at `address` and indexes what it finds.
+    /// Walks over the section with the bytes `data` at `address` and indexes its blobs.
     ///
     /// ```
     /// use sframe_format::SectionIndex;
@@ -61,7 +61,7 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         Section::new(&self.data, self.address)
     }
 
-    /// What could not be read.
+    /// The parts of the section that could not be read.
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps
     }
@@ -71,7 +71,7 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         self.find_with(pc, |blob, fde| (*blob, fde))
     }
 
-    /// Hands what [`SectionIndex::find`] finds to `take`, without moving it.
+    /// Hands the result of [`SectionIndex::find`] to `take`, without moving it.
     #[inline]
     fn find_with<'index, R>(&'index self, pc: u64, take: impl FnOnce(&Blob<'index>, Fde) -> R) -> Option<R> {
         match &self.order {
@@ -118,7 +118,8 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         self.find_with(pc, |blob, fde| blob.lookup_in(fde, pc)).unwrap_or(Ok(None))
     }
 
-    /// What unwinding from the address `pc` needs. Writes it in place, and returns whether there is a row.
+    /// The rules for unwinding from the address `pc`. Writes them in place, and returns whether there is a
+    /// row.
     #[inline]
     pub(crate) fn rules_into(&self, pc: u64, found: &mut UnwindRules) -> Result<bool, Error> {
         let find = |blob: &Blob<'_>, fde: Fde| {
@@ -130,7 +131,8 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         self.find_with(pc, find).unwrap_or(Ok(false))
     }
 
-    /// Hands every function to `take` with its blob, in the order of their addresses if the blobs keep what they claim.
+    /// Hands every function to `take` with its blob, in the order of their addresses if the blobs are sorted as they
+    /// claim.
     pub(crate) fn for_each_function<'index>(&'index self, mut take: impl FnMut(&Blob<'index>, Fde)) {
         let section = self.section();
         let mut whole = |blob: Blob<'index>| blob.fdes().for_each(|fde| take(&blob, fde));

@@ -4,7 +4,7 @@
 //! descriptor entries (*FDEs*) and a sub-section of frame row entries (*FREs*). Assemblers and merging linkers
 //! write one blob to a section; plain concatenation gives several, each with its own version and base address.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
 //! | [`header`], [`blob`], [`fde`] | the structures of a section, read in place |
 //! | [`fre`], [`rules`] | rows, as bytes and as rules |
@@ -15,7 +15,7 @@
 //! | `write` | blobs of version 2 and 3 from rows |
 //! | `convert` | from version to version, and from many blobs to one |
 //! | `derive` | rows from `.eh_frame` (feature `derive`) |
-//! | [`patch`] | what a linker rewrites in place: function starts, dead functions, flags |
+//! | [`patch`] | bytes that a linker rewrites in place: function starts, dead functions, flags |
 //!
 //! Feature `alloc` (in `std`, the default) brings the modules named without a link; without it everything else works
 //! in `no_std` programs that have no allocator. Structures and names follow the SFrame specification of binutils;

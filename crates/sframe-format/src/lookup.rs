@@ -22,7 +22,7 @@ pub struct Match {
     pub abi: Abi,
     /// The function's entry.
     pub fde: Fde,
-    /// What holds for all of its rows.
+    /// The attributes that all of its rows share.
     pub attributes: Attributes,
     /// The row. For a function without rows it starts at 0.
     pub row: Row,
@@ -180,7 +180,7 @@ impl<'data> Blob<'data> {
 
 /// The last index for which a condition holds that holds up to some index and for none from there on.
 ///
-/// Searches in quarters, without branches on what is found: they would be mispredicted every other time. The three
+/// Searches in quarters, without branches on the result: they would be mispredicted every other time. The three
 /// entries that a step looks at are fetched at the same time, so that it takes half as many cache misses in a row as
 /// bisection.
 #[inline]

@@ -1,4 +1,4 @@
-//! What a linker rewrites in place once addresses are known.
+//! Rewriting of blobs in place by a linker, once addresses are known.
 //!
 //! Concatenation moves no byte of a blob, but function starts have to be made right by the blob's own version:
 //! V1 counts from its own header, V3 from the start field, V2 from either, as the header's flag says. Relocatable
@@ -22,7 +22,7 @@ impl<'data> BlobMut<'data> {
     /// The blob at the start of `data`, whose header is at `address` in memory (0 when it is not loaded).
     ///
     /// # Errors
-    /// What is wrong with the header; offsets count from the start of `data`.
+    /// The first fault in the header; offsets count from the start of `data`.
     ///
     /// ```
     /// use sframe_format::{Blob, BlobMut};

@@ -1,14 +1,14 @@
-//! What a row says: how to find the caller's frame.
+//! The contents of a row: how to find the caller's frame.
 //!
 //! One form serves every version, FDE type and architecture, so that rows can be compared, converted and verified
-//! whatever bytes they came from. What a header or an encoding implies is spelled out: on x86-64 the return address
-//! is `*(CFA - 8)` in every row, and s390x's scaled and biased CFA offsets are plain byte offsets here.
+//! whatever bytes they came from. Values that a header or an encoding implies are spelled out: on x86-64 the return
+//! address is `*(CFA - 8)` in every row, and s390x's scaled and biased CFA offsets are plain byte offsets here.
 
 use core::fmt;
 
 use crate::abi::{Abi, Register};
 
-/// What a location counts from.
+/// The origin of a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Base {
     /// The canonical frame address of this frame.
@@ -17,10 +17,10 @@ pub enum Base {
     Register(Register),
 }
 
-/// A value: `base + offset`, or what memory holds there.
+/// A value: `base + offset`, or the word in memory there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Location {
-    /// What the offset counts from.
+    /// The origin of the offset.
     pub base: Base,
     /// Offset in bytes.
     pub offset: i32,
@@ -40,7 +40,7 @@ impl Location {
     }
 }
 
-/// The canonical frame address: `register + offset`, or what memory holds there.
+/// The canonical frame address: `register + offset`, or the word in memory there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CfaRule {
     /// DWARF number of the base register.
@@ -81,7 +81,7 @@ pub struct Frame {
     pub mangled: bool,
 }
 
-/// What a row says about unwinding.
+/// The unwinding rules of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rules {
     /// There is a caller, and this is how to find it.
@@ -93,7 +93,7 @@ pub enum Rules {
     SignalContext,
 }
 
-/// What unwinding needs to know of a row and its function.
+/// The parts of a row and its function that an unwinder needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnwindRules {
     /// Architecture of the blob.
@@ -110,7 +110,7 @@ pub struct Row {
     /// First byte that the row covers, counted from the function's start (PC-mask functions: from the start of
     /// the repetition block). It holds up to the next row.
     pub start: u32,
-    /// What it says.
+    /// Its rules.
     pub rules: Rules,
 }
 

@@ -5,7 +5,7 @@ use crate::fre::words_length;
 
 /// Most bytes of a [`ShortRow`] from its info byte on.
 const MOST: usize = 8;
-/// Bytes that hold a start and what follows it.
+/// Bytes that hold a start, an info byte and the data words.
 const WINDOW: usize = 16;
 
 /// A row of few data words, as it is stored.
@@ -77,7 +77,7 @@ impl ShortRows<'_> {
     }
 }
 
-/// What of 8 bytes that begin with an info byte is its row's; `None` if the row has more.
+/// The row's own part of 8 bytes that begin with an info byte; `None` if the row has more.
 #[inline]
 pub(crate) fn content(bytes: u64) -> Option<u64> {
     let length = 1 + words_length(bytes as u8);

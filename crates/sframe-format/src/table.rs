@@ -10,8 +10,8 @@
 //! address ─► blocks[offset >> shift] ─► rows: (start within the block, number) … ─► rules[number]
 //! ```
 //!
-//! The table says what the section says, byte for byte. What does not fit (repeating rows of PLTs, functions that overlap
-//! or are malformed) it leaves to [`SectionIndex`].
+//! The table gives the same rules as the section. Rows that do not fit its form (repeating rows of PLTs, functions that
+//! overlap or are malformed) it leaves to [`SectionIndex`].
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -41,9 +41,9 @@ const FEW_BLOCKS: u64 = 1 << 16;
 
 /// Rules by address.
 ///
-/// Made in a walk over all rows, some 15 ns for each. It takes about five bytes for a row, less where neighbours say the
-/// same, and whatever the section claims never more than six for each of its bytes, 256 KiB, and what its different
-/// rules take (65,534 at most). Looking up allocates nothing.
+/// Made in a walk over all rows, some 15 ns for each. It takes about five bytes for a row, less where neighbours have
+/// the same rules, and whatever the section claims never more than six for each of its bytes, 256 KiB, and the room for
+/// its different rules (65,534 at most). Looking up allocates nothing.
 #[derive(Clone, Debug)]
 pub struct RuleTable {
     /// Address of the first function.
@@ -66,7 +66,7 @@ struct TableRow {
     rules: u16,
 }
 
-/// What a [`RuleTable`] says about an address.
+/// The answer of a [`RuleTable`] for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listed<'table> {
     /// The rules of the row that holds there.
@@ -93,7 +93,7 @@ impl RuleTable {
         builder.finish()
     }
 
-    /// What holds at `address`.
+    /// The rules at `address`.
     #[inline]
     pub fn find(&self, address: u64) -> Listed<'_> {
         match self.number_at(address) {
@@ -110,7 +110,7 @@ impl RuleTable {
         let within = within_block(offset, self.shift);
         let rows = self.rows.get(low as usize..high as usize)?;
         let passed = rows.iter().filter(|row| row.start <= within).count();
-        // What holds up to the block's first row is the row before it.
+        // Up to the block's first row, the row before it holds.
         self.rows.get((low as usize + passed).checked_sub(1)?).map(|row| row.rules)
     }
 
@@ -129,7 +129,8 @@ fn within_block(offset: u64, shift: u32) -> u16 {
 struct Builder {
     table: RuleTable,
     numbers: HashMap<UnwindRules, u16, FixedState>,
-    /// Rows that were decoded before, for there are few different ones, and what of the header they depend on.
+    /// Rows that were decoded before, for there are few different ones. Valid for the header fields in
+    /// `decoded_for`.
     decoded: Vec<Decoded>,
     decoded_for: Option<(Version, Abi, i8, i8)>,
     /// The number of the last row.
@@ -149,7 +150,7 @@ struct Builder {
 struct Decoded {
     /// See [`ShortRow`](crate::short::ShortRow).
     content: u64,
-    /// What matters of the attributes.
+    /// The attributes that the rules depend on.
     kind: u8,
     number: u16,
 }
@@ -206,7 +207,7 @@ impl Builder {
         }
     }
 
-    /// Forgets what was decoded of blobs whose headers say other things.
+    /// Forgets rows decoded of blobs whose headers differ in a field that rules depend on.
     fn enter(&mut self, blob: &Blob<'_>) {
         let header = blob.header();
         let depends = (header.version, header.abi, header.fixed_fp_offset, header.fixed_ra_offset);
@@ -217,7 +218,7 @@ impl Builder {
         }
     }
 
-    /// Reads the rows of a function. `None` if what holds where is not for a table to say.
+    /// Reads the rows of a function. `None` if they do not fit a table.
     fn read_rows(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<()> {
         self.enter(blob);
         let attributes = blob.attributes(fde).ok()?;

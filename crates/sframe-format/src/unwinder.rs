@@ -1,8 +1,8 @@
 //! Stacks over several modules, with a cache of the rows that were found.
 //!
 //! The cache is keyed by file and by the file's own addresses, not by absolute ones, so that it serves every process
-//! that has the file loaded, wherever. It belongs to the caller. Modules with a table need it only for what the table
-//! leaves to the section.
+//! that has the file loaded, wherever. It belongs to the caller. Modules with a table need it only for the rows that
+//! the table leaves to the section.
 
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
@@ -13,8 +13,8 @@ use crate::rules::{Rules, UnwindRules};
 use crate::table::{Listed, RuleTable};
 use crate::unwind::{FrameAddress, Registers, UnwindError, step};
 
-/// What a module's rows are cached under: the same file must have the same number wherever it is loaded, so that
-/// processes share what one of them found; two files must not.
+/// The key of a module's rows in the cache: the same file must have the same number wherever it is loaded, so
+/// that processes share the rows that one of them found; two files must not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModuleId(pub u64);
 
@@ -36,7 +36,7 @@ impl<D: Deref<Target = [u8]>> Module<D> {
     }
 
     /// The same module with its rows laid out for speed, if they can be ([`RuleTable::new`]). Takes time and memory,
-    /// [`RuleTable`] says how much; what the table knows is not cached.
+    /// [`RuleTable`] says how much; rows of the table are not cached.
     #[must_use]
     pub fn with_table(mut self) -> Self {
         self.table = RuleTable::new(&self.index);
@@ -71,7 +71,7 @@ impl<D> Default for Unwinder<D> {
     }
 }
 
-/// What a [`RuleCache`] remembers of a row.
+/// A row in a [`RuleCache`].
 #[derive(Clone, Copy, Debug)]
 struct Remembered {
     /// `None` in an empty slot.
@@ -112,7 +112,7 @@ impl<const N: usize> RuleCache<N> {
         (self.hits, self.misses)
     }
 
-    /// What is remembered of an address; `find` finds it if nothing is.
+    /// The cached rules of an address; a miss calls `find`.
     #[inline]
     fn find_or<E>(
         &mut self,

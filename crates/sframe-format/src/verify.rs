@@ -1,7 +1,8 @@
 //! Checks a section against the format: everything that the specification or a known reader demands.
 //!
-//! The findings are typed and carry the offset of the bytes at fault. What only the file around the section can
-//! tell (its architecture, executable ranges, function symbols, relocations) comes in as a [`Context`].
+//! The findings are typed and carry the offset of the bytes at fault. Facts that only the file around the
+//! section can tell (its architecture, executable ranges, function symbols, relocations) come in as a
+//! [`Context`].
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -14,7 +15,7 @@ use crate::fde::Fde;
 use crate::fre::{Attributes, PcType};
 use crate::version::Version;
 
-/// What is known of the file that holds the section. The default knows nothing and checks the section alone.
+/// Facts about the file that holds the section. The default has none and checks the section alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
     /// The ABI that the file's machine and byte order call for.
@@ -54,17 +55,17 @@ pub struct Finding {
     pub offset: usize,
     /// Index of the FDE in its blob, when the finding is about one function.
     pub fde: Option<u32>,
-    /// What is wrong.
+    /// The kind of violation.
     pub kind: FindingKind,
 }
 
-/// What a [`Finding`] is about.
+/// The kinds of [`Finding`]s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindingKind {
     /// Bytes that are no blob of a known version.
     Gap(Gap),
-    /// Bytes that do not hold what the format says.
+    /// Bytes that break the format.
     Malformed(ErrorKind),
     /// The blob is of another ABI than the file.
     ForeignAbi {

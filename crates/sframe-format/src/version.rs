@@ -1,4 +1,5 @@
-//! The versions of the format, and what the number alone decides: sizes of entries, and which flags there are.
+//! The versions of the format, and the properties that the number alone decides: sizes of entries, and which
+//! flags exist.
 
 use core::fmt;
 

@@ -23,7 +23,7 @@ fn section(attribute: [u8; 3], count: u16, rows: &[u8]) -> Vec<u8> {
     [&header.to_bytes()[..], &fde, &count.to_le_bytes(), &attribute, rows].concat()
 }
 
-/// Whether the function is copied; if so, it is what would have been encoded.
+/// Whether the function is copied; if so, the bytes must be those of encoding.
 fn is_copied(bytes: &[u8]) -> bool {
     let blob: Blob<'_> = Section::new(bytes, 0).strict().blob_at(0).unwrap();
     let fde = blob.fde(0).unwrap();

@@ -45,7 +45,7 @@ fn derived_rows_are_those_of_the_assembler() {
                 if fixture.relocatable { fixture.targets[fde.index as usize] } else { (0, fde.address) };
             let Some(found) = derived.remove(&target) else { continue };
             let mut expected = Function::read(&blob, &fde).unwrap();
-            // What GNU as writes when it cannot express a signal frame or finds no CFA.
+            // GNU as writes this when it cannot express a signal frame or finds no CFA.
             if expected.rows[0].rules == Rules::SignalContext || found == Err(Reason::NoCfa) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What is written is what is read, whatever the rows; conversion keeps every answer.
+//! Rows that are written read back the same, whatever they are; conversion keeps every answer.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! A table of rules says what its section says, or that the section must be asked.
+//! A table of rules gives its section's answers, or leaves the answer to the section.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn section(functions: &[(u64, Function)]) -> Vec<u8> {
     write_sorted(Options::new(Abi::Amd64), 0x9000, functions).unwrap().bytes
 }
 
-/// What the table says of each address, after comparing it with the section.
+/// The table's answer for each address, after comparing it with the section.
 fn listed(bytes: &[u8], addresses: impl IntoIterator<Item = u64>) -> Vec<Option<i64>> {
     let index = SectionIndex::new(bytes, 0x9000);
     let table = RuleTable::new(&index).unwrap();

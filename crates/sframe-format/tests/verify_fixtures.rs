@@ -1,4 +1,4 @@
-//! The verifier on fixtures: silent on what tools write well, and exact about what they do not.
+//! The verifier on fixtures: silent on sound output of tools, and exact about their faults.
 
 mod common;
 

@@ -45,7 +45,7 @@ pub fn at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*word))
 }
 
-/// The register in bits 4:0: destination of nearly all, or what is stored.
+/// The register in bits 4:0: destination of nearly all, source of a store.
 #[inline]
 pub fn destination(instruction: u32) -> u32 {
     instruction & 0x1f

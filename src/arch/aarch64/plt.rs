@@ -57,7 +57,7 @@ pub fn write_header(out: &mut [u8], plt: u64, reserved: u64, shape: &PltShape) {
     store(out, pad.into_iter().chain([SAVE]).chain(load).chain([BR_X17]));
 }
 
-/// An entry that jumps to what `slot` holds.
+/// An entry that jumps to the address that `slot` holds.
 fn write(out: &mut [u8], entry: u64, slot: u64, landing_pad: bool, authenticated: bool) {
     let pad = landing_pad.then_some(BTI_C);
     let load = load(entry.wrapping_add(if landing_pad { 4 } else { 0 }), slot);
@@ -75,7 +75,8 @@ pub fn write_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
     write(out, entry, slot, shape.landing_pad, false);
 }
 
-/// What the tables do to the stack: the head saves x16 and the return address in 16 bytes of it.
+/// The caller's frame in the tables: the head saves x16 and the return address in 16 bytes of
+/// stack.
 pub fn frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
     const UNTOUCHED: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
     const fn saved(start: u8) -> PltFrame {

@@ -16,8 +16,8 @@ use crate::symbols::flags::flag;
 pub enum Edit {
     /// The instruction does nothing.
     Nothing,
-    /// `adrp` and what follows it compute the address alone: `nop; adr` if it is near, else
-    /// `adrp; add`.
+    /// `adrp` and the instructions behind it compute the address alone: `nop; adr` if it is near,
+    /// else `adrp; add`.
     Address,
     /// The field of the instruction, as it is.
     Field(Field),

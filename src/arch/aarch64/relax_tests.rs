@@ -24,7 +24,7 @@ fn site(code: &[u8], offset: usize, facts: u32, next: Option<u32>) -> Site<'_> {
     Site { facts, bytes: code, offset, symbol: 1, addend: 0, writable: false, code: true, next }
 }
 
-/// What becomes of code at one relocation, with this value; `None`: it stays.
+/// The code after rewriting at one relocation, with this value; `None`: it stays.
 fn rewritten(
     family: Family,
     code: &[u32],

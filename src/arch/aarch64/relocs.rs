@@ -4,8 +4,7 @@
 //! `_NC` takes some bits of a value and checks nothing.
 
 use super::AArch64;
-use crate::arch::relocation::{From, What};
-use crate::arch::target::RelocInfo;
+use crate::arch::relocation::{From, RelocInfo, What};
 
 /// How the bits of a field lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

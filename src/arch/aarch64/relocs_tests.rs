@@ -1,4 +1,4 @@
-//! Every type: what its field holds is read back from the instruction, at both ends of its range,
+//! Every type: the value of its field is read back from the instruction, at both ends of its range,
 //! and one step past them does not fit.
 
 use super::*;
@@ -52,7 +52,7 @@ fn part(field: Field, value: i64) -> i64 {
 #[test]
 fn addends_are_read_from_their_fields() {
     for field in all().map(|(_, info)| addend_field(info.field)).filter(|&field| field != Field::Empty) {
-        // What is scaled holds more bits than the low twelve that are stored.
+        // A scaled field holds more bits than the low twelve that are stored.
         let scaled = matches!(field, Field::Low12(1..));
         for value in [0, 0x7f0, -0x7f0].into_iter().filter(|&value| value >= 0 || !scaled) {
             let value = if field == Field::High12 { value << 12 } else { value };

@@ -1,12 +1,12 @@
-//! Thunks of AArch64: `bl` and `b` reach 128 MiB (ELF for the Arm 64-bit Architecture,
-//! "Call and Jump relocations", which reserves x16 and x17 for what is in between), and the veneers
-//! for erratum 843419 of Cortex-A53.
+//! Thunks of AArch64: `bl` and `b` reach 128 MiB (ELF for the Arm 64-bit Architecture, "Call and
+//! Jump relocations", which reserves x16 and x17 for thunks), and the veneers for erratum 843419 of
+//! Cortex-A53.
 
 use super::instructions::*;
 use super::relocs::{Field, encode};
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
 
-/// What calls reach.
+/// Reach of calls.
 pub const SPEC: ThunkSpec = ThunkSpec { reach: 1 << 27, near_reach: 1 << 32, align: 8 };
 
 /// `ldr x16, .+16`
@@ -96,9 +96,9 @@ fn is_address(instruction: u32) -> bool {
     instruction & 0x1f00_0000 == 0x1000_0000
 }
 
-/// Offsets of the accesses that Cortex-A53 may carry out with a wrong address (Arm erratum 843419):
-/// an `adrp` in one of the last two words of a page, an access, perhaps one more instruction, and an
-/// access relative to what the `adrp` computed. `address` is that of the code.
+/// Offsets of the accesses that Cortex-A53 may carry out with a wrong address (Arm erratum 843419): an
+/// `adrp` in one of the last two words of a page, an access, perhaps one more instruction, and an access
+/// relative to the page that the `adrp` computed. `address` is that of the code.
 pub fn find_errata(code: &[u8], address: u64, found: &mut Vec<u64>) {
     let mut offset = 0xff8u64.wrapping_sub(address) & 0xfff;
     if offset == 0xffc {

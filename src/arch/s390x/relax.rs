@@ -3,7 +3,7 @@
 //!
 //! A thread-local sequence is a literal, which an ordinary load takes to a register, and a marked
 //! instruction that works on that register. Literal and marked instruction may stand in different
-//! sections; what becomes of them depends on the symbol and the kind of output alone:
+//! sections; both are rewritten by the symbol and the kind of output alone:
 //!
 //! | from | to | literal | marked instruction |
 //! |---|---|---|---|
@@ -33,7 +33,7 @@ pub enum Edit {
     Immediate {
         /// First bytes.
         bytes: [u8; 2],
-        /// What the value differs by.
+        /// Added to the value, in bytes.
         adjust: i8,
     },
 }

@@ -2,8 +2,7 @@
 //! Storage", s390x).
 
 use super::S390x;
-use crate::arch::relocation::{From, What};
-use crate::arch::target::RelocInfo;
+use crate::arch::relocation::{From, RelocInfo, What};
 
 /// How a value lies in its place. All are big-endian; the doubled ones hold half of the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@ use crate::elf::consts as elf;
 type End = (i64, &'static [u8]);
 /// The smallest and the largest.
 type Ends = (End, End);
-/// Number, first operand, what is subtracted, and for the last value that fits at either end the
+/// Number, first operand, subtracted operand, and for the last value that fits at either end the
 /// bytes of the place, which was all ones before.
 type Row = (u32, What, From, End, End);
 

@@ -72,7 +72,8 @@ const fn frame(start: u8, pushed: u8) -> PltFrame {
     PltFrame { start, pushed, return_address: None }
 }
 
-/// What the entries push: the relocation's number, then the head the word that names the module.
+/// The caller's frame: entries push the relocation's number, then the head pushes the word that
+/// names the module.
 pub fn frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
     const OF_HEADER: &[PltFrame] = &[frame(0, 8), frame(6, 16)];
     const OF_LAZY: &[PltFrame] = &[frame(0, 0), frame(11, 8)];

@@ -23,7 +23,7 @@ pub enum Edit {
         bytes: [u8; 6],
         /// How many of them count.
         length: u8,
-        /// What the value differs by.
+        /// Added to the value, in bytes.
         adjust: i8,
     },
     /// A two-byte opcode becomes one byte, so that the field moves one byte ahead and one is left.
@@ -46,7 +46,7 @@ pub struct Sequence {
     bytes: &'static [u8],
     /// Where the 4-byte field is among them, if there is one.
     field: Option<usize>,
-    /// What the value differs by.
+    /// Added to the value, in bytes.
     adjust: i64,
 }
 
@@ -291,8 +291,9 @@ fn local_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     Some(Relaxed { what: What::Nothing, from: From::Zero, edit: Edit::Sequence(sequence), takes_next: true })
 }
 
-/// In code, this offset is added to what the local dynamic sequence gave, which in an executable
-/// is the thread pointer. In data (and debug information) it stays what its name says.
+/// In code, this offset is added to the result of the local dynamic sequence, which in an
+/// executable is the thread pointer. In data (and debug information) it keeps the meaning of its
+/// type's name.
 fn block_offset(site: &Site<'_>, edit: Edit) -> Option<Relaxed<Edit>> {
     if site.code { relaxed(What::TpOffset, From::Zero, edit) } else { None }
 }

@@ -44,7 +44,7 @@ fn bytes(text: &str) -> (Vec<u8>, usize) {
     (bytes, field)
 }
 
-/// What becomes of `before` (the relocation is at the dots), with 0x11223344 as the value.
+/// `before` and its rewritten form (the relocation is at the dots), with 0x11223344 as the value.
 struct Case {
     kind: u32,
     facts: u32,

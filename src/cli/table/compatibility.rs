@@ -1,7 +1,7 @@
 //! Options that other linkers have and that change nothing here because nothing needs to change.
 //!
 //! An option whose effect would be missed stands in [`super::refused`]. The text of each says why the output
-//! is what was asked for without it.
+//! is right without it.
 
 use crate::cli::spec::Effect::{IgnoredFlag, IgnoredOptional, IgnoredPrefix, IgnoredValue};
 use crate::cli::spec::{OptionSpec, ignored, value};

@@ -1,4 +1,4 @@
-//! What the dynamic linker reads, and notes.
+//! Options for the tables that the dynamic linker reads, and for notes.
 
 use crate::cli::config::{BuildId, HashStyle};
 use crate::cli::spec::{OptionSpec, flag, optional, value};

@@ -20,7 +20,7 @@ pub fn find(name: &[u8]) -> Option<&'static OptionSpec> {
     by_name.get(name).copied()
 }
 
-/// The ignored family that `text`, what follows two dashes, belongs to.
+/// The ignored family that `text`, an argument without its two dashes, belongs to.
 pub fn find_prefix(text: &[u8]) -> Option<&'static OptionSpec> {
     all().find(|option| {
         matches!(option.effect, Effect::IgnoredPrefix)

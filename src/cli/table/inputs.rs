@@ -1,4 +1,4 @@
-//! What is made, of what, and where it is looked for.
+//! Options for the kind of output, the inputs and the search for them.
 
 use crate::cli::config::{Machine, OutputFormat, ScriptFile};
 use crate::cli::inputs::InputFormat;

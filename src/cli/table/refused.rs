@@ -2,7 +2,7 @@
 //!
 //! They are errors like any unknown option, so that build systems that probe for them see that they
 //! are missing; the reason is told with the error. Add a line when a peer gets an option that stays
-//! out: a test compares these tables with what the peers' `--help` lists.
+//! out: a test compares these tables with the peers' `--help`.
 
 use crate::cli::spec::Refused;
 

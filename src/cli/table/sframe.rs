@@ -1,4 +1,4 @@
-//! What becomes of `.sframe`.
+//! Options for `.sframe`.
 
 use crate::cli::config::{SFrameFromEhFrame, SFrameIndex, SFrameMode, SFrameVersion};
 use crate::cli::spec::{OptionSpec, flag, optional, value};

@@ -1,4 +1,4 @@
-//! What is left out of the output, and relocations.
+//! Options that leave symbols and sections out of the output, and for relocations.
 
 use crate::cli::config::{CompressDebug, CompressSections, Discard, Strip};
 use crate::cli::spec::{OptionSpec, flag, optional, value};

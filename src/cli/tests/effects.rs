@@ -1,4 +1,4 @@
-//! What options do, alone and together.
+//! Effects of options, alone and together.
 
 use super::*;
 use crate::diag::{Location, Severity};

@@ -1,8 +1,9 @@
-//! `docs/options.md`, the page that says of every option of GNU ld, lld and mold what happens here.
+//! `docs/options.md`, the page that tells for every option of GNU ld, lld and mold how this linker treats
+//! it.
 //!
-//! What an option does comes from the tables. Which peers have it stands in the page itself, where a
-//! test that reads their `--help` (`tests/integration/option_page.rs`) looks for it. After a change
-//! of a table, `SFRAME_BLESS=1 cargo test --lib page_of_options` writes the page again.
+//! The effect of an option comes from the tables. Which peers have it stands in the page itself, where a
+//! test that reads their `--help` (`tests/integration/option_page.rs`) looks for it. After a change of a
+//! table, `SFRAME_BLESS=1 cargo test --lib page_of_options` writes the page again.
 
 use crate::cli::spec::{Effect, dashed};
 use crate::cli::table::{self, REFUSED, REFUSED_WORDS};
@@ -25,7 +26,7 @@ compares the second column with what the peers' `--help` says.
 
 ";
 
-/// Name as the page shows it, what comes of it, and a remark.
+/// Name as the page shows it, its treatment, and a remark.
 type Row = (String, &'static str, &'static str);
 
 fn options() -> Vec<Row> {

@@ -1,4 +1,4 @@
-//! Every option in every spelling, and what is none.
+//! Every option in every spelling, and texts that are no option.
 
 use super::*;
 use crate::cli::spec::{Effect, OptionSpec, allows_single_dash, dashed};
@@ -49,7 +49,7 @@ fn sample(option: &OptionSpec) -> &'static str {
     }
 }
 
-/// What must stand before an option that closes something, or that needs another.
+/// The argument that must stand before an option that closes a group or needs another option.
 fn opener(name: &str) -> &'static [&'static str] {
     match name {
         ")" | "end-group" => &["--start-group"],
@@ -60,7 +60,7 @@ fn opener(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// What must follow an option that opens something.
+/// The argument that must follow an option that opens a group.
 fn closer(name: &str) -> &'static [&'static str] {
     match name {
         "(" | "start-group" => &["--end-group"],

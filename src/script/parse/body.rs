@@ -1,4 +1,4 @@
-//! What stands between the braces of an output section.
+//! Parses the statements between the braces of an output section.
 
 use super::cursor::{Parser, Reported};
 use crate::script::ast::{

@@ -396,7 +396,7 @@ fn set_letter(letters: &mut RegionLetters, letter: u8) -> bool {
     true
 }
 
-/// Commands up to the end of the text, or to what cannot begin one.
+/// Commands up to the end of the text, or to a token that cannot begin one.
 fn read_commands(parser: &mut Parser<'_, '_>, commands: &mut Vec<Command>) {
     while !parser.gave_up() {
         let token = parser.peek(Mode::Statement);
@@ -434,7 +434,7 @@ fn read_regions(parser: &mut Parser<'_, '_>, regions: &mut Vec<MemoryRegion>) {
     }
 }
 
-/// What an assignment operator does to the old value: `Some(None)` for `=`.
+/// The operation that an assignment operator applies to the old value: `Some(None)` for `=`.
 fn assignment_operator(mark: &str) -> Option<Option<BinaryOp>> {
     if mark == "=" {
         return Some(None);

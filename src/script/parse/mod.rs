@@ -1,7 +1,7 @@
 //! Tokens to trees: recursive descent, with precedence climbing for expressions.
 //!
 //! An error is recorded where it is found and the statement around it is given up; parsing goes on
-//! behind it, so that one run shows what is wrong everywhere. A text with errors gives no tree.
+//! behind it, so that one run shows all errors. A text with errors gives no tree.
 
 mod body;
 mod commands;
@@ -14,17 +14,18 @@ mod tests;
 use super::ast::{Assignment, AssignmentKind, OutputSection, Script};
 use super::expr::Expr;
 use super::lex::Mode;
-use super::source::Sources;
-use crate::diag::Diagnostic;
-use cursor::{Parser, too_large};
+use super::source::{Sources, Span};
+use crate::diag::{Code, Diagnostic};
+use cursor::Parser;
 
-pub use cursor::Include;
-pub(super) use cursor::syntax_error;
+/// Gives the name and the text of an included file, or why it cannot be read. The arguments are
+/// the name in the script and the name of the including file.
+pub type Include<'a> = dyn FnMut(&str, &str) -> Result<(String, Vec<u8>), String> + 'a;
 
-/// Reads a linker script. `name` is what messages call it.
+/// Reads a linker script. Messages call it `name`.
 ///
 /// # Errors
-/// All that is wrong with it, in order.
+/// All errors of the text, in order.
 pub fn parse_script(
     sources: &mut Sources,
     name: &str,
@@ -42,7 +43,7 @@ pub fn parse_script(
 /// without `SECTIONS` around.
 ///
 /// # Errors
-/// What is wrong with it.
+/// All errors of the text, in order.
 pub fn parse_section_order(
     sources: &mut Sources,
     name: &str,
@@ -59,7 +60,7 @@ pub fn parse_section_order(
 /// Reads one expression that is all of a text, as in `--section-start` or `-Ttext`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// All errors of the text, in order.
 pub fn parse_expression(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Expr, Vec<Diagnostic>> {
     let file = add(sources, name, text)?;
     let text = sources.text(file);
@@ -75,7 +76,7 @@ pub fn parse_expression(sources: &mut Sources, name: &str, text: &[u8]) -> Resul
 /// Reads the argument of `--defsym`: `symbol=expression`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// All errors of the text, in order.
 pub fn parse_defsym(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Assignment, Vec<Diagnostic>> {
     let file = add(sources, name, text)?;
     let text = sources.text(file);
@@ -104,4 +105,17 @@ fn no_include() -> impl FnMut(&str, &str) -> Result<(String, Vec<u8>), String> {
 
 fn add(sources: &mut Sources, name: &str, text: &[u8]) -> Result<u32, Vec<Diagnostic>> {
     sources.add(name, text).ok_or_else(|| vec![too_large(name)])
+}
+
+fn too_large(name: &str) -> Diagnostic {
+    Diagnostic::error(Code::ScriptSyntax, format!("script `{name}` is larger than 4 GiB"))
+}
+
+/// A diagnostic about a place in a script.
+pub(super) fn syntax_error(sources: &Sources, span: Span, message: String) -> Diagnostic {
+    Diagnostic::error(Code::ScriptSyntax, message).at(sources.location(span)).ordered(
+        span.file,
+        0,
+        span.start.into(),
+    )
 }

@@ -1,4 +1,4 @@
-//! `SECTIONS`: output sections and overlays with what stands around their bodies.
+//! `SECTIONS`: output sections and overlays with the attributes around their bodies.
 
 use super::cursor::{Parser, Reported};
 use crate::script::ast::{
@@ -33,7 +33,7 @@ impl Parser<'_, '_> {
         Ok(items)
     }
 
-    /// `NAME : { body }` up to the end of the text. It may order what sections hold and say nothing else about them.
+    /// `NAME : { body }` up to the end of the text. It orders the contents of sections; anything else is an error.
     pub(super) fn section_order(&mut self) -> Vec<OutputSection> {
         let mut items = Vec::new();
         read_items(self, &mut items);

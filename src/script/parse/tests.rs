@@ -1,4 +1,4 @@
-//! What the parser makes of texts.
+//! Texts and the trees or errors that the parser makes of them.
 
 use super::*;
 use crate::diag::Location;

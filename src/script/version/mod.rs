@@ -46,13 +46,13 @@ pub struct VersionNode {
 pub struct SymbolPattern {
     /// The pattern.
     pub name: Name,
-    /// What it is compared with.
+    /// The form of the symbol's name that it is compared with.
     pub language: Language,
     /// Written in quotes: wildcards stand for themselves.
     pub quoted: bool,
 }
 
-/// What a pattern is compared with.
+/// The form of a symbol's name that patterns are compared with.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Language {
     /// The name as it is in the symbol table.
@@ -96,8 +96,8 @@ impl VersionScript {
         self.nodes.append(&mut further.nodes);
     }
 
-    /// What is wrong with the nodes taken together: an anonymous one beside others, a version twice,
-    /// a dependency on one that does not stand before it.
+    /// Errors of the nodes taken together: an anonymous one beside others, a version twice, a dependency on
+    /// one that does not stand before it.
     pub fn check(&self, sources: &Sources) -> Vec<Diagnostic> {
         let mut wrong = Vec::new();
         let mut report = |span, message: String, earlier: Option<Span>| {
@@ -136,8 +136,8 @@ impl VersionScript {
         wrong
     }
 
-    /// The names that `global:` lists without wildcards, each with the number of its node: what
-    /// `--no-undefined-version` wants to be defined. C++ names are not among them.
+    /// The names that `global:` lists without wildcards, each with the number of its node:
+    /// `--no-undefined-version` wants each of them defined. C++ names are not among them.
     pub fn exact_globals(&self) -> impl Iterator<Item = (u32, Box<[u8]>, Span)> {
         (0u32..).zip(&self.nodes).flat_map(|(number, node)| {
             node.global

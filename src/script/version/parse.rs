@@ -1,7 +1,7 @@
 //! Texts of version scripts and lists to trees.
 //!
 //! The language has words, quoted words and the marks `{ } : ;`, the same everywhere. The first
-//! error ends a text: what follows a wrong node can mean anything.
+//! error ends a text: the meaning of everything behind a wrong node is unknown.
 
 use super::{Language, SymbolPattern, VersionNode, VersionScript, version_error};
 use crate::diag::Diagnostic;
@@ -13,7 +13,7 @@ type Result<T> = std::result::Result<T, Vec<Diagnostic>>;
 /// Reads a version script. [`VersionScript::check`] looks at all of them together.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The first error of the text.
 pub fn parse_version_script(sources: &mut Sources, name: &str, text: &[u8]) -> Result<VersionScript> {
     let span = add(sources, name, text)?;
     parse_version_command(sources, span)
@@ -22,7 +22,7 @@ pub fn parse_version_script(sources: &mut Sources, name: &str, text: &[u8]) -> R
 /// Reads the version script between the braces of a linker script's `VERSION { … }`.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The first error of the text.
 pub fn parse_version_command(sources: &Sources, span: Span) -> Result<VersionScript> {
     let mut parser = Parser::new(sources, span);
     let mut nodes = Vec::new();
@@ -35,7 +35,7 @@ pub fn parse_version_command(sources: &Sources, span: Span) -> Result<VersionScr
 /// Reads the list of `--dynamic-list` or `--export-dynamic-symbol-list`: `{ pattern; … };`.
 ///
 /// # Errors
-/// What is wrong with the text.
+/// The first error of the text.
 pub fn parse_dynamic_list(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Vec<SymbolPattern>> {
     let span = add(sources, name, text)?;
     let mut parser = Parser::new(sources, span);

@@ -19,7 +19,7 @@ use sframe_format::{Abi, Section};
 use std::path::PathBuf;
 use zerocopy::byteorder::{BE, ByteOrder, LE};
 
-/// What is to be made of a file.
+/// The change to a file.
 pub struct Change {
     /// Where the result goes.
     pub output: PathBuf,
@@ -27,14 +27,14 @@ pub struct Change {
     pub options: Options,
     /// Name of the section.
     pub section: String,
-    /// What becomes of the build-id.
+    /// Treatment of the build-id.
     pub build_id: BuildId,
-    /// Whether to list what was left out.
+    /// Whether to list the functions that were left out.
     pub verbose: bool,
 }
 
 impl Change {
-    /// What the command line asks for.
+    /// From the command line.
     pub fn from_arguments(arguments: &args::Change, abi: Abi) -> Self {
         Self {
             output: arguments.output.clone().unwrap_or_else(|| arguments.file.clone()),
@@ -81,7 +81,7 @@ fn attach_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Attach) -> Resul
     change_file(image, &functions, &Change::from_arguments(&arguments.change, abi))
 }
 
-/// Refuses files that cannot be changed so that they still are what they were.
+/// Refuses files that a change would break.
 fn check<E: ByteOrder>(image: &Image<'_, E>) -> Result<(), Problem> {
     match image.header.e_type.get() {
         consts::ET_EXEC | consts::ET_DYN => {}
@@ -134,7 +134,7 @@ pub fn change_file<E: ByteOrder>(
     Ok(())
 }
 
-/// Says what was left out, in a line or in full.
+/// Reports the functions that were left out, in a line or in full.
 pub fn report(name: &str, left_out: &[String], verbose: bool) {
     if left_out.is_empty() {
         return;

@@ -13,7 +13,7 @@ use sframe_format::{PT_GNU_SFRAME, SHT_GNU_SFRAME};
 use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// The blob for an address, and what is not in it.
+/// The blob for an address, and the functions that are missing from it.
 pub type Blob<'a> = &'a dyn Fn(u64) -> Result<(Vec<u8>, Vec<String>), Problem>;
 
 /// Largest hole in the file for the sake of old kernels. Programs with more `.bss` need Linux 5.18.
@@ -21,7 +21,7 @@ const LARGEST_HOLE: u64 = 64 << 20;
 /// Alignment of the blob and the program headers.
 const ALIGNMENT: u64 = 8;
 
-/// The changed file, and what is not in the blob.
+/// The changed file, and the functions that are missing from the blob.
 ///
 /// # Errors
 /// The blob cannot be written for its address, or the file has no address space left behind its segments.

@@ -12,7 +12,7 @@ pub const ORDER_LITTLE: u8 = consts::ELFDATA2LSB;
 /// `EI_DATA` of big-endian files.
 pub const ORDER_BIG: u8 = consts::ELFDATA2MSB;
 
-/// What kernels put behind a signed module (`kernel/module_signature.h`).
+/// Kernels put this behind a signed module (`kernel/module_signature.h`).
 const MODULE_SIGNATURE: &[u8] = b"~Module signature appended~\n";
 
 /// The byte order of a 64-bit ELF file, [`ORDER_LITTLE`] or [`ORDER_BIG`].

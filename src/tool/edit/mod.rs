@@ -1,4 +1,4 @@
-//! Changing ELF files without disturbing what is not to be changed.
+//! Changes to ELF files that leave all other bytes in place.
 //!
 //! An [`Image`] is a file read in place, with the headers of its sections by number. A [`Sections`] edit gives some
 //! sections other contents and adds new ones: every other section keeps its number and its bytes their place in the

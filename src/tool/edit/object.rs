@@ -1,4 +1,4 @@
-//! A relocatable object: which section a symbol is in, and what belongs to a section.
+//! A relocatable object: the section of each symbol, and the group and relocations of each section.
 
 use super::image::Image;
 use super::sections::Sections;
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
 
-/// What has to be known of an object.
+/// Symbols, groups and relocation sections of an object.
 pub struct Object<'image, 'data, E: ByteOrder> {
     /// The file.
     pub image: &'image Image<'data, E>,

@@ -94,7 +94,7 @@ impl<'image, 'data, E: ByteOrder> Sections<'image, 'data, E> {
         out
     }
 
-    /// What replaced contents and the old section header table leave, and the end.
+    /// The ranges of replaced contents and of the old section header table, and the end.
     fn room(&self) -> Room {
         let image = self.image;
         let range = |offset: u64, size: usize| offset..offset.saturating_add(size as u64);

@@ -1,4 +1,4 @@
-//! `sframe stat`: how large the tables are, what is in them, and what sharing saves.
+//! `sframe stat`: size and contents of the tables, and the bytes that sharing saves.
 
 mod plot;
 mod spread;
@@ -16,7 +16,7 @@ use spread::Spread;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-/// What a file holds.
+/// The tables of a file.
 #[derive(Debug, Default, Serialize)]
 pub struct FileStatistics {
     file: String,
@@ -58,7 +58,7 @@ impl FileStatistics {
         self.eh_frame_size + self.eh_frame_hdr_size
     }
 
-    /// Percentage of the file that a table takes. What was derived is in no file, so it counts on top.
+    /// Percentage of the file that a table takes. A derived table is in no file, so it counts on top.
     fn share(&self, size: u64) -> f64 {
         let whole = self.file_size + if self.derived { self.sframe_size } else { 0 };
         percent(size, whole)
@@ -69,7 +69,7 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// Counts what a file holds.
+/// Counts the tables of a file.
 ///
 /// # Errors
 /// Rows are malformed.
@@ -100,7 +100,7 @@ fn statistics(input: &Input<'_>) -> Result<FileStatistics, Problem> {
     Ok(found)
 }
 
-/// What the section is as one sorted V3 blob.
+/// The section written again as one sorted V3 blob.
 fn rewrite(section: &Section<'_>, abi: Abi) -> Option<Rewritten> {
     let size = |share| {
         let options = Options::new(abi).version(Version::V3).share(share);

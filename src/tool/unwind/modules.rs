@@ -9,7 +9,7 @@ use sframe_format::{Abi, Module, ModuleId, Unwinder};
 use std::ops::Range;
 use std::path::Path;
 
-/// What is known of a loaded file besides its rows.
+/// A loaded file, rows aside.
 struct Loaded {
     name: String,
     range: Range<u64>,
@@ -50,7 +50,7 @@ impl Modules {
         &self.problems
     }
 
-    /// Adds a file from disk. What cannot be read is noted.
+    /// Adds a file from disk. A file that cannot be read is noted.
     pub fn add_file(&mut self, abi: Abi, path: &Path, name: &str, place: Place, derivation: Derivation) {
         let result = for_each_input(path, 0, &mut |input| self.add(abi, input, name, place, derivation));
         self.problems.extend(result.err());
@@ -124,7 +124,8 @@ impl Modules {
     }
 }
 
-/// What to add to a file's own addresses. Mappings start at whole pages, segments need not.
+/// The difference between run-time addresses and the file's own. Mappings start at whole pages,
+/// segments need not.
 fn bias(loads: &[Load], place: Place) -> Option<u64> {
     let (offset, address) = match place {
         Place::Bias(bias) => return Some(bias),

@@ -1,10 +1,8 @@
 //! Tests of `sframe unwind` on a stack made by hand for a fixture program.
 
-use super::memory::Memory;
 use super::modules::{Modules, Place};
-use super::process::Process;
 use super::saved::parse_registers;
-use super::{core, unwind};
+use super::{Memory, Process, core, unwind};
 use crate::tool::args::{Derivation, Unwind};
 use crate::tool::fixtures;
 use sframe_format::Abi;

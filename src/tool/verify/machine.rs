@@ -23,7 +23,7 @@ pub struct Machine {
     pc_was_read: Cell<bool>,
 }
 
-/// What rules say of the caller's frame.
+/// The caller's frame by one side's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
     /// CFA.
@@ -112,7 +112,7 @@ impl Machine {
     ) -> Result<Values, Failure> {
         let undefined = matches!(row.ra, Some(Rule::Undefined));
         let cfa = match &row.cfa {
-            // What gimli holds before any rule for the CFA.
+            // gimli holds this before any rule for the CFA.
             DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0 => {
                 return if undefined {
                     Ok(Values { cfa: 0, ra: None, fp: 0, sp: None })
@@ -135,7 +135,7 @@ impl Machine {
             None | Some(Rule::SameValue | Rule::Undefined) => {
                 Some(cfa.wrapping_sub(self.abi.cfa_bias() as u64))
             }
-            // s390x functions save the stack pointer with the other registers; what they save is the implied value.
+            // s390x functions save the stack pointer with the other registers; the saved value is the implied one.
             Some(Rule::Offset(_) | Rule::Register(_)) if self.abi == Abi::S390x => None,
             rule => Some(self.dwarf_value(section, rule, self.abi.stack_pointer(), cfa)?),
         };

@@ -14,7 +14,7 @@ pub struct RawSection {
     pub data: Vec<u8>,
 }
 
-/// What `sh_link` holds.
+/// The contents of `sh_link`.
 #[derive(Clone, Copy, Default)]
 pub enum Link {
     /// This number.

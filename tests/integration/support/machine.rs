@@ -1,4 +1,5 @@
-//! The machines that programs are linked for: compilers, and what runs the programs here.
+//! The machines that programs are linked for: compilers, and the emulators that run the programs
+//! here.
 //!
 //! A test that concerns them all takes the machine as its argument, makes its scratch directory
 //! with [`Work::on`](super::Work::on), and is listed in [`on_every_machine!`], which makes a test
@@ -29,7 +30,7 @@ pub struct Relocations {
 /// A machine.
 #[derive(Debug)]
 pub struct Machine {
-    /// What emulators and tests call it.
+    /// Its name for emulators and tests.
     pub name: &'static str,
     /// GNU triplet; the cross compiler's prefix.
     pub triple: &'static str,
@@ -137,7 +138,7 @@ impl Machine {
         if self.native { tools::assembler(3) } else { tools::cross_assembler(&format!("{}-as", self.triple)) }
     }
 
-    /// What programs of it are started with; `None`: nothing.
+    /// The emulator of its programs; `None`: they run without.
     pub fn emulator(&self) -> Result<Option<PathBuf>, String> {
         if self.native { Ok(None) } else { tools::peer_program(&format!("qemu-{}", self.name)).map(Some) }
     }

@@ -1,6 +1,6 @@
-//! What every integration test stands on: a scratch directory with compilers and the linker under
-//! test ([`Work`]), a parsed view of what was linked ([`Elf`]), tools of other projects that may
-//! be missing ([`tools`]), and a small reader of SFrame bytes that shares no code with the product
+//! The base of every integration test: a scratch directory with compilers and the linker under test
+//! ([`Work`]), a parsed view of the output ([`Elf`]), tools of other projects that may be missing
+//! ([`tools`]), and a small reader of SFrame bytes that shares no code with the product
 //! ([`sframe`]).
 //!
 //! The linker under test is the one that cargo built; `SFRAME_TEST_LD=/path/ld` points the same

@@ -1,6 +1,7 @@
 //! A minimal reader of SFrame V1, V2 and V3, independent of the product's own.
 //!
-//! It reads what the tests assert on: where blobs begin, and which function each row describes.
+//! It reads the facts that the tests assert on: where blobs begin, and which function each row
+//! describes.
 
 use super::elf::{Elf, Section, half, quad, word};
 
@@ -10,7 +11,8 @@ pub const SORTED: u8 = 1;
 pub const PCREL: u8 = 4;
 const HEADER: usize = 28;
 
-/// What assemblers made of the same two sources, `demo` and `main`: folder of fixtures and machine.
+/// Several assemblers' objects of the same two sources, `demo` and `main`: folder of fixtures and
+/// machine.
 pub const ASSEMBLED: [(&str, &str); 8] = [
     ("v1-gas2.40", "x86_64"),
     ("v2-gas2.44", "x86_64"),

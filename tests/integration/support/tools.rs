@@ -1,12 +1,13 @@
-//! Tools of other projects that a test may need: found by what they do, skipped by name where
-//! they are missing.
+//! Tools of other projects that a test may need: found by their behaviour, skipped by name where they are
+//! missing.
 //!
-//! They come from the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, else `target/peers`),
-//! whatever the machine has installed. Of the machine itself come gcc, g++ and cargo alone, and what
-//! gcc brings along (`ar`, `readelf`) where the tree was not made.
-//! A skip is written past the test harness's capture to standard
-//! error, and to `skips.txt` in the test's scratch area, from which `cargo xtask test` counts.
-//! With `SFRAME_TESTS_REQUIRE_ALL=1` a skip is a failure.
+//! They come from the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, else `target/peers`), whatever
+//! the machine has installed. Of the machine itself come gcc, g++ and cargo alone, and the tools that gcc
+//! brings along (`ar`, `readelf`) where the tree was not made.
+//!
+//! A skip is written past the test harness's capture to standard error, and to `skips.txt` in the test's
+//! scratch area, from which `cargo xtask test` counts. With `SFRAME_TESTS_REQUIRE_ALL=1` a skip is a
+//! failure.
 
 use super::{Machine, Work};
 use std::io::Write;
@@ -123,7 +124,7 @@ fn no_reader(name: &str) -> String {
     format!("no {name} that reads SFrame V3 (cargo xtask peers)")
 }
 
-/// The newest program of this name that shows what is in a V3 section.
+/// The newest program of this name that shows the contents of a V3 section.
 fn sframe_reader(name: &str) -> Option<PathBuf> {
     let object = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sframe/v3-gas2.47/demo.x86_64.o");
     let reads = |path: &PathBuf| {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Longest time that any command of a test may take.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Outcome {
     /// The command line, for messages.
@@ -106,7 +106,8 @@ pub fn linker() -> PathBuf {
 /// Names the file that a link through [`linker_directory`] adds a line to.
 const LINKS: &str = "SFRAME_TEST_LINKS";
 
-/// What stands in [`linker_directory`] for the linker: it leaves a line where [`LINKS`] says, and becomes the linker.
+/// The script that stands in [`linker_directory`] for the linker: it leaves a line in the file that the variable
+/// [`LINKS`] names, and becomes the linker.
 const WITNESS: &str = "#!/bin/sh\n\
     echo \"$0\" >> \"${SFRAME_TEST_LINKS:-/dev/null}\"\n\
     exec \"${0%/*}/real/${0##*/}\" \"$@\"\n";
@@ -208,7 +209,7 @@ impl Work {
         self.path(name).exists()
     }
 
-    /// Compiles C source to `NAME.o`, with `-O1` and what `flags` say; returns the object's name.
+    /// Compiles C source to `NAME.o`, with `-O1` and `flags`; returns the object's name.
     #[track_caller]
     pub fn c(&self, name: &str, source: &str, flags: &[&str]) -> String {
         self.compile("gcc", name, "c", source, flags)
@@ -265,7 +266,7 @@ impl Work {
     }
 
     /// Runs a program that links, and demands that it did so through [`linker_directory`]: a driver that finds another
-    /// linker first would make every test of what it linked meaningless.
+    /// linker first would make every later assertion meaningless.
     #[track_caller]
     pub fn linked(&self, driver: impl AsRef<OsStr>, args: &[&str]) -> Outcome {
         let links = self.path(LINKS);

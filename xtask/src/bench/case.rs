@@ -21,9 +21,9 @@ pub struct Case {
     pub link: Vec<String>,
     /// Arguments with which the output is run, in the case's folder.
     pub run: Vec<String>,
-    /// What the run's standard output must contain.
+    /// Texts that the run's standard output must contain.
     pub expected: Vec<String>,
-    /// How many object files the link names, where that is what the case is about.
+    /// How many object files the link names, where the case is about that number.
     pub objects: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Case {
         Ok(())
     }
 
-    /// Runs a linked `output` and says what is wrong with what it did, if anything.
+    /// Runs a linked `output`; an error tells how its status or output differ.
     pub fn check(&self, folder: &Path, output: &Path) -> Result<(), String> {
         let run = Command::new(output).args(&self.run).current_dir(folder).output();
         let run = run.map_err(|error| format!("output does not run: {error}"))?;
@@ -75,7 +75,7 @@ impl Case {
     }
 }
 
-/// Runs a command in `folder` and fails with what it said if it fails. Returns its standard output.
+/// Runs a command in `folder` and fails with its messages if it fails. Returns its standard output.
 pub fn must_run(folder: &Path, program: impl AsRef<OsStr>, arguments: &[String]) -> Result<String> {
     let program = program.as_ref();
     let output = Command::new(program)

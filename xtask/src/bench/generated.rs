@@ -3,7 +3,7 @@
 //! Every object holds functions in sections of their own, which call each other, functions of other objects and
 //! inline functions (COMDAT groups of code and constant, defined in several objects each); mergeable strings with
 //! many repeats; an unwind table; and an address table of all its functions. The program calls every function and
-//! sums what they return, so a wrong relocation shows in what it prints.
+//! sums the results, so a wrong relocation shows in its output.
 
 use std::path::Path;
 

@@ -19,7 +19,7 @@ const GROUP: u32 = 17;
 const UNWIND: u32 = 0x7000_0001;
 const COMDAT: u32 = 1;
 
-/// `e_machine` of what is written.
+/// `e_machine` of the objects.
 pub const X86_64: u16 = 62;
 pub const AARCH64: u16 = 183;
 

@@ -1,4 +1,4 @@
-//! The program that the generated links build: which functions there are, whom they call, what they return.
+//! The program that the generated links build: its functions, their callees and their results.
 //!
 //! Nothing is stored. Everything about a function follows from its numbers, so any object can be written alone, and
 //! the work per object does not depend on how many there are.
@@ -102,7 +102,7 @@ impl Program {
         mix(function.seed(), 5) % self.objects
     }
 
-    /// What a call `function(depth)` returns.
+    /// The result of a call `function(depth)`.
     fn value(&self, function: Function, depth: u32) -> u32 {
         let (_, variable) = variable(self.variable_object(function));
         let own =

@@ -1,9 +1,9 @@
-//! What one link costs: wall time, CPU time and peak memory of the whole process tree.
+//! The cost of one link: wall time, CPU time and peak memory of the whole process tree.
 //!
 //! Linkers such as mold and wild fork: the first process returns as soon as the output is complete, while its child
 //! still tears down. So a link is measured from a process of its own (`xtask measure`), which adopts orphans
 //! (`PR_SET_CHILD_SUBREAPER`) and waits for every one of them:
-//! - wall time ends when the first process exits: that is what a build waits for;
+//! - wall time ends when the first process exits, for a build waits no longer;
 //! - CPU time is user and system time of every process, from `wait4`, teardown included;
 //! - peak memory is the larger of the greatest `ru_maxrss` of any process and of the resident sizes of all processes
 //!   of the tree, summed every few milliseconds. Resident pages of mapped files count, as everywhere.
@@ -45,7 +45,7 @@ pub struct Cost {
     pub success: bool,
 }
 
-/// One measured run and what the command said.
+/// One measured run and the command's messages.
 pub struct Run {
     pub cost: Cost,
     pub messages: String,
@@ -114,7 +114,7 @@ fn confine(processors: usize) -> Result<()> {
     Ok(())
 }
 
-/// Waits until no descendant is left, and adds up what they used.
+/// Waits until no descendant is left, and adds up their usage.
 fn wait_for_tree(first: libc::pid_t, started: Instant) -> Result<Cost> {
     let done = AtomicBool::new(false);
     let sampled_peak = AtomicU64::new(0);

@@ -212,7 +212,7 @@ fn output_path(folder: &Path, linker: &Linker) -> PathBuf {
     folder.join(format!("output-{}", linker.name))
 }
 
-/// One link to a fresh output file: its cost, or what went wrong.
+/// One link to a fresh output file: its cost, or the error.
 fn run_once(
     folder: &Path,
     case: &Case,

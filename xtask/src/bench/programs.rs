@@ -23,7 +23,8 @@ const RIPGREP_VERSION: &str = "14.1.1";
 
 /// ripgrep as `cargo install --debug` builds it: full debug information, section garbage collection.
 ///
-/// A stand-in for the compiler driver keeps copies of what rustc hands to the link, because rustc deletes some of it.
+/// A stand-in for the compiler driver keeps copies of the files that rustc hands to the link, because rustc deletes
+/// some.
 pub fn prepare_rust(folder: &Path) -> Result<Case> {
     let folder = &folder.canonicalize()?;
     std::fs::create_dir_all(folder.join("inputs"))?;

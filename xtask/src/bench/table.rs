@@ -22,7 +22,7 @@ pub struct LinkerResult {
     pub name: String,
     /// Bytes of the output.
     pub output_size: u64,
-    /// One cost per counted round, or what went wrong.
+    /// One cost per counted round, or the error.
     pub outcome: Result<Vec<Cost>, String>,
 }
 
@@ -44,7 +44,7 @@ struct Spread {
     greatest: f64,
 }
 
-/// What a case is measured in: heading, value of a run, digits after the point.
+/// A measure of a case: heading, value of a run, digits after the point.
 type Column = (&'static str, fn(&Cost) -> f64, usize);
 
 const COLUMNS: [Column; 3] = [

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What the root has beside the packages that every Debian system has.
+/// Packages of the root beside those that every Debian system has.
 const PACKAGES: &str = "gcc,g++,git,ca-certificates";
-/// What must not be there.
+/// Commands that must not be there.
 const ABSENT: [&str; 9] = [
     "clang",
     "make",
@@ -40,10 +40,10 @@ const CONFIGURATION: [&str; 6] = [
     "/usr/share/keyrings",
     "/usr/local/share/ca-certificates",
 ];
-/// The proofs that neither build kernels nor take what only a developer's machine has.
+/// The proofs that neither build kernels nor need anything that only a developer's machine has.
 const PROOFS: [&str; 7] =
     ["sqlite", "attach", "split-project", "machines", "violations", "modules", "thunks"];
-/// What proofs say of parts for which something is missing.
+/// Words of proofs for parts whose tools are missing.
 const NOT_HAD: [&str; 3] = ["not to be had", "to be had |", "no chromium here"];
 /// Most seconds that the first command may take on two processors of one's own.
 const DEMO_SECONDS: f64 = 120.0;
@@ -87,7 +87,7 @@ pub fn bare(proof: &mut Proof, with_proofs: bool) -> Result<()> {
     fetched(proof, &root.join("src/target/peers"))
 }
 
-/// Runs a proof in the root, which records it there. What it made is removed: some of it is large.
+/// Runs a proof in the root, which records it there. Its files are removed: some are large.
 fn prove(proof: &mut Proof, root: &Path, name: &str) -> Result<()> {
     let words = ["cargo", "xtask", "prove", name].map(str::to_owned);
     let (text, cost) = command(root, &words)?;
@@ -116,7 +116,7 @@ fn release(field: &str) -> Result<String> {
     value.map(str::to_owned).with_context(|| format!("no {field} in /etc/os-release"))
 }
 
-/// Makes the root anew. What it mounts is seen by the processes in it alone.
+/// Makes the root anew. Only the processes in it see its mounts.
 fn make_root(proof: &Proof, root: &Path, codename: &str) -> Result<()> {
     if root.exists() {
         std::fs::remove_dir_all(root)?;
@@ -175,7 +175,7 @@ fn cargo_configuration(home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Clones what is committed; gives its short name.
+/// Clones the current commit; gives its short name.
 fn clone(root: &Path) -> Result<String> {
     let mut command = Command::new("git");
     output(
@@ -196,14 +196,14 @@ fn commands() -> Result<Vec<Vec<String>>> {
     Ok(commands)
 }
 
-/// What a command took, in seconds.
+/// The cost of a command, in seconds.
 struct Cost {
     wall: f64,
     /// Of all processors together.
     work: f64,
 }
 
-/// Runs a command in the clone; what it says is shown and returned.
+/// Runs a command in the clone; its output is shown and returned.
 fn command(root: &Path, words: &[String]) -> Result<(String, Cost)> {
     let name =
         words.iter().skip(2).filter(|word| !word.starts_with('-')).cloned().collect::<Vec<_>>().join("-");
@@ -282,7 +282,7 @@ fn counted(text: &str) -> Result<String> {
     ))
 }
 
-/// What the second command fetched.
+/// The packages that the second command fetched.
 fn fetched(proof: &mut Proof, folder: &Path) -> Result<()> {
     proof.note("\nFetched and unpacked below `target/` by the second command:\n")?;
     proof.note("| suite | packages | MiB |\n|---|---|---|")?;

@@ -71,7 +71,7 @@ impl Files {
     }
 }
 
-/// Boots and returns what the console showed. The first program must end by a restart, which ends the machine.
+/// Boots and returns the console's text. The first program must end by a restart, which ends the machine.
 pub fn boot(
     tools: &Tools,
     program: &str,

@@ -1,5 +1,5 @@
-//! Proof of agreement: real links of every kind, for three machines, by this linker and every other that is there. What
-//! differs from the majority must be explained in the baseline.
+//! Proof of agreement: real links of every kind, for three machines, by this linker and every other that is there. The
+//! baseline must explain every difference from the majority.
 
 use super::{Proof, output};
 use crate::peers;
@@ -136,7 +136,7 @@ fn compiler(file: &str) -> &'static str {
     if file.ends_with(".cc") { "g++" } else { "gcc" }
 }
 
-/// Runs all, and records versions, counts and what the baseline had to explain.
+/// Runs all, and records versions, counts and the differences that the baseline had to explain.
 fn report(proof: &mut Proof, program: &Path, cases: &Path) -> Result<()> {
     let (json, html) = (proof.folder.join("report.json"), proof.folder.join("report.html"));
     let mut command = Command::new(program);

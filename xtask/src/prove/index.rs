@@ -1,5 +1,5 @@
 //! Proof of the index: a C++ project of several hundred objects, in every kind of output, straight and by way of `-r`,
-//! against its `.eh_frame` and against what GNU ld makes of the same objects; then with objects of every SFrame version.
+//! against its `.eh_frame` and against GNU ld's output for the same objects; then with objects of every SFrame version.
 
 use super::tools::{compile, objects, peer, write_project};
 use super::{Proof, output};
@@ -75,7 +75,7 @@ fn every_kind(proof: &mut Proof, sframe: &Path, inputs: &[String]) -> Result<()>
                 proof.note(format!("| {mode} | {kind} | {way} | {size} | {said} |"))?;
             }
             ensure!(rows[0] == rows[1], "-r loses or adds something: {rows:#?}");
-            // What the C library's objects lack is derived; then nothing is left uncovered.
+            // Frames that the C library's objects lack are derived; then nothing is left uncovered.
             let out = link(proof, mode, kind, inputs, false, ",--sframe-from-eh-frame=missing")?;
             let (size, said) = check(proof, sframe, &out, section)?;
             ensure!(!said.contains("left out though"), "{kind}: {said}");
@@ -176,7 +176,7 @@ fn link(
     Ok("program".to_owned())
 }
 
-/// Size of the table, and what `sframe verify` says of it against `.eh_frame`.
+/// Size of the table, and the result of `sframe verify` for it against `.eh_frame`.
 fn check(proof: &Proof, sframe: &Path, file: &str, section: &str) -> Result<(usize, String)> {
     let report = proof.tool(sframe, &["verify", file])?;
     ensure!(report.contains(" 0 errors, 0 warnings") && report.contains(", 0 wrong"), "{report}");
@@ -203,8 +203,8 @@ fn sections(proof: &Proof, file: &str) -> Result<Vec<(String, u64, u64)>> {
     Ok(parsed.collect())
 }
 
-/// Functions of a table as `readelf --sframe` lists them: names with how often they occur. What has no symbol goes by its
-/// section.
+/// Functions of a table as `readelf --sframe` lists them: names with how often they occur. A function without a symbol
+/// goes by its section.
 fn functions(proof: &Proof, file: &str, section: &str) -> Result<BTreeMap<String, usize>> {
     let readelf = peers::program("readelf")?;
     let mut command = Command::new(&readelf);
@@ -268,7 +268,8 @@ fn compare(proof: &mut Proof, sframe: &Path, inputs: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What one table has more often than another. Names that differ in numbers only count as one.
+/// The functions that one table has more often than another. Names that differ in numbers only
+/// count as one.
 fn surplus(one: &BTreeMap<String, usize>, other: &BTreeMap<String, usize>) -> String {
     let mut more: BTreeMap<String, usize> = BTreeMap::new();
     for (name, &count) in one {
@@ -290,7 +291,7 @@ fn surplus(one: &BTreeMap<String, usize>, other: &BTreeMap<String, usize>) -> St
     if named.is_empty() { "nothing".to_owned() } else { named.join(", ") }
 }
 
-/// What the index costs. What else the machine does can only add to a time, so the least of each is compared.
+/// The cost of the index. Other work of the machine can only add to a time, so the least of each is compared.
 fn share(proof: &mut Proof, inputs: &[String]) -> Result<()> {
     let (mut shares, mut passes, mut totals) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS {

@@ -1,8 +1,8 @@
 //! Proof of whole kernels: Debian's kernel source, a small configuration for each machine, everything linked by this linker,
 //! booted in an emulated machine to a shell script in an initramfs.
 //!
-//! What x86 links with `-m elf_i386` (the real-mode blob and the first boot stage) goes to GNU ld, by a script in front of
-//! the linker that looks at `-m`: this linker has no 32-bit machine.
+//! The parts of x86 that are linked with `-m elf_i386` (the real-mode blob and the first boot stage) go to GNU ld, by a
+//! script in front of the linker that looks at `-m`: this linker has no 32-bit machine.
 
 use super::boot::{Files, boot};
 use super::packages::{self, Tools};
@@ -20,7 +20,7 @@ struct Machine {
     arch: &'static str,
     /// As Debian does.
     debian: &'static str,
-    /// What the compiler's and other tools' names start with.
+    /// Prefix of the names of the compiler and other tools.
     cross: &'static str,
     /// The boot image, from the build's folder.
     image: &'static str,
@@ -82,7 +82,7 @@ echo "== end"
 reboot -f
 "#;
 
-/// Writes the script that stands in front of the linker, and returns its path. What `gnu` names links 32-bit x86. The
+/// Writes the script that stands in front of the linker, and returns its path. The linker `gnu` links 32-bit x86. The
 /// command lines go to a file of the same name with `.log`.
 pub fn linker(folder: &Path, prefix: &Path, gnu: &str, options: &str) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
@@ -118,7 +118,7 @@ pub fn kernels(proof: &mut Proof, names: &[String]) -> Result<()> {
             kernel(proof, &tools, &source, machine).with_context(|| machine.name)?;
         } else if let Some(section) = record.split("\n## ").find(|section| section.starts_with(machine.name))
         {
-            // What an earlier run saw stays.
+            // The record of an earlier run stays.
             writeln!(proof.record, "\n## {}", section.trim_end())?;
         }
     }
@@ -151,7 +151,7 @@ fn kernel(proof: &mut Proof, tools: &Tools, source: &Path, machine: &Machine) ->
         command.arg("-C").arg(source).arg("-j2").arg(format!("O={}", build.display()));
         command.arg(format!("ARCH={}", machine.arch)).arg(format!("CROSS_COMPILE={}", machine.cross));
         command.arg(format!("LD={}", linker.display())).args(words);
-        // What the kernel says of itself does not depend on who builds it and when.
+        // The kernel's banner must not depend on who builds it and when.
         command
             .env("KBUILD_BUILD_TIMESTAMP", "2026-01-01")
             .env("KBUILD_BUILD_USER", "proof")
@@ -184,7 +184,7 @@ fn kernel(proof: &mut Proof, tools: &Tools, source: &Path, machine: &Machine) ->
     run(proof, tools, machine, &build)
 }
 
-/// Removes what an earlier run linked, and its list: all is linked anew.
+/// Removes the results of an earlier run's links, and their list: all is linked anew.
 fn forget_links(linker: &Path) -> Result<()> {
     let log = linker.with_extension("log");
     for line in std::fs::read_to_string(&log).unwrap_or_default().lines() {
@@ -198,7 +198,7 @@ fn forget_links(linker: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Notes what was linked, and by whom.
+/// Notes the links, each with its linker.
 fn links(proof: &mut Proof, linker: &Path, gnu: &str) -> Result<()> {
     let log = std::fs::read_to_string(linker.with_extension("log"))?;
     let output = |line: &&str| {

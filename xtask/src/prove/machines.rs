@@ -32,7 +32,7 @@ const MODES: [(&str, bool); 8] = [
     ("--sframe=discard", false),
 ];
 
-/// Compresses what looks like text at three levels, takes it apart again, and says how much is left of it.
+/// Compresses a text of words at three levels, takes it apart again, and prints whether it shrank to half.
 const ZSTD_MAIN: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,7 +103,7 @@ pub fn machines(proof: &mut Proof, sframe: &Path) -> Result<()> {
     ))
 }
 
-/// What makes and runs programs for a machine.
+/// The tools that make and run programs for a machine.
 struct Tools {
     machine: &'static str,
     triple: &'static str,
@@ -203,7 +203,7 @@ fn project(proof: &mut Proof, sframe: &Path, tools: &Tools) -> Result<()> {
     let objects = tools.compile(proof, "project", "g++", &sources, "-O1 -fPIE -ffunction-sections")?;
     let mut said = None;
     every_mode(proof, sframe, tools, ("project", "g++"), &objects, |text| {
-        // What the first one says, all others must say.
+        // All others must print the output of the first one.
         text.trim().parse::<i64>().is_ok() && said.get_or_insert_with(|| text.to_owned()) == text
     })
 }

@@ -31,7 +31,7 @@ const VARIANTS: [Variant; 5] = [
     Variant { name: "merge", options: Some("--sframe=merge"), frames: Some(".sframe"), script: false },
 ];
 
-/// What the machine does: loads each pair, uses it, changes a parameter, and unloads it.
+/// The work of the machine: loads each pair, uses it, changes a parameter, and unloads it.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -57,7 +57,7 @@ echo "== end"
 reboot -f
 "#;
 
-/// What it has to say of each pair.
+/// Its expected output for each pair.
 const EXPECTED: &str = "\
 one 4
 seven 28

@@ -1,5 +1,5 @@
-//! What the kernel's proofs need of Debian, by package name, unpacked into a folder outside the repository. Nothing is
-//! installed, and no package's scripts run.
+//! Debian packages that the kernel's proofs need, by package name, unpacked into a folder outside the repository.
+//! Nothing is installed, and no package's scripts run.
 
 use crate::apt::{self, run_command};
 use crate::peers::library_folders;
@@ -74,7 +74,7 @@ pub fn unpack(machine: &str, package: &str, follow: &str) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// The versions of packages that [`unpack`] took are in the names of what they hold; this one finds such a name.
+/// The versions of packages that [`unpack`] took are in the names of their files; this one finds such a name.
 pub fn entry(folder: &Path, start: &str) -> Result<PathBuf> {
     let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -96,7 +96,7 @@ impl Tools {
         Ok(Tools { root })
     }
 
-    /// A command that finds the tools, and hands that on to what it starts.
+    /// A command that finds the tools, and hands that on to its children.
     pub fn command(&self, program: &str) -> Command {
         let root = &self.root;
         let own = root.join("usr/bin").join(program);

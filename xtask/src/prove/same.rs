@@ -1,4 +1,4 @@
-//! Whether two linkers' relocatable files say the same: sections, symbols and relocations, whatever their order.
+//! Compares two linkers' relocatable files: sections, symbols and relocations, whatever their order.
 //!
 //! Where strings are shared, linkers differ in which and in what order, so a place in such a section stands for the string
 //! that is there. Tables of symbols and of names, and the build-id, follow from the rest.
@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-/// What one file says, a line for each fact, in order.
+/// The facts of one file, a line each, in order.
 #[derive(Default)]
 struct Facts {
     sections: Vec<String>,
@@ -19,7 +19,7 @@ struct Facts {
     relocations: Vec<String>,
 }
 
-/// Compares and says how much was the same; an error lists what is not.
+/// Compares and tells how much was the same; an error lists the differences.
 pub fn same(ours: &Path, theirs: &Path) -> Result<String> {
     let (a, b) = (read(ours)?, read(theirs)?);
     let mut said = Vec::new();
@@ -74,7 +74,7 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
     let name = |section: &elf::SectionHeader64<Endianness>| -> Result<String> {
         Ok(String::from_utf8_lossy(sections.section_name(order, section)?).into_owned())
     };
-    // Where a symbol is: a section and what is there. The addend counts for what a string starts at.
+    // The place of a symbol: a section and its contents there. The addend counts from a string's start.
     let place = |symbol: &elf::Sym64<Endianness>, index, addend: i64| -> Result<String> {
         let Some(section) = symbols.symbol_section(order, symbol, index)? else {
             return Ok(format!("{:#x} {:#x} + {addend:#x}", symbol.st_shndx(order), symbol.st_value(order)));

@@ -4,7 +4,7 @@
 //! The objects are written directly. Each holds functions in sections of their own; a function calls functions of its
 //! object, and every fourth one also a function that lies half of the program away. The first function of an object calls all
 //! others of it, and the main program the first ones, so every call is made once the program runs. Each function
-//! returns the sum of a constant and of what it called, so a branch that goes astray shows in what is printed.
+//! returns the sum of a constant and of its callees' results, so a branch that goes astray shows in the output.
 
 use super::{Proof, output};
 use crate::bench::case::{link_line, must_run};
@@ -102,7 +102,7 @@ fn name(object: u64, function: u64) -> String {
     format!("_ZN4unit{object:04}8function{function:02}Em")
 }
 
-/// What a function returns beside what others do. 16 bits.
+/// The constant of a function, without its callees' results. 16 bits.
 fn constant(object: u64, function: u64) -> u64 {
     (object * 40_503 + function * 30_011 + 7) & 0xffff
 }
@@ -123,7 +123,7 @@ fn callees(object: u64, function: u64, far: bool) -> Vec<(u64, u64)> {
     all
 }
 
-/// What a function returns for a depth.
+/// The result of a function for a depth.
 fn result(object: u64, function: u64, depth: u64, far: bool) -> u64 {
     let mut sum = constant(object, function);
     if depth > 0 {

@@ -61,7 +61,7 @@ const SINE: &str = "#include <math.h>\n#include <stdio.h>\nint main(int count, c
 /// At least so many files must have been tried.
 const ENOUGH: usize = 20;
 
-/// Attaches frames to real binaries, which then do what they did before.
+/// Attaches frames to real binaries, which then must behave as before.
 pub fn attach(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let readelf = peers::program("readelf")?;
     std::fs::write(
@@ -167,7 +167,8 @@ fn library_folder(program: &Path) -> PathBuf {
     program.parent().and_then(Path::parent).unwrap_or(Path::new("/usr")).join("lib")
 }
 
-/// Copies a file, attaches frames and checks the result. Returns the kind of file and what it now holds.
+/// Copies a file, attaches frames and checks the result. Returns the kind of file and the number of its
+/// functions.
 fn attach_one(
     proof: &Proof,
     sframe: &Path,
@@ -305,7 +306,8 @@ fn write_new(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Compiles sources whose names fit, two at a time as a build would; what is up to date is left alone.
+/// Compiles sources whose names fit, two at a time as a build would; objects that are up to date are left
+/// alone.
 pub(super) fn compile(
     proof: &Proof,
     (compiler, sources): (&str, &str),
@@ -324,7 +326,7 @@ pub(super) fn compile(
     output(&mut command).map(|_| ())
 }
 
-/// Links, checks what came out against what is known of the linker, and notes it.
+/// Links, checks the output against the linker's known behaviour, and notes it.
 fn link(
     proof: &mut Proof,
     sframe: &Path,
@@ -389,7 +391,8 @@ fn link(
     proof.note(format!("| {family} | {folder} | {mode} | {verdict} | {functions} |"))
 }
 
-/// Relocations of SFrame sections that a linker left without meaning, in what `readelf -rW` prints.
+/// Relocations of SFrame sections that a linker left without meaning, in the output of `readelf
+/// -rW`.
 fn dead_relocations(text: &str) -> usize {
     let tables = text.split("Relocation section ").filter(|table| table.starts_with("'.rela.sframe'"));
     tables.map(|table| table.matches("R_X86_64_NONE").count()).sum()

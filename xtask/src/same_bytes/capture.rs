@@ -23,7 +23,7 @@ pub struct Link {
     arguments: Vec<std::ffi::OsString>,
 }
 
-/// Runs a command with a linker that keeps what it reads.
+/// Runs a command with a linker that keeps its inputs.
 pub fn run(folder: &Path, linker: &Path, command: &[String]) -> Result<()> {
     let corpus = Corpus::open(folder.to_path_buf())?;
     let before = corpus.names()?.len();

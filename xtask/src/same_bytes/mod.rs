@@ -1,8 +1,8 @@
 //! Whether a change of the linker keeps every byte that it makes.
 //!
 //! `capture` runs a command, such as the tests, with a linker that keeps each link's inputs (`--reproduce`). `record`
-//! links all of these with one linker, at several numbers of threads, and notes hashes of everything that came out: exit
-//! status, both streams, each file. `check` does the same with another linker and names what differs.
+//! links all of these with one linker, at several numbers of threads, and notes hashes of all results: exit status,
+//! both streams, each file. `check` does the same with another linker and names the differences.
 
 use crate::install;
 use anyhow::{Context, Result, bail, ensure};
@@ -62,8 +62,8 @@ struct Comparison {
     filter: String,
 }
 
-/// What came of one link: a hash for each thing that can be seen of it. [`VARIES`] stands for what no two runs of the
-/// recorded linker agree on, such as times.
+/// The results of one link: a hash for each visible property. [`VARIES`] stands for properties in which no two runs
+/// of the recorded linker agree, such as times.
 type Facets = BTreeMap<String, String>;
 /// See [`Facets`].
 const VARIES: &str = "varies";
@@ -128,7 +128,7 @@ fn wanted(corpus: &Corpus, comparison: &Comparison) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What all runs agree on.
+/// The properties in which all runs agree.
 fn agreed(runs: &[(usize, Facets)]) -> Facets {
     let mut names: Vec<&String> = runs.iter().flat_map(|(_, facets)| facets.keys()).collect();
     names.sort();
@@ -169,7 +169,7 @@ fn read(file: &Path) -> Result<BTreeMap<String, Facets>> {
     text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
-/// What the runs show other than what was recorded, a line for each facet.
+/// Differences of the runs from the record, a line for each facet.
 fn differences(expected: &Facets, runs: &[(usize, Facets)]) -> Vec<String> {
     let mut at: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (threads, facets) in runs {

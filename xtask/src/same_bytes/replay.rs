@@ -12,10 +12,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// What came of a link, by number of threads.
+/// The results of a link, by number of threads.
 pub type Runs = Vec<(usize, Facets)>;
 
-/// Makes these links, some at the same time, and hands in what came of each.
+/// Makes these links, some at the same time, and hands in the results of each.
 pub fn all(
     corpus: &Corpus,
     linker: &Path,
@@ -96,7 +96,7 @@ fn hash(bytes: &[u8], folder: &Path) -> String {
     hasher.update(rest).finalize().to_hex().to_string()
 }
 
-/// What tells that a file was written: the file itself, its length and its time.
+/// A value that changes when a file is written: the file itself, its length and its time.
 type Stamp = (u64, u64, i64, i64);
 
 fn stamps(folder: &Path) -> Result<BTreeMap<PathBuf, Stamp>> {

@@ -199,7 +199,7 @@ fn values(collector: &mut Collector, view: &View<'_>) {
     }
     for names in by_value.values().filter(|names| names.len() > 1) {
         let names: Vec<&str> = names.iter().copied().collect();
-        // Zero-size objects may lie anywhere, so only what has contents of its own counts.
+        // Zero-size objects may lie anywhere, so only symbols with a size count.
         let sized = |name: &&str| view.symbols.iter().any(|s| s.name == **name && s.size > 0);
         let names: Vec<&str> = names.into_iter().filter(sized).collect();
         if names.len() > 1 {

@@ -1,4 +1,4 @@
-//! What became of input sections, by the symbols in them.
+//! The fate of input sections, by the symbols in them.
 //!
 //! No linker writes down which input sections it kept where. But symbols survive: an input section whose symbols are
 //! in the output is there, at the address that they say, and the order of such addresses is the order of sections.

@@ -1,7 +1,7 @@
-//! What linkers say, brought to one form.
+//! Messages of linkers, brought to one form.
 //!
-//! Every linker has its own words. A message is recognised by what it is about (a [`TOPICS`] entry) and whom it names;
-//! what none of the patterns knows stays as it is, without paths and addresses.
+//! Every linker has its own words. A message is recognised by its topic (a [`TOPICS`] entry) and the name in it; a
+//! message that no pattern knows stays as it is, without paths and addresses.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 pub struct Message {
     /// `error`, `warning` or `note`.
     pub severity: String,
-    /// What it is about; `other` if that is not known.
+    /// Its topic; `other` if that is not known.
     pub topic: String,
     /// The symbol, section, option or library that it names; of other messages the text.
     pub subject: String,
@@ -22,7 +22,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// By what messages of linkers are compared. Texts of unknown ones differ, so they count as one.
+    /// The key by which messages of linkers are compared. Texts of unknown ones differ, so they count as
+    /// one.
     pub fn key(&self) -> String {
         match self.topic.as_str() {
             "other" => format!("{}: other", self.severity),
@@ -93,7 +94,7 @@ fn patterns() -> &'static Patterns {
     })
 }
 
-/// The messages in what a linker wrote. `folder` is a path that says nothing.
+/// The messages in the text that a linker wrote. `folder` is a path that differs from run to run.
 pub fn read(text: &str, folder: &Path) -> Vec<Message> {
     let folder = folder.display().to_string();
     let mut messages: Vec<Message> = Vec::new();

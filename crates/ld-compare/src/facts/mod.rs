@@ -1,4 +1,4 @@
-//! What a run is judged by.
+//! The facts by which a run is judged.
 //!
 //! Everything that can be compared is flattened to an [`Aspect`], a key and a short value, with whatever differs from
 //! linker to linker for no reason (addresses, sizes of tables, paths) taken out: then differences and majorities are
@@ -22,13 +22,13 @@ use std::collections::BTreeMap;
 /// The value of a key that is not there.
 pub const ABSENT: &str = "absent";
 
-/// What kind of fact it is.
+/// The kind of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aspect {
     /// Whether the link succeeded.
     Status,
-    /// Errors and warnings, by what they are about.
+    /// Errors and warnings, by their topics.
     Messages,
     /// ELF type and flags.
     Header,
@@ -40,12 +40,12 @@ pub enum Aspect {
     Order,
     /// Section groups of relocatable output.
     Groups,
-    /// `SHF_LINK_ORDER`: what `sh_link` names.
+    /// `SHF_LINK_ORDER`: the section that `sh_link` names.
     LinkOrder,
     /// The symbol table.
     Symbols,
-    /// Which symbols share a value, which lie on the border of a section, and what lies between symbols of one
-    /// input section.
+    /// Symbols that share a value, symbols on the border of a section, and the distances between symbols of
+    /// one input section.
     Values,
     /// Entries of the dynamic section.
     Dynamic,
@@ -91,7 +91,7 @@ impl Aspect {
 /// Values by aspect and key.
 pub type Table = BTreeMap<Aspect, BTreeMap<String, String>>;
 
-/// What is known of one run.
+/// All facts of one run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Facts {
     /// How it ended.
@@ -100,9 +100,9 @@ pub struct Facts {
     pub seconds: f64,
     /// Size of the output in bytes.
     pub size: Option<u64>,
-    /// What it said, normalised.
+    /// Its messages, normalised.
     pub messages: Vec<Message>,
-    /// What is compared.
+    /// Its facts to compare.
     pub table: Table,
 }
 

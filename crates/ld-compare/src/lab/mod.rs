@@ -1,4 +1,4 @@
-//! The violations lab: generated cases that break the section-group rule, and what each linker makes of them.
+//! The violations lab: generated cases that break the section-group rule, and a verdict on each linker's output.
 //!
 //! Every shape is linked in four ways: straight, with `--gc-sections`, with `-r`, and with `-r` and then straight. The
 //! verdict is read from the output and the messages of a run.
@@ -64,7 +64,7 @@ impl Mode {
     }
 }
 
-/// What was seen of one shape, linked in one way, for one machine.
+/// The verdicts on one shape, linked in one way, for one machine.
 #[derive(Debug, Serialize)]
 pub struct Row {
     /// The machine.
@@ -95,7 +95,7 @@ pub struct Matrix {
     pub date: String,
     /// Who took part.
     pub benches: Vec<Bench>,
-    /// What they did.
+    /// Their verdicts.
     pub rows: Vec<Row>,
 }
 

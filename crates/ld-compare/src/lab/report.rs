@@ -6,7 +6,7 @@ use crate::html::{Cell, Line, Mood, Page, Part};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The matrix with its date and versions; what deserves a word stands in `notes.md`.
+/// The matrix with its date and versions; comments on it stand in `notes.md`.
 pub fn markdown(matrix: &Matrix) -> String {
     let mut text = format!(
         "# `ld-compare lab`\n\n{}. Each shape has two files with a copy of `shared` in a COMDAT group; the second copy loses. Verdicts \

@@ -1,13 +1,13 @@
-//! The shapes of the lab: what breaks the section-group rule, as assembly text.
+//! The shapes of the lab: ways to break the section-group rule, as assembly text.
 //!
 //! The program is always the same: `a` defines `_start` and `b` defines `b_fn`, both have a copy of `shared` in a COMDAT
-//! group of that name, and nobody calls `unused`. The copy of `b` loses. A shape says what else is in the files. SFrame
-//! is written by hand (V2 or V3), so that any assembler will do.
+//! group of that name, and nobody calls `unused`. The copy of `b` loses. A shape adds further sections to the files.
+//! SFrame is written by hand (V2 or V3), so that any assembler will do.
 
 use crate::machine::{Dialect, Machine};
 use std::fmt::Write;
 
-/// What a shape is about, and so what its verdict looks at.
+/// The subject of a shape, which its verdict looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// `.sframe`.
@@ -25,9 +25,9 @@ pub enum Subject {
 pub struct Shape {
     /// Short name: of cases, in reports.
     pub name: &'static str,
-    /// What is wrong in it, or right.
+    /// The violation in it, or its absence.
     pub what: &'static str,
-    /// What the verdict looks at.
+    /// The subject of the verdict.
     pub subject: Subject,
     /// Whether a reference breaks the group rule; the others are for comparison.
     pub violates: bool,
@@ -55,7 +55,7 @@ impl Shape {
     }
 }
 
-/// What stands before a word that the verdict looks at.
+/// Marks the word behind it for the verdict.
 pub const MARK: u64 = 0x5f4d_4152_4b5f_4c44;
 
 const fn outside(name: &'static str, section: &'static str, what: &'static str) -> Shape {

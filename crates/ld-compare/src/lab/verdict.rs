@@ -1,4 +1,4 @@
-//! What a linker made of a shape, in a few words, from its output.
+//! The verdict on a linker's output of a shape, in a few words.
 
 use super::Mode;
 use super::shapes::{MARK, Shape, Subject};
@@ -14,7 +14,7 @@ pub struct Verdict {
     /// Whether the linker is content: `ok`, `warns`, `complains` (of errors, and links), `error`, or how it died;
     /// `silent` if it is content with an output that is not right.
     pub said: String,
-    /// What is in the output.
+    /// The contents of the output.
     pub made: String,
     /// Messages and details, for reports that open.
     pub detail: String,
@@ -224,7 +224,7 @@ fn eh_frame(view: &View<'_>) -> String {
     format!("{covered} of {} functions{dead}", live.len())
 }
 
-/// Symbols of the shape and what became of them, and sections of its metadata.
+/// Symbols of the shape, each kept or gone, and sections of its metadata.
 fn members(view: &View<'_>) -> String {
     let mut found = Vec::new();
     for name in ["user", "own", "meta", "twice", "only_b", "one", "two"] {

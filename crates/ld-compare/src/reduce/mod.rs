@@ -1,9 +1,9 @@
 //! `ld-compare reduce`: a failing link made as small as it can be.
 //!
-//! The goal says what must still be seen: a message, by its topic or by a pattern, or a difference from the majority. Delta
-//! debugging leaves out options and inputs, members of archives, then sections, groups, relocations, symbols and bytes
-//! inside objects, as long as the goal holds. What is left is written with an assembly form, a script and a text fit
-//! for a bug report.
+//! The goal names the behaviour that must stay: a message, by its topic or by a pattern, or a difference from the
+//! majority. Delta debugging leaves out options and inputs, members of archives, then sections, groups, relocations,
+//! symbols and bytes inside objects, as long as the goal holds. The rest is written with an assembly form, a script and
+//! a text fit for a bug report.
 
 mod archive;
 mod assembly;
@@ -68,7 +68,7 @@ pub struct Tester<'a> {
 }
 
 impl Tester<'_> {
-    /// Names what is being left out.
+    /// Names the kind of parts that are being left out.
     pub fn phase(&mut self, name: &'static str) {
         self.phase = name;
         self.bar.set_message(name);
@@ -79,7 +79,7 @@ impl Tester<'_> {
         self.started.elapsed() > self.budget
     }
 
-    /// Whether a link still shows what is wanted. When the time is up, nothing does, so that every pass ends.
+    /// Whether a link still shows the goal. When the time is up, none does, so that every pass ends.
     pub fn holds(&mut self, state: &State) -> bool {
         if self.is_over() {
             return false;
@@ -100,7 +100,7 @@ impl Tester<'_> {
         self.shows(&case, &self.linkers)
     }
 
-    /// Whether all of these linkers show what is wanted.
+    /// Whether all of these linkers show the goal.
     fn shows(&self, case: &Case, linkers: &[Linker]) -> Result<bool> {
         if let Wish::Difference(pattern) = &self.wish {
             return self.differs(case, pattern, linkers);
@@ -142,10 +142,10 @@ impl Tester<'_> {
     }
 }
 
-/// Reduces a case into a folder; gives what there is to say.
+/// Reduces a case into a folder; gives a summary.
 ///
 /// # Errors
-/// The link does not show what is wanted, a linker is not there, or the folder cannot be written.
+/// The link does not show the goal, a linker is not there, or the folder cannot be written.
 pub fn run(case: Case, goal: &Goal, wanted: &Wanted, limits: &Limits, output: &Path) -> Result<String> {
     let all = Wanted { linkers: Vec::new(), peers: wanted.peers.clone() };
     let all = all.find(case.machine).unwrap_or_default();
@@ -181,8 +181,8 @@ pub fn run(case: Case, goal: &Goal, wanted: &Wanted, limits: &Limits, output: &P
     write::write(&state, &tester, &before, seconds, output)
 }
 
-/// An option that lets links go on without what was left out, if the goal holds with it; the passes take it away
-/// again if they can.
+/// An option that lets links go on without the parts left out, if the goal holds with it; the passes take it
+/// away again if they can.
 fn with_help(state: State, tester: &mut Tester<'_>) -> State {
     let mut helped = state.clone();
     helped.words.push(Word::Plain(vec!["--unresolved-symbols=ignore-all".into()]));

@@ -105,7 +105,8 @@ fn unpack(state: State, tester: &mut Tester<'_>) -> State {
 /// A part of an object: number of the object, row in it.
 type Unit = (usize, usize);
 
-/// Keeps the units that are needed of what `count` counts in each object; `keep` makes an object from flags.
+/// Keeps the needed units of each object. `count` gives the number of its units, `keep` makes an object from
+/// a flag for each.
 fn minimise_units(
     state: State,
     tester: &mut Tester<'_>,

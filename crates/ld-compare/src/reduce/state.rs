@@ -28,7 +28,7 @@ pub struct Input {
     pub original: Option<PathBuf>,
     /// Its bytes, if it could not be taken apart.
     pub raw: Option<Rc<Vec<u8>>>,
-    /// What it says, if it could.
+    /// Its model, if it could.
     pub object: Option<Rc<Object>>,
 }
 
@@ -167,8 +167,8 @@ impl State {
         State { words: words.collect(), ..self.clone() }
     }
 
-    /// Writes what was changed into a folder, and makes a case of it. With `everything`, whatever can be copied is, and
-    /// names are relative to that folder.
+    /// Writes the changed files into a folder, and makes a case of it. With `everything`, all files that can be copied
+    /// are, and names are relative to that folder.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -262,7 +262,7 @@ fn input(folder: &Path, argument: String, names: &mut BTreeSet<String>) -> Word 
             Err(_) => Word::Plain(vec![path.display().to_string()]),
         };
     }
-    // Shared libraries and scripts stay what they are.
+    // Shared libraries and scripts stay as they are.
     if bytes.starts_with(b"\x7fELF\x02") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1])) {
         Word::Object(Input::new(name, Some(path), bytes))
     } else {

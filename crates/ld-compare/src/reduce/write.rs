@@ -1,4 +1,5 @@
-//! What is left of a reduction, for a bug report: objects, assembly, the command and who shows it.
+//! The result of a reduction, for a bug report: objects, assembly, the command and the linkers that
+//! show the goal.
 
 use super::{State, Tester, Wish, assembly, describe};
 use crate::cases::{Case, CaseFile, FILE, build};
@@ -161,7 +162,7 @@ fn shell_word(word: &str) -> String {
     }
 }
 
-/// What every linker that is there makes of it.
+/// The result of every linker that is there.
 fn runs(case: &Case, tester: &Tester<'_>) -> Result<Vec<(Linker, bool, String)>> {
     let mut linkers = tester.linkers.clone();
     linkers.extend(

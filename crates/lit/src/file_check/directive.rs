@@ -17,7 +17,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What stands behind the prefix.
+    /// The text between the prefix and the colon.
     pub fn suffix(self) -> String {
         match self {
             Kind::Plain => String::new(),
@@ -39,7 +39,7 @@ pub struct Directive {
     pub prefix: String,
     /// Number of its line; 0 for one of the command line.
     pub line: usize,
-    /// What stands behind the colon.
+    /// The text behind the colon.
     pub text: String,
     pub pattern: Pattern,
 }
@@ -88,7 +88,7 @@ fn starts_word(line: &str, at: usize) -> bool {
     !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// The first directive with this prefix in a line: place, prefix, kind, and what follows.
+/// The first directive with this prefix in a line: place, prefix, kind, and the text behind it.
 fn find<'a>(line: &'a str, prefix: &'a str) -> Option<(usize, &'a str, Kind, &'a str)> {
     line.match_indices(prefix).find_map(|(at, _)| {
         let (kind, rest) = kind_of(&line[at + prefix.len()..])?;

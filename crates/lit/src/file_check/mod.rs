@@ -85,7 +85,7 @@ struct Style {
     ignore_case: bool,
 }
 
-/// Checks. What is wrong, if something is.
+/// Checks. Gives the failure's text, if there is one.
 fn check_files(arguments: &Arguments) -> Result<Option<String>> {
     let read = |path: &Path| {
         let text = text_of(path).with_context(|| path.display().to_string())?;
@@ -132,7 +132,7 @@ fn check_files(arguments: &Arguments) -> Result<Option<String>> {
     Ok(failure.map(|failure| failure.shown(&name, &lines)))
 }
 
-/// What a file holds, or standard input for `-`; bytes that are no text are replaced.
+/// The text of a file, or standard input for `-`; bytes that are no text are replaced.
 fn text_of(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     if path == Path::new("-") {
@@ -174,7 +174,7 @@ struct Found {
 struct Failure {
     directive: Directive,
     reason: String,
-    /// From where the directive looked, or what it found.
+    /// The start of the directive's search, or the place of its match.
     place: Place,
     variables: String,
 }
@@ -274,7 +274,7 @@ impl Checker<'_> {
         self.all_absent(&absent, at, to)
     }
 
-    /// Finds what has to be there. Start of the first match and end of the last one.
+    /// Finds the text that has to be there. Start of the first match and end of the last one.
     fn positive(&mut self, directive: &Directive, from: Place, to: Place) -> Checked<(Place, Place)> {
         let times = if let Kind::Count(times) = directive.kind { times } else { 1 };
         let (mut first, mut at) = (None, from);

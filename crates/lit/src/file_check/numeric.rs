@@ -19,7 +19,7 @@ pub struct Number {
     pub format: Format,
 }
 
-/// What stands between `[[#` and `]]`.
+/// The contents of `[[#…]]`.
 #[derive(Clone, Debug, Default)]
 pub struct Numeric {
     /// None: that of the variables of the expression.
@@ -85,7 +85,7 @@ impl Format {
 }
 
 impl Numeric {
-    /// Reads what stands between the brackets. `line` is the value of `@LINE`.
+    /// Reads the text between the brackets. `line` is the value of `@LINE`.
     pub fn read(text: &str, line: usize) -> Result<Numeric> {
         let mut numeric = Numeric::default();
         let mut rest = text.trim();
@@ -103,7 +103,7 @@ impl Numeric {
         Ok(numeric)
     }
 
-    /// The format for what it matches, and a regular expression for that.
+    /// The format of the number to match, and a regular expression for it.
     pub fn regex(&self, variables: &BTreeMap<String, Number>) -> Result<(Format, String)> {
         if self.expression.is_empty() {
             let format = self.format.unwrap_or_default();

@@ -7,7 +7,7 @@ use fancy_regex::Regex;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What a pattern is made of.
+/// A part of a pattern.
 #[derive(Clone, Debug)]
 enum Piece {
     Text(String),
@@ -80,7 +80,7 @@ impl Variables {
 }
 
 impl Pattern {
-    /// What `CHECK-EMPTY` looks for.
+    /// The pattern of `CHECK-EMPTY`.
     pub fn empty_line() -> Self {
         Pattern { pieces: vec![Piece::Regex("^$".into())], style: (false, false, false) }
     }

@@ -1,4 +1,4 @@
-//! What the benches work on: one library with its own `.eh_frame` and the SFrame section that is derived from it, and
+//! Input of the benches: one library with its own `.eh_frame` and the SFrame section that is derived from it, and
 //! stacks of its functions.
 
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct Input {
     eh_frame_hdr: (u64, Vec<u8>),
 }
 
-/// A stack and what walking it must find.
+/// A stack, and the frames that a walk must find.
 pub struct Stack {
     pub pc: u64,
     pub sp: u64,
@@ -207,7 +207,7 @@ impl Input {
             stack.write(sp - 8, calls.get(number + 1).map_or(0, |call| call.0));
             stack.frames.push(if number == 0 { *pc - 1 } else { *pc });
         }
-        // What a frame must find in its frame pointer is what the last one that saved it before must hold.
+        // A frame must find the value in its frame pointer that the last frame to save it before must hold.
         let mut wanted = 0;
         for ((_, frame), &cfa) in calls.iter().zip(&cfas).rev() {
             if let RegisterRule::Saved(location) = frame.fp {

@@ -1,10 +1,11 @@
 //! SFrame rows from `.eh_frame` (feature `derive`).
 //!
-//! Each FDE of `.eh_frame` is run, and its rows are projected to what SFrame tracks: CFA, return address, frame
-//! pointer. Functions whose rows have no SFrame form are listed with the reason, never approximated. The section may
-//! be unrelocated: sizes and rows do not depend on addresses, and [`Source::offset`] tells which FDE a function is of.
+//! Each FDE of `.eh_frame` is run, and its rows are projected to the registers that SFrame tracks: CFA, return
+//! address, frame pointer. Functions whose rows have no SFrame form are listed with the reason, never approximated.
+//! The section may be unrelocated: sizes and rows do not depend on addresses, and [`Source::offset`] tells which FDE a
+//! function is of.
 //!
-//! What linkers describe their PLTs with, one DWARF expression for all entries, becomes a PC-mask function.
+//! Linkers describe their PLTs with one DWARF expression for all entries; it becomes a PC-mask function.
 
 mod augmentation;
 mod expression;
@@ -92,7 +93,7 @@ impl core::error::Error for Reason {}
 /// from, and its rows or why it has none. The function is lent, so that its memory serves for the next.
 ///
 /// # Errors
-/// The section's entries cannot be told apart from some place on; what came before was taken.
+/// The section's entries cannot be told apart from some place on; the functions before it were handed out.
 pub fn for_each(
     abi: Abi,
     eh_frame: &[u8],
@@ -250,7 +251,7 @@ impl fmt::Display for NotDerived {
     }
 }
 
-/// What stopped [`derive()`].
+/// The reason why [`derive()`] stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeriveError {
     /// The entries of `.eh_frame` cannot be told apart.

@@ -1,4 +1,4 @@
-//! One row of call frame information, projected to what SFrame tracks.
+//! One row of call frame information, projected to the registers that SFrame tracks.
 
 use gimli::{CfaRule as DwarfCfa, EhFrame, Register as DwarfRegister, RegisterRule as DwarfRule};
 
@@ -7,7 +7,7 @@ use super::{Reason, Slice, Storage};
 use crate::abi::{Abi, Register};
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules};
 
-/// What a row is in SFrame.
+/// The SFrame form of a row.
 pub(super) enum Projection {
     Rules(Rules),
     /// The row and all behind it are equal PLT entries.
@@ -47,7 +47,7 @@ enum Cfa {
 
 fn cfa_rule(abi: Abi, section: &EhFrame<Slice<'_>>, rule: &DwarfCfa<usize>) -> Result<Cfa, Reason> {
     let (register, offset, dereference) = match rule {
-        // What gimli holds before any DW_CFA_def_cfa; no ABI has its CFA at register 0 itself.
+        // gimli holds this before any DW_CFA_def_cfa; no ABI has its CFA at register 0 itself.
         DwarfCfa::RegisterAndOffset { register: DwarfRegister(0), offset: 0 } => return Err(Reason::NoCfa),
         DwarfCfa::RegisterAndOffset { register, offset } => (register.0.into(), *offset, false),
         DwarfCfa::Expression(expression) => {
@@ -66,8 +66,8 @@ fn cfa_rule(abi: Abi, section: &EhFrame<Slice<'_>>, rule: &DwarfCfa<usize>) -> R
     Ok(Cfa::Rule(CfaRule { register, dereference, offset }))
 }
 
-/// SFrame implies the caller's stack pointer. On s390x functions save it like any other register, and what they
-/// save is the implied value. Signal frames of x86-64 read CFA and stack pointer from the same word.
+/// SFrame implies the caller's stack pointer. On s390x functions save it like any other register, and the saved
+/// value is the implied one. Signal frames of x86-64 read CFA and stack pointer from the same word.
 fn check_stack_pointer(
     abi: Abi,
     section: &EhFrame<Slice<'_>>,

@@ -1,9 +1,9 @@
 //! Functions whose rows can stay as they are.
 //!
-//! Most functions that a linker reads are V3 rows of a current assembler, and encoding what was decoded from them gives
-//! the same rows back; only their starts may be wider than they need to be, for an assembler looks at the size of the
-//! function, not at its last row. [`Copied::find`] tells so from a walk over the rows that decodes none of them, which
-//! costs a small part of the two. It says yes only where that is certain: the rest is decoded and encoded.
+//! Most functions that a linker reads are V3 rows of a current assembler, and decoding and encoding them gives the same
+//! rows back; only their starts may be wider than they need to be, for an assembler looks at the size of the function,
+//! not at its last row. [`Copied::find`] recognises such functions in a walk over the rows that decodes none of them,
+//! which costs a small part of the two. It says yes only where that is certain: the rest is decoded and encoded.
 
 use super::encode::{Encoded, push_integer};
 use super::{ATTRIBUTE_SIZE, Options};
@@ -56,7 +56,7 @@ impl<'data> Copied<'data> {
         Some(Copied { encoded, bytes, wide: (width < attributes.start_width).then_some(rows) })
     }
 
-    /// Attribute and rows. `memory` is used where they differ from what stands in the blob.
+    /// Attribute and rows. `memory` is used where they differ from the blob's bytes.
     pub fn bytes<'b>(self, endian: Endian, memory: &'b mut Vec<u8>) -> &'b [u8]
     where
         'data: 'b,

@@ -88,7 +88,7 @@ impl fmt::Display for Reason {
 
 impl core::error::Error for Inexpressible {}
 
-/// What the FDE or attribute says of an encoded function.
+/// An encoded function's fields of the FDE or attribute.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Encoded {
     pub fre_count: u32,
@@ -221,7 +221,7 @@ fn encode_rows(
     let mut count = 0u32;
     let mut previous = None;
     for row in &function.rows {
-        // A row that says what the one before it says adds nothing.
+        // A row with the rules of the one before it adds nothing.
         if previous == Some(row.rules) {
             continue;
         }
@@ -257,7 +257,7 @@ pub(super) fn push_integer(out: &mut Vec<u8>, endian: Endian, value: i64, size_c
     }
 }
 
-/// What to say of a row with a word that no size holds: the CFA's offset or a register number.
+/// The reason for a row with a word that no size holds: the CFA's offset or a register number.
 fn too_wide(rules: &Rules, words: &Words) -> Reason {
     let fits = |word: i64| i32::try_from(word).is_ok();
     match rules {
@@ -281,7 +281,7 @@ fn stored_cfa_offset(abi: Abi, cfa: CfaRule) -> Result<i64, Reason> {
     stored.filter(|&stored| i32::try_from(stored).is_ok()).ok_or(Reason::CfaOffset(cfa))
 }
 
-/// What every row must keep, whatever its form.
+/// The frame of a row that version 2 and 3 can write, whatever its form.
 fn frame_of(abi: Abi, rules: &Rules) -> Result<&Frame, Reason> {
     match rules {
         Rules::Frame(frame) if frame.mangled && !abi.is_aarch64() => Err(Reason::Mangled),

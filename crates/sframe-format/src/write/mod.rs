@@ -6,8 +6,8 @@
 //! of a foreign byte order (libsframe of binutils 2.47) swap bytes once per function and reject shared ones, so
 //! sharing is for little-endian outputs.
 //!
-//! Version 2 here means errata 1: a function with an undefined return address cannot be written. What a version
-//! cannot express is reported for the function, never written wrong.
+//! Version 2 here means errata 1: a function with an undefined return address cannot be written. A function that a
+//! version cannot express is reported, never written wrong.
 
 mod copy;
 mod encode;
@@ -61,7 +61,7 @@ impl Function {
     /// ends covers nothing and is left out: GNU as writes it where call frame information follows the last instruction.
     ///
     /// # Errors
-    /// Its attribute or rows are malformed; what was in `self` is lost then.
+    /// Its attribute or rows are malformed; the former contents of `self` are lost then.
     pub fn read_from(&mut self, blob: &Blob<'_>, fde: &Fde) -> Result<(), Error> {
         let attributes = blob.attributes(fde)?;
         self.size = fde.size;
@@ -81,7 +81,7 @@ impl Function {
     }
 }
 
-/// What an [`Encoder`] writes.
+/// Properties of the blob that an [`Encoder`] writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// ABI of the output, which settles its byte order.
@@ -117,7 +117,7 @@ impl Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub u32);
 
-/// Where a function's bytes are and what else its FDE says.
+/// Where a function's bytes are, and its other FDE fields.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     size: u32,
@@ -177,7 +177,7 @@ impl Encoder {
         }
     }
 
-    /// What it writes.
+    /// The properties of its blob.
     pub fn options(&self) -> Options {
         self.options
     }
@@ -223,8 +223,8 @@ impl Encoder {
     }
 
     /// Takes a function as it stands in a blob, without decoding its rows, if [`Encoder::add`] would write the same
-    /// bytes: gives the number of its rows too. `None`: nothing was taken, and what there is to say of the function
-    /// [`Function::read`] and [`Encoder::add`] know.
+    /// bytes: gives the number of its rows too. `None`: nothing was taken, and [`Function::read`] and
+    /// [`Encoder::add`] must be used; they give the error, if there is one.
     pub fn copy(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<(FunctionId, u32)> {
         let copied = Copied::find(self.options, blob, fde, attributes)?;
         let encoded = copied.encoded;
@@ -398,7 +398,7 @@ impl Encoder {
     }
 }
 
-/// A blob, and what is not in it.
+/// A blob, and the functions that are missing from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The bytes of the section.

@@ -1,4 +1,5 @@
-//! Fixtures: objects that real assemblers and linkers wrote, and what `readelf --sframe` says of them.
+//! Fixtures: objects that real assemblers and linkers wrote, with the output of `readelf --sframe` for
+//! each.
 #![allow(dead_code)]
 
 #[path = "../../fuzz/exercise.rs"]
@@ -19,7 +20,7 @@ pub struct Fixture {
     /// Relocations of the section: offset and addend.
     pub relocations: Vec<(u64, i64)>,
     pub relocation_types: Vec<u32>,
-    /// What the relocations refer to, in the same order: symbol (or section) and addend.
+    /// The targets of the relocations, in the same order: symbol (or section) and addend.
     pub targets: Vec<Target>,
     pub eh_frame: Vec<u8>,
     pub eh_frame_address: u64,
@@ -28,7 +29,7 @@ pub struct Fixture {
     pub text: Option<String>,
 }
 
-/// Section number and offset of what a relocation refers to.
+/// Section number and offset of a relocation's target.
 pub type Target = (usize, u64);
 
 fn target(file: &object::File<'_>, relocation: &object::Relocation) -> Target {
