@@ -1,4 +1,4 @@
-//! The machines, behind one trait.
+//! What differs between machines.
 //!
 //! [`Target`] is a zero-sized type with constants, tables and small functions. The pipeline is
 //! generic over it and picked once for a link, so nothing is dispatched per relocation. Passes ask
@@ -12,14 +12,14 @@ pub mod target;
 pub mod thunk;
 pub mod x86_64;
 
-pub use relocation::{From, Mode, Relaxed, RelocInfo, Site, What};
-pub use target::Target;
+pub use relocation::{From, Mode, Relaxed, Site, What};
+pub use target::{RelocInfo, Target};
 
 use crate::cli::Machine;
 
 /// Something to do for a machine that is known only when the link runs.
 pub trait ForTarget {
-    /// The function's result.
+    /// What it gives.
     type Output;
     /// Does it.
     fn run<T: Target>(self, target: T) -> Self::Output;

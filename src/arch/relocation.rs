@@ -2,10 +2,9 @@
 //!
 //! A relocation type computes `what + addend - from` and stores it in a field. The psABIs name
 //! dozens of types; nearly all are a pair of these two words, so the passes know the pairs and no
-//! machine. The rest (how the bits of a field lie, which instructions may be rewritten) is the
-//! target's own: [`Target::Field`], [`Target::Family`], [`Target::Edit`].
+//! machine. What is left (how the bits of a field lie, which instructions may be rewritten) is
+//! the target's own: [`super::Target::Field`], [`super::Target::Family`], [`super::Target::Edit`].
 
-use super::Target;
 use crate::cli::{CallNop, Config, OutputMode, TextRelocations};
 use crate::elf::Rela;
 use crate::symbols::flags::flag;
@@ -55,7 +54,7 @@ impl What {
     }
 }
 
-/// The operand that is subtracted.
+/// What is subtracted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum From {
     /// Nothing.
@@ -70,37 +69,6 @@ pub enum From {
     Got,
     /// The 4 KiB page of the base of the GOT.
     GotPage,
-}
-
-/// A relocation type.
-#[derive(Clone, Copy, Debug)]
-pub struct RelocInfo<T: Target> {
-    /// Name in the psABI.
-    pub name: &'static str,
-    /// First operand.
-    pub what: What,
-    /// The operand that is subtracted.
-    pub from: From,
-    /// Bytes from `r_offset` on that the field covers.
-    pub size: u8,
-    /// Smallest value that fits.
-    pub min: i64,
-    /// Largest value that fits.
-    pub max: i64,
-    /// The value must be a multiple of this.
-    pub multiple: u8,
-    /// How the bits lie.
-    pub field: T::Field,
-    /// Which rewritings of the instruction may apply.
-    pub family: T::Family,
-}
-
-impl<T: Target> RelocInfo<T> {
-    /// Whether a value fits the field.
-    #[inline]
-    pub fn holds(&self, value: i64) -> bool {
-        value >= self.min && value <= self.max && value as u64 & (u64::from(self.multiple) - 1) == 0
-    }
 }
 
 /// Facts about a symbol that do not change while relocations are scanned and applied: bits of
@@ -130,7 +98,7 @@ pub struct NextRelocation {
 }
 
 impl NextRelocation {
-    /// The parts of a relocation that the decision about the one before it may look at.
+    /// What of a relocation a decision about the one before it may look at.
     #[inline]
     pub fn of<E: ByteOrder>(relocation: &Rela<E>) -> Self {
         NextRelocation {
@@ -186,7 +154,7 @@ impl Site<'_> {
     }
 }
 
-/// Options that decide over relocations. Made once for a link.
+/// What of the command line decides over relocations. Made once for a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mode {
     /// The output is a shared library.
@@ -206,7 +174,7 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// From the command line. `image_base` is the machine's default.
+    /// What the command line says. `image_base` is the machine's default.
     pub fn new(config: &Config, image_base: u64) -> Self {
         let position_independent = config.is_position_independent();
         let layout = &config.layout;
@@ -225,12 +193,12 @@ impl Mode {
     }
 }
 
-/// A rewritten instruction, and the value that its field holds instead.
+/// A rewritten instruction: what its field holds instead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Relaxed<Edit> {
     /// First operand.
     pub what: What,
-    /// The operand that is subtracted.
+    /// What is subtracted.
     pub from: From,
     /// How the bytes change.
     pub edit: Edit,

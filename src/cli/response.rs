@@ -5,12 +5,9 @@
 //! working directory. As in GNU tools, `@NAME` stays an argument where no such file exists.
 
 use super::state::FileReader;
-use super::values::{path, shown};
+use super::values::{BYTE_ORDER_MARK, path, shown};
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use std::io;
-
-/// Editors of some systems put this before a text in UTF-8; it is no part of the text.
-pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// How many response files one command line may read, repetitions counted.
 const FILE_LIMIT: usize = 2000;

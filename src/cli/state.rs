@@ -1,4 +1,4 @@
-//! The state of the parser between two arguments.
+//! What the parser knows so far.
 //!
 //! Options that simply set something write to [`State::config`]. Those whose meaning depends on
 //! others that may follow are kept here until [`super::resolve`] settles them.
@@ -6,8 +6,7 @@
 use super::config::{Config, Machine, Report};
 use super::identity::Identity;
 use super::inputs::{InputSource, InputSpec, InputState};
-use super::response::BYTE_ORDER_MARK;
-use super::values::{Outcome, path, shown};
+use super::values::{BYTE_ORDER_MARK, Outcome, path, shown};
 use crate::diag::{Diagnostic, Location, Sink};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,21 +16,21 @@ pub type FileReader<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
 /// The state between two arguments.
 pub struct State<'a> {
-    /// Options that are settled already.
+    /// What is settled already.
     pub config: Config,
     /// The inputs so far.
     pub inputs: Vec<InputSpec>,
     /// Positional options in force.
     pub current: InputState,
-    /// States that `--push-state` saved.
+    /// What `--push-state` saved.
     pub pushed: Vec<InputState>,
     /// Number of the next `--start-group`.
     pub next_group: u32,
     /// Number of the next `--start-lib`.
     pub next_lib: u32,
-    /// Options whose meaning depends on later ones.
+    /// What waits for other options.
     pub pending: Pending,
-    /// Requests besides a link.
+    /// What is asked for besides a link.
     pub requests: Requests,
     /// Reads files that options name.
     pub files: FileReader<'a>,
@@ -82,7 +81,7 @@ pub enum Kind {
     Shared,
 }
 
-/// Requests besides a link.
+/// What is asked for besides a link.
 #[derive(Default)]
 pub struct Requests {
     /// `--help`.
@@ -216,7 +215,7 @@ impl<'a> State<'a> {
         self.current.lib.take().map(|_| ()).ok_or_else(|| "no --start-lib before it".into())
     }
 
-    /// `--pop-state`: the state that `--push-state` saved comes back; open groups stay open.
+    /// `--pop-state`: what `--push-state` saved comes back; open groups stay open.
     ///
     /// # Errors
     /// Nothing was saved.

@@ -5,8 +5,11 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// The result of reading an option's value: the text names the fault in it.
+/// What came of an option's value: the text says what is wrong with it.
 pub type Outcome = Result<(), String>;
+
+/// What editors of some systems put before a text in UTF-8; it is no part of the text.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Names of `-m` and the machines that they name.
 pub static EMULATIONS: &[(&str, Machine)] = &[
@@ -90,7 +93,7 @@ fn parse_radix(digits: &str, radix: u32) -> Option<u64> {
 /// A page size: a number that is a power of two.
 ///
 /// # Errors
-/// A text with the value and the expectation.
+/// A text that says what it is instead.
 pub fn page_size(value: &[u8]) -> Result<u64, String> {
     let size = number(value)?;
     if size.is_power_of_two() { Ok(size) } else { Err(format!("page size {size:#x} is not a power of two")) }
@@ -110,7 +113,7 @@ pub fn pair<'v>(value: &'v [u8], form: &str) -> Result<(&'v [u8], &'v [u8]), Str
 /// The bytes that hexadecimal digits spell, `-` and `:` allowed between them.
 ///
 /// # Errors
-/// A text that names the fault.
+/// A text that says what is wrong.
 pub fn hex_bytes(digits: &[u8]) -> Result<Vec<u8>, String> {
     let mut nibbles = Vec::with_capacity(digits.len());
     for &byte in digits.iter().filter(|byte| !matches!(byte, b'-' | b':')) {

@@ -5,23 +5,15 @@
 //! when it is indexed, into a table with addends; nothing later knows the difference but `-r` and `--emit-relocs`, which
 //! write such sections again as they were.
 
-use super::object::ObjectFile;
-use super::{InputStore, decompress};
+use super::InputStore;
+use super::object::{ImplicitTable, ObjectFile};
+use super::packed::unpack;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::elf::{Rel, Rela, whole_table};
 use std::borrow::Cow;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, I64};
-
-/// Relocations of an `SHT_REL` section, as `SHT_RELA` entries.
-#[derive(Clone, Copy, Debug)]
-pub struct ImplicitTable<'a, E: ByteOrder> {
-    /// Header index of the `SHT_REL` section.
-    pub section: u32,
-    /// Its relocations, with the addends of their places.
-    pub relocations: &'a [Rela<E>],
-}
 
 /// Reads the `SHT_REL` sections of an object, once [`ObjectFile::relocation_sections`] is filled. Places outside the
 /// section count as 0; the scan of relocations reports them.
@@ -62,7 +54,7 @@ fn with_addends<T: Target>(object: &ObjectFile<'_, T::E>, target: usize, section
 fn contents<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, section: usize) -> Cow<'a, [u8]> {
     let packed = object.packed.iter().find(|packed| packed.section as usize == section);
     match packed {
-        Some(packed) => decompress::unpack(packed).unwrap_or_default().into(),
+        Some(packed) => unpack(packed).unwrap_or_default().into(),
         None => object.section_bytes(section).unwrap_or_default().into(),
     }
 }

@@ -9,6 +9,7 @@ pub mod group;
 pub mod implicit;
 pub mod object;
 pub mod ordering;
+pub mod packed;
 pub mod sframe;
 pub mod shared;
 pub mod side_files;

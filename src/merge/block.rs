@@ -1,6 +1,6 @@
 //! Pieces of a run of sections.
 
-use super::{MergeInput, Pieces, Shard};
+use super::pieces::{MergeInput, Pieces};
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -169,13 +169,14 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Turns numbers in shards into offsets in the merged section.
-    pub fn find_offsets(&mut self, shards: &[Shard<'a>], bases: &[u64]) {
-        for (number, (shard, base)) in shards.iter().zip(bases).enumerate() {
+    /// Turns numbers in shards into offsets in the merged section. Of each shard: the offsets of its pieces in it, and
+    /// its own in the section.
+    pub fn find_offsets(&mut self, shards: &[(&[u32], u64)]) {
+        for (number, (offsets, base)) in shards.iter().enumerate() {
             for position in self.run(number) {
                 let piece = self.order.get(position).map_or(position, |&piece| piece as usize);
                 let target = self.targets[piece].get_mut();
-                *target = (base + u64::from(shard.offsets[*target as usize])) as u32;
+                *target = (base + u64::from(offsets[*target as usize])) as u32;
             }
         }
         self.order = Vec::new();

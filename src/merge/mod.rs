@@ -1,5 +1,4 @@
-//! Mergeable sections: deduplicates their pieces and maps offsets of inputs to offsets of the
-//! output.
+//! Mergeable sections: what became of each piece.
 //!
 //! An `SHF_MERGE` section says that only its pieces matter, not where they stand: strings that end
 //! with a zero, or constants of one size. Equal pieces of one group of sections are kept once.
@@ -11,9 +10,11 @@
 //! the inputs only.
 
 mod block;
+mod pieces;
 mod shard;
 
 pub use block::{Block, BlockSection};
+pub use pieces::{MergeInput, Pieces};
 pub use shard::Shard;
 
 use crate::ids::SectionId;
@@ -27,36 +28,10 @@ const SMALL: u64 = 256 << 10;
 /// Bytes after which a block is full.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// The kind and size of the pieces of a group.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Pieces {
-    /// Strings of units of 1, 2 or 4 bytes, each with a zero unit at its end.
-    Strings {
-        /// Bytes in a unit.
-        unit: u32,
-    },
-    /// Constants.
-    Constants {
-        /// Bytes in a constant.
-        size: u32,
-    },
-}
-
-/// An input section of a group.
-#[derive(Clone, Copy, Debug)]
-pub struct MergeInput<'a> {
-    /// The section.
-    pub section: SectionId,
-    /// Its contents: whole pieces.
-    pub bytes: &'a [u8],
-    /// Alignment as a power of two.
-    pub align: u8,
-}
-
 /// Sections whose pieces are merged with each other.
 #[derive(Debug)]
 pub struct Group<'a> {
-    /// Kind of its pieces.
+    /// What its pieces are.
     pub pieces: Pieces,
     /// Pieces of its sections, in input order.
     pub blocks: Vec<Block<'a>>,
@@ -117,7 +92,9 @@ impl<'a> Group<'a> {
         if size > u64::from(u32::MAX) {
             return Err(TooLarge { size });
         }
-        blocks.par_iter_mut().for_each(|block| block.find_offsets(&shards, &shard_bases));
+        let places: Vec<(&[u32], u64)> =
+            shards.iter().zip(&shard_bases).map(|(shard, &base)| (&shard.offsets[..], base)).collect();
+        blocks.par_iter_mut().for_each(|block| block.find_offsets(&places));
         let align = shards.iter().map(|shard| shard.align).max().unwrap_or(0);
         Ok(Group { pieces, blocks, shards, shard_bases, size, align, section: SectionId::NONE })
     }

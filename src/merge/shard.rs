@@ -1,6 +1,7 @@
 //! The different pieces whose hashes fall into one shard.
 
-use super::{Block, Pieces};
+use super::block::Block;
+use super::pieces::Pieces;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rayon::prelude::*;

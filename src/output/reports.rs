@@ -8,8 +8,6 @@ use super::{cross_reference, dependency_file, map, stats, trace};
 use crate::arch::Target;
 use crate::cli::{Config, Explanation, StatsFormat};
 use crate::diag::{Code, Diagnostic};
-use crate::ids::SymbolId;
-use crate::input::object::FileName;
 use crate::link::Link;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
@@ -21,25 +19,7 @@ use crate::sframe;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// An archive member that takes part, and why.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct IncludedMember<'a> {
-    /// The member.
-    pub member: FileName<'a>,
-    /// The first file that refers to the symbol; `None` if an option or a script does.
-    pub referrer: Option<FileName<'a>>,
-    /// What was wanted.
-    pub symbol: SymbolId,
-}
-
-/// What reports need of passes that are over.
-#[derive(Clone, Debug, Default)]
-pub struct ReportData<'a> {
-    /// Archive members in the order of their extraction.
-    pub members: Vec<IncludedMember<'a>>,
-    /// Every input file that was opened, in order.
-    pub paths: Vec<PathBuf>,
-}
+pub use super::trace::{IncludedMember, ReportData};
 
 /// `--verbose`: the script in use and the files that were tried.
 pub fn search<T: Target>(config: &Config, opened: &mut Opened<'_>, printed: &mut String) {

@@ -1,7 +1,6 @@
 //! `--trace`, `--trace-symbol`, `--why-extract`: files that take part, files that speak of a
 //! symbol, reasons for archive members.
 
-use super::reports::{IncludedMember, ReportData};
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, SymbolPlace};
@@ -10,6 +9,27 @@ use crate::passes::open_inputs::Opened;
 use crate::phase::Inputs;
 use hashbrown::HashMap;
 use std::fmt::Write;
+use std::path::PathBuf;
+
+/// An archive member that takes part, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IncludedMember<'a> {
+    /// The member.
+    pub member: FileName<'a>,
+    /// The first file that refers to the symbol; `None` if an option or a script does.
+    pub referrer: Option<FileName<'a>>,
+    /// What was wanted.
+    pub symbol: SymbolId,
+}
+
+/// What reports need of passes that are over.
+#[derive(Clone, Debug, Default)]
+pub struct ReportData<'a> {
+    /// Archive members in the order of their extraction.
+    pub members: Vec<IncludedMember<'a>>,
+    /// Every input file that was opened, in order.
+    pub paths: Vec<PathBuf>,
+}
 
 /// `-t`: a line for each file that was read; given twice, also for each archive member that takes
 /// part, below its archive.

@@ -1,7 +1,8 @@
 //! `--section-ordering-file` in GNU ld's form: input statements that stand in front of those that the script has for the
 //! same output section.
 
-use super::{Body, Builder, Command};
+use super::build::Builder;
+use super::{Body, Command};
 use crate::diag::{Code, Diagnostic};
 use crate::script::ast::{Name, OutputSection};
 

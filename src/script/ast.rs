@@ -1,32 +1,18 @@
 //! Linker scripts as typed trees.
 //!
-//! The tree follows the text, in its order, and leaves the meaning to later passes: sections,
-//! symbols and files are names here. Included files are already in place. Every node that a later
+//! The tree says what the text says, in its order, and nothing about what it means: sections,
+//! symbols and files are names here. Included files are already in place. Everything that a later
 //! pass may have to complain about carries a [`Span`].
 
 use super::expr::Expr;
 use super::source::Span;
 
-/// A name as written: bytes, quotes removed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Name {
-    /// The bytes, without quotes.
-    pub bytes: Box<[u8]>,
-    /// Where it stands, quotes included.
-    pub span: Span,
-}
-
-impl Name {
-    /// The name as text, for messages.
-    pub fn text(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.bytes)
-    }
-}
+pub use super::source::Name;
 
 /// A whole script.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Script {
-    /// Its commands, in order.
+    /// What it says, in order.
     pub commands: Vec<Command>,
 }
 
@@ -119,7 +105,7 @@ pub struct Insert {
 /// A file that `INPUT` or `GROUP` names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputFile {
-    /// The path, or for a library the text behind `-l` (`:name` included).
+    /// The path, or for a library what follows `-l` (`:name` included).
     pub name: Name,
     /// Written as `-lname`.
     pub library: bool,
@@ -207,11 +193,11 @@ pub struct Assert {
     pub span: Span,
     /// Must not be zero at the end of the link.
     pub condition: Expr,
-    /// Text of the message if it is.
+    /// What to say if it is.
     pub message: Name,
 }
 
-/// The type that an output section's parentheses give.
+/// What an output section's parentheses say of its type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OutputSectionType {
     /// `(NOLOAD)`: has addresses but nothing in the file.
@@ -245,7 +231,7 @@ pub enum Constraint {
 pub struct OutputSection {
     /// From the name to the closing brace.
     pub span: Span,
-    /// The name; `/DISCARD/` discards the sections that it matches.
+    /// The name; `/DISCARD/` throws away what it matches.
     pub name: Name,
     /// The address before the colon.
     pub address: Option<Expr>,
@@ -261,9 +247,9 @@ pub struct OutputSection {
     pub subalign: Option<Expr>,
     /// `ONLY_IF_RO` and its like.
     pub constraint: Option<Constraint>,
-    /// The statements between the braces.
+    /// What stands between the braces.
     pub body: Vec<BodyItem>,
-    /// The attributes behind the closing brace.
+    /// What stands after them.
     pub placement: Placement,
 }
 
@@ -290,7 +276,7 @@ impl OutputSection {
         *self.name.bytes == *b"/DISCARD/"
     }
 
-    /// Whether the description has a body and no attributes.
+    /// Whether it says nothing but what the section holds.
     pub fn is_only_body(&self) -> bool {
         let plain =
             OutputSection { span: self.span, body: Vec::new(), ..OutputSection::new(self.name.clone()) };
@@ -298,7 +284,7 @@ impl OutputSection {
     }
 }
 
-/// Attributes behind the closing brace of an output section or overlay.
+/// What stands after the closing brace of an output section or overlay.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Placement {
     /// `>region`.
@@ -326,7 +312,7 @@ pub struct Overlay {
     pub subalign: Option<Expr>,
     /// Its sections: name, body, phdrs and fill are set.
     pub sections: Vec<OutputSection>,
-    /// Attributes behind the closing brace.
+    /// What stands after the closing brace.
     pub placement: Placement,
 }
 
@@ -343,7 +329,7 @@ pub enum BodyItem {
     Data {
         /// How many bytes.
         size: DataSize,
-        /// The value that they hold.
+        /// What they hold.
         value: Expr,
     },
     /// `ASCIZ "text"`: the bytes with the zero at the end, escapes resolved.
@@ -364,7 +350,7 @@ pub enum BodyItem {
     CreateObjectSymbols(Span),
 }
 
-/// Width of the value that a data statement writes.
+/// What a data statement writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DataSize {
     /// `BYTE`: 1 byte.
@@ -451,16 +437,16 @@ pub struct SectionPattern {
 pub struct Sort {
     /// The outer one.
     pub first: SortKey,
-    /// The inner one, among sections that the outer one finds equal.
+    /// The inner one, among what the outer one finds equal.
     pub second: SortKey,
     /// `REVERSE(…)`: the other way round.
     pub reverse: bool,
 }
 
-/// The key to sort by.
+/// What to sort by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SortKey {
-    /// None given: the order of the link, or that of `--sort-section`.
+    /// Nothing said: the order of the link, or what `--sort-section` says.
     #[default]
     Default,
     /// `SORT_NONE`: the order of the link, whatever `--sort-section` says.
@@ -478,7 +464,7 @@ pub enum SortKey {
 pub struct Phdr {
     /// The whole line.
     pub span: Span,
-    /// The name by which output sections refer to it.
+    /// What output sections call it.
     pub name: Name,
     /// The value of `p_type`; `PT_…` names are numbers already.
     pub kind: Expr,
@@ -499,7 +485,7 @@ pub struct MemoryRegion {
     pub span: Span,
     /// Its name.
     pub name: Name,
-    /// Attributes of the sections that it takes among those that name no region.
+    /// What it takes of the sections that name no region.
     pub attributes: RegionAttributes,
     /// Its first address.
     pub origin: Expr,

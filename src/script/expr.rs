@@ -1,18 +1,17 @@
 //! Expressions of the script language as a tree.
 //!
-//! The tree keeps the expression as written: nothing is folded, so that a late error can point at
-//! the very operator, and a value that changes between two rounds of layout can be computed again.
-//! The meaning is in [`super::eval`].
+//! The tree keeps what was written: nothing is folded, so that a late error can point at the very
+//! operator, and a value that changes between two rounds of layout can be computed again. The
+//! meaning is in [`super::eval`].
 
-use super::ast::Name;
-use super::source::Span;
+use super::source::{Name, Span};
 
 /// An expression and where it stands in the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Expr {
     /// The whole expression in the text, parentheses not included.
     pub span: Span,
-    /// Operator or operand.
+    /// What it is.
     pub kind: ExprKind,
 }
 
@@ -51,7 +50,7 @@ pub enum ExprKind {
     /// `ALIGN(alignment)` and its old name `BLOCK(alignment)`: dot, rounded up; or
     /// `ALIGN(value, alignment)`: the value, rounded up.
     Align {
-        /// The value to round; the location counter if absent.
+        /// What to round; dot where absent.
         value: Option<Box<Expr>>,
         /// The alignment, in bytes.
         alignment: Box<Expr>,
@@ -78,8 +77,7 @@ pub enum ExprKind {
     Max(Box<Expr>, Box<Expr>),
     /// `MIN(a, b)`.
     Min(Box<Expr>, Box<Expr>),
-    /// `SEGMENT_START(segment, default)`: the address that `-Ttext-segment` or its like gives, else
-    /// the default.
+    /// `SEGMENT_START(segment, default)`: what `-Ttext-segment` and its like say, else the default.
     SegmentStart(Name, Box<Expr>),
     /// `SIZEOF_HEADERS`: bytes of the ELF header and the program headers.
     SizeOfHeaders,
@@ -87,7 +85,7 @@ pub enum ExprKind {
     Assert(Box<Expr>, Name),
 }
 
-/// A number, with the length of its spelling, which decides the size of a `=fill`.
+/// A number with what `=fill` needs to know of its spelling.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Number {
     /// The value; the largest one where the digits say more.
@@ -243,7 +241,7 @@ impl Expr {
         operands.into_iter().flatten()
     }
 
-    /// Calls `visit` with the name of every symbol that the value may depend on, which a link must
+    /// Calls `visit` with the name of every symbol that the value may depend on: what a link must
     /// look up, extract from archives and keep. Names inside `DEFINED` are not among them.
     pub fn for_each_symbol<'a>(&'a self, visit: &mut impl FnMut(&'a Name)) {
         if let ExprKind::Symbol(name) = &self.kind {

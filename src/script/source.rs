@@ -1,4 +1,4 @@
-//! The texts that scripts were read from, and places in them.
+//! The texts that scripts were read from, places in them, and names as they stand there.
 //!
 //! A script keeps a [`Span`] with everything it says, twelve bytes; only when a diagnostic is made
 //! is a span turned into a file, line and column by [`Sources`], which keeps the texts.
@@ -31,6 +31,22 @@ impl Span {
     }
 }
 
+/// A name as written: bytes, quotes removed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Name {
+    /// The bytes, without quotes.
+    pub bytes: Box<[u8]>,
+    /// Where it stands, quotes included.
+    pub span: Span,
+}
+
+impl Name {
+    /// The name as text, for messages.
+    pub fn text(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(&self.bytes)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Source {
     name: String,
@@ -50,9 +66,9 @@ impl Sources {
         Self::default()
     }
 
-    /// Takes a text. `name` is the path as given, or the name for messages (`<built-in>`,
-    /// `--defsym`). Gives the number that its spans carry; `None` if the text or the number of
-    /// texts does not fit 32 bits. A UTF-8 byte order mark is no part of the text.
+    /// Takes a text. `name` is the path as given, or what to call it in messages
+    /// (`<built-in>`, `--defsym`). Gives the number that its spans carry; `None` if the text or the
+    /// number of texts does not fit 32 bits. A UTF-8 byte order mark is no part of the text.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<[u8]>>) -> Option<u32> {
         let mut text = text.into();
         if let Some(rest) = text.strip_prefix(BYTE_ORDER_MARK) {

@@ -4,7 +4,8 @@
 //! `_NC` takes some bits of a value and checks nothing.
 
 use super::AArch64;
-use crate::arch::relocation::{From, RelocInfo, What};
+use crate::arch::relocation::{From, What};
+use crate::arch::target::RelocInfo;
 
 /// How the bits of a field lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

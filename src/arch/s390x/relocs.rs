@@ -2,7 +2,8 @@
 //! Storage", s390x).
 
 use super::S390x;
-use crate::arch::relocation::{From, RelocInfo, What};
+use crate::arch::relocation::{From, What};
+use crate::arch::target::RelocInfo;
 
 /// How a value lies in its place. All are big-endian; the doubled ones hold half of the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,7 +1,8 @@
 //! The relocation types of x86-64 (psABI 4.4.1, "Relocation Types").
 
 use super::X86_64;
-use crate::arch::relocation::{From, RelocInfo, What};
+use crate::arch::relocation::{From, What};
+use crate::arch::target::RelocInfo;
 
 /// All fields are little-endian integers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,10 +1,21 @@
-//! The part of the configuration about SFrame and about reports on the link.
+//! The part of the configuration about SFrame and about what is told of the link.
 
-use super::Report;
 use crate::diag::Policy;
 use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+
+/// How a condition is reported.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Report {
+    /// Not at all.
+    #[default]
+    Ignore,
+    /// As a warning.
+    Warning,
+    /// As an error.
+    Error,
+}
 
 /// SFrame sections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +28,7 @@ pub struct SFrameOptions {
     pub from_eh_frame: Option<SFrameFromEhFrame>,
     /// `--sframe-split`: monolithic inputs are taken apart, one part for each text section.
     pub split: bool,
-    /// `-z sframe-violation=`: severity of a reference to a discarded section, error or warning.
+    /// `-z sframe-violation=`: what a reference to a discarded section is, error or warning.
     pub violation: SFrameViolation,
     /// `-z sframe-alloc` (default): the output section is allocated and has `PT_GNU_SFRAME`.
     pub alloc: bool,
@@ -134,7 +145,7 @@ pub struct DiagnosticOptions {
 }
 
 impl DiagnosticOptions {
-    /// How the sink of the link adjusts severities.
+    /// How the sink of the link adjusts what it is given.
     pub fn policy(&self) -> Policy {
         Policy {
             fatal_warnings: self.fatal_warnings,
@@ -211,7 +222,7 @@ pub struct ReportOptions {
     /// `--reproduce`: a tar file that replays the link.
     pub reproduce: Option<PathBuf>,
     /// The command line with response files and `SFRAME_LD_OPTIONS` expanded, program name left
-    /// out: `--reproduce` replays it and messages quote it.
+    /// out: what `--reproduce` replays and messages quote.
     pub arguments: Vec<Vec<u8>>,
     /// The files that were read for the command line alone, response files above all.
     pub argument_files: Vec<PathBuf>,

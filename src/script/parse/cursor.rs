@@ -1,11 +1,13 @@
-//! The parser's access to tokens: looking at them, demanding them, recording errors, recovering
+//! The parser's hands: looking at tokens, demanding them, recording what is wrong, going on
 //! behind an error, and opening included files.
 
-use super::{Include, syntax_error, too_large};
-use crate::diag::Diagnostic;
-use crate::script::ast::Name;
+use crate::diag::{Code, Diagnostic};
 use crate::script::lex::{Lexer, Mode, Token, TokenKind};
-use crate::script::source::{Sources, Span};
+use crate::script::source::{Name, Sources, Span};
+
+/// Gives the name and the text of an included file, or why it cannot be read. The arguments are
+/// the name in the script and the name of the including file.
+pub type Include<'a> = dyn FnMut(&str, &str) -> Result<(String, Vec<u8>), String> + 'a;
 
 /// An error was recorded; the statement that it is in is given up.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +19,7 @@ const MAX_ERRORS: usize = 20;
 /// Included files inside included files.
 const MAX_INCLUDE_DEPTH: usize = 16;
 
-/// The position of the parser, and its errors so far.
+/// Where the parser is, and what it found wrong so far.
 pub(super) struct Parser<'a, 'i> {
     sources: &'a mut Sources,
     include: &'a mut Include<'i>,
@@ -115,7 +117,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         if token.kind == TokenKind::End { Ok(()) } else { Err(self.unexpected(token, "the end")) }
     }
 
-    /// A name, quoted or not. Messages call its role `what`.
+    /// A name, quoted or not. `what` says what it is for.
     pub(super) fn name(&mut self, mode: Mode, what: &str) -> Result<Name, Reported> {
         let token = self.peek(mode);
         if !token.is_name() {
@@ -173,7 +175,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         Reported
     }
 
-    /// Records an error with advice.
+    /// Records an error with what helps.
     pub(super) fn error_with_help(&mut self, span: Span, message: String, help: String) -> Reported {
         if self.diagnostics.len() < MAX_ERRORS {
             let diagnostic = syntax_error(self.sources, span, message).help(help);
@@ -182,9 +184,9 @@ impl<'a, 'i> Parser<'a, 'i> {
         Reported
     }
 
-    /// Passes over the rest of the statement that began at `statement` and failed at the current
-    /// token: to behind the next `;` or the next block, or to in front of a brace that closes the
-    /// enclosing block.
+    /// Passes over what is left of the statement that began at `statement` and went wrong where the
+    /// parser is: to behind the next `;` or the next block, or to in front of a brace that closes
+    /// what is around it.
     pub(super) fn recover(&mut self, statement: Lexer<'a>) {
         let wrong = self.lexer.position();
         self.lexer = statement;
@@ -265,4 +267,17 @@ impl<'a, 'i> Parser<'a, 'i> {
     pub(super) fn gave_up(&self) -> bool {
         self.diagnostics.len() >= MAX_ERRORS
     }
+}
+
+pub(super) fn too_large(name: &str) -> Diagnostic {
+    Diagnostic::error(Code::ScriptSyntax, format!("script `{name}` is larger than 4 GiB"))
+}
+
+/// A diagnostic about a place in a script.
+pub(in crate::script) fn syntax_error(sources: &Sources, span: Span, message: String) -> Diagnostic {
+    Diagnostic::error(Code::ScriptSyntax, message).at(sources.location(span)).ordered(
+        span.file,
+        0,
+        span.start.into(),
+    )
 }

@@ -1,7 +1,7 @@
 //! Tokens to trees: recursive descent, with precedence climbing for expressions.
 //!
 //! An error is recorded where it is found and the statement around it is given up; parsing goes on
-//! behind it, so that one run shows all errors. A text with errors gives no tree.
+//! behind it, so that one run shows what is wrong everywhere. A text with errors gives no tree.
 
 mod body;
 mod commands;
@@ -14,18 +14,17 @@ mod tests;
 use super::ast::{Assignment, AssignmentKind, OutputSection, Script};
 use super::expr::Expr;
 use super::lex::Mode;
-use super::source::{Sources, Span};
-use crate::diag::{Code, Diagnostic};
-use cursor::Parser;
+use super::source::Sources;
+use crate::diag::Diagnostic;
+use cursor::{Parser, too_large};
 
-/// Gives the name and the text of an included file, or why it cannot be read. The arguments are
-/// the name in the script and the name of the including file.
-pub type Include<'a> = dyn FnMut(&str, &str) -> Result<(String, Vec<u8>), String> + 'a;
+pub use cursor::Include;
+pub(super) use cursor::syntax_error;
 
-/// Reads a linker script. Messages call it `name`.
+/// Reads a linker script. `name` is what messages call it.
 ///
 /// # Errors
-/// All errors of the text, in order.
+/// All that is wrong with it, in order.
 pub fn parse_script(
     sources: &mut Sources,
     name: &str,
@@ -43,7 +42,7 @@ pub fn parse_script(
 /// without `SECTIONS` around.
 ///
 /// # Errors
-/// All errors of the text, in order.
+/// What is wrong with it.
 pub fn parse_section_order(
     sources: &mut Sources,
     name: &str,
@@ -60,7 +59,7 @@ pub fn parse_section_order(
 /// Reads one expression that is all of a text, as in `--section-start` or `-Ttext`.
 ///
 /// # Errors
-/// All errors of the text, in order.
+/// What is wrong with it.
 pub fn parse_expression(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Expr, Vec<Diagnostic>> {
     let file = add(sources, name, text)?;
     let text = sources.text(file);
@@ -76,7 +75,7 @@ pub fn parse_expression(sources: &mut Sources, name: &str, text: &[u8]) -> Resul
 /// Reads the argument of `--defsym`: `symbol=expression`.
 ///
 /// # Errors
-/// All errors of the text, in order.
+/// What is wrong with it.
 pub fn parse_defsym(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Assignment, Vec<Diagnostic>> {
     let file = add(sources, name, text)?;
     let text = sources.text(file);
@@ -105,17 +104,4 @@ fn no_include() -> impl FnMut(&str, &str) -> Result<(String, Vec<u8>), String> {
 
 fn add(sources: &mut Sources, name: &str, text: &[u8]) -> Result<u32, Vec<Diagnostic>> {
     sources.add(name, text).ok_or_else(|| vec![too_large(name)])
-}
-
-fn too_large(name: &str) -> Diagnostic {
-    Diagnostic::error(Code::ScriptSyntax, format!("script `{name}` is larger than 4 GiB"))
-}
-
-/// A diagnostic about a place in a script.
-pub(super) fn syntax_error(sources: &Sources, span: Span, message: String) -> Diagnostic {
-    Diagnostic::error(Code::ScriptSyntax, message).at(sources.location(span)).ordered(
-        span.file,
-        0,
-        span.start.into(),
-    )
 }

@@ -5,7 +5,7 @@
 
 use super::memory::Memory;
 use super::modules::{Modules, Place};
-use super::{Process, Thread, bad};
+use super::process::{Process, Thread, bad};
 use crate::tool::args::Unwind;
 use crate::tool::open::Problem;
 use object::Endianness;
@@ -60,7 +60,7 @@ pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
     Ok(Process { abi: core.abi, threads: core.threads, memory: core.memory, modules: core.modules })
 }
 
-/// The contents of a core file.
+/// What a core file holds.
 struct Core {
     abi: Abi,
     threads: Vec<Thread>,

@@ -1,52 +1,29 @@
 //! `sframe unwind`: stacks of a process that is no longer there, from a core file or from saved registers and memory.
 //!
-//! | module | contents |
+//! | module | what |
 //! |---|---|
 //! | `core` | threads, memory and mapped files of a core file |
 //! | `saved` | registers and memory that something saved in plain files |
 //! | `memory` | the memory of both |
 //! | `modules` | files at the addresses they were loaded at |
+//! | `process` | all of that together |
 
 mod core;
 mod memory;
 mod modules;
+mod process;
 mod saved;
 
 use super::args::Unwind;
-use super::open::Problem;
 use super::registers;
 use super::report::{Outcome, complain, hexadecimal, output, print_json};
-use memory::Memory;
-use modules::Modules;
+use process::{Process, Thread};
 use serde::Serialize;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, UnwindError};
 use std::io::{self, Write};
 
 /// Frames of one stack at most; a stack that goes in circles ends here.
 const DEEPEST: usize = 100_000;
-
-/// A thread to unwind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// Its name: `thread 1234`.
-    pub name: String,
-    /// Program counter.
-    pub pc: u64,
-    /// Registers by DWARF number, as far as they are known.
-    pub registers: Vec<Option<u64>>,
-}
-
-/// Everything that is needed to unwind.
-pub struct Process {
-    /// Architecture.
-    pub abi: Abi,
-    /// Threads in the order of the file.
-    pub threads: Vec<Thread>,
-    /// Memory.
-    pub memory: Memory,
-    /// Files and where they are loaded.
-    pub modules: Modules,
-}
 
 /// The frames of a thread.
 #[derive(Debug, Serialize)]
@@ -146,11 +123,6 @@ fn write_text(output: &mut dyn Write, stacks: &[Stack]) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// An error in an argument.
-fn bad(argument: &str, message: impl Into<String>) -> Problem {
-    Problem::new(argument, message)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::memory::Memory;
 use super::modules::{Modules, Place};
-use super::{Process, Thread, bad};
+use super::process::{Process, Thread, bad};
 use crate::tool::args::Unwind;
 use crate::tool::open::{Problem, for_each_input};
 use crate::tool::registers;

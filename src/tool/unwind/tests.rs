@@ -1,8 +1,10 @@
 //! Tests of `sframe unwind` on a stack made by hand for a fixture program.
 
+use super::memory::Memory;
 use super::modules::{Modules, Place};
+use super::process::Process;
 use super::saved::parse_registers;
-use super::{Memory, Process, core, unwind};
+use super::{core, unwind};
 use crate::tool::args::{Derivation, Unwind};
 use crate::tool::fixtures;
 use sframe_format::Abi;

@@ -59,7 +59,7 @@ impl CfiRow {
 /// `.eh_frame` in a form that gimli takes.
 ///
 /// AArch64 marks CIEs with augmentation letters that gimli does not know: `B` (key B) and `G` (tagged frames). Like
-/// `S` they have no data, so they are overwritten by it; the original letters are noted.
+/// `S` they have no data, so they are overwritten by it; what the letters really were is noted.
 pub struct Prepared<'data> {
     data: Cow<'data, [u8]>,
     /// Offset of each changed CIE, whether it is a signal frame, whether it has key B; ascending.
@@ -223,4 +223,9 @@ impl<'data> CallFrames<'data> {
         }
         Ok(())
     }
+}
+
+/// Whether a rule for the CFA is none.
+pub fn is_undefined(cfa: &DwarfCfa) -> bool {
+    matches!(cfa, DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0)
 }

@@ -4,8 +4,8 @@
 //! are carried out on made-up machines, on every stretch of addresses in which neither changes; code that only one
 //! side describes is counted.
 
-use super::cfi::{CallFrames, CfiFunction, CfiRow, DwarfCfa};
-use super::explain::{self, Gap};
+use super::cfi::{CallFrames, CfiFunction, CfiRow};
+use super::explain::{self, DifferenceKind, Gap};
 use super::machine::{Failure, Machine, Values};
 use crate::tool::open::{Input, Kind, Target};
 use gimli::{StoreOnHeap, UnwindContext};
@@ -14,57 +14,16 @@ use sframe_format::{Abi, Blob, Fde, PauthKey, PcType, Rules, Version};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The kinds of errors of SFrame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DifferenceKind {
-    /// Another canonical frame address.
-    Cfa,
-    /// Another return address.
-    ReturnAddress,
-    /// Another frame pointer.
-    FramePointer,
-    /// Another stack pointer than the one implied by the CFA.
-    StackPointer,
-    /// One side says that there is no caller, the other has one.
-    Outermost,
-    /// One side says that the return address is signed.
-    Signing,
-    /// The return address is signed with another key.
-    Key,
-    /// One side says that this is a signal frame (V3, which can say so).
-    Signal,
-    /// A row where DWARF has no CFA.
-    NoCfa,
-}
-
-impl DifferenceKind {
-    /// The kind in words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cfa => "CFA",
-            Self::ReturnAddress => "return address",
-            Self::FramePointer => "frame pointer",
-            Self::StackPointer => "stack pointer",
-            Self::Outermost => "end of stack",
-            Self::Signing => "signing of the return address",
-            Self::Key => "signing key",
-            Self::Signal => "signal frame",
-            Self::NoCfa => "row without CFA",
-        }
-    }
-}
-
 /// A stretch of code for which SFrame is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The kind of error.
+    /// What is wrong.
     pub kind: DifferenceKind,
     /// The addresses.
     pub range: Range<u64>,
-    /// The rule of the call frame information.
+    /// What call frame information says.
     pub expected: String,
-    /// The rule of SFrame.
+    /// What SFrame says.
     pub found: String,
     /// Number of the SFrame section among those of the file.
     pub section: usize,
@@ -88,7 +47,7 @@ impl Count {
         self.bytes += bytes;
     }
 
-    /// Adds the counts and differences of another comparison.
+    /// Adds what another counted.
     pub fn append(&mut self, other: Self) {
         self.functions += other.functions;
         self.bytes += other.bytes;
@@ -315,7 +274,7 @@ impl<'data> Comparer<'_, 'data> {
         self.result.uncovered.entry(gap).or_default().add(missing);
     }
 
-    /// The stretches of a function inside `limits`, each with its SFrame rules.
+    /// The stretches of a function inside `limits` and what SFrame says of each.
     fn fill_stretches(&mut self, function: &Function<'_>, limits: &Range<u64>) {
         self.stretches.clear();
         let (blob, fde) = (&function.blob, &function.fde);
@@ -345,7 +304,7 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares marks that hold for whole functions: signal frame and signing key.
+    /// Compares what holds for whole functions.
     fn marks(&mut self, cfi: &CfiFunction<'data>, rows: &[CfiRow], function: &Function<'_>) {
         let Ok(attributes) = function.blob.attributes(&function.fde) else { return };
         let range = cfi.range.start.max(function.range.start)..cfi.range.end.min(function.range.end);
@@ -404,8 +363,8 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares both sides at one program counter and reports differences for a range. Gives whether the
-    /// counter mattered.
+    /// Compares both sides at one program counter and reports what differs for a range. Whether the counter
+    /// mattered.
     fn at(
         &mut self,
         cfi: &CfiFunction<'data>,
@@ -455,7 +414,7 @@ impl<'data> Comparer<'_, 'data> {
     }
 }
 
-/// The kinds of differences between both sides on one machine.
+/// What differs between both sides on one machine.
 fn differing(
     machine: &Machine,
     dwarf: Result<Values, Failure>,
@@ -474,7 +433,7 @@ fn differing(
             found.push(DifferenceKind::Outermost);
         }
         (Rules::Frame(_), Err(Failure::NoCfa)) => found.push(DifferenceKind::NoCfa),
-        // A rule that cannot be evaluated cannot be right either.
+        // What cannot be evaluated cannot be right either.
         (Rules::Frame(_), Err(_)) => found.push(DifferenceKind::Cfa),
         (Rules::Frame(frame), Ok(want)) => {
             let got = machine.by_sframe(frame);
@@ -489,9 +448,4 @@ fn differing(
             found.extend(pairs.iter().filter(|(differs, _)| *differs).map(|(_, kind)| *kind));
         }
     }
-}
-
-/// Whether a rule for the CFA is none.
-pub fn is_undefined(cfa: &DwarfCfa) -> bool {
-    matches!(cfa, DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0)
 }

@@ -1,7 +1,6 @@
-//! Gaps in coverage and differences, in words.
+//! Why code is not covered, and what a difference is, in words.
 
-use super::cfi::{Bytes, CfiRow, DwarfCfa, DwarfRule};
-use super::compare::{DifferenceKind, is_undefined};
+use super::cfi::{Bytes, CfiRow, DwarfCfa, DwarfRule, is_undefined};
 use crate::tool::registers;
 use gimli::{EhFrame, RegisterRule as Rule};
 use serde::Serialize;
@@ -66,6 +65,47 @@ impl Gap {
             Self::FramePointerRegister => "frame pointer in a register (V2 has no such rule)",
             Self::Outermost => "undefined return address (V2 cannot say so)",
             Self::SignalFrame => "signal frame (V2 cannot mark it)",
+        }
+    }
+}
+
+/// What SFrame gets wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DifferenceKind {
+    /// Another canonical frame address.
+    Cfa,
+    /// Another return address.
+    ReturnAddress,
+    /// Another frame pointer.
+    FramePointer,
+    /// Another stack pointer than the one implied by the CFA.
+    StackPointer,
+    /// One side says that there is no caller, the other has one.
+    Outermost,
+    /// One side says that the return address is signed.
+    Signing,
+    /// The return address is signed with another key.
+    Key,
+    /// One side says that this is a signal frame (V3, which can say so).
+    Signal,
+    /// A row where DWARF has no CFA.
+    NoCfa,
+}
+
+impl DifferenceKind {
+    /// The kind in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cfa => "CFA",
+            Self::ReturnAddress => "return address",
+            Self::FramePointer => "frame pointer",
+            Self::StackPointer => "stack pointer",
+            Self::Outermost => "end of stack",
+            Self::Signing => "signing of the return address",
+            Self::Key => "signing key",
+            Self::Signal => "signal frame",
+            Self::NoCfa => "row without CFA",
         }
     }
 }
@@ -140,7 +180,7 @@ fn row_reasons(abi: Abi, old: bool, row: &CfiRow, reasons: &mut Vec<Gap>) {
     }
 }
 
-/// The rules of call frame information and SFrame for the register or address that differs.
+/// What call frame information says, and what SFrame says, of the thing that differs.
 pub fn words(
     abi: Abi,
     section: &EhFrame<Bytes<'_>>,

@@ -1,17 +1,19 @@
-//! `sframe verify`: checks that the section is well-formed and agrees with call frame information.
+//! `sframe verify`: is the section well-formed, and does it say what call frame information says?
 //!
-//! | module | contents |
+//! | module | what |
 //! |---|---|
-//! | `structure` | the demands of the format |
+//! | `structure` | what the format demands |
 //! | `cfi` | `.eh_frame`, read anew |
 //! | `machine` | rules of both sides, carried out on made-up machines |
 //! | `compare` | both sides brought together by address |
 //! | `explain` | why code is not covered, and differences in words |
-//! | `report` | the printed text |
+//! | `file` | all of that for one file |
+//! | `report` | what is printed |
 
 mod cfi;
 mod compare;
 mod explain;
+mod file;
 mod machine;
 mod report;
 mod structure;
@@ -19,46 +21,11 @@ mod structure;
 use super::args::Verify;
 use super::derived;
 use super::inputs::{self, FileResult};
-use super::open::{Input, Problem};
+use super::open::Problem;
 use super::report::Outcome;
-use compare::Comparison;
-use sframe_format::Version;
-use sframe_format::verify::Finding;
 
+pub use file::{Verified, verify_input};
 pub use report::{FileReport, Total};
-
-/// The findings about one file.
-pub struct Verified {
-    /// Findings of each section.
-    pub structure: Vec<Vec<Finding>>,
-    /// Versions of the blobs, ascending, without repetition.
-    pub versions: Vec<Version>,
-    /// Functions of the SFrame sections.
-    pub functions: u64,
-    /// Comparison with `.eh_frame`, if the file has one.
-    pub comparison: Option<Comparison>,
-}
-
-/// Verifies one file. `version` is the one that was asked for, should nothing of the file be expressed.
-pub fn verify_input(input: &Input<'_>, version: Version) -> Verified {
-    let structure = input.sframe.iter().map(|section| structure::check(input, section)).collect();
-    let headers =
-        input.sframe.iter().flat_map(|section| section.section().blobs()).map(|blob| *blob.header());
-    let (mut versions, mut functions) = (Vec::new(), 0u64);
-    for header in headers {
-        versions.push(header.version);
-        functions += u64::from(header.fde_count);
-    }
-    versions.sort_unstable();
-    versions.dedup();
-    let abi = input.abi.filter(|_| !input.eh_frame.is_empty());
-    Verified {
-        structure,
-        versions,
-        functions,
-        comparison: abi.map(|abi| compare::compare(abi, version, input)),
-    }
-}
 
 /// Verifies all files.
 pub fn run(arguments: &Verify) -> Outcome {

@@ -1,8 +1,9 @@
-//! The output of `sframe verify`.
+//! What `sframe verify` prints.
 
-use super::compare::{Comparison, Count, Difference, DifferenceKind};
-use super::explain::Gap;
-use super::{Verified, structure};
+use super::compare::{Comparison, Count, Difference};
+use super::explain::{DifferenceKind, Gap};
+use super::file::Verified;
+use super::structure;
 use crate::tool::args::Verify;
 use crate::tool::open::Input;
 use crate::tool::report::{Outcome, hexadecimal, output, print_json};
@@ -14,7 +15,7 @@ use std::io::{self, Write};
 /// Differences of one kind in one file that are printed unless all are asked for.
 const SHOWN: usize = 20;
 
-/// The findings about one file.
+/// What was found in one file.
 #[derive(Debug, Serialize)]
 pub struct FileReport {
     /// Its name.
@@ -31,7 +32,7 @@ pub struct FileReport {
     pub warnings: u64,
     /// Functions of discarded text that were left behind.
     pub dead: u64,
-    /// The comparison with its call frame information.
+    /// What call frame information says to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<ComparisonReport>,
 }
@@ -88,7 +89,7 @@ pub struct DifferenceReport {
 }
 
 impl FileReport {
-    /// Puts the findings into words.
+    /// Puts into words what was found.
     pub fn new(input: &Input<'_>, verified: &Verified, arguments: &Verify) -> Self {
         let comparison = verified.comparison.as_ref();
         let mut report = Self {

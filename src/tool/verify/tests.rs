@@ -1,8 +1,6 @@
-//! Tests of `sframe verify`, on the output of real assemblers and linkers, and on errors planted in real
-//! tables.
+//! Tests of `sframe verify`, on what real assemblers and linkers wrote, and on errors planted in real tables.
 
-use super::compare::DifferenceKind;
-use super::explain::Gap;
+use super::explain::{DifferenceKind, Gap};
 use super::{Verified, verify_input};
 use crate::tool::derived;
 use crate::tool::fixtures;

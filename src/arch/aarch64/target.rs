@@ -1,0 +1,186 @@
+//! What AArch64 answers to [`Target`].
+
+use super::relax::Edit;
+use super::relocs::{Family, Field};
+use super::{AArch64, plt, relax, relocs, thunks};
+use crate::arch::machine::FEATURE_BTI;
+use crate::arch::relocation::{Mode, Relaxed, Site};
+use crate::arch::target::{DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, Target};
+use crate::arch::thunk::{ThunkForm, ThunkSpec};
+use crate::cli::{Machine, PropertyOptions, RelocationOptions};
+use crate::elf::consts as elf;
+use zerocopy::byteorder::LittleEndian;
+
+/// Bytes in front of the first TLS block that the thread pointer points to.
+const THREAD_CONTROL_BLOCK: u64 = 16;
+
+impl Target for AArch64 {
+    type E = LittleEndian;
+    const MACHINE: Machine = Machine::AArch64;
+    const E_MACHINE: u16 = elf::EM_AARCH64;
+    const EI_DATA: u8 = elf::ELFDATA2LSB;
+    const SFRAME_ABI: sframe_format::Abi = sframe_format::Abi::AArch64Little;
+    const MAX_PAGE_SIZE: u64 = 0x1_0000;
+    const COMMON_PAGE_SIZE: u64 = 0x1000;
+    const RELRO_ENDS_ON_MAX_PAGE: bool = true;
+    const IMAGE_BASE: u64 = 0x40_0000;
+    const INTERPRETER: &'static str = "/lib/ld-linux-aarch64.so.1";
+    const OUTPUT_FORMAT: &'static str = "elf64-littleaarch64";
+    const LIBRARY_DIRECTORIES: &'static [&'static str] = &[
+        "=/usr/local/lib/aarch64-linux-gnu",
+        "=/lib/aarch64-linux-gnu",
+        "=/usr/lib/aarch64-linux-gnu",
+        "=/usr/local/lib",
+        "=/lib",
+        "=/usr/lib",
+    ];
+    const DYNAMIC: DynamicRelocations = DynamicRelocations {
+        none: elf::R_AARCH64_NONE,
+        absolute: elf::R_AARCH64_ABS64,
+        copy: elf::R_AARCH64_COPY,
+        glob_dat: elf::R_AARCH64_GLOB_DAT,
+        jump_slot: elf::R_AARCH64_JUMP_SLOT,
+        relative: elf::R_AARCH64_RELATIVE,
+        irelative: elf::R_AARCH64_IRELATIVE,
+        dtpmod: elf::R_AARCH64_TLS_DTPMOD,
+        dtpoff: elf::R_AARCH64_TLS_DTPREL,
+        tpoff: elf::R_AARCH64_TLS_TPREL,
+        tlsdesc: elf::R_AARCH64_TLSDESC,
+    };
+    const GOT_PLT_RESERVED: u64 = 3;
+    const GOT_RESERVED: u64 = 1;
+    const GOT_SYMBOL_IN_GOT_PLT: bool = false;
+    const SHF_LARGE: u64 = 0;
+    const TOO_FAR_HELP: &'static str = "put the sections nearer to each other";
+    const SEPARATE_CODE: bool = false;
+    /// `STO_AARCH64_VARIANT_PCS`, `DT_AARCH64_VARIANT_PCS`.
+    const VARIANT_CALLS: Option<(u8, u32)> = Some((0x80, 0x7000_0005));
+    const TLS_REWRITES_ALL: bool = false;
+    const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);
+    const CODE_MARK: Option<&'static [u8]> = Some(b"$x");
+    /// Zeros: `udf #0`.
+    const CODE_FILL: &'static [&'static [u8]] = &[];
+    const PLT: PltShape = plt::shape(false, false);
+    const APPLY_DYNAMIC: bool = true;
+
+    type Field = Field;
+    type Family = Family;
+    type Edit = Edit;
+
+    #[inline]
+    fn reloc_info(kind: u32) -> Option<&'static RelocInfo<Self>> {
+        relocs::info(kind)
+    }
+
+    fn plt_shape(options: &PropertyOptions, features: u32) -> PltShape {
+        plt::shape(options.force_bti || features & FEATURE_BTI != 0, options.pac_plt)
+    }
+
+    fn plt_tags(shape: &PltShape) -> &'static [u32] {
+        const DT_AARCH64_BTI_PLT: u32 = 0x7000_0001;
+        const DT_AARCH64_PAC_PLT: u32 = 0x7000_0003;
+        match (shape.landing_pad, shape.authenticated) {
+            (true, true) => &[DT_AARCH64_BTI_PLT, DT_AARCH64_PAC_PLT],
+            (true, false) => &[DT_AARCH64_BTI_PLT],
+            (false, true) => &[DT_AARCH64_PAC_PLT],
+            (false, false) => &[],
+        }
+    }
+
+    #[inline]
+    fn write_field(field: Field, place: &mut [u8], value: i64) {
+        relocs::write(field, place, value);
+    }
+
+    fn read_field(field: Field, place: &[u8]) -> i64 {
+        relocs::read(field, place)
+    }
+
+    fn addend_field(field: Field) -> Field {
+        relocs::addend_field(field)
+    }
+
+    #[inline]
+    fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
+        match info.family {
+            Family::Fixed => None,
+            family => relax::relax(family, site, mode),
+        }
+    }
+
+    fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64> {
+        relax::edit(edit, section, offset, value, place)
+    }
+
+    fn edit_range(edit: Edit) -> (i64, i64) {
+        relax::range(edit)
+    }
+
+    /// The block begins behind the thread control block (TLS variant I), as aligned as the segment
+    /// asks for.
+    fn thread_pointer(start: u64, _: u64, align: u64) -> u64 {
+        let head = start.wrapping_sub(THREAD_CONTROL_BLOCK);
+        head.wrapping_sub(head & (align.max(1) - 1))
+    }
+
+    fn write_plt_header(out: &mut [u8], plt: u64, reserved: u64, shape: &PltShape) {
+        plt::write_header(out, plt, reserved, shape);
+    }
+
+    fn write_plt_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape) {
+        plt::write_entry(out, entry, shape);
+    }
+
+    fn write_plt_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
+        plt::write_direct(out, entry, slot, shape);
+    }
+
+    fn plt_frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
+        plt::frames(part, shape)
+    }
+
+    fn lazy_target(entry: PltEntry, _: &PltShape) -> u64 {
+        entry.plt
+    }
+
+    #[inline]
+    fn is_call(info: &RelocInfo<Self>) -> bool {
+        info.family == Family::Branch
+    }
+
+    fn thunk_size(form: ThunkForm) -> u64 {
+        thunks::size(form)
+    }
+
+    fn write_thunk(form: ThunkForm, out: &mut [u8], place: u64, target: u64) {
+        thunks::write(form, out, place, target);
+    }
+
+    fn thunk_marks(form: ThunkForm) -> &'static [(u64, &'static [u8])] {
+        thunks::marks(form)
+    }
+
+    fn is_landing_pad(code: &[u8]) -> bool {
+        thunks::is_landing_pad(code)
+    }
+
+    /// `$x` and `$d`, perhaps with a full stop and more behind.
+    fn data_mark(name: &[u8]) -> Option<bool> {
+        match name {
+            [b'$', kind @ (b'x' | b'd')] | [b'$', kind @ (b'x' | b'd'), b'.', ..] => Some(*kind == b'd'),
+            _ => None,
+        }
+    }
+
+    fn avoids_errata(options: &RelocationOptions) -> bool {
+        options.fix_cortex_a53_843419
+    }
+
+    fn find_errata(code: &[u8], address: u64, found: &mut Vec<u64>) {
+        thunks::find_errata(code, address, found);
+    }
+
+    fn move_away(section: &mut [u8], offset: usize, distance: i64) {
+        thunks::move_away(section, offset, distance);
+    }
+}

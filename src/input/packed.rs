@@ -1,0 +1,93 @@
+//! Compressed contents: how they are packed, and unpacking them.
+
+use flate2::{Decompress, FlushDecompress, Status};
+use std::sync::OnceLock;
+
+/// How contents are packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// A zlib stream (RFC 1950).
+    Zlib,
+    /// Zstandard frames (RFC 8878).
+    Zstd,
+}
+
+impl Format {
+    /// More bytes than this cannot come from one packed byte: a deflate stream spends a bit on
+    /// 129 bytes at least; a Zstandard block of 4 bytes unpacks to 128 KiB at most.
+    fn largest_ratio(self) -> u64 {
+        match self {
+            Format::Zlib => 1032,
+            Format::Zstd => 32 << 10,
+        }
+    }
+}
+
+/// A compressed section of an object.
+#[derive(Clone, Debug)]
+pub struct Packed<'a> {
+    /// Section header index.
+    pub section: u32,
+    /// How it is packed.
+    pub format: Format,
+    /// The packed bytes, without their header.
+    pub packed: &'a [u8],
+    /// Size unpacked, as the header says.
+    pub size: u64,
+    /// The contents, once they are unpacked.
+    pub bytes: OnceLock<&'a [u8]>,
+}
+
+impl Packed<'_> {
+    /// Whether so many bytes can have been packed into these.
+    pub fn is_plausible(&self) -> bool {
+        self.size <= (self.packed.len() as u64).saturating_mul(self.format.largest_ratio())
+    }
+}
+
+/// Unpacks a section.
+///
+/// # Errors
+/// What is wrong with the packed bytes.
+pub fn unpack(packed: &Packed<'_>) -> Result<Vec<u8>, String> {
+    let size = usize::try_from(packed.size).map_err(|_| too_large(packed))?;
+    let mut out = Vec::new();
+    // The size is plausible for the packed bytes (`check_size`), but may still be more than there
+    // is memory.
+    out.try_reserve_exact(size).map_err(|_| too_large(packed))?;
+    match packed.format {
+        Format::Zlib => inflate(packed.packed, size, &mut out)?,
+        Format::Zstd => {
+            let mut decompressor = zstd::bulk::Decompressor::new().map_err(|error| error.to_string())?;
+            decompressor
+                .decompress_to_buffer(packed.packed, &mut out)
+                .map_err(|error| format!("bad zstd data: {error}"))?;
+        }
+    }
+    if out.len() == size {
+        return Ok(out);
+    }
+    Err(format!("the data unpack to {:#x} bytes, the header says {:#x}", out.len(), packed.size))
+}
+
+fn too_large(packed: &Packed<'_>) -> String {
+    format!("there is no memory for {:#x} bytes", packed.size)
+}
+
+/// Unpacks zlib streams that follow one another until `size` bytes are there.
+fn inflate(mut packed: &[u8], size: usize, out: &mut Vec<u8>) -> Result<(), String> {
+    let mut state = Decompress::new(true);
+    loop {
+        let before = state.total_in();
+        let status = state
+            .decompress_vec(packed, out, FlushDecompress::Finish)
+            .map_err(|error| format!("bad zlib data: {error}"))?;
+        packed = &packed[(state.total_in() - before) as usize..];
+        match status {
+            Status::StreamEnd if out.len() < size && !packed.is_empty() => state.reset(true),
+            Status::StreamEnd => return Ok(()),
+            _ if out.len() == size => return Err("the data unpack to more than the header says".into()),
+            _ => return Err("the zlib data end too early".into()),
+        }
+    }
+}

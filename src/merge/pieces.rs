@@ -1,0 +1,29 @@
+//! What is merged: the kind of pieces, and the sections that hold them.
+
+use crate::ids::SectionId;
+
+/// What the pieces of a group are.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Pieces {
+    /// Strings of units of 1, 2 or 4 bytes, each with a zero unit at its end.
+    Strings {
+        /// Bytes in a unit.
+        unit: u32,
+    },
+    /// Constants.
+    Constants {
+        /// Bytes in a constant.
+        size: u32,
+    },
+}
+
+/// An input section of a group.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeInput<'a> {
+    /// The section.
+    pub section: SectionId,
+    /// Its contents: whole pieces.
+    pub bytes: &'a [u8],
+    /// Alignment as a power of two.
+    pub align: u8,
+}

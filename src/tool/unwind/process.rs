@@ -1,0 +1,34 @@
+//! A process as far as unwinding needs it.
+
+use super::memory::Memory;
+use super::modules::Modules;
+use crate::tool::open::Problem;
+use sframe_format::Abi;
+
+/// A thread to unwind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// What it is called: `thread 1234`.
+    pub name: String,
+    /// Program counter.
+    pub pc: u64,
+    /// Registers by DWARF number, as far as they are known.
+    pub registers: Vec<Option<u64>>,
+}
+
+/// Everything that is needed to unwind.
+pub struct Process {
+    /// Architecture.
+    pub abi: Abi,
+    /// Threads in the order of the file.
+    pub threads: Vec<Thread>,
+    /// Memory.
+    pub memory: Memory,
+    /// Files and where they are loaded.
+    pub modules: Modules,
+}
+
+/// What is wrong with an argument.
+pub fn bad(argument: &str, message: impl Into<String>) -> Problem {
+    Problem::new(argument, message)
+}
