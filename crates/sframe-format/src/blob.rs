@@ -6,7 +6,6 @@
 //! reports what lies between as a [`Gap`].
 
 use crate::error::{Error, ErrorKind};
-use crate::fde::{Fde, Fdes};
 use crate::header::Header;
 
 /// Blobs start at multiples of this many bytes from the start of the section.
@@ -214,17 +213,6 @@ impl<'data> Blob<'data> {
     #[inline]
     pub(crate) fn fre_area_offset(&self) -> usize {
         self.offset + self.header.fre_area().start
-    }
-
-    /// The FDEs in the order of the array.
-    pub fn fdes(&self) -> Fdes<'data> {
-        Fdes::new(*self)
-    }
-
-    /// FDE `index`, counted from 0, or `None` past the end of the array.
-    #[inline]
-    pub fn fde(&self, index: u32) -> Option<Fde> {
-        Fde::read(self, index)
     }
 
     /// Address of the function of FDE `index`.

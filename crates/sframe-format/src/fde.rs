@@ -64,6 +64,19 @@ impl Fde {
     }
 }
 
+impl<'data> Blob<'data> {
+    /// The FDEs in the order of the array.
+    pub fn fdes(&self) -> Fdes<'data> {
+        Fdes::new(*self)
+    }
+
+    /// FDE `index`, counted from 0, or `None` past the end of the array.
+    #[inline]
+    pub fn fde(&self, index: u32) -> Option<Fde> {
+        Fde::read(self, index)
+    }
+}
+
 /// Iterator over the [FDEs](Blob::fdes) of a blob.
 #[derive(Clone, Debug)]
 pub struct Fdes<'data> {

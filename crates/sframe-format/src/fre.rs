@@ -15,6 +15,7 @@ use crate::blob::Blob;
 use crate::endian::Endian;
 use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
+use crate::info::{word_count, word_size, words_length};
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
 #[cfg(feature = "alloc")]
 use crate::short::{ShortRows, content};
@@ -184,13 +185,13 @@ impl Fre<'_> {
     /// Number of data words.
     #[inline]
     pub fn word_count(&self) -> u8 {
-        self.info >> 1 & 0xf
+        word_count(self.info)
     }
 
     /// Size of a data word in bytes: 1, 2 or 4.
     #[inline]
     pub fn word_size(&self) -> u8 {
-        1 << (self.info >> 5 & 3)
+        word_size(self.info)
     }
 
     /// Info byte and data words as [`ShortRow`](crate::short::ShortRow) has them.
@@ -277,7 +278,7 @@ impl<'data> Fres<'data> {
         for _ in 0..self.left {
             let Some((start, info)) = head::<BIG>(self.area, position, width) else { return false };
             let is_sound = start >= least && info & reserved == 0 && info & 0x60 != 0x60;
-            if !is_sound || info >> 1 & 0xf > most {
+            if !is_sound || word_count(info) > most {
                 return false;
             }
             least = start.saturating_add(1);
@@ -377,12 +378,6 @@ fn last_bytes(rest: &[u8], width: usize) -> Option<[u8; 8]> {
     let mut bytes = [0; 8];
     bytes.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
     (rest.len() > width).then_some(bytes)
-}
-
-/// Length of the data words in bytes.
-#[inline]
-pub(crate) fn words_length(info: u8) -> usize {
-    usize::from(info >> 1 & 0xf) << (info >> 5 & 3)
 }
 
 impl<'data> Iterator for Fres<'data> {

@@ -44,6 +44,7 @@ pub mod fre;
 pub mod header;
 #[cfg(feature = "alloc")]
 pub mod index;
+mod info;
 pub mod lookup;
 pub mod patch;
 pub mod rules;

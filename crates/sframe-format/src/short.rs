@@ -1,7 +1,7 @@
 //! Rows that need no decoding: those to copy, and those that were met before.
 
 use crate::endian::Endian;
-use crate::fre::words_length;
+use crate::info::words_length;
 
 /// Most bytes of a [`ShortRow`] from its info byte on.
 const MOST: usize = 8;

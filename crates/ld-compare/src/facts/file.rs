@@ -1,7 +1,7 @@
 //! Facts that a file's tables tell by themselves.
 
+use super::collector::{Aspect, Collector};
 use super::view::{Section, Symbol, View};
-use super::{Aspect, Collector};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Which functions `.eh_frame` and SFrame cover, by `sframe verify`.
 
+use super::collector::{Aspect, Collector};
 use super::view::View;
-use super::{Aspect, Collector};
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, RunTimeEndian, UnwindSection};
 use object::elf;
 use sframe_format::{Section, Version};

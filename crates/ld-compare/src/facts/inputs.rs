@@ -5,8 +5,8 @@
 //! Names that occur twice among the inputs say nothing and are left out, except those of COMDAT groups, where either
 //! copy will do.
 
+use super::collector::{Aspect, Collector};
 use super::view::View;
-use super::{Aspect, Collector};
 use crate::cases::Case;
 use crate::model::{Object, Place};
 use object::elf;

@@ -3,13 +3,15 @@
 //! Every shape is linked in four ways: straight, with `--gc-sections`, with `-r`, and with `-r` and then straight. The
 //! verdict is read from the output and the messages of a run.
 
+mod mode;
 mod report;
 pub mod shapes;
 pub mod verdict;
 
+pub use mode::Mode;
 pub use report::{markdown, page};
 
-use crate::cases::{Case, CaseFile, FILE, Step, build};
+use crate::cases::{Case, CaseFile, FILE, build};
 use crate::compare::today;
 use crate::machine::Machine;
 use crate::peers::{Linker, Wanted, assembler};
@@ -19,50 +21,6 @@ use serde::Serialize;
 use shapes::{SHAPES, Shape};
 use std::path::{Path, PathBuf};
 use verdict::Verdict;
-
-/// How a shape is linked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Straight.
-    Final,
-    /// With `--gc-sections`.
-    Gc,
-    /// `-r`.
-    Relocatable,
-    /// `-r` of both, then straight.
-    Twice,
-}
-
-impl Mode {
-    /// All of them.
-    pub const ALL: [Mode; 4] = [Mode::Final, Mode::Gc, Mode::Relocatable, Mode::Twice];
-
-    /// In reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Final => "final",
-            Mode::Gc => "--gc-sections",
-            Mode::Relocatable => "-r",
-            Mode::Twice => "-r, then final",
-        }
-    }
-
-    fn steps(self, machine: Machine) -> Vec<Step> {
-        // Not every linker goes by the first input.
-        let emulation = ["-m", machine.emulation()];
-        let step = |words: &[&str], output: &str| Step {
-            arguments: emulation.iter().chain(words).map(|word| (*word).to_owned()).collect(),
-            output: output.into(),
-        };
-        match self {
-            Mode::Final => vec![step(&["a.o", "b.o"], "out")],
-            Mode::Gc => vec![step(&["--gc-sections", "a.o", "b.o"], "out")],
-            Mode::Relocatable => vec![step(&["-r", "a.o", "b.o"], "out.o")],
-            Mode::Twice => vec![step(&["-r", "a.o", "b.o"], "both.o"), step(&["both.o"], "out")],
-        }
-    }
-}
 
 /// The verdicts on one shape, linked in one way, for one machine.
 #[derive(Debug, Serialize)]

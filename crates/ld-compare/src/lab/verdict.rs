@@ -1,6 +1,6 @@
 //! The verdict on a linker's output of a shape, in a few words.
 
-use super::Mode;
+use super::mode::Mode;
 use super::shapes::{MARK, Shape, Subject};
 use crate::facts::{View, messages};
 use crate::run::{Run, Status};

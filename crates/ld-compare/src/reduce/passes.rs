@@ -1,8 +1,8 @@
 //! The passes of a reduction: each leaves out units of one kind.
 
-use super::Tester;
 use super::ddmin::minimise;
 use super::state::{Input, State, Word};
+use super::tester::Tester;
 use crate::model::{Object, Place};
 use anyhow::Result;
 use object::elf;

@@ -1,7 +1,9 @@
 //! The result of a reduction, for a bug report: objects, assembly, the command and the linkers that
 //! show the goal.
 
-use super::{State, Tester, Wish, assembly, describe};
+use super::assembly;
+use super::state::State;
+use super::tester::{Tester, Wish, describe};
 use crate::cases::{Case, CaseFile, FILE, build};
 use crate::model::Object;
 use crate::peers::Linker;

@@ -1,7 +1,6 @@
 //! The directives of a check file: which lines are some, and of what kind.
 
-use super::Style;
-use super::pattern::Pattern;
+use super::pattern::{Pattern, Style};
 use anyhow::{Context, Result, bail};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

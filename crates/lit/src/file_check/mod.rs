@@ -11,7 +11,7 @@ mod pattern;
 use anyhow::{Context, Result, bail};
 use clap::Parser;
 use directive::{Directive, Kind};
-use pattern::{Pattern, Variables};
+use pattern::{Pattern, Style, Variables};
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Read;
@@ -75,14 +75,6 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// How patterns are to be read.
-#[derive(Clone, Copy, Default)]
-struct Style {
-    strict_whitespace: bool,
-    match_full_lines: bool,
-    ignore_case: bool,
 }
 
 /// Checks. Gives the failure's text, if there is one.

@@ -1,11 +1,18 @@
 //! One pattern: text, `{{regular expressions}}` and variables.
 
-use super::Style;
 use super::numeric::{Format, Number, Numeric};
 use anyhow::{Context, Result, bail};
 use fancy_regex::Regex;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+
+/// How patterns are to be read.
+#[derive(Clone, Copy, Default)]
+pub struct Style {
+    pub strict_whitespace: bool,
+    pub match_full_lines: bool,
+    pub ignore_case: bool,
+}
 
 /// A part of a pattern.
 #[derive(Clone, Debug)]

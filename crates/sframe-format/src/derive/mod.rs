@@ -14,7 +14,7 @@ mod project;
 use alloc::vec::Vec;
 use core::fmt;
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, RunTimeEndian, UnwindContext, UnwindSection};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, RunTimeEndian, UnwindContext, UnwindSection};
 
 use crate::abi::Abi;
 use crate::endian::Endian;
@@ -23,17 +23,9 @@ use crate::fre::PauthKey;
 use crate::rules::Row;
 use crate::write::{Function, LeftOut, Options, write_sorted};
 use expression::PltExpression;
-use project::{Projection, project};
+use project::{Projection, Slice, Storage, project};
 
-type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
-
-/// Storage for gimli with room for deeply nested `DW_CFA_remember_state`.
-struct Storage;
-
-impl gimli::UnwindContextStorage<usize> for Storage {
-    type Rules = [(gimli::Register, gimli::RegisterRule<usize>); 192];
-    type Stack = Vec<gimli::UnwindTableRow<usize, Self>>;
-}
+pub use project::Reason;
 
 /// The FDE of `.eh_frame` that a function is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,48 +38,6 @@ pub struct Source {
     /// Size of that range in bytes.
     pub size: u64,
 }
-
-/// Why a function has no SFrame form in any version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reason {
-    /// The FDE or its CIE is malformed, or has instructions that are not known.
-    Cfi(gimli::Error),
-    /// The range is larger than 4 GiB.
-    Size,
-    /// The return address is not in the ABI's column.
-    ReturnColumn(u16),
-    /// No CFA is defined.
-    NoCfa,
-    /// The CFA is an expression other than `register + offset` and `*(register + offset)`.
-    CfaExpression,
-    /// An offset does not fit 32 bits.
-    Offset(i64),
-    /// A rule of the stack pointer that is not the implied one (the CFA, on s390x CFA - 160).
-    StackPointer,
-    /// A rule of the return address that SFrame does not have.
-    ReturnAddress,
-    /// A rule of the frame pointer that SFrame does not have.
-    FramePointer,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Cfi(error) => write!(f, "call frame information cannot be read: {error}"),
-            Self::Size => f.pad("the function is larger than 4 GiB"),
-            Self::ReturnColumn(column) => write!(f, "the return address is in column {column}"),
-            Self::NoCfa => f.pad("no CFA is defined"),
-            Self::CfaExpression => f.pad("the CFA is an expression that SFrame does not have"),
-            Self::Offset(offset) => write!(f, "offset {offset:#x} does not fit 32 bits"),
-            Self::StackPointer => f.pad("the stack pointer has a rule of its own"),
-            Self::ReturnAddress => f.pad("the rule of the return address has no SFrame form"),
-            Self::FramePointer => f.pad("the rule of the frame pointer has no SFrame form"),
-        }
-    }
-}
-
-impl core::error::Error for Reason {}
 
 /// Derives every function of `eh_frame`, whose section address is `address`, and hands each to `take`: where it is
 /// from, and its rows or why it has none. The function is lent, so that its memory serves for the next.

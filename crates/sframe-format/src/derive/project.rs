@@ -1,11 +1,68 @@
 //! One row of call frame information, projected to the registers that SFrame tracks.
 
-use gimli::{CfaRule as DwarfCfa, EhFrame, Register as DwarfRegister, RegisterRule as DwarfRule};
+use alloc::vec::Vec;
+use core::fmt;
+
+use gimli::{
+    CfaRule as DwarfCfa, EhFrame, EndianSlice, Register as DwarfRegister, RegisterRule as DwarfRule,
+    RunTimeEndian,
+};
 
 use super::expression::{Affine, PltExpression, affine};
-use super::{Reason, Slice, Storage};
 use crate::abi::{Abi, Register};
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules};
+
+pub(super) type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
+
+/// Storage for gimli with room for deeply nested `DW_CFA_remember_state`.
+pub(super) struct Storage;
+
+impl gimli::UnwindContextStorage<usize> for Storage {
+    type Rules = [(gimli::Register, gimli::RegisterRule<usize>); 192];
+    type Stack = Vec<gimli::UnwindTableRow<usize, Self>>;
+}
+
+/// Why a function has no SFrame form in any version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The FDE or its CIE is malformed, or has instructions that are not known.
+    Cfi(gimli::Error),
+    /// The range is larger than 4 GiB.
+    Size,
+    /// The return address is not in the ABI's column.
+    ReturnColumn(u16),
+    /// No CFA is defined.
+    NoCfa,
+    /// The CFA is an expression other than `register + offset` and `*(register + offset)`.
+    CfaExpression,
+    /// An offset does not fit 32 bits.
+    Offset(i64),
+    /// A rule of the stack pointer that is not the implied one (the CFA, on s390x CFA - 160).
+    StackPointer,
+    /// A rule of the return address that SFrame does not have.
+    ReturnAddress,
+    /// A rule of the frame pointer that SFrame does not have.
+    FramePointer,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cfi(error) => write!(f, "call frame information cannot be read: {error}"),
+            Self::Size => f.pad("the function is larger than 4 GiB"),
+            Self::ReturnColumn(column) => write!(f, "the return address is in column {column}"),
+            Self::NoCfa => f.pad("no CFA is defined"),
+            Self::CfaExpression => f.pad("the CFA is an expression that SFrame does not have"),
+            Self::Offset(offset) => write!(f, "offset {offset:#x} does not fit 32 bits"),
+            Self::StackPointer => f.pad("the stack pointer has a rule of its own"),
+            Self::ReturnAddress => f.pad("the rule of the return address has no SFrame form"),
+            Self::FramePointer => f.pad("the rule of the frame pointer has no SFrame form"),
+        }
+    }
+}
+
+impl core::error::Error for Reason {}
 
 /// The SFrame form of a row.
 pub(super) enum Projection {

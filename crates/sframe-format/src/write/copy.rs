@@ -6,12 +6,12 @@
 //! which costs a small part of the two. It says yes only where that is certain: the rest is decoded and encoded.
 
 use super::encode::{Encoded, push_integer};
-use super::{ATTRIBUTE_SIZE, Options};
+use super::function::Options;
 use crate::abi::Abi;
 use crate::blob::Blob;
 use crate::endian::Endian;
 use crate::fde::Fde;
-use crate::fre::{Attributes, FdeType, PauthKey, PcType};
+use crate::fre::{ATTRIBUTE_SIZE, Attributes, FdeType, PauthKey, PcType};
 use crate::short::{ShortRow, ShortRows};
 use crate::version::Version;
 use alloc::vec::Vec;

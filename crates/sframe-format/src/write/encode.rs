@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::function::{Function, Options, attribute_size};
 use crate::abi::{Abi, Register};
 use crate::endian::Endian;
 use crate::fre::PauthKey;
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules};
 use crate::version::Version;
-use crate::write::{Function, Options, attribute_size};
 
 /// A function that a version cannot express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

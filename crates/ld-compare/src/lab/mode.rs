@@ -1,0 +1,50 @@
+//! The ways in which shapes are linked.
+
+use crate::cases::Step;
+use crate::machine::Machine;
+use serde::Serialize;
+
+/// How a shape is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Straight.
+    Final,
+    /// With `--gc-sections`.
+    Gc,
+    /// `-r`.
+    Relocatable,
+    /// `-r` of both, then straight.
+    Twice,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Mode; 4] = [Mode::Final, Mode::Gc, Mode::Relocatable, Mode::Twice];
+
+    /// In reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Final => "final",
+            Mode::Gc => "--gc-sections",
+            Mode::Relocatable => "-r",
+            Mode::Twice => "-r, then final",
+        }
+    }
+
+    /// The links, one after the other.
+    pub fn steps(self, machine: Machine) -> Vec<Step> {
+        // Not every linker goes by the first input.
+        let emulation = ["-m", machine.emulation()];
+        let step = |words: &[&str], output: &str| Step {
+            arguments: emulation.iter().chain(words).map(|word| (*word).to_owned()).collect(),
+            output: output.into(),
+        };
+        match self {
+            Mode::Final => vec![step(&["a.o", "b.o"], "out")],
+            Mode::Gc => vec![step(&["--gc-sections", "a.o", "b.o"], "out")],
+            Mode::Relocatable => vec![step(&["-r", "a.o", "b.o"], "out.o")],
+            Mode::Twice => vec![step(&["-r", "a.o", "b.o"], "both.o"), step(&["both.o"], "out")],
+        }
+    }
+}
