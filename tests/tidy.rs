@@ -213,7 +213,7 @@ fn hash_maps(text: &str) -> Vec<String> {
 
 #[test]
 fn only_the_arch_folder_names_architectures() {
-    // What remains are options and commands, whose words are architectures' names.
+    // Only options and commands remain, whose words are architectures' names.
     const NEUTRAL: [&str; 10] =
         ["frames", "input", "layout", "merge", "output", "passes", "relocs", "sframe", "symbols", "synth"];
     const WORDS: [&str; 9] = ["x86", "X86", "aarch64", "AArch64", "AARCH64", "s390", "S390", "R_390", "EM_"];

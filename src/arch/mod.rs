@@ -1,4 +1,4 @@
-//! What differs between machines.
+//! The machines, behind one trait.
 //!
 //! [`Target`] is a zero-sized type with constants, tables and small functions. The pipeline is
 //! generic over it and picked once for a link, so nothing is dispatched per relocation. Passes ask
@@ -19,7 +19,7 @@ use crate::cli::Machine;
 
 /// Something to do for a machine that is known only when the link runs.
 pub trait ForTarget {
-    /// What it gives.
+    /// The function's result.
     type Output;
     /// Does it.
     fn run<T: Target>(self, target: T) -> Self::Output;

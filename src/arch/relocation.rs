@@ -54,7 +54,7 @@ impl What {
     }
 }
 
-/// What is subtracted.
+/// The operand that is subtracted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum From {
     /// Nothing.
@@ -98,7 +98,7 @@ pub struct NextRelocation {
 }
 
 impl NextRelocation {
-    /// What of a relocation a decision about the one before it may look at.
+    /// The parts of a relocation that the decision about the one before it may look at.
     #[inline]
     pub fn of<E: ByteOrder>(relocation: &Rela<E>) -> Self {
         NextRelocation {
@@ -154,7 +154,7 @@ impl Site<'_> {
     }
 }
 
-/// What of the command line decides over relocations. Made once for a link.
+/// Options that decide over relocations. Made once for a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mode {
     /// The output is a shared library.
@@ -174,7 +174,7 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// What the command line says. `image_base` is the machine's default.
+    /// From the command line. `image_base` is the machine's default.
     pub fn new(config: &Config, image_base: u64) -> Self {
         let position_independent = config.is_position_independent();
         let layout = &config.layout;
@@ -193,12 +193,12 @@ impl Mode {
     }
 }
 
-/// A rewritten instruction: what its field holds instead.
+/// A rewritten instruction, and the value that its field holds instead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Relaxed<Edit> {
     /// First operand.
     pub what: What,
-    /// What is subtracted.
+    /// The operand that is subtracted.
     pub from: From,
     /// How the bytes change.
     pub edit: Edit,

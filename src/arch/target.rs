@@ -63,7 +63,7 @@ pub enum PltPart {
     Direct,
 }
 
-/// What code of a PLT has done to the frame of its caller.
+/// The caller's frame as code of a PLT has left it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PltFrame {
     /// From this byte of the part (entry or head) on.
@@ -114,8 +114,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const MAX_PAGE_SIZE: u64;
     /// Usual page size, in bytes (`-z common-page-size`).
     const COMMON_PAGE_SIZE: u64;
-    /// Whether what is protected after relocation ends on a page of the largest size: where kernels
-    /// with such pages are in use, they can protect nothing less.
+    /// Whether the RELRO segment ends on a page of the largest size: where kernels with such pages
+    /// are in use, they can protect nothing less.
     const RELRO_ENDS_ON_MAX_PAGE: bool = false;
     /// Base address of executables that are not position independent.
     const IMAGE_BASE: u64;
@@ -139,7 +139,7 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Whether instructions that compute addresses count in halfwords, so that only even addresses
     /// can be computed. [`super::relocation::fact::ODD`] is asked for then.
     const EVEN_TARGETS: bool = false;
-    /// What helps if a distance does not fit its field.
+    /// Help of the message that a distance does not fit its field.
     const TOO_FAR_HELP: &'static str;
     /// Whether code has pages of its own unless an option says otherwise (`-z separate-code`).
     const SEPARATE_CODE: bool = true;
@@ -156,13 +156,13 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const THUNKS: Option<ThunkSpec> = None;
     /// Name of the symbol that says where code begins, if the machine marks it.
     const CODE_MARK: Option<&'static [u8]> = None;
-    /// Fill of gaps between code: instructions that do nothing, the n-th of n bytes. The longest fills until a shorter one
-    /// fits what is left, as GNU ld does. Empty: zeros.
+    /// Fill of gaps between code: instructions that do nothing, the n-th of n bytes. The longest fills until a shorter
+    /// one fits the rest, as GNU ld does. Empty: zeros.
     const CODE_FILL: &'static [&'static [u8]];
-    /// What follows the procedure linkage tables of a plain link.
+    /// Shape of the procedure linkage tables of a plain link.
     const PLT: PltShape;
     /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,
-    /// what it says, what its values say.
+    /// subject, name of each value.
     const ABI_ATTRIBUTES: &'static [(u64, &'static str, &'static [&'static str])] = &[];
     /// Size of an entry of `.hash`, in bytes.
     const SYSV_HASH_ENTRY: u64 = 4;
@@ -243,18 +243,19 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Writes an entry of `.plt`.
     fn write_plt_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape);
 
-    /// Writes an entry of `.plt.got` or `.plt.sec` at address `entry`: a jump to what `slot` holds.
+    /// Writes an entry of `.plt.got` or `.plt.sec` at address `entry`: a jump to the address that
+    /// `slot` holds.
     fn write_plt_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape);
 
-    /// What the code of a PLT does to the stack, by ascending start; the first row starts at 0.
+    /// The frame of the caller in the code of a PLT, by ascending start; the first row starts at 0.
     /// This default is right for all code that leaves stack and return address alone.
     fn plt_frames(_part: PltPart, _shape: &PltShape) -> &'static [PltFrame] {
         const UNTOUCHED: &[PltFrame] = &[PltFrame { start: 0, pushed: 0, return_address: None }];
         UNTOUCHED
     }
 
-    /// What a word of `.got.plt` holds before the dynamic linker has bound it: where the entry's
-    /// lazy half begins.
+    /// The contents of a word of `.got.plt` before the dynamic linker has bound it: the address of
+    /// the entry's lazy half.
     fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64;
 
     /// Whether a relocation is that of a branch which may go through a thunk.

@@ -1,10 +1,10 @@
-//! What the command line says, resolved.
+//! The resolved options of a link.
 //!
 //! [`Config`] is made once by [`super::parse`] and never changes afterwards. It holds no parsing
 //! state: options that override each other are already settled, defaults that depend on the kind
-//! of output are filled in, and paths under the sysroot are spelled out. What depends on the
-//! machine stays an `Option` (`None`: the machine's default), because without `-m` the machine is
-//! known only after the first object was read.
+//! of output are filled in, and paths under the sysroot are spelled out. A value that depends on
+//! the machine stays an `Option` (`None`: the machine's default), because without `-m` the machine
+//! is known only after the first object was read.
 //!
 //! Symbol and section names and patterns are bytes, paths are [`PathBuf`]s, sizes and addresses
 //! are `u64` bytes. [`Config::default`] is the configuration of an empty command line.
@@ -30,7 +30,7 @@ pub struct Config {
     pub machine: Option<Machine>,
     /// `-EB` (`true`) or `-EL`.
     pub big_endian: Option<bool>,
-    /// What is made.
+    /// The kind of output.
     pub mode: OutputMode,
     /// `-static`: no dynamic section is wanted and no shared library is taken. Not set by
     /// `-Bstatic`, which only steers the search for the libraries that follow it.
@@ -47,9 +47,9 @@ pub struct Config {
     pub scripts: ScriptOptions,
     /// Definitions, references, exports.
     pub symbols: SymbolOptions,
-    /// What to do about references that nothing defines.
+    /// Undefined references: error, warning or silence.
     pub undefined: UndefinedOptions,
-    /// The dynamic section and what the dynamic linker reads.
+    /// The dynamic section and the other tables for the dynamic linker.
     pub dynamic: DynamicOptions,
     /// Addresses, segments, order of sections.
     pub layout: LayoutOptions,
@@ -97,7 +97,7 @@ impl Config {
         matches!(self.mode, OutputMode::Shared | OutputMode::Executable { pie: true })
     }
 
-    /// What is wrong if the link is for `machine` and `-EB` or `-EL` asks for another byte order.
+    /// The error if the link is for `machine` and `-EB` or `-EL` asks for another byte order.
     pub fn wrong_byte_order(&self, machine: Machine) -> Option<Diagnostic> {
         let big = self.big_endian.filter(|&big| big != machine.is_big_endian())?;
         let (argument, order) = if big { ("-EB", "little") } else { ("-EL", "big") };
@@ -170,7 +170,7 @@ pub struct SearchOptions {
     pub directories: Vec<PathBuf>,
     /// `-nostdlib`: the machine's own directories are not searched after [`Self::directories`].
     pub no_default_directories: bool,
-    /// `--no-dependent-libraries`: what `.deplibs` sections name is not linked.
+    /// `--no-dependent-libraries`: libraries that `.deplibs` sections name are not linked.
     pub no_dependent_libraries: bool,
     /// `--sysroot`; `None` when not given, empty or `/`.
     pub sysroot: Option<PathBuf>,
@@ -355,7 +355,7 @@ impl Default for UndefinedOptions {
     }
 }
 
-/// The dynamic section and what the dynamic linker reads.
+/// The dynamic section and the other tables for the dynamic linker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DynamicOptions {
     /// Path for `PT_INTERP`; `None`: the machine's default.

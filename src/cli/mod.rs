@@ -1,9 +1,9 @@
 //! The command line: arguments in, [`Config`] and an ordered list of [`InputSpec`]s out.
 //!
-//! One table says all there is to say about every option (`spec`, `table`, and `z` for the words
-//! of `-z`); [`parse()`] walks the arguments, `state` holds what is known so far, and `resolve`
-//! settles what depends on several options. The environment and the file system come in through
-//! arguments: nothing here reads a global.
+//! One table describes every option (`spec`, `table`, and `z` for the words of `-z`); [`parse()`]
+//! walks the arguments, `state` holds the options read so far, and `resolve` settles values that
+//! depend on several options. The environment and the file system come in through arguments:
+//! nothing here reads a global.
 
 mod config;
 mod help;

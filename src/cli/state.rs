@@ -1,4 +1,4 @@
-//! What the parser knows so far.
+//! The state of the parser between two arguments.
 //!
 //! Options that simply set something write to [`State::config`]. Those whose meaning depends on
 //! others that may follow are kept here until [`super::resolve`] settles them.
@@ -16,21 +16,21 @@ pub type FileReader<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
 /// The state between two arguments.
 pub struct State<'a> {
-    /// What is settled already.
+    /// Options that are settled already.
     pub config: Config,
     /// The inputs so far.
     pub inputs: Vec<InputSpec>,
     /// Positional options in force.
     pub current: InputState,
-    /// What `--push-state` saved.
+    /// States that `--push-state` saved.
     pub pushed: Vec<InputState>,
     /// Number of the next `--start-group`.
     pub next_group: u32,
     /// Number of the next `--start-lib`.
     pub next_lib: u32,
-    /// What waits for other options.
+    /// Options whose meaning depends on later ones.
     pub pending: Pending,
-    /// What is asked for besides a link.
+    /// Requests besides a link.
     pub requests: Requests,
     /// Reads files that options name.
     pub files: FileReader<'a>,
@@ -81,7 +81,7 @@ pub enum Kind {
     Shared,
 }
 
-/// What is asked for besides a link.
+/// Requests besides a link.
 #[derive(Default)]
 pub struct Requests {
     /// `--help`.
@@ -215,7 +215,7 @@ impl<'a> State<'a> {
         self.current.lib.take().map(|_| ()).ok_or_else(|| "no --start-lib before it".into())
     }
 
-    /// `--pop-state`: what `--push-state` saved comes back; open groups stay open.
+    /// `--pop-state`: the state that `--push-state` saved comes back; open groups stay open.
     ///
     /// # Errors
     /// Nothing was saved.

@@ -93,7 +93,7 @@ fn parse_radix(digits: &str, radix: u32) -> Option<u64> {
 /// A page size: a number that is a power of two.
 ///
 /// # Errors
-/// A text that says what it is instead.
+/// A text with the value and the expectation.
 pub fn page_size(value: &[u8]) -> Result<u64, String> {
     let size = number(value)?;
     if size.is_power_of_two() { Ok(size) } else { Err(format!("page size {size:#x} is not a power of two")) }
@@ -113,7 +113,7 @@ pub fn pair<'v>(value: &'v [u8], form: &str) -> Result<(&'v [u8], &'v [u8]), Str
 /// The bytes that hexadecimal digits spell, `-` and `:` allowed between them.
 ///
 /// # Errors
-/// A text that says what is wrong.
+/// A text that names the fault.
 pub fn hex_bytes(digits: &[u8]) -> Result<Vec<u8>, String> {
     let mut nibbles = Vec::with_capacity(digits.len());
     for &byte in digits.iter().filter(|byte| !matches!(byte, b'-' | b':')) {

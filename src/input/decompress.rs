@@ -1,8 +1,9 @@
 //! Compressed sections (gABI, "Section Compression"; `.zdebug_*` as old GNU tools wrote them).
 //!
 //! A compressed section is declared when its object is indexed: a copy of the object's section
-//! headers says what the sections are unpacked, so that nothing later asks whether a section came
-//! compressed. Only sections that are in the output are unpacked, when liveness is known.
+//! headers gives type, size and alignment of the unpacked contents, so that no later pass asks
+//! whether a section came compressed. Only sections that are in the output are unpacked, when
+//! liveness is known.
 
 use super::object::{Malformed, ObjectFile};
 use super::store::InputStore;
@@ -117,7 +118,7 @@ fn rewrite_headers<'a, E: ByteOrder>(
         if names.is_empty() {
             names = object.section_names.to_vec();
         }
-        // Section header indices and offsets are 32-bit, and so is what many of them can add.
+        // Section header indices and offsets are 32-bit, so the added names must fit them too.
         let Ok(offset) = u32::try_from(names.len()) else { continue };
         header.sh_name = U32::new(offset);
         names.push(b'.');

@@ -31,10 +31,10 @@ impl fmt::Display for FileName<'_> {
     }
 }
 
-/// What is wrong with a file's structure.
+/// An error in a file's structure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
-    /// What was found and what was expected.
+    /// The finding and the expectation.
     pub what: String,
     /// Byte offset in the file.
     pub offset: u64,
@@ -67,7 +67,7 @@ pub struct VersionedSymbol<'a> {
     pub symbol: u32,
     /// The version's name.
     pub version: &'a [u8],
-    /// `@@`: what plain references bind to.
+    /// `@@`: plain references bind to this version.
     pub default: bool,
 }
 
@@ -87,7 +87,7 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub name: FileName<'a>,
     /// The whole file (or member).
     pub bytes: &'a [u8],
-    /// What the link put into the file ([`crate::sframe::split`]): headers name these bytes by offsets that count on
+    /// Bytes that the link added to the file ([`crate::sframe::split`]): headers name them by offsets that count on
     /// from the end of `bytes`.
     pub made: &'a [u8],
     /// `e_flags`.
@@ -110,8 +110,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub relocation_sections: Vec<u32>,
     /// `SHT_LLVM_DEPENDENT_LIBRARIES` sections: names of libraries, each with a zero at its end.
     pub dependent_libraries: Vec<u32>,
-    /// What `SHT_REL` sections say, with the addends that lie in the places; ascending by section. Filled by
-    /// [`super::implicit::read`].
+    /// Relocations of `SHT_REL` sections, with the addends that lie in the fields; ascending by section.
+    /// Filled by [`super::implicit::read`].
     pub implicit: Vec<ImplicitTable<'a, E>>,
     /// SFrame inputs ([`super::sframe::is_input`]), ascending.
     pub sframes: Vec<u32>,
@@ -127,7 +127,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub globals: Vec<SymbolId>,
     /// Symbols with a version of their own.
     pub versioned: Vec<VersionedSymbol<'a>>,
-    /// Compressed sections, by section. [`ObjectFile::headers`] say what they are unpacked.
+    /// Compressed sections, by section. [`ObjectFile::headers`] give their unpacked type, size and
+    /// alignment.
     pub packed: Vec<Packed<'a>>,
     /// Names and definitions count only if something refers to them (`--just-symbols`: contents
     /// are not linked, symbols are absolute).
@@ -140,7 +141,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     /// Parses the headers and the symbol table.
     ///
     /// # Errors
-    /// What is wrong with the structure.
+    /// The first error in the structure.
     pub fn parse(name: FileName<'a>, bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (ehdr, headers) = section_headers::<E>(bytes)?;
         let mut object = ObjectFile {
@@ -460,7 +461,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     }
 }
 
-/// `SHT_LLVM_DEPENDENT_LIBRARIES`: what `#pragma comment(lib, "NAME")` asks for; not in the constants' source.
+/// `SHT_LLVM_DEPENDENT_LIBRARIES`: libraries that `#pragma comment(lib, "NAME")` asks for. The crate of the
+/// other constants lacks it.
 pub const SHT_LLVM_DEPENDENT_LIBRARIES: u32 = 0x6fff_4c04;
 /// `SHT_CREL`, the compact relocation format proposed for the gABI; not in the constants' source.
 pub const SHT_CREL: u32 = 0x4000_0014;

@@ -24,7 +24,7 @@ const OFFSET_BITS: u32 = 40;
 
 type Bytes<'d> = EndianSlice<'d, RunTimeEndian>;
 
-/// What happens at a place.
+/// The event at a place that a message reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
     /// It refers to a symbol.
@@ -43,15 +43,15 @@ impl Deed {
     }
 }
 
-/// What objects say about places in them; filled as it is asked.
+/// Debug information of the objects that messages have asked for, each read on first use.
 #[derive(Default)]
 pub struct SourceLines {
     objects: HashMap<FileId, Lines>,
 }
 
 impl SourceLines {
-    /// Lines for a message about a place: what happens there, then the source
-    /// line where debug information tells it, the place in the object and the function around it.
+    /// Lines for a message about a place: the event there, then the source line where debug
+    /// information tells it, the place in the object and the function around it.
     pub fn notes<E: ByteOrder>(
         &mut self,
         deed: Deed,
@@ -129,7 +129,7 @@ fn address(section: usize, offset: u64) -> Option<u64> {
         .then_some(section << OFFSET_BITS | offset)
 }
 
-/// A line of code from an address on; line 0 ends what came before.
+/// A line of code from an address on; line 0 ends the sequence before it.
 #[derive(Clone, Copy)]
 struct Row {
     address: u64,
@@ -140,7 +140,7 @@ struct Row {
 /// The debug information of an object.
 #[derive(Default)]
 struct Lines {
-    /// Sorted by address; an end comes before what begins there.
+    /// Sorted by address; at one address an end comes before a start.
     rows: Vec<Row>,
     /// Where variables are declared.
     variables: HashMap<u64, (u32, u64)>,
@@ -161,7 +161,7 @@ impl Lines {
         let mut units = dwarf.units();
         while let Ok(Some(header)) = units.next() {
             let Ok(unit) = dwarf.unit(header) else { continue };
-            // What was read before something broken still holds.
+            // Rows read ahead of a broken one still hold.
             let _ = lines.read_rows(&dwarf, &unit);
             let _ = lines.read_variables(&dwarf, &unit);
         }

@@ -1,4 +1,5 @@
-//! Mergeable sections: what became of each piece.
+//! Mergeable sections: deduplicates their pieces and maps offsets of inputs to offsets of the
+//! output.
 //!
 //! An `SHF_MERGE` section says that only its pieces matter, not where they stand: strings that end
 //! with a zero, or constants of one size. Equal pieces of one group of sections are kept once.
@@ -31,7 +32,7 @@ const BLOCK_BYTES: u64 = 1 << 20;
 /// Sections whose pieces are merged with each other.
 #[derive(Debug)]
 pub struct Group<'a> {
-    /// What its pieces are.
+    /// Kind of its pieces.
     pub pieces: Pieces,
     /// Pieces of its sections, in input order.
     pub blocks: Vec<Block<'a>>,

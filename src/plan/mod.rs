@@ -1,4 +1,4 @@
-//! What scripts and options ask for, as one list of commands.
+//! The layout that scripts and options ask for, as one list of commands.
 //!
 //! [`LayoutPlan::new`] joins the main script (built-in, or that of `-T`), scripts among the inputs
 //! and `--defsym` into one list, carries out `INSERT`, takes overlays apart, and gives every run of
@@ -27,7 +27,7 @@ pub const NO_RULE: u32 = u32::MAX;
 /// Scripts and options, joined.
 #[derive(Clone, Debug, Default)]
 pub struct LayoutPlan {
-    /// What to do, in order.
+    /// The commands of the layout, in order.
     pub commands: Vec<Command>,
     /// Output sections that commands name, in order of the text; orphans follow.
     pub outputs: Vec<OutputPlan>,
@@ -66,7 +66,7 @@ pub struct LayoutPlan {
 /// One step of the layout.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// An assignment to a symbol or to dot.
+    /// An assignment to a symbol or to the location counter.
     Assignment(Box<Assignment>),
     /// An assertion.
     Assert(Box<Assert>),
@@ -76,10 +76,10 @@ pub enum Command {
     OverlayStart {
         /// Where it is written.
         span: Span,
-        /// That address; dot if absent.
+        /// That address; the location counter if absent.
         address: Option<Box<Expr>>,
     },
-    /// Dot goes behind the longest section of the overlay.
+    /// The location counter goes behind the longest section of the overlay.
     OverlayEnd,
 }
 
@@ -88,7 +88,7 @@ pub enum Command {
 pub enum OverlayPlace {
     /// The first one: its load address is that of the overlay.
     First,
-    /// Another: its load address follows the one before.
+    /// Another: its load address follows that of the section before.
     Following,
 }
 
@@ -103,8 +103,8 @@ pub struct OutputPlan {
     pub discard: bool,
     /// Made for sections that no rule takes.
     pub orphan: bool,
-    /// Address expression. What few descriptions have is boxed: relocatable output may have an
-    /// output section for each of a million sections.
+    /// Address expression. Few descriptions have one, so it is boxed: relocatable output may have
+    /// an output section for each of a million sections.
     pub address: Option<Box<Expr>>,
     /// The type in parentheses.
     pub kind: Option<Box<OutputSectionType>>,
@@ -118,7 +118,7 @@ pub struct OutputPlan {
     pub subalign: Option<Box<Expr>>,
     /// `ONLY_IF_RO` and its like.
     pub constraint: Option<Constraint>,
-    /// What it holds.
+    /// Statements between the braces.
     pub body: Vec<Body>,
     /// `>region`.
     pub region: Option<Name>,
@@ -219,9 +219,8 @@ impl LayoutPlan {
         found.into_values().collect()
     }
 
-    /// Every symbol whose value expressions ask for, in order, with repetitions: what an archive
-    /// search and garbage collection must know of. Values of `PROVIDE` count only if the symbol
-    /// that they provide is `wanted`.
+    /// Every symbol whose value expressions ask for, in order, with repetitions. A `PROVIDE` counts
+    /// only if the symbol that it provides is `wanted`.
     pub fn referenced_symbols(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<&Name> {
         let mut found = Vec::new();
         self.for_each_assignment(&mut |assignment| {
@@ -312,9 +311,9 @@ impl LayoutPlan {
         rule
     }
 
-    /// Where a command goes that is to follow the output section at `position`: behind the symbols
-    /// that are assigned after it, but before dot is moved for the next allocated section.
-    /// `allocated` tells whether an output section of the plan is (or may be).
+    /// The place of a command that is to follow the output section at `position`: behind the
+    /// symbols that are assigned after it, but before the location counter is moved for the next
+    /// allocated section. `allocated` tells whether an output section of the plan is (or may be).
     pub fn position_after(&self, position: usize, allocated: &dyn Fn(u32) -> bool) -> usize {
         let mut dot_moves = None;
         let mut at = position + 1;

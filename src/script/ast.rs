@@ -1,7 +1,7 @@
 //! Linker scripts as typed trees.
 //!
-//! The tree says what the text says, in its order, and nothing about what it means: sections,
-//! symbols and files are names here. Included files are already in place. Everything that a later
+//! The tree follows the text, in its order, and leaves the meaning to later passes: sections,
+//! symbols and files are names here. Included files are already in place. Every node that a later
 //! pass may have to complain about carries a [`Span`].
 
 use super::expr::Expr;
@@ -12,7 +12,7 @@ pub use super::source::Name;
 /// A whole script.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Script {
-    /// What it says, in order.
+    /// Its commands, in order.
     pub commands: Vec<Command>,
 }
 
@@ -105,7 +105,7 @@ pub struct Insert {
 /// A file that `INPUT` or `GROUP` names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputFile {
-    /// The path, or for a library what follows `-l` (`:name` included).
+    /// The path, or for a library the text behind `-l` (`:name` included).
     pub name: Name,
     /// Written as `-lname`.
     pub library: bool,
@@ -193,11 +193,11 @@ pub struct Assert {
     pub span: Span,
     /// Must not be zero at the end of the link.
     pub condition: Expr,
-    /// What to say if it is.
+    /// Text of the message if it is.
     pub message: Name,
 }
 
-/// What an output section's parentheses say of its type.
+/// The type that an output section's parentheses give.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OutputSectionType {
     /// `(NOLOAD)`: has addresses but nothing in the file.
@@ -231,7 +231,7 @@ pub enum Constraint {
 pub struct OutputSection {
     /// From the name to the closing brace.
     pub span: Span,
-    /// The name; `/DISCARD/` throws away what it matches.
+    /// The name; `/DISCARD/` discards the sections that it matches.
     pub name: Name,
     /// The address before the colon.
     pub address: Option<Expr>,
@@ -247,9 +247,9 @@ pub struct OutputSection {
     pub subalign: Option<Expr>,
     /// `ONLY_IF_RO` and its like.
     pub constraint: Option<Constraint>,
-    /// What stands between the braces.
+    /// The statements between the braces.
     pub body: Vec<BodyItem>,
-    /// What stands after them.
+    /// The attributes behind the closing brace.
     pub placement: Placement,
 }
 
@@ -276,7 +276,7 @@ impl OutputSection {
         *self.name.bytes == *b"/DISCARD/"
     }
 
-    /// Whether it says nothing but what the section holds.
+    /// Whether the description has a body and no attributes.
     pub fn is_only_body(&self) -> bool {
         let plain =
             OutputSection { span: self.span, body: Vec::new(), ..OutputSection::new(self.name.clone()) };
@@ -284,7 +284,7 @@ impl OutputSection {
     }
 }
 
-/// What stands after the closing brace of an output section or overlay.
+/// Attributes behind the closing brace of an output section or overlay.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Placement {
     /// `>region`.
@@ -312,7 +312,7 @@ pub struct Overlay {
     pub subalign: Option<Expr>,
     /// Its sections: name, body, phdrs and fill are set.
     pub sections: Vec<OutputSection>,
-    /// What stands after the closing brace.
+    /// Attributes behind the closing brace.
     pub placement: Placement,
 }
 
@@ -329,7 +329,7 @@ pub enum BodyItem {
     Data {
         /// How many bytes.
         size: DataSize,
-        /// What they hold.
+        /// The value that they hold.
         value: Expr,
     },
     /// `ASCIZ "text"`: the bytes with the zero at the end, escapes resolved.
@@ -350,7 +350,7 @@ pub enum BodyItem {
     CreateObjectSymbols(Span),
 }
 
-/// What a data statement writes.
+/// Width of the value that a data statement writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DataSize {
     /// `BYTE`: 1 byte.
@@ -437,16 +437,16 @@ pub struct SectionPattern {
 pub struct Sort {
     /// The outer one.
     pub first: SortKey,
-    /// The inner one, among what the outer one finds equal.
+    /// The inner one, among sections that the outer one finds equal.
     pub second: SortKey,
     /// `REVERSE(…)`: the other way round.
     pub reverse: bool,
 }
 
-/// What to sort by.
+/// The key to sort by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SortKey {
-    /// Nothing said: the order of the link, or what `--sort-section` says.
+    /// None given: the order of the link, or that of `--sort-section`.
     #[default]
     Default,
     /// `SORT_NONE`: the order of the link, whatever `--sort-section` says.
@@ -464,7 +464,7 @@ pub enum SortKey {
 pub struct Phdr {
     /// The whole line.
     pub span: Span,
-    /// What output sections call it.
+    /// The name by which output sections refer to it.
     pub name: Name,
     /// The value of `p_type`; `PT_…` names are numbers already.
     pub kind: Expr,
@@ -485,7 +485,7 @@ pub struct MemoryRegion {
     pub span: Span,
     /// Its name.
     pub name: Name,
-    /// What it takes of the sections that name no region.
+    /// Attributes of the sections that it takes among those that name no region.
     pub attributes: RegionAttributes,
     /// Its first address.
     pub origin: Expr,

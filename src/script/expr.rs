@@ -11,7 +11,7 @@ use super::source::{Name, Span};
 pub struct Expr {
     /// The whole expression in the text, parentheses not included.
     pub span: Span,
-    /// What it is.
+    /// Operator or operand.
     pub kind: ExprKind,
 }
 
@@ -50,7 +50,7 @@ pub enum ExprKind {
     /// `ALIGN(alignment)` and its old name `BLOCK(alignment)`: dot, rounded up; or
     /// `ALIGN(value, alignment)`: the value, rounded up.
     Align {
-        /// What to round; dot where absent.
+        /// The value to round; the location counter if absent.
         value: Option<Box<Expr>>,
         /// The alignment, in bytes.
         alignment: Box<Expr>,
@@ -77,7 +77,8 @@ pub enum ExprKind {
     Max(Box<Expr>, Box<Expr>),
     /// `MIN(a, b)`.
     Min(Box<Expr>, Box<Expr>),
-    /// `SEGMENT_START(segment, default)`: what `-Ttext-segment` and its like say, else the default.
+    /// `SEGMENT_START(segment, default)`: the address that `-Ttext-segment` or its like gives, else
+    /// the default.
     SegmentStart(Name, Box<Expr>),
     /// `SIZEOF_HEADERS`: bytes of the ELF header and the program headers.
     SizeOfHeaders,
@@ -85,7 +86,7 @@ pub enum ExprKind {
     Assert(Box<Expr>, Name),
 }
 
-/// A number with what `=fill` needs to know of its spelling.
+/// A number, with the length of its spelling, which decides the size of a `=fill`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Number {
     /// The value; the largest one where the digits say more.
@@ -241,7 +242,7 @@ impl Expr {
         operands.into_iter().flatten()
     }
 
-    /// Calls `visit` with the name of every symbol that the value may depend on: what a link must
+    /// Calls `visit` with the name of every symbol that the value may depend on, which a link must
     /// look up, extract from archives and keep. Names inside `DEFINED` are not among them.
     pub fn for_each_symbol<'a>(&'a self, visit: &mut impl FnMut(&'a Name)) {
         if let ExprKind::Symbol(name) = &self.kind {

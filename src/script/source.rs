@@ -66,9 +66,9 @@ impl Sources {
         Self::default()
     }
 
-    /// Takes a text. `name` is the path as given, or what to call it in messages
-    /// (`<built-in>`, `--defsym`). Gives the number that its spans carry; `None` if the text or the
-    /// number of texts does not fit 32 bits. A UTF-8 byte order mark is no part of the text.
+    /// Takes a text. `name` is the path as given, or the name for messages (`<built-in>`,
+    /// `--defsym`). Gives the number that its spans carry; `None` if the text or the number of
+    /// texts does not fit 32 bits. A UTF-8 byte order mark is no part of the text.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<[u8]>>) -> Option<u32> {
         let mut text = text.into();
         if let Some(rest) = text.strip_prefix(BYTE_ORDER_MARK) {

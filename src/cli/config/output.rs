@@ -16,7 +16,7 @@ pub struct LayoutOptions {
     pub max_page_size: Option<u64>,
     /// `-z common-page-size=`, a power of two; `None`: the machine's default.
     pub common_page_size: Option<u64>,
-    /// `-z execstack` and its opposite; `None`: what the inputs' `.note.GNU-stack` ask for.
+    /// `-z execstack` and its opposite; `None`: as the inputs' `.note.GNU-stack` ask.
     pub executable_stack: Option<bool>,
     /// `-z nognustack`: no `PT_GNU_STACK`.
     pub no_gnu_stack: bool,
@@ -109,7 +109,7 @@ pub struct Shuffle {
     pub order: ShuffleOrder,
 }
 
-/// What `--shuffle-sections` does with the sections that match.
+/// The order that `--shuffle-sections` gives the sections that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShuffleOrder {
     /// Seed −1: the last one first.
@@ -220,7 +220,7 @@ pub struct StripOptions {
     pub dead_relocations: Vec<(Vec<u8>, u64)>,
 }
 
-/// What is stripped.
+/// Symbols and sections that are stripped.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Strip {
     /// Nothing.
@@ -278,7 +278,7 @@ pub struct RelocationOptions {
     pub emit: bool,
     /// `--relax` (default): instruction sequences are made shorter or cheaper.
     pub relax: bool,
-    /// `-z text`, `-z notext`: what a dynamic relocation in a read-only section is.
+    /// `-z text`, `-z notext`: severity of a dynamic relocation in a read-only section.
     pub text: TextRelocations,
     /// `-z combreloc` (default): dynamic relocations are sorted by kind.
     pub combine: bool,
@@ -290,8 +290,8 @@ pub struct RelocationOptions {
     pub android_relr_tags: bool,
     /// `-z report-relative-reloc`: every relative relocation is reported.
     pub report_relative: bool,
-    /// `--apply-dynamic-relocs`: sections hold what a `RELA` dynamic relocation will write;
-    /// `None`: the machine's default.
+    /// `--apply-dynamic-relocs`: sections hold the values that `RELA` dynamic relocations will
+    /// write; `None`: the machine's default.
     pub apply_dynamic: Option<bool>,
     /// `-z indirect-extern-access`: symbols of libraries are reached through the GOT only, and the
     /// output says so in its properties.

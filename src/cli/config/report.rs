@@ -28,7 +28,7 @@ pub struct SFrameOptions {
     pub from_eh_frame: Option<SFrameFromEhFrame>,
     /// `--sframe-split`: monolithic inputs are taken apart, one part for each text section.
     pub split: bool,
-    /// `-z sframe-violation=`: what a reference to a discarded section is, error or warning.
+    /// `-z sframe-violation=`: severity of a reference to a discarded section, error or warning.
     pub violation: SFrameViolation,
     /// `-z sframe-alloc` (default): the output section is allocated and has `PT_GNU_SFRAME`.
     pub alloc: bool,
@@ -145,7 +145,7 @@ pub struct DiagnosticOptions {
 }
 
 impl DiagnosticOptions {
-    /// How the sink of the link adjusts what it is given.
+    /// How the sink of the link adjusts severities.
     pub fn policy(&self) -> Policy {
         Policy {
             fatal_warnings: self.fatal_warnings,
@@ -222,7 +222,7 @@ pub struct ReportOptions {
     /// `--reproduce`: a tar file that replays the link.
     pub reproduce: Option<PathBuf>,
     /// The command line with response files and `SFRAME_LD_OPTIONS` expanded, program name left
-    /// out: what `--reproduce` replays and messages quote.
+    /// out: `--reproduce` replays it and messages quote it.
     pub arguments: Vec<Vec<u8>>,
     /// The files that were read for the command line alone, response files above all.
     pub argument_files: Vec<PathBuf>,

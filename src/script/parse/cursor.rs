@@ -19,7 +19,7 @@ const MAX_ERRORS: usize = 20;
 /// Included files inside included files.
 const MAX_INCLUDE_DEPTH: usize = 16;
 
-/// Where the parser is, and what it found wrong so far.
+/// The position of the parser, and its errors so far.
 pub(super) struct Parser<'a, 'i> {
     sources: &'a mut Sources,
     include: &'a mut Include<'i>,
@@ -117,7 +117,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         if token.kind == TokenKind::End { Ok(()) } else { Err(self.unexpected(token, "the end")) }
     }
 
-    /// A name, quoted or not. `what` says what it is for.
+    /// A name, quoted or not. Messages call its role `what`.
     pub(super) fn name(&mut self, mode: Mode, what: &str) -> Result<Name, Reported> {
         let token = self.peek(mode);
         if !token.is_name() {
@@ -175,7 +175,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         Reported
     }
 
-    /// Records an error with what helps.
+    /// Records an error with advice.
     pub(super) fn error_with_help(&mut self, span: Span, message: String, help: String) -> Reported {
         if self.diagnostics.len() < MAX_ERRORS {
             let diagnostic = syntax_error(self.sources, span, message).help(help);
@@ -184,9 +184,9 @@ impl<'a, 'i> Parser<'a, 'i> {
         Reported
     }
 
-    /// Passes over what is left of the statement that began at `statement` and went wrong where the
-    /// parser is: to behind the next `;` or the next block, or to in front of a brace that closes
-    /// what is around it.
+    /// Passes over the rest of the statement that began at `statement` and failed at the current
+    /// token: to behind the next `;` or the next block, or to in front of a brace that closes the
+    /// enclosing block.
     pub(super) fn recover(&mut self, statement: Lexer<'a>) {
         let wrong = self.lexer.position();
         self.lexer = statement;

@@ -1,7 +1,7 @@
 //! Tokens to trees: recursive descent, with precedence climbing for expressions.
 //!
 //! An error is recorded where it is found and the statement around it is given up; parsing goes on
-//! behind it, so that one run shows what is wrong everywhere. A text with errors gives no tree.
+//! behind it, so that one run shows all errors. A text with errors gives no tree.
 
 mod body;
 mod commands;
@@ -42,7 +42,7 @@ pub fn parse_script(
 /// without `SECTIONS` around.
 ///
 /// # Errors
-/// What is wrong with it.
+/// All errors of the text, in order.
 pub fn parse_section_order(
     sources: &mut Sources,
     name: &str,
@@ -59,7 +59,7 @@ pub fn parse_section_order(
 /// Reads one expression that is all of a text, as in `--section-start` or `-Ttext`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// All errors of the text, in order.
 pub fn parse_expression(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Expr, Vec<Diagnostic>> {
     let file = add(sources, name, text)?;
     let text = sources.text(file);
@@ -75,7 +75,7 @@ pub fn parse_expression(sources: &mut Sources, name: &str, text: &[u8]) -> Resul
 /// Reads the argument of `--defsym`: `symbol=expression`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// All errors of the text, in order.
 pub fn parse_defsym(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Assignment, Vec<Diagnostic>> {
     let file = add(sources, name, text)?;
     let text = sources.text(file);

@@ -60,7 +60,7 @@ pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
     Ok(Process { abi: core.abi, threads: core.threads, memory: core.memory, modules: core.modules })
 }
 
-/// What a core file holds.
+/// The contents of a core file.
 struct Core {
     abi: Abi,
     threads: Vec<Thread>,

@@ -1,6 +1,6 @@
 //! `sframe unwind`: stacks of a process that is no longer there, from a core file or from saved registers and memory.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
 //! | `core` | threads, memory and mapped files of a core file |
 //! | `saved` | registers and memory that something saved in plain files |

@@ -59,7 +59,7 @@ impl CfiRow {
 /// `.eh_frame` in a form that gimli takes.
 ///
 /// AArch64 marks CIEs with augmentation letters that gimli does not know: `B` (key B) and `G` (tagged frames). Like
-/// `S` they have no data, so they are overwritten by it; what the letters really were is noted.
+/// `S` they have no data, so they are overwritten by it; the original letters are noted.
 pub struct Prepared<'data> {
     data: Cow<'data, [u8]>,
     /// Offset of each changed CIE, whether it is a signal frame, whether it has key B; ascending.

@@ -17,13 +17,13 @@ use std::ops::Range;
 /// A stretch of code for which SFrame is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What is wrong.
+    /// The kind of error.
     pub kind: DifferenceKind,
     /// The addresses.
     pub range: Range<u64>,
-    /// What call frame information says.
+    /// The rule of the call frame information.
     pub expected: String,
-    /// What SFrame says.
+    /// The rule of SFrame.
     pub found: String,
     /// Number of the SFrame section among those of the file.
     pub section: usize,
@@ -47,7 +47,7 @@ impl Count {
         self.bytes += bytes;
     }
 
-    /// Adds what another counted.
+    /// Adds the counts and differences of another comparison.
     pub fn append(&mut self, other: Self) {
         self.functions += other.functions;
         self.bytes += other.bytes;
@@ -274,7 +274,7 @@ impl<'data> Comparer<'_, 'data> {
         self.result.uncovered.entry(gap).or_default().add(missing);
     }
 
-    /// The stretches of a function inside `limits` and what SFrame says of each.
+    /// The stretches of a function inside `limits`, each with its SFrame rules.
     fn fill_stretches(&mut self, function: &Function<'_>, limits: &Range<u64>) {
         self.stretches.clear();
         let (blob, fde) = (&function.blob, &function.fde);
@@ -304,7 +304,7 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares what holds for whole functions.
+    /// Compares marks that hold for whole functions: signal frame and signing key.
     fn marks(&mut self, cfi: &CfiFunction<'data>, rows: &[CfiRow], function: &Function<'_>) {
         let Ok(attributes) = function.blob.attributes(&function.fde) else { return };
         let range = cfi.range.start.max(function.range.start)..cfi.range.end.min(function.range.end);
@@ -363,8 +363,8 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares both sides at one program counter and reports what differs for a range. Whether the counter
-    /// mattered.
+    /// Compares both sides at one program counter and reports differences for a range. Gives whether the
+    /// counter mattered.
     fn at(
         &mut self,
         cfi: &CfiFunction<'data>,
@@ -414,7 +414,7 @@ impl<'data> Comparer<'_, 'data> {
     }
 }
 
-/// What differs between both sides on one machine.
+/// The kinds of differences between both sides on one machine.
 fn differing(
     machine: &Machine,
     dwarf: Result<Values, Failure>,
@@ -433,7 +433,7 @@ fn differing(
             found.push(DifferenceKind::Outermost);
         }
         (Rules::Frame(_), Err(Failure::NoCfa)) => found.push(DifferenceKind::NoCfa),
-        // What cannot be evaluated cannot be right either.
+        // A rule that cannot be evaluated cannot be right either.
         (Rules::Frame(_), Err(_)) => found.push(DifferenceKind::Cfa),
         (Rules::Frame(frame), Ok(want)) => {
             let got = machine.by_sframe(frame);

@@ -180,7 +180,7 @@ fn row_reasons(abi: Abi, old: bool, row: &CfiRow, reasons: &mut Vec<Gap>) {
     }
 }
 
-/// What call frame information says, and what SFrame says, of the thing that differs.
+/// The rules of call frame information and SFrame for the register or address that differs.
 pub fn words(
     abi: Abi,
     section: &EhFrame<Bytes<'_>>,

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 /// Differences of one kind in one file that are printed unless all are asked for.
 const SHOWN: usize = 20;
 
-/// What was found in one file.
+/// The findings about one file.
 #[derive(Debug, Serialize)]
 pub struct FileReport {
     /// Its name.
@@ -32,7 +32,7 @@ pub struct FileReport {
     pub warnings: u64,
     /// Functions of discarded text that were left behind.
     pub dead: u64,
-    /// What call frame information says to it.
+    /// The comparison with its call frame information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<ComparisonReport>,
 }
@@ -89,7 +89,7 @@ pub struct DifferenceReport {
 }
 
 impl FileReport {
-    /// Puts into words what was found.
+    /// Puts the findings into words.
     pub fn new(input: &Input<'_>, verified: &Verified, arguments: &Verify) -> Self {
         let comparison = verified.comparison.as_ref();
         let mut report = Self {
