@@ -1,8 +1,8 @@
 //! Dense 32-bit ids.
 //!
-//! Everything that there are millions of is a row in parallel vectors, named by a `u32`. A newtype
-//! for each kind keeps a file from being taken for a section. Counts are checked where ids are
-//! made (`index_objects`), so the narrowing happens in one place.
+//! A link may have millions of files, sections and symbols, so each is a row in parallel vectors,
+//! named by a `u32`. A newtype for each kind keeps a file from being taken for a section. Counts
+//! are checked where ids are made (`index_objects`), so the narrowing happens in one place.
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {

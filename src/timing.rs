@@ -45,7 +45,7 @@ impl Timings {
         self.clocks = Some(thread_clocks());
     }
 
-    /// Ends a pass: the time since the one before ended is its.
+    /// Ends a pass: it took the time since the one before ended.
     pub fn pass(&mut self, name: &'static str) {
         let now = Instant::now();
         let busy = self.clocks.as_mut().map(busy_since).unwrap_or_default();

@@ -173,7 +173,8 @@ fn the_format_crate_knows_nothing_of_the_linker() {
 
 #[test]
 fn hash_maps_are_not_iterated_where_order_matters() {
-    // A map that is walked must say why that is in order, on the same line or the one before.
+    // A walk over a map needs a comment with the reason why its order does not matter, on the same
+    // line or the one before.
     let walks =
         [".iter()", ".keys()", ".values()", ".into_iter()", ".drain(", ".values_mut()", ".iter_mut()"];
     let mut found = Vec::new();

@@ -6,8 +6,9 @@
 //! many blobs one behind the other. Files without (the C library, as distributions build it), and
 //! code that those with leave out, get rows derived from their `.eh_frame` in memory. Every walk is
 //! held against one by `.eh_frame` alone (`_Unwind_Backtrace`): same frames, same stack pointers.
-//! Walking itself neither allocates nor locks. Preparing and printing do, so a program for earnest
-//! would only walk in its signal handler. It is written for x86-64 Linux.
+//!
+//! Walking itself neither allocates nor locks. Preparing and printing do, so a real profiler would
+//! only walk in its signal handler. It is written for x86-64 Linux.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use libc::{c_char, c_int, c_void, dl_phdr_info, size_t, ucontext_t};
@@ -37,9 +38,9 @@ struct Loaded {
 /// Everything that walking needs.
 struct Walker {
     files: Vec<Loaded>,
-    /// By the files' own sections.
+    /// Reads the files' own sections.
     own: Unwinder<&'static [u8]>,
-    /// By rows derived from `.eh_frame`.
+    /// Reads rows derived from `.eh_frame`.
     derived: Unwinder<&'static [u8]>,
     cache: RuleCache<512>,
     stack: Range<u64>,
@@ -68,7 +69,7 @@ enum Source {
 #[derive(Default)]
 struct Steps {
     same: u32,
-    /// `.eh_frame` describes too little, and SFrame gave a whole stack.
+    /// `.eh_frame` covers too little, and SFrame gave a whole stack.
     beyond: u32,
     /// SFrame has no form for a register that only `.eh_frame` follows.
     refused: u32,
@@ -409,7 +410,7 @@ pub unsafe extern "C" fn walk_step(context: *const ucontext_t) {
     let same = frames.iter().map(|(frame, _)| frame).eq(&reference);
     match error {
         None if same => steps.same += 1,
-        // The unwinder of `.eh_frame` stops where that says nothing: in PLTs, with most linkers.
+        // The unwinder of `.eh_frame` stops at code without FDEs: in PLTs, with most linkers.
         None if whole && reference.len() == 1 => steps.beyond += 1,
         Some(UnwindError::Register { .. }) => steps.refused += 1,
         Some(UnwindError::NoInformation { .. }) => steps.without += 1,

@@ -13,8 +13,8 @@ pub const SHT_UNWIND: u32 = 0x7000_0001;
 /// machine has something else there.
 pub const SHN_LARGE_COMMON: u16 = 0xff02;
 
-/// The machine of an ELF header's `e_machine` and byte order; `None` for all that are not linked
-/// for.
+/// The machine of an ELF header's `e_machine` and byte order; `None` for machines that are not
+/// supported.
 pub fn from_elf((machine, big_endian): (u16, bool)) -> Option<Machine> {
     match (machine, big_endian) {
         (elf::EM_X86_64, false) => Some(Machine::X86_64),

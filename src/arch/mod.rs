@@ -17,11 +17,11 @@ pub use target::{RelocInfo, Target};
 
 use crate::cli::Machine;
 
-/// Something to do for a machine that is known only when the link runs.
+/// Work for a machine that is known only when the link runs.
 pub trait ForTarget {
     /// The function's result.
     type Output;
-    /// Does it.
+    /// Runs the work for `T`.
     fn run<T: Target>(self, target: T) -> Self::Output;
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A relocation type computes `what + addend - from` and stores it in a field. The psABIs name
 //! dozens of types; nearly all are a pair of these two words, so the passes know the pairs and no
-//! machine. What is left (how the bits of a field lie, which instructions may be rewritten) is
-//! the target's own: [`super::Target::Field`], [`super::Target::Family`], [`super::Target::Edit`].
+//! machine. The rest (how the bits of a field lie, which instructions may be rewritten) is the
+//! target's own: [`super::Target::Field`], [`super::Target::Family`], [`super::Target::Edit`].
 
 use crate::cli::{CallNop, Config, OutputMode, TextRelocations};
 use crate::elf::Rela;

@@ -212,8 +212,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         field
     }
 
-    /// Whether the instruction at the site can be rewritten, and into what. Depends on nothing but
-    /// its arguments: the scan and the application ask independently and must hear the same.
+    /// Whether the instruction at the site can be rewritten, and its new operands. Depends on
+    /// nothing but its arguments: the scan and the application ask independently and must hear the
+    /// same.
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Self::Edit>>;
 
     /// Whether the instruction at the site of a relocation for a PLT entry takes its address, which
@@ -307,7 +308,7 @@ pub struct RelocInfo<T: Target> {
     pub name: &'static str,
     /// First operand.
     pub what: What,
-    /// What is subtracted.
+    /// The operand that is subtracted.
     pub from: From,
     /// Bytes from `r_offset` on that the field covers.
     pub size: u8,

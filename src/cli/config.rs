@@ -329,9 +329,9 @@ pub enum Symbolic {
     NonWeakFunctions,
 }
 
-/// What to do about references that nothing defines. Settled from `--unresolved-symbols`,
-/// `--no-undefined`, `-z defs`, `-z undefs`, `--allow-shlib-undefined`,
-/// `--warn-unresolved-symbols` and the kind of output.
+/// Undefined references: error, warning or silence. Settled from `--unresolved-symbols`,
+/// `--no-undefined`, `-z defs`, `-z undefs`, `--allow-shlib-undefined`, `--warn-unresolved-symbols`
+/// and the kind of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndefinedOptions {
     /// References from objects.

@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// What came of an option's value: the text says what is wrong with it.
+/// The result of reading an option's value: the text names the fault in it.
 pub type Outcome = Result<(), String>;
 
-/// What editors of some systems put before a text in UTF-8; it is no part of the text.
+/// Editors of some systems put this before a text in UTF-8; it is no part of the text.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Names of `-m` and the machines that they name.

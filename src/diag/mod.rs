@@ -1,9 +1,9 @@
 //! Diagnostics as values.
 //!
 //! A pass never prints. It reports [`Diagnostic`]s to the [`Sink`]; the sink puts them in a fixed
-//! order (phase, file, section, offset, text), so the same link says the same things in the same
-//! order whatever the number of threads, and whoever called [`crate::link`] decides how and
-//! whether to show them. `render` turns one into the text that the command prints.
+//! order (phase, file, section, offset, text), so the messages of a link do not depend on the
+//! number of threads, and the caller of [`crate::link`] decides how and whether to show them.
+//! `render` turns one into the text that the command prints.
 //!
 //! Every kind of message has a stable [`Code`], so that tests, the peers harness and the reducer
 //! recognise it without reading prose.
@@ -42,7 +42,7 @@ pub enum Location {
     Argument(String),
     /// A place in a linker script, version script or other text input.
     Script {
-        /// Path as given, or `<built-in>` names.
+        /// Path as given, or a name such as `<built-in>`.
         file: String,
         /// 1-based line.
         line: u32,
@@ -80,9 +80,9 @@ pub struct Order {
 /// One message, with everything needed to show, sort and recognise it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// How grave it is.
+    /// Its severity; the policy may change it when the sink takes the diagnostic.
     pub severity: Severity,
-    /// Which kind of message it is.
+    /// Its stable kind, for tests and tools.
     pub code: Code,
     /// The problem in one line, without a final period, symbols demangled.
     pub message: String,

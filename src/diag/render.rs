@@ -11,7 +11,7 @@ use super::{Diagnostic, Location, Severity};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt::Write;
 
-/// How to print.
+/// The program's name and the colours of printed diagnostics.
 #[derive(Clone, Debug)]
 pub struct RenderOptions {
     /// Name of the program, printed first.

@@ -1,4 +1,4 @@
-//! Where passes put their diagnostics.
+//! The sink: collects the diagnostics of all passes and threads.
 
 use super::{Diagnostic, Severity};
 use std::sync::Mutex;

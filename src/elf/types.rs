@@ -21,7 +21,7 @@ elf_struct! {
         e_type: U16<E>,
         /// `EM_*`.
         e_machine: U16<E>,
-        /// 1.
+        /// `EV_CURRENT`, 1.
         e_version: U32<E>,
         /// Entry address.
         e_entry: U64<E>,
@@ -149,7 +149,7 @@ elf_struct! {
     Chdr {
         /// `ELFCOMPRESS_*`.
         ch_type: U32<E>,
-        /// 0.
+        /// Reserved, 0.
         ch_reserved: U32<E>,
         /// Size when unpacked.
         ch_size: U64<E>,
@@ -161,7 +161,7 @@ elf_struct! {
 elf_struct! {
     /// Version definition (`.gnu.version_d`), 20 bytes.
     Verdef {
-        /// 1.
+        /// Version of this structure, 1.
         vd_version: U16<E>,
         /// `VER_FLG_*`.
         vd_flags: U16<E>,
@@ -191,7 +191,7 @@ elf_struct! {
 elf_struct! {
     /// Needed versions of one library (`.gnu.version_r`), 16 bytes.
     Verneed {
-        /// 1.
+        /// Version of this structure, 1.
         vn_version: U16<E>,
         /// Number of versions.
         vn_cnt: U16<E>,

@@ -44,13 +44,12 @@ pub struct KeptFile {
     pub size: u32,
 }
 
-/// Where a CIE is.
+/// The place of a CIE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeptCie {
     /// Offset from its file's base; [`DROPPED`] for one that has a leader or that no FDE needs.
     pub output: u32,
-    /// The file and the row in its CIEs of the equal one that is in the output; itself if it is
-    /// that one.
+    /// File and row of the equal CIE that is in the output; its own if it is in the output itself.
     pub leader: (FileId, u32),
 }
 

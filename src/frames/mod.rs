@@ -1,4 +1,5 @@
-//! Frame descriptions: which records inputs hold, whose they are, and where they go.
+//! Call frame information: the records of `.eh_frame` inputs, their functions, and their place in
+//! the output.
 //!
 //! A call frame description belongs to the function it describes: it is in the output if the
 //! function is. So `.eh_frame` sections are taken apart into records, each tied to the section of

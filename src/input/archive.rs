@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// One member of an archive.
 pub struct Member<'a> {
-    /// Its name as the archive says it.
+    /// Its name in the archive.
     pub name: &'a str,
     /// Its bytes.
     pub bytes: &'a [u8],

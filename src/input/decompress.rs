@@ -15,8 +15,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 pub use super::packed::{Format, Packed, unpack};
 
-/// Finds compressed sections and lets the object's headers say what they hold unpacked. Gives the
-/// sections that cannot be what they say, with what is wrong.
+/// Finds compressed sections and puts their unpacked size and alignment into the object's headers.
+/// Gives the sections whose compression header is wrong, with the error.
 pub fn declare<'a, E: ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     store: &'a InputStore,

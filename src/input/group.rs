@@ -38,7 +38,7 @@ impl Group<'_> {
     }
 }
 
-/// The groups of all objects, and who won.
+/// The groups of all objects, with the prevailing one of each signature.
 #[derive(Default)]
 pub struct GroupTable<'a> {
     /// By [`FileId`]: the groups of that object.
@@ -48,7 +48,7 @@ pub struct GroupTable<'a> {
     group_of: Vec<Vec<u32>>,
 }
 
-/// A group with its fate.
+/// A group, prevailing or discarded.
 #[derive(Clone, Debug)]
 pub struct GroupEntry<'a> {
     /// The group.

@@ -1,9 +1,9 @@
-//! Relocations whose addends lie in the places that they relocate (`SHT_REL`; gABI, "Relocation").
+//! Relocations whose addends lie in the fields that they relocate (`SHT_REL`; gABI, "Relocation").
 //!
 //! The ABIs of the three machines want `SHT_RELA`, but LLVM writes the call graph profile with `SHT_REL`, whose entries
-//! have nothing to add, and other producers may take the smaller form too. An object's `SHT_REL` sections are read once,
-//! when it is indexed, into a table with addends; nothing later knows the difference but `-r` and `--emit-relocs`, which
-//! write such sections again as they were.
+//! need no addend, and other producers may take the smaller form too. An object's `SHT_REL` sections are read once,
+//! when it is indexed, into a table with addends; nothing later knows the difference but `-r` and `--emit-relocs`,
+//! which write such sections again as they were.
 
 use super::InputStore;
 use super::object::{ImplicitTable, ObjectFile};

@@ -13,7 +13,7 @@ use std::fmt;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{ByteOrder, U32};
 
-/// How a file is called in messages: `path` or `archive(member)`.
+/// The name of a file in messages: `path` or `archive(member)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileName<'a> {
     /// Path as it was found.
@@ -54,7 +54,7 @@ pub enum SymbolPlace {
     Undefined,
     /// In the section with this header index.
     Section(u32),
-    /// A number, in no section.
+    /// An absolute value, in no section.
     Absolute,
     /// A common block.
     Common,
@@ -71,7 +71,7 @@ pub struct VersionedSymbol<'a> {
     pub default: bool,
 }
 
-/// What an `SHT_REL` section says.
+/// Relocations of an `SHT_REL` section, as `SHT_RELA` entries.
 #[derive(Clone, Copy, Debug)]
 pub struct ImplicitTable<'a, E: ByteOrder> {
     /// Header index of the `SHT_REL` section.
@@ -102,7 +102,7 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub symbol_names: &'a [u8],
     /// Section header index of the symbol table, 0 if there is none.
     pub symtab_index: u32,
-    /// `SHT_SYMTAB_SHNDX`: section indices of symbols that say `SHN_XINDEX`.
+    /// `SHT_SYMTAB_SHNDX`: section indices of symbols with `SHN_XINDEX`.
     pub extended: &'a [U32<E>],
     /// Index of the first symbol that is not local.
     pub first_global: u32,
@@ -409,7 +409,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         }
     }
 
-    /// Whether a symbol says that it lies in a section that does not exist.
+    /// Whether a symbol names a section that does not exist.
     pub fn is_misplaced(&self, index: usize) -> bool {
         let place = self.symbols.get(index).map_or(elf::SHN_UNDEF, |symbol| symbol.st_shndx.get());
         let says_section =

@@ -48,7 +48,7 @@ impl Packed<'_> {
 /// Unpacks a section.
 ///
 /// # Errors
-/// What is wrong with the packed bytes.
+/// A text that names the fault in the packed bytes.
 pub fn unpack(packed: &Packed<'_>) -> Result<Vec<u8>, String> {
     let size = usize::try_from(packed.size).map_err(|_| too_large(packed))?;
     let mut out = Vec::new();

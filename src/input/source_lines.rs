@@ -1,8 +1,8 @@
-//! Which source line and which function a place in an object belongs to, for error messages.
+//! Finds the source line and the function of a place in an object, for error messages.
 //!
-//! DWARF in an object is not relocated yet. Here it is, with addresses of a kind of our own: the
-//! header index of a section in the upper bits, the offset in the lower. Only what an error wants
-//! to show is read, an object at most once; debug information that is broken says nothing.
+//! DWARF in an object is not relocated yet. This module relocates it, with addresses that hold the
+//! header index of a section in the upper bits and the offset in the lower. Objects are read only
+//! when an error shows a place in them, each at most once; broken debug information gives no lines.
 
 use super::ObjectFile;
 use super::object::SymbolPlace;

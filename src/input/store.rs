@@ -62,7 +62,7 @@ pub trait InputSource: Sync {
     /// The bytes of the file at `path`.
     ///
     /// # Errors
-    /// Whatever the system says; `NotFound` lets a search go on.
+    /// The system's error; `NotFound` lets a search go on.
     fn read(&self, path: &Path) -> io::Result<FileBytes>;
 
     /// Whether a file is there; used by `-l` searches.

@@ -28,14 +28,13 @@ pub struct BlockSection<'a> {
 pub struct Block<'a> {
     /// The sections, in input order.
     pub sections: Vec<BlockSection<'a>>,
-    /// Where each piece starts in its section; empty for constants, which are where their number
-    /// says.
+    /// Start of each piece in its section; empty for constants, whose number gives their start.
     starts: Vec<u32>,
     /// For every [`HINT_BYTES`] of a section of strings, and for its end: how many pieces of the
     /// section start before. A search then looks at a few pieces only.
     hints: Vec<u32>,
-    /// For each piece one after the other: its hash, its number in its shard, its offset in the
-    /// merged section.
+    /// One cell for each piece, which holds in turn its hash, its number in its shard, and its
+    /// offset in the merged section.
     targets: Vec<AtomicU32>,
     /// Pieces by shard, then by number; empty if there is one shard.
     order: Vec<u32>,

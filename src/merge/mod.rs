@@ -139,7 +139,7 @@ fn cut<'i, 'a>(inputs: &'i [MergeInput<'a>]) -> Vec<&'i [MergeInput<'a>]> {
 }
 
 impl<'a> Merges<'a> {
-    /// For so many input sections, none of which is merged.
+    /// A table for so many input sections, none merged yet.
     pub fn new(sections: usize) -> Self {
         Merges { groups: Vec::new(), rows: Vec::new(), row_of: vec![None; sections] }
     }

@@ -1,8 +1,8 @@
-//! What is merged: the kind of pieces, and the sections that hold them.
+//! The input of merging: the kind of pieces, and the sections that hold them.
 
 use crate::ids::SectionId;
 
-/// What the pieces of a group are.
+/// The kind and size of the pieces of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Pieces {
     /// Strings of units of 1, 2 or 4 bytes, each with a zero unit at its end.

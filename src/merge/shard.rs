@@ -114,7 +114,7 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// A table wants its bits from both ends of 64.
+/// Spreads a hash over 64 bits: the table takes bits from both ends.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -31,8 +31,8 @@ pub struct Scripts {
 }
 
 impl LayoutPlan {
-    /// Joins scripts and options. What cannot be carried out comes back as diagnostics; the plan
-    /// leaves it out.
+    /// Joins scripts and options. A statement that cannot be carried out comes back as a
+    /// diagnostic; the plan leaves it out.
     pub fn new(scripts: Scripts, config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
         let mut builder = Builder::new(config);
         builder.plan.sources = scripts.sources;
@@ -202,7 +202,7 @@ impl<'c> Builder<'c> {
         self.plan.statements.push(statement);
     }
 
-    /// `--sort-section`: what applies where a pattern says nothing, and inside its order.
+    /// `--sort-section`: the order for a pattern without one, the second key for the others.
     fn with_default_sort(&self, sort: Sort) -> Sort {
         let default = match self.config.layout.sort_section {
             SortSection::None => return sort,

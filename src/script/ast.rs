@@ -86,8 +86,7 @@ pub enum Command {
     PrintMap,
     /// `LD_FEATURE(feature)`; `SANE_EXPR` is the one that exists.
     LdFeature(Name),
-    /// `NOCROSSREFS`-like words of other systems that do nothing here: `MAP`, `HLL`, `SYSLIB`,
-    /// `FLOAT`, `NOFLOAT`.
+    /// Words for other systems, without effect here: `MAP`, `HLL`, `SYSLIB`, `FLOAT`, `NOFLOAT`.
     Ignored(Span),
 }
 
@@ -116,7 +115,7 @@ pub struct InputFile {
 /// Something in `SECTIONS { … }`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SectionsItem {
-    /// An assignment; it may be to dot.
+    /// An assignment; it may be to the location counter.
     Assignment(Assignment),
     /// `ASSERT(condition, "message")`.
     Assert(Assert),
@@ -166,7 +165,7 @@ impl AssignmentKind {
     }
 }
 
-/// An assignment to a symbol or to dot.
+/// An assignment to a symbol or to the location counter.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assignment {
     /// The whole statement, without its semicolon.
@@ -321,7 +320,7 @@ pub struct Overlay {
 pub enum BodyItem {
     /// Input sections.
     Input(InputStatement),
-    /// An assignment; dot counts from the start of the section.
+    /// An assignment; the location counter counts from the start of the section.
     Assignment(Assignment),
     /// `ASSERT(condition, "message")`.
     Assert(Assert),
@@ -386,9 +385,9 @@ pub struct InputStatement {
     pub keep: bool,
     /// `INPUT_SECTION_FLAGS(…)`.
     pub flags: Option<SectionFlags>,
-    /// Whose sections.
+    /// The files whose sections it takes.
     pub file: FilePattern,
-    /// Which sections; `None` for a bare file name, which means all of them.
+    /// The sections that it takes; `None` for a bare file name, which means all of them.
     pub sections: Option<Vec<SectionPattern>>,
 }
 
@@ -402,7 +401,7 @@ pub struct SectionFlags {
 }
 
 impl SectionFlags {
-    /// Whether a section with these `sh_flags` is meant.
+    /// Whether a section with these `sh_flags` fits.
     pub fn accepts(self, sh_flags: u64) -> bool {
         sh_flags & self.with == self.with && sh_flags & self.without == 0
     }

@@ -4,15 +4,15 @@
 //! The three together place the data segment: where the relocation-read-only part must end on a
 //! page boundary, the segment has to begin so that it does, which is only known when everything
 //! between the two is laid out. So a layout is made in rounds. In the first, the functions observe
-//! addresses. [`DataSegment::next_round`] then decides what the next round does: nothing new;
-//! shift the start so that the end of the read-only part falls on a page; or, without such a part,
-//! start on a page of its own where that saves one in the file.
+//! addresses. [`DataSegment::next_round`] then decides on the next round: change nothing; shift the
+//! start so that the end of the read-only part falls on a page; or, without such a part, start on a
+//! page of its own where that saves one in the file.
 
 /// State of the data segment over the rounds of a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DataSegment {
     round: Round,
-    /// Dot where `DATA_SEGMENT_ALIGN` stands.
+    /// The location counter where `DATA_SEGMENT_ALIGN` stands.
     min_base: u64,
     /// The value of `DATA_SEGMENT_ALIGN`.
     base: u64,
@@ -39,14 +39,14 @@ pub struct RelroSection {
 /// The treatment of the segment's start in this round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Round {
-    /// Observes.
+    /// Observes addresses.
     #[default]
     First,
     /// Uses `base`, computed so that the read-only part ends on a page.
     Relro,
     /// Starts on a page of its own.
     OwnPage,
-    /// Observes, and nothing is decided any more.
+    /// Observes addresses; the decision is final.
     Settled,
 }
 
@@ -73,7 +73,8 @@ impl DataSegment {
         self.common_page_size.max(self.relro_page_size)
     }
 
-    /// The value of `DATA_SEGMENT_ALIGN(max_page_size, common_page_size)` at this dot.
+    /// The value of `DATA_SEGMENT_ALIGN(max_page_size, common_page_size)` at the location counter
+    /// `dot`.
     pub fn align(&mut self, dot: u64, max_page_size: u64, common_page_size: u64) -> u64 {
         let aligned = align_up(dot, max_page_size);
         self.seen.align = true;

@@ -36,9 +36,9 @@ pub struct Value {
     pub base: Base,
     /// The number, the address, or the offset, in bytes; it wraps.
     pub value: u64,
-    /// An absolute address that is dot's or a segment's: it moves with the program. A symbol that
-    /// gets it outside of all sections belongs to a section near it, in position-independent
-    /// outputs at least.
+    /// An absolute address that comes from the location counter or a segment: it moves with the
+    /// program. A symbol that gets it outside of all sections belongs to a section near it, in
+    /// position-independent outputs at least.
     pub moves: bool,
 }
 
@@ -112,7 +112,7 @@ pub enum Lookup<T> {
     Known(T),
     /// It exists, but this is not known in this round.
     NotYetKnown,
-    /// There is no such thing.
+    /// Nothing has that name.
     Missing,
 }
 
@@ -188,7 +188,8 @@ pub enum EvalError {
         /// The divisor.
         span: Span,
     },
-    /// Dot where there is none, or a `DATA_SEGMENT_` function inside an output section.
+    /// The location counter where there is none, or a `DATA_SEGMENT_` function inside an output
+    /// section.
     NotHere {
         /// The place.
         span: Span,
@@ -396,7 +397,7 @@ impl Evaluator<'_> {
         Value::number(value)
     }
 
-    /// An address that dot has, or could have: relative to the current section.
+    /// An address that the location counter has, or could have: relative to the current section.
     fn place(&mut self, address: u64) -> Value {
         self.moves = true;
         match self.current {

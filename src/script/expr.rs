@@ -1,8 +1,8 @@
 //! Expressions of the script language as a tree.
 //!
-//! The tree keeps what was written: nothing is folded, so that a late error can point at the very
-//! operator, and a value that changes between two rounds of layout can be computed again. The
-//! meaning is in [`super::eval`].
+//! The tree keeps the expression as written: nothing is folded, so that a late error can point at
+//! the very operator, and a value that changes between two rounds of layout can be computed again.
+//! The meaning is in [`super::eval`].
 
 use super::source::{Name, Span};
 
@@ -47,7 +47,7 @@ pub enum ExprKind {
     SizeOf(SectionOperand),
     /// `ALIGNOF(section)`, in bytes.
     AlignOf(SectionOperand),
-    /// `ALIGN(alignment)` and its old name `BLOCK(alignment)`: dot, rounded up; or
+    /// `ALIGN(alignment)` and its old name `BLOCK(alignment)`: the location counter, rounded up; or
     /// `ALIGN(value, alignment)`: the value, rounded up.
     Align {
         /// The value to round; the location counter if absent.
@@ -96,7 +96,7 @@ pub struct Number {
     pub hex_digits: Option<Box<[u8]>>,
 }
 
-/// The section that a function of sections speaks of.
+/// The section operand of a function such as `ADDR`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SectionOperand {
     /// An output section by name; the first of that name.
@@ -202,7 +202,7 @@ impl BinaryOp {
 }
 
 impl Expr {
-    /// A number that no script wrote; `span` is the place to blame for it.
+    /// A number that stands in no script; messages point at `span`.
     pub fn number(span: Span, value: u64) -> Expr {
         Expr { span, kind: ExprKind::Number(Number { value, hex_digits: None }) }
     }

@@ -1,8 +1,8 @@
 //! Which values stay the same wherever the program is loaded.
 //!
-//! That must be known before there is a layout: a reference to such a symbol needs no dynamic relocation, and can have a
-//! field that is narrower than an address. So expressions are judged by their form: each counts the load address a number of
-//! times, `a` once, `a - b` not at all. An expression without such a number (`a & b`, `a * 2`) moves.
+//! Values are judged before there is a layout, because a reference to a fixed value needs no dynamic relocation and may
+//! have a field that is narrower than an address. An expression is judged by its form: each counts the load address a
+//! number of times, `a` once, `a - b` not at all. An expression without such a number (`a & b`, `a * 2`) moves.
 
 use super::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 

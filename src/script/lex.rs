@@ -41,7 +41,7 @@ pub(super) enum TokenKind {
     Mark(&'static str),
     /// A quote or comment that is not closed.
     Unclosed,
-    /// A byte that means nothing here.
+    /// A byte that begins no token.
     Stray,
 }
 

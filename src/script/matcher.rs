@@ -1,4 +1,4 @@
-//! Which rule takes an input section.
+//! Finds the rule that takes an input section.
 //!
 //! A script is a list of patterns, and the first that fits a section takes it. There are a few
 //! hundred patterns and up to millions of sections, so trying one after another is too slow.
@@ -55,7 +55,7 @@ struct Key {
 #[derive(Debug)]
 struct Entry {
     found: Match,
-    /// To be tested still; the key decides about the others.
+    /// Still to be tested; the key decides about the others.
     name: Option<Glob>,
     file: FileTest,
     exclude: Vec<FileTest>,

@@ -53,7 +53,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// The section's entry; the first mention settles its place.
+    /// The section's entry; its first mention fixes its place.
     fn section(&mut self, name: Name) -> &mut Section {
         let known = self.sections.iter().position(|section| section.name.bytes == name.bytes);
         let row = known.unwrap_or_else(|| {
@@ -91,7 +91,7 @@ impl Tree {
     }
 }
 
-/// `*(name)`.
+/// The input statement `*(name)`.
 fn input(name: Name) -> BodyItem {
     let every = Name { bytes: b"*"[..].into(), span: name.span };
     BodyItem::Input(InputStatement {
@@ -181,7 +181,7 @@ impl Reader<'_, '_> {
                 let value = self.value(line, place.end);
                 self.tree.base = value.or(self.tree.base.take());
             }
-            // They say nothing that an ELF link needs.
+            // An ELF link needs none of them.
             b"CHIP" | b"END" | b"CASE" => {}
             b"EXTERN" => self.tree.commands.push(Command::Extern(names)),
             b"FORMAT" => self.format(command, &names),

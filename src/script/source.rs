@@ -1,7 +1,7 @@
 //! The texts that scripts were read from, places in them, and names as they stand there.
 //!
-//! A script keeps a [`Span`] with everything it says, twelve bytes; only when a diagnostic is made
-//! is a span turned into a file, line and column by [`Sources`], which keeps the texts.
+//! Every node of a script has a [`Span`] of twelve bytes; only when a diagnostic is made does
+//! [`Sources`], which keeps the texts, turn a span into a file, line and column.
 
 use crate::cli::BYTE_ORDER_MARK;
 use crate::diag::Location;

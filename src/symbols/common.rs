@@ -2,7 +2,7 @@
 
 use crate::ids::{FileId, SymbolId};
 
-/// A common block that no other definition takes the place of.
+/// A common block that prevails: no other definition replaces it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommonBlock {
     /// The symbol.

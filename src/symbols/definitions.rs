@@ -1,4 +1,4 @@
-//! Which definition of each global holds, and who mentions it.
+//! The prevailing definition of each global symbol, and the files that refer to it.
 
 use super::CommonBlock;
 use crate::ids::{FileId, SharedId, SymbolId};
@@ -30,7 +30,7 @@ pub enum Definition {
 }
 
 bitflags! {
-    /// Who speaks of a global.
+    /// The kinds of files that refer to a global or define it.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Mentions: u8 {
         /// An object that takes part refers to it or defines it.
@@ -49,9 +49,9 @@ pub struct Definitions {
     pub of: Vec<Definition>,
     /// Most constraining visibility (`STV_*`) of each over all objects.
     pub visibility: Vec<u8>,
-    /// Who mentions it.
+    /// The files that refer to it or define it.
     pub mentions: Vec<Mentions>,
-    /// Common blocks that hold, sorted by symbol.
+    /// Common blocks that prevail, sorted by symbol.
     pub commons: Vec<CommonBlock>,
 }
 
@@ -62,7 +62,7 @@ impl Definitions {
         self.of.get(id.index()).copied().unwrap_or_default()
     }
 
-    /// Who mentions a symbol; nobody a local one.
+    /// The files that refer to a symbol or define it; none for a local one.
     #[inline]
     pub fn mentions(&self, id: SymbolId) -> Mentions {
         self.mentions.get(id.index()).copied().unwrap_or_default()
@@ -80,9 +80,9 @@ pub struct LinkerSymbol {
     pub hidden: bool,
     /// Its value is a number that does not move with the program.
     pub fixed: bool,
-    /// `STT_*`: that of the symbol that it is another name for.
+    /// `STT_*`: that of its target if it is an alias.
     pub kind: u8,
-    /// The definition that this one took the place of.
+    /// The definition that this one replaced.
     pub overridden: Definition,
 }
 

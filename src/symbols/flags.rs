@@ -24,11 +24,11 @@ pub mod flag {
     pub const TLS: u32 = 1 << 9;
     /// Defined in a section that is discarded (COMDAT loser, `/DISCARD/`) or collected.
     pub const DISCARDED: u32 = 1 << 10;
-    /// Referred to by something that is kept, or a root (`--gc-sections`).
+    /// Referred to from a live section, or a root (`--gc-sections`).
     pub const LIVE: u32 = 1 << 11;
     /// Local definition with `STV_PROTECTED`.
     pub const PROTECTED: u32 = 1 << 12;
-    /// Nothing defines it, and the scan of relocations reports who refers to it. Set there.
+    /// Undefined: the scan of relocations sets it and reports the references.
     pub const UNDEFINED: u32 = 1 << 13;
     /// An address that `.got` must hold.
     pub const NEEDS_GOT: u32 = 1 << 16;
@@ -55,7 +55,7 @@ pub mod flag {
 pub struct SymbolFlags(Vec<AtomicU32>);
 
 impl SymbolFlags {
-    /// Flags of so many symbols of which nothing is known.
+    /// Flags of so many symbols, all clear.
     pub fn new(symbols: usize) -> Self {
         SymbolFlags((0..symbols).into_par_iter().map(|_| AtomicU32::new(0)).collect())
     }

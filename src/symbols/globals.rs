@@ -44,7 +44,7 @@ impl<'a> Globals<'a> {
         (0..self.names.len() as u32).map(SymbolId)
     }
 
-    /// The number of a name, which becomes a global if it is none.
+    /// The number of a name; a new name becomes a global.
     pub fn intern(&mut self, name: &[u8], keep: impl FnOnce(&[u8]) -> &'a [u8]) -> SymbolId {
         if let Some(id) = self.interner.get(name) {
             return id;

@@ -51,7 +51,7 @@ impl std::error::Error for Problem {}
 pub enum Kind {
     /// Bytes of one section, without a file around them.
     Raw,
-    /// `ET_REL`: addresses are of our making.
+    /// `ET_REL`: this module assigns the addresses.
     Relocatable,
     /// An executable or a shared library.
     Linked,
@@ -145,7 +145,7 @@ pub struct Input<'data> {
     pub places: Places,
     /// Whether the file has a full symbol table (`SHT_SYMTAB`), not only the dynamic one.
     pub has_symbol_table: bool,
-    /// An address that nothing in the file reaches, where a section may be put in thought.
+    /// An address behind all addresses of the file, at which a derived section may lie.
     pub free_address: u64,
 }
 
@@ -481,7 +481,7 @@ impl<'data> Reader<'_, 'data> {
         for &section in self.relocation_sections.get(&index.0).into_iter().flatten() {
             let header = self.sections.section(section).map_err(|error| self.malformed(error))?;
             let relocations = header.rela(endian, self.bytes).map_err(|error| self.malformed(error))?;
-            // A table of the file, in its order.
+            // A table of the file, in the file's order.
             for relocation in relocations.iter().flat_map(|(relocations, _)| relocations.iter()) {
                 let (target, address) = self.resolve(relocation, table, addresses)?;
                 let kind = relocation.r_type(endian, false);
@@ -543,7 +543,7 @@ impl<'data> Reader<'_, 'data> {
             return Ok(section);
         }
         let relocations = self.relocations(index, table, addresses)?;
-        // A list, in the order of the table.
+        // A list in memory, in the order of the table.
         let starts: Vec<_> = relocations.iter().filter(|r| r.kind != 0).collect();
         section.relocations = starts.iter().map(|r| Relocation { offset: r.offset, kind: r.kind }).collect();
         section.targets = starts.iter().map(|r| (r.offset, r.target.clone())).collect();
@@ -577,7 +577,7 @@ impl<'data> Reader<'_, 'data> {
             let bytes = data.to_mut();
             for relocation in self.relocations(index, table, addresses)? {
                 let Some((width, relative)) = data_relocation(self.abi, relocation.kind) else { continue };
-                // Undefined symbols are personality routines; nobody here calls them.
+                // Undefined symbols are personality routines, whose addresses no reader here needs.
                 let value = relocation.address.unwrap_or(0);
                 let place = address.wrapping_add(relocation.offset);
                 let value = if relative { value.wrapping_sub(place) } else { value };

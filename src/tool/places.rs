@@ -1,4 +1,4 @@
-//! Names for addresses: the sections and symbols of one file.
+//! Names for addresses: the sections and symbols of one file, sorted by address.
 
 use crate::diag::demangle::demangle;
 use std::borrow::Cow;
@@ -41,7 +41,7 @@ pub struct Places {
     relocatable: bool,
 }
 
-/// How many symbols before an address are asked whether they reach to it.
+/// Number of symbols before an address that are checked for holding it.
 const NESTING: usize = 64;
 
 impl Places {

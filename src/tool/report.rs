@@ -41,7 +41,7 @@ pub fn print_json(value: &impl Serialize) {
     }
 }
 
-/// Says on standard error why an input could not be used.
+/// Prints on standard error why an input could not be used.
 pub fn complain(problem: &Problem) {
     eprintln!("sframe: {problem}");
 }

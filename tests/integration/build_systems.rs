@@ -1,5 +1,5 @@
 //! Build systems learn by tests of their own which features their linker has, and go without symbol control, symbol
-//! versions or dependency files where they do not know it. Here they are asked themselves: libtool and gcc's macros
+//! versions or dependency files where they do not know it. Here they run themselves: libtool and gcc's macros
 //! inside libffi's `configure`, CMake, Meson, the kernel's script.
 
 use crate::need;

@@ -1,8 +1,8 @@
 //! The scripts that `ld --verbose` of GNU ld prints, given back with `-T`: the sections that GNU ld
 //! makes of them, in its order, and programs that run.
 //!
-//! Tables that linkers make for themselves (PLT forms, dynamic relocations) are each linker's own
-//! business: they are compared only where both have them.
+//! Linkers differ in the tables that they make for themselves (PLT forms, dynamic relocations), so
+//! these are compared only where both have them.
 
 use crate::on_every_machine;
 use crate::support::tools::GnuLd;

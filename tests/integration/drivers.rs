@@ -1,4 +1,4 @@
-//! gcc, clang and cargo reach this linker, and the output says so.
+//! gcc, clang and cargo reach this linker, as the output shows.
 
 use crate::need;
 use crate::support::{Work, tools, work};

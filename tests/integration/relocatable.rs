@@ -227,7 +227,7 @@ fn groups_signed_by_local_symbols_stay_apart() {
     assert_eq!(elf.at(elf.symbol("second").value, 4), 2u32.to_le_bytes());
 }
 
-/// Records of discarded functions keep relocations that mean nothing: GNU ld wants one in each.
+/// Records of discarded functions keep `R_*_NONE` relocations: GNU ld wants one in each.
 #[test]
 fn records_of_discarded_functions_mean_nothing() {
     let work = Work::new();

@@ -131,7 +131,7 @@ fn an_aarch64_program_runs_too() {
     let compiler = need!(AARCH64.tool("g++"));
     work.write("a.cc", SOURCE);
     need!(AARCH64.emulator());
-    // Whoever links: attaching is for finished files.
+    // The linker does not matter: attaching is for finished files.
     work.command(compiler, &["-O1", "-DSIZE=64", "-static", "-o", "program", "a.cc"]).ok();
     work.sframe(&["attach", "program"]).ok();
     assert_eq!(work.run("program"), "thrown 5 1\n");

@@ -315,7 +315,7 @@ fn frames_outside_memory() {
     check_rows(&elf, &["f", "g"]);
     work.ld(&["-o", "program", &a, "-z", "nosframe-alloc", "-z", "sframe-alloc"]).quiet();
     check_segment(&work.elf("program"));
-    // That is settled before a script sees the section.
+    // The section's flags are settled before a script sees it.
     let script = work.write(
         "flags.ld",
         "SECTIONS { . = 0x10000; .text : { *(.text .text.*) }

@@ -1,8 +1,8 @@
 //! Damaged `.sframe` inputs, every byte and every length of a small section, in every mode: a message that names the
 //! input, or the rows that a reader of the damaged bytes finds. Never a panic, never other rows.
 //!
-//! Some damage makes another section that is right in itself: a function one byte longer, a row one byte later. Nothing
-//! in the section tells; then the output must have the input's rows.
+//! Some damage makes another section that is right in itself: a function one byte longer, a row one byte later. Such
+//! damage cannot be recognised; then the output must have the input's rows.
 //!
 //! Links run in this process and read from memory, hundreds of differently damaged objects at a time, for each is an
 //! input of its own whose frames may not depend on its neighbours.

@@ -1,4 +1,4 @@
-//! `--sframe-from-eh-frame`: rows for functions whose makers gave none, taken from their `.eh_frame`.
+//! `--sframe-from-eh-frame`: rows for functions without SFrame, derived from their `.eh_frame`.
 
 use crate::need;
 use crate::support::sframe::{PCREL, SORTED, blobs, output_blobs};
@@ -57,7 +57,7 @@ fn check_all_is_described(work: &Work, file: &str) {
     assert!(unexpected.is_empty(), "{verified}");
 }
 
-/// The section that holds the linker's own blobs, and these.
+/// The section with the linker's own blobs, and the blobs.
 fn own_blobs(elf: &Elf, mode: &str) -> Vec<crate::support::sframe::Blob> {
     blobs(elf.section(if mode == "--sframe-index" { ".sframe_idx" } else { ".sframe" }))
 }

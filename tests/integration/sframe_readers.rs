@@ -13,7 +13,7 @@ use sframe_format::{
 };
 use std::path::{Path, PathBuf};
 
-/// Where sections lie.
+/// Address of the sections.
 const ADDRESS: u64 = 0x10_0000;
 const VERSIONS: [Version; 2] = [Version::V2, Version::V3];
 
@@ -221,7 +221,7 @@ fn readelf_and_objdump_read_what_the_commands_write() {
 fn answer(blob: &Blob<'_>, found: Option<Match>) -> String {
     let Some(Match { abi, attributes, row, .. }) = found else { return "none".into() };
     if attributes.fre_count == 0 {
-        // That says "outermost" in V3, but libsframe leaves the conclusion to its caller.
+        // That means "outermost" in V3, but libsframe leaves the conclusion to its caller.
         return "none".into();
     }
     let Rules::Frame(Frame { cfa, ra, fp, mangled }) = row.rules else {

@@ -42,7 +42,7 @@ fn every_function_stays_and_nothing_else_moves() {
     }
 }
 
-/// Everything but SFrame and section groups is where it was; frames are tied to one text section each.
+/// All sections but SFrame and section groups keep their places; frames are tied to one text section each.
 fn check_shape(before: &Elf, after: &Elf) {
     let frames_of = |elf: &Elf, section: &Section| {
         section.name.starts_with(".sframe")

@@ -52,7 +52,7 @@ fn outputs_are_those_of_split_objects() {
     }
 }
 
-/// No dead row, and all is right.
+/// Demands that a file has no dead row and verifies.
 #[track_caller]
 fn check_every_text_is_described(work: &Work, file: &str) {
     let elf = work.elf_unchecked(file);

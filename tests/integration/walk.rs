@@ -1,5 +1,5 @@
 //! A program that walks its own stack by SFrame (`examples/walk`), linked in every mode: the frames
-//! are those of `.eh_frame` everywhere, and each says whose rows it was found by.
+//! are those of `.eh_frame` everywhere, and each tells whose rows it was found by.
 
 use crate::need;
 use crate::support::{Work, tools};

@@ -1,5 +1,6 @@
-//! Shows SFrame linking with frames of its own for every text section, the violation without them, and the
-//! options that help then. Builds, links, runs and shows; fails if something is not as it should be.
+//! Shows SFrame linking with frames of its own for every text section, the violation that a monolithic
+//! section causes, and the options that help then. Builds, links, runs and shows; fails if a step does not
+//! end as expected.
 
 use crate::install;
 use anyhow::{Context, Result, ensure};

@@ -95,7 +95,8 @@ impl Linker {
         }
     }
 
-    /// The same, built as tests are: sooner ready, and no work is lost on the way to them.
+    /// The same in the profile of the tests: it builds faster, and the tests use the same files
+    /// again.
     pub fn soon(&self) -> Result<PathBuf> {
         match &self.linker {
             Some(_) => self.path(),
@@ -167,7 +168,7 @@ pub fn install(linker: &Path, prefix: &Path) -> Result<PathBuf> {
 
 /// Demands that a linked file says in its `.comment` that this linker made it.
 ///
-/// A driver that finds another linker first would leave nothing to show.
+/// Otherwise a driver that finds another linker first would go unnoticed.
 pub fn made_here(file: &Path) -> Result<()> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let parsed = object::File::parse(&*bytes).with_context(|| file.display().to_string())?;

@@ -331,7 +331,7 @@ impl Peers {
     }
 }
 
-/// Writes a shell script. Whoever runs the old one meanwhile keeps it.
+/// Writes a shell script. A process that runs the old one meanwhile keeps it.
 pub(crate) fn write_script(path: &Path, text: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;

@@ -187,8 +187,8 @@ impl Proof {
         output(&mut command).with_context(|| format!("{} {}", program.display(), arguments.join(" ")))
     }
 
-    /// Demands that this linker made a program and that neither readelf nor eu-elflint has anything
-    /// to say against it.
+    /// Demands that this linker made a program and that neither readelf nor eu-elflint complains of
+    /// it.
     fn check(&mut self, program: &Path) -> Result<()> {
         let bytes = std::fs::read(program)?;
         install::made_here(program)?;

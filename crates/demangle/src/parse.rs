@@ -3,12 +3,12 @@
 use crate::tables;
 use crate::tree::{Id, Kind, NONE, Nodes};
 
-/// How deep types, expressions and encodings may nest.
+/// Largest depth of nested types, expressions and encodings.
 const DEPTH: u32 = 1024;
-/// How many nodes a byte of the name may lead to.
+/// Most nodes for each byte of the name.
 const NODES_PER_BYTE: usize = 16;
 
-/// A reader of one mangled name. Every method that reads a part answers `None` if it is not there.
+/// A reader of one mangled name. Every method that reads a part gives `None` if it is not there.
 pub struct Parser<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) at: usize,
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
         self.take(&[byte]).then_some(())
     }
 
-    /// Where another way of reading can start again.
+    /// A state to go back to, for another reading.
     pub(crate) fn mark(&self) -> Mark {
         Mark { at: self.at, substitutions: self.substitutions.len(), last_name: self.last_name }
     }

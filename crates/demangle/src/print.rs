@@ -6,11 +6,11 @@
 
 use crate::tree::{Id, Kind, NONE, Node, Nodes, Qualifier};
 
-/// How deep the tree is followed.
+/// Largest depth of the tree.
 pub(crate) const DEPTH: u32 = 640;
-/// How many bytes a text may have.
+/// Longest text, in bytes.
 const LENGTH: usize = 1 << 20;
-/// How many nodes are written for one name.
+/// Most nodes that are written for one name.
 const STEPS: u32 = 1 << 20;
 /// How many qualifiers a function or an array hands on.
 const HANDED_ON: usize = 4;
@@ -208,8 +208,8 @@ impl<'a> Printer<'_, 'a> {
         self.joined(left, "::", right, "")
     }
 
-    /// A list with commas. Behind the last element that is something, like an empty pack is not,
-    /// there are none; the brackets that follow see them all the same.
+    /// A list with commas. No comma follows the last element that has a text (an empty pack has
+    /// none), but the check for touching brackets counts the comma.
     fn elements(&mut self, list: Id) -> Done {
         let (mut rest, mut end) = (list, None);
         while rest.is_some() {

@@ -1,4 +1,4 @@
-//! Which file of a crate imports which, where that goes in circles, and where it runs against a given order.
+//! The graph of imports between the files of a crate: its circles, and the arrows that run against a given order.
 //!
 //! An arrow goes from a file that names an item to the file that defines it: `pub use` on the way is followed, so that
 //! importing through a `mod.rs` counts as importing from the file behind it. Methods need no import and make no arrow.

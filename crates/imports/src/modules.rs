@@ -92,7 +92,7 @@ impl Modules {
                     let mut add = |name, path| {
                         self.all[row].imports.push(Import { name, path, line, public });
                     };
-                    // `::name` is another crate, whatever is called so here.
+                    // `::name` is another crate, even if a module here has that name.
                     let mut start = item.leading_colon.map(|_| "::".to_owned()).into_iter().collect();
                     flatten(&item.tree, &mut start, &mut add);
                 }

@@ -51,7 +51,7 @@ pub struct Run {
     pub arguments: Vec<String>,
 }
 
-/// Where reports go.
+/// Outputs of the report.
 #[derive(Args, Debug)]
 pub struct Output {
     /// Write everything as JSON to FILE (`-` for standard output, instead of the text)

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// Everything that was seen.
+/// The results of all cases.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// When, as `YYYY-MM-DD`.
@@ -39,7 +39,7 @@ pub struct CaseReport {
 /// One linker's link of a case.
 #[derive(Debug, Serialize)]
 pub struct LinkerReport {
-    /// Who.
+    /// The linker.
     pub linker: Linker,
     /// Facts of its run and output.
     pub facts: Facts,

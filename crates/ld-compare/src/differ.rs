@@ -33,7 +33,7 @@ impl Difference {
         if self.own.len() + self.majority.len() < 160 {
             return format!("{} instead of {}", self.own, self.majority);
         }
-        // Long lists are told by the first place at which they part.
+        // Of long lists, the first element in which they differ is shown.
         let pair = self.own.split(' ').zip(self.majority.split(' ')).find(|(own, other)| own != other);
         match pair {
             Some((own, other)) => format!("… {own} instead of … {other}"),
@@ -103,7 +103,7 @@ pub fn differ(linkers: &[Linker], facts: &[Facts]) -> Differences {
     result
 }
 
-/// `None`: this run says nothing about the key.
+/// `None`: this run has no value for the key.
 fn value<'a>(facts: &'a Facts, aspect: Aspect, key: &str) -> Option<&'a str> {
     let about_output = !matches!(aspect, Aspect::Status | Aspect::Messages);
     if about_output && !facts.status.is_success() {
@@ -112,7 +112,7 @@ fn value<'a>(facts: &'a Facts, aspect: Aspect, key: &str) -> Option<&'a str> {
     Some(facts.table.get(&aspect).and_then(|rows| rows.get(key)).map_or(ABSENT, String::as_str))
 }
 
-/// The value that more than half of the voting families have, if at least two vote.
+/// The value that more than half of the voting families have.
 fn majority<'a>(linkers: &[Linker], values: &[Option<&'a str>]) -> Option<&'a str> {
     let mut votes: BTreeMap<(Family, &str), &str> = BTreeMap::new();
     for (linker, value) in linkers.iter().zip(values) {
@@ -122,7 +122,7 @@ fn majority<'a>(linkers: &[Linker], values: &[Option<&'a str>]) -> Option<&'a st
             votes.insert((linker.family, name), value);
         }
     }
-    // Without others there is still something to say if all that there are agree.
+    // One vote is a majority, too.
     if votes.is_empty() {
         return None;
     }

@@ -10,7 +10,7 @@ use crate::facts::Aspect;
 use crate::table::covered;
 use std::fmt::Write;
 
-/// How a cell looks.
+/// The look of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
     /// As it should be.
@@ -33,7 +33,7 @@ impl Mood {
         }
     }
 
-    /// Told by more than colour.
+    /// A sign, for readers who do not see the colour.
     fn sign(self) -> &'static str {
         match self {
             Mood::Good => "●",

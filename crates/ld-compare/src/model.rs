@@ -76,7 +76,7 @@ pub enum Place {
     Common,
     /// In a section, by row.
     Section(usize),
-    /// In a group's header, by row: gas does that with signatures that name nothing else.
+    /// In a group's header, by row: gas puts a signature there that is no other symbol's name.
     Group(usize),
 }
 
@@ -190,7 +190,7 @@ impl Object {
                     match (row_of(section), group_rows.get(section).copied().flatten()) {
                         (Some(row), _) => Place::Section(row),
                         (None, Some(group)) => Place::Group(group),
-                        // Symbols of relocation and string sections say nothing.
+                        // Symbols of relocation and string sections carry no information.
                         (None, None) => Place::Absolute,
                     }
                 }

@@ -1,4 +1,4 @@
-//! Which linkers there are, and who they are.
+//! Finds the linkers of this machine and identifies them.
 //!
 //! Linkers are found in the folder of peers (`SFRAME_PEERS`,
 //! which `cargo xtask peers` makes: `NAME/ld`, and `NAME/MACHINE/ld` for other machines), then on `PATH`;

@@ -15,7 +15,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What a run may use.
+/// The limits of a run.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Limits {
     /// Seconds that one link may take
@@ -38,7 +38,7 @@ impl Default for Limits {
 /// Messages longer than this are cut, in bytes.
 const MESSAGES: u64 = 1 << 20;
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {

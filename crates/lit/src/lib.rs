@@ -1,7 +1,7 @@
 //! Runs the tests of `lit-tests/`: files whose `RUN:` lines link something and whose `CHECK:` lines
 //! describe the expected output.
 //!
-//! The files are such as LLVM's `lit` and `FileCheck` run, and where these are installed they may
+//! The files have the form of LLVM's `lit` and `FileCheck`, and where these are installed they may
 //! be used instead. Here, each file's `RUN:` lines become one script for the shell; `FileCheck`,
 //! `not` and `split-file` are this very program, found by these names in front of `PATH`, so a
 //! machine needs nothing but a shell and an assembler. The linker is a substitution as any other:

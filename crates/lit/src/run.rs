@@ -66,7 +66,8 @@ impl Run<'_> {
         }
         for condition in &test.requires {
             if !holds(condition, features)? {
-                // A test of our own options is not for other linkers; all else is something missing.
+                // A test of our own options is not for other linkers; any other unmet condition is a
+                // missing tool.
                 let missing = self.toolchain.linker_name() == "sframe-ld" || condition != "sframe-ld";
                 let reason = format!("requires {condition}");
                 return Ok(if missing { self.skipped(reason) } else { Outcome::Unsupported });

@@ -12,11 +12,11 @@ pub struct TestFile {
     pub path: PathBuf,
     /// Line number and command of each `RUN:`, continuation lines joined.
     pub commands: Vec<(usize, String)>,
-    /// All of them must hold.
+    /// `REQUIRES:`: all of them must hold.
     pub requires: Vec<String>,
-    /// None of them may hold.
+    /// `UNSUPPORTED:`: none of them may hold.
     pub unsupported: Vec<String>,
-    /// If one of them holds, the test has to fail.
+    /// `XFAIL:`: if one of them holds, the test has to fail.
     pub fails: Vec<String>,
     /// Linkers that do otherwise, and why: `PEER-DIFF: lld: reason`.
     pub differs: Vec<(String, String)>,

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where things are that the build knows.
+/// Paths that the build knows.
 pub struct Places {
     /// The linker under test.
     pub linker: PathBuf,
@@ -27,7 +27,7 @@ pub struct Places {
 /// Machines other than the one that linkers take for granted, with their compilers' prefixes.
 const OTHER_MACHINES: [(&str, &str); 2] = [("aarch64", "aarch64-linux-gnu"), ("s390x", "s390x-linux-gnu")];
 
-/// All that is at hand.
+/// The substitutions and features of this machine.
 pub struct Toolchain {
     linker_name: String,
     /// `%name` and the command for it, or why there is none; longer names first, since one may be
@@ -182,7 +182,7 @@ impl Tree {
         found
     }
 
-    /// That with the highest version.
+    /// The one with the highest version.
     fn newest(&self, name: &str) -> Result<PathBuf, String> {
         self.all(name).pop().ok_or_else(|| format!("no {name} (cargo xtask peers)"))
     }

@@ -1,8 +1,8 @@
 //! The identity of a linker: a command, and the line that it answers to `--version`.
 //!
-//! Two commands that answer the same are one linker. Where commands are looked for is the business of those who run
-//! them, and theirs alone: a comparison wants one for each machine, a benchmark the program itself and no shell script
-//! around it.
+//! Two commands that answer the same are one linker. Callers search for commands themselves, because they search in
+//! different ways: a comparison wants one for each machine, a benchmark the program itself and no shell script around
+//! it.
 
 use serde::{Deserialize, Serialize};
 use std::process::{Command, Stdio};
@@ -32,7 +32,7 @@ pub enum Family {
 pub struct Linker {
     /// Short name.
     pub name: String,
-    /// Whose it is.
+    /// The project that it comes from.
     pub family: Family,
     /// First line of `--version`.
     pub version: String,
@@ -42,7 +42,7 @@ pub struct Linker {
 }
 
 impl Linker {
-    /// Asks a command who it is; `None` if it does not answer.
+    /// Asks a command for its identity; `None` if it does not answer.
     pub fn probe(name: &str, command: Vec<String>) -> Option<Self> {
         let (program, rest) = command.split_first()?;
         let output = Command::new(program).args(rest).arg("--version").stdin(Stdio::null()).output().ok()?;

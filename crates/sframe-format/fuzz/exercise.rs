@@ -1,4 +1,5 @@
-//! Everything that can be asked of bytes: the fuzz targets and the tests of the crate run the same.
+//! Runs every reader over any bytes: the fuzz targets and the tests of the crate share these
+//! functions.
 
 use sframe_format::convert::convert as convert_section;
 use sframe_format::table::{Listed, RuleTable};
@@ -135,7 +136,7 @@ pub fn patch(bytes: &[u8]) {
     }
 }
 
-/// All of it.
+/// Runs all of them.
 #[allow(dead_code)]
 pub fn all(bytes: &[u8]) {
     read(bytes);

@@ -3,7 +3,7 @@
 //! Plain concatenation leaves several blobs in one section, each at a multiple of its alignment (at least 8)
 //! with zeros before it. Nothing in a header says how long a blob of an unknown version is, so the walk that
 //! meets one, or junk, goes on in 8-byte steps to the next place where everything in a header holds, and
-//! reports what lies between as a [`Gap`].
+//! reports the bytes between as a [`Gap`].
 
 use crate::error::{Error, ErrorKind};
 use crate::header::Header;

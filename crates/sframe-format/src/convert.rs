@@ -21,14 +21,14 @@ pub struct Converted {
     pub omitted: Vec<Omitted>,
 }
 
-/// Something of the old section that is not in the new one.
+/// A function or gap of the old section that is not in the new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Omitted {
     /// Offset in the old section: of the FDE, or of the gap.
     pub offset: usize,
     /// Address of the function, if it is one.
     pub address: Option<u64>,
-    /// Why.
+    /// The reason.
     pub reason: OmittedReason,
 }
 

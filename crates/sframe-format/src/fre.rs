@@ -265,7 +265,7 @@ impl<'data> Fres<'data> {
     }
 
     /// Whether all FREs are sound as those of a default FDE with at most `most` data words, `reserved` bits clear in the
-    /// info byte. Quick, and no for some that are sound.
+    /// info byte. A quick test that rejects some sound ones.
     pub(crate) fn are_plain(self, most: u8, reserved: u8) -> bool {
         match self.endian {
             Endian::Little => self.are_plain_in::<false>(most, reserved),
@@ -345,7 +345,7 @@ impl<'data> Fres<'data> {
         Ok(Fre { offset, start, info, words, rest })
     }
 
-    /// Code 3 means nothing. Without data words that does no harm.
+    /// Code 3 has no meaning. Without data words that does no harm.
     #[inline]
     fn has_bad_word_size(&self, info: u8) -> bool {
         info & 0x60 == 0x60 && (self.strict || info & 0x1e != 0)
@@ -447,7 +447,7 @@ impl<'data> Blob<'data> {
     /// Reads all rows of a function.
     ///
     /// # Errors
-    /// The first thing that is wrong with one.
+    /// The first fault in a row.
     pub(crate) fn check_rows(&self, attributes: &Attributes) -> Result<(), Error> {
         let header = self.header();
         // In V2, words of s390x may mean registers.

@@ -62,7 +62,7 @@ impl Header {
     /// header announces lies inside `data`. Bytes after the blob are allowed.
     ///
     /// # Errors
-    /// The first thing that is wrong, its offset counted from the start of `data`.
+    /// The first fault, its offset counted from the start of `data`.
     ///
     /// ```
     /// use sframe_format::{Abi, ErrorKind, Header, Version};

@@ -59,7 +59,7 @@ impl<'data> Blob<'data> {
         if covers(&last, pc) { Some(last) } else { self.find_fde_with_start_of(&last, pc) }
     }
 
-    /// The FDE before `last` that starts where it starts and holds `pc`: several may start at one address (folded
+    /// An FDE before `last` with the same start that holds `pc`: several may start at one address (folded
     /// functions, functions of size 0).
     #[cold]
     pub(crate) fn find_fde_with_start_of(&self, last: &Fde, pc: u64) -> Option<Fde> {
@@ -178,7 +178,7 @@ impl<'data> Blob<'data> {
     }
 }
 
-/// The last index for which a condition holds that holds up to some index and for none from there on.
+/// The last index for which `condition` holds. It must hold up to some index and for none behind it.
 ///
 /// Searches in quarters, without branches on the result: they would be mispredicted every other time. The three
 /// entries that a step looks at are fetched at the same time, so that it takes half as many cache misses in a row as

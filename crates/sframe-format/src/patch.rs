@@ -76,8 +76,8 @@ impl<'data> BlobMut<'data> {
         let _ = self.set_flag(Flags::SORTED, sorted);
     }
 
-    /// Makes function starts count from their own fields, where the version can say so (V2, V3). Values that are
-    /// already there are not converted: write all starts afterwards.
+    /// Makes function starts count from their own fields, where the version has that flag (V2, V3). Values that
+    /// are already there are not converted: write all starts afterwards.
     pub fn make_field_relative(&mut self) {
         if self.header.version != Version::V1 {
             let _ = self.set_flag(Flags::FIELD_RELATIVE, true);

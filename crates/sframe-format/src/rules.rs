@@ -84,7 +84,7 @@ pub struct Frame {
 /// The unwinding rules of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rules {
-    /// There is a caller, and this is how to find it.
+    /// The rules that find the caller.
     Frame(Frame),
     /// The return address is undefined: this is the outermost frame (V2 errata 2, V3).
     Outermost,

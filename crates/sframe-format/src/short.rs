@@ -1,4 +1,4 @@
-//! Rows that need no decoding: those to copy, and those that were met before.
+//! Rows that need no decoding: rows that are copied, and rows that were decoded before.
 
 use crate::endian::Endian;
 use crate::info::words_length;
@@ -31,8 +31,8 @@ impl ShortRow {
     }
 }
 
-/// The rows of a function, all of them short. `None` in place of one that is malformed or longer; nothing can be said of
-/// rows behind it.
+/// The rows of a function, all of them short. `None` stands for a row that is malformed or longer; rows behind it have
+/// no known start.
 #[derive(Clone, Debug)]
 pub(crate) struct ShortRows<'data> {
     /// The FRE sub-section.

@@ -28,15 +28,15 @@ use crate::index::SectionIndex;
 use crate::rules::UnwindRules;
 use crate::version::Version;
 
-/// In place of a number of rules: no function covers the address, or its function has no row there.
+/// Stands for a number of rules: no function covers the address, or its function has no row there.
 const NO_ROW: u16 = 0;
-/// In place of a number of rules: the section itself must be asked.
+/// Stands for a number of rules: the section itself must be asked.
 const ELSEWHERE: u16 = u16::MAX;
 /// Rows to a block, about.
 const ROWS_PER_BLOCK: u64 = 8;
-/// Two to this power is how many decoded rows are kept in mind.
+/// Binary logarithm of the number of decoded rows that are cached.
 const DECODED_BITS: u32 = 9;
-/// A section of any size may have so many blocks, 256 KiB of them.
+/// Number of blocks that a section of any size may have: 256 KiB of them.
 const FEW_BLOCKS: u64 = 1 << 16;
 
 /// Rules by address.
@@ -71,15 +71,15 @@ struct TableRow {
 pub enum Listed<'table> {
     /// The rules of the row that holds there.
     Row(&'table UnwindRules),
-    /// There is none.
+    /// No row covers it.
     NoRow,
     /// The table does not know; [`SectionIndex::lookup`] does.
     Elsewhere,
 }
 
 impl RuleTable {
-    /// Lays out the rows of the section that `index` stands for. `None` if its functions do not ascend as it claims, or lie so
-    /// far apart that the table would be larger than said.
+    /// Lays out the rows of the section of `index`. `None` if its functions do not ascend as it claims, or lie so far
+    /// apart that the table would be larger than stated above.
     pub fn new<D: Deref<Target = [u8]>>(index: &SectionIndex<D>) -> Option<Self> {
         let mut builder = Builder::new(index)?;
         let mut last = None;
@@ -135,10 +135,10 @@ struct Builder {
     decoded_for: Option<(Version, Abi, i8, i8)>,
     /// The number of the last row.
     last: u16,
-    /// How many rows may still be read: functions that share rows could claim any number.
+    /// Number of rows that may still be read: functions that share rows could claim any number.
     rows_left: usize,
     most_blocks: u64,
-    /// How far any function reached.
+    /// The largest end of a function so far.
     covered: u64,
     /// The functions do not ascend, or too many blocks would be needed.
     failed: bool,
@@ -250,7 +250,7 @@ impl Builder {
         Some(())
     }
 
-    /// The number of a row's rules. `None` if they make no sense.
+    /// The number of a row's rules. `None` if they are malformed.
     fn number_of_row(&mut self, blob: &Blob<'_>, attributes: &Attributes, fre: &Fre<'_>) -> Option<u16> {
         let (abi, signal) = (blob.header().abi, attributes.signal);
         let flexible = attributes.fde_type == FdeType::Flexible;
@@ -282,10 +282,10 @@ impl Builder {
         next
     }
 
-    /// From `offset` on `number` holds.
+    /// Adds a row: from `offset` on, the rules `number` hold.
     fn push(&mut self, offset: u64, number: u16) {
         let RuleTable { shift, blocks, rows, .. } = &mut self.table;
-        // Neighbours that say the same are one row.
+        // Neighbours with the same rules are one row.
         if number == self.last || self.failed {
             return;
         }

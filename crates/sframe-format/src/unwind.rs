@@ -3,7 +3,7 @@
 //! [`step`] carries out the rules of a [`Match`]: three or four memory reads, no allocation, fit for a signal
 //! handler. `Unwinder` (with `alloc`) finds the module and the row first. The interface follows the `framehop` crate: memory is
 //! read by a closure, addresses are either instruction pointers or return addresses, and the end of the stack is
-//! `Ok(None)`. Unlike there nothing falls back in silence: [`UnwindError::NoInformation`] lets the caller try
+//! `Ok(None)`. Unlike framehop it does not fall back in silence: [`UnwindError::NoInformation`] lets the caller try
 //! `.eh_frame` or frame pointers for this frame.
 
 use core::fmt;
@@ -72,7 +72,7 @@ impl<'other> Registers<'other> {
 
     #[inline]
     fn get(&self, abi: Abi, register: Register) -> Result<u64, UnwindError> {
-        // Which of the two it is no processor foresees.
+        // No processor can predict which of the two registers it is.
         if register == abi.stack_pointer() || register == abi.frame_pointer() {
             return Ok(select_unpredictable(register == abi.stack_pointer(), self.sp, self.fp));
         }
@@ -152,8 +152,8 @@ impl core::error::Error for UnwindError {
 /// Goes from the frame that `rules` hold for to its caller: changes `registers` to the caller's and returns the
 /// address there; `Ok(None)` is the end of the stack.
 ///
-/// `topmost` says that nothing was called from this frame (the first frame, or one that a signal interrupted);
-/// `signal` that this is a signal frame. `read_word` reads 8 bytes of memory.
+/// `topmost` marks a frame that has not called another (the first frame, or one that a signal interrupted),
+/// `signal` a signal frame. `read_word` reads 8 bytes of memory.
 ///
 /// # Errors
 /// See [`UnwindError`]; `registers` are unchanged then.

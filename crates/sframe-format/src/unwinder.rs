@@ -107,7 +107,7 @@ impl<const N: usize> RuleCache<N> {
         Self { slots: alloc::vec![EMPTY; N.max(1)], hits: 0, misses: 0 }
     }
 
-    /// How many look-ups found their row here, and how many did not.
+    /// Number of hits and of misses.
     pub fn statistics(&self) -> (u64, u64) {
         (self.hits, self.misses)
     }
@@ -128,7 +128,7 @@ impl<const N: usize> RuleCache<N> {
             return Ok(&slot.rules);
         }
         self.misses += 1;
-        // Empty for as long as its rules are not whole.
+        // Marked empty until its rules are complete.
         slot.module = None;
         find(&mut slot.rules)?;
         (slot.module, slot.address) = (Some(module), address);

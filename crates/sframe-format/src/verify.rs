@@ -22,7 +22,7 @@ pub struct Context<'a> {
     pub abi: Option<Abi>,
     /// Address ranges of executable sections or segments, ascending and disjoint. Empty: not known.
     pub text: &'a [Range<u64>],
-    /// Addresses at which function symbols say that functions start, ascending. Empty: not known.
+    /// Addresses of function symbols, ascending. Empty: not known.
     pub function_starts: &'a [u64],
     /// For relocatable objects: the section's relocations. Addresses are not checked then.
     pub relocations: Option<&'a [Relocation]>,
@@ -37,12 +37,12 @@ pub struct Relocation {
     pub kind: u32,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Legal, but worth knowing.
     Note,
-    /// Readers get along, or some do not.
+    /// Some readers may fail.
     Warning,
     /// The section breaks the format, or gives wrong answers.
     Error,
@@ -139,9 +139,9 @@ pub enum FindingKind {
     },
     /// The function overlaps the one that starts before it.
     Overlap {
-        /// Where this function starts.
+        /// Start of this function.
         address: u64,
-        /// Where the one before it ends.
+        /// End of the one before it.
         previous_end: u64,
     },
     /// A function without bytes.
@@ -172,7 +172,7 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
-    /// How bad it is.
+    /// Its severity.
     pub fn severity(&self) -> Severity {
         match self {
             Self::Empty | Self::Dead | Self::NotAtSymbol { .. } => Severity::Note,

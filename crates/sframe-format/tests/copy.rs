@@ -1,4 +1,4 @@
-//! Which rows a writer copies as they stand, and which it must decode and encode.
+//! Rows that a writer copies as they stand, and rows that it must decode and encode.
 
 use sframe_format::write::{Encoder, Function, Options};
 use sframe_format::{Abi, Blob, Flags, Header, Section, Version};

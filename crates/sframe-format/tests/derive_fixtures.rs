@@ -90,7 +90,7 @@ fn derived_rows_are_those_of_the_assembler() {
     assert_eq!(expressed, expected);
 }
 
-/// Joins equal neighbours; one repetition is none.
+/// Joins equal neighbours, and drops a repetition block that does not repeat.
 fn merge(function: &mut Function) {
     function.repeat_size = function.repeat_size.filter(|&size| u32::from(size) < function.size);
     function.rows.dedup_by(|next, row| next.rules == row.rules);

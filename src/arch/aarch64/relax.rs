@@ -1,9 +1,9 @@
 //! Rewriting of instructions: addresses without the GOT, and TLS models that need no call.
 //!
-//! Which sequences may be rewritten is said by ELF for the Arm 64-bit Architecture, "Relocation
-//! optimization" and the TLS chapters of its System V ABI. Sequences that the ABI wants in one
-//! piece are recognised by the bytes around the relocation, so that each of their relocations
-//! comes to the same answer alone; TLS descriptors, whose registers are fixed, are always rewritten.
+//! ELF for the Arm 64-bit Architecture, "Relocation optimization", and the TLS chapters of its System V ABI
+//! name the sequences that may be rewritten. Sequences that the ABI wants in one piece are recognised by
+//! the bytes around the relocation, so that each of their relocations comes to the same answer alone; TLS
+//! descriptors, whose registers are fixed, are always rewritten.
 
 use super::instructions::*;
 use super::relocs::{Family, Field, encode};

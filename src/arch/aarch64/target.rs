@@ -1,4 +1,4 @@
-//! What AArch64 answers to [`Target`].
+//! The parameters of AArch64: its [`Target`].
 
 use super::relax::Edit;
 use super::relocs::{Family, Field};

@@ -1,4 +1,4 @@
-//! What s390x answers to [`Target`].
+//! The parameters of s390x: its [`Target`].
 
 use super::relax::Edit;
 use super::relocs::{Family, Field};

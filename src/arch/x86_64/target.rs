@@ -1,4 +1,4 @@
-//! What x86-64 answers to [`Target`].
+//! The parameters of x86-64: its [`Target`].
 
 use super::relax::Edit;
 use super::relocs::{Family, Field};

@@ -39,7 +39,7 @@ pub struct LayoutOptions {
     pub orphan_handling: OrphanHandling,
     /// `--unique`: which input sections keep an output section of their own.
     pub unique: Unique,
-    /// `--sort-section`: how wildcards that say nothing are sorted.
+    /// `--sort-section`: order of wildcards without a `SORT` of their own.
     pub sort_section: SortSection,
     /// `--sort-common`.
     pub sort_common: SortCommon,

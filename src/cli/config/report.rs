@@ -1,4 +1,4 @@
-//! The part of the configuration about SFrame and about what is told of the link.
+//! The part of the configuration about SFrame and about reports on the link.
 
 use crate::diag::Policy;
 use std::ffi::OsStr;

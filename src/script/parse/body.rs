@@ -175,7 +175,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Takes one more sorting word, at most two of which mean something.
+    /// Takes one more sorting word; a third kind of order is an error.
     fn nest(&mut self, token: Token, sort: &mut Sort, key: SortKey) -> Result<(), Reported> {
         if key == SortKey::Default {
             return Ok(());

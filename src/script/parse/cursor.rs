@@ -1,4 +1,4 @@
-//! The parser's hands: looking at tokens, demanding them, recording what is wrong, going on
+//! The parser's access to tokens: looking at them, demanding them, recording errors, recovering
 //! behind an error, and opening included files.
 
 use crate::diag::{Code, Diagnostic};
@@ -263,7 +263,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         Ok(())
     }
 
-    /// Whether so much is wrong that going on is of no use.
+    /// Whether there are so many errors that more would be of no use.
     pub(super) fn gave_up(&self) -> bool {
         self.diagnostics.len() >= MAX_ERRORS
     }

@@ -21,10 +21,10 @@ use cursor::{Parser, too_large};
 pub use cursor::Include;
 pub(super) use cursor::syntax_error;
 
-/// Reads a linker script. `name` is what messages call it.
+/// Reads a linker script. Messages call it `name`.
 ///
 /// # Errors
-/// All that is wrong with it, in order.
+/// All errors of the text, in order.
 pub fn parse_script(
     sources: &mut Sources,
     name: &str,

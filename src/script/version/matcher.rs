@@ -1,4 +1,4 @@
-//! Which version a symbol gets, and whether a list names it.
+//! Finds the version of a symbol, and whether a list names it.
 //!
 //! GNU ld's rules: a name without wildcards beats every wildcard; of several such, the first in
 //! the script counts, `global:` before `local:` in one node. Of wildcards, `global:` beats

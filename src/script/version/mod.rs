@@ -1,7 +1,7 @@
 //! Version scripts and dynamic lists.
 //!
-//! A version script says which symbols a library exports under which version, and which it keeps
-//! to itself: `V1 { global: f; local: *; };`. `--version-script`, and `VERSION { … }` in a linker
+//! A version script lists the symbols that a library exports, by version, and those that stay
+//! local: `V1 { global: f; local: *; };`. `--version-script`, and `VERSION { … }` in a linker
 //! script, take it. `--dynamic-list` and `--export-dynamic-symbol-list` take lists of patterns in
 //! the same language, without versions; `--retain-symbols-file` takes plain names.
 //!
@@ -86,7 +86,7 @@ impl SymbolPattern {
 }
 
 impl VersionScript {
-    /// Whether it says anything.
+    /// Whether it has a node.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }

@@ -9,7 +9,7 @@ use zerocopy::byteorder::ByteOrder;
 /// Computes the build-id anew: a hash of the file with zeros in its place, by the algorithm that its length shows.
 ///
 /// # Errors
-/// There is none, or its length is that of no algorithm that is known.
+/// There is none, or no known algorithm has its length.
 pub fn recompute<E: ByteOrder>(name: &str, bytes: &mut [u8]) -> Result<(), Problem> {
     let problem = |message: String| Problem::new(name, message);
     let place = {

@@ -21,7 +21,7 @@ use zerocopy::byteorder::{BE, ByteOrder, LE};
 
 /// The change to a file.
 pub struct Change {
-    /// Where the result goes.
+    /// The file that gets the result.
     pub output: PathBuf,
     /// How the blob is written.
     pub options: Options,

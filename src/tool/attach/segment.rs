@@ -40,7 +40,7 @@ pub fn put<E: ByteOrder>(
     put_behind(image, name, own, blob)
 }
 
-/// Room that SFrame has in the file already.
+/// The room of the file's present SFrame section.
 struct Slot {
     section: Option<usize>,
     segment: usize,
@@ -78,8 +78,8 @@ fn load_of<'image, E: ByteOrder>(image: &'image Image<'_, E>, address: u64) -> O
     loads.into_iter().find(|s| address.wrapping_sub(s.p_vaddr.get()) < s.p_filesz.get())
 }
 
-/// Bytes behind `start` that nothing uses: zeros up to the next thing that a header names, at most to `limit`. Nothing
-/// is known where there are no section headers.
+/// Bytes behind `start` that nothing uses: zeros up to the next range that a header names, at most to `limit`; none
+/// without section headers, which alone tell.
 fn padding<E: ByteOrder>(image: &Image<'_, E>, start: u64, limit: u64) -> u64 {
     if image.sections.is_empty() || start >= limit {
         return 0;
@@ -160,7 +160,7 @@ fn put_behind<E: ByteOrder>(
     header.e_phnum = U16::new(u16::try_from(count).map_err(too_many)?);
     let mut out = image.bytes.to_vec();
     if let Some(old) = own.map(|index| &image.sections[index]) {
-        // The bytes that it had are nobody's from now on.
+        // No header refers to its old bytes any more.
         let old =
             old.sh_offset.get() as usize..old.sh_offset.get().saturating_add(old.sh_size.get()) as usize;
         if let Some(old) = out.get_mut(old) {

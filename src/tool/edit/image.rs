@@ -167,7 +167,7 @@ impl<'data, E: ByteOrder> Image<'data, E> {
         })
     }
 
-    /// Where everything that a header names ends.
+    /// The end of the last range that a header names.
     pub fn end(&self) -> usize {
         let section = |section: &Shdr<E>| match section.sh_type.get() {
             consts::SHT_NOBITS | consts::SHT_NULL => 0,

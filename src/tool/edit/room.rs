@@ -37,7 +37,7 @@ impl Room {
         Self { free: free.into_iter(), current: 0..0, end }
     }
 
-    /// Where the file ends by now.
+    /// The present end of the file.
     pub fn end(&self) -> u64 {
         self.end
     }

@@ -1,4 +1,4 @@
-//! How numbers are spread: extremes, mean, median, and how many lie in each bucket.
+//! The distribution of numbers: extremes, mean, median, and the count of each bucket.
 
 use serde::Serialize;
 use std::collections::BTreeMap;

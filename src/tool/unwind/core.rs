@@ -1,4 +1,4 @@
-//! Core files: registers of the threads, memory, and which files were mapped where.
+//! Core files: registers of the threads, memory, and mapped files with their addresses.
 //!
 //! Linux writes a note for each (`<linux/elfcore.h>`, `fs/binfmt_elf.c`): `NT_PRSTATUS` with the registers of a thread
 //! in the order of the machine's `user_regs`, `NT_FILE` with the mapped files, `NT_AUXV` with the address of the vDSO.
@@ -22,7 +22,8 @@ const PID: usize = 32;
 const REGISTERS: usize = 112;
 /// `AT_SYSINFO_EHDR`: where the vDSO is.
 const VDSO: u64 = 33;
-/// DWARF numbers in the order of x86-64's `user_regs_struct`; 100 is of no interest, 16 the program counter.
+/// DWARF numbers in the order of x86-64's `user_regs_struct`; 100 marks a register that is not needed, 16 is
+/// the program counter.
 const AMD64_ORDER: [usize; 20] = [15, 14, 13, 12, 6, 3, 11, 10, 9, 8, 0, 2, 1, 4, 5, 100, 16, 100, 100, 7];
 
 /// Reads a core file and the files that were mapped.
@@ -180,7 +181,7 @@ fn mapped_files(words: &Words<'_>) -> Vec<(String, Place)> {
             *lowest = Place::Mapping { offset, address };
         }
     }
-    // Processes map much that is no program: locales, fonts, caches.
+    // Processes also map files that are no program: locales, fonts, caches.
     first.into_iter().filter(|(name, _)| !is_data(name)).collect()
 }
 

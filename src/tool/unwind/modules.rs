@@ -25,7 +25,7 @@ pub struct Modules {
     problems: Vec<Problem>,
 }
 
-/// Where a file is loaded.
+/// The place at which a file is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// This many bytes above the addresses that it states.

@@ -8,7 +8,7 @@ use sframe_format::Abi;
 /// A thread to unwind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// What it is called: `thread 1234`.
+    /// Its name: `thread 1234`.
     pub name: String,
     /// Program counter.
     pub pc: u64,
@@ -28,7 +28,7 @@ pub struct Process {
     pub modules: Modules,
 }
 
-/// What is wrong with an argument.
+/// An error in an argument.
 pub fn bad(argument: &str, message: impl Into<String>) -> Problem {
     Problem::new(argument, message)
 }

@@ -63,9 +63,9 @@ pub struct Comparison {
     pub covered: Count,
     /// Those that it leaves out, wholly or in part; bytes are those left out.
     pub uncovered: BTreeMap<Gap, Count>,
-    /// SFrame functions (bytes) that `.eh_frame` does not describe.
+    /// SFrame functions (bytes) without an FDE in `.eh_frame`.
     pub extra: Count,
-    /// Functions with a symbol that neither describes.
+    /// Functions with a symbol that neither covers.
     pub unknown: Count,
     /// Functions that have differences.
     pub wrong: Count,
@@ -325,7 +325,7 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares a stretch in which SFrame says one thing with the rows there.
+    /// Compares a stretch with constant SFrame rules against the rows there.
     fn stretch(
         &mut self,
         cfi: &CfiFunction<'data>,
@@ -427,7 +427,7 @@ fn differing(
         // GNU as writes a signal frame without rows where it cannot express them: "ask the operating system".
         (Rules::SignalContext, _) if signal => {}
         (Rules::SignalContext, _) => found.push(DifferenceKind::Signal),
-        // Without a CFA nobody finds a caller.
+        // Without a CFA no unwinder finds a caller.
         (Rules::Outermost, Ok(Values { ra: None, .. }) | Err(Failure::NoCfa)) => {}
         (Rules::Outermost, _) | (Rules::Frame(_), Ok(Values { ra: None, .. })) => {
             found.push(DifferenceKind::Outermost);

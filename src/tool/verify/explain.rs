@@ -1,4 +1,4 @@
-//! Why code is not covered, and what a difference is, in words.
+//! Gaps in coverage and differences, in words.
 
 use super::cfi::{Bytes, CfiRow, DwarfCfa, DwarfRule, is_undefined};
 use crate::tool::registers;
@@ -69,7 +69,7 @@ impl Gap {
     }
 }
 
-/// What SFrame gets wrong.
+/// The kinds of errors of SFrame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DifferenceKind {
@@ -81,13 +81,13 @@ pub enum DifferenceKind {
     FramePointer,
     /// Another stack pointer than the one implied by the CFA.
     StackPointer,
-    /// One side says that there is no caller, the other has one.
+    /// One side has no caller, the other has one.
     Outermost,
-    /// One side says that the return address is signed.
+    /// Only one side has a signed return address.
     Signing,
     /// The return address is signed with another key.
     Key,
-    /// One side says that this is a signal frame (V3, which can say so).
+    /// Only one side marks a signal frame (V3; earlier versions have no mark).
     Signal,
     /// A row where DWARF has no CFA.
     NoCfa,

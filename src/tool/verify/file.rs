@@ -6,7 +6,7 @@ use crate::tool::open::Input;
 use sframe_format::Version;
 use sframe_format::verify::Finding;
 
-/// What is known of one file.
+/// The findings about one file.
 pub struct Verified {
     /// Findings of each section.
     pub structure: Vec<Vec<Finding>>,

@@ -36,7 +36,7 @@ pub struct Values {
     pub sp: Option<u64>,
 }
 
-/// Why DWARF rules give no values.
+/// The reason why DWARF rules give no values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// No CFA is defined.
@@ -150,7 +150,7 @@ impl Machine {
         cfa: u64,
     ) -> Result<u64, Failure> {
         Ok(match rule {
-            // A register that nobody can recover is as good as one that nobody touched.
+            // A register that cannot be recovered counts as unchanged.
             None | Some(Rule::SameValue | Rule::Undefined) => self.register(number),
             Some(Rule::Offset(offset)) => self.memory(cfa.wrapping_add_signed(*offset)),
             Some(Rule::ValOffset(offset)) => cfa.wrapping_add_signed(*offset),

@@ -1,14 +1,14 @@
-//! `sframe verify`: is the section well-formed, and does it say what call frame information says?
+//! `sframe verify`: checks that the section is well-formed and agrees with call frame information.
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
-//! | `structure` | what the format demands |
+//! | `structure` | the demands of the format |
 //! | `cfi` | `.eh_frame`, read anew |
 //! | `machine` | rules of both sides, carried out on made-up machines |
 //! | `compare` | both sides brought together by address |
 //! | `explain` | why code is not covered, and differences in words |
 //! | `file` | all of that for one file |
-//! | `report` | what is printed |
+//! | `report` | the printed text |
 
 mod cfi;
 mod compare;

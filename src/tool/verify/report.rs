@@ -1,4 +1,4 @@
-//! What `sframe verify` prints.
+//! The output of `sframe verify`.
 
 use super::compare::{Comparison, Count, Difference};
 use super::explain::{DifferenceKind, Gap};

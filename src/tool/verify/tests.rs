@@ -1,4 +1,5 @@
-//! Tests of `sframe verify`, on what real assemblers and linkers wrote, and on errors planted in real tables.
+//! Tests of `sframe verify`, on the output of real assemblers and linkers, and on errors planted in real
+//! tables.
 
 use super::explain::{DifferenceKind, Gap};
 use super::{Verified, verify_input};
@@ -18,7 +19,7 @@ fn kinds(verified: &Verified) -> Vec<DifferenceKind> {
     verified.comparison.as_ref().unwrap().differences.iter().map(|found| found.kind).collect()
 }
 
-/// The fixtures are right, every function of them, but for the few that are known to be wrong.
+/// Every function of the fixtures is right, but for a known few.
 #[test]
 fn fixtures_agree_with_their_eh_frame() {
     let mut compared = 0;
@@ -58,7 +59,7 @@ fn what_is_not_covered_is_explained() {
     assert_eq!(gaps, [Gap::CfaRegister, Gap::Outermost]);
 }
 
-/// Rows that GNU as 2.44 gets wrong without a word; `sframe-faults` holds the source that it was given.
+/// Rows that GNU as 2.44 gets wrong without a warning; `sframe-faults` holds the source that it was given.
 #[test]
 fn faults_of_old_assemblers_are_found() {
     let name = "../sframe-faults/gas2.44.x86_64.o";
@@ -107,7 +108,7 @@ impl Random {
     }
 }
 
-/// Makes a rule of a row wrong. The row says something else afterwards.
+/// Makes a rule of a row wrong, so that the row gives another frame.
 fn spoil(abi: Abi, random: &mut Random, rules: Rules) -> Rules {
     let Rules::Frame(frame) = rules else {
         let frame = Frame {
@@ -199,7 +200,7 @@ fn errors_in_repeated_rows_are_found() {
     assert!(comparison.differences.iter().all(|found| found.range.start >= address));
 }
 
-/// The same rule said in two ways is no difference.
+/// The same rule in two forms is no difference.
 #[test]
 fn rules_are_compared_by_what_they_do() {
     let name = "v3-gas2.47/demo.x86_64.o";

@@ -151,7 +151,7 @@ impl ObjectFile {
         symbol
     }
 
-    /// The global symbol called `name`: undefined as long as nothing defines it.
+    /// The global symbol called `name`: undefined until a section defines it.
     pub fn global(&mut self, name: &str) -> SymbolId {
         let next = self.globals.len();
         match self.global_numbers.entry(name.into()) {
@@ -286,7 +286,7 @@ impl ObjectFile {
     }
 }
 
-/// The parts of a section header that do not follow from where the section lies.
+/// The fields of a section header that do not depend on the section's place.
 #[derive(Clone, Copy, Default)]
 struct Header {
     kind: u32,

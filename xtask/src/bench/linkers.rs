@@ -1,4 +1,4 @@
-//! Which linkers are on this machine.
+//! Finds the linkers of this machine.
 //!
 //! A folder of peers holds one folder per linker, with a file `cmd`: the command's words, one a line. Beside those,
 //! the usual names on `PATH` are tried. The output of `--version` identifies a command; two commands with the same

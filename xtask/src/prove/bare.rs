@@ -1,9 +1,9 @@
 //! Proof of the README's first words: in a minimal root of the distribution with gcc, git and a Rust toolchain and nothing
 //! else, a fresh clone's two commands work as they stand, with nothing skipped; so do the proofs, if they are asked for.
 //!
-//! The root is made by `debootstrap`, which the package client fetches. How packages and crates are reached is the
-//! machine's affair: its apt configuration, certificates and variables for proxies are taken over when the root runs,
-//! and are named nowhere.
+//! The root is made by `debootstrap`, which the package client fetches. The machine decides how packages and crates are
+//! reached: its apt configuration, certificates and variables for proxies are taken over when the root runs, and are
+//! named nowhere.
 
 use super::{Proof, first_line, output};
 use crate::{apt, peers};
@@ -27,11 +27,11 @@ const ABSENT: [&str; 9] = [
     "aarch64-linux-gnu-gcc",
     "s390x-linux-gnu-as",
 ];
-/// Beginnings and ends of the names of variables that say how the network is reached.
+/// Beginnings and ends of the names of variables for access to the network.
 const NETWORK: [&str; 6] =
     ["CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_SOURCE_", "SSL_CERT_", "CURL_CA_"];
 const PROXIES: [&str; 2] = ["_proxy", "_PROXY"];
-/// Files and folders that say the same.
+/// Files and folders for the same purpose.
 const CONFIGURATION: [&str; 6] = [
     "/etc/apt",
     "/etc/ssl/certs",
@@ -149,7 +149,7 @@ fn make_root(proof: &Proof, root: &Path, codename: &str) -> Result<()> {
         output(Command::new("rm").arg("-rf").arg(parent.join(path.file_name().context("a name")?)))?;
         output(Command::new("cp").args(["-a", "--dereference"]).arg(path).arg(&parent))?;
     }
-    // Ways to a mirror that the machine has added to the package client.
+    // Methods for mirrors that the machine has added to the package client.
     let methods = "usr/lib/apt/methods";
     for entry in std::fs::read_dir(Path::new("/").join(methods))?.flatten() {
         let own = root.join(methods).join(entry.file_name());
@@ -225,8 +225,8 @@ fn enter(root: &Path, words: &[&str]) -> Result<String> {
 }
 
 /// A command in the root, with processes, devices and the Rust toolchain of this machine, and of its variables only
-/// those that say how the network is reached. The root is a mount of its own, as a machine's is: without, tests could
-/// not mount file systems for themselves.
+/// those for access to the network. The root is a mount of its own, as a machine's is: without, tests could not mount
+/// file systems for themselves.
 fn inside(root: &Path, words: &[&str]) -> Result<Command> {
     let rust = first_line(Command::new("rustc").args(["--print", "sysroot"]))?;
     let mut command = Command::new("unshare");

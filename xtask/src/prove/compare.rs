@@ -187,7 +187,8 @@ fn report(proof: &mut Proof, program: &Path, cases: &Path) -> Result<()> {
         }
     }
     for (name, version, [links, failed, differences, known, open]) in &rows {
-        // The checked-in baseline is about this linker; others are told of, not judged.
+        // The checked-in baseline is about this linker; differences of others are listed, not
+        // judged.
         let open = if known + open == *differences { open.to_string() } else { "not judged".into() };
         proof.note(format!(
             "| {name} | {version} | {links} | {failed} | {differences} | {known} | {open} |"

@@ -26,16 +26,16 @@ const FUNCTIONS: u64 = 100;
 const SIZE: usize = 2048;
 /// Calls of a function.
 const CALLS: u64 = 16;
-/// Of so many functions, one makes a far call.
+/// One function in this many makes a far call.
 const FAR_EVERY: u64 = 4;
-/// So many functions of an object are called from far away.
+/// Functions of an object that are called from far away.
 const SHARED: u64 = 4;
 /// Objects by which distances of far calls vary.
 const JITTER: u64 = 150;
 /// Runs whose times are compared, of each link.
 const RUNS: usize = 7;
 const THREADS: usize = 2;
-/// How much longer the link with thunks may take.
+/// Largest ratio of the time of the link with thunks to that without.
 const MOST: f64 = 1.3;
 
 /// Relocation types (AArch64 ELF psABI, 5.7).
@@ -107,7 +107,7 @@ fn constant(object: u64, function: u64) -> u64 {
     (object * 40_503 + function * 30_011 + 7) & 0xffff
 }
 
-/// Whom a function calls.
+/// The callees of a function.
 fn callees(object: u64, function: u64, far: bool) -> Vec<(u64, u64)> {
     if function == 0 {
         return (1..FUNCTIONS).map(|callee| (object, callee)).collect();

@@ -87,7 +87,7 @@ pub fn attach(proof: &mut Proof, sframe: &Path) -> Result<()> {
         let (kind, functions) = attach_one(proof, sframe, &readelf, &original, &new, count)?;
         let run = |program: &Path| {
             let mut command = Command::new(program);
-            // Programs that look for their files from where they are find them by these.
+            // Programs that look for their files relative to their own place find them by these.
             command
                 .arg0(name)
                 .current_dir(&proof.folder)
@@ -162,7 +162,7 @@ fn locate(name: &str) -> Result<Option<PathBuf>> {
     Ok(if elf { Some(path.canonicalize()?) } else { None })
 }
 
-/// Where a program's own libraries are, if beside it.
+/// The folder of a program's own libraries, if it is beside the program's.
 fn library_folder(program: &Path) -> PathBuf {
     program.parent().and_then(Path::parent).unwrap_or(Path::new("/usr")).join("lib")
 }
@@ -297,7 +297,7 @@ pub(super) fn write_project(folder: &Path, count: usize) -> Result<()> {
     write_new(&folder.join("main.cc"), &main)
 }
 
-/// Writes a file unless it says that already, so that nothing made of it counts as old.
+/// Writes a file unless it has these contents already, so that no object made of it counts as old.
 fn write_new(path: &Path, text: &str) -> Result<()> {
     let known = std::fs::read(path).is_ok_and(|old| old == text.as_bytes());
     if !known {

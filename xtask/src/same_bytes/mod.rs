@@ -1,4 +1,4 @@
-//! Whether a change of the linker keeps every byte that it makes.
+//! Checks that a change of the linker keeps every byte of its outputs.
 //!
 //! `capture` runs a command, such as the tests, with a linker that keeps each link's inputs (`--reproduce`). `record`
 //! links all of these with one linker, at several numbers of threads, and notes hashes of all results: exit status,

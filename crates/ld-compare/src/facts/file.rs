@@ -37,7 +37,7 @@ fn header(collector: &mut Collector, view: &View<'_>) {
     collector.set(Aspect::Header, "entry", entry);
 }
 
-/// Names that linkers give tables of their own for reasons of their own.
+/// Names of tables that each linker makes in its own way.
 fn is_table(section: &Section<'_>) -> bool {
     let kinds = [elf::SHT_NULL, elf::SHT_SYMTAB, elf::SHT_STRTAB, elf::SHT_RELA, elf::SHT_GROUP];
     (kinds.contains(&section.kind) && !section.is_alloc()) || section.name.is_empty()
@@ -374,7 +374,7 @@ fn dynamic_relocations(collector: &mut Collector, view: &View<'_>) {
             let place = view.section_at(relocation.offset).map_or("nowhere", |(_, section)| &section.name);
             match symbol.filter(|_| relocation.symbol != 0) {
                 Some(symbol) => {
-                    // Which slots there are is the linker's business, which symbols are bound is not.
+                    // Linkers may choose the slots, but not the symbols that are bound.
                     let kind = if slot_types(view.machine).contains(&relocation.kind) {
                         "slot of".to_owned()
                     } else {

@@ -1,4 +1,4 @@
-//! Which functions `.eh_frame` and SFrame cover, by `sframe verify`.
+//! Coverage of functions by `.eh_frame` and SFrame, found with `sframe verify`.
 
 use super::collector::{Aspect, Collector};
 use super::view::View;

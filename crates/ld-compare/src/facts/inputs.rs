@@ -2,7 +2,7 @@
 //!
 //! No linker writes down which input sections it kept where. But symbols survive: an input section whose symbols are
 //! in the output is there, at the address that they say, and the order of such addresses is the order of sections.
-//! Names that occur twice among the inputs say nothing and are left out, except those of COMDAT groups, where either
+//! Names that occur twice among the inputs are ambiguous and left out, except those of COMDAT groups, where either
 //! copy will do.
 
 use super::collector::{Aspect, Collector};

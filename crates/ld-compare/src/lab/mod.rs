@@ -51,7 +51,7 @@ pub struct Bench {
 pub struct Matrix {
     /// When, as `YYYY-MM-DD`.
     pub date: String,
-    /// Who took part.
+    /// The linkers of each machine.
     pub benches: Vec<Bench>,
     /// Their verdicts.
     pub rows: Vec<Row>,

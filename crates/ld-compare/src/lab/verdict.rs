@@ -62,8 +62,8 @@ pub fn judge(shape: &Shape, mode: Mode, run: &Run) -> Verdict {
     verdict
 }
 
-/// Whether an output lost frames or holds an address that means nothing. Sections that are not loaded have values
-/// that say "nothing here".
+/// Whether an output lost frames or holds a dangling address. In sections that are not loaded, a tombstone marks
+/// a discarded target.
 fn is_damage(shape: &Shape, made: &str) -> bool {
     match shape.subject {
         Subject::Sframe => {

@@ -34,7 +34,7 @@ fn measure(state: &State) -> (usize, usize) {
     (state.words.len(), state.size())
 }
 
-/// Options and inputs.
+/// Leaves out options and inputs.
 fn words(state: State, tester: &mut Tester<'_>) -> State {
     tester.phase("command line");
     let with = |words: &[Word]| State { words: words.to_vec(), ..state.clone() };
@@ -42,7 +42,7 @@ fn words(state: State, tester: &mut Tester<'_>) -> State {
     with(&left)
 }
 
-/// Options that only go together.
+/// Leaves out options that only go together.
 fn pairs(mut state: State, tester: &mut Tester<'_>) -> State {
     let pairs = [
         ("--start-group", "--end-group"),
@@ -63,7 +63,7 @@ fn pairs(mut state: State, tester: &mut Tester<'_>) -> State {
     state
 }
 
-/// Members of archives.
+/// Leaves out members of archives.
 fn members(state: State, tester: &mut Tester<'_>) -> State {
     tester.phase("archive members");
     let mut state = state;
@@ -176,7 +176,7 @@ fn relocations(state: State, tester: &mut Tester<'_>) -> State {
     })
 }
 
-/// Bytes that nothing refers to, and values of symbols.
+/// Removes bytes without references, and values of symbols.
 fn contents(mut state: State, tester: &mut Tester<'_>) -> State {
     tester.phase("contents");
     let changes: [fn(&mut Object); 5] = [no_sizes, packed, cut, zeroed, plain_names];
@@ -197,7 +197,7 @@ fn contents(mut state: State, tester: &mut Tester<'_>) -> State {
     state
 }
 
-/// Symbols at the beginning of their sections, without a size.
+/// Puts symbols at the beginning of their sections, without a size.
 fn no_sizes(object: &mut Object) {
     for symbol in object.symbols.iter_mut().filter(|symbol| symbol.place != Place::Common) {
         (symbol.value, symbol.size) = (0, 0);
@@ -207,7 +207,7 @@ fn no_sizes(object: &mut Object) {
     }
 }
 
-/// Relocations behind each other, from the beginning of their sections.
+/// Puts relocations one behind the other, from the beginning of their sections.
 fn packed(object: &mut Object) {
     for section in &mut object.sections {
         for (row, relocation) in section.relocations.iter_mut().enumerate() {
@@ -221,7 +221,7 @@ fn packed(object: &mut Object) {
     }
 }
 
-/// No bytes behind the last relocation and the last symbol.
+/// Removes bytes behind the last relocation and the last symbol.
 fn cut(object: &mut Object) {
     for row in 0..object.sections.len() {
         let symbols = object.symbols.iter().filter(|symbol| symbol.place == Place::Section(row));
@@ -239,7 +239,7 @@ fn zeroed(object: &mut Object) {
     object.sections.iter_mut().for_each(|section| section.data.fill(0));
 }
 
-/// No types and visibilities that nobody needs.
+/// Removes types and visibilities that the goal does not need.
 fn plain_names(object: &mut Object) {
     for symbol in &mut object.symbols {
         symbol.other = 0;

@@ -24,7 +24,7 @@ pub enum Word {
 pub struct Input {
     /// File name, different for each of a link.
     pub name: String,
-    /// Where it lies as it was given.
+    /// Its path as given.
     pub original: Option<PathBuf>,
     /// Its bytes, if it could not be taken apart.
     pub raw: Option<Rc<Vec<u8>>>,
@@ -99,7 +99,7 @@ const WITH_VALUE: &[&str] = &[
 pub struct State {
     /// The first command line.
     pub words: Vec<Word>,
-    /// Where its relative names lead from.
+    /// The folder that its relative names start from.
     pub folder: PathBuf,
     /// Name of the first output, and all later steps.
     pub output: String,

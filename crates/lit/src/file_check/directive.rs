@@ -1,4 +1,4 @@
-//! The directives of a check file: which lines are some, and of what kind.
+//! The directives of a check file: how they are recognised, and their kinds.
 
 use super::pattern::{Pattern, Style};
 use anyhow::{Context, Result, bail};

@@ -14,7 +14,7 @@ use sframe_format::{
 
 /// Stack pointer of the topmost frame of every stack.
 const STACK_BASE: u64 = 0x7f00_0000_0000;
-/// Bytes of a frame whose size its row does not tell.
+/// Bytes of a frame whose row does not give its size.
 const DYNAMIC_FRAME: u64 = 96;
 
 /// A library, loaded at the addresses that it states.

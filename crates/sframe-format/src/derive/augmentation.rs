@@ -38,7 +38,7 @@ pub(super) fn normalize(abi: Abi, data: &[u8]) -> Normalized<'_> {
     normal
 }
 
-/// Where the id of the entry at `offset` is and where the entry ends.
+/// The place of the id of the entry at `offset`, and the end of the entry.
 fn entry(abi: Abi, data: &[u8], offset: usize) -> Option<(usize, usize)> {
     let length = abi.endian().read_u32(data, offset)?;
     let (start, length) = match length {

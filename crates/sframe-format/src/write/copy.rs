@@ -76,15 +76,15 @@ impl<'data> Copied<'data> {
     }
 }
 
-/// The info byte of an attribute that says this and nothing else, for starts of this width in bytes.
+/// The info byte of an attribute with these properties alone, for starts of this width in bytes.
 fn info(attributes: &Attributes, width: u8) -> u8 {
     let key = u8::from(attributes.pauth_key == PauthKey::B);
     // 0, 1, 2 for 1, 2, 4 bytes.
     width.trailing_zeros() as u8 | key << 5 | u8::from(attributes.signal) << 7
 }
 
-/// Where the rows end in the FRE sub-section, and the width in bytes that their starts need, if each of them is as the
-/// encoder would write it but for the width.
+/// The end of the rows in the FRE sub-section, and the width in bytes that their starts need, if each of them is as
+/// the encoder would write it but for the width.
 fn walk(options: Options, mut rows: ShortRows<'_>, fde: &Fde) -> Option<(usize, u8)> {
     let mut previous: Option<ShortRow> = None;
     for row in rows.by_ref() {

@@ -15,7 +15,7 @@ use crate::version::Version;
 pub struct Inexpressible {
     /// Start of the row that cannot be written, if it is a row's fault.
     pub row: Option<u32>,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -36,13 +36,13 @@ pub enum Reason {
         /// Number of rows.
         count: usize,
     },
-    /// The return address is undefined, which V2 errata 1 cannot say.
+    /// The return address is undefined, which V2 errata 1 cannot express.
     Outermost,
     /// A signal frame, which V1 and V2 do not record.
     SignalFrame,
-    /// A row that says "ask the ABI", beside others or not in a signal frame.
+    /// A [`Rules::SignalContext`] row beside others, or outside a signal frame.
     SignalContext,
-    /// The CFA does not count from stack or frame pointer, or is read from memory; V2 cannot say so.
+    /// The CFA does not count from stack or frame pointer, or is read from memory; V2 cannot express that.
     Cfa(CfaRule),
     /// The CFA's offset does not fit its encoding.
     CfaOffset(CfaRule),

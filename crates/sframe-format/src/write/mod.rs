@@ -114,7 +114,7 @@ impl Encoder {
         self.entries.reserve(functions);
     }
 
-    /// How much was taken so far, for [`Encoder::rewind`].
+    /// The present state, for [`Encoder::rewind`].
     pub fn mark(&self) -> Mark {
         Mark { entries: self.entries.len(), fres: self.fres.len() }
     }
