@@ -10,7 +10,7 @@ use crate::fre::{ATTRIBUTE_SIZE, PauthKey, PcType};
 use crate::rules::Row;
 use crate::version::Version;
 
-/// A function as it is to be written: all but its address.
+/// A function to be written, without its address.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Function {
     /// Size in bytes.
