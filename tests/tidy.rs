@@ -152,10 +152,18 @@ const CIRCLED: [&str; 6] = ["layout/", "link.rs", "phase/", "relocs/", "sframe/"
 
 #[test]
 fn files_import_one_another_in_no_circle() {
-    let graph = imports::Graph::read(&root().join("src/lib.rs")).unwrap();
     let known = |file: &str| CIRCLED.iter().any(|part| file.starts_with(part));
-    let new = graph.circles().into_iter().filter(|circle| !circle.files.iter().all(|file| known(file)));
-    none("circles of imports", new.map(|circle| circle.files.join(" ")).collect());
+    let crates = ["demangle", "imports", "ld-compare", "lit", "peers", "sframe-format"];
+    let libraries = crates.map(|name| format!("crates/{name}/src/lib.rs"));
+    let roots = ["src/lib.rs", "xtask/src/main.rs"].map(str::to_owned).into_iter().chain(libraries);
+    let mut found = Vec::new();
+    for name in roots {
+        let graph = imports::Graph::read(&root().join(&name)).unwrap();
+        let mut circles = graph.circles();
+        circles.retain(|circle| name != "src/lib.rs" || !circle.files.iter().all(|file| known(file)));
+        found.extend(circles.iter().map(|circle| format!("{name}: {}", circle.files.join(" "))));
+    }
+    none("circles of imports", found);
 }
 
 #[test]

@@ -18,10 +18,11 @@ pub struct Arguments {
 
 pub fn run(arguments: Arguments) -> Result<()> {
     let linker = arguments.linker.soon()?;
-    let folder = crate::target().join("demo");
+    let folder = crate::folders::target().join("demo");
     std::fs::create_dir_all(&folder)?;
     let prefix = install::install(&linker, &folder.join("installed"))?;
-    let demo = Demo { folder: &folder, source: &crate::workspace().join("examples/demo"), linker: &prefix };
+    let demo =
+        Demo { folder: &folder, source: &crate::folders::workspace().join("examples/demo"), linker: &prefix };
     demo.compile()?;
 
     println!("\n== Per-text frames: a section for each function, in its group and linked to it");

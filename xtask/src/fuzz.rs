@@ -88,7 +88,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             seen.push(result?);
         }
     }
-    let path = crate::workspace().join("tests/proofs/fuzz.md");
+    let path = crate::folders::workspace().join("tests/proofs/fuzz.md");
     let record = record(&seen, arguments.seconds, &std::fs::read_to_string(&path).unwrap_or_default())?;
     print!("{record}");
     if !arguments.no_record {
@@ -98,8 +98,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
 }
 
 fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
-    let kept = crate::workspace().join(target.package).join("fuzz/corpus").join(target.name);
-    let work = crate::target().join("fuzz").join(target.name);
+    let kept = crate::folders::workspace().join(target.package).join("fuzz/corpus").join(target.name);
+    let work = crate::folders::target().join("fuzz").join(target.name);
     let _ = std::fs::remove_dir_all(&work);
     let (corpus, small) = (work.join("corpus"), work.join("small"));
     for folder in [&corpus, &small, &kept] {
@@ -162,7 +162,7 @@ fn text(path: &Path) -> Result<&str> {
 /// Builds all targets of a package.
 fn build(package: &str) -> Result<()> {
     let mut command = Command::new("cargo");
-    command.current_dir(crate::workspace().join(package)).args(["+nightly", "fuzz", "build"]);
+    command.current_dir(crate::folders::workspace().join(package)).args(["+nightly", "fuzz", "build"]);
     command.env("CARGO_TARGET_DIR", built()?);
     said(&mut command).context("a nightly compiler and cargo-fuzz are needed")?;
     Ok(())
@@ -170,7 +170,7 @@ fn build(package: &str) -> Result<()> {
 
 /// The folder that the targets are built in.
 fn built() -> Result<PathBuf> {
-    let folder = crate::target().join("fuzz/build");
+    let folder = crate::folders::target().join("fuzz/build");
     std::fs::create_dir_all(&folder)?;
     Ok(folder.canonicalize()?)
 }
@@ -178,7 +178,7 @@ fn built() -> Result<PathBuf> {
 /// Runs a target as it was built, even if the sources have changed since, and returns its output. An input that
 /// fails is in the error, and kept.
 fn run_target(target: Target, words: &[&str]) -> Result<String> {
-    let artifacts = crate::target().join("fuzz").join(target.name).join("failures/");
+    let artifacts = crate::folders::target().join("fuzz").join(target.name).join("failures/");
     std::fs::create_dir_all(&artifacts)?;
     // cargo-fuzz builds for a named machine.
     let program = built()?.join(TRIPLE).join("release").join(target.name);
@@ -201,7 +201,7 @@ fn said(command: &mut Command) -> Result<String> {
 /// The seeds of a target: the part of each ELF file of the fixtures that it reads.
 fn seeds(target: Target) -> Result<Vec<Vec<u8>>> {
     let mut seeds = Vec::new();
-    for folder in std::fs::read_dir(crate::workspace().join("tests/fixtures/sframe"))?.flatten() {
+    for folder in std::fs::read_dir(crate::folders::workspace().join("tests/fixtures/sframe"))?.flatten() {
         if !folder.path().is_dir() {
             continue;
         }

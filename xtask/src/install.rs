@@ -120,14 +120,14 @@ pub fn run(arguments: Arguments) -> Result<()> {
 /// again with other features.
 fn build(program: &str, profile: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
-        .current_dir(crate::workspace())
+        .current_dir(crate::folders::workspace())
         .args(["build", "--workspace", "--quiet", "--profile", profile, "--bin", program])
         .status()?;
     if !status.success() {
         bail!("{program} does not build");
     }
     let folder = if profile == "dev" { "debug" } else { profile };
-    Ok(crate::target().join(folder).join(program))
+    Ok(crate::folders::target().join(folder).join(program))
 }
 
 /// Copies the command `sframe` below the prefix, with its man pages and completions for shells.

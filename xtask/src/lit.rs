@@ -17,7 +17,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("not to be had: {line}");
     }
     let mut command = Command::new("cargo");
-    command.current_dir(crate::workspace()).env("SFRAME_PEERS", folder.canonicalize()?);
+    command.current_dir(crate::folders::workspace()).env("SFRAME_PEERS", folder.canonicalize()?);
     command.args(["test", "--quiet", "--test", "lit", "--"]).args(&arguments.rest);
     if !command.status()?.success() {
         bail!("tests failed");

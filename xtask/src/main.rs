@@ -1,11 +1,12 @@
 //! Project chores: one subcommand per module.
 
 use clap::{Parser, Subcommand};
-use std::path::{Path, PathBuf};
+use folders::workspace;
 
 mod apt;
 mod bench;
 mod demo;
+mod folders;
 mod fuzz;
 mod install;
 mod lit;
@@ -78,14 +79,4 @@ fn graph(arguments: &[String]) -> anyhow::Result<()> {
     cargo.current_dir(workspace()).args(["run", "--quiet", "--package", "imports", "--"]).args(arguments);
     anyhow::ensure!(cargo.status()?.success(), "the imports were not shown");
     Ok(())
-}
-
-/// The workspace's folder.
-pub fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace")
-}
-
-/// Cargo's target folder.
-pub fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }

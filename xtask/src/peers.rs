@@ -35,7 +35,8 @@ pub struct Arguments {
 
 /// The folder of the tools.
 pub fn folder() -> PathBuf {
-    std::env::var_os("SFRAME_PEERS").map_or_else(|| crate::workspace().join("target/peers"), PathBuf::from)
+    std::env::var_os("SFRAME_PEERS")
+        .map_or_else(|| crate::folders::workspace().join("target/peers"), PathBuf::from)
 }
 
 /// A program of the tools' folder, the newest.

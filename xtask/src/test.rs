@@ -18,10 +18,10 @@ pub struct Arguments {
 pub fn run(arguments: Arguments) -> Result<()> {
     let folder = peers::folder();
     let missing = peers::prepare(&folder, true)?;
-    let skips = crate::target().join("tmp/skips.txt");
+    let skips = crate::folders::target().join("tmp/skips.txt");
     let _ = std::fs::remove_file(&skips);
     let mut command = Command::new("cargo");
-    command.current_dir(crate::workspace()).env("SFRAME_PEERS", folder.canonicalize()?);
+    command.current_dir(crate::folders::workspace()).env("SFRAME_PEERS", folder.canonicalize()?);
     command.args(["test", "--workspace", "--no-fail-fast"]);
     if arguments.require_all {
         command.env("SFRAME_TESTS_REQUIRE_ALL", "1");

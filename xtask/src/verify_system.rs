@@ -74,7 +74,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         failures.extend(complaints(&report.total, version));
     }
     if !arguments.no_record {
-        let folder = crate::workspace().join("tests/proofs");
+        let folder = crate::folders::workspace().join("tests/proofs");
         std::fs::create_dir_all(&folder)?;
         std::fs::write(folder.join("debian.md"), record)?;
     }

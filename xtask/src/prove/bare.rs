@@ -5,7 +5,7 @@
 //! reached: its apt configuration, certificates and variables for proxies are taken over when the root runs, and are
 //! named nowhere.
 
-use super::{Proof, first_line, output};
+use super::proof::{Proof, first_line, output};
 use crate::{apt, peers};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -40,15 +40,13 @@ const CONFIGURATION: [&str; 6] = [
     "/usr/share/keyrings",
     "/usr/local/share/ca-certificates",
 ];
-/// The proofs that neither build kernels nor need anything that only a developer's machine has.
-const PROOFS: [&str; 7] =
-    ["sqlite", "attach", "split-project", "machines", "violations", "modules", "thunks"];
 /// Words of proofs for parts whose tools are missing.
 const NOT_HAD: [&str; 3] = ["not to be had", "to be had |", "no chromium here"];
 /// Most seconds that the first command may take on two processors of one's own.
 const DEMO_SECONDS: f64 = 120.0;
 
-pub fn bare(proof: &mut Proof, with_proofs: bool) -> Result<()> {
+/// The two commands, and in the same root the proofs of these names.
+pub fn bare(proof: &mut Proof, names: &[&str]) -> Result<()> {
     let root = proof.folder.join("root");
     let codename = release("VERSION_CODENAME")?;
     make_root(proof, &root, &codename)?;
@@ -81,9 +79,7 @@ pub fn bare(proof: &mut Proof, with_proofs: bool) -> Result<()> {
         );
         proof.note(format!("| `{line}` | {:.0} | {:.0} | {result} |", cost.wall, cost.work))?;
     }
-    if with_proofs {
-        PROOFS.iter().try_for_each(|name| prove(proof, &root, name))?;
-    }
+    names.iter().try_for_each(|name| prove(proof, &root, name))?;
     fetched(proof, &root.join("src/target/peers"))
 }
 
@@ -179,14 +175,17 @@ fn cargo_configuration(home: &Path) -> Result<()> {
 fn clone(root: &Path) -> Result<String> {
     let mut command = Command::new("git");
     output(
-        command.args(["clone", "--quiet", "--no-hardlinks"]).arg(crate::workspace()).arg(root.join("src")),
+        command
+            .args(["clone", "--quiet", "--no-hardlinks"])
+            .arg(crate::folders::workspace())
+            .arg(root.join("src")),
     )?;
     first_line(Command::new("git").current_dir(root.join("src")).args(["rev-parse", "--short", "HEAD"]))
 }
 
 /// The set-up commands of the README, the tests with nothing to be skipped.
 fn commands() -> Result<Vec<Vec<String>>> {
-    let readme = std::fs::read_to_string(crate::workspace().join("README.md"))?;
+    let readme = std::fs::read_to_string(crate::folders::workspace().join("README.md"))?;
     let set_up = readme.split("## ").next().unwrap_or_default();
     let lines = set_up.lines().filter_map(|line| line.strip_prefix("    "));
     let mut commands: Vec<Vec<String>> =

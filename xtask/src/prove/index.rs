@@ -1,8 +1,8 @@
 //! Proof of the index: a C++ project of several hundred objects, in every kind of output, straight and by way of `-r`,
 //! against its `.eh_frame` and against GNU ld's output for the same objects; then with objects of every SFrame version.
 
+use super::proof::{Proof, output};
 use super::tools::{compile, objects, peer, write_project};
-use super::{Proof, output};
 use crate::{install, peers};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;

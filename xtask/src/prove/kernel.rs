@@ -6,7 +6,7 @@
 
 use super::boot::{Files, boot};
 use super::packages::{self, Tools};
-use super::{Proof, output};
+use super::proof::{Proof, output};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -111,8 +111,8 @@ pub fn kernels(proof: &mut Proof, names: &[String]) -> Result<()> {
         );
     }
     let source = source(&tools)?;
-    let record =
-        std::fs::read_to_string(crate::workspace().join("tests/proofs/kernel.md")).unwrap_or_default();
+    let record = std::fs::read_to_string(crate::folders::workspace().join("tests/proofs/kernel.md"))
+        .unwrap_or_default();
     for machine in &MACHINES {
         if names.is_empty() || names.iter().any(|name| *name == machine.name) {
             kernel(proof, &tools, &source, machine).with_context(|| machine.name)?;
@@ -158,7 +158,7 @@ fn kernel(proof: &mut Proof, tools: &Tools, source: &Path, machine: &Machine) ->
             .env("KBUILD_BUILD_HOST", "proof");
         output(&mut command)
     };
-    let fragment = crate::workspace().join(format!("tests/fixtures/kernel/{}.config", machine.name));
+    let fragment = crate::folders::workspace().join(format!("tests/fixtures/kernel/{}.config", machine.name));
     make(&[&format!("KCONFIG_ALLCONFIG={}", fragment.display()), "allnoconfig"])?;
     let wanted = std::fs::read_to_string(&fragment)?;
     let configuration = std::fs::read_to_string(build.join(".config"))?;

@@ -2,8 +2,9 @@
 //! frames by the newest assembler, linked in every SFrame mode; all run under an emulator, and `sframe verify` is
 //! content with every file.
 
+use super::proof::{Proof, output};
+use super::sqlite::{self, crate_source};
 use super::tools::write_project;
-use super::{Proof, SQLITE_EXPECTED, SQLITE_MAIN, crate_source, output, sqlite_source};
 use crate::{install, peers};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write;
@@ -185,15 +186,15 @@ fn zstd(proof: &mut Proof, sframe: &Path, tools: &Tools) -> Result<()> {
 }
 
 fn sqlite(proof: &mut Proof, sframe: &Path, tools: &Tools) -> Result<()> {
-    let source = sqlite_source(proof)?;
-    std::fs::write(proof.folder.join("sqlite-main.c"), SQLITE_MAIN)?;
+    let source = sqlite::source(proof)?;
+    std::fs::write(proof.folder.join("sqlite-main.c"), sqlite::MAIN)?;
     let sources = [PathBuf::from("sqlite-main.c"), source.join("sqlite3.c")];
     let flags = format!(
         "-O1 -fPIE -ffunction-sections -DSQLITE_ENABLE_FTS5 -DSQLITE_ENABLE_MATH_FUNCTIONS -I{}",
         source.display()
     );
     let objects = tools.compile(proof, "sqlite", "gcc", &sources, &flags)?;
-    every_mode(proof, sframe, tools, ("sqlite", "gcc"), &objects, |text| text == SQLITE_EXPECTED)
+    every_mode(proof, sframe, tools, ("sqlite", "gcc"), &objects, |text| text == sqlite::EXPECTED)
 }
 
 fn project(proof: &mut Proof, sframe: &Path, tools: &Tools) -> Result<()> {

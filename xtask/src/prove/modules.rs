@@ -3,7 +3,8 @@
 
 use super::boot::{Files, boot};
 use super::packages::{self, Tools};
-use super::{Proof, kernel, output, same};
+use super::proof::{Proof, output};
+use super::{kernel, same};
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use std::os::unix::fs::symlink;
@@ -112,7 +113,7 @@ fn build(proof: &Proof, tools: &Tools, headers: &Path, variant: &Variant) -> Res
     let folder = proof.folder.join("modules");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
-    for entry in std::fs::read_dir(crate::workspace().join("tests/fixtures/kernel/modules"))? {
+    for entry in std::fs::read_dir(crate::folders::workspace().join("tests/fixtures/kernel/modules"))? {
         let entry = entry?;
         std::fs::copy(entry.path(), folder.join(entry.file_name()))?;
     }
@@ -131,7 +132,7 @@ fn build(proof: &Proof, tools: &Tools, headers: &Path, variant: &Variant) -> Res
         command.args([format!("KCFLAGS={flags}"), format!("KAFLAGS={flags}")]);
     }
     if variant.script {
-        let script = crate::workspace().join("linker-scripts/kernel-module.ld");
+        let script = crate::folders::workspace().join("linker-scripts/kernel-module.ld");
         command.arg(format!("LDFLAGS_MODULE=-T {}", script.display()));
     }
     output(&mut command).with_context(|| variant.name)?;

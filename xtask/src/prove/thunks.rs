@@ -6,7 +6,7 @@
 //! others of it, and the main program the first ones, so every call is made once the program runs. Each function
 //! returns the sum of a constant and of its callees' results, so a branch that goes astray shows in the output.
 
-use super::{Proof, output};
+use super::proof::{Proof, output};
 use crate::bench::case::{link_line, must_run};
 use crate::bench::generated_object::{
     AARCH64, ALLOCATED, EXECUTABLE, ObjectFile, SymbolId, SymbolKind, WRITABLE,

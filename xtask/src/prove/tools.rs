@@ -1,7 +1,7 @@
 //! Proofs of the tools around the linker: `attach` on well-known binaries, and a project built through the assembler
 //! wrapper.
 
-use super::{Proof, output};
+use super::proof::{Proof, output};
 use crate::{install, peers};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write;

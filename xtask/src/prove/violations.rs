@@ -1,7 +1,7 @@
 //! The violations lab on record: the matrix of every shape, machine and linker, its page and a picture of that, and a
 //! violation that is hidden among several hundred objects and found again.
 
-use super::{Proof, output};
+use super::proof::{Proof, output};
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
@@ -57,7 +57,7 @@ fn picture(proof: &Proof, page: &Path, record: bool) -> Result<()> {
     output(&mut command)?;
     ensure!(std::fs::metadata(&shot)?.len() > 10_000, "the picture is empty");
     if record {
-        std::fs::copy(shot, crate::workspace().join("tests/proofs/violations.png"))?;
+        std::fs::copy(shot, crate::folders::workspace().join("tests/proofs/violations.png"))?;
     }
     Ok(())
 }

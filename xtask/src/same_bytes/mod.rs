@@ -7,6 +7,7 @@
 use crate::install;
 use anyhow::{Context, Result, bail, ensure};
 use corpus::Corpus;
+use replay::{Facets, THREADS};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,9 +15,6 @@ use std::path::{Path, PathBuf};
 mod capture;
 mod corpus;
 mod replay;
-
-/// Numbers of threads that each link is repeated with.
-const THREADS: [usize; 4] = [1, 2, 3, 8];
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -62,14 +60,11 @@ struct Comparison {
     filter: String,
 }
 
-/// The results of one link: a hash for each visible property. [`VARIES`] stands for properties in which no two runs
-/// of the recorded linker agree, such as times.
-type Facets = BTreeMap<String, String>;
-/// See [`Facets`].
+/// Stands in a record for a property in which no two runs of the recorded linker agree, such as times.
 const VARIES: &str = "varies";
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let folder = arguments.corpus.unwrap_or_else(|| crate::target().join("same-bytes"));
+    let folder = arguments.corpus.unwrap_or_else(|| crate::folders::target().join("same-bytes"));
     let folder = std::path::absolute(folder)?;
     match arguments.step {
         Step::Capture { linker, command } => capture::run(&folder, &linker.path()?, &command),

@@ -1,7 +1,6 @@
 //! Linking captured links again.
 
 use super::corpus::{Case, Corpus};
-use super::{Facets, THREADS};
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -11,6 +10,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+
+/// Numbers of threads that each link is repeated with.
+pub const THREADS: [usize; 4] = [1, 2, 3, 8];
+
+/// The results of one link: a hash for each visible property.
+pub type Facets = BTreeMap<String, String>;
 
 /// The results of a link, by number of threads.
 pub type Runs = Vec<(usize, Facets)>;

@@ -1,0 +1,140 @@
+//! A proof on its way: where it works, which linker it is about, and its record.
+
+use crate::{install, peers};
+use anyhow::{Context, Result, bail, ensure};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A proof on its way: its folder, the linker laid out for `gcc -B`, and the record so far.
+pub struct Proof {
+    pub folder: PathBuf,
+    pub prefix: PathBuf,
+    pub record: String,
+}
+
+impl Proof {
+    pub fn new(name: &str, linker: &Path) -> Result<Self> {
+        let folder = crate::folders::target().join("prove").join(name);
+        std::fs::create_dir_all(&folder)?;
+        let folder = folder.canonicalize()?;
+        let prefix = install::install(linker, &folder.join("installed"))?;
+        let mut proof = Proof { folder, prefix, record: String::new() };
+        let date = first_line(Command::new("date").arg("+%Y-%m-%d"))?;
+        let version = first_line(Command::new(linker).arg("--version"))?;
+        proof.note(format!("# `cargo xtask prove {name}`\n\n{date}, {version}, {}\n", compiler()?))?;
+        Ok(proof)
+    }
+
+    /// Adds a line to the record, and shows it. Paths of this machine are left out.
+    pub fn note(&mut self, line: impl AsRef<str>) -> Result<()> {
+        let line = plain(line.as_ref()).replace(&self.folder.display().to_string(), ".");
+        println!("{line}");
+        Ok(writeln!(self.record, "{line}")?)
+    }
+
+    pub fn tool(&self, program: impl AsRef<Path>, arguments: &[&str]) -> Result<String> {
+        let program = program.as_ref();
+        let mut command = Command::new(program);
+        command.current_dir(&self.folder).args(arguments);
+        output(&mut command).with_context(|| format!("{} {}", program.display(), arguments.join(" ")))
+    }
+
+    /// Demands that this linker made a program and that neither readelf nor eu-elflint complains of
+    /// it.
+    pub fn check(&mut self, program: &Path) -> Result<()> {
+        let bytes = std::fs::read(program)?;
+        install::made_here(program)?;
+        let dump = Command::new("readelf").arg("-aW").arg(program).output()?;
+        let complaints = String::from_utf8_lossy(&dump.stderr).into_owned();
+        ensure!(dump.status.success() && complaints.is_empty(), "readelf: {complaints}");
+        let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.note(format!(
+            "- {name}: {} bytes, made by sframe-ld, `readelf -aW` has no complaint",
+            bytes.len()
+        ))?;
+        self.lint(program)
+    }
+
+    /// Demands that eu-elflint reports nothing but findings that are known to be no fault, and notes those
+    /// by kind.
+    pub fn lint(&mut self, program: &Path) -> Result<()> {
+        let elflint = peers::program("eu-elflint")?;
+        let output = Command::new(elflint).args(["--gnu-ld", "-q"]).arg(program).output()?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut unknown = Vec::new();
+        for line in text.lines() {
+            match elflint_known().find(|pattern| fits(line, pattern)) {
+                Some(pattern) => *counted.entry(pattern).or_default() += 1,
+                None => unknown.push(line),
+            }
+        }
+        ensure!(unknown.is_empty(), "eu-elflint on {}:\n{}", program.display(), unknown.join("\n"));
+        let known: Vec<String> = counted.iter().map(|(what, n)| format!("{n} of `{what}`")).collect();
+        let known = if known.is_empty() { "no complaint".into() } else { known.join(", ") };
+        self.note(format!("  - `eu-elflint --gnu-ld`: {known}"))
+    }
+}
+
+/// A text without the control characters of terminals: escape sequences (ECMA-48) and others.
+fn plain(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        if character == '\x1b' {
+            // `ESC [` takes parameters up to a letter, any other escape one character.
+            if rest.next() == Some('[') {
+                while rest.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
+            }
+        } else if !character.is_control() || matches!(character, '\n' | '\t') {
+            kept.push(character);
+        }
+    }
+    kept
+}
+
+/// Findings that eu-elflint reports for good files too; the file tells why.
+fn elflint_known() -> impl Iterator<Item = &'static str> {
+    include_str!("../../../tests/elflint-known.txt").lines().filter(|l| !l.is_empty() && !l.starts_with('#'))
+}
+
+/// Whether a line holds the parts of a pattern between its asterisks, in this order.
+fn fits(line: &str, pattern: &str) -> bool {
+    let mut rest = Some(line);
+    for part in pattern.split('*') {
+        rest = rest.and_then(|r| r.split_once(part)).map(|(_, after)| after);
+    }
+    rest.is_some()
+}
+
+/// Runs a command and returns its standard output; its messages are in the error if it fails.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().context("cannot start")?;
+    if !output.status.success() {
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        bail!("failed with {}:\n{out}{err}", output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+pub fn first_line(command: &mut Command) -> Result<String> {
+    Ok(output(command)?.lines().next().unwrap_or("").to_owned())
+}
+
+fn compiler() -> Result<String> {
+    let gcc = first_line(Command::new("gcc").arg("--version"))?;
+    Ok(format!("{gcc}, {}", first_line(Command::new("rustc").arg("--version"))?))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn records_hold_no_control_characters() {
+        let console = "In \x1bc\x1b[?7l\x1b[2J6.1.0 on\r a\x07 machine:\n\n\tall";
+        assert_eq!(super::plain(console), "In 6.1.0 on a machine:\n\n\tall");
+        assert_eq!(super::plain("cut \x1b["), "cut ");
+    }
+}
