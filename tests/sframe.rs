@@ -94,7 +94,7 @@ fn a_section_may_come_from_standard_input() {
 }
 
 #[test]
-fn json_says_what_text_says() {
+fn json_has_the_same_facts_as_text() {
     let (status, text, _) = sframe(&["verify", "--json", "fixture:linked/prog_pltgot.x86_64.ld2.47"]);
     assert_eq!(status, 1);
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -80,7 +80,8 @@ pub mod fact {
     pub const NO_DEFINITION: u32 = 1 << 16;
     /// Defined in a section of the large code model: it may be out of reach of 32 bits.
     pub const LARGE: u32 = 1 << 17;
-    /// Not known to have an even address. Only where [`super::Target::EVEN_TARGETS`] asks for it.
+    /// Not known to have an even address. Only where [`crate::arch::Target::EVEN_TARGETS`] asks for
+    /// it.
     pub const ODD: u32 = 1 << 18;
 }
 
@@ -93,7 +94,7 @@ pub struct NextRelocation {
     pub offset: u64,
     /// Index of its symbol in the object.
     pub symbol: u32,
-    /// Its addend.
+    /// Addend, signed; of `SHT_REL` the one that lies in the field.
     pub addend: i64,
 }
 
@@ -121,7 +122,7 @@ pub struct Site<'b> {
     pub offset: usize,
     /// Index of the symbol in the object.
     pub symbol: u32,
-    /// Addend.
+    /// Addend, signed; of `SHT_REL` the one that lies in the field.
     pub addend: i64,
     /// The section is writable at run time.
     pub writable: bool,

@@ -9,7 +9,7 @@ pub struct Note<'a> {
     pub name: &'a [u8],
     /// `NT_*`, in the name's own number space.
     pub kind: u32,
-    /// Descriptor.
+    /// Contents, whose form depends on name and kind.
     pub descriptor: &'a [u8],
 }
 

@@ -119,7 +119,7 @@ elf_struct! {
         r_offset: U64<E>,
         /// Symbol index (high half) and type (low half).
         r_info: U64<E>,
-        /// Addend.
+        /// Signed constant that the relocation adds.
         r_addend: I64<E>,
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 pub struct Member<'a> {
     /// Its name in the archive.
     pub name: &'a str,
-    /// Its bytes.
+    /// Bytes of the archive, or of the file that a thin one names.
     pub bytes: &'a [u8],
 }
 

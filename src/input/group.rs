@@ -51,7 +51,7 @@ pub struct GroupTable<'a> {
 /// A group, prevailing or discarded.
 #[derive(Clone, Debug)]
 pub struct GroupEntry<'a> {
-    /// The group.
+    /// As its file declares it.
     pub group: Group<'a>,
     /// File of the group that prevails: the own file if this one does.
     pub prevailing: FileId,

@@ -10,7 +10,7 @@ pub enum Pieces {
         /// Bytes in a unit.
         unit: u32,
     },
-    /// Constants.
+    /// Constants without a terminator.
     Constants {
         /// Bytes in a constant.
         size: u32,
@@ -20,7 +20,7 @@ pub enum Pieces {
 /// An input section of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct MergeInput<'a> {
-    /// The section.
+    /// The section as the link numbers it.
     pub section: SectionId,
     /// Its contents: whole pieces.
     pub bytes: &'a [u8],

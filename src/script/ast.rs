@@ -65,7 +65,7 @@ pub enum Command {
         /// The name that it stands for.
         region: Name,
     },
-    /// `VERSION { … }`: the text between the braces, for [`super::version::parse`].
+    /// `VERSION { … }`: the text between the braces, for [`crate::script::version`].
     Version(Span),
     /// `NOCROSSREFS(sections)`: none of them may refer to another of them.
     NoCrossRefs(Vec<Name>),
@@ -335,7 +335,7 @@ pub enum BodyItem {
     Text {
         /// The whole statement.
         span: Span,
-        /// The bytes.
+        /// The bytes to write, the final zero included.
         bytes: Box<[u8]>,
     },
     /// `FILL(value)`: the fill of the gaps from here on.
@@ -412,7 +412,7 @@ impl SectionFlags {
 /// with the path of the file as given, for an archive member with its name there.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilePattern {
-    /// The glob.
+    /// The pattern, with its colon if it has one.
     pub glob: Name,
     /// `EXCLUDE_FILE(…) file(…)`: not these.
     pub exclude: Vec<Name>,
@@ -423,7 +423,7 @@ pub struct FilePattern {
 /// A pattern for section names. `COMMON` stands for the common symbols.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SectionPattern {
-    /// The glob.
+    /// The pattern for the section's name.
     pub glob: Name,
     /// `EXCLUDE_FILE(…)` in front of it: not those of these files.
     pub exclude: Vec<Name>,
@@ -482,7 +482,7 @@ pub struct Phdr {
 pub struct MemoryRegion {
     /// The whole line.
     pub span: Span,
-    /// Its name.
+    /// Name by which sections and expressions refer to it.
     pub name: Name,
     /// Attributes of the sections that it takes among those that name no region.
     pub attributes: RegionAttributes,

@@ -198,7 +198,7 @@ pub enum EvalError {
     AssertionFailed {
         /// The condition.
         span: Span,
-        /// The message.
+        /// The second argument of the `ASSERT`.
         message: String,
     },
 }

@@ -5,7 +5,7 @@ use crate::ids::{FileId, SymbolId};
 /// A common block that prevails: no other definition replaces it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommonBlock {
-    /// The symbol.
+    /// The global that the block defines.
     pub symbol: SymbolId,
     /// Size in bytes: the largest that an object declares.
     pub size: u64,

@@ -12,14 +12,14 @@ pub enum Definition {
     Undefined,
     /// By symbol number `symbol` of an object. Commons too: their symbol says so.
     Object {
-        /// The object.
+        /// The object that prevails.
         file: FileId,
         /// Index in its symbol table.
         symbol: u32,
     },
     /// By a shared library.
     Shared {
-        /// The library.
+        /// The library that prevails.
         library: SharedId,
         /// Index in its dynamic symbol table.
         symbol: u32,

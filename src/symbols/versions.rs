@@ -16,7 +16,7 @@ pub struct Versions<'a> {
 /// A version of the output.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VersionDefinition<'a> {
-    /// Its name.
+    /// Name without `@`.
     pub name: &'a [u8],
     /// Names of the versions that it follows.
     pub parents: Vec<&'a [u8]>,

@@ -62,7 +62,7 @@ pub enum Kind {
 pub struct FrameSection<'data> {
     /// Its bytes.
     pub data: Cow<'data, [u8]>,
-    /// Its address.
+    /// Address of the first byte.
     pub address: u64,
 }
 
@@ -110,7 +110,7 @@ impl<'data> SframeSection<'data> {
 pub struct Load {
     /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Address.
+    /// `p_vaddr`.
     pub address: u64,
     /// Bytes in the file.
     pub file_size: u64,

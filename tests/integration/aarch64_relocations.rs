@@ -228,7 +228,6 @@ fn accesses_must_be_aligned_to_their_size() {
 /// The contents of a slot of the GOT.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
-    /// An address.
     Address,
     /// Module and offset.
     General,
@@ -236,7 +235,6 @@ enum Slot {
     Module,
     /// The offset from the thread pointer.
     Offset,
-    /// A descriptor.
     Descriptor,
     /// There is none: the offset in the module's block.
     Block,

@@ -126,7 +126,7 @@ fn start_lib_makes_objects_lazy() {
 }
 
 #[test]
-fn long_member_names_and_same_names_twice() {
+fn members_of_long_or_equal_names_are_kept_apart() {
     let work = Work::new();
     let long = "a_member_with_a_name_that_is_longer_than_sixteen_bytes";
     let main = work.c("main", "int f(void); int g(void); int main(void) { return f() + g() - 3; }", &[]);
@@ -144,7 +144,7 @@ fn long_member_names_and_same_names_twice() {
 }
 
 #[test]
-fn an_archive_without_symbol_table_or_members() {
+fn an_empty_archive_is_accepted_and_a_broken_one_refused() {
     let work = Work::new();
     let main = work.c("main", "int main(void) { return 0; }", &[]);
     work.command(work.tool("ar"), &["rcS", "libempty.a"]).ok();

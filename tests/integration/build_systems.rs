@@ -240,7 +240,7 @@ fn meson_knows_the_linker_and_its_options() {
 }
 
 #[test]
-fn the_kernel_takes_us_for_the_linker_that_we_say_we_are() {
+fn the_kernel_takes_the_linker_for_its_identity() {
     if tools::another_linker() {
         return;
     }

@@ -114,7 +114,7 @@ fn each_version(machine: &'static Machine, test: impl Fn(&Work, &GnuLd, &Path)) 
     }
 }
 
-fn programs(machine: &'static Machine) {
+fn scripts_of_gnu_ld_give_its_sections_and_running_programs(machine: &'static Machine) {
     each_version(machine, |work, ld, folder| {
         let pic = work.c("pic", HELLO, &["-fPIC"]);
         let fixed = work.c("fixed", HELLO, &["-fno-PIE"]);
@@ -145,7 +145,7 @@ fn programs(machine: &'static Machine) {
     });
 }
 
-fn without_pages(machine: &'static Machine) {
+fn scripts_of_gnu_ld_give_programs_without_pages(machine: &'static Machine) {
     each_version(machine, |work, ld, folder| {
         let bare = work.c("bare", BARE, &["-O1", "-fno-PIE", "-ffreestanding", "-fno-stack-protector"]);
         for option in ["-N", "-n"] {
@@ -159,7 +159,7 @@ fn without_pages(machine: &'static Machine) {
     });
 }
 
-fn relocatable(machine: &'static Machine) {
+fn the_relocatable_script_of_gnu_ld_gives_its_sections(machine: &'static Machine) {
     each_version(machine, |work, ld, folder| {
         let hello = work.c("hello", HELLO, &["-fPIC", "-ffunction-sections"]);
         let other = work.c("other", "int other[4]; int more = 3; const char *name = \"n\";", &["-fPIC"]);
@@ -184,4 +184,8 @@ fn relocatable(machine: &'static Machine) {
     });
 }
 
-on_every_machine![programs, without_pages, relocatable];
+on_every_machine![
+    scripts_of_gnu_ld_give_its_sections_and_running_programs,
+    scripts_of_gnu_ld_give_programs_without_pages,
+    the_relocatable_script_of_gnu_ld_gives_its_sections
+];

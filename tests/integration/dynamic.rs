@@ -59,7 +59,7 @@ fn function_addresses_are_the_same_everywhere(machine: &'static Machine) {
 }
 
 #[test]
-fn hash_styles() {
+fn every_hash_style_finds_every_symbol() {
     let work = Work::new();
     let source: String = (0..50).map(|i| format!("int name_{i}(void) {{ return {i}; }}\n")).collect();
     let main = work.c("main", "#include <stdio.h>\nint name_7(void); int name_42(void);\nint main(void) { printf(\"%d %d\\n\", name_7(), name_42()); }", &[]);
@@ -99,7 +99,7 @@ fn check_gnu_hash(elf: &Elf) {
 }
 
 #[test]
-fn dynamic_tags_say_what_the_options_said() {
+fn dynamic_tags_follow_the_options() {
     let work = Work::new();
     let library = work.shared(
         "a",
@@ -170,7 +170,7 @@ fn an_as_needed_library_is_kept_for_a_weak_reference_only_if_it_is_needed_anyway
     assert!(!work.elf("program").needed().contains(&"libweak.so".into()));
 }
 
-fn relro_covers_what_relocation_alone_writes(machine: &'static Machine) {
+fn relro_covers_sections_that_only_relocation_writes(machine: &'static Machine) {
     let work = Work::on(machine);
     let main = work.c("main", "#include <stdio.h>\nstatic const char *const names[] = {\"a\", \"b\"}; const char *const *table = names; int data = 1;\nint main(void) { printf(\"%s\\n\", table[data]); }", &["-fPIE"]);
     work.gcc(&["-pie", "-o", "lazy", &main, "-Wl,-z,relro,-z,lazy"]).quiet();
@@ -298,7 +298,7 @@ on_every_machine!(
     copy_relocations_move_library_data_into_the_program,
     a_copied_constant_stays_read_only_after_relocation,
     function_addresses_are_the_same_everywhere,
-    relro_covers_what_relocation_alone_writes,
+    relro_covers_sections_that_only_relocation_writes,
     relr_packs_relative_relocations,
     relative_relocations_come_first_and_are_counted,
     lazy_binding_fills_slots_at_the_first_call,

@@ -25,7 +25,7 @@ fn undefined_globs_take_members_and_keep_them() {
 }
 
 #[test]
-fn verbose_shows_the_script_and_what_was_tried() {
+fn verbose_shows_the_script_and_the_files_tried() {
     let work = Work::new();
     let start = work.s("start", START);
     let f = work.s("f", ".globl f\nf: ret\n");
@@ -234,7 +234,7 @@ fn large_commons_go_to_lbss() {
 }
 
 #[test]
-fn more_sections_than_sixteen_bits_number() {
+fn output_sections_beyond_sixteen_bits_have_long_numbers() {
     const SECTIONS: usize = 65_400;
     let work = Work::new();
     let mut source =

@@ -18,7 +18,7 @@ fn example(work: &Work, name: &str) -> String {
 }
 
 /// The segment by which readers find the index, and rows for the program's own functions.
-fn user_program(machine: &'static Machine) {
+fn a_program_by_the_example_script_holds_the_index(machine: &'static Machine) {
     let work = Work::on(machine);
     let script = example(&work, "user-program.ld");
     let object = work.c("program", PROGRAM, &["-fno-PIE", "-fasynchronous-unwind-tables"]);
@@ -59,7 +59,7 @@ SECTIONS
 
 /// The index stands behind `.rodata`, loaded as far from its address as the rest of the kernel.
 #[test]
-fn vmlinux() {
+fn a_kernel_by_the_example_script_holds_the_index() {
     let work = Work::new();
     let assembly = "
         .text
@@ -101,4 +101,4 @@ startup:
     }
 }
 
-on_every_machine![user_program];
+on_every_machine![a_program_by_the_example_script_holds_the_index];

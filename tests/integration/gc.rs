@@ -89,7 +89,7 @@ plain: .quad 1
 }
 
 #[test]
-fn a_script_keeps_what_it_says() {
+fn sections_in_keep_of_a_script_stay() {
     let work = Work::new();
     let a = work.s("a", &functions(&["kept", "lost", "_start"]));
     work.write(
@@ -129,7 +129,7 @@ fn start_and_stop_symbols_keep_their_sections() {
 }
 
 #[test]
-fn start_stop_visibility_is_an_option() {
+fn start_and_stop_symbols_get_the_visibility_of_the_option() {
     let work = Work::new();
     let a = work.s("a", ".section mylist,\"aw\",@progbits\n.quad 5\n.text\n.globl f\nf: movq __start_mylist@GOTPCREL(%rip),%rax\nret\n");
     work.ld(&["-shared", "-o", "liba.so", &a]).quiet();
@@ -139,7 +139,7 @@ fn start_stop_visibility_is_an_option() {
     assert!(work.elf("liba.so").find_dynamic("__start_mylist").is_none());
 }
 
-fn frames_do_not_keep_functions_but_live_frames_keep_what_they_use(machine: &'static Machine) {
+fn frames_do_not_keep_functions_but_live_frames_keep_exception_tables(machine: &'static Machine) {
     let work = Work::on(machine);
     let source = "
 void may_throw();
@@ -194,5 +194,5 @@ fn the_report_names_sections_and_files() {
 
 on_every_machine!(
     unreferenced_sections_go_and_reached_ones_stay,
-    frames_do_not_keep_functions_but_live_frames_keep_what_they_use,
+    frames_do_not_keep_functions_but_live_frames_keep_exception_tables,
 );

@@ -199,7 +199,7 @@ fn a_function_called_and_loaded_shares_one_slot_in_plt_got() {
 }
 
 #[test]
-fn got_and_plt_relocations_of_the_large_model() {
+fn got_and_plt_relocations_of_the_large_model_reach_their_targets() {
     let work = Work::new();
     let main = work.c("main", "#include <stdio.h>\nint data = 4; static int inner = 5; extern char **environ;\nint f(int x) { return x + data + inner; }\nint main(void) { printf(\"%d %d\\n\", f(1), environ != 0); }", &["-mcmodel=large", "-fPIC"]);
     for link in ["-pie", "-no-pie"] {

@@ -25,7 +25,7 @@ int main(void) {
 }
 "#;
 
-fn ifuncs_in_every_form(machine: &'static Machine) {
+fn ifuncs_of_every_form_are_resolved(machine: &'static Machine) {
     for (compile, link) in [
         ("-fPIE", "-pie"),
         ("-fno-PIE", "-no-pie"),
@@ -83,7 +83,7 @@ fn an_ifunc_whose_address_is_taken_in_a_fixed_executable_becomes_a_plt_entry(mac
 }
 
 on_every_machine!(
-    ifuncs_in_every_form,
+    ifuncs_of_every_form_are_resolved,
     static_programs_bracket_their_irelative_relocations,
     a_shared_library_exports_an_ifunc,
     an_ifunc_whose_address_is_taken_in_a_fixed_executable_becomes_a_plt_entry,

@@ -187,7 +187,7 @@ fn an_object_of_another_machine_is_an_error_and_a_library_is_passed_over() {
 }
 
 #[test]
-fn more_sections_than_sixteen_bits_can_number() {
+fn objects_of_sections_beyond_sixteen_bits_are_read() {
     let work = Work::new();
     let count = 66_000;
     let mut source = String::new();

@@ -81,7 +81,7 @@ fn segments_are_separate_by_permission() {
 }
 
 #[test]
-fn page_sizes_and_image_base() {
+fn page_sizes_and_image_base_are_obeyed() {
     let work = Work::new();
     let main = work.c("main", "int data = 1; int main(void) { return data - 1; }", &["-fno-PIE"]);
     work.gcc(&["-no-pie", "-o", "program", &main, "-Wl,-z,max-page-size=0x10000"]).quiet();

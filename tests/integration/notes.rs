@@ -90,7 +90,7 @@ fn build_id(work: &Work, option: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn build_ids_of_every_kind() {
+fn build_ids_of_every_kind_have_their_length() {
     let work = Work::new();
     for (option, size) in
         [("--build-id", 20), ("--build-id=sha1", 20), ("--build-id=md5", 16), ("--build-id=uuid", 16)]

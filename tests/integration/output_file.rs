@@ -125,7 +125,7 @@ fn signals_at_any_moment_leave_nothing_behind() {
 }
 
 #[test]
-fn what_a_killed_link_left_goes_with_the_next_link() {
+fn temporary_files_of_a_killed_link_go_with_the_next_link() {
     let work = Work::new();
     let object = large(&work);
     work.write("folder/out", "old");

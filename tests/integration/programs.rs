@@ -94,7 +94,7 @@ fn check_segments(elf: &Elf) {
     }
 }
 
-fn c_hello_in_every_form(machine: &'static Machine) {
+fn c_programs_of_every_form_run(machine: &'static Machine) {
     for form in FORMS.iter().filter(|form| machine.links(form.link[0])) {
         let work = Work::on(machine);
         let object = work.c("hello", HELLO_C, form.compile);
@@ -106,7 +106,7 @@ fn c_hello_in_every_form(machine: &'static Machine) {
     }
 }
 
-fn cpp_hello_in_every_form(machine: &'static Machine) {
+fn cpp_programs_of_every_form_run(machine: &'static Machine) {
     for form in FORMS.iter().filter(|form| machine.links(form.link[0])) {
         let work = Work::on(machine);
         let object = work.cc("hello", HELLO_CC, form.compile);
@@ -119,7 +119,7 @@ fn cpp_hello_in_every_form(machine: &'static Machine) {
 }
 
 #[test]
-fn clang_links_c_and_cpp() {
+fn clang_links_c_and_cpp_programs_that_run() {
     let work = Work::new();
     let linker = format!("--ld-path={}", crate::support::work::linker_directory().join("ld").display());
     for (compiler, file, source, expected) in
@@ -149,7 +149,7 @@ fn debug_information_and_optimisation_survive(machine: &'static Machine) {
     }
 }
 
-fn strip_options_remove_what_they_say(machine: &'static Machine) {
+fn strip_options_remove_debug_sections_and_symbols(machine: &'static Machine) {
     let work = Work::on(machine);
     let object = work.c("hello", HELLO_C, &["-g"]);
     work.gcc(&["-o", "all", &object]).quiet();
@@ -168,8 +168,8 @@ fn strip_options_remove_what_they_say(machine: &'static Machine) {
 }
 
 on_every_machine!(
-    c_hello_in_every_form,
-    cpp_hello_in_every_form,
+    c_programs_of_every_form_run,
+    cpp_programs_of_every_form_run,
     debug_information_and_optimisation_survive,
-    strip_options_remove_what_they_say,
+    strip_options_remove_debug_sections_and_symbols,
 );

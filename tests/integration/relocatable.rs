@@ -110,7 +110,7 @@ fn frames_of_a_losing_copy_do_not_survive(machine: &'static Machine) {
 }
 
 #[test]
-fn strip_and_discard_options_work() {
+fn strip_and_discard_options_remove_symbols_and_debug_sections() {
     let work = Work::new();
     let a = work.c(
         "a",
@@ -229,7 +229,7 @@ fn groups_signed_by_local_symbols_stay_apart() {
 
 /// Records of discarded functions keep `R_*_NONE` relocations: GNU ld wants one in each.
 #[test]
-fn records_of_discarded_functions_mean_nothing() {
+fn records_of_discarded_functions_get_none_relocations() {
     let work = Work::new();
     let function = ".globl _start\n.text\n_start: .cfi_startproc\ncall f\nret\n.cfi_endproc\n.section .text.f,\"axG\",@progbits,f,comdat\n.weak f\nf: .cfi_startproc\nret\n.cfi_endproc\n";
     let a = work.s("a", function);
@@ -285,7 +285,7 @@ fn very_many_sections_have_long_numbers() {
 }
 
 #[test]
-fn collecting_works_on_relocatable_output() {
+fn garbage_of_relocatable_output_is_collected() {
     let work = Work::new();
     let a =
         work.c("a", "int dead(void) { return 1; } int live(void) { return 2; }", &["-ffunction-sections"]);

@@ -9,7 +9,6 @@ use std::fmt::Write;
 /// The operand of a relocation besides its addend.
 #[derive(Clone, Copy)]
 enum Base {
-    /// The symbol.
     Symbol,
     /// The distance from the field to the symbol.
     Distance,
@@ -302,7 +301,7 @@ fn initial_exec_code_of_every_form_runs(machine: &'static Machine) {
 }
 
 #[test]
-fn initial_exec_code() {
+fn initial_exec_code_runs() {
     check(&S390X, initial_exec_code_of_every_form_runs);
 }
 

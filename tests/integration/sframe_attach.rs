@@ -109,7 +109,7 @@ fn a_section_that_is_there_is_replaced() {
 }
 
 #[test]
-fn libraries_and_the_build_id() {
+fn a_library_with_frames_loads_and_keeps_its_build_id_unless_asked() {
     let work = Work::new();
     work.shared("f", "int f(void) { return 7; }", &["-Wl,--build-id=sha1"]);
     let main = work.c("main", "int f(void); int main(void) { return f() - 7; }", &[]);
@@ -139,7 +139,7 @@ fn an_aarch64_program_runs_too() {
 }
 
 #[test]
-fn what_cannot_be_changed_is_refused() {
+fn files_that_cannot_be_changed_are_refused() {
     let work = Work::new();
     let refuse = |file: &str, texts: &[&str]| {
         let before = work.read(file);

@@ -183,7 +183,7 @@ fn one_sorted_blob_stays_sorted_and_two_do_not() {
 }
 
 #[test]
-fn what_counts_as_input() {
+fn type_and_name_decide_on_sframe_inputs() {
     let work = Work::new();
     let named = |section: &str, kind: &str, name: &str| {
         let directive = format!(".section {section},\"ao\",{kind},.text.{name}");
@@ -296,7 +296,7 @@ fn a_script_discards_frames_in_silence() {
 }
 
 #[test]
-fn frames_outside_memory() {
+fn frames_outside_memory_have_no_address_and_no_segment() {
     let work = Work::new();
     let a = work.s(
         "a",

@@ -295,7 +295,7 @@ fn check_table(
 }
 
 #[test]
-fn every_byte_in_a_table() {
+fn tables_of_inputs_with_any_byte_damaged_are_right_or_refused() {
     let work = Work::new();
     for name in OBJECTS {
         let subject = Subject::new(&work, name);
@@ -308,7 +308,7 @@ fn every_byte_in_a_table() {
 }
 
 #[test]
-fn every_length_in_a_table() {
+fn tables_of_inputs_of_any_wrong_length_are_right_or_refused() {
     let work = Work::new();
     for name in OBJECTS {
         let subject = Subject::new(&work, name);
@@ -319,7 +319,7 @@ fn every_length_in_a_table() {
 }
 
 #[test]
-fn every_byte_in_sections() {
+fn sections_with_any_byte_damaged_pass_or_are_refused() {
     let work = Work::new();
     for name in OBJECTS {
         let subject = Subject::new(&work, name);
@@ -332,7 +332,7 @@ fn every_byte_in_sections() {
 }
 
 #[test]
-fn every_length_in_sections() {
+fn sections_of_any_wrong_length_pass_or_are_refused() {
     let work = Work::new();
     for name in OBJECTS {
         let subject = Subject::new(&work, name);

@@ -35,7 +35,7 @@ fn objects_get_frames_with_relocations() {
 }
 
 #[test]
-fn other_machines_and_what_has_no_form() {
+fn objects_of_other_machines_get_frames_and_lists_of_gaps() {
     let work = Work::new();
     for name in ["v3-gas2.47/inl.aarch64.o", "v3-gas2.47/inl.s390x.o", "v1-gas2.40/demo.aarch64.o"] {
         let object = work.fixture(name);

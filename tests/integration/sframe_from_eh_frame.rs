@@ -94,7 +94,7 @@ fn every_function_of_every_input_is_covered() {
 }
 
 #[test]
-fn shared_libraries() {
+fn shared_libraries_get_rows_for_every_function() {
     let work = Work::new();
     let objects = program(&work);
     let [main, outside] = need!(objects.ok_or("no assembler that emits SFrame V3"));
@@ -178,7 +178,7 @@ fn the_derived_blob_comes_last() {
 
 /// Rows that V2 cannot express, and rows that no version can.
 #[test]
-fn what_cannot_be_expressed_is_listed() {
+fn functions_that_cannot_be_expressed_are_listed() {
     let work = Work::new();
     let source = ".globl _start\n_start: .cfi_startproc\n.cfi_undefined rip\nnop\nret\n.cfi_endproc\n\
         .globl odd\nodd: .cfi_startproc\nnop\n.cfi_escape 0x0f,1,0x57\nret\n.cfi_endproc\n";
@@ -226,7 +226,7 @@ fn threads_make_no_difference() {
 
 /// Call frame information damaged byte by byte: rows are right, or left out, and nothing crashes.
 #[test]
-fn damaged_call_frame_information() {
+fn damaged_call_frame_information_gives_right_rows_or_none() {
     let work = Work::new();
     let object = work.fixture("v3-gas2.47/inl.x86_64.o");
     let elf = work.elf_unchecked(&object);

@@ -53,7 +53,7 @@ fn table(work: &Work, file: &str, section: &str) -> Blob {
 }
 
 #[test]
-fn every_version_in_every_kind_of_output() {
+fn every_version_goes_into_the_table_of_every_kind_of_output() {
     let work = Work::new();
     let objects = mixed(&work);
     let inputs: Vec<&str> = objects.iter().map(String::as_str).collect();
@@ -154,7 +154,7 @@ fn emitted_relocations_compute_what_is_written() {
 }
 
 #[test]
-fn rows_of_the_procedure_linkage_tables() {
+fn plt_entries_have_rows() {
     let work = Work::new();
     let library = work.shared("lib", "int a(void) { return 1; } int b(void) { return 2; }", &[]);
     let source = "int a(void), b(void); int ext(int x) { return x; } void sink(void *p) {}
@@ -254,7 +254,7 @@ fn scripts_place_and_discard_the_index() {
 }
 
 #[test]
-fn options_of_the_table() {
+fn options_set_version_and_sharing_of_the_table() {
     let work = Work::new();
     let objects = mixed(&work);
     let inputs: Vec<&str> = objects.iter().map(String::as_str).collect();
@@ -310,7 +310,7 @@ fn functions_out_of_reach_of_version_2_are_named() {
 }
 
 #[test]
-fn what_is_not_recognised_stays_whole() {
+fn unrecognised_sections_stay_whole() {
     let work = Work::new();
     let objects = mixed(&work);
     let inputs: Vec<&str> = objects.iter().map(String::as_str).collect();
@@ -340,7 +340,7 @@ fn what_is_not_recognised_stays_whole() {
 /// Every byte of the section damaged, and every truncation: a message or a table that passes all checks, and no
 /// undamaged row is lost.
 #[test]
-fn damaged_inputs() {
+fn damaged_inputs_give_a_message_or_a_sound_table() {
     let work = Work::new();
     let good = work.fixture("v3-gas2.47/main.x86_64.o");
     for version in ["v1-gas2.40", "v2e1-gas2.45", "v3-gas2.47"] {
@@ -390,7 +390,7 @@ fn check_damaged(work: &Work, good: &str, bytes: Vec<u8>, what: &str) {
 }
 
 #[test]
-fn what_was_taken_is_told() {
+fn statistics_count_the_functions_taken() {
     let work = Work::new();
     let objects = mixed(&work);
     let inputs: Vec<&str> = objects.iter().map(String::as_str).collect();
@@ -417,7 +417,7 @@ fn what_was_taken_is_told() {
 
 /// A function that two inputs describe has one row; an empty one has none; `.sframe` keeps no text alive.
 #[test]
-fn one_row_for_a_place() {
+fn each_function_has_one_row() {
     let work = Work::new();
     let frames = |symbol: &str, size: &str| v3_source(".section .sframe,\"a\"", symbol, size);
     let a = work.s("a", &format!(".globl _start,f\n_start: call f\nret\nf: nop\nret\n{}", frames("f", "2")));
@@ -475,7 +475,7 @@ int main(int c, char **v) { std::map<std::string, std::vector<int>> m; std::ostr
 /// Shapes of today's assemblers and of those to come (monolithic; a section for each text, in its group, with link
 /// order, with both): the table has the live rows that concatenation keeps, in every kind of link.
 #[test]
-fn every_shape_of_input() {
+fn inputs_of_every_shape_give_the_same_live_rows() {
     let shapes =
         ["multi", "multiname", "linkorder", "comdat", "comdatlo", "share", "twice", "unsorted", "pad"];
     for shape in shapes {
@@ -518,7 +518,7 @@ fn every_shape_of_input() {
 
 /// Today's module loader looks for one `.sframe`: V3, field-relative, no auxiliary header.
 #[test]
-fn kernel_modules() {
+fn kernel_modules_hold_one_table_as_the_loader_wants_it() {
     let work = Work::new();
     let objects = mixed(&work);
     let inputs: Vec<&str> = objects.iter().map(String::as_str).collect();

@@ -85,7 +85,7 @@ fn plt_rows(machine: &Machine) -> &'static [(&'static str, &'static [(u64, &'sta
     }
 }
 
-fn rows_of_the_plt_in_every_mode(machine: &'static Machine) {
+fn rows_of_the_plt_are_right_in_every_mode(machine: &'static Machine) {
     let work = Work::on(machine);
     let library = work.shared("lib", "int a(void) { return 1; } int b(void) { return 2; }", &["-fPIC"]);
     let source = "int a(void), b(void); int ext(int x) { return x; } void sink(void *p) {}
@@ -114,4 +114,4 @@ int main(void) { return a() + b() - 3; }";
     }
 }
 
-on_every_machine!(frames_of_compiled_code_are_kept_or_dropped_whole, rows_of_the_plt_in_every_mode);
+on_every_machine!(frames_of_compiled_code_are_kept_or_dropped_whole, rows_of_the_plt_are_right_in_every_mode);

@@ -155,7 +155,7 @@ fn sections(elf: &Elf) -> String {
 }
 
 #[test]
-fn every_shape_in_every_kind_of_link() {
+fn every_shape_has_its_outcome_in_every_kind_of_link() {
     let assembler = need!(tools::assembler(3));
     for shape in [Monolithic, PerText, InGroup, LinkOrder, Both] {
         let work = Work::new();
@@ -182,7 +182,7 @@ fn every_shape_in_every_kind_of_link() {
 }
 
 #[test]
-fn what_helps_against_the_violation_of_a_monolithic_section() {
+fn options_help_against_the_violation_of_a_monolithic_section() {
     let assembler = need!(tools::assembler(3));
     let work = Work::new();
     let [a, b] = objects(&work, &assembler, Monolithic);

@@ -183,7 +183,7 @@ fn after_address((first, rest): (&str, &str)) -> String {
 }
 
 #[test]
-fn readelf_and_objdump_read_what_is_written() {
+fn readelf_and_objdump_read_written_sections() {
     let work = Work::new();
     let readers = [need!(tools::sframe_readelf()), need!(tools::sframe_objdump())];
     for written in converted().iter().chain(&derived()) {
@@ -193,7 +193,7 @@ fn readelf_and_objdump_read_what_is_written() {
 }
 
 #[test]
-fn readelf_and_objdump_read_what_the_commands_write() {
+fn readelf_and_objdump_read_outputs_of_the_commands() {
     let work = Work::new();
     let readers = [need!(tools::sframe_readelf()), need!(tools::sframe_objdump())];
     for path in fixtures() {

@@ -106,7 +106,7 @@ fn frames_can_be_dropped_or_taken_out_of_memory() {
 }
 
 #[test]
-fn statistics_say_what_was_taken() {
+fn statistics_count_the_inputs_taken() {
     if crate::support::tools::another_linker() {
         return;
     }
@@ -129,7 +129,7 @@ fn statistics_say_what_was_taken() {
 
 /// GNU ld counts shared rows once where it reserves room, and once for each function where it writes them.
 #[test]
-fn gnu_ld_links_what_merge_mode_made() {
+fn gnu_ld_links_outputs_of_merge_mode() {
     let newest = tools::gnu_lds(&X86_64).pop().filter(|ld| ld.version >= (2, 47));
     let Some(gnu) = newest else {
         return tools::skip("sframe_relocatable::gnu_ld_links_what_merge_mode_made", "no GNU ld 2.47");

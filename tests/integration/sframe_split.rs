@@ -89,7 +89,7 @@ fn objects_without_sframe_stay_as_they_are() {
 }
 
 #[test]
-fn what_cannot_be_split_is_refused_and_left_alone() {
+fn objects_that_cannot_be_split_are_refused_and_left_alone() {
     let work = Work::new();
     let refuse = |file: &str, texts: &[&str]| {
         let before = work.read(file);
@@ -117,7 +117,7 @@ fn what_cannot_be_split_is_refused_and_left_alone() {
 }
 
 #[test]
-fn section_numbers_beyond_the_reserved_ones() {
+fn objects_beyond_reserved_section_numbers_are_split() {
     const COUNT: usize = 22_000;
     let work = Work::new();
     let function = |n: usize| {

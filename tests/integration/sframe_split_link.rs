@@ -86,7 +86,7 @@ fn groups_and_order_stay_under_r() {
 }
 
 #[test]
-fn archive_members_and_reproduction() {
+fn archive_members_are_split_and_the_link_is_reproduced() {
     let work = Work::new();
     let [main, inl, inl2, ..] = objects(&work, "v3-gas2.47");
     let library = work.ar("libinl.a", "", &[&inl, &inl2]);
@@ -112,7 +112,7 @@ fn memmem(haystack: &[u8], needle: &[u8]) -> bool {
 }
 
 #[test]
-fn what_cannot_be_split_stays_whole() {
+fn sections_that_cannot_be_split_stay_whole() {
     let work = Work::new();
     let text = |name: &str| format!(".section .text.{name},\"ax\"\n.globl {name}\n{name}: ret\n");
     let frames = v3_source(".section .sframe,\"a\",@0x6ffffff4", "_start", "1");

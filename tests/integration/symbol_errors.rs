@@ -169,7 +169,7 @@ fn a_relocation_that_overflows_names_place_and_symbol() {
 }
 
 #[test]
-fn absolute_relocations_in_shared_code_say_what_helps() {
+fn absolute_relocations_in_shared_code_get_advice() {
     let work = Work::new();
     let a = work.s("a", ".globl f\nf: movl $value, %eax\nret\n.data\n.globl value\nvalue: .long 1\n");
     work.ld(&["-shared", "-o", "liba.so", &a]).fails().says(&[

@@ -41,7 +41,7 @@ int main(void) {
 "#;
 const EXPECTED: &str = "61041 61041 61041 61041 5 0 41\n";
 
-fn every_model_in_a_shared_library(machine: &'static Machine) {
+fn every_model_gives_a_shared_library_its_relocations(machine: &'static Machine) {
     for (name, flags) in machine.tls_models {
         let work = Work::on(machine);
         let mut all = vec!["-fPIC"];
@@ -142,7 +142,7 @@ fn a_name_with_and_without_tls_is_an_error(machine: &'static Machine) {
 }
 
 on_every_machine!(
-    every_model_in_a_shared_library,
+    every_model_gives_a_shared_library_its_relocations,
     every_model_relaxes_in_an_executable,
     the_tls_segment_holds_data_then_zeros,
     descriptor_and_general_dynamic_relax_to_initial_exec_for_shared_variables,

@@ -124,7 +124,7 @@ fn stacks_are_the_same_in_every_mode() {
 
 /// Frames of older assemblers, alone and mixed.
 #[test]
-fn versions_mix() {
+fn stacks_are_the_same_with_mixed_versions() {
     let work = Work::new();
     let (old, new) = (need!(tools::assembler(1)), need!(tools::assembler(3)));
     let walker = work.write("libwalk.so", std::fs::read(walker()).expect("the walker"));

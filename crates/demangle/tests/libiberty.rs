@@ -17,7 +17,7 @@ fn text(name: &str) -> String {
 }
 
 #[test]
-fn every_kind_of_name() {
+fn names_of_every_kind_have_libibertys_text() {
     let names = names();
     assert!(names.len() > 300);
     let wrong: Vec<String> = names
@@ -144,14 +144,14 @@ fn words(program: &str, arguments: &[&str]) -> PathBuf {
 }
 
 #[test]
-fn all_names_of_the_cpp_library() {
+fn names_of_the_cpp_library_have_libibertys_text() {
     let libraries =
         ["libstdc++.so", "libstdc++.a"].map(|name| words("g++", &[&format!("-print-file-name={name}")]));
     assert!(compare(&libraries) > 5000);
 }
 
 #[test]
-fn all_names_of_the_compiler_and_llvm() {
+fn names_of_the_compiler_and_llvm_have_libibertys_text() {
     let folder = words("rustc", &["--print", "sysroot"]).join("lib");
     let libraries: Vec<PathBuf> = std::fs::read_dir(folder)
         .expect("the toolchain has libraries")

@@ -17,7 +17,6 @@ pub struct Module {
     pub children: BTreeMap<String, usize>,
     /// Items defined here, modules left out.
     pub items: BTreeSet<String>,
-    /// Imports.
     pub imports: Vec<Import>,
     /// Everything else, to be searched for paths.
     pub body: Vec<Item>,

@@ -80,7 +80,7 @@ fn circles_come_with_the_arrows_that_hold_them() {
 }
 
 #[test]
-fn an_order_finds_upward_arrows_and_what_it_does_not_know() {
+fn an_order_finds_upward_arrows_and_unknown_files() {
     let (_folder, graph) = crate_of(&[
         ("lib.rs", "mod a; mod b; mod c;"),
         ("a.rs", "pub fn f() { crate::b::inner::g() }"),

@@ -24,9 +24,7 @@ pub struct Report {
 /// One case.
 #[derive(Debug, Serialize)]
 pub struct CaseReport {
-    /// Its name.
     pub name: String,
-    /// Its machine.
     pub machine: Machine,
     /// The command lines.
     pub steps: Vec<crate::cases::Step>,
@@ -39,7 +37,6 @@ pub struct CaseReport {
 /// One linker's link of a case.
 #[derive(Debug, Serialize)]
 pub struct LinkerReport {
-    /// The linker.
     pub linker: Linker,
     /// Facts of its run and output.
     pub facts: Facts,
@@ -52,7 +49,6 @@ pub struct LinkerReport {
 /// A difference and its explanation, if there is one.
 #[derive(Debug, Serialize)]
 pub struct Judged {
-    /// The difference.
     #[serde(flatten)]
     pub difference: Difference,
     /// The baseline's, if there is one.

@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Difference {
     /// Its kind of fact.
     pub aspect: Aspect,
-    /// Its key.
     pub key: String,
     /// The linker's value.
     pub own: String,
@@ -58,7 +57,6 @@ pub struct Cause {
 pub struct Split {
     /// Its kind of fact.
     pub aspect: Aspect,
-    /// Its key.
     pub key: String,
     /// Values, and the linkers that have them.
     pub values: BTreeMap<String, Vec<String>>,
@@ -192,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_majority_has_is_split() {
+    fn a_key_without_majority_is_split() {
         let row = |value| facts(0, &[(Aspect::Sections, ".a", value)]);
         let found = differ(&linkers(), &[row("q"), row("x"), row("x"), row("y"), row("z")]);
         assert!(found.by_linker.iter().all(Vec::is_empty));
@@ -201,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn who_did_not_link_says_nothing_of_the_output() {
+    fn failed_links_give_no_facts_of_outputs() {
         let good = || facts(0, &[(Aspect::Status, "link", "ok"), (Aspect::Sections, ".a", "x")]);
         let bad = facts(1, &[(Aspect::Status, "link", "error")]);
         let found = differ(&linkers(), &[bad, good(), good(), good(), good()]);
@@ -224,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_told_by_where_they_part() {
+    fn long_lists_show_their_first_difference() {
         let list = |middle: &str| format!("{} {middle} {}", "a ".repeat(60).trim(), "b ".repeat(60).trim());
         let difference =
             Difference { aspect: Aspect::Order, key: ".text".into(), own: list("x"), majority: list("y") };

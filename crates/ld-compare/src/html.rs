@@ -49,7 +49,6 @@ impl Mood {
 pub struct Cell {
     /// Its look.
     pub mood: Mood,
-    /// Its text.
     pub text: String,
     /// Lines behind it; none if empty.
     pub detail: String,

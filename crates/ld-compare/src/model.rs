@@ -32,7 +32,6 @@ pub struct Object {
 /// A section.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Section {
-    /// Name.
     pub name: String,
     /// `sh_type`.
     pub kind: u32,
@@ -61,7 +60,6 @@ pub struct Relocation {
     pub symbol: Option<usize>,
     /// Type number.
     pub kind: u32,
-    /// Addend.
     pub addend: i64,
 }
 
@@ -588,7 +586,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_objects_are_read_back() {
         for big in [false, true] {
             let object = object(big);
             assert_eq!(Object::parse(&object.write()).unwrap(), object);

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_end_what_goes_too_far() {
+    fn limits_end_runs_that_exceed_them() {
         let limits = Limits { time: 0.2, output: 1, ..Limits::default() };
         assert_eq!(shell("sleep 30", &limits).status, Status::Timeout);
         let folder = tempfile::tempdir().unwrap();

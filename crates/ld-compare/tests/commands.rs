@@ -97,7 +97,7 @@ fn run_compares_and_holds_against_a_baseline() {
 }
 
 #[test]
-fn capture_records_what_can_be_run_again() {
+fn captured_links_run_again() {
     if machine().is_none() {
         return;
     }
@@ -125,7 +125,7 @@ fn capture_records_what_can_be_run_again() {
 }
 
 #[test]
-fn the_lab_says_who_refuses() {
+fn the_lab_lists_the_linkers_that_refuse() {
     let Some(machine) = machine() else { return };
     let folder = tempfile::tempdir().unwrap();
     let machine = format!("--machine={}", machine.name());

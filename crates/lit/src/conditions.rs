@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_condition_is_an_error() {
+    fn malformed_conditions_are_errors() {
         for text in ["", "a &&", "(a", "a b", "a & b", "a)"] {
             assert!(holds(text, &Features::new()).is_err(), "{text}");
         }

@@ -55,7 +55,7 @@ pub enum ErrorKind {
     },
     /// The byte order of the magic number is not that of the ABI.
     AbiEndian {
-        /// The ABI.
+        /// The ABI in the header.
         abi: Abi,
         /// The byte order that the magic number shows.
         found: Endian,
@@ -64,7 +64,7 @@ pub enum ErrorKind {
     Misaligned,
     /// An FDE index that the blob does not have.
     FdeIndex {
-        /// The index.
+        /// The index asked for.
         index: u32,
         /// The number of FDEs.
         count: u32,

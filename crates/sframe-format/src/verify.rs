@@ -134,7 +134,7 @@ pub enum FindingKind {
     },
     /// Two functions start at one address; the Linux kernel rejects a sorted section that has such.
     DuplicateAddress {
-        /// The address.
+        /// Address at which both start.
         address: u64,
     },
     /// The function overlaps the one that starts before it.

@@ -62,7 +62,7 @@ fn every_address_keeps_its_row() {
 }
 
 #[test]
-fn what_is_copied_is_what_would_be_encoded() {
+fn copied_functions_equal_encoded_ones() {
     let (mut copied, mut all) = (0, 0);
     for fixture in common::all() {
         let name = fixture.name();

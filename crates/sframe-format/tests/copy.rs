@@ -48,7 +48,7 @@ const WIDE: u8 = 0x23;
 const NONE: u8 = 0x00;
 
 #[test]
-fn rows_of_the_form_that_the_encoder_writes() {
+fn rows_in_the_encoders_form_are_copied() {
     assert!(is_copied(&section(PLAIN, 1, &[0, ONE, 8])));
     assert!(is_copied(&section(PLAIN, 3, &[0, ONE, 8, 1, TWO, 16, 0xf0, 4, ONE, 8])));
     assert!(is_copied(&section(PLAIN, 2, &[0, ONE, 8, 4, NONE])));
@@ -60,7 +60,7 @@ fn rows_of_the_form_that_the_encoder_writes() {
 }
 
 #[test]
-fn rows_that_would_be_written_otherwise() {
+fn rows_in_another_form_are_not_copied() {
     let others: [(&str, Vec<u8>); 10] = [
         ("neighbours are equal", section(PLAIN, 2, &[0, ONE, 8, 4, ONE, 8])),
         ("neighbours are equal, another follows", section(PLAIN, 3, &[0, ONE, 8, 4, ONE, 8, 5, ONE, 9])),
@@ -79,7 +79,7 @@ fn rows_that_would_be_written_otherwise() {
 }
 
 #[test]
-fn rows_that_cannot_be_read() {
+fn malformed_rows_are_not_copied() {
     assert!(!is_copied(&section(PLAIN, 1, &[0, 0x63, 8, 0, 0, 0])), "words of eight bytes");
     assert!(!is_copied(&section(PLAIN, 1, &[0, 0x60])), "no words of eight bytes");
     assert!(!is_copied(&section(PLAIN, 2, &[0, ONE, 8])), "a row is missing");

@@ -116,7 +116,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_copied_is_what_is_encoded((abi, functions) in blob_functions(true)) {
+    fn copied_functions_equal_encoded_ones((abi, functions) in blob_functions(true)) {
         let written = write_sorted(Options::new(abi), 0x1000, &functions).unwrap();
         let blob = Section::new(&written.bytes, 0x1000).strict().blob_at(0).unwrap();
         for fde in blob.fdes() {
@@ -153,7 +153,7 @@ proptest! {
     }
 
     #[test]
-    fn look_up_in_any_order_of_blobs((abi, functions) in blob_functions(true), cuts in prop::collection::vec(0..12usize, 0..4), reverse in any::<bool>()) {
+    fn look_ups_agree_in_any_order_of_blobs((abi, functions) in blob_functions(true), cuts in prop::collection::vec(0..12usize, 0..4), reverse in any::<bool>()) {
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(functions.len())).chain([0, functions.len()]).collect();
         cuts.sort();
         let mut parts: Vec<_> = cuts.windows(2).map(|cut| &functions[cut[0]..cut[1]]).collect();
@@ -256,7 +256,7 @@ proptest! {
 }
 
 #[test]
-fn version_2_reports_what_it_cannot_say() {
+fn version_2_reports_functions_that_it_cannot_express() {
     let frame = Frame {
         cfa: CfaRule::register(7, 8),
         ra: RegisterRule::Saved(Location::at_cfa(-8)),

@@ -174,7 +174,7 @@ fn concatenated_blobs_have_one_table() {
 }
 
 #[test]
-fn every_byte_of_every_fixture_and_most_of_them_from_the_table() {
+fn tables_answer_for_most_bytes_of_every_fixture() {
     let (mut rows, mut all) = (0, 0);
     for fixture in common::all().iter().filter(|fixture| !fixture.relocatable) {
         let index = SectionIndex::new(&*fixture.data, fixture.address);

@@ -125,7 +125,7 @@ fn module() -> Module<Vec<u8>> {
 }
 
 #[test]
-fn whole_stacks_and_the_cache() {
+fn whole_stacks_are_unwound_with_and_without_the_cache() {
     let mut unwinder = Unwinder::new();
     unwinder.add_module(module());
     // The return address of the second frame is the first byte after its caller: the call was its last instruction.
@@ -147,7 +147,7 @@ fn whole_stacks_and_the_cache() {
 }
 
 #[test]
-fn a_new_module_replaces_what_it_overlaps() {
+fn a_new_module_replaces_overlapping_ones() {
     let mut unwinder = Unwinder::new();
     unwinder.add_module(module());
     let bytes = Vec::new();

@@ -345,7 +345,7 @@ pub enum TextRelocations {
 /// `-z call-nop=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallNop {
-    /// The byte.
+    /// Value of the fill byte.
     pub byte: u8,
     /// Whether it stands after the call rather than before it.
     pub after: bool,

@@ -12,19 +12,19 @@ const WIDTHS: [f64; 6] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0];
 /// The distribution of the share of file size that a table takes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Spread {
-    /// The table.
+    /// Names of the sections that make up the table.
     pub table: String,
     /// Number of files.
     pub files: usize,
     /// Smallest share, in per cent.
     pub min: f64,
-    /// Largest.
+    /// Largest share, in per cent.
     pub max: f64,
-    /// Arithmetic mean.
+    /// Arithmetic mean, in per cent.
     pub mean: f64,
-    /// Median.
+    /// Median, in per cent.
     pub median: f64,
-    /// Width of a bucket.
+    /// Width of a bucket, in percentage points.
     pub bucket_width: f64,
     /// Files in each bucket; the first starts at 0.
     pub buckets: Vec<u64>,

@@ -34,7 +34,7 @@ pub enum Place {
     Mapping {
         /// Offset in the file.
         offset: u64,
-        /// Address.
+        /// Run-time address of that byte.
         address: u64,
     },
 }

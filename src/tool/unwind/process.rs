@@ -22,7 +22,7 @@ pub struct Process {
     pub abi: Abi,
     /// Threads in the order of the file.
     pub threads: Vec<Thread>,
-    /// Memory.
+    /// Memory, as far as it was saved.
     pub memory: Memory,
     /// Files and where they are loaded.
     pub modules: Modules,

@@ -35,15 +35,15 @@ pub struct CfiFunction<'data> {
 /// One row: the rules that hold for some addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CfiRow {
-    /// The addresses.
+    /// The range that the row covers.
     pub range: Range<u64>,
-    /// CFA.
+    /// Rule of the canonical frame address.
     pub cfa: DwarfCfa,
-    /// Return address.
+    /// Rule of the return address.
     pub ra: DwarfRule,
-    /// Frame pointer.
+    /// Rule of the frame pointer.
     pub fp: DwarfRule,
-    /// Stack pointer.
+    /// Rule of the stack pointer.
     pub sp: DwarfRule,
     /// Whether the return address is signed (AArch64).
     pub signed: bool,

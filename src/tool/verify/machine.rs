@@ -26,7 +26,7 @@ pub struct Machine {
 /// The caller's frame by one side's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
-    /// CFA.
+    /// Canonical frame address.
     pub cfa: u64,
     /// Return address; `None` is "there is no caller".
     pub ra: Option<u64>,

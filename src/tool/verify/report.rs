@@ -69,7 +69,7 @@ pub struct ComparisonReport {
     pub unresolved: u64,
     /// Differences by kind.
     pub kinds: BTreeMap<DifferenceKind, u64>,
-    /// The differences.
+    /// All differences, sorted by kind and address.
     pub differences: Vec<DifferenceReport>,
     /// FDEs of `.eh_frame` that cannot be read.
     pub unreadable: Vec<String>,

@@ -3,7 +3,7 @@
 //!
 //! A test that concerns them all takes the machine as its argument, makes its scratch directory
 //! with [`Work::on`](super::Work::on), and is listed in [`on_every_machine!`], which makes a test
-//! of it for each: `tls::aarch64::every_model_in_a_shared_library`.
+//! of it for each: `tls::aarch64::every_model_gives_a_shared_library_its_relocations`.
 //!
 //! Compilers for other machines are Debian's cross compilers, the emulators those of `qemu-user`;
 //! they come from the tree of peer tools.

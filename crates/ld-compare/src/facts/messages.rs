@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn one_violation_in_many_words() {
+    fn violations_of_every_linker_have_one_topic() {
         for text in [
             "ld.lld: error: relocation refers to a discarded section: .text.f\n>>> defined in b.o\n>>> referenced by b.o:(.sframe+0x1c)",
             "b.o(.sframe+0x1c): error: relocation refers to local symbol \".text.f\" [2], which is defined in a discarded section\n  section group signature: \"f\"",

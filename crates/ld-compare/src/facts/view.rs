@@ -10,7 +10,6 @@ type Header = elf::FileHeader64<Endianness>;
 /// A section.
 #[derive(Clone, Debug)]
 pub struct Section<'data> {
-    /// Name.
     pub name: String,
     /// `sh_type`.
     pub kind: u32,
@@ -75,7 +74,6 @@ pub struct Relocation {
     pub kind: u32,
     /// Number of the symbol, 0 for none.
     pub symbol: u32,
-    /// Addend.
     pub addend: i64,
 }
 

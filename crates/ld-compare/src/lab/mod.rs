@@ -25,7 +25,6 @@ use verdict::Verdict;
 /// The verdicts on one shape, linked in one way, for one machine.
 #[derive(Debug, Serialize)]
 pub struct Row {
-    /// The machine.
     pub machine: Machine,
     /// The shape's name.
     pub shape: &'static str,
@@ -38,7 +37,6 @@ pub struct Row {
 /// The linkers of a machine.
 #[derive(Debug, Serialize)]
 pub struct Bench {
-    /// The machine.
     pub machine: Machine,
     /// First line of the assembler's `--version`.
     pub assembler: String,

@@ -92,7 +92,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn written_archives_can_be_read() {
         let members = vec![
             ("a.o".to_owned(), b"odd".to_vec()),
             ("a_name_that_is_too_long_for_a_header.o".to_owned(), b"even".to_vec()),

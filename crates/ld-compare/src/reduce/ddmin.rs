@@ -58,7 +58,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     #[test]
-    fn what_is_needed_stays_and_nothing_else() {
+    fn only_needed_units_stay() {
         for needed in [vec![7], vec![0, 999], vec![3, 500, 501], (0..10).map(|n| n * 100).collect()] {
             let mut tests = 0;
             let mut test = |units: &[usize]| {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_needed_at_all() {
+    fn no_unit_stays_if_none_is_needed() {
         assert_eq!(minimise(vec![1, 2, 3], &mut |_| true), Vec::<i32>::new());
         assert_eq!(minimise(Vec::<i32>::new(), &mut |_| false), Vec::<i32>::new());
     }

@@ -13,7 +13,6 @@ use std::rc::Rc;
 pub enum Word {
     /// An option with its value, or an input that is not taken apart.
     Plain(Vec<String>),
-    /// An object.
     Object(Input),
     /// An archive: its name and its members.
     Archive(String, Rc<Vec<Input>>),
@@ -107,7 +106,6 @@ pub struct State {
     pub later: Vec<Step>,
     /// Name of the case.
     pub name: String,
-    /// Its machine.
     pub machine: crate::machine::Machine,
 }
 

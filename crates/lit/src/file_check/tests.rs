@@ -72,7 +72,7 @@ fn labels_part_the_input() {
 }
 
 #[test]
-fn counts_repeat() {
+fn counts_repeat_their_directive() {
     good("CHECK-COUNT-2: a\nCHECK-NOT: a\n", "a\na\n");
     bad("CHECK-COUNT-2: a\nCHECK-NOT: a\n", "a\na\na\n");
     bad("CHECK-COUNT-3: a\n", "a\na\n");
@@ -100,7 +100,7 @@ fn expressions_stay_in_their_line() {
 }
 
 #[test]
-fn options_change_what_counts() {
+fn options_change_the_comparison() {
     assert!(passes(&["--check-prefixes=A,B"], "A: a\nB: b\nCHECK: no\n", "a\nb\n"));
     assert!(!passes(&["--implicit-check-not=warning"], "CHECK: b\n", "warning\nb\n"));
     assert!(!passes(&["--implicit-check-not=warning"], "CHECK: b\n", "b\nwarning\n"));
