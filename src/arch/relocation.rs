@@ -201,7 +201,7 @@ pub struct Relaxed<Edit> {
     pub what: What,
     /// The operand that is subtracted.
     pub from: From,
-    /// How the bytes change.
+    /// The change of the bytes.
     pub edit: Edit,
     /// The next relocation belongs to the same sequence and is done with it.
     pub takes_next: bool,

@@ -150,7 +150,7 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// C libraries that know them.
     const PLT_TAGS: Option<([u32; 3], &'static [u8])> = None;
     /// Bit of `st_other` of functions with a calling convention that lazy binding does not keep
-    /// to, and the dynamic tag that says that there are calls of such functions.
+    /// to, and the dynamic tag that marks calls of such functions.
     const VARIANT_CALLS: Option<(u8, u32)> = None;
     /// How far calls reach, if they do not reach everything.
     const THUNKS: Option<ThunkSpec> = None;
@@ -170,9 +170,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// `--[no-]apply-dynamic-relocs` says otherwise.
     const APPLY_DYNAMIC: bool;
 
-    /// How the bits of a relocated field lie.
+    /// The place and scale of a relocated field's bits.
     type Field: Copy + Send + Sync + std::fmt::Debug + 'static;
-    /// Which rewritings a relocation type permits.
+    /// The rewritings that a relocation type permits.
     type Family: Copy + PartialEq + Send + Sync + std::fmt::Debug + 'static;
     /// One rewriting.
     type Edit: Copy + PartialEq + Send + Sync + std::fmt::Debug + 'static;
@@ -318,9 +318,9 @@ pub struct RelocInfo<T: Target> {
     pub max: i64,
     /// The value must be a multiple of this.
     pub multiple: u8,
-    /// How the bits lie.
+    /// Place and scale of the bits.
     pub field: T::Field,
-    /// Which rewritings of the instruction may apply.
+    /// The rewritings of the instruction that may apply.
     pub family: T::Family,
 }
 

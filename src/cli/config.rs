@@ -41,7 +41,7 @@ pub struct Config {
     pub output_given: bool,
     /// `--oformat`.
     pub output_format: OutputFormat,
-    /// Where inputs are looked for.
+    /// Directories in which inputs are searched for.
     pub search: SearchOptions,
     /// Linker scripts and their kin.
     pub scripts: ScriptOptions,
@@ -163,7 +163,7 @@ pub enum OutputFormat {
     Binary,
 }
 
-/// Where inputs are looked for.
+/// Directories in which inputs are searched for.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SearchOptions {
     /// `-L` directories in order, sysroot prefixes (`=`, `$SYSROOT`) already spelled out.
@@ -313,7 +313,7 @@ pub enum Visibility {
     Protected,
 }
 
-/// Which references a shared library binds to its own definitions.
+/// `-Bsymbolic` and its variants: references that a shared library binds to its own definitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Symbolic {
     /// None.
@@ -445,7 +445,7 @@ impl Default for DynamicOptions {
     }
 }
 
-/// Which symbol hash tables are made.
+/// `--hash-style`: the symbol hash tables that are made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashStyle {
     /// `DT_HASH`.

@@ -17,7 +17,7 @@ pub struct InputSpec {
     pub argument: String,
 }
 
-/// How an input is named.
+/// The name of an input: a path, or a library for the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputSource {
     /// A path as given. Object, archive, shared library or script: its bytes say.

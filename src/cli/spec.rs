@@ -127,7 +127,7 @@ pub fn allows_single_dash(name: &str) -> bool {
     !name.starts_with('o')
 }
 
-/// How people write a name.
+/// A name with its dashes, as people write it.
 pub fn dashed(name: &str) -> String {
     if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
 }

@@ -96,7 +96,7 @@ pub struct Requests {
     pub sysroot: bool,
     /// `--print-output-format`.
     pub output_format: bool,
-    /// Who the version line says that we are.
+    /// The linker that the version line names.
     pub identity: Identity,
 }
 

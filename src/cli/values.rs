@@ -64,7 +64,7 @@ pub fn list(words: &[&str]) -> String {
 /// A number as C writes it: `0x` hexadecimal, a leading `0` octal, else decimal.
 ///
 /// # Errors
-/// A text that says that it is none.
+/// A text with the value and the expectation.
 pub fn number(value: &[u8]) -> Result<u64, String> {
     let text = shown(value);
     let parsed = match text.as_bytes() {
@@ -78,7 +78,7 @@ pub fn number(value: &[u8]) -> Result<u64, String> {
 /// An address: hexadecimal, with or without `0x`, as GNU ld reads `-Ttext` and its kin.
 ///
 /// # Errors
-/// A text that says that it is none.
+/// A text with the value and the expectation.
 pub fn address(value: &[u8]) -> Result<u64, String> {
     let text = shown(value);
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(&text);

@@ -20,7 +20,7 @@ use zerocopy::byteorder::ByteOrder;
 /// The offset of a record that is not in the output.
 pub const DROPPED: u32 = u32::MAX;
 
-/// Where records are in the output section.
+/// The places of records in the output section.
 #[derive(Clone, Debug, Default)]
 pub struct KeptFrames {
     /// One row for each object.
@@ -31,7 +31,7 @@ pub struct KeptFrames {
     pub fdes: usize,
 }
 
-/// Where the records of one object are.
+/// The places of one object's records.
 #[derive(Clone, Debug, Default)]
 pub struct KeptFile {
     /// By row of [`FileFrames::cies`].

@@ -24,7 +24,7 @@ pub struct Edge {
     pub from: u32,
     /// Symbol of the called function.
     pub to: u32,
-    /// How often.
+    /// Number of calls.
     pub weight: u64,
 }
 

@@ -47,7 +47,7 @@ impl Malformed {
     }
 }
 
-/// Where the symbol of an object is defined.
+/// The place of a symbol's definition in an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SymbolPlace {
     /// Not here.

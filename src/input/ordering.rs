@@ -7,7 +7,7 @@ use crate::script::Span;
 pub struct Word {
     /// A name or pattern.
     pub text: Vec<u8>,
-    /// Where it is written.
+    /// Place in the file, for messages.
     pub span: Span,
 }
 
@@ -18,7 +18,7 @@ pub struct Call {
     pub from: Word,
     /// The called function.
     pub to: Word,
-    /// How often.
+    /// Number of calls.
     pub weight: u64,
 }
 

@@ -3,7 +3,7 @@
 use flate2::{Decompress, FlushDecompress, Status};
 use std::sync::OnceLock;
 
-/// How contents are packed.
+/// The compression format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// A zlib stream (RFC 1950).
@@ -28,7 +28,7 @@ impl Format {
 pub struct Packed<'a> {
     /// Section header index.
     pub section: u32,
-    /// How it is packed.
+    /// Compression format.
     pub format: Format,
     /// The packed bytes, without their header.
     pub packed: &'a [u8],

@@ -101,7 +101,7 @@ fn function_around<'a, E: ByteOrder>(
     Some(object.symbol_name(row)).filter(|name| !name.is_empty())
 }
 
-/// Where the variable begins that a place lies in.
+/// The start of the variable that holds a place.
 fn variable_around<E: ByteOrder>(object: &ObjectFile<'_, E>, section: u32, offset: u64) -> Option<u64> {
     let row = symbol_around(object, section, offset, elf::STT_OBJECT)?;
     Some(object.symbols[row].st_value.get())
@@ -142,7 +142,7 @@ struct Row {
 struct Lines {
     /// Sorted by address; at one address an end comes before a start.
     rows: Vec<Row>,
-    /// Where variables are declared.
+    /// Declarations of variables.
     variables: HashMap<u64, (u32, u64)>,
     files: Vec<String>,
     numbers: HashMap<String, u32>,

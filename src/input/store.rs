@@ -1,4 +1,4 @@
-//! Where the bytes of inputs live.
+//! Owns the bytes of inputs for the length of a link.
 //!
 //! A link reads files through [`InputSource`], so that the harness, the fuzzers and a
 //! `--reproduce` archive can stand in for the file system. Whatever was read is kept by the

@@ -1,8 +1,9 @@
 //! Mergeable sections: deduplicates their pieces and maps offsets of inputs to offsets of the
 //! output.
 //!
-//! An `SHF_MERGE` section says that only its pieces matter, not where they stand: strings that end
-//! with a zero, or constants of one size. Equal pieces of one group of sections are kept once.
+//! The flag `SHF_MERGE` promises that only the pieces of a section matter, not their places:
+//! strings that end with a zero, or constants of one size. Equal pieces of one group of sections
+//! are kept once.
 //!
 //! A group's sections are cut into *blocks* of about a megabyte; a block holds for each piece
 //! where it starts and, in the end, where it went: eight bytes a piece, four for constants. Pieces
@@ -48,7 +49,7 @@ pub struct Group<'a> {
     pub section: SectionId,
 }
 
-/// Where the pieces of an input section are.
+/// The place of an input section's pieces: group, block, and section of the block.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     group: u32,

@@ -74,7 +74,7 @@ pub enum Command {
     Output(u32),
     /// The sections up to [`Command::OverlayEnd`] share their address.
     OverlayStart {
-        /// Where it is written.
+        /// Place in the script.
         span: Span,
         /// That address; the location counter if absent.
         address: Option<Box<Expr>>,
@@ -83,7 +83,7 @@ pub enum Command {
     OverlayEnd,
 }
 
-/// Which place an output section has in its overlay.
+/// The place of an output section in its overlay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OverlayPlace {
     /// The first one: its load address is that of the overlay.

@@ -90,7 +90,7 @@ pub enum Command {
     Ignored(Span),
 }
 
-/// Where an inserted script goes.
+/// The place of an inserted script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Insert {
     /// The whole command.
@@ -128,7 +128,7 @@ pub enum SectionsItem {
 }
 
 impl SectionsItem {
-    /// Where it is written.
+    /// Place in the text.
     pub fn span(&self) -> Span {
         match self {
             SectionsItem::Assignment(assignment) => assignment.span,
@@ -140,7 +140,7 @@ impl SectionsItem {
     }
 }
 
-/// Who sees the symbol of an assignment, and when it is made.
+/// The kind of an assignment: visibility of its symbol, and the condition for making it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssignmentKind {
     /// `a = b;` defines the symbol whatever else defines it.
@@ -326,7 +326,7 @@ pub enum BodyItem {
     Assert(Assert),
     /// `BYTE(value)` and its like.
     Data {
-        /// How many bytes.
+        /// Width of the value.
         size: DataSize,
         /// The value that they hold.
         value: Expr,

@@ -50,7 +50,7 @@ enum Round {
     Settled,
 }
 
-/// Which functions were evaluated in this round.
+/// The functions that were evaluated in this round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Seen {
     align: bool,

@@ -175,7 +175,7 @@ pub enum EvalError {
     Undefined {
         /// The place.
         span: Span,
-        /// The kind of thing.
+        /// Symbol, section, region or constant.
         what: Thing,
     },
     /// A symbol in a section that is not in the output.
@@ -203,7 +203,7 @@ pub enum EvalError {
     },
 }
 
-/// Kinds of things that have names.
+/// Kinds of names that an expression can ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
 pub enum Thing {

@@ -1,4 +1,4 @@
-//! Which values stay the same wherever the program is loaded.
+//! Finds values that stay the same wherever the program is loaded.
 //!
 //! Values are judged before there is a layout, because a reference to a fixed value needs no dynamic relocation and may
 //! have a field that is narrower than an address. An expression is judged by its form: each counts the load address a

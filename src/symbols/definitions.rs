@@ -4,7 +4,7 @@ use super::CommonBlock;
 use crate::ids::{FileId, SharedId, SymbolId};
 use bitflags::bitflags;
 
-/// Where a global is defined.
+/// The prevailing definition of a global.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Definition {
     /// Nowhere.
@@ -45,7 +45,7 @@ bitflags! {
 /// The definitions of all globals, by [`SymbolId`].
 #[derive(Default)]
 pub struct Definitions {
-    /// Where each is defined.
+    /// The prevailing definition of each.
     pub of: Vec<Definition>,
     /// Most constraining visibility (`STV_*`) of each over all objects.
     pub visibility: Vec<u8>,
@@ -74,7 +74,7 @@ impl Definitions {
 pub struct LinkerSymbol {
     /// Its global.
     pub symbol: SymbolId,
-    /// Where its value comes from.
+    /// The source of its value.
     pub origin: LinkerSymbolOrigin,
     /// `STV_HIDDEN` definitions are not exported.
     pub hidden: bool,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub struct Fixture {
     /// Folder and file name.
     pub name: String,
-    /// Where it is.
+    /// Path on disk.
     pub path: PathBuf,
     /// Output of readelf.
     pub text: Option<String>,

@@ -1,5 +1,5 @@
-//! Where things lie: symbols that the linker makes, segments, the large model, debug tombstones,
-//! `.comment`.
+//! The layout of outputs: symbols that the linker makes, segments, the large model, debug
+//! tombstones, `.comment`.
 
 use crate::support::elf::*;
 use crate::support::{Work, tools};

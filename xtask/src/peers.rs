@@ -73,7 +73,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// One thing to fetch: its name, whether the tests need it, and how.
+/// A step: the name of the tool, whether the tests need it, and the function that fetches it.
 struct Step {
     name: &'static str,
     for_tests: bool,

@@ -12,7 +12,7 @@ pub(crate) const DEPTH: u32 = 640;
 const LENGTH: usize = 1 << 20;
 /// Most nodes that are written for one name.
 const STEPS: u32 = 1 << 20;
-/// How many qualifiers a function or an array hands on.
+/// Most qualifiers that a function or an array hands on.
 const HANDED_ON: usize = 4;
 
 /// The text is too long, too deep or refers to something that the name does not hold.
@@ -44,7 +44,7 @@ pub(crate) struct Scope {
 pub struct Printer<'t, 'a> {
     pub(crate) nodes: &'t Nodes<'a>,
     pub(crate) out: Vec<u8>,
-    /// How often each node is being written right now.
+    /// Number of times that each node is being written right now.
     active: Vec<u8>,
     /// The nodes that are being written, outermost first.
     pub(crate) path: Vec<Id>,

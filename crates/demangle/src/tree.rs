@@ -71,7 +71,7 @@ impl IndexMut<Id> for Nodes<'_> {
     }
 }
 
-/// How a literal of a builtin type is written.
+/// The form of a literal of a builtin type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Literal {
     /// The type in parentheses before the digits.

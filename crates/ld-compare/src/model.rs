@@ -63,7 +63,7 @@ pub struct Relocation {
     pub addend: i64,
 }
 
-/// Where a symbol is defined.
+/// The place of a symbol's definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Nowhere.
@@ -83,7 +83,7 @@ pub enum Place {
 pub struct Symbol {
     /// Name; empty for section symbols.
     pub name: String,
-    /// Where it is.
+    /// Place of its definition.
     pub place: Place,
     /// `st_value`.
     pub value: u64,

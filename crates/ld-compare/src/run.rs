@@ -78,7 +78,7 @@ pub struct Run {
     pub seconds: f64,
     /// The output, if the last step wrote one.
     pub output: Option<PathBuf>,
-    /// Where everything was written.
+    /// Folder of all outputs.
     pub folder: TempDir,
 }
 

@@ -24,7 +24,7 @@ use crate::version::Version;
 /// Size of the V3 attribute in front of a function's FREs, in bytes.
 pub const ATTRIBUTE_SIZE: usize = 5;
 
-/// How program counters are compared with the starts of rows.
+/// The comparison of program counters with the starts of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PcType {
     /// By the offset from the function's start.
@@ -43,7 +43,7 @@ pub enum PauthKey {
     B,
 }
 
-/// How data words are to be read.
+/// The meaning of data words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FdeType {
     /// Offsets in the order CFA, RA, FP.
@@ -59,13 +59,13 @@ pub struct Attributes {
     pub fre_count: u32,
     /// Width of an FRE's start offset in bytes: 1, 2 or 4.
     pub start_width: u8,
-    /// How program counters are compared.
+    /// Comparison of program counters with starts of rows.
     pub pc_type: PcType,
     /// AArch64 signing key.
     pub pauth_key: PauthKey,
     /// Whether this is a signal frame (V3; V1 and V2 do not record it).
     pub signal: bool,
-    /// How data words are to be read.
+    /// Meaning of the data words.
     pub fde_type: FdeType,
     /// Repetition block of a PC-mask function in bytes. Without meaning for [`PcType::Increment`].
     pub repeat_size: u8,

@@ -11,7 +11,7 @@ use crate::arch::relocation::{From, Mode, Relaxed, Site, What};
 use crate::elf::consts as elf;
 use crate::symbols::flags::flag;
 
-/// How bytes change.
+/// A rewriting of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Edit {
     /// The instruction does nothing.

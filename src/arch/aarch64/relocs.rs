@@ -7,7 +7,7 @@ use super::AArch64;
 use crate::arch::relocation::{From, What};
 use crate::arch::target::RelocInfo;
 
-/// How the bits of a field lie.
+/// The place and scale of a field's bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Field {
     /// None.
@@ -41,10 +41,10 @@ pub enum Field {
     MoveSigned(u8),
 }
 
-/// Which instruction sequences a type stands in.
+/// The instruction sequence that a type stands in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// Nothing is known about the instruction.
+    /// No rewriting depends on the type.
     Fixed,
     /// `b` or `bl`.
     Branch,

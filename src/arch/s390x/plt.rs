@@ -4,7 +4,7 @@
 use super::relocs::{Field, write};
 use crate::arch::target::PltEntry;
 
-/// Where the half of an entry begins that asks the dynamic linker.
+/// Start of the lazy half of an entry, which asks the dynamic linker.
 pub const LAZY_HALF: u64 = 14;
 
 /// `stg %r1,56(%r15); larl %r1,GOT; mvc 48(8,%r15),8(%r1); lg %r1,16(%r1); br %r1; nopr…`: passes

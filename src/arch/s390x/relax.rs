@@ -17,7 +17,7 @@ use crate::arch::relocation::{From, Mode, Relaxed, Site, What, fact};
 use crate::elf::consts as elf;
 use crate::symbols::flags::flag;
 
-/// How the bytes around a field change.
+/// A rewriting of the bytes around a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Edit {
     /// Nothing does.

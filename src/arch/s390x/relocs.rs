@@ -33,7 +33,7 @@ pub enum Field {
     Doubled32,
 }
 
-/// Which instruction or literal a type stands in.
+/// The instruction or literal that a type stands in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// Nothing is rewritten.

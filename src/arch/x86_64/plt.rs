@@ -63,7 +63,7 @@ pub fn write_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
     }
 }
 
-/// Where the lazy half of an entry begins.
+/// Address of the lazy half of an entry.
 pub fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64 {
     if shape.split { entry.entry } else { entry.entry.wrapping_add(6) }
 }

@@ -10,7 +10,7 @@ use crate::arch::relocation::{From, Mode, Relaxed, Site, What, fact};
 use crate::elf::consts as elf;
 use crate::symbols::flags::flag;
 
-/// How the bytes around a field change.
+/// A rewriting of the bytes around a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Edit {
     /// Only the value is another, 4 bytes.
@@ -21,7 +21,7 @@ pub enum Edit {
     Prefix {
         /// New bytes, right-aligned.
         bytes: [u8; 6],
-        /// How many of them count.
+        /// Number of them that are used.
         length: u8,
         /// Added to the value, in bytes.
         adjust: i8,

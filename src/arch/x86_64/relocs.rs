@@ -19,10 +19,10 @@ pub enum Field {
     Double,
 }
 
-/// Which instruction sequences a type stands in.
+/// The instruction sequence that a type stands in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// Nothing is known about the instruction.
+    /// No rewriting depends on the type.
     Fixed,
     /// Load from the GOT, no REX prefix.
     GotLoad,
@@ -106,7 +106,7 @@ pub fn info(kind: u32) -> Option<&'static RelocInfo<X86_64>> {
 
 type Info = RelocInfo<X86_64>;
 
-/// How a value is checked.
+/// The range of a value.
 #[derive(Clone, Copy)]
 enum Check {
     /// Sign-extended by the processor.

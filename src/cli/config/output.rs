@@ -118,7 +118,7 @@ pub enum ShuffleOrder {
     Seed(u64),
 }
 
-/// How code is kept apart from data.
+/// `-z separate-code` and its kin: the pages that code shares with data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeparateCode {
     /// `-z noseparate-code`: segments may share file pages.
@@ -129,7 +129,7 @@ pub enum SeparateCode {
     AllSegments,
 }
 
-/// How the output is paged.
+/// `-N` and `-n`: page alignment of segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Magic {
     /// Page-aligned segments.
@@ -232,7 +232,7 @@ pub enum Strip {
     All,
 }
 
-/// Which local symbols are left out of the symbol table.
+/// `-x`, `-X`, `--discard-none`: local symbols that the symbol table leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Discard {
     /// `.L` names in merge sections only.

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// How a condition is reported.
+/// Severity with which a condition is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Report {
     /// Not at all.
@@ -145,7 +145,7 @@ pub struct DiagnosticOptions {
 }
 
 impl DiagnosticOptions {
-    /// How the sink of the link adjusts severities.
+    /// The rules by which the sink of the link adjusts severities.
     pub fn policy(&self) -> Policy {
         Policy {
             fatal_warnings: self.fatal_warnings,

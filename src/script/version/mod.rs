@@ -91,7 +91,7 @@ impl VersionScript {
         self.nodes.is_empty()
     }
 
-    /// Adds the nodes of a further script behind those that are there.
+    /// Appends the nodes of a further script.
     pub fn append(&mut self, mut further: VersionScript) {
         self.nodes.append(&mut further.nodes);
     }

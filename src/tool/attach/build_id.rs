@@ -30,7 +30,7 @@ pub fn recompute<E: ByteOrder>(name: &str, bytes: &mut [u8]) -> Result<(), Probl
     Ok(())
 }
 
-/// Where the identifier is in the file.
+/// The place of the identifier in the file.
 fn find<E: ByteOrder>(image: &Image<'_, E>) -> Option<std::ops::Range<usize>> {
     let segments = image.segments.iter().filter(|s| s.p_type.get() == consts::PT_NOTE);
     let segments = segments.map(|s| (s.p_offset.get(), s.p_filesz.get(), s.p_align.get()));

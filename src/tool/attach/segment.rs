@@ -116,7 +116,7 @@ fn put_into<E: ByteOrder>(image: &Image<'_, E>, slot: &Slot, blob: &[u8]) -> Vec
     out
 }
 
-/// Where a new segment goes.
+/// The place of a new segment.
 struct Place {
     address: u64,
     offset: u64,

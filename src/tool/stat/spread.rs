@@ -51,7 +51,7 @@ impl Spread {
         Some(Self { table, files: shares.len(), min, max, mean, median, bucket_width: width, buckets })
     }
 
-    /// Where the last bucket ends.
+    /// End of the last bucket.
     pub fn end(&self) -> f64 {
         self.buckets.len() as f64 * self.bucket_width
     }

@@ -212,7 +212,7 @@ pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     joined
 }
 
-/// How many bytes of a range lie in none of these.
+/// Number of bytes of a range that lie in none of these.
 pub fn uncovered_bytes(joined: &[Range<u64>], range: &Range<u64>) -> u64 {
     let first = joined.partition_point(|covered| covered.end <= range.start);
     let rest = joined.get(first..).unwrap_or_default().iter();

@@ -32,7 +32,7 @@ const SHARE: f64 = 3.0;
 const SMALLER: usize = 15;
 /// Without it, clang emits no SFrame.
 const EXPERIMENTAL: &str = "-Wa,--allow-experimental-sframe";
-/// How many names of one kind of difference are written out.
+/// Number of names that are written out for one kind of difference.
 const NAMED: usize = 4;
 
 pub fn index(proof: &mut Proof, sframe: &Path) -> Result<()> {

@@ -4,7 +4,7 @@ use crate::cases::Step;
 use crate::machine::Machine;
 use serde::Serialize;
 
-/// How a shape is linked.
+/// A way to link a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {

@@ -16,7 +16,7 @@ pub enum Subject {
     Word,
     /// `.eh_frame`.
     EhFrame,
-    /// Which sections and symbols there are.
+    /// The sections and symbols of the output.
     Members,
 }
 

@@ -6,7 +6,7 @@ use fancy_regex::Regex;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// How patterns are to be read.
+/// Options for reading patterns.
 #[derive(Clone, Copy, Default)]
 pub struct Style {
     pub strict_whitespace: bool,

@@ -260,13 +260,13 @@ fn walk(unwinder: &Unwinder<&[u8]>, stack: &Stack) -> Vec<u64> {
     frames.map_while(Result::ok).map(FrameAddress::address).collect()
 }
 
-/// How many frames this crate finds.
+/// Number of frames that this crate finds.
 pub fn count(unwinder: &Unwinder<&[u8]>, stack: &Stack, cache: &mut RuleCache<512>) -> usize {
     let registers = Registers::new(stack.sp, stack.fp, None);
     unwinder.iter_frames(stack.pc, registers, cache, |address| stack.read(address)).count()
 }
 
-/// How many frames framehop finds.
+/// Number of frames that framehop finds.
 pub fn count_with_framehop(
     unwinder: &UnwinderX86_64<&[u8]>,
     stack: &Stack,
