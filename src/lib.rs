@@ -1,4 +1,8 @@
 //! sframe-ld: an ELF linker as a library.
+//!
+//! [`link()`] runs one link. It is re-entrant: no globals, no process exit, no printing. Files come
+//! in through a trait, and messages go out as values ([`diag`]). `pipeline.rs` lists the passes;
+//! `DESIGN.md` lists the modules, lowest first, and says what each owns.
 pub mod arch;
 pub mod cli;
 pub mod diag;

@@ -1,4 +1,5 @@
-//! Machines before one is chosen: names, ELF numbers, default directories.
+//! Facts about machines that are needed before one is chosen: names, ELF numbers, default
+//! directories.
 
 use crate::cli::{Gcs, Machine, PropertyOptions, Report};
 use crate::elf::consts as elf;

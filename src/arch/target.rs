@@ -1,4 +1,7 @@
-//! The parameters of a machine.
+//! The [`Target`] trait: constants, tables and functions of one machine.
+//!
+//! Passes are generic over it. They ask for a capability (does a call need a thunk? has the machine
+//! TLS descriptors?), so that a new machine needs no change in a pass.
 
 use super::relocation::{From, Mode, Relaxed, Site, What};
 use super::thunk::{ThunkForm, ThunkSpec};

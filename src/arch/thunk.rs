@@ -1,4 +1,4 @@
-//! Code that the linker puts between a branch and its target.
+//! Thunks: code that the linker puts between a branch and a target out of its reach.
 
 /// How far branches of a machine reach, and how the linker's code goes on from there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,7 @@
-//! Arguments, one after the other.
+//! Walks the arguments of a command line from left to right.
+//!
+//! Each argument is a file or an option of the table. An option's effect changes the state, so that
+//! a later option wins over an earlier one, and positional options apply to the files behind them.
 
 use super::config::Config;
 use super::help::{emulation_names, help_text};

@@ -1,4 +1,4 @@
-//! Reading the values of options.
+//! Reads the values of options: numbers, addresses, sizes, words, paths.
 
 use super::config::{Machine, Report};
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! The words of `-z`.
+//! The words of `-z`: their table and their effects.
 
 use super::config::{CallNop, Gcs, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility};
 use super::state::State;

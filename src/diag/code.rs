@@ -1,4 +1,4 @@
-//! The stable names of all kinds of messages.
+//! The kinds of messages and their stable names, by which tests and tools recognise a message.
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {

@@ -1,4 +1,4 @@
-//! Symbol names as people write them.
+//! Demangled symbol names for messages.
 
 /// The demangled form of a C++ or Rust symbol name, as GNU tools write it; the name itself if it
 /// is not mangled. A version suffix (`@VER`, `@@VER`) is kept as it is.

@@ -1,4 +1,4 @@
-//! Help that many diagnostics give, once.
+//! Joins equal advice of several diagnostics.
 
 use super::{Code, Diagnostic};
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,7 @@
 //! Members of archives, ordinary and thin.
+//!
+//! All members are listed, and parsed by the caller in parallel; the archive's own symbol index is
+//! not used.
 
 use super::store::{InputSource, InputStore};
 use object::read::archive::ArchiveFile;

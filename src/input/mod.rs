@@ -1,4 +1,8 @@
-//! Input files as the linker sees them: bytes that stay where they are, and views into them.
+//! Input files: objects, shared libraries, archives and the texts that options name.
+//!
+//! The bytes of a file are mapped and stay where they are until the link ends; everything here is a
+//! view of them. Parsing checks the structure that later passes rely on, so that these need not
+//! check again.
 
 pub mod archive;
 pub mod binary;

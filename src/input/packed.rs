@@ -1,4 +1,4 @@
-//! Compressed contents: how they are packed, and unpacking them.
+//! The contents of compressed sections: their formats, and unpacking.
 
 use flate2::{Decompress, FlushDecompress, Status};
 use std::sync::OnceLock;

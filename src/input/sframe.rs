@@ -1,4 +1,4 @@
-//! Which input sections are SFrame, and the names that they go by.
+//! Recognises SFrame input sections, and gives the names by which scripts match them.
 
 use super::ObjectFile;
 use crate::elf::consts as elf;

@@ -1,4 +1,4 @@
-//! Pieces of a run of sections.
+//! A block: the pieces of a run of sections, found by offset.
 
 use super::pieces::{MergeInput, Pieces};
 use std::hash::{BuildHasher, Hasher};

@@ -1,4 +1,4 @@
-//! The different pieces whose hashes fall into one shard.
+//! A shard: the different pieces whose hashes have the same top bits, filled by one thread.
 
 use super::block::Block;
 use super::pieces::Pieces;

@@ -1,4 +1,4 @@
-//! Making the plan from scripts and options.
+//! Builds the layout plan from scripts and options.
 
 use super::memory;
 use super::{Body, Command, LayoutPlan, NO_RULE, OutputPlan, OverlayPlace, Rule};

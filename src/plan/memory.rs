@@ -1,4 +1,4 @@
-//! Which of the `MEMORY` regions a section goes to.
+//! Finds the `MEMORY` region of a section: by name, else by the region's attributes.
 
 use super::LayoutPlan;
 use crate::diag::{Code, Diagnostic};

@@ -1,5 +1,7 @@
-//! Symbol flags: how the dynamic linker sees each symbol, and which GOT, PLT and TLS entries it needs. Each symbol
-//! has one word, whose bits passes set at once from many threads.
+//! Symbol flags: how the dynamic linker sees each symbol, and which GOT, PLT and TLS entries it needs.
+//!
+//! Each symbol has one atomic word. Parallel passes only set bits, so the result does not depend on the order in
+//! which threads come to a symbol.
 
 use crate::ids::SymbolId;
 use rayon::prelude::*;

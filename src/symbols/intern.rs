@@ -1,4 +1,4 @@
-//! Names to globals.
+//! The hash table from names to global symbols.
 //!
 //! Every name is hashed once. The top bits of the hash choose one of a fixed number of shards;
 //! each shard is filled by one thread, from lists that are in file order, so that ids depend on

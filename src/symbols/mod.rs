@@ -1,4 +1,8 @@
-//! Symbols: one row for every different global name, one for every local symbol.
+//! The symbol table of a link.
+//!
+//! Every different global name is one row, whichever files use it; every local symbol of an object
+//! has a row behind those. Each property of symbols (flags, definition, version) is a vector over
+//! these rows, or over the globals alone, so that a pass loads only the properties that it needs.
 
 pub mod common;
 pub mod definitions;

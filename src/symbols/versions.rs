@@ -1,4 +1,7 @@
 //! The versions that the output defines (gABI extension, "Symbol Versioning").
+//!
+//! Version scripts and `.symver` directives define them; `.gnu.version_d` and `.gnu.version` are
+//! written from these tables.
 
 use crate::elf::consts as elf;
 

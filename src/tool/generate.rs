@@ -1,4 +1,4 @@
-//! Man pages and shell completions, made from the command line's own description. For the installation.
+//! Man pages and shell completions for an installation, made from the description of the command line.
 
 use super::args::{Arguments, Generate};
 use super::open::Problem;

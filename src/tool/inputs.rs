@@ -1,4 +1,5 @@
-//! Many files at once: folders are walked, files are read in parallel, results come in order.
+//! Walks files and folders for subcommands that take many: files are read in parallel, results come
+//! in order.
 
 use super::open::{Input, Problem, for_each_input};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -47,7 +47,7 @@ fn verbose_shows_the_script_and_the_files_tried() {
         script.split("==================================================").nth(1).unwrap().to_owned();
     work.write("default.ld", script);
     work.ld(&["-T", "default.ld", "-o", "q", &start]).quiet();
-    assert_eq!(work.elf("q").entry, work.elf("p").entry, "what is printed is a script");
+    assert_eq!(work.elf("q").entry, work.elf("p").entry, "the printed text is a script");
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn statistics_count_the_inputs_taken() {
     assert!(json.contains("\"sframe\""), "{json}");
     let report = work.ld(&["-o", "program", &a, &b, "--print-sframe"]).ok().output();
     assert!(report.contains("a.o") && report.contains(".text.g"), "{report}");
-    assert!(report.contains("b.o"), "what was dropped is named too: {report}");
+    assert!(report.contains("b.o"), "the dropped input is named too: {report}");
 }
 
 /// GNU ld counts shared rows once where it reserves room, and once for each function where it writes them.

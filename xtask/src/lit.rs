@@ -1,4 +1,4 @@
-//! The tests of `lit-tests/` alone, with our linker or a peer.
+//! Runs the tests of `lit-tests/` alone, with our linker or a peer.
 
 use crate::peers;
 use anyhow::{Result, bail};

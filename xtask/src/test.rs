@@ -1,4 +1,4 @@
-//! All tests, with the tools that they need; the skipped ones are listed at the end.
+//! Runs all tests, with the tools that they need; the skipped ones are listed at the end.
 
 use crate::peers;
 use anyhow::{Result, bail};

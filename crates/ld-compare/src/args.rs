@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `ld-compare`.
 
 use crate::lab::Choice;
 use crate::peers::Wanted;

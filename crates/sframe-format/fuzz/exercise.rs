@@ -51,7 +51,7 @@ fn assert_copied_as_encoded(blob: &Blob<'_>, fde: &Fde, attributes: &Attributes)
     let options = Options::new(blob.header().abi);
     let (mut by_copy, mut by_rows) = (Encoder::new(options), Encoder::new(options));
     let Some((id, _)) = by_copy.copy(blob, fde, attributes) else { return };
-    let function = Function::read(blob, fde).expect("what is copied can be read");
+    let function = Function::read(blob, fde).expect("copied rows can be read");
     assert_eq!(by_rows.add(&function), Ok(id));
     let bytes = |encoder: &Encoder| {
         let mut bytes = vec![0; encoder.size()];
@@ -109,9 +109,9 @@ pub fn convert(bytes: &[u8]) {
         let options = Options::new(abi).version(version);
         let Ok(converted) = convert_section(&section, options, address) else { continue };
         let written = Section::new(&converted.bytes, address).strict();
-        let blob = written.blob_at(0).expect("what was written has a header");
+        let blob = written.blob_at(0).expect("a written blob has a header");
         for fde in blob.fdes() {
-            let _ = Function::read(&blob, &fde).expect("what was written can be read");
+            let _ = Function::read(&blob, &fde).expect("written rows can be read");
         }
         let again = convert_section(&written, options, address).expect("it reaches as far as before");
         assert_eq!(again.bytes, converted.bytes);

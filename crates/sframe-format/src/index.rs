@@ -1,4 +1,4 @@
-//! One look-up over all blobs of a section, made once and asked often.
+//! Look-ups over all blobs of a section, by an index that is made once.
 
 use alloc::vec::Vec;
 use core::ops::Deref;

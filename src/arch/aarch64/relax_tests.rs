@@ -1,4 +1,4 @@
-//! Each rewriting, by the bytes that the ABI names and those that come out.
+//! Every rewriting by its bytes, before and after, and the code that must be left alone.
 
 use super::*;
 use crate::arch::relocation::NextRelocation;

@@ -1,4 +1,4 @@
-//! Looking options up in the table.
+//! Looks options up in the table, by exact name or by abbreviation.
 
 use super::{GROUPS, REFUSED};
 use crate::cli::spec::{Effect, OptionSpec, Refused};

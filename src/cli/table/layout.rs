@@ -1,4 +1,4 @@
-//! Addresses, segments, order of sections.
+//! Options for addresses, segments and the order of sections.
 
 use crate::cli::config::{Magic, OrphanHandling, Shuffle, ShuffleOrder, SortCommon, SortSection};
 use crate::cli::spec::{OptionSpec, flag, optional, value};

@@ -1,4 +1,4 @@
-//! The table of all options.
+//! The table of all options, one file for each heading of `--help`.
 
 mod compatibility;
 mod dynamic;

@@ -1,4 +1,4 @@
-//! Messages, and files that tell about the link.
+//! Options for messages, and for files with reports on the link.
 
 use crate::cli::config::{Color, Explanation, Report, StatsFormat};
 use crate::cli::identity::Identity;

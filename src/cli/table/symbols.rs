@@ -1,4 +1,4 @@
-//! Definitions, references, exports.
+//! Options for definitions, references and exports.
 
 use crate::cli::config::{DefSym, Report, Symbolic};
 use crate::cli::spec::{OptionSpec, flag, value};

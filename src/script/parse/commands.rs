@@ -1,4 +1,5 @@
-//! Commands at the top of a script, and assignments and assertions, which may stand anywhere.
+//! Parses commands at the top of a script, and assignments and assertions, which may stand
+//! anywhere.
 
 use super::cursor::{Parser, Reported};
 use crate::script::ast::{

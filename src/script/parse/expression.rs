@@ -1,4 +1,4 @@
-//! Expressions.
+//! Parses expressions by precedence climbing.
 
 use super::cursor::{Parser, Reported};
 use crate::script::ast::Name;

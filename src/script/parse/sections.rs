@@ -1,4 +1,4 @@
-//! `SECTIONS`: output sections and overlays with the attributes around their bodies.
+//! Parses `SECTIONS`: output sections and overlays with the attributes around their bodies.
 
 use super::cursor::{Parser, Reported};
 use crate::script::ast::{

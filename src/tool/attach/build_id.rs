@@ -1,4 +1,4 @@
-//! The build-id of a changed file.
+//! Computes the build-id of a changed file anew.
 
 use super::super::edit::Image;
 use super::super::open::Problem;

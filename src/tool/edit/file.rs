@@ -1,4 +1,4 @@
-//! Files in and out: read whole, replaced in one step.
+//! Reads whole files, and replaces files in one step.
 
 use crate::tool::Problem;
 use std::fs::{File, Permissions};

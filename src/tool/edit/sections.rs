@@ -1,4 +1,4 @@
-//! Other contents for some sections, and more sections.
+//! An edit of a file's sections: new contents for some, and additional sections.
 
 use super::image::Image;
 use super::room::Room;

@@ -1,4 +1,4 @@
-//! Memory in pieces.
+//! The saved memory of a process: pieces of bytes by address.
 
 use sframe_format::Endian;
 

@@ -1,4 +1,4 @@
-//! A process as far as unwinding needs it.
+//! The saved state of a process that an unwinder needs: threads, memory, loaded files.
 
 use super::memory::Memory;
 use super::modules::Modules;

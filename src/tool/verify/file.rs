@@ -1,4 +1,4 @@
-//! One file, verified.
+//! Verifies one file: the structure of its sections, and the comparison with `.eh_frame`.
 
 use super::compare::{self, Comparison};
 use super::structure;

@@ -1,4 +1,4 @@
-//! Rust programs that cargo builds with the linker: this project itself, and ripgrep.
+//! Proofs by Rust programs that cargo builds with the linker: this project itself, and ripgrep.
 
 use super::proof::{Proof, output};
 use crate::{install, peers};

@@ -1,4 +1,4 @@
-//! A C++ compiler from Debian's static archives of libclang and LLVM.
+//! Proof by a C++ compiler, linked from Debian's static archives of libclang and LLVM.
 
 use super::proof::{Proof, output};
 use crate::bench::{case::Case, programs};

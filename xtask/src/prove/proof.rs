@@ -1,4 +1,4 @@
-//! A proof on its way: where it works, which linker it is about, and its record.
+//! A proof on its way: its folder, the linker under proof, and the record.
 
 use crate::{install, peers};
 use anyhow::{Context, Result, bail, ensure};

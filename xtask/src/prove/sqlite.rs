@@ -1,4 +1,4 @@
-//! sqlite3's amalgamation, in every kind of output.
+//! Proof by sqlite3's amalgamation, in every kind of output.
 
 use super::proof::{Proof, output};
 use anyhow::{Context, Result, ensure};

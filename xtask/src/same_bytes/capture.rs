@@ -1,4 +1,4 @@
-//! Keeping the inputs of every link that a command makes.
+//! Keeps the inputs of every link that a command makes.
 
 use super::corpus::Corpus;
 use anyhow::{Context, Result, ensure};

@@ -1,4 +1,4 @@
-//! Linking captured links again.
+//! Links captured links again, at several numbers of threads.
 
 use super::corpus::{Case, Corpus};
 use anyhow::{Context, Result};

@@ -1,4 +1,4 @@
-//! Facts on their way: kinds, and the table that they are noted in.
+//! Collects the facts of a run: their kinds, and the table that holds them.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

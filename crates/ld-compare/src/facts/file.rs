@@ -1,4 +1,4 @@
-//! Facts that a file's tables tell by themselves.
+//! Facts that follow from a file's tables alone.
 
 use super::collector::{Aspect, Collector};
 use super::view::{Section, Symbol, View};

@@ -1,4 +1,4 @@
-//! The ways in which shapes are linked.
+//! The ways to link a shape.
 
 use crate::cases::Step;
 use crate::machine::Machine;

@@ -1,4 +1,4 @@
-//! Archives (System V, GNU form): reading members, and writing those that are left.
+//! Archives (System V, GNU form): reads all members, and writes those that the reduction keeps.
 
 use crate::model::{Object, Place};
 use anyhow::{Result, anyhow};

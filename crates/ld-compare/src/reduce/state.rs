@@ -1,4 +1,4 @@
-//! A link that is taken apart: a command line whose inputs can be changed.
+//! The link under reduction: a command line whose inputs can be changed.
 
 use super::archive::{self, Member};
 use crate::cases::{Case, Step};

@@ -1,4 +1,4 @@
-//! The goal, and asking linkers whether it holds.
+//! The goal of a reduction, and the test whether linkers still show it.
 
 use super::state::State;
 use crate::cases::Case;

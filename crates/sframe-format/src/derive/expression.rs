@@ -1,4 +1,4 @@
-//! The DWARF expressions that SFrame has a form for.
+//! DWARF expressions that have an SFrame form.
 
 use gimli::{EndianSlice, Operation, RunTimeEndian};
 

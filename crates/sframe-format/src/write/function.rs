@@ -1,4 +1,4 @@
-//! The functions that are written, and the form of the blob.
+//! The function that a writer takes, and the options of the blob.
 
 use alloc::vec::Vec;
 
