@@ -57,7 +57,7 @@ impl What {
 /// The operand that is subtracted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum From {
-    /// Nothing.
+    /// Zero: nothing is subtracted.
     Zero,
     /// The address of the field.
     Place,

@@ -19,7 +19,8 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// That of the regular file at a path, symbolic links followed; `None` if there is none.
+    /// The identity of the regular file at a path, symbolic links followed; `None` if there is
+    /// none.
     pub fn at(path: &Path) -> Option<FileIdentity> {
         let metadata = std::fs::metadata(path).ok()?;
         metadata.is_file().then(|| FileIdentity::of(&metadata))

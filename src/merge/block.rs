@@ -200,7 +200,8 @@ impl<'a> Block<'a> {
                 let from = first + self.hints[hint] as usize;
                 let to = first + self.hints[hint + 1] as usize;
                 let ahead = self.starts[from..to].partition_point(|&start| start as usize <= offset);
-                // Nothing starts in this stretch up to the offset: it is in a piece from before.
+                // If no piece starts in this stretch up to the offset, the piece before it holds
+                // the offset.
                 let piece = from + ahead - 1;
                 (piece, self.starts[piece])
             }

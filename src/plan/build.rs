@@ -18,15 +18,15 @@ pub struct Scripts {
     pub builtin: Script,
     /// Whether `-dT` named the default script.
     pub own_default: bool,
-    /// Those of `-T`, in order.
+    /// Scripts of `-T`, in order.
     pub replacing: Vec<Script>,
-    /// Those among the inputs, in order.
+    /// Scripts among the inputs, in order.
     pub augmenting: Vec<Script>,
     /// `--section-ordering-file`.
     pub orders: Vec<OutputSection>,
     /// `--defsym`, in order.
     pub defsyms: Vec<Assignment>,
-    /// Their texts.
+    /// The texts of all scripts.
     pub sources: Sources,
 }
 

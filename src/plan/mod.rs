@@ -76,7 +76,7 @@ pub enum Command {
     OverlayStart {
         /// Place in the script.
         span: Span,
-        /// That address; the location counter if absent.
+        /// The shared address; the location counter if absent.
         address: Option<Box<Expr>>,
     },
     /// The location counter goes behind the longest section of the overlay.
@@ -132,7 +132,7 @@ pub struct OutputPlan {
     pub overlay: Option<OverlayPlace>,
 }
 
-/// Something in an output section.
+/// A statement in an output section.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// The sections of a rule.

@@ -112,7 +112,7 @@ pub struct InputFile {
     pub as_needed: bool,
 }
 
-/// Something in `SECTIONS { … }`.
+/// A statement of `SECTIONS { … }`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SectionsItem {
     /// An assignment; it may be to the location counter.
@@ -315,7 +315,7 @@ pub struct Overlay {
     pub placement: Placement,
 }
 
-/// Something between the braces of an output section.
+/// A statement between the braces of an output section.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BodyItem {
     /// Input sections.

@@ -23,7 +23,7 @@ pub enum Layout {
 }
 
 impl Layout {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Layout; 4] = [Layout::Static, Layout::Pie, Layout::Shared, Layout::Relocatable];
 
     /// The script's name in messages.

@@ -21,7 +21,7 @@ use crate::diag::{Code, Diagnostic};
 /// The origin that a value counts from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Base {
-    /// Nothing: it is a number, and takes the kind of the place that uses it.
+    /// No origin: a plain number, which takes the kind of the place that uses it.
     Number,
     /// Address zero.
     Absolute,
@@ -165,7 +165,7 @@ pub trait Scope {
 /// Why an expression has no value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EvalError {
-    /// Something that this place depends on is not known in this round. In the last round it is an
+    /// A value that this place depends on is not known in this round. In the last round that is an
     /// error like the others.
     NotYetKnown {
         /// The place.

@@ -24,11 +24,11 @@ enum Part {
 pub enum Shape<'a> {
     /// No wildcard: exactly these bytes.
     Exact(&'a [u8]),
-    /// These bytes and anything behind them.
+    /// A prefix: these bytes and anything behind them.
     Prefix(&'a [u8]),
     /// `*`.
     Everything,
-    /// Anything else; it begins with these bytes.
+    /// Any other pattern, with its literal beginning.
     General(&'a [u8]),
 }
 

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 /// How a subcommand ended, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// Nothing to complain about.
+    /// No findings.
     Fine,
-    /// Something was found.
+    /// Findings were reported.
     Findings,
     /// An input could not be used.
     Unusable,

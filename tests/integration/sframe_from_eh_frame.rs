@@ -43,7 +43,8 @@ fn program(work: &Work) -> Option<[String; 2]> {
     Some(["main.o".to_owned(), outside])
 }
 
-/// Nothing is wrong, and every row of `.eh_frame` that SFrame can express is there.
+/// Demands that no row is wrong, and that every row of `.eh_frame` that SFrame can express is
+/// there.
 #[track_caller]
 fn check_all_is_described(work: &Work, file: &str) {
     let verified = work.verified(file);
@@ -69,7 +70,7 @@ fn every_function_of_every_input_is_covered() {
     let [main, outside] = need!(objects.ok_or("no assembler that emits SFrame V3"));
     for mode in MODES {
         for which in ["missing", "all"] {
-            // Everything derived is one way through everything missing.
+            // `all` runs the same code as `missing`, so two kinds of output suffice.
             let outputs = if which == "all" { &OUTPUTS[1..3] } else { &OUTPUTS[..] };
             for options in outputs {
                 let switches = format!("-Wl,{mode},--sframe-split,--sframe-from-eh-frame={which}");

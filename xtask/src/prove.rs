@@ -47,7 +47,7 @@ pub struct Arguments {
     comparer: install::Comparer,
 }
 
-/// Something that can be proved.
+/// A proof.
 struct Subject {
     /// On the command line, and of the record.
     name: &'static str,
@@ -58,7 +58,7 @@ struct Subject {
     prove: fn(&mut Proof, &Arguments) -> Result<()>,
 }
 
-/// All of them, in the order in which they are proved.
+/// Every proof, in the order in which they run.
 static SUBJECTS: [Subject; 14] = [
     Subject {
         name: "sqlite",

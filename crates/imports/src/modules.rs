@@ -18,7 +18,7 @@ pub struct Module {
     /// Items defined here, modules left out.
     pub items: BTreeSet<String>,
     pub imports: Vec<Import>,
-    /// Everything else, to be searched for paths.
+    /// All other items, which are searched for paths.
     pub body: Vec<Item>,
 }
 

@@ -62,7 +62,7 @@ pub struct Split {
     pub values: BTreeMap<String, Vec<String>>,
 }
 
-/// Everything that differs in one case.
+/// All differences of one case.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Differences {
     /// By the linkers' place in the list: the differences from the majority, sorted.

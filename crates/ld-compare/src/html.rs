@@ -15,7 +15,7 @@ use std::fmt::Write;
 pub enum Mood {
     /// As it should be.
     Good,
-    /// Something to look at.
+    /// A difference to look at.
     Doubtful,
     /// The linker refused.
     Refused,

@@ -32,7 +32,7 @@ pub struct Dialect {
     pub call: &'static str,
     /// The return instruction.
     pub ret: &'static str,
-    /// Bytes of the shortest function: call and return.
+    /// The 64-bit absolute relocation.
     pub abs64: &'static str,
     /// The 64-bit PC-relative relocation.
     pub pc64: &'static str,
@@ -41,7 +41,7 @@ pub struct Dialect {
 }
 
 impl Machine {
-    /// All of them.
+    /// Every machine.
     pub const ALL: [Machine; 3] = [Machine::X86_64, Machine::Aarch64, Machine::S390x];
 
     /// By `e_machine`.

@@ -627,7 +627,7 @@ mod tests {
         assert!(Object::parse(&executable).unwrap_err().to_string().contains("relocatable"));
         let whole = object(false).write();
         for end in 0..whole.len() {
-            // Anything but a panic.
+            // Any result will do but a panic.
             let _ = Object::parse(&whole[..end]);
         }
     }

@@ -120,7 +120,7 @@ pub enum ErrorKind {
     FreCount {
         /// The header's.
         header: u32,
-        /// Those of all functions.
+        /// The sum over all functions.
         counted: u64,
     },
     /// A function start that the field cannot hold.

@@ -20,7 +20,7 @@ use crate::symbols::flags::flag;
 /// A rewriting of the bytes around a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Edit {
-    /// Nothing does.
+    /// No change.
     Keep,
     /// The literal gets the value.
     Literal,

@@ -423,6 +423,6 @@ pub enum BuildId {
     Sha1,
     /// 16 random bytes.
     Uuid,
-    /// These bytes.
+    /// The given bytes.
     Hex(Vec<u8>),
 }

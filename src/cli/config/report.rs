@@ -69,7 +69,7 @@ pub enum SFrameMode {
     Concat,
     /// One sorted blob, as GNU ld makes.
     Merge,
-    /// They are dropped.
+    /// Inputs are dropped.
     Discard,
 }
 

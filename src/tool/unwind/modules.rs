@@ -28,7 +28,7 @@ pub struct Modules {
 /// The place at which a file is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// This many bytes above the addresses that it states.
+    /// This many bytes above the file's own addresses.
     Bias(u64),
     /// The byte at a file offset is at an address.
     Mapping {

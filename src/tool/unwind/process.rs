@@ -16,7 +16,7 @@ pub struct Thread {
     pub registers: Vec<Option<u64>>,
 }
 
-/// Everything that is needed to unwind.
+/// The state of a process, for the unwinder.
 pub struct Process {
     /// Architecture.
     pub abi: Abi,

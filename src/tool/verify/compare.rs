@@ -59,9 +59,9 @@ impl Count {
 pub struct Comparison {
     /// Functions of `.eh_frame`.
     pub cfi: Count,
-    /// Those that SFrame covers, each byte of them.
+    /// Functions of `.eh_frame` that SFrame covers in full.
     pub covered: Count,
-    /// Those that it leaves out, wholly or in part; bytes are those left out.
+    /// Functions that SFrame leaves out, wholly or in part, with the number of bytes left out.
     pub uncovered: BTreeMap<Gap, Count>,
     /// SFrame functions (bytes) without an FDE in `.eh_frame`.
     pub extra: Count,

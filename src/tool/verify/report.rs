@@ -51,9 +51,9 @@ pub struct StructureReport {
 pub struct ComparisonReport {
     /// Functions of `.eh_frame`.
     pub cfi: Count,
-    /// Those covered in full.
+    /// Functions of `.eh_frame` covered in full.
     pub covered: Count,
-    /// Those not, by reason.
+    /// Functions of `.eh_frame` not covered, by reason.
     pub uncovered: BTreeMap<Gap, Count>,
     /// SFrame functions beyond `.eh_frame`.
     pub extra: Count,
@@ -194,9 +194,9 @@ pub struct Total {
     pub dead: u64,
     /// Functions of `.eh_frame`.
     pub cfi: Count,
-    /// Those covered in full.
+    /// Functions of `.eh_frame` covered in full.
     pub covered: Count,
-    /// Those not, by reason.
+    /// Functions of `.eh_frame` not covered, by reason.
     pub uncovered: BTreeMap<Gap, Count>,
     /// SFrame functions beyond `.eh_frame`.
     pub extra: Count,

@@ -1,7 +1,7 @@
 //! The program that the generated links build: its functions, their callees and their results.
 //!
-//! Nothing is stored. Everything about a function follows from its numbers, so any object can be written alone, and
-//! the work per object does not depend on how many there are.
+//! The program is not stored: all properties of a function follow from its numbers, so any object can be written
+//! alone, and the work per object does not depend on how many there are.
 
 /// Ordinary functions per object.
 pub const FUNCTIONS: u64 = 24;

@@ -141,7 +141,7 @@ fn build(proof: &Proof, tools: &Tools, headers: &Path, variant: &Variant) -> Res
     Ok(std::fs::rename(folder, result)?)
 }
 
-/// This linker's files against GNU ld's.
+/// Compares this linker's files with GNU ld's.
 fn compare(proof: &mut Proof) -> Result<()> {
     proof.note("Without frames, the same as GNU ld makes, up to order:\n")?;
     for name in ["proof_core.o", "proof_core.ko", "proof_client.ko"] {

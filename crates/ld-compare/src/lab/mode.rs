@@ -19,10 +19,10 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// All of them.
+    /// Every way.
     pub const ALL: [Mode; 4] = [Mode::Final, Mode::Gc, Mode::Relocatable, Mode::Twice];
 
-    /// In reports.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Final => "final",

@@ -129,7 +129,7 @@ impl Numeric {
 struct Parser<'a> {
     text: &'a str,
     variables: &'a BTreeMap<String, Number>,
-    /// That of the first variable met.
+    /// The format of the first variable met.
     format: Option<Format>,
 }
 
