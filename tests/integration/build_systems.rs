@@ -42,9 +42,7 @@ fn plain(names: &[&str]) -> Vec<(String, Option<String>)> {
 
 #[test]
 fn libtool_and_the_macros_of_gcc_keep_control_of_symbols() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let (make, configure) = (need!(tools::peer_program("make")), need!(tools::libffi_configure()));
     let mut work = work_with_compilers();
     put_on_path(&mut work, &make);
@@ -174,9 +172,7 @@ fn expected_of_cmake() -> String {
 
 #[test]
 fn cmake_knows_the_linker_and_takes_its_dependency_files() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let cmake = need!(tools::peer_program("bin/cmake"));
     let generators = [
         ("Ninja", need!(tools::peer_program("ninja"))),
@@ -210,9 +206,7 @@ fn cmake_knows_the_linker_and_takes_its_dependency_files() {
 
 #[test]
 fn meson_knows_the_linker_and_its_options() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let (meson, ninja) = (need!(tools::peer_program("meson")), need!(tools::peer_program("ninja")));
     let mut work = work_with_compilers();
     work.env("NINJA", ninja.to_str().unwrap());
@@ -241,9 +235,7 @@ fn meson_knows_the_linker_and_its_options() {
 
 #[test]
 fn the_kernel_takes_the_linker_for_its_identity() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let script = need!(tools::peer_program("ld-version.sh"));
     let work = Work::new();
     work.write("ld-version.sh", std::fs::read(script).unwrap());

@@ -5,9 +5,7 @@ use crate::support::{Work, tools, work};
 
 #[test]
 fn gcc_finds_it_by_every_name() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let work = Work::new();
     let main = work.c("main", "int main(void) { return 0; }", &[]);
     for option in ["", "-fuse-ld=bfd", "-fuse-ld=gold", "-fuse-ld=lld", "-fuse-ld=mold"] {
@@ -23,9 +21,7 @@ fn gcc_finds_it_by_every_name() {
 
 #[test]
 fn clang_finds_it_by_path_and_by_name() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let clang = need!(tools::clang("clang"));
     let work = Work::new();
     work.write("main.c", "int main(void) { return 0; }");
@@ -41,9 +37,7 @@ fn clang_finds_it_by_path_and_by_name() {
 
 #[test]
 fn cargo_builds_and_tests_through_it() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let cargo = need!(tools::program("cargo"));
     let mut work = Work::new();
     work.write(
@@ -63,9 +57,7 @@ fn cargo_builds_and_tests_through_it() {
 
 #[test]
 fn rustc_names_lld_and_still_reaches_it() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let rustc = need!(tools::program("rustc"));
     let work = Work::new();
     work.write("main.rs", "fn main() { println!(\"hello\"); }");

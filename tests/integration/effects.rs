@@ -1,5 +1,6 @@
 //! Options that change the contents of the output or the places of a search.
 
+use crate::need;
 use crate::support::elf::*;
 use crate::support::{Work, tools};
 
@@ -7,9 +8,7 @@ const START: &str = ".text\n.globl _start\n_start: ret\n";
 
 #[test]
 fn undefined_globs_take_members_and_keep_them() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let work = Work::new();
     let start = work.s("start", START);
     let members: Vec<String> = ["plugin_a", "plugin_b", "other"]
@@ -92,9 +91,7 @@ fn programs_that_look_at_headers_must_have_them() {
 
 #[test]
 fn a_read_only_dynamic_section_has_no_place_for_debuggers() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     const DT_DEBUG: u64 = 21;
     let work = Work::new();
     let main = work.c("main", "#include <stdio.h>\nint main(void) { puts(\"runs\"); }", &[]);

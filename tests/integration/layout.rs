@@ -1,6 +1,7 @@
 //! The layout of outputs: symbols that the linker makes, segments, the large model, debug
 //! tombstones, `.comment`.
 
+use crate::need;
 use crate::support::elf::*;
 use crate::support::{Work, tools};
 
@@ -220,16 +221,23 @@ fn tombstones_can_be_chosen() {
 }
 
 #[test]
-fn comment_strings_are_merged_and_name_the_linker() {
+fn comment_strings_are_merged() {
     let work = Work::new();
     let a = work.c("a", "int a(void) { return 0; }", &[]);
     let b = work.c("b", "int a(void); int main(void) { return a(); }", &[]);
     work.gcc(&["-o", "program", &a, &b]).quiet();
     let strings = work.elf("program").section(".comment").strings();
     assert_eq!(strings.iter().filter(|s| s.starts_with("GCC:")).count(), 1, "{strings:?}");
-    if !tools::another_linker() {
-        assert!(strings.iter().any(|s| s.contains("sframe-ld")), "{strings:?}");
-    }
+}
+
+#[test]
+fn the_comment_names_the_linker() {
+    need!(tools::own_linker());
+    let work = Work::new();
+    let a = work.s("a", ".globl _start\n_start: ret\n.ident \"a compiler\"\n");
+    work.ld(&["-o", "p", &a]).quiet();
+    let strings = work.elf("p").section(".comment").strings();
+    assert!(strings.iter().any(|s| s.contains("sframe-ld")), "{strings:?}");
 }
 
 #[test]

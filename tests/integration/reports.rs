@@ -1,5 +1,6 @@
 //! Reports of a link: map, cross references, reasons for extraction, dependencies.
 
+use crate::need;
 use crate::support::{Work, tools};
 
 const START: &str = ".globl _start\n_start: call f\n ret\n";
@@ -115,9 +116,7 @@ fn messages_are_coloured_on_a_terminal_unless_the_user_objects() {
 
 #[test]
 fn a_time_trace_holds_the_passes_and_what_threads_ran() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let work = Work::new();
     let a = work.s("a", ".globl _start\n_start: ret\n");
     let events = |file: &str| {

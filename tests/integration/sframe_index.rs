@@ -465,10 +465,8 @@ int main(int c, char **v) { std::map<std::string, std::vector<int>> m; std::ostr
     work.command("g++", &[&option, "-o", "theirs", "big.o"]).ok();
     let ours = work.elf("ours").section(".sframe_idx").data.len();
     let theirs = work.elf_unchecked("theirs");
-    let Some(theirs) = theirs.find(".sframe").filter(|section| section.data.get(2) == Some(&3)) else {
-        return;
-    };
-    let theirs = theirs.data.len();
+    let theirs = theirs.find(".sframe").filter(|section| section.data.get(2) == Some(&3));
+    let theirs = need!(theirs.ok_or_else(|| "no GNU ld that writes V3".to_owned())).data.len();
     assert!(ours * 100 <= theirs * 85, "{ours} bytes, GNU ld makes {theirs}");
 }
 

@@ -107,9 +107,7 @@ fn frames_can_be_dropped_or_taken_out_of_memory() {
 
 #[test]
 fn statistics_count_the_inputs_taken() {
-    if crate::support::tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let work = Work::new();
     let a = work.s(
         "a",

@@ -1,5 +1,6 @@
 //! Warnings: those that inputs carry, those that options ask for, and options without effect.
 
+use crate::need;
 use crate::support::{Work, tools};
 
 const START: &str = ".text\n.globl _start\n_start: call f\ncall f\nret\n";
@@ -44,9 +45,7 @@ fn a_warning_section_without_a_symbol_speaks_to_everyone() {
 
 #[test]
 fn references_from_collected_sections_do_not_warn() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let work = Work::new();
     let user =
         work.s("user", ".globl _start\n_start: ret\n.section .text.dead,\"ax\",@progbits\ncall f\nret\n");
@@ -91,9 +90,7 @@ fn an_executable_stack_is_told() {
 
 #[test]
 fn options_that_are_not_carried_out_fail_the_link() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let work = Work::new();
     let a = work.s("a", ".globl _start\n_start: ret\n");
     for option in [
@@ -127,9 +124,7 @@ fn options_that_are_not_carried_out_fail_the_link() {
 /// the flag is supported if that succeeds.
 #[test]
 fn probes_for_a_flag_see_what_is_supported() {
-    if tools::another_linker() {
-        return;
-    }
+    need!(tools::own_linker());
     let work = Work::new();
     work.write("probe.c", "int main(void) { return 0; }");
     for (flag, supported) in [
