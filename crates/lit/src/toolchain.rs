@@ -159,14 +159,10 @@ impl Toolchain {
 
     /// Substitutions and features, for LLVM's `lit`.
     pub fn json(&self) -> String {
-        let quoted = |text: &str| format!("{text:?}");
-        let pairs: Vec<String> = self
-            .substitutions
-            .iter()
-            .filter_map(|(name, value)| Some(format!("[{}, {}]", quoted(name), quoted(value.as_ref().ok()?))))
-            .collect();
-        let features: Vec<String> = self.features.iter().map(|feature| quoted(feature)).collect();
-        format!("{{\"substitutions\": [{}], \"features\": [{}]}}", pairs.join(", "), features.join(", "))
+        let found =
+            |(name, value): &(String, Result<String, String>)| Some((name.clone(), value.clone().ok()?));
+        let substitutions: Vec<(String, String)> = self.substitutions.iter().filter_map(found).collect();
+        serde_json::json!({ "substitutions": substitutions, "features": self.features }).to_string()
     }
 }
 
@@ -236,6 +232,17 @@ mod tests {
         let substitutions = [("%as-v2", Err("no V2".to_owned())), ("%as", Ok("/bin/as".to_owned()))];
         let substitutions = substitutions.map(|(name, value)| (name.to_owned(), value)).into();
         Toolchain { linker_name: "sframe-ld".into(), substitutions, features: Features::new() }
+    }
+
+    #[test]
+    fn json_holds_the_tools_that_were_found_whatever_their_paths() {
+        let mut toolchain = toolchain();
+        toolchain.add("%ld", Ok(PathBuf::from("/a \"b\"\u{7f}\u{1}/ld")));
+        toolchain.features.insert("gas-v3".into());
+        let read: serde_json::Value = serde_json::from_str(&toolchain.json()).unwrap();
+        let expected = serde_json::json!([["%as", "/bin/as"], ["%ld", "/a \"b\"\u{7f}\u{1}/ld"]]);
+        assert_eq!(read["substitutions"], expected);
+        assert_eq!(read["features"], serde_json::json!(["gas-v3"]));
     }
 
     #[test]
