@@ -71,6 +71,6 @@ id! {
     GroupId
 }
 id! {
-    /// An output section. Row of [`crate::layout::Layout::chunks`].
+    /// An output section. Row of [`crate::layout::chunks::Layout::chunks`].
     ChunkId
 }

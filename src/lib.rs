@@ -11,7 +11,6 @@ pub mod frames;
 pub mod ids;
 pub mod input;
 pub mod layout;
-pub mod link;
 pub mod merge;
 pub mod output;
 pub mod passes;

@@ -4,19 +4,18 @@
 //! marked *frozen* say what no later pass may change.
 
 use crate::arch::{ForTarget, Target};
-use crate::cli::{Config, InputSpec, OutputFormat};
+use crate::cli::{Config, InputSpec};
 use crate::diag::{Aborted, Diagnostic, Sink};
 use crate::input::{InputSource, InputStore};
-use crate::link::Link;
 use crate::output::file::OutputFile;
 use crate::output::reproduce::Recorder;
 use crate::passes::open_inputs::Opened;
 use crate::passes::read_scripts::MainScripts;
 use crate::passes::*;
-use crate::phase::{Resolved, Session};
+use crate::phase::{Image, Resolved, Session};
 use crate::script::Sources;
 use crate::timing::Timings;
-use crate::{arch, output, relocs, sframe};
+use crate::{arch, output, sframe};
 use std::time::Duration;
 
 /// What came of a link.
@@ -236,59 +235,49 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let asked = scan_relocations::finish(&live, found);
     let scanned = merge_strings::place(live, asked, groups);
     output::reports::discarded(&scanned, &mut progress.printed);
-    let mut link = Link::new(scanned);
-    check_sframes::run(&mut link);
+    let corrupt_sframes = check_sframes::run(&scanned);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
-    build_synthetics::run(&mut link);
-    sink.checkpoint()?;
-    progress.timings.pass("build synthetic sections");
-    build_sframe::run(&mut link);
-    sink.checkpoint()?;
+    let numbered = number_rows::run(scanned);
+    let chosen = build_sframe::run(&numbered);
     progress.timings.pass("build SFrame table");
-    // frozen: the sections of the output.
+    let (tables, growing) = size_tables::run(numbered, chosen, corrupt_sframes);
+    sink.checkpoint()?;
+    progress.timings.pass("size tables");
+    // frozen: what the dynamic linker gets.
 
     // ---- addresses ----------------------------------------------------------------------------
-    order_sections::run(&mut link);
-    output::reports::symbol_order(&link, &mut progress.printed);
-    lay_out::run(&mut link);
-    check_cross_references::run(&link);
+    let order = order_sections::run(&tables);
+    output::reports::symbol_order(&tables, &order, &mut progress.printed);
+    let placed = lay_out::run(tables, growing, &order, &mut progress.timings);
+    check_cross_references::run(&placed);
+    // frozen: the sections of the output and all addresses.
+    let image = make_image::run(placed);
     sink.checkpoint()?;
-    progress.timings.pass("lay out");
-    // frozen: addresses.
-    relocs::address::look_up(&mut link);
-    sframe::index::order(&mut link);
-    progress.timings.pass("order SFrame table");
-    compute_values::run(&mut link);
-    compress_debug::run(&mut link);
-    sink.checkpoint()?;
-    progress.timings.pass("compute values");
+    progress.timings.pass("make image");
+    // frozen: places in the file.
 
     // ---- bytes --------------------------------------------------------------------------------
-    write(&mut link, progress)?;
-    output::reports::finish(&link, &report_data, &mut progress.printed);
+    write(&image, progress)?;
+    output::reports::finish(&image, &report_data, &mut progress.printed);
     progress.timings.pass("reports");
     sink.checkpoint()
 }
 
 /// Makes the file. Nothing is in its place before everything has succeeded.
-fn write<T: Target>(link: &mut Link<'_, T>, progress: &mut Progress) -> Result<(), Aborted> {
-    let executable = !link.config.is_relocatable();
-    if link.config.output_format == OutputFormat::Binary {
-        output::image::place(link);
-        link.sink.checkpoint()?;
-    }
-    let (path, size, sink) = (&link.config.output, link.layout.file_size, link.sink);
+fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<(), Aborted> {
+    let executable = !image.config.is_relocatable();
+    let (path, size, sink) = (&image.config.output, image.file.size, image.sink);
     let cannot_write = |error: std::io::Error| {
         sink.report(output::file::cannot_write(path, size, &error));
         Aborted
     };
-    let holes = link.layout.holes();
+    let holes = image.holes();
     let mut file = OutputFile::create(path, size, &holes, executable).map_err(cannot_write)?;
-    write_output::run(link, file.bytes());
-    link.sink.checkpoint()?;
+    write_output::run(image, file.bytes());
+    sink.checkpoint()?;
     progress.timings.pass("write output");
-    output::build_id::write(link, file.bytes(), &holes).map_err(cannot_write)?;
+    output::build_id::write(image, file.bytes(), &holes).map_err(cannot_write)?;
     progress.timings.pass("build id");
     file.commit().map_err(cannot_write)?;
     progress.timings.pass("commit");

@@ -7,10 +7,10 @@ use crate::diag::{Policy, Sink};
 use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::InputStore;
 use crate::input::object::{FileName, ObjectFile};
-use crate::layout::Chunk;
-use crate::link::Link;
-use crate::passes::{keep_eh_frames, split_eh_frames};
-use crate::phase::{Bound, Inputs, Made, Resolved, Scanned, Session, state};
+use crate::layout::chunks::Chunk;
+use crate::passes::{keep_eh_frames, size_tables, split_eh_frames};
+use crate::phase::{Bound, Inputs, Made, Numbered, Placed, Resolved, Scanned, Session, state};
+use crate::sframe::collect::Chosen;
 use crate::symbols::Definition;
 use crate::synth;
 use object::write::{Object, Relocation, Symbol, SymbolId as WriteSymbol, SymbolSection};
@@ -162,8 +162,10 @@ impl World {
 }
 
 /// A link that knows nothing but its frames, with their offsets in the output assigned.
-fn linked(bound: Bound<'_, X86_64>) -> Link<'_, X86_64> {
-    Link::new(Scanned::of(keep_eh_frames::run(bound)))
+fn linked(bound: Bound<'_, X86_64>) -> Placed<'_, X86_64> {
+    let numbered = Numbered::of(Scanned::of(keep_eh_frames::run(bound)));
+    let (tables, growing) = size_tables::run(numbered, Chosen::default(), Vec::new());
+    Placed::new(tables, growing)
 }
 
 fn section_of(link: &Inputs<'_, X86_64>, file: usize, name: &str) -> SectionId {
@@ -173,7 +175,7 @@ fn section_of(link: &Inputs<'_, X86_64>, file: usize, name: &str) -> SectionId {
 }
 
 /// The output section, with every code field holding the number of its relocations.
-fn written(link: &Link<'_, X86_64>) -> Vec<u8> {
+fn written(link: &Placed<'_, X86_64>) -> Vec<u8> {
     let mut out = vec![0xee; synth::eh_frame::size(link) as usize];
     synth::eh_frame::write(link, 0x1000, &mut out, |record| {
         assert_eq!(record.address, 0x1000 + record.record.output);
@@ -326,7 +328,7 @@ fn under_r_sections_stay_whole() {
 }
 
 /// Gives every `.text.*` section an address: `first + 0x100 * n`.
-fn place_code(link: &mut Link<'_, X86_64>, first: u64) {
+fn place_code(link: &mut Placed<'_, X86_64>, first: u64) {
     for file in 0..link.objects.len() {
         for index in 0..link.objects[file].headers.len() {
             if link.objects[file].section_name(index).starts_with(b".text.") {
@@ -352,7 +354,7 @@ fn the_table_is_sorted_and_names_each_address_once() {
     let world = World::new(vec![object_of(&["f", "g"], &frames)]);
     let mut link = linked(world.link());
     place_code(&mut link, 0x5000);
-    let size = link.synthetics.sections[1].size;
+    let size = link.synthetics.rows[1].size;
     assert_eq!(size, 12 + 4 * 8);
     let mut out = vec![0xee; size as usize];
     synth::eh_frame_hdr::write(&link, 0x2000, 0x3000, &mut out);
@@ -369,7 +371,7 @@ fn code_out_of_reach_of_the_table_is_an_error() {
     let world = World::new(vec![object_of(&["f", "g"], &two_functions(None))]);
     let mut link = linked(world.link());
     place_code(&mut link, 0x1_0000_0000);
-    let mut out = vec![0; link.synthetics.sections[1].size as usize];
+    let mut out = vec![0; link.synthetics.rows[1].size as usize];
     synth::eh_frame_hdr::write(&link, 0x2000, 0x3000, &mut out);
     drop(link);
     let found = world.sink.into_sorted();

@@ -1,6 +1,6 @@
 //! Checks of a layout that has come to rest: overlaps, and segments that nobody wants.
 
-use super::{Chunk, Layout};
+use super::chunks::{Chunk, Layout, Segment};
 use crate::cli::Report;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
@@ -73,14 +73,14 @@ fn find(
 }
 
 /// Reports loaded segments that are writable and executable, and executable thread-local storage.
-pub fn rwx(layout: &Layout<'_>, report: Report, output: &str) -> Vec<Diagnostic> {
+pub fn rwx(layout: &Layout<'_>, segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic> {
     let severity = match report {
         Report::Ignore => return Vec::new(),
         Report::Warning => Severity::Warning,
         Report::Error => Severity::Error,
     };
     let mut findings = Vec::new();
-    for segment in &layout.segments {
+    for segment in segments {
         let writable = segment.flags & elf::PF_W != 0;
         let executable = segment.flags & elf::PF_X != 0;
         let message = match segment.p_type {

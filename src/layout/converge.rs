@@ -5,16 +5,17 @@
 //! headers take room themselves. When two rounds end alike, the addresses are published, and
 //! sections whose size depends on addresses are asked again.
 
-use super::dot::Machine;
+use super::chunks::{Chunk, NOTHING, Segment, order_of};
+use super::machine::Machine;
 use super::output::{self, Attributes};
 use super::segments::{self, PhdrValues, Wishes};
-use super::{Chunk, NOTHING, Segment, file_offsets, link_order};
+use super::{file_offsets, link_order};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::link::Link;
-use crate::plan::{Body, Command};
+use crate::phase::Placed;
+use crate::plan::{Body, Command, LayoutPlan};
 use crate::script::ast::OutputSectionType;
 use crate::script::data_segment::{DataSegment, RelroSection};
 use crate::script::eval::eval;
@@ -66,14 +67,18 @@ pub struct Round<'a> {
     pub chunks: Vec<Chunk<'a>>,
     /// For each chunk, its output section in the plan.
     pub outputs: Vec<u32>,
-    /// The chunks in order of address, as [`super::Layout::order`].
+    /// The chunks in order of address, as [`super::chunks::Layout::order`].
     pub order: Vec<ChunkId>,
     /// Program headers, without offsets.
     pub segments: Vec<Segment>,
 }
 
 /// Runs rounds until they end alike; gives the last one.
-pub fn repeat<'a, T: Target>(link: &Link<'a, T>, machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
+pub fn repeat<'a, T: Target>(
+    link: &Placed<'a, T>,
+    machine: &mut Machine<'_>,
+    fixed: &Fixed<'a>,
+) -> Round<'a> {
     let mut before = Signature::default();
     let mut changed_names = Vec::new();
     for round in 0..MAX_ROUNDS {
@@ -133,7 +138,7 @@ fn relro_sections(machine: &Machine<'_>, (start, end): (u64, u64)) -> Vec<RelroS
 }
 
 /// Puts link-ordered sections in the order of the addresses of this round.
-fn reorder<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) -> bool {
+fn reorder<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) -> bool {
     if !machine.lists.iter().any(|list| list.link_order) {
         return false;
     }
@@ -163,7 +168,7 @@ fn reorder<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) -> bool {
 }
 
 /// The position of each rule in the order of the plan.
-pub fn list_ranks(plan: &super::LayoutPlan) -> Vec<u32> {
+pub fn list_ranks(plan: &LayoutPlan) -> Vec<u32> {
     let mut ranks = vec![0; plan.rules.len()];
     let mut rank = 0;
     for command in &plan.commands {
@@ -231,7 +236,7 @@ fn changes(machine: &Machine<'_>, before: &Signature, now: &Signature) -> Vec<St
 /// shrinks, so that it cannot swing to and fro.
 fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
     let (chunks, outputs) = chunks(machine, fixed);
-    let order = super::order_of(&chunks);
+    let order = order_of(&chunks);
     let segments = if fixed.segments {
         segments_of(machine, fixed, &Sorted::new(&chunks, &outputs, &order))
     } else {

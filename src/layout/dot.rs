@@ -3,194 +3,23 @@
 //! A run gives every output section an address, a load address and a size, and every assigned
 //! symbol a value. What a run cannot know yet it takes from the run before ([`super::scope`]).
 
+use super::chunks::{Data, Fill};
+use super::machine::{Machine, Start};
 use super::memory::Region;
-use super::output::{Attributes, Facts};
-use super::place::List;
+use super::names::Source;
 use super::regions::is_unallocated_kind;
-use super::scope::{OutputNames, Source, Symbols};
-use super::{Data, Fill, size};
+use super::{align, size};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::plan::memory;
-use crate::plan::{Body, Command, LayoutPlan, OutputPlan, OverlayPlace};
+use crate::plan::{Body, Command, OutputPlan, OverlayPlace};
 use crate::script::Span;
 use crate::script::ast::{Assert, Assignment, DataSize};
-use crate::script::builtin::Switches;
-use crate::script::data_segment::DataSegment;
 use crate::script::eval::{EvalError, Value, eval, fill_bytes};
 use crate::script::expr::{BinaryOp, Expr, ExprKind};
 
-/// What options and the machine say.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
-    /// Bytes.
-    pub max_page_size: u64,
-    /// Bytes.
-    pub common_page_size: u64,
-    /// Size of the page on whose boundary the relocation-read-only part ends, where that is more.
-    pub relro_page_size: u64,
-    /// What the built-in scripts ask.
-    pub switches: Option<Switches>,
-    /// `-Ttext-segment`, `--image-base`.
-    pub image_base: Option<u64>,
-    /// `-Trodata-segment`.
-    pub rodata_segment: Option<u64>,
-    /// `-Tldata-segment`.
-    pub ldata_segment: Option<u64>,
-    /// `-r`.
-    pub relocatable: bool,
-    /// Byte order of data statements.
-    pub big_endian: bool,
-}
-
-/// What is known of one output section of the plan.
-#[derive(Clone, Debug, Default)]
-pub struct OutputState {
-    /// What its sections say together.
-    pub facts: Facts,
-    /// Type and flags.
-    pub attributes: Attributes,
-    /// Largest alignment of its sections, in bytes.
-    pub input_align: u64,
-    /// Alignment in bytes.
-    pub align: u64,
-    /// Address of its first byte.
-    pub address: u64,
-    /// Load address of its first byte.
-    pub load_address: u64,
-    /// Bytes.
-    pub size: u64,
-    /// The region that it is in, as `memory::find` numbers them.
-    pub region: usize,
-    /// Has a header in the output. Empty ones are dropped.
-    pub in_output: bool,
-    /// Something in it wants it kept although it is empty (`. = .`).
-    pub keep: bool,
-    /// Left out whatever happens.
-    pub unneeded: bool,
-    /// It assigns symbols: it is carried out although it is dropped.
-    pub assigns: bool,
-    /// It has an address, of this run or the one before.
-    pub placed: bool,
-    /// Fills, by offset.
-    pub fills: Vec<Fill>,
-    /// Bytes that the script writes, by offset.
-    pub data: Vec<Data>,
-}
-
-impl OutputState {
-    /// Whether a run looks at it at all.
-    pub fn is_processed(&self) -> bool {
-        self.in_output || self.assigns
-    }
-
-    /// Whether it is `.tbss`, which takes no address space.
-    pub fn is_tls_zeros(&self) -> bool {
-        self.attributes.sh_type == elf::SHT_NOBITS && self.attributes.flags & u64::from(elf::SHF_TLS) != 0
-    }
-}
-
-/// The state of a run.
-pub struct Machine<'p> {
-    /// What to do.
-    pub plan: &'p LayoutPlan,
-    /// Sections of each rule.
-    pub lists: Vec<List>,
-    /// Offset of each section in its list.
-    pub offsets: Vec<u64>,
-    /// Rule of each section.
-    pub section_rules: Vec<u32>,
-    /// Output sections, as the plan numbers them.
-    pub outputs: Vec<OutputState>,
-    /// Output sections by name.
-    pub output_names: OutputNames<'p>,
-    /// Symbols that the plan mentions.
-    pub symbols: Symbols<'p>,
-    /// Options.
-    pub settings: Settings,
-    /// Bytes of the file header and the program headers.
-    pub headers_size: u64,
-    /// Where the file header is in memory, as of the round before.
-    pub headers_address: Option<u64>,
-    /// Regions; the first one is the default.
-    pub regions: Vec<Region>,
-    /// The relocation-read-only part.
-    pub data_segment: DataSegment,
-    /// Address of the location counter.
-    pub dot: u64,
-    /// The output section that is being carried out.
-    pub current: Option<u32>,
-    /// The command that is being carried out.
-    pub position: usize,
-    /// What is wrong, as far as this run can tell.
-    pub findings: Vec<Diagnostic>,
-    last_output: Option<u32>,
-    tls_zeros_end: Option<u64>,
-    overlay_start: u64,
-    overlay_end: u64,
-    /// The script gives the overlay an address.
-    pub(super) overlay_fixed: bool,
-    overlay_region: usize,
-    /// The fill of gaps, empty for the default.
-    pattern: Vec<u8>,
-    /// Dot was assigned outside of sections, and no section has come since.
-    dot_assigned: bool,
-    /// Regions that the output section before names, for addresses and load addresses.
-    pub(super) regions_before: (usize, Option<usize>),
-}
-
-/// Where a section starts, and why there.
-#[derive(Clone, Copy)]
-pub(super) struct Start {
-    pub(super) address: u64,
-    /// Bytes between dot and the address.
-    pub(super) padding: u64,
-    /// The alignment that the address has for it.
-    pub(super) used: u64,
-    /// The alignment that the description asks for.
-    pub(super) asked: u64,
-}
-
 impl<'p> Machine<'p> {
-    /// Before the first run.
-    pub fn new(
-        plan: &'p LayoutPlan,
-        section_rules: Vec<u32>,
-        lists: Vec<List>,
-        offsets: Vec<u64>,
-        outputs: Vec<OutputState>,
-        settings: Settings,
-    ) -> Self {
-        Machine {
-            plan,
-            lists,
-            offsets,
-            section_rules,
-            outputs,
-            output_names: OutputNames::default(),
-            symbols: Symbols::default(),
-            settings,
-            headers_size: 0,
-            headers_address: None,
-            regions: Vec::new(),
-            data_segment: DataSegment::new(),
-            dot: 0,
-            current: None,
-            position: 0,
-            findings: Vec::new(),
-            last_output: None,
-            tls_zeros_end: None,
-            overlay_start: 0,
-            overlay_end: 0,
-            overlay_fixed: false,
-            overlay_region: memory::DEFAULT,
-            pattern: Vec::new(),
-            dot_assigned: false,
-            regions_before: (memory::DEFAULT, None),
-        }
-    }
-
     /// Carries out the plan once.
     pub fn run(&mut self) {
         self.findings.clear();
@@ -473,7 +302,7 @@ impl<'p> Machine<'p> {
                 (zeros_end.unwrap_or(self.regions[region].current), align.max(own))
             }
         };
-        let address = size::round_up(base, used);
+        let address = align::round_up(base, used);
         if address.is_none() {
             let name = String::from_utf8_lossy(&plan.name).into_owned();
             let message = format!("output section `{name}` does not fit the address space, at {base:#x}");

@@ -1,24 +1,24 @@
 //! What follows from addresses: where sections and linker-defined symbols are, and the entry.
 
+use super::chunks::{Chunk, LinkerValue, TlsTemplate};
 use super::converge::Round;
-use super::dot::Machine;
-use super::scope::{Source, reserved_section};
-use super::{Chunk, link_order};
+use super::link_order;
+use super::machine::Machine;
+use super::names::{Source, reserved_section};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::layout::LinkerValue;
-use crate::link::Link;
+use crate::phase::Placed;
 use crate::script::eval::{Base, Value};
 use crate::symbols::Definition;
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
 
 /// Writes the layout of a round into the link: chunks with their items, the place of every
 /// section, the values of the linker's symbols.
-pub fn publish<'a, T: Target>(link: &mut Link<'a, T>, machine: &mut Machine<'_>, round: Round<'a>) {
+pub fn publish<'a, T: Target>(link: &mut Placed<'a, T>, machine: &mut Machine<'_>, round: Round<'a>) {
     let Round { chunks, outputs, order, segments } = round;
     let mut chunk_of = vec![ChunkId::NONE; machine.outputs.len()];
     for (index, &output) in outputs.iter().enumerate() {
@@ -30,11 +30,11 @@ pub fn publish<'a, T: Target>(link: &mut Link<'a, T>, machine: &mut Machine<'_>,
     link.layout.regions = machine.regions.iter().skip(1).copied().collect();
     link.layout.headers_size = machine.headers_size;
     link.layout.headers_address = machine.headers_address;
-    let mut tls = super::TlsTemplate::default();
+    let mut tls = TlsTemplate::default();
     if let Some(segment) = link.layout.segments.iter().find(|segment| segment.p_type == elf::PT_TLS) {
         let last = &link.layout.chunks[link.layout.order[segment.last as usize].index()];
         let end = last.address.wrapping_add(last.size);
-        tls = super::TlsTemplate {
+        tls = TlsTemplate {
             start: segment.address,
             size: end.wrapping_sub(segment.address),
             align: segment.align,
@@ -63,7 +63,7 @@ fn lists_of(machine: &Machine<'_>, output: usize) -> impl Iterator<Item = usize>
     rules.into_iter()
 }
 
-fn fill_chunk<T: Target>(link: &mut Link<'_, T>, machine: &mut Machine<'_>, output: usize, id: ChunkId) {
+fn fill_chunk<T: Target>(link: &mut Placed<'_, T>, machine: &mut Machine<'_>, output: usize, id: ChunkId) {
     let count = lists_of(machine, output).map(|rule| machine.lists[rule].items.len()).sum();
     let mut items: Vec<SectionId> = Vec::with_capacity(count);
     for rule in lists_of(machine, output) {
@@ -88,7 +88,7 @@ fn fill_chunk<T: Target>(link: &mut Link<'_, T>, machine: &mut Machine<'_>, outp
 
 /// The sections of an output section that is dropped are empty, but may hold symbols: they count
 /// as part of the output section beside it.
-fn move_to_neighbour<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, output: usize) {
+fn move_to_neighbour<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, output: usize) {
     if lists_of(machine, output).all(|rule| machine.lists[rule].items.is_empty()) {
         return;
     }
@@ -117,7 +117,7 @@ pub fn nearest(chunks: &[Chunk<'_>], address: u64) -> Option<ChunkId> {
     before.or_else(|| taking().next()).map(|(at, _)| ChunkId::from_index(at))
 }
 
-fn symbols<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, chunk_of: &[ChunkId]) {
+fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of: &[ChunkId]) {
     link.layout.linker_values.resize(link.linker_symbols.len(), LinkerValue::default());
     for (row, entry) in machine.symbols.entries.iter().enumerate() {
         let Source::Script(Some(symbol)) = entry.source else { continue };
@@ -141,7 +141,7 @@ fn symbols<T: Target>(link: &mut Link<'_, T>, machine: &Machine<'_>, chunk_of: &
 
 /// Chunk and address of a script's value.
 fn place<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     machine: &Machine<'_>,
     chunk_of: &[ChunkId],
     value: Value,
@@ -158,7 +158,7 @@ fn place<T: Target>(
 }
 
 fn edge<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     machine: &Machine<'_>,
     section: Option<&[u8]>,
     chunk_of: &[ChunkId],
@@ -171,7 +171,7 @@ fn edge<T: Target>(
     Some((chunk.or_else(|| nearest(&link.layout.chunks, address))?, address))
 }
 
-fn reserved_place<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> Option<(ChunkId, u64)> {
+fn reserved_place<T: Target>(link: &Placed<'_, T>, reserved: Reserved) -> Option<(ChunkId, u64)> {
     match reserved {
         Reserved::EhdrStart => {
             let address = link.layout.headers_address?;
@@ -194,7 +194,7 @@ fn reserved_place<T: Target>(link: &Link<'_, T>, reserved: Reserved) -> Option<(
 }
 
 /// Address of a symbol that is defined in this output; `None` if it is not.
-pub fn symbol_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
+pub fn symbol_address<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
     match link.definition(id) {
         Definition::Linker(row) => Some(link.layout.linker_values[row as usize].value),
         Definition::Object { file, symbol } => {
@@ -219,10 +219,10 @@ pub fn symbol_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64
 
 /// The entry address: `-e`, then `ENTRY`, then `_start`; a name or a number. Where an executable
 /// has none, the start of its code, with a warning, as GNU ld has it.
-pub fn entry<T: Target>(link: &Link<'_, T>) -> u64 {
+pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
     let config = link.config;
-    let chosen = config.symbols.entry.as_deref().or(link.layout.plan.entry.as_ref().map(|name| &*name.bytes));
-    let name = chosen.unwrap_or(if link.layout.plan.replaces_default { b"start" } else { b"_start" });
+    let chosen = config.symbols.entry.as_deref().or(link.plan.entry.as_ref().map(|name| &*name.bytes));
+    let name = chosen.unwrap_or(if link.plan.replaces_default { b"start" } else { b"_start" });
     if let Some(address) = link.globals.lookup(name).and_then(|id| symbol_address(link, id)) {
         return if config.is_relocatable() { 0 } else { address };
     }
@@ -238,7 +238,7 @@ pub fn entry<T: Target>(link: &Link<'_, T>) -> u64 {
         Some(address) => format!("defaulting to {address:016x}"),
         None => "not setting start address".to_owned(),
     };
-    if chosen.is_none() && link.layout.plan.replaces_default {
+    if chosen.is_none() && link.plan.replaces_default {
         return text.unwrap_or(0);
     }
     let name = link.name_text(name);

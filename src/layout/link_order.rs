@@ -11,8 +11,8 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::link::Link;
 use crate::phase::Inputs;
+use crate::phase::Placed;
 use crate::phase::state;
 use crate::synth::Kind;
 use rayon::prelude::*;
@@ -32,7 +32,7 @@ pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionI
 }
 
 /// Finds the lists that have such sections, and reports links that lead nowhere.
-pub fn prepare<T: Target>(link: &Link<'_, T>, lists: &mut [List]) {
+pub fn prepare<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
     let flag = u64::from(elf::SHF_LINK_ORDER);
     lists.par_iter_mut().filter(|list| list.facts.any & flag != 0).for_each(|list| {
         list.link_order = true;
@@ -42,7 +42,7 @@ pub fn prepare<T: Target>(link: &Link<'_, T>, lists: &mut [List]) {
     });
 }
 
-fn check<T: Target>(link: &Link<'_, T>, id: SectionId) {
+fn check<T: Target>(link: &Placed<'_, T>, id: SectionId) {
     let Some((object, index)) = link.locate(id) else { return };
     let header = &object.headers[index as usize];
     if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) == 0 {
@@ -93,7 +93,7 @@ fn root<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
 /// addresses, or what stands in for them; `None`: the section is not laid out by itself. Gives
 /// whether any order changed.
 pub fn sort<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     lists: &mut [List],
     position: &(dyn Fn(SectionId) -> Option<u64> + Sync),
 ) -> bool {
@@ -105,7 +105,7 @@ pub fn sort<T: Target>(
 }
 
 fn sort_list<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     list: &mut List,
     position: &(dyn Fn(SectionId) -> Option<u64> + Sync),
 ) -> bool {

@@ -38,7 +38,7 @@ impl Region {
             return address;
         }
         let load = address.wrapping_add(last.load.wrapping_sub(last.address));
-        super::size::round_up(load, align).unwrap_or(load)
+        super::align::round_up(load, align).unwrap_or(load)
     }
 
     /// Remembers a section for those behind it. Empty ones say something only by a load address of

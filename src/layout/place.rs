@@ -10,8 +10,8 @@ use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
-use crate::link::Link;
 use crate::phase::Inputs;
+use crate::phase::Placed;
 use crate::phase::SectionInfo;
 use crate::phase::state;
 use rayon::prelude::*;
@@ -48,9 +48,9 @@ pub struct List {
 }
 
 /// Lists the live sections of each rule; those without a rule come second.
-pub fn list<T: Target>(link: &Link<'_, T>, order: &InputOrder) -> (Vec<List>, Vec<SectionId>) {
+pub fn list<T: Target>(link: &Placed<'_, T>, order: &InputOrder) -> (Vec<List>, Vec<SectionId>) {
     let rules = &link.places.rule;
-    let mut counts = vec![0u32; link.layout.plan.rules.len()];
+    let mut counts = vec![0u32; link.plan.rules.len()];
     let mut orphans = 0u32;
     for id in placeable(link) {
         match counts.get_mut(rules[id.index()] as usize) {
@@ -83,12 +83,12 @@ pub fn list<T: Target>(link: &Link<'_, T>, order: &InputOrder) -> (Vec<List>, Ve
 }
 
 /// Sections that are laid out as they are.
-fn placeable<'l, T: Target>(link: &'l Link<'_, T>) -> impl Iterator<Item = SectionId> + 'l {
+fn placeable<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = SectionId> + 'l {
     (0..link.section_count() as u32).map(SectionId).filter(|&id| is_placed(link, id))
 }
 
 /// Where a section stands in input order.
-pub fn input_position<T: Target>(link: &Link<'_, T>, order: &InputOrder, id: SectionId) -> (u32, u32) {
+pub fn input_position<T: Target>(link: &Placed<'_, T>, order: &InputOrder, id: SectionId) -> (u32, u32) {
     let Some(row) = link.synthetic_row(id) else { return (order.rank(id.0), 0) };
     let section = link.synthetics.section(row);
     if section.first_input.is_some() {
@@ -110,7 +110,7 @@ fn file_of<'l, 'a, T: Target>(
 
 impl List {
     /// Reads sizes, alignments and what the sections say together.
-    pub fn gather<T: Target>(&mut self, link: &Link<'_, T>) {
+    pub fn gather<T: Target>(&mut self, link: &Placed<'_, T>) {
         let count = self.items.len();
         self.sizes.resize(count, 0);
         self.aligns.resize(count, 0);
@@ -145,7 +145,7 @@ impl List {
 
 /// Whether a section of the linker is left out while it is empty, so that its type, flags and
 /// alignment concern nobody. The symbol table and its kin get their sizes only after the layout.
-fn is_dropped_if_empty<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+fn is_dropped_if_empty<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     use crate::synth::Kind;
     let Some(row) = link.synthetic_row(id) else { return false };
     let kind = link.synthetics.section(row).kind;
@@ -154,7 +154,7 @@ fn is_dropped_if_empty<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
 
 /// What a section's header says; the name only where it may decide whether this is SFrame data, so
 /// that names are not walked for every section.
-fn brief_info<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> SectionInfo<'a> {
+fn brief_info<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> SectionInfo<'a> {
     let Some((object, index)) = link.locate(id) else { return link.section_info(id) };
     let Some(header) = object.headers.get(index as usize) else { return link.section_info(id) };
     let flags = header.sh_flags.get();
@@ -175,13 +175,13 @@ fn brief_info<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> SectionInfo<'
 }
 
 /// Gathers all lists.
-pub fn gather<T: Target>(link: &Link<'_, T>, lists: &mut [List]) {
+pub fn gather<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
     lists.par_iter_mut().for_each(|list| list.gather(link));
 }
 
 /// Whether a section is laid out as it is.
 #[inline]
-pub fn is_placed<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+pub fn is_placed<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let bits = link.sections.get(id);
     bits & (state::ALIVE | state::ABSORBED | state::NOT_CONTENT) == state::ALIVE
 }

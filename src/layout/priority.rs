@@ -10,8 +10,7 @@ use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::link::Link;
-use crate::phase::state;
+use crate::phase::{Placed, Scanned, state};
 use crate::plan::{Body, LayoutPlan};
 
 /// Priorities of sections, by section. Those below 0 stand before sections without one, those above 0 behind them.
@@ -58,7 +57,7 @@ impl Priorities {
 /// Whether a section may stand elsewhere than among its kind in input order. The parts of `.init` and `.fini` make up one
 /// function, and arrays of functions to call at start and end have an order of their own. Sections that were taken apart
 /// are not laid out.
-pub fn may_move<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
     let sections = &link.sections;
     if !sections.is_alive(id) || sections.is(id, state::ABSORBED) || sections.is(id, state::NOT_CONTENT) {
         return false;
@@ -76,19 +75,20 @@ pub fn may_move<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
 /// Where an order was written down and the script is a built-in one: brings the sections that it names to the ends of
 /// their output sections, whatever statement took them.
 pub fn gather<T: Target>(
-    link: &mut Link<'_, T>,
+    link: &Placed<'_, T>,
+    rules: &mut [u32],
     priorities: &Priorities,
     order: &InputOrder,
     lists: &mut [List],
 ) {
-    if priorities.is_empty() || !priorities.written || link.layout.plan.replaces_default {
+    if priorities.is_empty() || !priorities.written || link.plan.replaces_default {
         return;
     }
-    for output in 0..link.layout.plan.outputs.len() {
-        let rules = rules_of(&link.layout.plan, output);
-        let [first, .., last] = rules[..] else { continue };
+    for output in 0..link.plan.outputs.len() {
+        let own = rules_of(&link.plan, output);
+        let [first, .., last] = own[..] else { continue };
         let mut moved: Vec<SectionId> = Vec::new();
-        for &rule in &rules {
+        for &rule in &own {
             let list = &mut lists[rule as usize];
             let ordered = |id: &SectionId| priorities.of(*id) != 0;
             if list.items.iter().any(ordered) {
@@ -103,10 +103,10 @@ pub fn gather<T: Target>(
         let (front, back): (Vec<_>, Vec<_>) = moved.into_iter().partition(|&id| priorities.of(id) < 0);
         for (rule, items) in [(first, front), (last, back)] {
             let list = &mut lists[rule as usize];
-            items.iter().for_each(|id| link.places.rule[id.index()] = rule);
+            items.iter().for_each(|id| rules[id.index()] = rule);
             list.items.splice(0..0, items);
         }
-        for rule in rules {
+        for rule in own {
             let list = &mut lists[rule as usize];
             list.has_internal = list.items.iter().any(|id| id.0 >= link.first_internal());
         }

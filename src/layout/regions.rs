@@ -1,9 +1,9 @@
 //! The part of the location counter that is about regions: where a section goes, where it is
 //! loaded, and whether it fits ("Output Section LMA" and "Output Section Region" in GNU ld's manual).
 
-use super::dot::{Machine, Start};
+use super::align;
+use super::machine::{Machine, Start};
 use super::memory::Last;
-use super::size;
 use crate::diag::Code;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -72,7 +72,7 @@ impl Machine<'_> {
     ) {
         let (address, size) = (self.outputs[index].address, self.outputs[index].size);
         let explicit = plan.load_address.as_ref().and_then(|load| self.address(load));
-        let aligned = |value: u64, align: u64| size::round_up(value, align).unwrap_or(value);
+        let aligned = |value: u64, align: u64| align::round_up(value, align).unwrap_or(value);
         let load = match (explicit, load_region) {
             (Some(load), _) => load,
             (None, Some(row)) => {

@@ -3,14 +3,14 @@
 use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::ids::SectionId;
-use crate::link::Link;
+use crate::phase::Placed;
 use crate::plan::Rule;
 use crate::script::ast::{Sort, SortKey};
 use std::cmp::{Ordering, Reverse};
 
 /// Puts the sections of a rule in the order that it asks for. What it finds equal stays in input
 /// order, so the sort key is total.
-pub fn sort<T: Target>(link: &Link<'_, T>, rule: &Rule, items: &mut [SectionId]) {
+pub fn sort<T: Target>(link: &Placed<'_, T>, rule: &Rule, items: &mut [SectionId]) {
     if is_plain(rule.file_sort) && is_plain(rule.sort) {
         return;
     }
@@ -25,7 +25,7 @@ pub fn sort<T: Target>(link: &Link<'_, T>, rule: &Rule, items: &mut [SectionId])
 /// of its first rule. As in GNU ld, sections come in input order, and one whose pattern is sorted is
 /// put in front of the first that it sorts before, whatever pattern that one came from.
 pub fn mix<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     order: &InputOrder,
     rules: &[Rule],
     lists: &[&[SectionId]],
@@ -60,7 +60,7 @@ struct Keyed<'a> {
 }
 
 impl<'a> Keyed<'a> {
-    fn new<T: Target>(link: &Link<'a, T>, rule: &Rule, id: SectionId) -> Self {
+    fn new<T: Target>(link: &Placed<'a, T>, rule: &Rule, id: SectionId) -> Self {
         let info = link.section_info(id);
         let file = match link.locate(id) {
             Some((object, _)) if !is_plain(rule.file_sort) => object.name.to_string(),

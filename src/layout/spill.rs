@@ -5,14 +5,14 @@
 //! behind it, even where a small one would still fit, so that the order of sections stays that of the
 //! script. Then everything is laid out again. A section only ever goes on, so this ends.
 
-use super::dot::Machine;
+use super::machine::Machine;
 use super::place;
 use super::shuffle::InputOrder;
 use super::sort;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::SectionId;
-use crate::link::Link;
+use crate::phase::Placed;
 use crate::plan::memory;
 use crate::plan::{Body, Command};
 use crate::synth::Kind;
@@ -25,7 +25,7 @@ pub type Alternatives = HashMap<SectionId, VecDeque<u32>, foldhash::fast::FixedS
 /// Moves what does not fit the first region that is too small; whether something has moved. What
 /// cannot go anywhere is reported and stays.
 pub fn run<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     machine: &mut Machine<'_>,
     alternatives: &mut Alternatives,
 ) -> bool {
@@ -47,7 +47,7 @@ pub fn run<T: Target>(
 }
 
 /// The sections of an output section from the first one on that ends behind its region.
-fn behind_region<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, output: u32) -> Vec<SectionId> {
+fn behind_region<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, output: u32) -> Vec<SectionId> {
     let state = &machine.outputs[output as usize];
     let plan = &machine.plan.outputs[output as usize];
     if !state.in_output || state.region == memory::DEFAULT || plan.discard || plan.overlay.is_some() {
@@ -71,13 +71,13 @@ fn behind_region<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, output: u
 }
 
 /// Sections of the linker stay where they are, but for blocks of common symbols.
-fn can_move<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+fn can_move<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_none_or(|row| link.synthetics.section(row).kind == Kind::Common)
 }
 
 fn move_on<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     machine: &mut Machine<'_>,
     alternatives: &mut Alternatives,
     moving: &[SectionId],
@@ -114,7 +114,7 @@ fn output_name(machine: &Machine<'_>, rule: u32) -> String {
     String::from_utf8_lossy(&machine.plan.outputs[output as usize].name).into_owned()
 }
 
-fn report_move<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, id: SectionId, from: u32, to: u32) {
+fn report_move<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, id: SectionId, from: u32, to: u32) {
     if !link.config.layout.non_contiguous_regions_warnings {
         return;
     }
@@ -127,7 +127,7 @@ fn report_move<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, id: Section
     link.sink.report(diagnostic.ordered(link.section_file(id).0, id.0, 0));
 }
 
-fn report_stuck<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>, id: SectionId) {
+fn report_stuck<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, id: SectionId) {
     let last = output_name(machine, machine.section_rules[id.index()]);
     let size = link.section_size(id);
     let message = format!(

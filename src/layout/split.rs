@@ -5,11 +5,11 @@
 //! what is left goes into `NAME.0`, `NAME.1` and so on, right behind it. An input section is never
 //! taken apart, so a large one has more alone.
 
+use super::align;
 use super::place::{self, List};
-use super::size;
 use crate::arch::Target;
 use crate::ids::SectionId;
-use crate::link::Link;
+use crate::phase::Placed;
 use crate::plan::{Body, Command, LayoutPlan};
 use hashbrown::HashSet;
 
@@ -18,7 +18,7 @@ type Pieces = Vec<Vec<SectionId>>;
 
 /// Splits the output sections of a plan whose lists are full. `rules` tells which rule each section
 /// has, and `lists` grows with the plan's rules.
-pub fn run<T: Target>(link: &Link<'_, T>, plan: &mut LayoutPlan, lists: &mut Vec<List>, rules: &mut [u32]) {
+pub fn run<T: Target>(link: &Placed<'_, T>, plan: &mut LayoutPlan, lists: &mut Vec<List>, rules: &mut [u32]) {
     let options = &link.config.layout;
     if !link.config.is_relocatable() || options.split_by_file.is_none() && options.split_by_reloc.is_none() {
         return;
@@ -50,7 +50,7 @@ pub fn run<T: Target>(link: &Link<'_, T>, plan: &mut LayoutPlan, lists: &mut Vec
 
 /// Takes what is beyond the bounds out of an output section. One in which the script writes bytes or
 /// assigns symbols stays whole, because these have their place among the sections.
-fn pieces<T: Target>(link: &Link<'_, T>, plan: &LayoutPlan, lists: &mut [List], output: u32) -> Pieces {
+fn pieces<T: Target>(link: &Placed<'_, T>, plan: &LayoutPlan, lists: &mut [List], output: u32) -> Pieces {
     let body = &plan.outputs[output as usize].body;
     if !body.iter().all(|item| matches!(item, Body::Rule(_))) {
         return Pieces::new();
@@ -92,10 +92,10 @@ struct Piece {
 
 impl Piece {
     fn size_with(&self, size: u64, align: u8) -> u64 {
-        size::align_to(self.size, align).and_then(|start| start.checked_add(size)).unwrap_or(u64::MAX)
+        align::align_to(self.size, align).and_then(|start| start.checked_add(size)).unwrap_or(u64::MAX)
     }
 
-    fn reaches_bound<T: Target>(&self, link: &Link<'_, T>, size: u64, align: u8, relocations: u64) -> bool {
+    fn reaches_bound<T: Target>(&self, link: &Placed<'_, T>, size: u64, align: u8, relocations: u64) -> bool {
         let options = &link.config.layout;
         let too_long = options.split_by_file.is_some_and(|limit| self.size_with(size, align) >= limit);
         let too_many =
@@ -111,7 +111,7 @@ impl Piece {
     }
 }
 
-fn relocation_count<T: Target>(link: &Link<'_, T>, id: SectionId) -> u64 {
+fn relocation_count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u64 {
     link.locate(id).map_or(0, |(object, index)| object.relocations(index as usize).len() as u64)
 }
 

@@ -1,11 +1,11 @@
 //! The engine on scripts in memory and sections that are only sizes.
 
-use super::dot::{Machine, OutputState, Settings};
+use super::machine::{Machine, OutputState, Settings};
+use super::names::{OutputNames, Symbols};
 use super::orphan::{self, Key, Orphan};
 use super::output::Facts;
 use super::place::List;
-use super::scope::{OutputNames, Symbols};
-use super::{converge, size};
+use super::{align, converge};
 use crate::cli::Config;
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
@@ -417,5 +417,5 @@ fn fits_and_does_not_fit_the_address_space() {
         messages(&machine),
         ["output section `.data` does not fit the address space, from 0xfffffffffffffff0"]
     );
-    assert_eq!(size::align_to(u64::MAX, 2), None);
+    assert_eq!(align::align_to(u64::MAX, 2), None);
 }

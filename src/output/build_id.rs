@@ -6,8 +6,8 @@
 
 use crate::arch::Target;
 use crate::cli::BuildId;
-use crate::link::Link;
 use crate::output::file::pieces;
+use crate::phase::Image;
 use crate::synth::{Kind, notes};
 use md5::{Digest, Md5};
 use rayon::prelude::*;
@@ -23,7 +23,7 @@ const SHARD: usize = 4 << 20;
 ///
 /// # Errors
 /// The system has no random bytes for `--build-id=uuid`.
-pub fn write<T: Target>(link: &Link<'_, T>, file: &mut [u8], holes: &[Range<u64>]) -> std::io::Result<()> {
+pub fn write<T: Target>(link: &Image<'_, T>, file: &mut [u8], holes: &[Range<u64>]) -> std::io::Result<()> {
     let Some(place) = place(link) else { return Ok(()) };
     let identifier = match link.config.notes.build_id {
         // A given identifier was written with its note.
@@ -51,11 +51,11 @@ pub fn hash(file: &[u8], length: usize) -> Option<Vec<u8>> {
 }
 
 /// File offset of the identifier.
-fn place<T: Target>(link: &Link<'_, T>) -> Option<usize> {
+fn place<T: Target>(link: &Image<'_, T>) -> Option<usize> {
     let row = link.synthetics.find(Kind::BuildIdNote)?;
-    let chunk = &link.layout.chunks[link.chunk_of(Kind::BuildIdNote)?.index()];
+    let section = &link.file_sections[link.chunk_of(Kind::BuildIdNote)?.index()];
     let offset = link.places.offset[link.synthetic_id(row).index()];
-    Some((chunk.file_offset + offset) as usize + notes::DESCRIPTOR_OFFSET)
+    Some((section.offset + offset) as usize + notes::DESCRIPTOR_OFFSET)
 }
 
 /// The hash of the hashes of all shards. Holes are zeros that are not read.

@@ -5,14 +5,15 @@ use crate::cli::OutputMode;
 use crate::elf::consts as elf;
 use crate::elf::{Ehdr, Phdr, Shdr};
 use crate::ids::ChunkId;
-use crate::layout::Chunk;
-use crate::link::Link;
-use crate::synth::Kind;
+use crate::layout::chunks::Chunk;
+use crate::phase::{Image, Placed};
+use crate::synth::groups;
+use crate::synth::section::Kind;
 use zerocopy::byteorder::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// Writes all headers into the file.
-pub fn write<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
+pub fn write<T: Target>(link: &Image<'_, T>, file: &mut [u8]) {
     write_sections(link, file);
     write_segments(link, file);
     let header = file_header(link);
@@ -21,7 +22,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
     }
 }
 
-fn file_header<T: Target>(link: &Link<'_, T>) -> Ehdr<T::E> {
+fn file_header<T: Target>(link: &Image<'_, T>) -> Ehdr<T::E> {
     let layout = &link.layout;
     let mut ident = [0; 16];
     ident[..4].copy_from_slice(&elf::ELFMAG);
@@ -34,7 +35,7 @@ fn file_header<T: Target>(link: &Link<'_, T>) -> Ehdr<T::E> {
         OutputMode::Shared | OutputMode::Executable { pie: true } => elf::ET_DYN,
         OutputMode::Executable { pie: false } => elf::ET_EXEC,
     };
-    let sections = layout.section_header_count;
+    let sections = link.file.section_header_count;
     let names = link.chunk_of(Kind::ShStrTab).map_or(0, |chunk| layout.chunks[chunk.index()].header_index);
     let reserve = u32::from(elf::SHN_LORESERVE);
     Ehdr {
@@ -43,24 +44,24 @@ fn file_header<T: Target>(link: &Link<'_, T>) -> Ehdr<T::E> {
         e_machine: U16::new(T::E_MACHINE),
         e_version: U32::new(1),
         e_entry: U64::new(layout.entry),
-        e_phoff: U64::new(if layout.segments.is_empty() { 0 } else { size_of::<Ehdr<T::E>>() as u64 }),
-        e_shoff: U64::new(layout.section_headers_offset),
+        e_phoff: U64::new(if link.file.segments.is_empty() { 0 } else { size_of::<Ehdr<T::E>>() as u64 }),
+        e_shoff: U64::new(link.file.section_headers_offset),
         e_flags: U32::new(0),
         e_ehsize: U16::new(size_of::<Ehdr<T::E>>() as u16),
-        e_phentsize: U16::new(if layout.segments.is_empty() { 0 } else { size_of::<Phdr<T::E>>() as u16 }),
-        e_phnum: U16::new(layout.segments.len() as u16),
+        e_phentsize: U16::new(if link.file.segments.is_empty() { 0 } else { size_of::<Phdr<T::E>>() as u16 }),
+        e_phnum: U16::new(link.file.segments.len() as u16),
         e_shentsize: U16::new(size_of::<Shdr<T::E>>() as u16),
         e_shnum: U16::new(if sections >= reserve { 0 } else { sections as u16 }),
         e_shstrndx: U16::new(if names >= reserve { elf::SHN_XINDEX } else { names as u16 }),
     }
 }
 
-fn write_segments<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
+fn write_segments<T: Target>(link: &Image<'_, T>, file: &mut [u8]) {
     let start = size_of::<Ehdr<T::E>>();
-    let size = link.layout.segments.len() * size_of::<Phdr<T::E>>();
+    let size = link.file.segments.len() * size_of::<Phdr<T::E>>();
     let Some(table) = file.get_mut(start..start + size) else { return };
     let Ok(headers) = <[Phdr<T::E>]>::mut_from_bytes(table) else { return };
-    for (out, segment) in headers.iter_mut().zip(&link.layout.segments) {
+    for (out, segment) in headers.iter_mut().zip(&link.file.segments) {
         *out = Phdr {
             p_type: U32::new(segment.p_type),
             p_flags: U32::new(segment.flags),
@@ -74,37 +75,34 @@ fn write_segments<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
     }
 }
 
-fn write_sections<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
-    let layout = &link.layout;
-    if layout.section_headers_offset == 0 {
+fn write_sections<T: Target>(link: &Image<'_, T>, file: &mut [u8]) {
+    let (layout, file_plan) = (&link.layout, &link.file);
+    if file_plan.section_headers_offset == 0 {
         return;
     }
-    let start = layout.section_headers_offset as usize;
-    let size = layout.section_header_count as usize * size_of::<Shdr<T::E>>();
+    let start = file_plan.section_headers_offset as usize;
+    let size = file_plan.section_header_count as usize * size_of::<Shdr<T::E>>();
     let Some(table) = file.get_mut(start..start + size) else { return };
     let Ok(headers) = <[Shdr<T::E>]>::mut_from_bytes(table) else { return };
-    for (index, chunk) in layout.chunks.iter().enumerate() {
-        if chunk.header_index == 0 {
-            continue;
-        }
+    for (index, (chunk, section)) in layout.chunks.iter().zip(&link.file_sections).enumerate() {
         let (sh_link, sh_info) = link_and_info(link, ChunkId::from_index(index), chunk);
         headers[chunk.header_index as usize] = Shdr {
-            sh_name: U32::new(link.section_names.offsets[index]),
-            sh_type: U32::new(chunk.sh_type),
-            sh_flags: U64::new(chunk.flags),
+            sh_name: U32::new(link.names.offsets[index]),
+            sh_type: U32::new(section.sh_type),
+            sh_flags: U64::new(section.flags),
             sh_addr: U64::new(chunk.address),
-            sh_offset: U64::new(chunk.file_offset),
-            sh_size: U64::new(chunk.size),
+            sh_offset: U64::new(section.offset),
+            sh_size: U64::new(section.size),
             sh_link: U32::new(sh_link),
             sh_info: U32::new(sh_info),
-            sh_addralign: U64::new(chunk.align),
+            sh_addralign: U64::new(section.align),
             sh_entsize: U64::new(chunk.entsize),
         };
     }
     // gABI: numbers that do not fit the file header are in the null section's header.
     let reserve = u32::from(elf::SHN_LORESERVE);
-    if layout.section_header_count >= reserve {
-        headers[0].sh_size.set(layout.section_header_count.into());
+    if file_plan.section_header_count >= reserve {
+        headers[0].sh_size.set(file_plan.section_header_count.into());
     }
     let names = link.chunk_of(Kind::ShStrTab).map_or(0, |chunk| layout.chunks[chunk.index()].header_index);
     if names >= reserve {
@@ -113,18 +111,18 @@ fn write_sections<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
 }
 
 /// `sh_link` and `sh_info`, by what the section is (gABI, figure "sh_link and sh_info").
-fn link_and_info<T: Target>(link: &Link<'_, T>, id: ChunkId, chunk: &Chunk<'_>) -> (u32, u32) {
+fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>) -> (u32, u32) {
     let index_of =
         |kind: Kind| link.chunk_of(kind).map_or(0, |chunk| link.layout.chunks[chunk.index()].header_index);
-    if let Some(pair) = link.relocatable_link_and_info(id) {
+    if let Some(pair) = relocatable_link_and_info(link, id) {
         return pair;
     }
     match chunk.sh_type {
         elf::SHT_DYNSYM => (index_of(Kind::DynStr), 1),
         elf::SHT_HASH | elf::SHT_GNU_HASH | elf::SHT_GNU_VERSYM => (index_of(Kind::DynSym), 0),
         elf::SHT_DYNAMIC => (index_of(Kind::DynStr), 0),
-        elf::SHT_GNU_VERDEF => (index_of(Kind::DynStr), link.dynamic_counts().0),
-        elf::SHT_GNU_VERNEED => (index_of(Kind::DynStr), link.dynamic_counts().1),
+        elf::SHT_GNU_VERDEF => (index_of(Kind::DynStr), link.dynamic.defined.len() as u32),
+        elf::SHT_GNU_VERNEED => (index_of(Kind::DynStr), link.dynamic.needed.len() as u32),
         elf::SHT_RELA if chunk.flags & u64::from(elf::SHF_INFO_LINK) != 0 => {
             let slots = match index_of(Kind::GotPlt) {
                 0 => index_of(Kind::Got),
@@ -141,5 +139,24 @@ fn link_and_info<T: Target>(link: &Link<'_, T>, id: ChunkId, chunk: &Chunk<'_>) 
             (index, 0)
         }
         _ => (0, 0),
+    }
+}
+
+/// `sh_link` and `sh_info` of a section of relocatable output that has them (relocations,
+/// groups).
+fn relocatable_link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId) -> Option<(u32, u32)> {
+    let item = *link.layout.chunks.get(id.index())?.items.first()?;
+    let row = link.synthetic_row(item)?;
+    let symtab = || link.chunk_of(Kind::SymTab).map_or(0, |id| link.layout.chunks[id.index()].header_index);
+    match link.synthetics.section(row).kind {
+        Kind::OutputRelocations(row) => {
+            let target = link.output_relocations[row as usize].target;
+            Some((symtab(), link.layout.chunks[target.index()].header_index))
+        }
+        Kind::OutputGroup(row) => {
+            let group = &link.output_groups[row as usize];
+            Some((symtab(), groups::signature_index(link, group)))
+        }
+        _ => None,
     }
 }

@@ -5,27 +5,23 @@
 //! that are not loaded, are no part of it. So an image is a file without headers whose sections
 //! have file offsets of their own; all else is done as for any other output.
 
-use crate::arch::Target;
-use crate::diag::{Code, Diagnostic};
+use crate::diag::{Code, Diagnostic, Sink};
 use crate::elf::is_alloc;
-use crate::layout::Chunk;
-use crate::link::Link;
+use crate::layout::chunks::{Chunk, Layout};
+use crate::phase::FileSection;
 
 /// Bytes that an image may have before it is taken for a mistake.
 const MAX_IMAGE: u64 = 1 << 40;
 
-/// Gives the sections their places in the image, and the file its size.
-pub fn place<T: Target>(link: &mut Link<'_, T>) {
-    let sink = link.sink;
-    let layout = &mut link.layout;
+/// Gives the sections their places in the image; gives the size of the file.
+pub fn place(layout: &Layout<'_>, sections: &mut [FileSection<'_>], sink: &Sink) -> u64 {
     let in_image = |chunk: &Chunk<'_>| is_alloc(chunk.flags) && chunk.file_size() > 0;
     let ends = |chunk: &Chunk<'_>| chunk.load_address.saturating_add(chunk.file_size());
     let first = layout.chunks.iter().filter(|chunk| in_image(chunk)).min_by_key(|chunk| chunk.load_address);
     let last = layout.chunks.iter().filter(|chunk| in_image(chunk)).max_by_key(|chunk| ends(chunk));
     let (Some(first), Some(last)) = (first, last) else {
-        layout.file_size = 0;
-        layout.chunks.iter_mut().for_each(leave_out);
-        return;
+        sections.iter_mut().for_each(leave_out);
+        return 0;
     };
     let (start, size) = (first.load_address, ends(last) - first.load_address);
     if size > MAX_IMAGE {
@@ -43,19 +39,19 @@ pub fn place<T: Target>(link: &mut Link<'_, T>) {
             )
             .help("bring the load addresses together with AT(…) or AT>region in the linker script"),
         );
-        return;
+        return 0;
     }
-    layout.file_size = size;
-    for chunk in &mut layout.chunks {
+    for (chunk, section) in layout.chunks.iter().zip(sections) {
         if in_image(chunk) {
-            chunk.file_offset = chunk.load_address - start;
+            section.offset = chunk.load_address - start;
         } else {
-            leave_out(chunk);
+            leave_out(section);
         }
     }
+    size
 }
 
 /// Takes a section's bytes out of the file.
-fn leave_out(chunk: &mut Chunk<'_>) {
-    chunk.sh_type = crate::elf::consts::SHT_NOBITS;
+fn leave_out(section: &mut FileSection<'_>) {
+    section.sh_type = crate::elf::consts::SHT_NOBITS;
 }

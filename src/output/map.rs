@@ -3,14 +3,13 @@
 //! The script's commands are shown in their order, each with the addresses that it led to: output
 //! sections with the input sections that each pattern took, and the symbols defined in those.
 
-use super::reports::{IncludedMember, ReportData};
+use super::trace::{IncludedMember, ReportData};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::layout::Chunk;
-use crate::link::Link;
 use crate::phase::state;
+use crate::phase::{Image, Placed};
 use crate::plan::{Body, Command, NO_RULE, OutputPlan};
 use crate::script::Span;
 use crate::script::ast::Assignment;
@@ -24,7 +23,7 @@ use std::path::PathBuf;
 const NAME_COLUMN: usize = 16;
 
 /// The whole map.
-pub fn map<T: Target>(link: &Link<'_, T>, data: &ReportData<'_>) -> String {
+pub fn map<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>) -> String {
     let mut map = Map { link, text: String::new(), symbols: symbols(link), by_rule: absorbed(link) };
     map.members(&data.members);
     map.as_needed();
@@ -38,16 +37,16 @@ pub fn map<T: Target>(link: &Link<'_, T>, data: &ReportData<'_>) -> String {
 
 /// A symbol and where it is defined.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Placed {
+struct PlacedSymbol {
     section: SectionId,
     value: u64,
     symbol: SymbolId,
 }
 
 /// All symbols that are shown, by section and address.
-fn symbols<T: Target>(link: &Link<'_, T>) -> Vec<Placed> {
+fn symbols<T: Target>(link: &Placed<'_, T>) -> Vec<PlacedSymbol> {
     let locals = link.config.reports.map_locals;
-    let mut placed: Vec<Placed> = link
+    let mut placed: Vec<PlacedSymbol> = link
         .objects
         .par_iter()
         .flat_map_iter(|object| {
@@ -65,7 +64,7 @@ fn symbols<T: Target>(link: &Link<'_, T>) -> Vec<Placed> {
                 let owned = Definition::Object { file: object.id, symbol: index as u32 };
                 let is_definition = !link.globals.contains(symbol) || link.definition(symbol) == owned;
                 let value = link.values.get(symbol.index()).copied()?;
-                (is_definition && section.is_some()).then_some(Placed { section, value, symbol })
+                (is_definition && section.is_some()).then_some(PlacedSymbol { section, value, symbol })
             })
         })
         .collect();
@@ -74,7 +73,7 @@ fn symbols<T: Target>(link: &Link<'_, T>) -> Vec<Placed> {
 }
 
 /// By rule: input sections whose contents live on in a section of the linker.
-fn absorbed<T: Target>(link: &Link<'_, T>) -> HashMap<u32, Vec<SectionId>> {
+fn absorbed<T: Target>(link: &Placed<'_, T>) -> HashMap<u32, Vec<SectionId>> {
     let mut by_rule: HashMap<u32, Vec<SectionId>> = HashMap::new();
     for id in (0..link.first_internal()).map(SectionId) {
         if link.sections.is(id, state::ABSORBED | state::ALIVE) {
@@ -85,9 +84,9 @@ fn absorbed<T: Target>(link: &Link<'_, T>) -> HashMap<u32, Vec<SectionId>> {
 }
 
 struct Map<'m, 'a, T: Target> {
-    link: &'m Link<'a, T>,
+    link: &'m Image<'a, T>,
     text: String,
-    symbols: Vec<Placed>,
+    symbols: Vec<PlacedSymbol>,
     by_rule: HashMap<u32, Vec<SectionId>>,
 }
 
@@ -196,7 +195,7 @@ impl<T: Target> Map<'_, '_, T> {
         for (index, chunk) in link.layout.chunks.iter().enumerate() {
             if !shown[index] {
                 self.line("");
-                self.chunk(chunk);
+                self.chunk(ChunkId::from_index(index));
                 for &item in &chunk.items {
                     self.section(item, true);
                 }
@@ -251,10 +250,10 @@ impl<T: Target> Map<'_, '_, T> {
         let link = self.link;
         self.line("");
         let mut items: HashMap<u32, Vec<SectionId>> = HashMap::new();
-        match chunk.map(|id| &link.layout.chunks[id.index()]) {
-            Some(chunk) => {
-                self.chunk(chunk);
-                for &item in &chunk.items {
+        match chunk {
+            Some(id) => {
+                self.chunk(id);
+                for &item in &link.layout.chunks[id.index()].items {
                     items.entry(link.places.rule[item.index()]).or_default().push(item);
                 }
             }
@@ -309,8 +308,9 @@ impl<T: Target> Map<'_, '_, T> {
         let _ = write!(self.text, "{address:#018x} {size:>10}");
     }
 
-    fn chunk(&mut self, chunk: &Chunk<'_>) {
-        self.place(&String::from_utf8_lossy(chunk.name), chunk.address, chunk.size);
+    fn chunk(&mut self, id: ChunkId) {
+        let (chunk, section) = (&self.link.layout.chunks[id.index()], &self.link.file_sections[id.index()]);
+        self.place(&String::from_utf8_lossy(section.name), chunk.address, section.size);
         if chunk.load_address != chunk.address && crate::elf::is_alloc(chunk.flags) {
             let _ = write!(self.text, " load address {:#018x}", chunk.load_address);
         }
@@ -324,12 +324,12 @@ impl<T: Target> Map<'_, '_, T> {
         let name = format!(" {}", String::from_utf8_lossy(info.name));
         let absorbed = link.sections.is(id, state::ABSORBED);
         let address = if absorbed { link.absorbed_address(id, 0) } else { link.section_address(id) };
-        self.place(&name, if kept { address } else { 0 }, info.size);
+        self.place(&name, if kept { address } else { 0 }, link.section_size(id));
         let file = match link.locate(id) {
             Some((object, _)) => object.name.to_string(),
             None => {
                 let row = id.0.wrapping_sub(link.first_internal());
-                let file = link.synthetics.sections.get(row as usize).map(|section| section.file);
+                let file = link.synthetics.rows.get(row as usize).map(|section| section.file);
                 let object =
                     file.filter(|file| file.is_some()).and_then(|file| link.objects.get(file.index()));
                 object.map_or_else(|| "<internal>".into(), |object| object.name.to_string())
@@ -342,7 +342,7 @@ impl<T: Target> Map<'_, '_, T> {
         let start = self.symbols.partition_point(|placed| placed.section < id);
         let end = self.symbols.partition_point(|placed| placed.section <= id);
         for row in start..end {
-            let Placed { value, symbol, .. } = self.symbols[row];
+            let PlacedSymbol { value, symbol, .. } = self.symbols[row];
             let name = self.symbol_text(symbol);
             self.line(format!("{:NAME_COLUMN$}{value:#018x}{:16}{name}", "", ""));
         }

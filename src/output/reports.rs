@@ -4,22 +4,20 @@
 //! Reports are made from the finished state of the link; nothing is collected for them beforehand
 //! except [`IncludedMember`]s, which the search for definitions knows and nobody else.
 
+use super::trace::ReportData;
 use super::{cross_reference, dependency_file, map, stats, trace};
 use crate::arch::Target;
 use crate::cli::{Config, Explanation, StatsFormat};
 use crate::diag::{Code, Diagnostic};
-use crate::link::Link;
+use crate::layout::priority::Priorities;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
 use crate::passes::open_inputs::Opened;
-use crate::phase::{Bound, Resolved, Scanned};
-use crate::phase::{Inputs, Session};
+use crate::phase::{Bound, Image, Inputs, Placed, Resolved, Scanned, Session};
 use crate::relocs::explain;
 use crate::sframe;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-
-pub use super::trace::{IncludedMember, ReportData};
 
 /// `--verbose`: the script in use and the files that were tried.
 pub fn search<T: Target>(config: &Config, opened: &mut Opened<'_>, printed: &mut String) {
@@ -95,9 +93,9 @@ pub fn discarded<T: Target>(link: &Scanned<'_, T>, printed: &mut String) {
 }
 
 /// `--print-symbol-order`, before the layout carries the order out.
-pub fn symbol_order<T: Target>(link: &Link<'_, T>, printed: &mut String) {
+pub fn symbol_order<T: Target>(link: &Scanned<'_, T>, priorities: &Priorities, printed: &mut String) {
     if let Some(path) = &link.config.reports.symbol_order {
-        let text = crate::passes::order_sections::symbols_in_order(link);
+        let text = crate::passes::order_sections::symbols_in_order(link, priorities);
         write_text(
             link.session,
             path,
@@ -109,7 +107,7 @@ pub fn symbol_order<T: Target>(link: &Link<'_, T>, printed: &mut String) {
 }
 
 /// Reports on the finished link.
-pub fn finish<T: Target>(link: &Link<'_, T>, data: &ReportData<'_>, printed: &mut String) {
+pub fn finish<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &mut String) {
     let options = &link.config.reports;
     let cross_references = if options.cref { cross_reference::table(link) } else { String::new() };
     let mut cross_references = Some(cross_references);
@@ -140,7 +138,7 @@ pub fn finish<T: Target>(link: &Link<'_, T>, data: &ReportData<'_>, printed: &mu
 }
 
 /// `--print-memory-usage`: how full the script's `MEMORY` regions are.
-fn memory_usage<T: Target>(link: &Link<'_, T>) -> String {
+fn memory_usage<T: Target>(link: &Placed<'_, T>) -> String {
     let size = |bytes: u64| {
         let units = [(1u64 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B")];
         let &(unit, name) =

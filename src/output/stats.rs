@@ -3,14 +3,15 @@
 use crate::arch::Target;
 use crate::cli::StatsFormat;
 use crate::ids::SectionId;
-use crate::link::Link;
+use crate::phase::Image;
 use crate::phase::state;
 use crate::sframe;
 use crate::symbols::Definition;
+use serde_json::json;
 use std::fmt::Write;
 
 /// The numbers in the form that is asked for.
-pub fn stats<T: Target>(link: &Link<'_, T>, format: StatsFormat) -> String {
+pub fn stats<T: Target>(link: &Image<'_, T>, format: StatsFormat) -> String {
     let numbers = numbers(link);
     let frames = sframe::report::collect(link);
     let mut text = String::new();
@@ -24,17 +25,18 @@ pub fn stats<T: Target>(link: &Link<'_, T>, format: StatsFormat) -> String {
             let _ = write!(text, "{frames}");
         }
         StatsFormat::Json => {
-            let _ = write!(text, "{{\"linker\":\"sframe-ld\",\"version\":\"{}\"", env!("CARGO_PKG_VERSION"));
+            let mut object = json!({ "linker": "sframe-ld", "version": env!("CARGO_PKG_VERSION") });
             for (key, value) in numbers {
-                let _ = write!(text, ",\"{key}\":{value}");
+                object[key] = value.into();
             }
-            let _ = writeln!(text, ",\"sframe\":{}}}", frames.to_json().trim_end());
+            object["sframe"] = frames.to_json();
+            let _ = writeln!(text, "{object}");
         }
     }
     text
 }
 
-fn numbers<T: Target>(link: &Link<'_, T>) -> Vec<(&'static str, u64)> {
+fn numbers<T: Target>(link: &Image<'_, T>) -> Vec<(&'static str, u64)> {
     let count = |bits: u8| {
         let inputs = (0..link.first_internal()).map(SectionId);
         inputs.filter(|&id| link.sections.is(id, bits)).count() as u64
@@ -54,11 +56,11 @@ fn numbers<T: Target>(link: &Link<'_, T>) -> Vec<(&'static str, u64)> {
         ("global_symbols", link.globals.len() as u64),
         ("global_symbols_defined", defined as u64),
         ("dynamic_symbols", link.dynamic.symbols.len() as u64),
-        ("relative_relocations", link.relocations.relative_count),
-        ("got_words", link.relocations.got_words.into()),
-        ("plt_entries", link.relocations.plt_count.into()),
-        ("copy_relocations", link.relocations.copies.len() as u64),
+        ("relative_relocations", link.relative_count),
+        ("got_words", link.slots.got_words.into()),
+        ("plt_entries", link.slots.plt.into()),
+        ("copy_relocations", link.copies.all.len() as u64),
         ("output_sections", link.layout.chunks.len() as u64),
-        ("output_bytes", link.layout.file_size),
+        ("output_bytes", link.file.size),
     ]
 }

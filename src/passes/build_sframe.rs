@@ -3,10 +3,11 @@
 //! Comes when liveness is frozen and the PLTs, which get rows too, have their sizes.
 
 use crate::arch::Target;
-use crate::link::Link;
+use crate::phase::Numbered;
+use crate::sframe::collect::Chosen;
 use crate::sframe::index;
 
-/// Fills the table of [`Link::sframe`].
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    index::build(link);
+/// Chooses them.
+pub fn run<T: Target>(link: &Numbered<'_, T>) -> Chosen {
+    index::choose(link)
 }

@@ -6,7 +6,7 @@
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{ChunkId, SectionId};
-use crate::link::Link;
+use crate::phase::Placed;
 use crate::script::ast::Name;
 use rayon::prelude::*;
 
@@ -17,7 +17,7 @@ struct Rule {
 }
 
 /// Reports every reference that a rule forbids.
-pub fn run<T: Target>(link: &Link<'_, T>) {
+pub fn run<T: Target>(link: &Placed<'_, T>) {
     let rules = rules(link);
     if rules.is_empty() {
         return;
@@ -32,7 +32,7 @@ pub fn run<T: Target>(link: &Link<'_, T>) {
     });
 }
 
-fn rules<T: Target>(link: &Link<'_, T>) -> Vec<Rule> {
+fn rules<T: Target>(link: &Placed<'_, T>) -> Vec<Rule> {
     let plan = &link.layout.plan;
     let chunks = |names: &[Name]| names.iter().filter_map(|name| link.layout.find(&name.bytes)).collect();
     let mutual = plan.no_cross_refs.iter().map(|names| Rule { from: chunks(names), to: chunks(names) });
@@ -43,7 +43,7 @@ fn rules<T: Target>(link: &Link<'_, T>) -> Vec<Rule> {
     mutual.chain(one_way).collect()
 }
 
-fn check<T: Target>(link: &Link<'_, T>, rules: &[Rule], id: SectionId, from: ChunkId) {
+fn check<T: Target>(link: &Placed<'_, T>, rules: &[Rule], id: SectionId, from: ChunkId) {
     let Some((object, index)) = link.locate(id) else { return };
     for relocation in object.relocations(index as usize) {
         let symbol = relocation.symbol();

@@ -6,22 +6,20 @@
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::link::Link;
-use crate::phase::state;
+use crate::phase::{Scanned, state};
 use crate::sframe;
 use rayon::prelude::*;
 
-/// Reports findings, and notes what is corrupt: nothing in it is mended.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let shared = &*link;
+/// Reports findings. Gives the inputs that are corrupt: nothing in them is mended.
+pub fn run<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionId> {
     let corrupt = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
         let kept = object.sframes.iter().copied().filter(|&index| {
             let id = object.section_id(index);
-            shared.sections.is_alive(id) && !shared.sections.is(id, state::ABSORBED)
+            link.sections.is_alive(id) && !link.sections.is(id, state::ABSORBED)
         });
-        kept.filter(|&index| sframe::concat::check_section(shared, object, index as usize))
+        kept.filter(|&index| sframe::concat::check_section(link, object, index as usize))
             .map(|index| object.section_id(index))
             .collect()
     };
-    link.sframe.corrupt = shared.objects.par_iter().flat_map_iter(corrupt).collect();
+    link.objects.par_iter().flat_map_iter(corrupt).collect()
 }

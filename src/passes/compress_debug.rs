@@ -4,7 +4,6 @@
 //! file; addresses do not depend on that, since these sections are not loaded. So they are written
 //! here, between layout and the output, one after the other to need memory for one at a time.
 
-use super::lay_out;
 use super::write_output::write_chunk;
 use crate::arch::Target;
 use crate::cli::CompressDebug;
@@ -12,46 +11,46 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::ChunkId;
-use crate::link::Link;
 use crate::output::compress;
+use crate::phase::{FileSection, Inputs, Placed};
 
-/// Fills [`Link::compressed`]. A section that would not shrink stays as it is.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
+/// Contents of the sections that shrink, by [`ChunkId`]; their headers are changed. A section that
+/// would not shrink stays as it is.
+pub fn run<'a, T: Target>(link: &Placed<'a, T>, sections: &mut [FileSection<'a>]) -> Vec<Option<Vec<u8>>> {
     let options = &link.config.strip;
     if options.compress_debug == CompressDebug::None && options.compress_sections.is_empty() {
-        return;
+        return vec![None; sections.len()];
     }
-    for index in 0..link.layout.chunks.len() {
-        let id = ChunkId::from_index(index);
-        let chunk = &link.layout.chunks[index];
-        let method = compress::method(options, chunk.name, chunk.flags);
-        let kind = method.kind;
-        if kind == CompressDebug::None {
-            continue;
-        }
-        if is_alloc(chunk.flags) {
-            report_loaded(link, chunk.name);
-            continue;
-        }
-        if is_table(chunk.sh_type) || chunk.file_size() == 0 {
-            continue;
-        }
-        let mut contents = vec![0; chunk.file_size() as usize];
-        write_chunk(link, id, &mut contents);
-        let Some(packed) = compress::compress::<T::E>(method, &contents, chunk.align) else { continue };
-        let store = link.store;
-        let chunk = &mut link.layout.chunks[index];
-        chunk.size = packed.len() as u64;
-        chunk.align = compress::alignment(kind);
-        match kind {
-            CompressDebug::ZlibGnu => chunk.name = store.keep(compress::old_name(chunk.name)),
-            _ => chunk.flags |= u64::from(elf::SHF_COMPRESSED),
-        }
-        link.compressed.insert(id, packed);
+    let compress = |(index, section)| compress_section(link, ChunkId::from_index(index), section);
+    sections.iter_mut().enumerate().map(compress).collect()
+}
+
+fn compress_section<'a, T: Target>(
+    link: &Placed<'a, T>,
+    id: ChunkId,
+    section: &mut FileSection<'a>,
+) -> Option<Vec<u8>> {
+    let method = compress::method(&link.config.strip, section.name, section.flags);
+    if method.kind == CompressDebug::None {
+        return None;
     }
-    if !link.compressed.is_empty() {
-        lay_out::assign_file_offsets(link);
+    if is_alloc(section.flags) {
+        report_loaded(link, section.name);
+        return None;
     }
+    if is_table(section.sh_type) || section.file_size() == 0 {
+        return None;
+    }
+    let mut contents = vec![0; section.file_size() as usize];
+    write_chunk(link, id, &mut contents);
+    let packed = compress::compress::<T::E>(method, &contents, section.align)?;
+    section.size = packed.len() as u64;
+    section.align = compress::alignment(method.kind);
+    match method.kind {
+        CompressDebug::ZlibGnu => section.name = link.store.keep(compress::old_name(section.name)),
+        _ => section.flags |= u64::from(elf::SHF_COMPRESSED),
+    }
+    Some(packed)
 }
 
 /// Tables that readers look for as they are, and that are settled again after this pass.
@@ -68,7 +67,7 @@ fn is_table(sh_type: u32) -> bool {
 }
 
 /// gABI, `SHF_COMPRESSED`: never together with `SHF_ALLOC`. Only `--compress-sections` can ask.
-fn report_loaded<T: Target>(link: &Link<'_, T>, name: &[u8]) {
+fn report_loaded<T: Target>(link: &Inputs<'_, T>, name: &[u8]) {
     let name = String::from_utf8_lossy(name);
     let message =
         format!("--compress-sections: section '{name}' is loaded (SHF_ALLOC), so it cannot be compressed");

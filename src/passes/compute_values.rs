@@ -7,14 +7,13 @@ use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::Link;
-use crate::phase::state;
+use crate::phase::{Placed, state};
+use crate::relocs::address;
 use crate::symbols::{Definition, flag};
-use crate::synth::{copy, plt};
 use rayon::prelude::*;
 
-/// Fills [`Link::values`].
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
+/// The address of each symbol, for [`Placed::values`].
+pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
     let mut values = vec![0u64; link.symbols.len()];
     let (globals, mut locals) = values.split_at_mut(link.globals.len());
     let mut jobs = Vec::with_capacity(link.objects.len());
@@ -23,20 +22,19 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
         locals = rest;
         jobs.push((object, own));
     }
-    let link_ref = &*link;
     jobs.into_par_iter().for_each(|(object, values)| {
         for (index, value) in values.iter_mut().enumerate() {
-            *value = symbol_address(link_ref, object, index, SymbolId(object.first_local + index as u32));
+            *value = symbol_address(link, object, index, SymbolId(object.first_local + index as u32));
         }
     });
     globals.par_iter_mut().enumerate().with_min_len(1024).for_each(|(row, value)| {
-        *value = global_address(link_ref, SymbolId(row as u32));
+        *value = global_address(link, SymbolId(row as u32));
     });
-    link.values = values;
+    values
 }
 
 /// Brings the values of these symbols up to date.
-pub fn refresh<T: Target>(link: &mut Link<'_, T>, symbols: &[SymbolId]) {
+pub fn refresh<T: Target>(link: &mut Placed<'_, T>, symbols: &[SymbolId]) {
     let link_ref = &*link;
     let value = |&id: &SymbolId| match link_ref.symbol_entry(id) {
         _ if link_ref.globals.contains(id) => global_address(link_ref, id),
@@ -51,15 +49,15 @@ pub fn refresh<T: Target>(link: &mut Link<'_, T>, symbols: &[SymbolId]) {
     }
 }
 
-fn global_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
+fn global_address<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
     let flags = link.symbols.flags(id);
     if flags & flag::NEEDS_COPY != 0
-        && let Some(address) = copy::address(link, id)
+        && let Some(address) = address::copy(link, id)
     {
         return address;
     }
     match link.definition(id) {
-        Definition::Shared { .. } if flags & flag::NEEDS_CANONICAL_PLT != 0 => plt::address(link, id),
+        Definition::Shared { .. } if flags & flag::NEEDS_CANONICAL_PLT != 0 => address::plt(link, id),
         Definition::Object { file, symbol } => {
             symbol_address(link, &link.objects[file.index()], symbol as usize, id)
         }
@@ -70,7 +68,7 @@ fn global_address<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
 
 #[inline]
 fn symbol_address<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
     index: usize,
     id: SymbolId,

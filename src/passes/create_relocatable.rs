@@ -13,19 +13,16 @@
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::layout::Chunk;
-use crate::link::Link;
-use crate::phase::Inputs;
+use crate::layout::chunks::Chunk;
+use crate::phase::{Inputs, OutputGroup, OutputRelocations, Placed};
 use crate::relocs::emit;
 use crate::symbols::flag;
-use crate::synth::groups::OutputGroup;
-use crate::synth::rela_output::OutputRelocations;
-use crate::synth::{Kind, SyntheticSection};
+use crate::synth::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 
 /// Adds the sections and their chunks. All ids of chunks change; what holds one is brought up to
 /// date: sections, segments, symbols of the linker.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
+pub fn run<T: Target>(link: &mut Placed<'_, T>) {
     if !emit::is_wanted(link) {
         return;
     }
@@ -47,7 +44,7 @@ enum Place {
 }
 
 /// Relocations of each chunk that has some left, in the order of chunks.
-fn relocations<T: Target>(link: &Link<'_, T>) -> Vec<OutputRelocations> {
+fn relocations<T: Target>(link: &Placed<'_, T>) -> Vec<OutputRelocations> {
     link.layout
         .chunks
         .par_iter()
@@ -64,7 +61,7 @@ fn relocations<T: Target>(link: &Link<'_, T>) -> Vec<OutputRelocations> {
 
 /// The groups that prevailed, with the members that are left; none where groups are dissolved
 /// (final links, `--force-group-allocation`).
-fn groups<T: Target>(link: &Link<'_, T>) -> Vec<OutputGroup> {
+fn groups<T: Target>(link: &Placed<'_, T>) -> Vec<OutputGroup> {
     if !link.config.is_relocatable() || link.config.layout.force_group_allocation {
         return Vec::new();
     }
@@ -90,7 +87,7 @@ fn groups<T: Target>(link: &Link<'_, T>) -> Vec<OutputGroup> {
 
 /// The output sections of members, each once. One that sections outside the group share
 /// (a script joined them) is no member.
-fn members<T: Target>(link: &Link<'_, T>, sections: impl Iterator<Item = SectionId>) -> Vec<ChunkId> {
+fn members<T: Target>(link: &Placed<'_, T>, sections: impl Iterator<Item = SectionId>) -> Vec<ChunkId> {
     let mut members = Vec::new();
     for id in sections.filter(|&id| link.sections.is_alive(id)) {
         let chunk = link.places.chunk[id.index()];
@@ -105,7 +102,7 @@ fn members<T: Target>(link: &Link<'_, T>, sections: impl Iterator<Item = Section
 }
 
 fn order<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     relocations: &[OutputRelocations],
     groups: &[OutputGroup],
 ) -> Vec<Place> {
@@ -131,7 +128,7 @@ fn order<T: Target>(
 }
 
 fn insert<'a, T: Target>(
-    link: &mut Link<'a, T>,
+    link: &mut Placed<'a, T>,
     order: &[Place],
     mut relocations: Vec<OutputRelocations>,
     mut groups: Vec<OutputGroup>,
@@ -187,8 +184,8 @@ fn insert<'a, T: Target>(
             Place::Group(row) => add_group(link, id, row, &groups[row]),
         }
     }
-    link.synthetics.output_relocations = relocations;
-    link.synthetics.output_groups = groups;
+    link.output_relocations = relocations;
+    link.output_groups = groups;
 }
 
 /// Row of a group's own section in the section table.
@@ -207,7 +204,7 @@ fn moved(order: &[Place], count: usize) -> Vec<ChunkId> {
     moved
 }
 
-fn add_relocations<T: Target>(link: &mut Link<'_, T>, id: ChunkId, row: usize, table: &OutputRelocations) {
+fn add_relocations<T: Target>(link: &mut Placed<'_, T>, id: ChunkId, row: usize, table: &OutputRelocations) {
     let target = &link.layout.chunks[table.target.index()];
     let (prefix, sh_type, entsize) = if table.implicit {
         (&b".rel"[..], elf::SHT_REL, size_of::<crate::elf::Rel<T::E>>())
@@ -223,7 +220,7 @@ fn add_relocations<T: Target>(link: &mut Link<'_, T>, id: ChunkId, row: usize, t
     fill(link, id, section);
 }
 
-fn add_group<T: Target>(link: &mut Link<'_, T>, id: ChunkId, row: usize, group: &OutputGroup) {
+fn add_group<T: Target>(link: &mut Placed<'_, T>, id: ChunkId, row: usize, group: &OutputGroup) {
     let name = link.objects[group.file.index()].section_name(group.section as usize);
     let mut section = SyntheticSection::new(Kind::OutputGroup(row as u32), name, elf::SHT_GROUP, 0, 4);
     section.entsize = 4;
@@ -232,7 +229,7 @@ fn add_group<T: Target>(link: &mut Link<'_, T>, id: ChunkId, row: usize, group: 
 }
 
 /// Makes a chunk hold one new section of the linker.
-fn fill<'a, T: Target>(link: &mut Link<'a, T>, id: ChunkId, section: SyntheticSection<'a>) {
+fn fill<'a, T: Target>(link: &mut Placed<'a, T>, id: ChunkId, section: SyntheticSection<'a>) {
     link.layout.chunks[id.index()] = Chunk {
         name: section.name,
         sh_type: section.sh_type,

@@ -32,7 +32,7 @@ pub fn run<'a, T: Target>(
     described: collect::Inputs,
 ) -> Made<'a, T> {
     let synthetic = SyntheticSections::default();
-    let mut made = Made { resolved, frames, described, synthetic, common_places: Vec::new() };
+    let mut made = Made { resolved, frames, described, synthetic, features: 0, common_places: Vec::new() };
     let link = &mut made;
     add_notes(link);
     if !link.config.is_relocatable() {
@@ -86,7 +86,7 @@ fn add_bytes<'a, T: Target>(
 fn add_notes<T: Target>(link: &mut Made<'_, T>) {
     let note = (elf::SHT_NOTE, A);
     let (properties, features) = property_note::merge(link);
-    link.synthetic.features = features;
+    link.features = features;
     if !properties.is_empty() {
         add_bytes(link, Kind::PropertyNote, ".note.gnu.property", note, WORD, properties);
     }
@@ -164,7 +164,7 @@ fn interpreter<T: Target>(link: &Inputs<'_, T>) -> Option<Vec<u8>> {
 
 /// Tables that code goes through. Static programs have them too, for `STT_GNU_IFUNC`.
 fn add_linkage_tables<T: Target>(link: &mut Made<'_, T>) {
-    let plt = T::plt_shape(&link.config.properties, link.synthetic.features);
+    let plt = T::plt_shape(&link.config.properties, link.features);
     let info = A | u64::from(elf::SHF_INFO_LINK);
     // Start-up code of static programs finds it between `__rela_iplt_start` and `_end`, which the
     // scripts put around sections of this name.

@@ -19,15 +19,16 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
-use crate::layout::dot::Machine;
-use crate::link::Link;
+use crate::layout::machine::Machine;
 use crate::passes::compute_values;
+use crate::phase::Placed;
 use crate::phase::state;
 use crate::plan::Body;
-use crate::relocs;
+use crate::relocs::address;
+use crate::relocs::branches::target;
 use crate::symbols::{Definition, flag};
-use crate::synth::thunks::{Branch, Destination, Pool, Purpose, Thunk, Watched, reaches, target};
-use crate::synth::{Kind, SyntheticSection};
+use crate::synth::pools::{Branch, Destination, Pool, Purpose, Thunk, Watched, reaches};
+use crate::synth::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,7 +41,7 @@ const MARGIN: u64 = 16 << 20;
 const PAGE: u64 = 0x1000;
 
 /// Adds what is missing; whether there was anything.
-pub fn run<T: Target>(link: &mut Link<'_, T>, layout: &mut Machine<'_>) -> bool {
+pub fn run<T: Target>(link: &mut Placed<'_, T>, layout: &mut Machine<'_>) -> bool {
     let Some(spec) = T::THUNKS.filter(|_| !link.config.is_relocatable()) else { return false };
     let moves = T::avoids_errata(&link.config.relocations);
     let far = may_be_far(link, spec.reach);
@@ -52,7 +53,7 @@ pub fn run<T: Target>(link: &mut Link<'_, T>, layout: &mut Machine<'_>) -> bool 
     }
     let mut insertion = Insertion { spec, changed: false, boundaries: None, inserted: Vec::new() };
     if far {
-        relocs::address::look_up(link);
+        link.addresses = address::look_up(link);
         watch(link, spec.reach);
         let branches = far_branches(link, spec.reach);
         insertion.add_pools(link, layout, &branches);
@@ -75,7 +76,7 @@ struct FarBranch {
 }
 
 /// Whether any two places are so far apart that a branch may not reach.
-fn may_be_far<T: Target>(link: &Link<'_, T>, reach: u64) -> bool {
+fn may_be_far<T: Target>(link: &Placed<'_, T>, reach: u64) -> bool {
     let chunks = || link.layout.chunks.iter().filter(|chunk| chunk.takes_address_space() && chunk.size > 0);
     let (Some(start), Some(end)) = (
         chunks().map(|chunk| chunk.address).min(),
@@ -93,7 +94,7 @@ fn may_be_far<T: Target>(link: &Link<'_, T>, reach: u64) -> bool {
         })
 }
 
-fn absolute_value<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
+fn absolute_value<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
     match link.definition(id) {
         Definition::Object { file, symbol } => {
             Some(link.objects[file.index()].symbols.get(symbol as usize)?.st_value.get())
@@ -105,7 +106,7 @@ fn absolute_value<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
 
 /// The sections of an object that hold code of the program, with their indices.
 fn code_sections<'l, T: Target>(
-    link: &'l Link<'_, T>,
+    link: &'l Placed<'_, T>,
     object: &'l ObjectFile<'_, T::E>,
 ) -> impl Iterator<Item = (usize, SectionId)> + 'l {
     (1..object.headers.len()).map(|index| (index, object.section_id(index as u32))).filter(|&(index, id)| {
@@ -120,7 +121,7 @@ fn code_sections<'l, T: Target>(
 }
 
 /// Brings what is known of branches up to date with the layout.
-fn watch<T: Target>(link: &mut Link<'_, T>, reach: u64) {
+fn watch<T: Target>(link: &mut Placed<'_, T>, reach: u64) {
     let moved_far = |&(id, address): &(SectionId, u64)| {
         (link.section_address(id).wrapping_sub(address) as i64).unsigned_abs() > MARGIN / 2
     };
@@ -132,7 +133,7 @@ fn watch<T: Target>(link: &mut Link<'_, T>, reach: u64) {
         link.thunks.watched = Some(watched);
         return;
     }
-    compute_values::run(link);
+    link.values = compute_values::run(link);
     let branches: Vec<Vec<Branch>> =
         link.objects.par_iter().map(|object| long_branches(link, object, reach - MARGIN)).collect();
     let mut symbols: Vec<SymbolId> = branches.iter().flatten().map(|branch| branch.destination.0).collect();
@@ -145,7 +146,7 @@ fn watch<T: Target>(link: &mut Link<'_, T>, reach: u64) {
 }
 
 /// Branches of an object that are longer than `limit`, or whose targets may move on their own.
-fn long_branches<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, limit: u64) -> Vec<Branch> {
+fn long_branches<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>, limit: u64) -> Vec<Branch> {
     let mut found = Vec::new();
     for (index, section) in code_sections(link, object) {
         let address = link.section_address(section);
@@ -169,7 +170,7 @@ fn long_branches<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, l
 }
 
 /// By object, the branches that reach neither their target nor a thunk.
-fn far_branches<T: Target>(link: &Link<'_, T>, reach: u64) -> Vec<Vec<FarBranch>> {
+fn far_branches<T: Target>(link: &Placed<'_, T>, reach: u64) -> Vec<Vec<FarBranch>> {
     let is_far = |branch: &Branch| {
         let destination = branch.destination;
         let place = link.section_address(branch.section).wrapping_add(branch.offset);
@@ -183,7 +184,7 @@ fn far_branches<T: Target>(link: &Link<'_, T>, reach: u64) -> Vec<Vec<FarBranch>
 }
 
 /// All instructions that must be moved, in input order.
-fn errata<T: Target>(link: &Link<'_, T>) -> Vec<(SectionId, u64)> {
+fn errata<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, u64)> {
     link.objects
         .par_iter()
         .flat_map_iter(|object| {
@@ -242,7 +243,7 @@ impl Insertion {
     /// Makes sure that the first and the last branch of each object reach a pool.
     fn add_pools<T: Target>(
         &mut self,
-        link: &mut Link<'_, T>,
+        link: &mut Placed<'_, T>,
         layout: &Machine<'_>,
         branches: &[Vec<FarBranch>],
     ) {
@@ -259,7 +260,7 @@ impl Insertion {
 
     /// Makes thunks. Any number of threads notes which pool needs one for which symbol, so that
     /// branches, which can be millions, need not be sorted.
-    fn bridge<T: Target>(&mut self, link: &mut Link<'_, T>, branches: &[Vec<FarBranch>]) {
+    fn bridge<T: Target>(&mut self, link: &mut Placed<'_, T>, branches: &[Vec<FarBranch>]) {
         if branches.iter().all(Vec::is_empty) {
             return;
         }
@@ -306,7 +307,7 @@ impl Insertion {
         }
     }
 
-    fn add_call<T: Target>(&mut self, link: &mut Link<'_, T>, pool: u32, destination: Destination) {
+    fn add_call<T: Target>(&mut self, link: &mut Placed<'_, T>, pool: u32, destination: Destination) {
         let Some(target) = target(link, destination) else { return };
         let reach = self.spec.near_reach - SLACK;
         let near = reaches(link.thunks.pools[pool as usize].address, target, reach);
@@ -315,9 +316,9 @@ impl Insertion {
     }
 
     /// Makes sure that the indirect jumps of thunks may land.
-    fn add_landing_pads<T: Target>(&mut self, link: &mut Link<'_, T>, layout: &Machine<'_>) {
+    fn add_landing_pads<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>) {
         // Entries of the PLT have landing pads where the output is checked.
-        if !link.relocations.plt_shape.landing_pad {
+        if !link.slots.plt_shape.landing_pad {
             return;
         }
         for index in 0..link.thunks.all.len() {
@@ -335,7 +336,7 @@ impl Insertion {
     /// Makes sure that an instruction has a place elsewhere.
     fn move_away<T: Target>(
         &mut self,
-        link: &mut Link<'_, T>,
+        link: &mut Placed<'_, T>,
         layout: &Machine<'_>,
         section: SectionId,
         offset: u64,
@@ -354,7 +355,7 @@ impl Insertion {
 
     fn add<T: Target>(
         &mut self,
-        link: &mut Link<'_, T>,
+        link: &mut Placed<'_, T>,
         pool: u32,
         purpose: Purpose,
         form: ThunkForm,
@@ -376,7 +377,7 @@ impl Insertion {
         thunks.all.push(Thunk { purpose, form, pool, offset, earlier });
         thunks.pools[pool as usize].thunks.push(number);
         let row = thunks.pools[pool as usize].section.0 - link.first_internal();
-        let section = &mut link.synthetics.sections[row as usize];
+        let section = &mut link.synthetics.rows[row as usize];
         let size = offset + T::thunk_size(form);
         let in_pages = form == ThunkForm::Moved || section.size > 0 && section.size.is_multiple_of(PAGE);
         section.size = if in_pages { size.next_multiple_of(PAGE) } else { size.max(section.size) };
@@ -384,7 +385,7 @@ impl Insertion {
     }
 
     /// A pool that a branch at `place` reaches: one that there is, or a new one.
-    fn pool<T: Target>(&mut self, link: &mut Link<'_, T>, layout: &Machine<'_>, place: u64) -> Option<u32> {
+    fn pool<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>, place: u64) -> Option<u32> {
         let reach = self.spec.reach - SLACK;
         let fits = |pool: &Pool| reaches(place, pool.address, reach) && !is_full(link, pool);
         if let Some(found) = link.thunks.pools.iter().position(fits) {
@@ -412,7 +413,7 @@ impl Insertion {
     }
 
     /// Puts the new pools into the lists of the layout.
-    fn finish<T: Target>(mut self, link: &Link<'_, T>, layout: &mut Machine<'_>) -> bool {
+    fn finish<T: Target>(mut self, link: &Placed<'_, T>, layout: &mut Machine<'_>) -> bool {
         // From the end, so that positions stay right.
         self.inserted.sort_by_key(|(boundary, section)| (boundary.position, section.0));
         for (boundary, section) in self.inserted.iter().rev() {
@@ -426,12 +427,12 @@ impl Insertion {
 }
 
 /// Whether what is added to a pool might be out of reach of branches that reach its beginning.
-fn is_full<T: Target>(link: &Link<'_, T>, pool: &Pool) -> bool {
+fn is_full<T: Target>(link: &Placed<'_, T>, pool: &Pool) -> bool {
     link.section_size(pool.section) > SLACK / 2
 }
 
 /// Whether a destination does not begin with an instruction that indirect jumps may land on.
-fn needs_landing_pad<T: Target>(link: &Link<'_, T>, (symbol, addend): Destination) -> bool {
+fn needs_landing_pad<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) -> bool {
     if link.symbols.flags(symbol) & (flag::IMPORTED | flag::IFUNC) != 0 {
         return false;
     }
@@ -444,7 +445,7 @@ fn needs_landing_pad<T: Target>(link: &Link<'_, T>, (symbol, addend): Destinatio
 }
 
 /// Where pools may be put. Not in sections that are put together to one function.
-fn boundaries<T: Target>(link: &Link<'_, T>, layout: &Machine<'_>) -> Vec<Boundary> {
+fn boundaries<T: Target>(link: &Placed<'_, T>, layout: &Machine<'_>) -> Vec<Boundary> {
     let mut found = Vec::new();
     for (number, output) in layout.plan.outputs.iter().enumerate() {
         let state = &layout.outputs[number];

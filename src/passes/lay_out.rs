@@ -11,116 +11,108 @@ use crate::elf::is_alloc;
 use crate::ids::SectionId;
 use crate::layout::check::{self, Origin};
 use crate::layout::converge::{self, Fixed, Special};
-use crate::layout::dot::{Machine, OutputState, Settings};
+use crate::layout::machine::{Machine, OutputState, Settings};
+use crate::layout::names::{OutputNames, Symbols};
 use crate::layout::orphan::{self, Key, Orphan};
 use crate::layout::place::{self, List};
-use crate::layout::scope::{OutputNames, Symbols};
+use crate::layout::priority::Priorities;
 use crate::layout::segments::Wishes;
 use crate::layout::shuffle::InputOrder;
 use crate::layout::spill::{self, Alternatives};
 use crate::layout::{file_offsets, finish, link_order, priority, sort, split};
-use crate::link::Link;
-use crate::passes::{create_relocatable, insert_thunks, match_script, read_scripts};
-use crate::phase::Inputs;
+use crate::passes::{compute_values, create_relocatable, insert_thunks, match_script, read_scripts};
+use crate::phase::{Growing, Inputs, Placed, Tables};
 use crate::plan::{Body, LayoutPlan, NO_RULE, Rule};
-use crate::relocs::emit;
+use crate::relocs::{address, emit};
 use crate::script::builtin::Switches;
 use crate::script::expr::{Expr, ExprKind};
 use crate::script::glob::Glob;
+use crate::sframe;
 use crate::symbols::Mentions;
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
-use crate::synth::{self, Kind};
+use crate::synth::section::Kind;
+use crate::synth::{self, symtab};
+use crate::timing::Timings;
 use rayon::prelude::*;
 
 /// How often sections may change their size with their addresses. Each may only grow, so a few
 /// times are enough.
 const MAX_RESIZES: u32 = 32;
 
-/// Lays the output out.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    let lists = list_sections(link);
-    let alternatives = match_script::alternatives(link);
-    // The plan and the rules are read all the time while the rest of the link changes.
-    let plan = std::mem::take(&mut link.layout.plan);
-    let rules = std::mem::take(&mut link.places.rule);
-    link.places.rule = converge(link, &plan, rules, lists, alternatives);
+/// Lays the output out. `priorities` is the order of a profile or an ordering file.
+pub fn run<'a, T: Target>(
+    tables: Tables<'a, T>,
+    growing: Growing<'a>,
+    priorities: &Priorities,
+    timings: &mut Timings,
+) -> Placed<'a, T> {
+    let mut link = Placed::new(tables, growing);
+    let mut rules = link.places.rule.clone();
+    let mut plan = link.plan.clone();
+    let lists = list_sections(&link, priorities, &mut plan, &mut rules);
+    let alternatives = match_script::alternatives(&link);
+    link.places.rule = converge(&mut link, &plan, rules, lists, alternatives);
     link.layout.plan = plan;
+    link.local_symbols = synth::thunks::names(&link);
+    report_missing_headers(&link);
+    link.layout.entry = finish::entry(&link);
+    create_relocatable::run(&mut link);
     link.places.rule.resize(link.section_count(), u32::MAX);
-    synth::thunks::name(link);
-    report_missing_headers(link);
-    link.layout.entry = finish::entry(link);
-    create_relocatable::run(link);
-    assign_file_offsets(link);
-    report_segments(link);
-}
-
-/// Settles the tables about the output itself, file offsets and section header numbers. Called
-/// again by whatever changes the size of sections that are not loaded.
-pub fn assign_file_offsets<T: Target>(link: &mut Link<'_, T>) {
     for (index, chunk) in link.layout.chunks.iter_mut().enumerate() {
         chunk.header_index = index as u32 + 1;
     }
-    synth::size_tables(link);
-    for kind in [Kind::SymTab, Kind::SymTabShndx, Kind::StrTab, Kind::ShStrTab] {
-        if let (Some(row), Some(chunk)) = (link.synthetics.find(kind), link.chunk_of(kind)) {
-            link.layout.chunks[chunk.index()].size = link.synthetics.section(row).size;
-        }
+    link.symtab = symtab::plan(&link);
+    timings.pass("lay out");
+    if !link.sink.has_errors() {
+        link.addresses = address::look_up(&link);
+        link.frame_order = sframe::index::order(&link);
+        timings.pass("order SFrame table");
+        link.values = compute_values::run(&link);
+        timings.pass("compute values");
     }
-    let options = &link.config.layout;
-    let own_pages = options.separate_code == Some(SeparateCode::AllSegments);
-    if !file_offsets::assign(&mut link.layout, !options.no_section_headers, own_pages) {
-        link.sink.report(Diagnostic::error(
-            Code::LayoutError,
-            "the output does not fit a file: its size overflows 64 bits",
-        ));
-        return;
-    }
-    link.layout.tls = file_offsets::tls_template(&link.layout.segments);
+    link
 }
 
-/// The sections of each rule, in order, orphans placed.
-fn list_sections<T: Target>(link: &mut Link<'_, T>) -> Vec<List> {
+/// The sections of each rule, in order. Orphans get rules of their own in the plan.
+fn list_sections<T: Target>(
+    link: &Placed<'_, T>,
+    priorities: &Priorities,
+    plan: &mut LayoutPlan,
+    rules: &mut Vec<u32>,
+) -> Vec<List> {
     let order = InputOrder::new(link);
     let (mut lists, left) = place::list(link, &order);
-    mix_orders(link, &order, &mut lists);
-    let priorities = std::mem::take(&mut link.layout.priorities);
-    priority::gather(link, &priorities, &order, &mut lists);
-    let plan = &link.layout.plan;
-    let link_ref = &*link;
+    mix_orders(link, &order, rules, &mut lists);
+    priority::gather(link, rules, priorities, &order, &mut lists);
     lists.par_iter_mut().zip(&plan.rules).for_each(|(list, rule)| {
         if !list.mixed {
-            sort::sort(link_ref, rule, &mut list.items);
+            sort::sort(link, rule, &mut list.items);
         }
         priorities.sort(&mut list.items);
     });
     place::gather(link, &mut lists);
     let first_new = lists.len();
     let orphans = orphans(link, &left);
-    let mut plan = std::mem::take(&mut link.layout.plan);
-    let append = link.config.is_relocatable();
-    orphan::place(&mut plan, &mut lists, &mut link.places.rule, &orphans, append);
+    orphan::place(plan, &mut lists, rules, &orphans, link.config.is_relocatable());
     for list in &mut lists[first_new..] {
         priorities.sort(&mut list.items);
         list.has_internal = list.items.iter().any(|item| item.0 >= link.first_internal());
     }
     place::gather(link, &mut lists[first_new..]);
-    let mut rules = std::mem::take(&mut link.places.rule);
-    split::run(link, &mut plan, &mut lists, &mut rules);
-    link.places.rule = rules;
-    link.layout.plan = plan;
+    split::run(link, plan, &mut lists, rules);
     link_order::prepare(link, &mut lists);
     let mut positions = Vec::new();
     if lists.iter().any(|list| list.link_order) {
         positions = vec![0u64; link.section_count()];
-        link_order::initial_positions(link, &lists, &converge::list_ranks(&link.layout.plan), &mut positions);
+        link_order::initial_positions(link, &lists, &converge::list_ranks(plan), &mut positions);
     }
     link_order::sort(link, &mut lists, &|id| positions.get(id.index()).copied());
     lists
 }
 
 /// Statements whose patterns ask for different orders put their sections into one list.
-fn mix_orders<T: Target>(link: &mut Link<'_, T>, order: &InputOrder, lists: &mut [List]) {
-    let rules = &link.layout.plan.rules;
+fn mix_orders<T: Target>(link: &Placed<'_, T>, order: &InputOrder, rule_of: &mut [u32], lists: &mut [List]) {
+    let rules = &link.plan.rules;
     let mut start = 0;
     while start < rules.len() {
         let statement = rules[start].statement;
@@ -132,7 +124,7 @@ fn mix_orders<T: Target>(link: &mut Link<'_, T>, order: &InputOrder, lists: &mut
             let items = sort::mix(link, order, &rules[start..start + count], &held);
             let has_internal = lists[start..start + count].iter().any(|list| list.has_internal);
             for &item in &items {
-                link.places.rule[item.index()] = start as u32;
+                rule_of[item.index()] = start as u32;
             }
             for list in &mut lists[start..start + count] {
                 *list = List::default();
@@ -144,7 +136,7 @@ fn mix_orders<T: Target>(link: &mut Link<'_, T>, order: &InputOrder, lists: &mut
 }
 
 /// What the orphans are and which of them go together; `--orphan-handling` speaks here.
-fn orphans<'a, T: Target>(link: &Link<'a, T>, left: &[SectionId]) -> Vec<Orphan<'a>> {
+fn orphans<'a, T: Target>(link: &Placed<'a, T>, left: &[SectionId]) -> Vec<Orphan<'a>> {
     let handling = link.config.layout.orphan_handling;
     left.iter()
         .map(|&id| {
@@ -159,7 +151,7 @@ fn orphans<'a, T: Target>(link: &Link<'a, T>, left: &[SectionId]) -> Vec<Orphan<
         .collect()
 }
 
-fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
+fn orphan<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> Orphan<'a> {
     let mut info = link.section_info(id);
     let relocatable = link.config.is_relocatable();
     if is_common(link, id) && info.name == b"COMMON" {
@@ -175,7 +167,7 @@ fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
         Some(row) => is_about_output(link.synthetics.section(row).kind, info.sh_type, relocatable),
         None => false,
     };
-    let grouped = relocatable && has(elf::SHF_GROUP) && !link.layout.plan.force_group_allocation;
+    let grouped = relocatable && has(elf::SHF_GROUP) && !link.plan.force_group_allocation;
     let alone = last
         || grouped
         || relocatable && (has(elf::SHF_LINK_ORDER) || info.is_sframe())
@@ -192,15 +184,14 @@ fn orphan<'a, T: Target>(link: &Link<'a, T>, id: SectionId) -> Orphan<'a> {
     Orphan { id, info, key, may_join: !alone, last }
 }
 
-fn is_common<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+fn is_common<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::Common)
 }
 
 /// Tables about the output itself come last, in the order of their making.
 fn is_about_output(kind: Kind, sh_type: u32, relocatable: bool) -> bool {
-    matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
-        || relocatable && matches!(sh_type, elf::SHT_RELA | elf::SHT_REL | elf::SHT_GROUP)
+    kind.is_about_file() || relocatable && matches!(sh_type, elf::SHT_RELA | elf::SHT_REL | elf::SHT_GROUP)
 }
 
 fn report_orphan<T: Target>(link: &Inputs<'_, T>, orphan: &Orphan<'_>, handling: OrphanHandling) {
@@ -227,7 +218,7 @@ fn report_orphan<T: Target>(link: &Inputs<'_, T>, orphan: &Orphan<'_>, handling:
 /// Rounds, then the sizes that depend on addresses, until both rest. Gives the rules back, which only
 /// `--enable-non-contiguous-regions` changes.
 fn converge<T: Target>(
-    link: &mut Link<'_, T>,
+    link: &mut Placed<'_, T>,
     plan: &LayoutPlan,
     rules: Vec<u32>,
     lists: Vec<List>,
@@ -283,7 +274,7 @@ fn converge<T: Target>(
 }
 
 /// Which output sections exist before the first run: those that hold something or are written to.
-fn start_outputs<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) {
+fn start_outputs<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
     for (index, output) in machine.plan.outputs.iter().enumerate() {
         let lists = output.body.iter().filter_map(|item| match item {
             Body::Rule(rule) => Some(&machine.lists[*rule as usize]),
@@ -291,7 +282,7 @@ fn start_outputs<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) {
         });
         // The symbol table has no size yet.
         let is_table = |id: &SectionId| {
-            link.synthetic_row(*id).is_some_and(|row| is_kept_empty(link.synthetics.section(row).kind))
+            link.synthetic_row(*id).is_some_and(|row| link.synthetics.section(row).kind.is_about_file())
         };
         let keep = lists.flat_map(|list| list.items.first()).any(is_table);
         let writes = |item: &Body| match item {
@@ -321,10 +312,6 @@ fn start_outputs<T: Target>(link: &Link<'_, T>, machine: &mut Machine<'_>) {
 
 /// Output sections that may come back when they get contents.
 const MARGIN: usize = 256;
-
-fn is_kept_empty(kind: Kind) -> bool {
-    matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
-}
 
 fn page_sizes<T: Target>(config: &Config) -> (u64, u64) {
     let layout = &config.layout;
@@ -376,7 +363,7 @@ fn keeps_headers_room(plan: &LayoutPlan) -> bool {
     found
 }
 
-fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
+fn fixed<'a, T: Target>(link: &Placed<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
     let config = link.config;
     let layout = &config.layout;
     let alive = |kind: Kind| {
@@ -414,7 +401,7 @@ fn fixed<'a, T: Target>(link: &Link<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
 }
 
 /// Sections of types that do not go together in one output section.
-fn report_types<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>) {
+fn report_types<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>) {
     for (plan, state) in machine.plan.outputs.iter().zip(&machine.outputs) {
         let Some((first, other)) = state.facts.mismatch.filter(|_| !plan.discard) else { continue };
         let described = |id: SectionId| {
@@ -437,7 +424,7 @@ fn report_types<T: Target>(link: &Link<'_, T>, machine: &Machine<'_>) {
 }
 
 /// Programs that look at their own headers must have them in memory.
-fn report_missing_headers<T: Target>(link: &Link<'_, T>) {
+fn report_missing_headers<T: Target>(link: &Placed<'_, T>) {
     let headers = link.linker_symbols.iter().find(|symbol| {
         symbol.origin == LinkerSymbolOrigin::Reserved(Reserved::EhdrStart)
             && link.mentions(symbol.symbol).contains(Mentions::STRONG_REFERENCE)
@@ -451,19 +438,5 @@ fn report_missing_headers<T: Target>(link: &Link<'_, T>) {
             )
             .help("leave room for SIZEOF_HEADERS before the first section of the script"),
         );
-    }
-}
-
-fn report_segments<T: Target>(link: &Link<'_, T>) {
-    for finding in check::before_their_segments(&link.layout) {
-        link.sink.report(finding);
-    }
-    let output = link.config.output.display().to_string();
-    // -N asks for such a segment.
-    if link.config.layout.magic != Magic::OMagic {
-        let report = link.config.diagnostics.rwx_segments;
-        for finding in check::rwx(&link.layout, report, &output) {
-            link.sink.report(finding);
-        }
     }
 }

@@ -14,8 +14,8 @@ use crate::input::call_graph;
 use crate::input::object::SymbolPlace;
 use crate::input::ordering::{OrderFiles, Word};
 use crate::layout::priority::{Priorities, may_move};
-use crate::link::Link;
 use crate::passes::read_orders::warn;
+use crate::phase::Scanned;
 use crate::plan::NO_RULE;
 use crate::script::glob::Glob;
 use crate::symbols::{Definition, Mentions};
@@ -25,7 +25,7 @@ use rayon::prelude::*;
 type Hasher = foldhash::fast::FixedState;
 
 /// Gives sections their priorities.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
+pub fn run<T: Target>(link: &Scanned<'_, T>) -> Priorities {
     let orders = &link.orders;
     let written = link.config.scripts.symbol_order.is_some() || !orders.sections.is_empty();
     let mut rows = by_patterns(link, &orders.sections);
@@ -33,12 +33,12 @@ pub fn run<T: Target>(link: &mut Link<'_, T>) {
     if !written && link.config.layout.call_graph_sort {
         rows = by_calls(link, orders);
     }
-    link.layout.priorities = Priorities::new(rows, written);
+    Priorities::new(rows, written)
 }
 
 /// `--section-ordering-file` as gold reads it: a name that is a line counts before patterns, of patterns the first. What
 /// is named stands behind what is not.
-fn by_patterns<T: Target>(link: &Link<'_, T>, patterns: &[Word]) -> Vec<(SectionId, i32)> {
+fn by_patterns<T: Target>(link: &Scanned<'_, T>, patterns: &[Word]) -> Vec<(SectionId, i32)> {
     if patterns.is_empty() {
         return Vec::new();
     }
@@ -66,7 +66,7 @@ fn by_patterns<T: Target>(link: &Link<'_, T>, patterns: &[Word]) -> Vec<(Section
 }
 
 /// `--symbol-ordering-file`: the sections of the symbols that it names come first.
-fn by_symbols<T: Target>(link: &Link<'_, T>, symbols: &[Word]) -> Vec<(SectionId, i32)> {
+fn by_symbols<T: Target>(link: &Scanned<'_, T>, symbols: &[Word]) -> Vec<(SectionId, i32)> {
     let names: Vec<&[u8]> = symbols.iter().map(|word| &word.text[..]).collect();
     let mut rows = Vec::new();
     for (row, (word, found)) in symbols.iter().zip(find(link, &names)).enumerate() {
@@ -87,7 +87,7 @@ struct Found {
 }
 
 /// Reports a name that nothing has, or whose symbol lies in no section of the output.
-fn report<T: Target>(link: &Link<'_, T>, word: &Word, found: &Found) {
+fn report<T: Target>(link: &Scanned<'_, T>, word: &Word, found: &Found) {
     if !link.config.diagnostics.warn_symbol_ordering || !found.sections.is_empty() {
         return;
     }
@@ -96,11 +96,11 @@ fn report<T: Target>(link: &Link<'_, T>, word: &Word, found: &Found) {
         None => format!("no such symbol: {name}"),
         Some((file, kind)) => format!("{file}: unable to order {kind} symbol: {name}"),
     };
-    warn(link.session, &link.layout.plan.sources, word.span, message);
+    warn(link.session, &link.plan.sources, word.span, message);
 }
 
 /// Looks for names among globals and the local symbols of all objects.
-fn find<T: Target>(link: &Link<'_, T>, names: &[&[u8]]) -> Vec<Found> {
+fn find<T: Target>(link: &Scanned<'_, T>, names: &[&[u8]]) -> Vec<Found> {
     let mut found: Vec<Found> = names.iter().map(|name| find_global(link, name)).collect();
     if names.is_empty() {
         return found;
@@ -140,7 +140,7 @@ fn find<T: Target>(link: &Link<'_, T>, names: &[&[u8]]) -> Vec<Found> {
     found
 }
 
-fn find_global<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Found {
+fn find_global<T: Target>(link: &Scanned<'_, T>, name: &[u8]) -> Found {
     let Some(id) = link.globals.lookup(name) else { return Found::default() };
     let (file, place) = match link.definition(id) {
         Definition::Object { file, symbol } => {
@@ -167,7 +167,7 @@ fn find_global<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Found {
 
 /// The section of a symbol, or what kind of symbol it is.
 fn place<T: Target>(
-    link: &Link<'_, T>,
+    link: &Scanned<'_, T>,
     place: SymbolPlace,
     id: impl Fn(u32) -> SectionId,
 ) -> Result<SectionId, &'static str> {
@@ -187,7 +187,7 @@ fn place<T: Target>(
 type SectionCall = (SectionId, SectionId, u64);
 
 /// Functions that call each other come first, close together.
-fn by_calls<T: Target>(link: &Link<'_, T>, orders: &OrderFiles) -> Vec<(SectionId, i32)> {
+fn by_calls<T: Target>(link: &Scanned<'_, T>, orders: &OrderFiles) -> Vec<(SectionId, i32)> {
     let calls = match &orders.calls {
         Some(_) => calls_of_file(link, orders),
         None if link.config.is_relocatable() => Vec::new(),
@@ -205,14 +205,14 @@ fn by_calls<T: Target>(link: &Link<'_, T>, orders: &OrderFiles) -> Vec<(SectionI
         .into_iter()
         .map(|(from, to, weight)| cluster::Edge { from: row(from), to: row(to), weight })
         .collect();
-    let sizes: Vec<u64> = sections.iter().map(|&id| link.section_size(id)).collect();
+    let sizes: Vec<u64> = sections.iter().map(|&id| link.section_info(id).size).collect();
     let order = cluster::order(&sizes, edges);
     let count = order.len() as i32;
     order.into_iter().zip(-count..).map(|(row, priority)| (sections[row as usize], priority)).collect()
 }
 
 /// The calls of `--call-graph-ordering-file`.
-fn calls_of_file<T: Target>(link: &Link<'_, T>, orders: &OrderFiles) -> Vec<SectionCall> {
+fn calls_of_file<T: Target>(link: &Scanned<'_, T>, orders: &OrderFiles) -> Vec<SectionCall> {
     let calls = orders.calls.as_deref().unwrap_or_default();
     let words: Vec<&Word> = calls.iter().flat_map(|call| [&call.from, &call.to]).collect();
     let names: Vec<&[u8]> = words.iter().map(|word| &word.text[..]).collect();
@@ -227,7 +227,7 @@ fn calls_of_file<T: Target>(link: &Link<'_, T>, orders: &OrderFiles) -> Vec<Sect
 }
 
 /// The calls of the profiles in objects. Those of what is not in the output do not count.
-fn calls_of_objects<T: Target>(link: &Link<'_, T>) -> Vec<SectionCall> {
+fn calls_of_objects<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionCall> {
     if link.objects.iter().all(|object| object.profile == 0) {
         return Vec::new();
     }
@@ -264,9 +264,9 @@ fn calls_of_objects<T: Target>(link: &Link<'_, T>) -> Vec<SectionCall> {
 
 /// Whether the script gives two sections to the same statement, so that they can stand side by side. Calls between others
 /// would only spoil the sizes and weights that sections are grouped by.
-fn share_a_statement<T: Target>(link: &Link<'_, T>, a: SectionId, b: SectionId) -> bool {
+fn share_a_statement<T: Target>(link: &Scanned<'_, T>, a: SectionId, b: SectionId) -> bool {
     let statement = |id: SectionId| {
-        let rule = link.layout.plan.rules.get(link.places.rule[id.index()] as usize);
+        let rule = link.plan.rules.get(link.rules[id.index()] as usize);
         rule.map_or(NO_RULE, |rule| rule.statement)
     };
     let of_a = statement(a);
@@ -275,8 +275,8 @@ fn share_a_statement<T: Target>(link: &Link<'_, T>, a: SectionId, b: SectionId) 
 
 /// `--print-symbol-order`: the names of symbols in sections with a priority, a line for each, in order of sections and
 /// symbol tables.
-pub fn symbols_in_order<T: Target>(link: &Link<'_, T>) -> Vec<u8> {
-    let order = link.layout.priorities.in_order();
+pub fn symbols_in_order<T: Target>(link: &Scanned<'_, T>, priorities: &Priorities) -> Vec<u8> {
+    let order = priorities.in_order();
     let ranks: HashMap<SectionId, usize, Hasher> =
         order.iter().enumerate().map(|(rank, &id)| (id, rank)).collect();
     let mut found: Vec<(usize, u32, &[u8])> = link

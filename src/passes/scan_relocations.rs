@@ -17,7 +17,9 @@ use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
 use crate::phase::{Asked, Live, state};
 use crate::relocs::decide::{Action, DynamicKind, Problem, decide, need};
-use crate::relocs::{DynRelocSite, Reference, described, discarded, facts, slot_facts, undefined};
+use crate::relocs::facts::{described, facts, slot_facts};
+use crate::relocs::site::{DynRelocSite, Reference};
+use crate::relocs::{discarded, undefined};
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 

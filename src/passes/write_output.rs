@@ -10,78 +10,81 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
 use crate::input::sframe::is_input;
-use crate::layout::Chunk;
-use crate::link::Link;
-use crate::phase::state;
-use crate::synth::{self, Kind};
+use crate::layout::chunks::Chunk;
+use crate::output::headers;
+use crate::phase::{Image, Placed, state};
+use crate::synth::{self, section::Kind};
 use crate::{relocs, sframe};
 use rayon::prelude::*;
 
 /// Fills the whole file but for what depends on its own contents (build-id).
-pub fn run<T: Target>(link: &Link<'_, T>, file: &mut [u8]) {
-    let mut slices = slices(link, file);
-    write_symbol_tables(link, &mut slices);
-    slices.into_par_iter().for_each(|(id, out)| write_chunk(link, id, out));
-    if link.config.output_format == OutputFormat::Elf {
-        crate::output::headers::write(link, file);
+pub fn run<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
+    let mut slices = slices(image, file);
+    write_tables(image, &mut slices);
+    slices.into_par_iter().for_each(|(id, out)| match &image.compressed[id.index()] {
+        Some(packed) => out.copy_from_slice(packed),
+        None => write_chunk(image, id, out),
+    });
+    if image.config.output_format == OutputFormat::Elf {
+        headers::write(image, file);
     }
 }
 
 type Slice<'f> = (ChunkId, &'f mut [u8]);
 
 /// The parts of the file that belong to output sections.
-fn slices<'f, T: Target>(link: &Link<'_, T>, file: &'f mut [u8]) -> Vec<Slice<'f>> {
-    let chunks = &link.layout.chunks;
-    let mut order: Vec<usize> = (0..chunks.len()).filter(|&index| chunks[index].file_size() > 0).collect();
-    order.sort_by_key(|&index| chunks[index].file_offset);
+fn slices<'f, T: Target>(image: &Image<'_, T>, file: &'f mut [u8]) -> Vec<Slice<'f>> {
+    let sections = &image.file_sections;
+    let mut order: Vec<usize> =
+        (0..sections.len()).filter(|&index| sections[index].file_size() > 0).collect();
+    order.sort_by_key(|&index| sections[index].offset);
     let (mut rest, mut position) = (file, 0u64);
     let mut slices = Vec::with_capacity(order.len());
     for index in order {
-        let chunk = &chunks[index];
-        let gap = chunk.file_offset.checked_sub(position);
+        let section = &sections[index];
+        let gap = section.offset.checked_sub(position);
         let parts = gap.and_then(|gap| {
             let tail = std::mem::take(&mut rest).split_at_mut_checked(gap as usize)?.1;
-            tail.split_at_mut_checked(chunk.file_size() as usize)
+            tail.split_at_mut_checked(section.file_size() as usize)
         });
         let Some((slice, tail)) = parts else {
-            link.sink.report(Diagnostic::error(
+            image.sink.report(Diagnostic::error(
                 Code::Internal,
                 format!(
                     "output section {} at file offset {:#x} overlaps the one before it or the end of the file",
-                    String::from_utf8_lossy(chunk.name),
-                    chunk.file_offset
+                    String::from_utf8_lossy(section.name),
+                    section.offset
                 ),
             ));
             return Vec::new();
         };
         rest = tail;
-        position = chunk.file_offset + chunk.file_size();
+        position = section.range().end;
         slices.push((ChunkId::from_index(index), slice));
     }
     slices
 }
 
-/// The symbol table and its strings are written together.
-fn write_symbol_tables<T: Target>(link: &Link<'_, T>, slices: &mut Vec<Slice<'_>>) {
+/// Writes the names of sections, and the symbol table together with its strings.
+fn write_tables<T: Target>(image: &Image<'_, T>, slices: &mut Vec<Slice<'_>>) {
     let mut take = |kind: Kind| -> &mut [u8] {
-        let Some(chunk) = link.chunk_of(kind) else { return &mut [] };
+        let Some(chunk) = image.chunk_of(kind) else { return &mut [] };
         match slices.iter().position(|(id, _)| *id == chunk) {
             Some(index) => slices.swap_remove(index).1,
             None => &mut [],
         }
     };
+    let names = take(Kind::ShStrTab);
+    let size = names.len().min(image.names.bytes.len());
+    names[..size].copy_from_slice(&image.names.bytes[..size]);
     let symbols = take(Kind::SymTab);
     let extended = take(Kind::SymTabShndx);
     let strings = take(Kind::StrTab);
-    synth::symtab::write(link, symbols, strings, extended);
+    synth::symtab::write(image, symbols, strings, extended);
 }
 
 /// Fills one output section.
-pub fn write_chunk<T: Target>(link: &Link<'_, T>, id: ChunkId, out: &mut [u8]) {
-    if let Some(packed) = link.compressed.get(&id) {
-        out.copy_from_slice(packed);
-        return;
-    }
+pub fn write_chunk<T: Target>(link: &Placed<'_, T>, id: ChunkId, out: &mut [u8]) {
     let chunk = &link.layout.chunks[id.index()];
     write_items(link, chunk, &chunk.items, 0, out);
     for data in &chunk.data {
@@ -99,7 +102,7 @@ const MIN_BYTES: usize = 256 << 10;
 
 /// Fills `out`, which starts at offset `base` of the chunk, with `items` and what is between them.
 fn write_items<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     chunk: &Chunk<'_>,
     items: &[SectionId],
     base: u64,
@@ -170,7 +173,7 @@ fn fill_code(instructions: &[&[u8]], out: &mut [u8]) {
     }
 }
 
-fn write_section<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
+fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else {
         return synth::write(link, id, out);
     };

@@ -18,8 +18,11 @@ pub struct Made<'a, T: Target> {
     pub frames: Frames<'a, T::E>,
     /// Functions of SFrame inputs and those that are derived.
     pub described: collect::Inputs,
-    /// Sections that the linker makes.
+    /// Sections that the linker makes whatever becomes of the inputs' own. Sizes are those that are
+    /// known: of notes, the interpreter's path and common blocks.
     pub synthetic: SyntheticSections<'a>,
+    /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output.
+    pub features: u32,
     /// Where each common block is allocated, by its row; empty where they stay common.
     pub common_places: Vec<CommonPlace>,
 }
@@ -78,6 +81,7 @@ impl<'a, T: Target> Made<'a, T> {
             frames,
             described: collect::Inputs::default(),
             synthetic: SyntheticSections::default(),
+            features: 0,
             common_places: Vec::new(),
         }
     }

@@ -4,30 +4,39 @@
 //! Each phase owns the one before it and derefs to it, so that the type in a pass's signature says
 //! how much of the link the pass may see, and a pass that asks too early does not compile:
 //!
-//! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Made`] → [`Matched`] → [`Bound`] → [`Live`] → [`Scanned`] → …
+//! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Made`] → [`Matched`] → [`Bound`] → [`Live`] → [`Scanned`] →
+//! [`Numbered`] → [`Tables`] → [`Placed`] → [`Image`]
 //!
 //! `pipeline.rs` lists the passes that lead from one to the next.
 
 mod bound;
 mod builds_on;
 mod directives;
+mod image;
 mod inputs;
 mod live;
 mod made;
 mod matched;
+mod numbered;
+mod placed;
 mod resolved;
 mod scanned;
 mod section_states;
 mod session;
+mod tables;
 
 pub use bound::Bound;
 pub(crate) use builds_on::builds_on;
 pub use directives::{Directives, Lists};
+pub use image::{FilePlan, FileSection, Image};
 pub use inputs::{Inputs, SectionInfo, info_of};
 pub use live::Live;
 pub use made::{CommonPlace, Made};
 pub use matched::Matched;
+pub use numbered::{Copies, Copy, DynamicRow, Extent, Numbered, Slots};
+pub use placed::{Addresses, OutputGroup, OutputRelocations, Placed, Places};
 pub use resolved::{IdentifierSections, Resolved};
 pub use scanned::{Asked, MergedSection, Scanned};
 pub use section_states::{SectionStates, state};
 pub use session::Session;
+pub use tables::{Growing, Tables};

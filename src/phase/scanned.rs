@@ -6,7 +6,7 @@ use super::{Live, SectionInfo, builds_on, state};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::merge::Merges;
-use crate::relocs::{DynRelocSite, Reference};
+use crate::relocs::site::{DynRelocSite, Reference};
 use crate::synth::section::{Kind, SyntheticSection};
 
 /// What the link needs besides its inputs.

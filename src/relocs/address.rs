@@ -1,57 +1,29 @@
 //! The addresses that relocations are computed from.
 
 use crate::arch::Target;
+use crate::arch::target::{PltEntry, PltShape};
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::Link;
-use crate::phase::Resolved;
-use crate::phase::state;
+use crate::phase::{Addresses, Copy, DynamicRow, Placed, Resolved, state};
 use crate::symbols::{Definition, flag};
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
-use crate::synth::{DynamicRow, Kind, copy, plt};
-
-/// Addresses of the tables, and of the TLS segment. 0 for what the output does not have.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Addresses {
-    /// `.got`.
-    pub got: u64,
-    /// `.got.plt`.
-    pub got_plt: u64,
-    /// What `_GLOBAL_OFFSET_TABLE_` is and GOT-relative offsets count from.
-    pub got_base: u64,
-    /// The words of the dynamic linker: the head of `.got.plt` or `.got` (`DT_PLTGOT`).
-    pub reserved: u64,
-    /// `.plt`.
-    pub plt: u64,
-    /// `.plt.got`.
-    pub plt_got: u64,
-    /// `.plt.sec`.
-    pub plt_sec: u64,
-    /// Copies of libraries' data.
-    pub copy_data: u64,
-    /// Copies of libraries' read-only data.
-    pub copy_relro: u64,
-    /// Start of the TLS segment.
-    pub tls_start: u64,
-    /// The thread pointer, as an address in the initialisation image.
-    pub thread_pointer: u64,
-}
+use crate::synth::section::Kind;
 
 /// Address of the first synthetic section of a kind; 0 if it is not in the output.
-pub fn of_synthetic<T: Target>(link: &Link<'_, T>, kind: Kind) -> u64 {
+pub fn of_synthetic<T: Target>(link: &Placed<'_, T>, kind: Kind) -> u64 {
     match link.synthetics.find(kind) {
         Some(row) => link.section_address(link.synthetic_id(row)),
         None => 0,
     }
 }
 
-/// Looks the tables up. Called when addresses are final, before symbol values are filled in.
-pub fn look_up<T: Target>(link: &mut Link<'_, T>) {
+/// Looks the tables up, before symbols get their values.
+pub fn look_up<T: Target>(link: &Placed<'_, T>) -> Addresses {
     let (got, got_plt) = (of_synthetic(link, Kind::Got), of_synthetic(link, Kind::GotPlt));
     let tls = link.layout.tls;
-    link.relocations.addresses = Addresses {
+    Addresses {
         got,
         got_plt,
         got_base: if T::GOT_SYMBOL_IN_GOT_PLT { got_plt } else { got },
@@ -63,19 +35,12 @@ pub fn look_up<T: Target>(link: &mut Link<'_, T>) {
         copy_relro: of_synthetic(link, Kind::CopyRelro),
         tls_start: tls.start,
         thread_pointer: T::thread_pointer(tls.start, tls.size, tls.align.max(1)),
-    };
+    }
 }
 
-/// Row of a symbol in the tables for the dynamic linker.
+/// Value of a symbol.
 #[inline]
-pub fn row<'l, T: Target>(link: &'l Link<'_, T>, id: SymbolId) -> Option<&'l DynamicRow> {
-    let row = *link.rows.get(id.index())?;
-    link.synthetics.rows.get(row as usize)
-}
-
-/// Value of a symbol; 0 before values are known.
-#[inline]
-pub fn value<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
+pub fn value<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
     link.values.get(id.index()).copied().unwrap_or(0)
 }
 
@@ -83,7 +48,7 @@ pub fn value<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
 /// pieces of a section that was taken apart.
 #[inline]
 pub fn target<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
     index: u32,
     id: SymbolId,
@@ -113,14 +78,14 @@ pub fn target<T: Target>(
 }
 
 /// Address of the GOT slot with a symbol's offset from the thread pointer; 0 if it has none.
-pub fn tp_slot<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u64 {
-    let slot = row(link, id).map_or(u32::MAX, |row| row.got_tp);
-    if slot == u32::MAX { 0 } else { link.relocations.addresses.got.wrapping_add(u64::from(slot) * 8) }
+pub fn tp_slot<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
+    let slot = link.row(id).map_or(u32::MAX, |row| row.got_tp);
+    if slot == u32::MAX { 0 } else { got_word(link, slot) }
 }
 
 /// Address of a place of an input section in the output.
 #[inline]
-pub fn place<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> u64 {
+pub fn place<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -> u64 {
     if link.sections.is(section, state::ABSORBED) {
         return link.absorbed_address(section, offset);
     }
@@ -129,7 +94,7 @@ pub fn place<T: Target>(link: &Link<'_, T>, section: SectionId, offset: u64) -> 
 
 /// Whether the symbol is `_TLS_MODULE_BASE_` of an executable. It then stands for the thread
 /// pointer: code adds local exec offsets to it.
-pub fn is_executable_tls_base<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+pub fn is_executable_tls_base<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> bool {
     let Definition::Linker(row) = link.definition(id) else { return false };
     !link.mode.shared
         && link
@@ -139,11 +104,11 @@ pub fn is_executable_tls_base<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bo
 }
 
 /// `S + A - TP` where `target` is `S + A`.
-pub fn from_thread_pointer<T: Target>(link: &Link<'_, T>, id: SymbolId, target: u64, addend: i64) -> i64 {
+pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> i64 {
     if is_executable_tls_base(link, id) {
         return addend;
     }
-    target.wrapping_sub(link.relocations.addresses.thread_pointer) as i64
+    target.wrapping_sub(link.addresses.thread_pointer) as i64
 }
 
 /// Size of a symbol's definition in bytes; 0 if nothing says it.
@@ -171,13 +136,65 @@ pub fn symbol_size<T: Target>(
 
 /// The address that a library's symbol has in this program: that of its copy, or of its PLT entry
 /// if that is canonical. `None` for all others. Values of symbols start from here.
-pub fn of_imported<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<u64> {
+pub fn of_imported<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
     let flags = link.symbols.flags(id);
     if flags & flag::IMPORTED == 0 {
         return None;
     }
     if flags & flag::NEEDS_COPY != 0 {
-        return copy::address(link, id);
+        return copy(link, id);
     }
-    (flags & flag::NEEDS_CANONICAL_PLT != 0).then(|| plt::address(link, id))
+    (flags & flag::NEEDS_CANONICAL_PLT != 0).then(|| plt(link, id))
+}
+
+/// Address of a word of `.got`.
+pub fn got_word<T: Target>(link: &Placed<'_, T>, word: u32) -> u64 {
+    link.addresses.got.wrapping_add(u64::from(word) * 8)
+}
+
+/// Address that calls of a symbol go to, and its address in this program if the PLT entry is
+/// canonical. 0 if it has no entry.
+#[inline]
+pub fn plt<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
+    link.row(id).map_or(0, |row| plt_of_row(link, row))
+}
+
+/// Address of a row's PLT entry; 0 if it has none.
+pub fn plt_of_row<T: Target>(link: &Placed<'_, T>, row: &DynamicRow) -> u64 {
+    let (shape, at) = (&link.slots.plt_shape, &link.addresses);
+    if row.plt_got != u32::MAX {
+        return at.plt_got.wrapping_add(u64::from(row.plt_got) * shape.direct_entry);
+    }
+    match row.plt {
+        u32::MAX => 0,
+        plt if shape.split => at.plt_sec.wrapping_add(u64::from(plt) * shape.direct_entry),
+        plt => lazy_entry(at.plt, plt, shape),
+    }
+}
+
+fn lazy_entry(plt: u64, index: u32, shape: &PltShape) -> u64 {
+    plt.wrapping_add(shape.header).wrapping_add(u64::from(index) * shape.entry)
+}
+
+/// Address of the word in `.got.plt` of an entry of `.plt`.
+pub fn plt_slot<T: Target>(link: &Placed<'_, T>, index: u32) -> u64 {
+    link.addresses.got_plt.wrapping_add((T::GOT_PLT_RESERVED + u64::from(index)) * 8)
+}
+
+/// What an entry of `.plt` is made of.
+pub fn plt_entry<T: Target>(link: &Placed<'_, T>, index: u32) -> PltEntry {
+    let plt = link.addresses.plt;
+    let entry = lazy_entry(plt, index, &link.slots.plt_shape);
+    PltEntry { plt, entry, slot: plt_slot(link, index), index }
+}
+
+/// Address of a copy.
+pub fn of_copy<T: Target>(link: &Placed<'_, T>, copy: &Copy) -> u64 {
+    let section = if copy.relro { link.addresses.copy_relro } else { link.addresses.copy_data };
+    section.wrapping_add(copy.offset)
+}
+
+/// Address of the copy that a symbol names; `None` if it has none.
+pub fn copy<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
+    link.copy(link.row(id)?).map(|copy| of_copy(link, copy))
 }

@@ -4,8 +4,9 @@
 //! allocation, no lock, no call through a pointer. Only what goes wrong is slow.
 
 use super::address::{self, from_thread_pointer, symbol_size};
+use super::branches;
 use super::decide::{Action, DynamicKind, decide};
-use super::{described, facts, slot_facts};
+use super::facts::{described, facts, slot_facts};
 use crate::arch::relocation::NextRelocation;
 use crate::arch::{From, RelocInfo, Site, Target, What};
 use crate::diag::{Code, Diagnostic, Location};
@@ -15,17 +16,16 @@ use crate::elf::is_alloc;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
-use crate::link::Link;
+use crate::phase::{DynamicRow, Placed};
 use crate::symbols::flag;
-use crate::synth::plt;
-use crate::synth::thunks::{self, Destination};
+use crate::synth::pools::Destination;
 
 /// How many problems of one section are told.
 const TOLD: u32 = 8;
 
 /// Applies the relocations of a section of an object. `out` holds a copy of its bytes
 /// (decompressed, if they were compressed) and gets the relocated ones.
-pub fn apply_section<T: Target>(link: &Link<'_, T>, section: SectionId, out: &mut [u8]) {
+pub fn apply_section<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &mut [u8]) {
     let Some((object, index)) = link.locate(section) else { return };
     let relocations = object.relocations(index as usize);
     if !relocations.is_empty() {
@@ -36,7 +36,7 @@ pub fn apply_section<T: Target>(link: &Link<'_, T>, section: SectionId, out: &mu
 /// Applies some of a section's relocations to a part of it: `out` begins at `start` in the input
 /// section and at `address` in the program. For records that were moved out of their section.
 pub fn apply_list<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     section: SectionId,
     relocations: &[Rela<T::E>],
     start: u64,
@@ -83,7 +83,7 @@ struct Frame<'b> {
 }
 
 struct Apply<'s, 'a, T: Target> {
-    link: &'s Link<'a, T>,
+    link: &'s Placed<'a, T>,
     object: &'s ObjectFile<'a, T::E>,
     section: SectionId,
     index: u32,
@@ -105,7 +105,7 @@ pub enum Tombstone {
 impl Tombstone {
     /// The value for a section of this name. 0 ends a list in `.debug_loc` and `.debug_ranges`,
     /// so those get 1; `.debug_names` must not name unit 0.
-    pub fn of_section<T: Target>(link: &Link<'_, T>, name: &[u8]) -> Self {
+    pub fn of_section<T: Target>(link: &Placed<'_, T>, name: &[u8]) -> Self {
         for (pattern, value) in link.config.strip.dead_relocations.iter().rev() {
             if crate::script::glob::matches(pattern, name) {
                 return Tombstone::Value(*value);
@@ -194,7 +194,7 @@ impl<T: Target> Apply<'_, '_, T> {
         if !T::is_call(info) {
             return false;
         }
-        let Some(thunk) = thunks::redirect(self.link, destination, place) else { return false };
+        let Some(thunk) = branches::redirect(self.link, destination, place) else { return false };
         T::write_field(info.field, &mut self.out[at..], thunk.wrapping_sub(place) as i64);
         true
     }
@@ -203,22 +203,20 @@ impl<T: Target> Apply<'_, '_, T> {
     #[inline]
     fn value(&self, action: &Action<T>, index: u32, symbol: SymbolId, addend: i64, place: u64) -> i64 {
         let link = self.link;
-        let at = &link.relocations.addresses;
+        let at = &link.addresses;
         let slot = |word: u32| at.got.wrapping_add(u64::from(word) * 8).wrapping_add_signed(addend);
-        let row_slot = |pick: fn(&crate::synth::DynamicRow) -> u32| {
-            address::row(link, symbol).map_or(0, |row| slot(pick(row)))
-        };
+        let row_slot = |pick: fn(&DynamicRow) -> u32| link.row(symbol).map_or(0, |row| slot(pick(row)));
         let target = || address::target(link, self.object, index, symbol, addend);
         let value = match action.what {
             What::Nothing | What::TlsDescCall => 0,
             What::Symbol => target(),
-            What::Plt => plt::address(link, symbol).wrapping_add_signed(addend),
+            What::Plt => address::plt(link, symbol).wrapping_add_signed(addend),
             What::GotSlot => row_slot(|row| row.got),
             What::GotBase => at.got_base.wrapping_add_signed(addend),
             What::GotTp => row_slot(|row| row.got_tp),
             What::TlsGd => row_slot(|row| row.tls_gd),
             What::TlsDesc => row_slot(|row| row.tls_desc),
-            What::TlsLd => slot(link.relocations.tls_module_slot),
+            What::TlsLd => slot(link.slots.tls_module.unwrap_or(u32::MAX)),
             What::DtpOffset => target().wrapping_sub(at.tls_start),
             What::TpOffset => from_thread_pointer(link, symbol, target(), addend) as u64,
             What::TlsBlock => at.tls_start.wrapping_sub(at.thread_pointer),
@@ -251,7 +249,7 @@ impl<T: Target> Apply<'_, '_, T> {
             DynamicKind::TpSlot => address::tp_slot(self.link, symbol).wrapping_add_signed(addend) as i64,
             DynamicKind::Symbolic => addend,
             DynamicKind::Resolved if self.link.symbols.flags(symbol) & flag::NEEDS_CANONICAL_PLT != 0 => {
-                plt::address(self.link, symbol).wrapping_add_signed(addend) as i64
+                address::plt(self.link, symbol).wrapping_add_signed(addend) as i64
             }
             _ => 0,
         }

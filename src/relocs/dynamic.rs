@@ -4,15 +4,14 @@
 //! [`count`] runs before layout and settles sizes; [`collect`] runs after it and gives the
 //! entries. Both look at the same sources through the same eyes.
 
+use super::address;
 use super::decide::DynamicKind;
-use super::{DynRelocSite, address};
+use super::site::DynRelocSite;
+use super::slots::{self, Word};
 use crate::arch::Target;
-use crate::ids::SymbolId;
-use crate::link::Link;
-use crate::phase::Inputs;
+use crate::phase::{Bound, Inputs, Made, Numbered, Placed, Scanned};
 use crate::symbols::flag;
-use crate::synth::got::{self, Word};
-use crate::synth::{Kind, copy, plt};
+use crate::synth::section::Kind;
 use rayon::prelude::*;
 
 /// One entry of `.rela.dyn` or `.rela.plt`.
@@ -61,8 +60,8 @@ impl Counts {
 }
 
 /// Whether relative relocations go into `.relr.dyn` where they can.
-pub fn packs<T: Target>(link: &Link<'_, T>) -> bool {
-    link.config.relocations.pack_relative && link.synthetics.find(Kind::RelrDyn).is_some()
+pub fn packs<T: Target>(link: &Made<'_, T>) -> bool {
+    link.config.relocations.pack_relative && link.synthetic.find(Kind::RelrDyn).is_some()
 }
 
 /// Whether the results of resolvers are in `.rela.plt`: without a dynamic section, start-up code
@@ -72,12 +71,12 @@ pub fn irelative_in_plt<T: Target>(link: &Inputs<'_, T>) -> bool {
 }
 
 /// Whether `.relr.dyn` can name a place: its address will be even.
-fn is_packable<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> bool {
+fn is_packable<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> bool {
     site.offset.is_multiple_of(2) && link.section_info(site.section).align >= 2
 }
 
 /// What a site becomes, now that all needs are known.
-fn settled_kind<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> DynamicKind {
+fn settled_kind<T: Target>(link: &Bound<'_, T>, site: &DynRelocSite) -> DynamicKind {
     let canonical = flag::NEEDS_CANONICAL_PLT;
     match site.kind {
         DynamicKind::Resolved if link.symbols.flags(site.symbol) & canonical != 0 => DynamicKind::Relative,
@@ -87,7 +86,7 @@ fn settled_kind<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> DynamicKi
 }
 
 /// Counts the entries.
-pub fn count<T: Target>(link: &Link<'_, T>) -> Counts {
+pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
     let packs = packs(link);
     let mut counts = link
         .asked
@@ -109,36 +108,25 @@ pub fn count<T: Target>(link: &Link<'_, T>) -> Counts {
             sum.add(more);
             sum
         });
-    for row in &link.synthetics.rows {
-        got::for_each_word(link, row, |word| counts.word::<T>(packs, word));
-    }
-    got::for_module_word(link, |word| counts.word::<T>(packs, word));
-    counts.other += link.relocations.copies.len() as u64;
+    slots::for_all_words(link, |_, word| counts.word::<T>(packs, word));
+    counts.other += link.copies.all.len() as u64;
     counts
 }
 
-/// Row of a symbol in `.dynsym`; 0 if it has none.
-pub fn dynsym<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
-    match address::row(link, id) {
-        Some(row) if id.is_some() && row.dynsym != u32::MAX => row.dynsym,
-        _ => 0,
-    }
-}
-
-fn site_entry<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> Entry {
+fn site_entry<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
     let dynamic = &T::DYNAMIC;
     let place = address::place(link, site.section, site.offset);
     let flags = link.symbols.flags(site.symbol);
     let (symbol, value) = match flags & flag::IMPORTED {
         _ if site.kind == DynamicKind::TpSlot => (0, 0),
         0 => (0, site_target(link, site)),
-        _ => (dynsym(link, site.symbol), site.addend as u64),
+        _ => (link.dynamic.row(site.symbol), site.addend as u64),
     };
-    let in_block = |value: u64| value.wrapping_sub(link.relocations.addresses.tls_start);
+    let in_block = |value: u64| value.wrapping_sub(link.addresses.tls_start);
     let (kind, addend) = match settled_kind(link, site) {
         DynamicKind::Relative | DynamicKind::TpSlot => {
             let addend = match site.kind {
-                DynamicKind::Resolved => plt::address(link, site.symbol).wrapping_add_signed(site.addend),
+                DynamicKind::Resolved => address::plt(link, site.symbol).wrapping_add_signed(site.addend),
                 DynamicKind::TpSlot => address::tp_slot(link, site.symbol).wrapping_add_signed(site.addend),
                 _ => value,
             };
@@ -154,7 +142,7 @@ fn site_entry<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> Entry {
 }
 
 /// `S + A` of a site.
-pub fn site_target<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> u64 {
+pub fn site_target<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> u64 {
     let Some((object, _)) = link.locate(site.section) else { return 0 };
     let index = if link.globals.contains(site.symbol) {
         // Only local symbols have their index in it looked at.
@@ -166,7 +154,7 @@ pub fn site_target<T: Target>(link: &Link<'_, T>, site: &DynRelocSite) -> u64 {
 }
 
 /// All entries of `.rela.dyn` in no order, and the addresses that `.relr.dyn` names.
-pub fn collect<T: Target>(link: &Link<'_, T>) -> (Vec<Entry>, Vec<u64>) {
+pub fn collect<T: Target>(link: &Placed<'_, T>) -> (Vec<Entry>, Vec<u64>) {
     let packs = packs(link);
     let is_packed = |site: &&DynRelocSite| {
         packs && settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site)
@@ -184,11 +172,11 @@ pub fn collect<T: Target>(link: &Link<'_, T>) -> (Vec<Entry>, Vec<u64>) {
             entries.push(entry);
         }
     });
-    for copied in &link.relocations.copies {
+    for copied in &link.copies.all {
         entries.push(Entry {
-            address: copy::address_of(link, copied),
+            address: address::of_copy(link, copied),
             kind: T::DYNAMIC.copy,
-            symbol: dynsym(link, copied.symbol),
+            symbol: link.dynamic.row(copied.symbol),
             addend: 0,
         });
     }
@@ -196,7 +184,7 @@ pub fn collect<T: Target>(link: &Link<'_, T>) -> (Vec<Entry>, Vec<u64>) {
 }
 
 /// The addresses that `.relr.dyn` names, sorted.
-pub fn packed_places<T: Target>(link: &Link<'_, T>) -> Vec<u64> {
+pub fn packed_places<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
     let is_packed =
         |site: &&DynRelocSite| settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site);
     let mut places: Vec<u64> = link
@@ -209,34 +197,24 @@ pub fn packed_places<T: Target>(link: &Link<'_, T>) -> Vec<u64> {
         })
         .collect();
     let got = address::of_synthetic(link, Kind::Got);
-    let mut visit = |word: Word| {
+    slots::for_all_words(link, |_, word| {
         if word.relocation.is_some_and(|relocation| relocation.kind == T::DYNAMIC.relative) {
             places.push(got.wrapping_add(u64::from(word.index) * 8));
         }
-    };
-    for row in &link.synthetics.rows {
-        got::for_each_word(link, row, &mut visit);
-    }
-    got::for_module_word(link, visit);
+    });
     places.par_sort_unstable();
     places.dedup();
     places
 }
 
-fn for_each_got_entry<T: Target>(link: &Link<'_, T>, mut visit: impl FnMut(Entry)) {
-    let got = link.relocations.addresses.got;
-    let mut word = |word: Word| {
-        if let Some(relocation) = word.relocation {
-            visit(Entry {
-                address: got.wrapping_add(u64::from(word.index) * 8),
-                kind: relocation.kind,
-                symbol: if relocation.symbol.is_some() { dynsym(link, relocation.symbol) } else { 0 },
-                addend: relocation.addend,
-            });
-        }
-    };
-    for row in &link.synthetics.rows {
-        got::for_each_word(link, row, &mut word);
-    }
-    got::for_module_word(link, word);
+fn for_each_got_entry<T: Target>(link: &Placed<'_, T>, mut visit: impl FnMut(Entry)) {
+    slots::for_all_words(link, |row, word| {
+        let Some(relocation) = word.relocation else { return };
+        visit(Entry {
+            address: address::got_word(link, word.index),
+            kind: relocation.kind,
+            symbol: if relocation.symbol.is_some() { link.dynamic.row(relocation.symbol) } else { 0 },
+            addend: slots::number(link, row, word.content),
+        });
+    });
 }

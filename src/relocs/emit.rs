@@ -22,10 +22,10 @@ use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::sframe::is_input;
 use crate::input::{ObjectFile, call_graph};
-use crate::link::Link;
+use crate::phase::Placed;
 use crate::phase::{Inputs, state};
 use crate::relocs::apply::Tombstone;
-use crate::relocs::is_dropped;
+use crate::relocs::facts::is_dropped;
 use crate::sframe;
 use crate::synth::Kind;
 use zerocopy::byteorder::{I64, U64};
@@ -36,7 +36,7 @@ pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
 }
 
 /// How many relocations of a section are written.
-pub fn count<T: Target>(link: &Link<'_, T>, id: SectionId) -> u32 {
+pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
     if is_own_sframe(link, id) {
         return sframe::index::relocation_count(link);
     }
@@ -46,7 +46,7 @@ pub fn count<T: Target>(link: &Link<'_, T>, id: SectionId) -> u32 {
 }
 
 /// Writes the relocations of a section: as many as [`count`] said.
-pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rela<T::E>]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [Rela<T::E>]) {
     if is_own_sframe(link, id) {
         return sframe::index::relocations(link, base(link, id), out);
     }
@@ -63,7 +63,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rela<T::E>
 }
 
 /// Writes the relocations of a section into an `SHT_REL` section.
-pub fn write_implicit<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [Rel<T::E>]) {
+pub fn write_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [Rel<T::E>]) {
     let mut places = out.iter_mut();
     for_each_written(link, id, |relocation| {
         if let Some(place) = places.next() {
@@ -73,7 +73,7 @@ pub fn write_implicit<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [R
 }
 
 /// Whether the relocations of a section may be written to an `SHT_REL` section. Of `.sframe`, the linker changes addends.
-pub fn is_implicit<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+pub fn is_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     link.locate(id).is_some_and(|(object, index)| {
         object.has_implicit_addends(index as usize) && !is_input(object, index as usize)
     })
@@ -81,9 +81,9 @@ pub fn is_implicit<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
 
 /// Under `-r`: puts the addends of relocations that are written to an `SHT_REL` section into their places. `out` holds a
 /// copy of the section.
-pub fn write_addends<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
+pub fn write_addends<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     let chunk = link.places.chunk[id.index()];
-    let tables = &link.synthetics.output_relocations;
+    let tables = &link.output_relocations;
     if !is_implicit(link, id) || !tables.iter().any(|table| table.target == chunk && table.implicit) {
         return;
     }
@@ -128,11 +128,11 @@ impl Written {
 }
 
 /// Where offsets of a section's relocations count from.
-fn base<T: Target>(link: &Link<'_, T>, id: SectionId) -> u64 {
+fn base<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u64 {
     if link.config.is_relocatable() { link.places.offset[id.index()] } else { link.section_address(id) }
 }
 
-fn for_each_written<T: Target>(link: &Link<'_, T>, id: SectionId, mut visit: impl FnMut(Written)) {
+fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: impl FnMut(Written)) {
     let base = base(link, id);
     let bias = sframe::concat::EmittedBias::of(link, id);
     for_each_kept(link, id, |object, relocation, alive| {
@@ -148,14 +148,14 @@ fn for_each_written<T: Target>(link: &Link<'_, T>, id: SectionId, mut visit: imp
 }
 
 /// Whether a section is the blob that the linker makes of SFrame inputs.
-fn is_own_sframe<T: Target>(link: &Link<'_, T>, id: SectionId) -> bool {
+fn is_own_sframe<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::SFrame)
 }
 
 /// Under `-r`: gives fields of a section that is not loaded, whose relocations are left out, what a
 /// final link would give them, because no later link will.
-pub fn bury<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
+pub fn bury<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else { return };
     if is_alloc(object.headers[index as usize].sh_flags.get()) {
         return;
@@ -178,7 +178,7 @@ pub fn bury<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
 /// Calls `visit` for each relocation of a section that is written, in their order, with whether
 /// it still means something.
 fn for_each_kept<'l, 'a, T: Target>(
-    link: &'l Link<'a, T>,
+    link: &'l Placed<'a, T>,
     id: SectionId,
     mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>, bool),
 ) {
@@ -205,13 +205,13 @@ fn for_each_kept<'l, 'a, T: Target>(
     }
 }
 
-fn is_dead<T: Target>(link: &Link<'_, T>, function: SectionId) -> bool {
+fn is_dead<T: Target>(link: &Placed<'_, T>, function: SectionId) -> bool {
     function.is_some() && !link.sections.is_alive(function)
 }
 
 /// Number of the symbol in the output's table, and the addend that goes with it.
 fn remap<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
     relocation: &Rela<T::E>,
 ) -> (u32, i64) {
@@ -229,7 +229,7 @@ fn remap<T: Target>(
 
 /// The same place, told by the symbol of its output section.
 fn through_section<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
     symbol: u32,
     id: SymbolId,

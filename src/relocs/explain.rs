@@ -4,8 +4,8 @@
 //! prevails and why, which way the reference takes, and what the other modes would do. As text for people, and as a
 //! graph for Graphviz, from the same [`Story`].
 
-use super::Reference;
 use super::discarded::is_violation;
+use super::site::Reference;
 use crate::arch::Target;
 use crate::ids::{FileId, SectionId};
 use crate::input::group::GroupEntry;

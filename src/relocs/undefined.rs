@@ -1,6 +1,6 @@
 //! Undefined symbols: all references to one symbol make one message.
 
-use super::Reference;
+use super::site::Reference;
 use crate::arch::Target;
 use crate::cli::Report;
 use crate::diag::{Code, Diagnostic, Severity};

@@ -28,6 +28,7 @@ use crate::ids::{FileId, SectionId};
 use crate::phase::Resolved;
 use crate::phase::state;
 use rayon::prelude::*;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use sframe_format::derive;
 use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Mark, Options, Reason};
 use sframe_format::{Attributes, Blob, Fde};
@@ -135,6 +136,19 @@ impl Tally {
         } else {
             self.collected += 1;
         }
+    }
+}
+
+/// For machine-readable reports; keys are left out where there is nothing to count.
+impl Serialize for Tally {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("functions", &self.taken)?;
+        map.serialize_entry("rows", &self.rows)?;
+        for (count, key, _) in self.dropped() {
+            map.serialize_entry(key, &count)?;
+        }
+        map.end()
     }
 }
 
@@ -388,15 +402,22 @@ pub struct Inputs {
     pub refused: Vec<Refused>,
 }
 
-/// What is known of the functions so far.
+/// What is written of the functions.
 #[derive(Debug, Default)]
-pub struct Collection {
-    /// The linker's own tables of jumps; from `build_sframe` on.
+pub struct Chosen {
+    /// The linker's own tables of jumps, if they are described.
     pub plts: Option<Batch>,
-    /// Corrupt inputs that pass as they are, in link order; from `check_sframes` on.
-    pub corrupt: Vec<SectionId>,
-    /// From `build_sframe` on.
+    /// The table; `None` if the linker makes none.
     pub table: Option<Table>,
+}
+
+/// The functions of a table in the order in which they are written.
+#[derive(Debug, Default)]
+pub struct Ordered {
+    /// Address of each, under `-r` its offset in its output section, and its number.
+    pub functions: Vec<(u64, FunctionId)>,
+    /// Whether that order ascends by address.
+    pub sorted: bool,
 }
 
 /// The functions that are written.
@@ -412,10 +433,13 @@ pub struct Table {
     pub thunks: usize,
     /// How many of the functions are instructions that were moved away from an erratum.
     pub veneers: usize,
-    /// What is written, in its order; filled by [`super::index::order`] when addresses are known.
-    pub order: Vec<(u64, FunctionId)>,
-    /// Whether that order ascends by address.
-    pub sorted: bool,
+}
+
+impl Table {
+    /// Size of the section in bytes; 0 without functions, so that it is left out.
+    pub fn size(&self) -> u64 {
+        if self.functions.is_empty() { 0 } else { self.encoder.size() as u64 }
+    }
 }
 
 /// Which function of which batch.
@@ -459,5 +483,5 @@ pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) -> Table {
         functions.push(batch.functions[candidate.function as usize]);
     }
     let settled = functions.len();
-    Table { encoder, functions, settled, thunks: 0, veneers: 0, order: Vec::new(), sorted: false }
+    Table { encoder, functions, settled, thunks: 0, veneers: 0 }
 }

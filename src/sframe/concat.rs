@@ -20,15 +20,14 @@ use crate::elf::Rela;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
-use crate::link::Link;
-use crate::phase::Inputs;
-use crate::relocs::is_dropped;
+use crate::phase::{Inputs, Placed, Scanned};
+use crate::relocs::facts::is_dropped;
 use sframe_format::{BlobMut, ErrorKind, Piece, Section, Version};
 use std::ops::Range;
 
 /// Mends a copy of an SFrame input in the output. In a final link its relocations have been
 /// applied.
-pub fn mend<T: Target>(link: &Link<'_, T>, id: SectionId, place: &mut [u8]) {
+pub fn mend<T: Target>(link: &Placed<'_, T>, id: SectionId, place: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else { return };
     let Ok(bytes) = object.section_bytes(index as usize) else { return };
     let relocatable = link.config.is_relocatable();
@@ -39,7 +38,7 @@ pub fn mend<T: Target>(link: &Link<'_, T>, id: SectionId, place: &mut [u8]) {
         relocations: object.relocations(index as usize),
         address: if relocatable { 0 } else { link.section_address(id) },
     };
-    if link.sframe.corrupt.binary_search(&id).is_ok() {
+    if link.corrupt_sframes.binary_search(&id).is_ok() {
         // It passes whole. Dead relocations have been applied as 0.
         if relocatable {
             mender.clear(place, 0..mender.relocations.len());
@@ -74,7 +73,7 @@ fn range_of(piece: &Piece<'_>) -> Range<usize> {
 }
 
 struct Mender<'m, 'a, T: Target> {
-    link: &'m Link<'a, T>,
+    link: &'m Placed<'a, T>,
     id: SectionId,
     object: &'m ObjectFile<'a, T::E>,
     /// All of the section. Assemblers write them by ascending offset; one that is out of order is
@@ -256,7 +255,7 @@ impl EmittedBias {
 
 /// Reports what is wrong with an SFrame input that passes all the same, and counts the references to
 /// dead functions that cannot be made dead rows (SFrame rules 4 and 10). Gives whether it is corrupt.
-pub fn check_section<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let Ok(bytes) = object.section_bytes(index) else { return false };
     let told_before = index::is_refused(link, object.section_id(index as u32));
     let mut rest = object.relocations(index);

@@ -1,9 +1,10 @@
 //! What `--sframe-from-eh-frame` gave, for `--print-sframe` and `--stats`.
 
 use super::collect::{Batch, Origin, Share, Tally};
-use super::report::{counted, json_string};
 use crate::arch::Target;
-use crate::link::Link;
+use crate::phase::Placed;
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde_json::json;
 use std::fmt::{self, Write};
 
 /// The functions of one object's `.eh_frame`.
@@ -18,7 +19,7 @@ pub struct Derived {
 }
 
 /// Looks at what was derived. Liveness must be settled.
-pub fn collect<T: Target>(link: &Link<'_, T>) -> Vec<Derived> {
+pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
     let of = |share: Share<'_>| {
         let Origin::EhFrame(file) = share.origin else { return None };
         let alive = share.left_out.iter().filter(|left| link.sections.is_alive(left.place.section));
@@ -42,27 +43,24 @@ pub fn write_summary(all: &[Derived], out: &mut impl Write) -> fmt::Result {
     writeln!(out, "sframe: derived from .eh_frame of {}: {}", counted(all.len() as u64, "file"), Words(&sum))
 }
 
-/// All objects as a JSON array.
-pub fn to_json(all: &[Derived]) -> String {
-    let object = |derived: &Derived| {
-        let Derived { file, tally, left_out } = derived;
-        let left_out: Vec<String> = left_out
-            .iter()
-            .map(|(place, reason)| {
-                format!("{{\"function\":{},\"reason\":{}}}", json_string(place), json_string(reason))
-            })
-            .collect();
-        format!(
-            "{{\"file\":{},\"functions\":{},\"rows\":{},\"present\":{},\"inexpressible\":{},\"left_out\":[{}]}}",
-            json_string(file),
-            tally.taken,
-            tally.rows,
-            tally.duplicate,
-            left_out.len(),
-            left_out.join(",")
-        )
-    };
-    format!("[{}]", all.iter().map(object).collect::<Vec<_>>().join(","))
+impl Serialize for Derived {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Derived { file, tally, left_out } = self;
+        let left_out = left_out.iter().map(|(place, reason)| json!({ "function": place, "reason": reason }));
+        let mut object = serializer.serialize_struct("Derived", 6)?;
+        object.serialize_field("file", file)?;
+        object.serialize_field("functions", &tally.taken)?;
+        object.serialize_field("rows", &tally.rows)?;
+        object.serialize_field("present", &tally.duplicate)?;
+        object.serialize_field("inexpressible", &self.left_out.len())?;
+        object.serialize_field("left_out", &left_out.collect::<Vec<_>>())?;
+        object.end()
+    }
+}
+
+/// `3 functions`, `1 row`.
+pub(super) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A tally in words, as far as it is about derived functions.

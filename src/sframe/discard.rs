@@ -14,14 +14,16 @@ use crate::cli::SFrameMode;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::link::Link;
 use crate::phase::Inputs;
+use crate::phase::Placed;
 use crate::phase::Resolved;
 use crate::phase::state;
 use rayon::prelude::*;
+use serde::Serialize;
 
-/// What became of an SFrame input.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+/// What became of an SFrame input. Machine-readable reports have stable words for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Fate {
     /// It is in the output.
     Kept,
@@ -32,30 +34,20 @@ pub enum Fate {
     /// It has no bytes.
     Empty,
     /// `--sframe=discard`.
+    #[serde(rename = "discarded-by-option")]
     NotWanted,
     /// Its group lost to another of the same signature.
+    #[serde(rename = "discarded-with-group")]
     LostGroup,
     /// A script discards it.
+    #[serde(rename = "discarded-by-script")]
     Script,
     /// Nothing that it describes is in the output.
+    #[serde(rename = "collected-with-text")]
     DeadText,
 }
 
 impl Fate {
-    /// A stable word for machine-readable reports.
-    pub fn word(self) -> &'static str {
-        match self {
-            Fate::Kept => "kept",
-            Fate::Taken => "taken",
-            Fate::Unrecognised => "unrecognised",
-            Fate::Empty => "empty",
-            Fate::NotWanted => "discarded-by-option",
-            Fate::LostGroup => "discarded-with-group",
-            Fate::Script => "discarded-by-script",
-            Fate::DeadText => "collected-with-text",
-        }
-    }
-
     /// The reason in words.
     pub fn text(self) -> &'static str {
         match self {
@@ -72,10 +64,10 @@ impl Fate {
 }
 
 /// What became of an SFrame input, once liveness is settled.
-pub fn fate<T: Target>(link: &Link<'_, T>, id: SectionId) -> Fate {
+pub fn fate<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Fate {
     let has = |bits| link.sections.is(id, bits);
     if link.sections.is_alive(id) {
-        match (has(state::ABSORBED), &link.sframe.table) {
+        match (has(state::ABSORBED), &link.chosen.table) {
             (false, _) => Fate::Kept,
             (true, Some(_)) => Fate::Taken,
             // The script discards what would replace it.

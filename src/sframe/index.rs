@@ -2,14 +2,16 @@
 //!
 //! [`absorb`] reads the inputs before scripts are matched: what is recognised counts as absorbed
 //! from then on, so `*(.sframe)` sees only the rest, and the linker's own section takes its place.
-//! [`build`] chooses the functions when liveness is frozen, which settles the size. [`order`]
+//! [`choose`] chooses the functions when liveness is frozen, which settles the size. [`order`]
 //! puts them in order when addresses are known; [`write`] writes.
 //!
 //! Under `-r` there are no addresses: rows are ordered by output section and offset, the start
 //! fields are 0, and each has one PC-relative relocation ([`relocations`]). `--emit-relocs` gives
 //! the same relocations in a final link.
 
-use super::collect::{self, Batch, Described, LeftOut, Origin, Place, Refused, Role, Table, unite};
+use super::collect::{
+    self, Batch, Chosen, Described, LeftOut, Ordered, Origin, Place, Refused, Role, Table, unite,
+};
 use super::read;
 use super::{abi, derive, encoding, plt};
 use crate::arch::Target;
@@ -19,8 +21,7 @@ use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::frames::Frames;
 use crate::ids::{ChunkId, SectionId};
-use crate::link::Link;
-use crate::phase::{Inputs, Made, Resolved, state};
+use crate::phase::{Inputs, Made, Numbered, Placed, Resolved, Scanned, state};
 use crate::synth::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use sframe_format::write::FunctionId;
@@ -120,34 +121,28 @@ fn report<T: Target>(link: &Inputs<'_, T>, refused: &Refused) {
 }
 
 /// Chooses the functions; the section's size is settled by that. Comes when liveness is frozen and
-/// the PLTs have their sizes.
-pub fn build<T: Target>(link: &mut Link<'_, T>) {
-    let Some(row) = link.synthetics.find(Kind::SFrame) else { return };
+/// the PLTs have their entries.
+pub fn choose<T: Target>(link: &Numbered<'_, T>) -> Chosen {
+    let Some(row) = link.synthetic.find(Kind::SFrame) else { return Chosen::default() };
     if !link.sections.is_alive(link.synthetic_id(row)) {
-        return;
+        return Chosen::default();
     }
-    if link.config.sframe.plt && !link.config.is_relocatable() {
-        link.sframe.plts = Some(plt::describe(link));
-    }
-    let batches: Vec<&Batch> = batches(link).collect();
+    let plts = (link.config.sframe.plt && !link.config.is_relocatable()).then(|| plt::describe(link));
+    let batches: Vec<&Batch> = link.described.batches.iter().chain(&plts).collect();
     let table = unite(link, &batches);
     report_left_out(link, &batches);
     report_overlays(link, &table);
-    link.synthetics.sections[row as usize].size = match table.functions.len() {
-        0 => 0,
-        _ => table.encoder.size() as u64,
-    };
-    link.sframe.table = Some(table);
+    Chosen { plts, table: Some(table) }
 }
 
 /// All batches, those of inputs first.
-pub fn batches<'l, T: Target>(link: &'l Link<'_, T>) -> impl Iterator<Item = &'l Batch> {
-    link.described.batches.iter().chain(&link.sframe.plts)
+pub fn batches<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = &'l Batch> {
+    link.described.batches.iter().chain(&link.chosen.plts)
 }
 
 /// One message for all functions that the version cannot express. What cannot be derived is no news:
 /// every C library has such functions; reports list them.
-fn report_left_out<T: Target>(link: &Link<'_, T>, batches: &[&Batch]) {
+fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
     let written = batches.iter().filter(|batch| batch.role == Role::Written);
     let all: Vec<&LeftOut> = written
         .flat_map(|batch| batch.shares())
@@ -182,15 +177,15 @@ fn report_left_out<T: Target>(link: &Link<'_, T>, batches: &[&Batch]) {
 }
 
 /// A program counter in an overlay may mean any of its sections: no table tells which.
-fn report_overlays<T: Target>(link: &Link<'_, T>, table: &Table) {
-    let plan = &link.layout.plan;
+fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
+    let plan = &link.plan;
     if plan.outputs.iter().all(|output| output.overlay.is_none()) {
         return;
     }
     let mut last = ChunkId::NONE.0;
     for function in &table.functions {
         let section = function.place.section;
-        let Some(rule) = plan.rules.get(link.places.rule[section.index()] as usize) else { continue };
+        let Some(rule) = plan.rules.get(link.rules[section.index()] as usize) else { continue };
         let output = &plan.outputs[rule.output as usize];
         if output.overlay.is_none() || last == rule.output {
             continue;
@@ -215,17 +210,16 @@ const FUNCTIONS_PER_JOB: usize = 4096;
 
 /// Puts the functions in order: by address, under `-r` by output section and offset. Comes when
 /// addresses are final.
-pub fn order<T: Target>(link: &mut Link<'_, T>) {
-    let Some(mut table) = link.sframe.table.take() else { return };
-    let shared = &*link;
+pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
+    let Some(table) = &link.chosen.table else { return Ordered::default() };
     let relocatable = link.config.is_relocatable();
     let key = |function: &Described| {
         let Place { section, offset } = function.place;
         if relocatable {
-            let chunk = shared.places.chunk[section.index()];
-            (chunk.0, shared.places.offset[section.index()].wrapping_add(offset))
+            let chunk = link.places.chunk[section.index()];
+            (chunk.0, link.places.offset[section.index()].wrapping_add(offset))
         } else {
-            (0, shared.section_address(section).wrapping_add(offset))
+            (0, link.section_address(section).wrapping_add(offset))
         }
     };
     let mut keyed: Vec<((u32, u64), FunctionId)> = table
@@ -237,19 +231,18 @@ pub fn order<T: Target>(link: &mut Link<'_, T>) {
         .collect();
     keyed.par_sort_unstable();
     let chunk = |entry: Option<&((u32, u64), FunctionId)>| entry.map(|entry| entry.0.0);
-    table.sorted = chunk(keyed.first()) == chunk(keyed.last());
-    table.order = keyed.into_iter().map(|((_, address), id)| (address, id)).collect();
-    link.sframe.table = Some(table);
+    let sorted = chunk(keyed.first()) == chunk(keyed.last());
+    Ordered { functions: keyed.into_iter().map(|((_, address), id)| (address, id)).collect(), sorted }
 }
 
 /// Writes the section, which is at `address`.
-pub fn write<T: Target>(link: &Link<'_, T>, address: u64, out: &mut [u8]) {
-    let Some(table) = &link.sframe.table else { return };
+pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, out: &mut [u8]) {
+    let Some(table) = &link.chosen.table else { return };
     let result = if link.config.is_relocatable() {
-        let order: Vec<FunctionId> = table.order.iter().map(|&(_, id)| id).collect();
-        table.encoder.write_relocatable(&order, table.sorted, out)
+        let order: Vec<FunctionId> = link.frame_order.functions.iter().map(|&(_, id)| id).collect();
+        table.encoder.write_relocatable(&order, link.frame_order.sorted, out)
     } else {
-        table.encoder.write(address, &table.order, out)
+        table.encoder.write(address, &link.frame_order.functions, out)
     };
     let Err(error) = result else { return clear_sorted(link, address, out) };
     match error.kind {
@@ -260,7 +253,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, address: u64, out: &mut [u8]) {
 
 /// Readers that look at one blob take a sorted one for the whole section: the mark stays only where
 /// nothing stands beside it (SFrame rule 4).
-fn clear_sorted<T: Target>(link: &Link<'_, T>, address: u64, out: &mut [u8]) {
+fn clear_sorted<T: Target>(link: &Placed<'_, T>, address: u64, out: &mut [u8]) {
     let chunk = link.chunk_of(Kind::SFrame).and_then(|chunk| link.layout.chunks.get(chunk.index()));
     let alone = chunk.is_some_and(|chunk| chunk.items.len() == 1);
     if !alone && let Ok(mut blob) = BlobMut::parse(out, address) {
@@ -272,10 +265,10 @@ fn clear_sorted<T: Target>(link: &Link<'_, T>, address: u64, out: &mut [u8]) {
 const NAMED: usize = 5;
 
 /// Names the functions that 32 bits do not reach.
-fn report_reach<T: Target>(link: &Link<'_, T>, table: &Table, address: u64) {
+fn report_reach<T: Target>(link: &Placed<'_, T>, table: &Table, address: u64) {
     let width = encoding::<T>(link.config).version.fde_size() as u64;
     let mut far = Vec::new();
-    for (row, &(function, id)) in (0..).zip(&table.order) {
+    for (row, &(function, id)) in (0..).zip(&link.frame_order.functions) {
         let field = address.wrapping_add(HEADER_SIZE as u64 + row * width);
         let distance = function.wrapping_sub(field) as i64;
         if i32::try_from(distance).is_err() {
@@ -301,7 +294,7 @@ fn report_reach<T: Target>(link: &Link<'_, T>, table: &Table, address: u64) {
 }
 
 /// The function's name, if a symbol says it, and its place.
-fn describe<T: Target>(link: &Link<'_, T>, place: Place) -> String {
+fn describe<T: Target>(link: &Resolved<'_, T>, place: Place) -> String {
     let text = link.describe_place(place.section, place.offset);
     let Some((object, index)) = link.locate(place.section) else { return text };
     let named = object.symbols.iter().enumerate().find(|(number, symbol)| {
@@ -316,18 +309,18 @@ fn describe<T: Target>(link: &Link<'_, T>, place: Place) -> String {
 }
 
 /// How many relocations the section has where relocations are written.
-pub fn relocation_count<T: Target>(link: &Link<'_, T>) -> u32 {
-    link.sframe.table.as_ref().map_or(0, |table| table.settled as u32)
+pub fn relocation_count<T: Target>(link: &Placed<'_, T>) -> u32 {
+    link.chosen.table.as_ref().map_or(0, |table| table.settled as u32)
 }
 
 /// Writes one relocation for each function but thunks, of which no other table of relocations speaks
 /// either. `base` is what offsets in the section count from: its
 /// address, or its offset in its output section.
-pub fn relocations<T: Target>(link: &Link<'_, T>, base: u64, out: &mut [Rela<T::E>]) {
-    let Some(table) = &link.sframe.table else { return };
+pub fn relocations<T: Target>(link: &Placed<'_, T>, base: u64, out: &mut [Rela<T::E>]) {
+    let Some(table) = &link.chosen.table else { return };
     let version = encoding::<T>(link.config).version;
     let kind = abi::<T>().start_relocation(version);
-    let rows = (0..).zip(&table.order).filter(|(_, (_, id))| (id.0 as usize) < table.settled);
+    let rows = (0..).zip(&link.frame_order.functions).filter(|(_, (_, id))| (id.0 as usize) < table.settled);
     for (place, (row, &(_, id))) in out.iter_mut().zip(rows) {
         let Place { section, offset } = table.functions[id.0 as usize].place;
         let chunk = link.places.chunk[section.index()];
@@ -345,11 +338,4 @@ pub fn relocations<T: Target>(link: &Link<'_, T>, base: u64, out: &mut [Rela<T::
 /// Whether an input was not recognised, and told of.
 pub fn is_refused<T: Target>(link: &Made<'_, T>, id: SectionId) -> bool {
     link.described.refused.binary_search_by_key(&id, |refused| refused.section).is_ok()
-}
-
-/// A batch for what the linker itself makes.
-pub(super) fn own_batch<T: Target>(link: &Inputs<'_, T>) -> Batch {
-    let mut batch = Batch::new(Role::Written, encoding::<T>(link.config));
-    batch.begin(Origin::Plt);
-    batch
 }

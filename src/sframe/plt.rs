@@ -4,22 +4,22 @@
 //! are taken modulo the size of an entry. What an entry does to the stack is the machine's to say
 //! ([`Target::plt_frames`]).
 
-use super::abi;
-use super::collect::{Batch, Place};
-use super::index::own_batch;
+use super::collect::{Batch, Origin, Place, Role};
+use super::{abi, encoding};
 use crate::arch::Target;
 use crate::arch::target::{PltFrame, PltPart, PltShape};
-use crate::link::Link;
-use crate::synth::{Kind, plt};
+use crate::phase::Numbered;
+use crate::synth::section::Kind;
 use sframe_format::write::Function;
 use sframe_format::{CfaRule, Frame, Location, RegisterRule, Row, Rules};
 
-/// The tables of this link, as functions. Their sizes must be known.
-pub fn describe<T: Target>(link: &Link<'_, T>) -> Batch {
-    let shape = plt::shape(link);
-    let mut batch = own_batch(link);
-    let lazy = u64::from(link.relocations.plt_count) * shape.entry;
-    let (_, sec, direct) = plt::sizes(link);
+/// The tables of this link, as functions. Their entries are numbered.
+pub fn describe<T: Target>(link: &Numbered<'_, T>) -> Batch {
+    let shape = &link.slots.plt_shape;
+    let mut batch = Batch::new(Role::Written, encoding::<T>(link.config));
+    batch.begin(Origin::Plt);
+    let lazy = u64::from(link.slots.plt) * shape.entry;
+    let (_, sec, direct) = link.slots.plt_sizes();
     let header = if lazy == 0 { 0 } else { shape.header };
     let parts = [
         (Kind::Plt, 0, header, PltPart::Header, None),
@@ -28,7 +28,7 @@ pub fn describe<T: Target>(link: &Link<'_, T>) -> Batch {
         (Kind::PltGot, 0, direct, PltPart::Direct, Some(shape.direct_entry)),
     ];
     for (kind, offset, size, part, repeat) in parts {
-        let Some(row) = link.synthetics.find(kind) else { continue };
+        let Some(row) = link.synthetic.find(kind) else { continue };
         let Ok(size) = u32::try_from(size) else { continue };
         let section = link.synthetic_id(row);
         let function = function_of::<T>(part, shape, size, repeat);

@@ -5,22 +5,24 @@
 //! keys and words are stable.
 
 use super::collect::{Batch, Origin, Role, Share, Tally};
-use super::derived::{self, Derived};
+use super::derived::{self, Derived, counted};
 use super::discard::{Fate, fate};
 use crate::arch::Target;
 use crate::cli::SFrameMode;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::Link;
+use crate::phase::Placed;
 use crate::phase::state;
 use crate::synth::Kind;
 use rayon::prelude::*;
+use serde::Serialize;
+use serde_json::{Value, json};
 use sframe_format::{Blob, ErrorKind, Piece, Section};
 use std::fmt::{self, Write};
 
 /// Functions, rows and bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Amount {
     /// SFrame sections.
     pub sections: u64,
@@ -45,7 +47,7 @@ impl Amount {
 }
 
 /// Functions whose rows are dead, by the reason.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Dead {
     /// Their section group lost to another.
     pub lost_group: u64,
@@ -72,7 +74,7 @@ impl Dead {
 }
 
 /// The blob that the linker made.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Own {
     /// Name of its section, as scripts match it.
     pub section: String,
@@ -89,11 +91,12 @@ pub struct Own {
     /// Those of them that are instructions moved away from a processor's erratum.
     pub veneers: u64,
     /// What became of all functions of all sources.
+    #[serde(rename = "sources")]
     pub tally: Tally,
 }
 
 /// One SFrame input.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Input {
     /// The file.
     pub file: String,
@@ -113,8 +116,17 @@ pub struct Input {
     pub dead: Dead,
     /// What became of its functions, if the linker's own blob takes its place.
     pub taken: Option<Tally>,
-    /// What is corrupt in it: byte offset and finding.
-    pub findings: Vec<(u64, String)>,
+    /// What is corrupt in it.
+    pub findings: Vec<Finding>,
+}
+
+/// Something corrupt.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Finding {
+    /// Byte offset in the section.
+    pub offset: u64,
+    /// What is wrong there.
+    pub what: String,
 }
 
 /// What became of all SFrame inputs, in link order.
@@ -131,7 +143,7 @@ pub struct Report {
 }
 
 /// Looks at all SFrame inputs. Liveness must be settled.
-pub fn collect<T: Target>(link: &Link<'_, T>) -> Report {
+pub fn collect<T: Target>(link: &Placed<'_, T>) -> Report {
     let tallies = tallies(link);
     let inputs = link
         .objects
@@ -160,7 +172,7 @@ pub fn collect<T: Target>(link: &Link<'_, T>) -> Report {
 }
 
 /// By SFrame input that was read: what became of its functions.
-fn tallies<T: Target>(link: &Link<'_, T>) -> Vec<(SectionId, Tally)> {
+fn tallies<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, Tally)> {
     let of = |share: Share<'_>| match share.origin {
         Origin::Input(section) => Some((section, share.tally(link))),
         _ => None,
@@ -168,8 +180,8 @@ fn tallies<T: Target>(link: &Link<'_, T>) -> Vec<(SectionId, Tally)> {
     link.described.batches.par_iter().flat_map_iter(Batch::shares).filter_map(of).collect()
 }
 
-fn own<T: Target>(link: &Link<'_, T>) -> Option<Own> {
-    let table = link.sframe.table.as_ref().filter(|table| !table.functions.is_empty())?;
+fn own<T: Target>(link: &Placed<'_, T>) -> Option<Own> {
+    let table = link.chosen.table.as_ref().filter(|table| !table.functions.is_empty())?;
     let row = link.synthetics.find(Kind::SFrame)?;
     let mut tally = Tally::default();
     let mut added = 0;
@@ -194,7 +206,7 @@ fn own<T: Target>(link: &Link<'_, T>) -> Option<Own> {
     })
 }
 
-fn inspect<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> Input {
+fn inspect<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> Input {
     let id = object.section_id(index as u32);
     let bytes = object.section_bytes(index).unwrap_or_default();
     let mut input = Input {
@@ -222,7 +234,10 @@ fn inspect<T: Target>(link: &Link<'_, T>, object: &ObjectFile<'_, T::E>, index: 
             }
             Piece::Gap(gap) => match gap.error.kind {
                 ErrorKind::Version { found } => input.versions.push(found),
-                kind => input.findings.push((gap.error.offset as u64, kind.to_string())),
+                kind => {
+                    let offset = gap.error.offset as u64;
+                    input.findings.push(Finding { offset, what: kind.to_string() });
+                }
             },
         }
     }
@@ -241,7 +256,7 @@ fn text_of<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index:
 }
 
 fn dead_functions<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
     index: usize,
     blob: &Blob<'_>,
@@ -269,7 +284,7 @@ fn dead_functions<T: Target>(
     dead
 }
 
-fn count_dead<T: Target>(link: &Link<'_, T>, text: SectionId, dead: &mut Dead) {
+fn count_dead<T: Target>(link: &Placed<'_, T>, text: SectionId, dead: &mut Dead) {
     let has = |bits| link.sections.is(text, bits);
     if has(state::DISCARDED_BY_GROUP) {
         dead.lost_group += 1;
@@ -334,104 +349,18 @@ impl Report {
     }
 
     /// The whole report as one JSON object.
-    pub fn to_json(&self) -> String {
-        let mut out = String::from("{");
-        let _ = write!(out, "\"mode\":\"{}\",", self.mode);
-        let _ = write!(out, "\"kept\":{},", amount_json(&self.kept()));
-        let _ = write!(out, "\"dropped\":{},", amount_json(&self.dropped()));
-        let _ = write!(out, "\"taken\":{},\"dead\":{},", amount_json(&self.taken()), dead_json(&self.dead()));
-        match &self.own {
-            None => out.push_str("\"own\":null,"),
-            Some(Own { section, functions, rows, bytes, added, thunks, veneers, tally }) => {
-                let _ = write!(
-                    out,
-                    "\"own\":{{\"section\":{},\"functions\":{functions},\"rows\":{rows},\"bytes\":{bytes},\"added\":{added},\"thunks\":{thunks},\"veneers\":{veneers},\"sources\":{}}},",
-                    json_string(section),
-                    tally_json(tally)
-                );
-            }
-        }
-        out.push_str("\"inputs\":[");
-        for (position, input) in self.inputs.iter().enumerate() {
-            if position > 0 {
-                out.push(',');
-            }
-            input.write_json(&mut out);
-        }
-        let _ = write!(out, "],\"derived\":{}}}", derived::to_json(&self.derived));
-        out
+    pub fn to_json(&self) -> Value {
+        json!({
+            "mode": self.mode,
+            "kept": self.kept(),
+            "dropped": self.dropped(),
+            "taken": self.taken(),
+            "dead": self.dead(),
+            "own": self.own,
+            "inputs": self.inputs,
+            "derived": self.derived,
+        })
     }
-}
-
-impl Input {
-    fn write_json(&self, out: &mut String) {
-        let versions: Vec<String> = self.versions.iter().map(u8::to_string).collect();
-        let _ = write!(
-            out,
-            "{{\"file\":{},\"section\":{},\"index\":{},\"text\":{},\"fate\":\"{}\",\"versions\":[{}],\"amount\":{},\"dead\":{},\"taken\":{},\"findings\":[",
-            json_string(&self.file),
-            json_string(&self.section),
-            self.index,
-            self.text.as_deref().map_or_else(|| "null".into(), json_string),
-            self.fate.word(),
-            versions.join(","),
-            amount_json(&self.amount),
-            dead_json(&self.dead),
-            self.taken.as_ref().map_or_else(|| "null".into(), tally_json),
-        );
-        for (position, (offset, what)) in self.findings.iter().enumerate() {
-            let comma = if position > 0 { "," } else { "" };
-            let _ = write!(out, "{comma}{{\"offset\":{offset},\"what\":{}}}", json_string(what));
-        }
-        out.push_str("]}");
-    }
-}
-
-fn amount_json(amount: &Amount) -> String {
-    let Amount { sections, blobs, functions, rows, bytes } = amount;
-    format!(
-        "{{\"sections\":{sections},\"blobs\":{blobs},\"functions\":{functions},\"rows\":{rows},\"bytes\":{bytes}}}"
-    )
-}
-
-fn dead_json(dead: &Dead) -> String {
-    let Dead { lost_group, collected, script, unrelocated } = dead;
-    format!(
-        "{{\"lost_group\":{lost_group},\"collected\":{collected},\"script\":{script},\"unrelocated\":{unrelocated}}}"
-    )
-}
-
-/// Keys are left out where there is nothing to count.
-fn tally_json(tally: &Tally) -> String {
-    let mut out = format!("{{\"functions\":{},\"rows\":{}", tally.taken, tally.rows);
-    for (count, key, _) in tally.dropped() {
-        let _ = write!(out, ",\"{key}\":{count}");
-    }
-    out.push('}');
-    out
-}
-
-/// A text as a JSON string, quotes included (RFC 8259, section 7).
-pub(super) fn json_string(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for character in text.chars() {
-        match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            control if (control as u32) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", control as u32);
-            }
-            other => out.push(other),
-        }
-    }
-    out.push('"');
-    out
-}
-
-/// `3 functions`, `1 row`.
-pub(super) fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 impl fmt::Display for Amount {
@@ -523,7 +452,7 @@ impl fmt::Display for Input {
         if self.dead.total() > 0 {
             write!(f, "; dead rows for {}", self.dead)?;
         }
-        for (offset, what) in &self.findings {
+        for Finding { offset, what } in &self.findings {
             write!(f, "; corrupt at {offset:#x}: {what}")?;
         }
         Ok(())
@@ -557,7 +486,7 @@ mod tests {
             amount: Amount { sections: 1, blobs: 1, functions: 3, rows: 7, bytes: 160 },
             dead: Dead { lost_group: 1, ..Dead::default() },
             taken: None,
-            findings: vec![(0x40, "junk".into())],
+            findings: vec![Finding { offset: 0x40, what: "junk".into() }],
         };
         let dropped = Input {
             file: "b.o".into(),
@@ -593,10 +522,12 @@ mod tests {
     #[test]
     fn json_is_one_object_with_stable_words() {
         let json = report().to_json();
-        assert!(json.starts_with("{\"mode\":\"concat\",\"kept\":{\"sections\":1,\"blobs\":1,"));
-        assert!(json.contains("\"file\":\"a\\\"b.o\""));
-        assert!(json.contains("\"fate\":\"discarded-with-group\""));
-        assert!(json.contains("\"findings\":[{\"offset\":64,\"what\":\"junk\"}]"));
-        assert_eq!(json_string("\u{1}"), "\"\\u0001\"");
+        assert_eq!(json["mode"], "concat");
+        assert_eq!((&json["kept"]["sections"], &json["kept"]["blobs"]), (&json!(1), &json!(1)));
+        let kept = &json["inputs"][0];
+        assert_eq!((&kept["file"], &kept["fate"]), (&json!("a\"b.o"), &json!("kept")));
+        assert_eq!(kept["findings"], json!([{ "offset": 64, "what": "junk" }]));
+        assert_eq!(json["inputs"][1]["fate"], "discarded-with-group");
+        assert_eq!((&json["own"], &kept["taken"]), (&Value::Null, &Value::Null));
     }
 }

@@ -11,9 +11,9 @@ use super::plt;
 use crate::arch::Target;
 use crate::arch::target::PltFrame;
 use crate::arch::thunk::ThunkForm;
-use crate::link::Link;
-use crate::synth::Kind;
-use crate::synth::thunks::Purpose;
+use crate::phase::Placed;
+use crate::synth::pools::Purpose;
+use crate::synth::section::Kind;
 use sframe_format::write::{Encoder, Function, FunctionId};
 use sframe_format::{Blob, Row};
 
@@ -21,13 +21,13 @@ use sframe_format::{Blob, Row};
 pub(super) const FRAME: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
 
 /// Describes thunks that are new. Gives whether the table has grown.
-pub fn update_size<T: Target>(link: &mut Link<'_, T>) -> bool {
+pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     if !link.config.sframe.plt || link.thunks.all.is_empty() {
         return false;
     }
     let Some(row) = link.synthetics.find(Kind::SFrame) else { return false };
     // A table of nothing is not in the output, and does not come into it for the sake of a thunk.
-    let Some(table) = link.sframe.table.as_mut().filter(|table| !table.functions.is_empty()) else {
+    let Some(table) = link.chosen.table.as_mut().filter(|table| !table.functions.is_empty()) else {
         return false;
     };
     let call = Function { rows: vec![plt::row_of::<T>(&FRAME)], ..Function::default() };
@@ -54,10 +54,10 @@ pub fn update_size<T: Target>(link: &mut Link<'_, T>) -> bool {
         }
     }
     table.thunks = link.thunks.all.len();
-    if let Some(plts) = &mut link.sframe.plts {
+    if let Some(plts) = &mut link.chosen.plts {
         plts.note(&table.functions[before..]);
     }
-    link.synthetics.sections[row as usize].size = table.encoder.size() as u64;
+    link.synthetics.rows[row as usize].size = table.size();
     table.functions.len() > before
 }
 

@@ -48,7 +48,7 @@ pub mod flag {
     pub const NEEDS_TLS_DESC: u32 = 1 << 22;
     /// A dynamic relocation names it.
     pub const NEEDS_DYNSYM: u32 = 1 << 23;
-    /// All bits for which `build_synthetics` makes a [`crate::synth::DynamicRow`].
+    /// All bits for which `number_rows` makes a `DynamicRow`.
     pub const NEEDS: u32 = 0xff << 16;
 }
 

@@ -1,15 +1,13 @@
 //! `.dynamic`: what the dynamic linker must know (gABI, "Dynamic Section"), in GNU ld's order.
 
-use super::Kind;
-use super::dynamic_tables::DynamicTables;
+use super::dynamic_tables::{DynamicEntry, DynamicTables, EntryValue as Value};
+use super::section::{Kind, SyntheticSections};
 use crate::arch::Target;
 use crate::cli::{OutputMode, Symbolic};
 use crate::elf::Dyn;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
-use crate::link::Link;
-use crate::phase::Inputs;
-use crate::relocs::address;
+use crate::phase::{Inputs, Numbered, Placed, Resolved};
 use crate::relocs::decide::need;
 use crate::symbols::Definition;
 use rayon::prelude::*;
@@ -26,36 +24,9 @@ const DT_ANDROID_RELR: u32 = 0x6fff_e000;
 const DT_ANDROID_RELRSZ: u32 = 0x6fff_e001;
 const DT_ANDROID_RELRENT: u32 = 0x6fff_e003;
 
-/// An entry whose value may wait for the layout.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DynamicEntry {
-    /// `DT_*`.
-    pub tag: u32,
-    /// Its value.
-    pub value: Value,
-}
-
-/// The value of an entry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Value {
-    /// Known.
-    Number(u64),
-    /// Address of a section that the linker makes.
-    AddressOf(Kind),
-    /// Its size in bytes.
-    SizeOf(Kind),
-    /// Address of the output section of this name.
-    OutputAddress(&'static str),
-    /// Its size in bytes.
-    OutputSize(&'static str),
-    /// Address of the words that are its own.
-    ReservedWords,
-    /// Address of a symbol.
-    Symbol(SymbolId),
-}
-
 struct List<'l, 'a, T: Target> {
-    link: &'l Link<'a, T>,
+    link: &'l Numbered<'a, T>,
+    sizes: &'l SyntheticSections<'a>,
     entries: Vec<DynamicEntry>,
 }
 
@@ -70,19 +41,28 @@ impl<T: Target> List<'_, '_, T> {
 
     /// Whether a section that the linker makes has contents.
     fn has(&self, kind: Kind) -> bool {
-        self.link.synthetics.find(kind).is_some_and(|row| self.link.synthetics.section(row).size > 0)
+        self.sizes.find(kind).is_some_and(|row| self.sizes.section(row).size > 0)
     }
 }
 
-/// All entries but the null ones. Sizes of the other tables are settled; strings are added here.
-pub fn entries<'a, T: Target>(link: &Link<'a, T>, tables: &mut DynamicTables<'a>) -> Vec<DynamicEntry> {
-    let mut list = List { link, entries: Vec::new() };
+/// All entries but the null ones, for other tables of these `sizes`. Strings are added here.
+pub fn entries<'a, T: Target>(
+    link: &Numbered<'a, T>,
+    sizes: &SyntheticSections<'a>,
+    relative_count: u64,
+    tables: &mut DynamicTables<'a>,
+) -> Vec<DynamicEntry> {
+    let mut list = List { link, sizes, entries: Vec::new() };
     names(&mut list, tables);
     functions(&mut list);
     symbol_tables(&mut list);
     relocations(&mut list);
     flags(&mut list);
     versions(&mut list, tables);
+    // Last, as in GNU ld.
+    if relative_count != 0 {
+        list.number(elf::DT_RELACOUNT, relative_count);
+    }
     list.entries
 }
 
@@ -139,7 +119,7 @@ fn functions<T: Target>(list: &mut List<'_, '_, T>) {
 
 /// Whether some section may go into an array of functions. Only layout knows for sure; if it then
 /// does not exist, its entries are left out and null entries take their place.
-fn may_have_array<T: Target>(link: &Link<'_, T>, name: &str, sh_type: u32, old_name: &str) -> bool {
+fn may_have_array<T: Target>(link: &Resolved<'_, T>, name: &str, sh_type: u32, old_name: &str) -> bool {
     link.objects.par_iter().any(|object| {
         object.headers.iter().enumerate().any(|(index, header)| {
             let kind = header.sh_type.get();
@@ -194,7 +174,7 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
         list.push(size, Value::SizeOf(Kind::RelrDyn));
         list.number(entry, 8u64);
     }
-    let shape = &list.link.relocations.plt_shape;
+    let shape = &list.link.slots.plt_shape;
     if let Some(([address, size, entry], _)) = T::PLT_TAGS
         && list.link.config.dynamic.mark_plt
         && list.has(Kind::Plt)
@@ -214,9 +194,9 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
 }
 
 /// Whether a function that keeps to another calling convention is called through `.plt`.
-fn calls_variants<T: Target>(link: &Link<'_, T>) -> bool {
-    let is_called = |id: &SymbolId| address::row(link, *id).is_some_and(|row| row.plt != u32::MAX);
-    link.synthetics.variants.iter().any(is_called)
+fn calls_variants<T: Target>(link: &Numbered<'_, T>) -> bool {
+    let is_called = |id: &SymbolId| link.row(*id).is_some_and(|row| row.plt != u32::MAX);
+    link.variants.iter().any(is_called)
 }
 
 fn flags<T: Target>(list: &mut List<'_, '_, T>) {
@@ -283,14 +263,10 @@ fn versions<T: Target>(list: &mut List<'_, '_, T>, tables: &DynamicTables<'_>) {
     if list.has(Kind::VerSym) {
         list.push(elf::DT_VERSYM, Value::AddressOf(Kind::VerSym));
     }
-    let relative = list.link.relocations.relative_count;
-    if relative != 0 {
-        list.number(elf::DT_RELACOUNT, relative);
-    }
 }
 
 /// Writes the section. What turned out not to be in the output is left out.
-pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let Ok(out) = <[Dyn<T::E>]>::mut_from_bytes(out) else { return };
     let known =
         link.dynamic.entries.iter().filter_map(|entry| Some((entry.tag, evaluate(link, entry.value)?)));
@@ -301,7 +277,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
 }
 
 /// `None`: there is no such section.
-fn evaluate<T: Target>(link: &Link<'_, T>, value: Value) -> Option<u64> {
+fn evaluate<T: Target>(link: &Placed<'_, T>, value: Value) -> Option<u64> {
     let output = |name: &str| link.layout.find(name.as_bytes()).map(|id| &link.layout.chunks[id.index()]);
     Some(match value {
         Value::Number(number) => number,
@@ -315,7 +291,7 @@ fn evaluate<T: Target>(link: &Link<'_, T>, value: Value) -> Option<u64> {
         }
         Value::OutputAddress(name) => output(name).filter(|chunk| chunk.size > 0)?.address,
         Value::OutputSize(name) => output(name).filter(|chunk| chunk.size > 0)?.size,
-        Value::ReservedWords => link.relocations.addresses.reserved,
+        Value::ReservedWords => link.addresses.reserved,
         Value::Symbol(id) => link.values[id.index()],
     })
 }

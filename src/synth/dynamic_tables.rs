@@ -1,22 +1,12 @@
-//! The tables that the dynamic linker reads: `.dynsym`, `.dynstr`, the hash tables, `.gnu.version*`
-//! and `.dynamic`.
+//! What the tables that the dynamic linker reads are made of: `.dynsym`, `.dynstr`, the hash tables,
+//! `.gnu.version*` and `.dynamic`.
 //!
-//! [`size`] settles which symbols, names and versions there are, when relocations are scanned and
-//! before layout; [`write`] fills in addresses.
+//! `passes::size_tables` settles which symbols, names and versions there are, before layout; the
+//! modules named after the tables write them and fill in addresses.
 
-use super::dynamic::{self, DynamicEntry};
 use super::dynstr::DynamicStrings;
-use super::symbol_versions::{self, DefinedVersion, NeededLibrary};
-use super::{Kind, dynsym, gnu_hash, hash};
-use crate::arch::Target;
+use super::section::Kind;
 use crate::ids::SymbolId;
-use crate::link::Link;
-use crate::phase::Inputs;
-use crate::phase::Resolved;
-use crate::symbols::Definition;
-use crate::symbols::Mentions;
-use rayon::prelude::*;
-use std::sync::atomic::Ordering;
 
 /// A row of `.dynsym`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +21,7 @@ pub struct DynamicSymbol<'a> {
     pub gnu_hash: u32,
 }
 
-/// What the tables are made of.
+/// The tables. Those of a static link are empty.
 #[derive(Debug, Default)]
 pub struct DynamicTables<'a> {
     /// Rows of `.dynsym` from row 1 on.
@@ -39,9 +29,10 @@ pub struct DynamicTables<'a> {
     /// Position in `symbols` of the first one that others may find here.
     pub first_hashed: usize,
     /// Shape of `.gnu.hash`.
-    pub gnu_hash: gnu_hash::Shape,
-    /// By global: row of `.dynsym`, 0 if it has none. Empty in static links.
-    index_of: Vec<u32>,
+    pub gnu_hash: GnuHashShape,
+    /// By global: row of `.dynsym` of the symbol or of the name that stands for it, 0 if it has
+    /// none. Empty in static links.
+    pub row_of: Vec<u32>,
     /// Version words of `symbols`.
     pub words: Vec<u16>,
     /// `.dynstr`.
@@ -54,120 +45,110 @@ pub struct DynamicTables<'a> {
     pub entries: Vec<DynamicEntry>,
 }
 
-/// Settles the contents and sizes of all tables. Relocations are scanned, their tables have their
-/// sizes.
-pub fn size<T: Target>(link: &mut Link<'_, T>) {
-    if !link.is_dynamic() {
-        return;
-    }
-    mark_used_libraries(link);
-    let (symbols, first_hashed, gnu_hash) = dynsym::select(link);
-    let strings = DynamicStrings::new(symbols.len() + 64);
-    let mut tables = DynamicTables { symbols, first_hashed, gnu_hash, strings, ..DynamicTables::default() };
-    tables.index_of = index(link, &tables.symbols);
-    for symbol in &mut tables.symbols {
-        symbol.name_offset = tables.strings.add(symbol.name);
-    }
-    tables.defined = symbol_versions::defined(link, &mut tables.strings);
-    symbol_versions::need(link, &mut tables);
-    let (words, defined, needed) = symbol_versions::sizes(&tables);
-    let rows = tables.symbols.len() + 1;
-    set_size(link, Kind::DynSym, rows as u64 * 24);
-    set_size(link, Kind::Hash, hash::size::<T>(rows));
-    set_size(link, Kind::GnuHash, gnu_hash.size());
-    set_size(link, Kind::VerSym, words);
-    set_size(link, Kind::VerDef, defined);
-    set_size(link, Kind::VerNeed, needed);
-    tables.entries = dynamic::entries(link, &mut tables);
-    let spare = 1 + u64::from(link.config.dynamic.spare_tags);
-    set_size(link, Kind::Dynamic, (tables.entries.len() as u64 + spare) * dynamic::ENTRY);
-    set_size(link, Kind::DynStr, tables.strings.bytes().len() as u64);
-    link.dynamic = tables;
-    for row in 0..link.synthetics.rows.len() {
-        let found = dynsym_index(link, link.synthetics.rows[row].symbol);
-        link.synthetics.rows[row].dynsym = if found == 0 { u32::MAX } else { found };
+impl DynamicTables<'_> {
+    /// Row of a symbol in `.dynsym`; 0 if it has none.
+    #[inline]
+    pub fn row(&self, id: SymbolId) -> u32 {
+        self.row_of.get(id.index()).copied().unwrap_or(0)
     }
 }
 
-fn set_size<T: Target>(link: &mut Link<'_, T>, kind: Kind, size: u64) {
-    if let Some(row) = link.synthetics.find(kind) {
-        link.synthetics.sections[row as usize].size = size;
-    }
+/// Bytes of the header of `.gnu.hash`.
+const HEADER: usize = 16;
+/// Bits of the filter for each name: one name in fifty that is not there passes.
+const BITS_PER_NAME: usize = 12;
+
+/// Numbers that the size of `.gnu.hash` follows from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct GnuHashShape {
+    /// Buckets, at least one.
+    pub buckets: u32,
+    /// 64-bit words of the filter, a power of two.
+    pub filter: u32,
+    /// Rows that are hashed.
+    pub hashed: u32,
 }
 
-fn index<T: Target>(link: &Inputs<'_, T>, symbols: &[DynamicSymbol<'_>]) -> Vec<u32> {
-    let mut index_of = vec![0; link.globals.len()];
-    for (row, symbol) in (1..).zip(symbols) {
-        index_of[symbol.id.index()] = row;
-    }
-    index_of
-}
-
-/// Row of a symbol in `.dynsym`; 0 if it has none.
-pub fn dynsym_index<T: Target>(link: &Link<'_, T>, id: SymbolId) -> u32 {
-    let row = |id: SymbolId| link.dynamic.index_of.get(id.index()).copied().unwrap_or(0);
-    match row(id) {
-        0 if link.globals.contains(id) => row(dynsym::representative(link, id)),
-        found => found,
-    }
-}
-
-/// Which libraries the output needs: those that something in it refers to by a reference that is
-/// not weak, and those that such libraries need but do not name themselves.
-fn mark_used_libraries<T: Target>(link: &Link<'_, T>) {
-    (0..link.globals.len() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
-        let id = SymbolId(row);
-        let Definition::Shared { library, .. } = link.definition(id) else { return };
-        let wanted = Mentions::IN_OBJECT | Mentions::STRONG_REFERENCE;
-        let used = &link.shared[library.index()].used;
-        if link.mentions(id).contains(wanted) && link.is_name_used(id) && !used.load(Ordering::Relaxed) {
-            used.store(true, Ordering::Relaxed);
-        }
-    });
-    while mark_needed_by_libraries(link) {}
-}
-
-/// Marks the libraries that those which are needed take symbols from without naming them.
-fn mark_needed_by_libraries<T: Target>(link: &Resolved<'_, T>) -> bool {
-    let mut changed = false;
-    for library in link.shared.iter().filter(|library| library.is_needed()) {
-        for (symbol, &id) in library.symbols.iter().zip(&library.globals) {
-            if !id.is_some() || !symbol.is_undefined() || symbol.is_weak() {
-                continue;
-            }
-            let Definition::Shared { library: definer, .. } = link.definition(id) else { continue };
-            let definer = &link.shared[definer.index()];
-            if definer.is_needed() {
-                continue;
-            }
-            let named =
-                link.shared.iter().any(|other| other.is_needed() && other.needed.contains(&definer.soname));
-            if !named {
-                definer.used.store(true, Ordering::Relaxed);
-                changed = true;
-            }
+impl GnuHashShape {
+    /// For so many names.
+    pub fn new(hashed: usize) -> Self {
+        GnuHashShape {
+            buckets: (hashed as u32 / 4).max(1),
+            filter: (hashed * BITS_PER_NAME / 64).next_power_of_two() as u32,
+            hashed: hashed as u32,
         }
     }
-    changed
+
+    /// The bucket of a hash.
+    pub fn bucket(self, hash: u32) -> u32 {
+        hash % self.buckets
+    }
+
+    /// Size of the table in bytes.
+    pub fn size(self) -> u64 {
+        HEADER as u64 + u64::from(self.filter) * 8 + (u64::from(self.buckets) + u64::from(self.hashed)) * 4
+    }
 }
 
-/// Writes one of the tables; false if `kind` is none of them.
-pub fn write<T: Target>(link: &Link<'_, T>, kind: Kind, out: &mut [u8]) -> bool {
-    let tables = &link.dynamic;
-    match kind {
-        Kind::DynSym => dynsym::write(link, out),
-        Kind::DynStr => {
-            let bytes = tables.strings.bytes();
-            let size = bytes.len().min(out.len());
-            out[..size].copy_from_slice(&bytes[..size]);
-        }
-        Kind::Hash => hash::write::<T>(tables, out),
-        Kind::GnuHash => gnu_hash::write::<T>(tables, out),
-        Kind::VerSym => symbol_versions::write_words(link, out),
-        Kind::VerDef => symbol_versions::write_defined::<T>(tables, out),
-        Kind::VerNeed => symbol_versions::write_needed::<T>(tables, out),
-        Kind::Dynamic => dynamic::write(link, out),
-        _ => return false,
-    }
-    true
+/// A version that the output defines, ready to be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DefinedVersion<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// Index in `.gnu.version`.
+    pub index: u16,
+    /// `VER_FLG_*`.
+    pub flags: u16,
+    /// Offsets in `.dynstr`: of the name, then of the versions that it follows.
+    pub names: Vec<u32>,
+}
+
+/// The versions that the output needs of one library.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NeededLibrary<'a> {
+    /// Offset of the library's name in `.dynstr`.
+    pub file: u32,
+    /// The versions.
+    pub versions: Vec<NeededVersion<'a>>,
+}
+
+/// A version of a library.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NeededVersion<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// Offset of the name in `.dynstr`.
+    pub name_offset: u32,
+    /// Index in `.gnu.version`.
+    pub index: u16,
+    /// All references to it are weak.
+    pub weak: bool,
+}
+
+/// An entry whose value may wait for the layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DynamicEntry {
+    /// `DT_*`.
+    pub tag: u32,
+    /// Its value.
+    pub value: EntryValue,
+}
+
+/// The value of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EntryValue {
+    /// Known.
+    Number(u64),
+    /// Address of a section that the linker makes.
+    AddressOf(Kind),
+    /// Its size in bytes.
+    SizeOf(Kind),
+    /// Address of the output section of this name.
+    OutputAddress(&'static str),
+    /// Its size in bytes.
+    OutputSize(&'static str),
+    /// Address of the words that are its own.
+    ReservedWords,
+    /// Address of a symbol.
+    Symbol(SymbolId),
 }

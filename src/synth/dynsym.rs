@@ -4,20 +4,18 @@
 //! `.gnu.hash`. The dynamic linker finds a copied variable and a function whose address is a PLT
 //! entry here too, though a library defines them.
 
-use super::dynamic_tables::DynamicSymbol;
-use super::gnu_hash::{self, Shape};
+use super::dynamic_tables::{DynamicSymbol, GnuHashShape};
+use super::gnu_hash;
 use crate::arch::Target;
 use crate::cli::OutputMode;
 use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::link::Link;
-use crate::phase::Inputs;
-use crate::phase::Resolved;
+use crate::phase::{Bound, Inputs, Placed, Resolved};
+use crate::relocs::address;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
-use crate::synth::plt;
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
@@ -27,7 +25,7 @@ const FOUND_HERE: u32 = flag::NEEDS_COPY | flag::NEEDS_CANONICAL_PLT;
 
 /// The symbols in their order, without the null one, and the position of the first hashed one.
 /// Name offsets are still 0.
-pub fn select<'a, T: Target>(link: &Link<'a, T>) -> (Vec<DynamicSymbol<'a>>, usize, Shape) {
+pub fn select<'a, T: Target>(link: &Bound<'a, T>) -> (Vec<DynamicSymbol<'a>>, usize, GnuHashShape) {
     let roles: Vec<(SymbolId, bool)> = (0..link.globals.len() as u32)
         .into_par_iter()
         .with_min_len(4096)
@@ -39,7 +37,7 @@ pub fn select<'a, T: Target>(link: &Link<'a, T>) -> (Vec<DynamicSymbol<'a>>, usi
     };
     let references: Vec<DynamicSymbol<'a>> = roles.iter().filter(|role| !role.1).map(symbol).collect();
     let mut hashed: Vec<DynamicSymbol<'a>> = roles.par_iter().filter(|role| role.1).map(symbol).collect();
-    let shape = Shape::new(hashed.len());
+    let shape = GnuHashShape::new(hashed.len());
     hashed.par_sort_unstable_by_key(|symbol| (shape.bucket(symbol.gnu_hash), symbol.id));
     let first_hashed = references.len();
     let mut symbols = references;
@@ -56,7 +54,7 @@ pub fn plain_name(name: &[u8]) -> &[u8] {
 }
 
 /// Whether a global is in the table, and then whether others find it here.
-fn role<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Option<bool> {
+fn role<T: Target>(link: &Bound<'_, T>, id: SymbolId) -> Option<bool> {
     let flags = link.symbols.flags(id);
     if flags & (flag::EXPORTED | flag::IMPORTED | flag::NEEDS_DYNSYM | flag::NEEDS_COPY) == 0 {
         return None;
@@ -94,7 +92,7 @@ pub fn representative<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Symbol
 }
 
 /// Whether a definition of this output is in a section that is laid out, or in none.
-fn is_in_output<T: Target>(link: &Link<'_, T>, id: SymbolId) -> bool {
+fn is_in_output<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
     match link.symbol_section(id) {
         Some((section, _)) => link.sections.is_alive(section),
         None => true,
@@ -117,7 +115,7 @@ impl Entry {
 }
 
 /// Writes the table.
-pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let Ok(rows) = <[Sym<T::E>]>::mut_from_bytes(out) else { return };
     let Some((_, rows)) = rows.split_first_mut() else { return };
     rows.par_iter_mut().zip(&link.dynamic.symbols).with_min_len(512).for_each(|(row, symbol)| {
@@ -133,22 +131,22 @@ pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
     });
 }
 
-fn entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
+fn entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
     let mut entry = plain_entry(link, id);
     if let Some((bit, _)) = T::VARIANT_CALLS
-        && link.synthetics.variants.binary_search(&id).is_ok()
+        && link.variants.binary_search(&id).is_ok()
     {
         entry.other |= bit;
     }
     entry
 }
 
-fn plain_entry<T: Target>(link: &Link<'_, T>, id: SymbolId) -> Entry {
+fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
     let visibility = link.definitions.visibility[id.index()];
     let flags = link.symbols.flags(id);
     let value = match flags & flag::NEEDS_CANONICAL_PLT {
         0 => link.values[id.index()],
-        _ => plt::address(link, id),
+        _ => address::plt(link, id),
     };
     match link.definition(id) {
         Definition::Object { file, symbol } => {
@@ -223,13 +221,13 @@ fn reference_binding<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
     if link.mentions(id).contains(Mentions::STRONG_REFERENCE) { elf::STB_GLOBAL } else { elf::STB_WEAK }
 }
 
-fn in_section<T: Target>(link: &Link<'_, T>, section: SectionId, kind: u8, value: u64) -> (u16, u64) {
+fn in_section<T: Target>(link: &Placed<'_, T>, section: SectionId, kind: u8, value: u64) -> (u16, u64) {
     let chunk = if section.is_some() { link.output_chunk(section) } else { ChunkId::NONE };
     if !chunk.is_some() {
         return (elf::SHN_ABS, value);
     }
     // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
-    let base = if kind == elf::STT_TLS { link.relocations.addresses.tls_start } else { 0 };
+    let base = if kind == elf::STT_TLS { link.addresses.tls_start } else { 0 };
     (chunk_index(link, chunk), value.wrapping_sub(base))
 }
 
@@ -237,7 +235,7 @@ fn in_section<T: Target>(link: &Link<'_, T>, section: SectionId, kind: u8, value
 /// and dynamic linkers only ask whether the index is that of an undefined or an absolute symbol:
 /// one that does not fit, or that a file without section headers does not have, becomes the
 /// nearest ordinary one.
-fn chunk_index<T: Target>(link: &Link<'_, T>, chunk: ChunkId) -> u16 {
+fn chunk_index<T: Target>(link: &Placed<'_, T>, chunk: ChunkId) -> u16 {
     let index = link.layout.chunks[chunk.index()].header_index;
     index.clamp(1, u32::from(elf::SHN_LORESERVE) - 1) as u16
 }

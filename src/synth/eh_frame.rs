@@ -5,7 +5,7 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::frames::KeptRecord;
 use crate::ids::FileId;
-use crate::link::Link;
+use crate::phase::Placed;
 use crate::phase::{Live, Made};
 use rayon::prelude::*;
 use zerocopy::byteorder::U32;
@@ -42,7 +42,7 @@ pub struct RelocateRecord<'r, 'o, T: Target> {
 /// Writes the section of [`size`] bytes at `address`. `relocate` applies the relocations of one
 /// record.
 pub fn write<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     address: u64,
     out: &mut [u8],
     relocate: impl Fn(RelocateRecord<'_, '_, T>) + Sync,
@@ -61,7 +61,7 @@ pub fn write<T: Target>(
 }
 
 fn write_file<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     file: FileId,
     address: u64,
     mut rest: &mut [u8],

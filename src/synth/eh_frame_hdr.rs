@@ -12,9 +12,9 @@ use crate::elf::consts as elf;
 use crate::frames::KeptRecord;
 use crate::ids::FileId;
 use crate::input::object::SymbolPlace;
-use crate::link::Link;
 use crate::phase::Inputs;
 use crate::phase::Made;
+use crate::phase::Placed;
 use crate::symbols::Definition;
 use rayon::prelude::*;
 use zerocopy::byteorder::{I32, U32};
@@ -56,7 +56,7 @@ struct Row {
 
 /// Writes the section: `address` is its own, `eh_frame` that of the synthetic `.eh_frame`. Rows
 /// that turn out to be for the same address are left out; zeros remain at the end.
-pub fn write<T: Target>(link: &Link<'_, T>, address: u64, eh_frame: u64, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64, out: &mut [u8]) {
     let Some((header, table)) = out.split_at_mut_checked(HEADER) else { return };
     let found: Vec<Result<Row, Far>> = link
         .kept_frames
@@ -114,7 +114,7 @@ fn near(target: u64, base: u64) -> Option<i32> {
 
 /// The row of a record; `None` for CIEs and for code that nothing defines.
 fn row<T: Target>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     file: FileId,
     record: &KeptRecord<'_, T::E>,
     address: u64,
@@ -130,7 +130,7 @@ fn row<T: Target>(
 }
 
 /// What the relocation of an FDE's start of code computes: symbol plus addend.
-fn code_address<T: Target>(link: &Link<'_, T>, file: FileId, record: &KeptRecord<'_, T::E>) -> Option<u64> {
+fn code_address<T: Target>(link: &Placed<'_, T>, file: FileId, record: &KeptRecord<'_, T::E>) -> Option<u64> {
     let relocation = record.relocations.first()?;
     let object = &link.objects[file.index()];
     let index = relocation.symbol();

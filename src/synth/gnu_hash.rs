@@ -3,9 +3,9 @@
 //! Header (four words: buckets, first hashed row, words of the filter, shift), a Bloom filter that
 //! tells most absent names apart at once, the first row of each bucket, and for each hashed row
 //! its hash, with the low bit set at the end of a bucket. Rows of one bucket follow each other in
-//! `.dynsym`, so [`super::dynsym`] sorts by [`Shape::bucket`].
+//! `.dynsym`, so [`super::dynsym`] sorts by [`GnuHashShape::bucket`].
 
-use super::dynamic_tables::DynamicTables;
+use super::dynamic_tables::{DynamicTables, GnuHashShape};
 use crate::arch::Target;
 use zerocopy::byteorder::{U32, U64};
 
@@ -14,45 +14,10 @@ pub fn hash(name: &[u8]) -> u32 {
     name.iter().fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
 }
 
-const HEADER: usize = 16;
 /// The second bit of a name in the filter comes from the hash shifted by this.
 const SHIFT: u32 = 26;
-/// Bits of the filter for each name: one name in fifty that is not there passes.
-const BITS_PER_NAME: usize = 12;
 
-/// Numbers that the size of the table follows from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Shape {
-    /// Buckets, at least one.
-    pub buckets: u32,
-    /// 64-bit words of the filter, a power of two.
-    pub filter: u32,
-    /// Rows that are hashed.
-    pub hashed: u32,
-}
-
-impl Shape {
-    /// For so many names.
-    pub fn new(hashed: usize) -> Self {
-        Shape {
-            buckets: (hashed as u32 / 4).max(1),
-            filter: (hashed * BITS_PER_NAME / 64).next_power_of_two() as u32,
-            hashed: hashed as u32,
-        }
-    }
-
-    /// The bucket of a hash.
-    pub fn bucket(self, hash: u32) -> u32 {
-        hash % self.buckets
-    }
-
-    /// Size of the table in bytes.
-    pub fn size(self) -> u64 {
-        HEADER as u64 + u64::from(self.filter) * 8 + (u64::from(self.buckets) + u64::from(self.hashed)) * 4
-    }
-}
-
-/// Writes the table; `out` has [`Shape::size`] bytes.
+/// Writes the table; `out` has [`GnuHashShape::size`] bytes.
 pub fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
     let shape = tables.gnu_hash;
     let hashed = tables.symbols.get(tables.first_hashed..).unwrap_or_default();
@@ -80,7 +45,7 @@ pub fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
     }
 }
 
-fn filter(shape: Shape, hashes: &[u32]) -> Vec<u64> {
+fn filter(shape: GnuHashShape, hashes: &[u32]) -> Vec<u64> {
     let mut words = vec![0u64; shape.filter as usize];
     for &hash in hashes {
         let row = (hash / 64) as usize & (words.len() - 1);
@@ -89,7 +54,7 @@ fn filter(shape: Shape, hashes: &[u32]) -> Vec<u64> {
     words
 }
 
-fn first_rows(shape: Shape, hashes: &[u32], first_row: u32) -> Vec<u32> {
+fn first_rows(shape: GnuHashShape, hashes: &[u32], first_row: u32) -> Vec<u32> {
     let mut rows = vec![0u32; shape.buckets as usize];
     for (row, &hash) in (first_row..).zip(hashes) {
         let bucket = &mut rows[shape.bucket(hash) as usize];
@@ -100,7 +65,7 @@ fn first_rows(shape: Shape, hashes: &[u32], first_row: u32) -> Vec<u32> {
     rows
 }
 
-fn chains(shape: Shape, hashes: &[u32]) -> impl Iterator<Item = u32> + '_ {
+fn chains(shape: GnuHashShape, hashes: &[u32]) -> impl Iterator<Item = u32> + '_ {
     hashes.iter().enumerate().map(move |(index, &hash)| {
         let next = hashes.get(index + 1).map(|&next| shape.bucket(next));
         let ends = next != Some(shape.bucket(hash));
@@ -121,15 +86,15 @@ mod tests {
 
     #[test]
     fn an_empty_table_has_a_bucket_and_a_filter() {
-        assert_eq!(Shape::new(0), Shape { buckets: 1, filter: 1, hashed: 0 });
-        assert_eq!(Shape::new(0).size(), 28);
-        assert_eq!(Shape::new(100), Shape { buckets: 25, filter: 32, hashed: 100 });
+        assert_eq!(GnuHashShape::new(0), GnuHashShape { buckets: 1, filter: 1, hashed: 0 });
+        assert_eq!(GnuHashShape::new(0).size(), 28);
+        assert_eq!(GnuHashShape::new(100), GnuHashShape { buckets: 25, filter: 32, hashed: 100 });
     }
 
     #[test]
     fn every_name_is_found() {
         let mut hashes: Vec<u32> = (0..200).map(|n| hash(format!("symbol_{n}").as_bytes())).collect();
-        let shape = Shape::new(hashes.len());
+        let shape = GnuHashShape::new(hashes.len());
         hashes.sort_by_key(|&hash| shape.bucket(hash));
         let (filter, first, chains) = (
             filter(shape, &hashes),

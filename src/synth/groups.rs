@@ -4,37 +4,15 @@
 //! link can choose again. Members are output sections here, with their relocation sections.
 
 use crate::arch::Target;
-use crate::ids::{ChunkId, FileId, SymbolId};
+use crate::ids::{FileId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::link::Link;
+use crate::phase::{OutputGroup, Placed};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::U32;
 
-/// A group of the output.
-#[derive(Clone, Debug)]
-pub struct OutputGroup {
-    /// The object that it comes from.
-    pub file: FileId,
-    /// Section header index of the group in that object.
-    pub section: u32,
-    /// Index of the signature in that object's symbol table.
-    pub signature: u32,
-    /// Flag word.
-    pub flags: u32,
-    /// Members, each once.
-    pub members: Vec<ChunkId>,
-}
-
-impl OutputGroup {
-    /// Size in bytes: the flag word and a word for each member.
-    pub fn size(&self) -> u64 {
-        4 + 4 * self.members.len() as u64
-    }
-}
-
-/// Writes a group. `row` is a row of [`super::Synthetics::output_groups`].
-pub fn write<T: Target>(link: &Link<'_, T>, row: u32, out: &mut [u8]) {
-    let group = &link.synthetics.output_groups[row as usize];
+/// Writes a group. `row` is a row of [`Placed::output_groups`].
+pub fn write<T: Target>(link: &Placed<'_, T>, row: u32, out: &mut [u8]) {
+    let group = &link.output_groups[row as usize];
     let Ok(words) = <[U32<T::E>]>::mut_from_bytes(out) else { return };
     let members = group.members.iter().map(|member| link.layout.chunks[member.index()].header_index);
     for (word, value) in words.iter_mut().zip(std::iter::once(group.flags).chain(members)) {
@@ -43,7 +21,7 @@ pub fn write<T: Target>(link: &Link<'_, T>, row: u32, out: &mut [u8]) {
 }
 
 /// Number of a group's signature in the output's symbol table (its `sh_info`).
-pub fn signature_index<T: Target>(link: &Link<'_, T>, group: &OutputGroup) -> u32 {
+pub fn signature_index<T: Target>(link: &Placed<'_, T>, group: &OutputGroup) -> u32 {
     let object = &link.objects[group.file.index()];
     let id: SymbolId = object.symbol_id(group.signature);
     let index = link.symtab.index_of.get(id.index()).copied().unwrap_or(0);
@@ -58,8 +36,8 @@ pub fn signature_index<T: Target>(link: &Link<'_, T>, group: &OutputGroup) -> u3
 
 /// The local symbols of an object that sign groups of the output, ascending: they stay in the
 /// symbol table whatever else is dropped from it.
-pub fn local_signatures<T: Target>(link: &Link<'_, T>, file: FileId) -> Vec<u32> {
-    let groups = &link.synthetics.output_groups;
+pub fn local_signatures<T: Target>(link: &Placed<'_, T>, file: FileId) -> Vec<u32> {
+    let groups = &link.output_groups;
     let start = groups.partition_point(|group| group.file < file);
     let first_global = link.objects[file.index()].first_global;
     let mut signatures: Vec<u32> = groups[start..]

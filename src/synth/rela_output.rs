@@ -4,33 +4,15 @@
 //! names what they apply to, `sh_link` the symbol table (gABI, "Relocation").
 
 use crate::arch::Target;
-use crate::ids::{ChunkId, SectionId};
-use crate::link::Link;
+use crate::ids::SectionId;
+use crate::phase::{OutputRelocations, Placed};
 use crate::relocs::emit;
 use rayon::prelude::*;
 use zerocopy::{FromBytes, IntoBytes, KnownLayout, Unaligned};
 
-/// The relocations of one output section.
-#[derive(Clone, Debug)]
-pub struct OutputRelocations {
-    /// What they apply to.
-    pub target: ChunkId,
-    /// How many each of its items has.
-    pub counts: Vec<u32>,
-    /// All came from `SHT_REL` sections, and go into one.
-    pub implicit: bool,
-}
-
-impl OutputRelocations {
-    /// How many there are.
-    pub fn count(&self) -> u64 {
-        self.counts.iter().map(|&count| u64::from(count)).sum()
-    }
-}
-
-/// Writes the section. `row` is a row of [`super::Synthetics::output_relocations`].
-pub fn write<T: Target>(link: &Link<'_, T>, row: u32, out: &mut [u8]) {
-    let table = &link.synthetics.output_relocations[row as usize];
+/// Writes the section. `row` is a row of [`Placed::output_relocations`].
+pub fn write<T: Target>(link: &Placed<'_, T>, row: u32, out: &mut [u8]) {
+    let table = &link.output_relocations[row as usize];
     if table.implicit {
         write_entries(link, table, out, emit::write_implicit::<T>)
     } else {
@@ -39,10 +21,10 @@ pub fn write<T: Target>(link: &Link<'_, T>, row: u32, out: &mut [u8]) {
 }
 
 fn write_entries<T: Target, R: FromBytes + IntoBytes + KnownLayout + Unaligned + Send>(
-    link: &Link<'_, T>,
+    link: &Placed<'_, T>,
     table: &OutputRelocations,
     out: &mut [u8],
-    write: impl Fn(&Link<'_, T>, SectionId, &mut [R]) + Sync,
+    write: impl Fn(&Placed<'_, T>, SectionId, &mut [R]) + Sync,
 ) {
     let Ok(mut rest) = <[R]>::mut_from_bytes(out) else { return };
     let items = &link.layout.chunks[table.target.index()].items;

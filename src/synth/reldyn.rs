@@ -6,9 +6,9 @@
 
 use crate::arch::Target;
 use crate::elf::Rela;
-use crate::link::Link;
+use crate::phase::{Numbered, Placed};
+use crate::relocs::address;
 use crate::relocs::dynamic::{self, Entry};
-use crate::synth::plt;
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{I64, U64};
@@ -17,8 +17,8 @@ use zerocopy::byteorder::{I64, U64};
 pub const ENTRY: u64 = 24;
 
 /// Sizes of `.rela.dyn` and `.rela.plt` in bytes, for these counts.
-pub fn sizes<T: Target>(link: &Link<'_, T>, counts: &dynamic::Counts) -> (u64, u64) {
-    let (mut rela, mut plt) = (counts.relative + counts.other, u64::from(link.relocations.plt_count));
+pub fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u64, u64) {
+    let (mut rela, mut plt) = (counts.relative + counts.other, u64::from(link.slots.plt));
     if dynamic::irelative_in_plt(link) {
         plt += counts.irelative
     } else {
@@ -28,7 +28,7 @@ pub fn sizes<T: Target>(link: &Link<'_, T>, counts: &dynamic::Counts) -> (u64, u
 }
 
 /// Writes `.rela.dyn`.
-pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let (mut entries, _) = dynamic::collect(link);
     if dynamic::irelative_in_plt(link) {
         entries.retain(|entry| entry.kind != T::DYNAMIC.irelative);
@@ -51,15 +51,15 @@ fn sort<T: Target>(entries: &mut [Entry], combine: bool) {
 
 /// Writes `.rela.plt`: jump slots in the order of `.plt`, then the results of resolvers if they
 /// are here.
-pub fn write_plt<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
-    let count = link.relocations.plt_count as usize;
+pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+    let count = link.slots.plt as usize;
     let mut entries = vec![Entry { address: 0, kind: T::DYNAMIC.none, symbol: 0, addend: 0 }; count];
-    for row in link.synthetics.rows.iter().filter(|row| row.plt != u32::MAX) {
+    for row in link.rows.iter().filter(|row| row.plt != u32::MAX) {
         if let Some(entry) = entries.get_mut(row.plt as usize) {
             *entry = Entry {
-                address: plt::slot_address(link, row.plt),
+                address: address::plt_slot(link, row.plt),
                 kind: T::DYNAMIC.jump_slot,
-                symbol: if row.dynsym == u32::MAX { 0 } else { row.dynsym },
+                symbol: link.dynamic.row(row.symbol),
                 addend: 0,
             };
         }

@@ -6,9 +6,9 @@
 //! [`update_size`] in its loop.
 
 use crate::arch::Target;
-use crate::link::Link;
+use crate::phase::Placed;
 use crate::relocs::dynamic;
-use crate::synth::Kind;
+use crate::synth::section::Kind;
 use zerocopy::byteorder::U64;
 
 const WORD: u64 = 8;
@@ -44,31 +44,29 @@ pub fn encode(places: &[u64]) -> Vec<u64> {
     words
 }
 
-/// A size in words to start with: the least that can be enough.
+/// A size in bytes to start with: the least that can be enough for so many places.
 pub fn first_guess(count: u64) -> u64 {
     match count {
         0 => 0,
-        count => 1 + (count - 1).div_ceil(BITS),
+        count => (1 + (count - 1).div_ceil(BITS)) * WORD,
     }
 }
 
 /// Makes the section as large as the present addresses need; whether it grew. It never shrinks.
-pub fn update_size<T: Target>(link: &mut Link<'_, T>) -> bool {
-    if link.relocations.relr_words == 0 {
-        return false;
-    }
-    let needed = encode(&dynamic::packed_places(link)).len() as u64;
+pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     let Some(row) = link.synthetics.find(Kind::RelrDyn) else { return false };
-    if needed <= link.relocations.relr_words {
+    if link.synthetics.section(row).size == 0 {
         return false;
     }
-    link.relocations.relr_words = needed;
-    link.synthetics.sections[row as usize].size = needed * WORD;
-    true
+    let needed = encode(&dynamic::packed_places(link)).len() as u64 * WORD;
+    let section = &mut link.synthetics.rows[row as usize];
+    let grows = needed > section.size;
+    section.size = section.size.max(needed);
+    grows
 }
 
 /// Writes `.relr.dyn`; a rest is filled with bitmaps that relocate nothing.
-pub fn write<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let words = encode(&dynamic::packed_places(link));
     for (index, out) in out.chunks_exact_mut(WORD as usize).enumerate() {
         let word = words.get(index).copied().unwrap_or(NOTHING);
@@ -105,7 +103,7 @@ mod tests {
         for places in [vec![], vec![0x10], dense.clone(), mixed] {
             let words = encode(&places);
             assert_eq!(decode(&words), places);
-            assert!(words.len() as u64 >= first_guess(places.len() as u64));
+            assert!(words.len() as u64 * WORD >= first_guess(places.len() as u64));
         }
         assert_eq!(encode(&dense).len(), 1 + 4);
     }

@@ -66,16 +66,24 @@ pub enum Kind {
     StrTab,
     /// `.shstrtab`.
     ShStrTab,
-    /// Thunks; the number is the row in [`super::thunks::Thunks::pools`].
+    /// Thunks; the number is the row in [`super::pools::Thunks::pools`].
     Thunks(u32),
     /// `.comment`-like bytes and whatever has fixed contents.
     Bytes,
     /// `.sframe_idx` or a merged `.sframe`.
     SFrame,
-    /// Relocations of an output section: row of [`super::Synthetics::output_relocations`].
+    /// Relocations of an output section: row of [`crate::phase::Placed::output_relocations`].
     OutputRelocations(u32),
-    /// A section group: row of [`super::Synthetics::output_groups`].
+    /// A section group: row of [`crate::phase::Placed::output_groups`].
     OutputGroup(u32),
+}
+
+impl Kind {
+    /// Whether it is a table of the output's symbols or section names, whose size is known only when
+    /// all output sections are.
+    pub fn is_about_file(self) -> bool {
+        matches!(self, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
+    }
 }
 
 /// One synthetic section.
@@ -148,14 +156,11 @@ pub struct SyntheticSymbol<'a> {
     pub kind: u8,
 }
 
-/// The sections that the linker makes whatever becomes of the inputs' own.
+/// Sections that the linker makes.
 #[derive(Clone, Default, Debug)]
 pub struct SyntheticSections<'a> {
-    /// Rows; section `first_internal + n` is row `n`. Sizes are those that are known: of notes, the
-    /// interpreter's path and common blocks.
+    /// Rows; section `first_internal + n` is row `n`.
     pub rows: Vec<SyntheticSection<'a>>,
-    /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output.
-    pub features: u32,
 }
 
 impl<'a> SyntheticSections<'a> {
@@ -163,6 +168,16 @@ impl<'a> SyntheticSections<'a> {
     #[inline]
     pub fn section(&self, index: u32) -> &SyntheticSection<'a> {
         &self.rows[index as usize]
+    }
+
+    /// Sets the size of the section of a kind, if there is one, and raises its alignment; both in
+    /// bytes. Gives whether there is one.
+    pub fn set_size(&mut self, kind: Kind, size: u64, align: u64) -> bool {
+        let Some(row) = self.find(kind) else { return false };
+        let section = &mut self.rows[row as usize];
+        section.size = size;
+        section.align = section.align.max(align);
+        true
     }
 
     /// The first section of a kind, as a row.

@@ -1,6 +1,5 @@
 //! `.shstrtab`: names of the output sections.
 
-use crate::layout::Chunk;
 use hashbrown::HashMap;
 
 /// The string table of section names.
@@ -13,19 +12,15 @@ pub struct SectionNames {
 }
 
 impl SectionNames {
-    /// Lists the names of all output sections that have a header, equal ones once.
-    pub fn new(chunks: &[Chunk<'_>]) -> Self {
-        let mut names = SectionNames { offsets: Vec::with_capacity(chunks.len()), bytes: vec![0] };
+    /// Lists names by chunk, equal ones once.
+    pub fn new<'a>(all: impl ExactSizeIterator<Item = &'a [u8]>) -> Self {
+        let mut names = SectionNames { offsets: Vec::with_capacity(all.len()), bytes: vec![0] };
         let mut seen: HashMap<&[u8], u32, foldhash::fast::FixedState> = HashMap::default();
-        for chunk in chunks {
-            if chunk.header_index == 0 {
-                names.offsets.push(0);
-                continue;
-            }
+        for name in all {
             let bytes = &mut names.bytes;
-            let offset = *seen.entry(chunk.name).or_insert_with(|| {
+            let offset = *seen.entry(name).or_insert_with(|| {
                 let offset = bytes.len() as u32;
-                bytes.extend_from_slice(chunk.name);
+                bytes.extend_from_slice(name);
                 bytes.push(0);
                 offset
             });

@@ -3,7 +3,7 @@
 //! Index 0 is local, 1 the output without a version; then come the versions that the output
 //! defines, then those that it needs from libraries. The tables exist only if there are versions.
 
-use super::dynamic_tables::DynamicTables;
+use super::dynamic_tables::{DefinedVersion, DynamicTables, NeededLibrary, NeededVersion};
 use super::dynstr::DynamicStrings;
 use super::hash::hash;
 use crate::arch::Target;
@@ -11,7 +11,6 @@ use crate::elf::consts as elf;
 use crate::elf::{Verdaux, Verdef, Vernaux, Verneed};
 use crate::ids::SharedId;
 use crate::input::shared::VERSION_HIDDEN;
-use crate::link::Link;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
 use crate::symbols::Definition;
@@ -20,41 +19,6 @@ use crate::symbols::versions::FIRST_VERSION;
 use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{U16, U32};
-
-/// A version that the output defines, ready to be written.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct DefinedVersion<'a> {
-    /// Name.
-    pub name: &'a [u8],
-    /// Index in `.gnu.version`.
-    pub index: u16,
-    /// `VER_FLG_*`.
-    pub flags: u16,
-    /// Offsets in `.dynstr`: of the name, then of the versions that it follows.
-    pub names: Vec<u32>,
-}
-
-/// The versions that the output needs of one library.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NeededLibrary<'a> {
-    /// Offset of the library's name in `.dynstr`.
-    pub file: u32,
-    /// The versions.
-    pub versions: Vec<NeededVersion<'a>>,
-}
-
-/// A version of a library.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NeededVersion<'a> {
-    /// Name.
-    pub name: &'a [u8],
-    /// Offset of the name in `.dynstr`.
-    pub name_offset: u32,
-    /// Index in `.gnu.version`.
-    pub index: u16,
-    /// All references to it are weak.
-    pub weak: bool,
-}
 
 /// The versions that the output defines; none without a script that names any.
 pub fn defined<'a, T: Target>(
@@ -78,8 +42,8 @@ pub fn defined<'a, T: Target>(
 }
 
 /// Finds the versions that the output needs, and gives each dynamic symbol its version word.
-/// Rows of `.dynsym` are settled.
-pub fn need<'a, T: Target>(link: &Link<'a, T>, tables: &mut DynamicTables<'a>) {
+/// Rows of `.dynsym` are settled; `packs` says whether there is a `.relr.dyn`.
+pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut DynamicTables<'a>) {
     let mut needed: BTreeMap<(SharedId, u16), bool> = BTreeMap::new();
     for symbol in &tables.symbols {
         if let Some((key, weak)) = needed_version(link, symbol.id) {
@@ -116,7 +80,7 @@ pub fn need<'a, T: Target>(link: &Link<'a, T>, tables: &mut DynamicTables<'a>) {
             Definition::Object { .. } | Definition::Linker(_) => link.versions.words[symbol.id.index()],
         });
     }
-    for name in feature_versions(link) {
+    for name in feature_versions(link, packs) {
         add_feature_version(link, tables, &mut libraries, name, &mut next);
     }
     tables.needed = libraries.into_iter().map(|(_, library)| library).collect();
@@ -138,9 +102,9 @@ fn needed_version<T: Target>(
 }
 
 /// Versions by which the C library says that it understands what this output contains.
-fn feature_versions<T: Target>(link: &Link<'_, T>) -> Vec<&'static [u8]> {
+fn feature_versions<T: Target>(link: &Inputs<'_, T>, packs: bool) -> Vec<&'static [u8]> {
     let mut names: Vec<&[u8]> = Vec::new();
-    if link.relocations.relr_words != 0 && !link.config.relocations.android_relr_tags {
+    if packs && !link.config.relocations.android_relr_tags {
         names.push(b"GLIBC_ABI_DT_RELR");
     }
     if let Some((_, name)) = T::PLT_TAGS
@@ -186,8 +150,8 @@ pub fn sizes(tables: &DynamicTables<'_>) -> (u64, u64, u64) {
 }
 
 /// Writes `.gnu.version`.
-pub fn write_words<T: Target>(link: &Link<'_, T>, out: &mut [u8]) {
-    let words = link.dynamic.words.iter().copied();
+pub fn write_words<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
+    let words = tables.words.iter().copied();
     for (place, word) in out.chunks_exact_mut(2).zip(std::iter::once(elf::VER_NDX_LOCAL).chain(words)) {
         place.copy_from_slice(&U16::<T::E>::new(word).to_bytes());
     }

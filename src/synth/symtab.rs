@@ -13,57 +13,20 @@ use crate::elf::{Sym, string_at};
 use crate::ids::{ChunkId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::link::Link;
 use crate::phase::Inputs;
+use crate::phase::Placed;
 use crate::phase::Resolved;
 use crate::phase::state;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use crate::synth::groups;
+use crate::synth::symtab_plan::{Part, SymtabPlan};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
 
-/// How the symbol table is divided.
-#[derive(Default, Debug)]
-pub struct SymtabPlan {
-    /// Output sections with a section symbol, in order.
-    section_symbols: Vec<ChunkId>,
-    /// By file, and last of what no file owns: the locals.
-    locals: Vec<Part>,
-    /// By file, and last of what no file owns: the globals.
-    globals: Vec<Part>,
-    /// Index of the first global.
-    pub first_global: u32,
-    /// Number of symbols.
-    pub count: u32,
-    /// Size of the string table in bytes.
-    pub string_size: u64,
-    /// Some symbol is an indirect function or unique, which only `ELFOSABI_GNU` has.
-    pub has_gnu_symbols: bool,
-    /// By [`SymbolId`]: index in the output's table, 0 if it has none. Only where relocations are
-    /// written (`-r`, `--emit-relocs`).
-    pub index_of: Vec<u32>,
-    /// By chunk: index of its section symbol, 0 if it has none.
-    pub section_symbol: Vec<u32>,
-}
-
-#[derive(Clone, Copy, Default, Debug)]
-struct Part {
-    /// First symbol index.
-    first: u32,
-    /// Number of symbols.
-    count: u32,
-    /// First byte in the string table.
-    string_start: u64,
-    /// Bytes of names, NULs included.
-    string_size: u64,
-    /// Some symbol is an indirect function or unique.
-    gnu: bool,
-}
-
 /// Counts symbols and names. Runs when the output sections are known.
-pub fn plan<T: Target>(link: &Link<'_, T>) -> SymtabPlan {
+pub fn plan<T: Target>(link: &Placed<'_, T>) -> SymtabPlan {
     let mut plan = SymtabPlan::default();
     if link.config.strip.strip == Strip::All && !link.config.is_relocatable() {
         return plan;
@@ -95,7 +58,7 @@ pub fn plan<T: Target>(link: &Link<'_, T>) -> SymtabPlan {
 }
 
 /// Counts the local and the global symbols of an owner.
-fn count_owner<T: Target>(link: &Link<'_, T>, owner: usize) -> (Part, Part) {
+fn count_owner<T: Target>(link: &Placed<'_, T>, owner: usize) -> (Part, Part) {
     let mut parts = (Part::default(), Part::default());
     for_each_entry(link, owner, |entry, local| {
         let part = if local { &mut parts.0 } else { &mut parts.1 };
@@ -115,7 +78,7 @@ fn is_gnu<T: Target>(link: &Inputs<'_, T>, owner: usize, entry: Entry<'_>) -> bo
 
 /// Calls `visit` for each symbol of an owner (a file, or after the last one what no file owns), and
 /// says whether it is a local symbol of the output.
-fn for_each_entry<'a, T: Target>(link: &Link<'a, T>, owner: usize, mut visit: impl FnMut(Entry<'a>, bool)) {
+fn for_each_entry<'a, T: Target>(link: &Placed<'a, T>, owner: usize, mut visit: impl FnMut(Entry<'a>, bool)) {
     match link.objects.get(owner) {
         Some(object) => {
             locals(link, object).for_each(|entry| visit(entry, true));
@@ -129,9 +92,9 @@ fn for_each_entry<'a, T: Target>(link: &Link<'a, T>, owner: usize, mut visit: im
 }
 
 /// Symbols in the linker's own sections.
-fn synthetic<'l, 'a, T: Target>(link: &'l Link<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+fn synthetic<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let written = link.config.strip.discard != Discard::All;
-    let symbols = link.synthetics.symbols.iter().filter(move |_| written).enumerate();
+    let symbols = link.local_symbols.iter().filter(move |_| written).enumerate();
     symbols.map(|(row, symbol)| Entry { id: SymbolId::NONE, name: symbol.name, symbol: row as u32 })
 }
 
@@ -175,7 +138,7 @@ fn place(parts: &mut [Part], next: &mut u32, strings: &mut u64) {
     }
 }
 
-fn index_symbols<T: Target>(link: &Link<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
+fn index_symbols<T: Target>(link: &Placed<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
     let mut index_of = vec![0; link.symbols.len()];
     for (owner, (locals, globals)) in plan.locals.iter().zip(&plan.globals).enumerate() {
         let mut next = (locals.first, globals.first);
@@ -202,7 +165,7 @@ struct Entry<'n> {
 
 /// The local symbols of an object that are written.
 fn locals<'l, 'a, T: Target>(
-    link: &'l Link<'a, T>,
+    link: &'l Placed<'a, T>,
     object: &'l ObjectFile<'a, T::E>,
 ) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let discard = link.config.strip.discard;
@@ -255,13 +218,13 @@ fn is_merge<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, secti
 }
 
 /// Whether what is defined in this section has a place in the output.
-fn is_written<T: Target>(link: &Link<'_, T>, id: crate::ids::SectionId) -> bool {
+fn is_written<T: Target>(link: &Placed<'_, T>, id: crate::ids::SectionId) -> bool {
     link.sections.is_alive(id) && !link.sections.is(id, state::NOT_CONTENT)
 }
 
 /// The globals whose definition is in this object.
 fn globals<'l, 'a, T: Target>(
-    link: &'l Link<'a, T>,
+    link: &'l Placed<'a, T>,
     object: &'l ObjectFile<'a, T::E>,
 ) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     object.globals.iter().enumerate().filter_map(move |(offset, &id)| {
@@ -291,7 +254,7 @@ fn is_kept_name<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
 }
 
 /// The globals that no object defines and that something in the output refers to.
-fn unowned<'l, 'a, T: Target>(link: &'l Link<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     link.globals.ids().filter_map(move |id| {
         let written = match link.definition(id) {
             Definition::Object { .. } => false,
@@ -308,7 +271,7 @@ fn unowned<'l, 'a, T: Target>(link: &'l Link<'a, T>) -> impl Iterator<Item = Ent
 }
 
 /// Writes `.symtab`, `.strtab` and, if it is there, `.symtab_shndx`.
-pub fn write<T: Target>(link: &Link<'_, T>, symtab: &mut [u8], strtab: &mut [u8], extended: &mut [u8]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, symtab: &mut [u8], strtab: &mut [u8], extended: &mut [u8]) {
     let plan = &link.symtab;
     let Ok(symbols) = <[Sym<T::E>]>::mut_from_bytes(symtab) else { return };
     let extended = <[U32<T::E>]>::mut_from_bytes(extended).unwrap_or_default();
@@ -348,7 +311,11 @@ struct Cutter<'w, E: zerocopy::byteorder::ByteOrder> {
 }
 
 impl<'w, E: zerocopy::byteorder::ByteOrder> Cutter<'w, E> {
-    fn cut<'l, 'a, T: Target<E = E>>(&mut self, link: &'l Link<'a, T>, part: &Part) -> Writer<'l, 'w, 'a, T> {
+    fn cut<'l, 'a, T: Target<E = E>>(
+        &mut self,
+        link: &'l Placed<'a, T>,
+        part: &Part,
+    ) -> Writer<'l, 'w, 'a, T> {
         let count = part.count as usize;
         let (symbols, rest) = std::mem::take(&mut self.symbols).split_at_mut(count);
         self.symbols = rest;
@@ -374,7 +341,7 @@ impl Placement {
         Placement { section: 0, special: Some(section), value }
     }
 
-    fn of_chunk<T: Target>(link: &Link<'_, T>, chunk: ChunkId, address: u64) -> Self {
+    fn of_chunk<T: Target>(link: &Placed<'_, T>, chunk: ChunkId, address: u64) -> Self {
         let chunk = &link.layout.chunks[chunk.index()];
         let value = if link.config.is_relocatable() { address.wrapping_sub(chunk.address) } else { address };
         Placement { section: chunk.header_index, special: None, value }
@@ -413,7 +380,7 @@ impl Fields {
 }
 
 struct Writer<'l, 'w, 'a, T: Target> {
-    link: &'l Link<'a, T>,
+    link: &'l Placed<'a, T>,
     symbols: &'w mut [Sym<T::E>],
     strings: &'w mut [u8],
     extended: &'w mut [U32<T::E>],
@@ -449,7 +416,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     }
 
     fn synthetic(&mut self, entry: Entry<'_>) {
-        let symbol = self.link.synthetics.symbols[entry.symbol as usize];
+        let symbol = self.link.local_symbols[entry.symbol as usize];
         let chunk = self.link.places.chunk[symbol.section.index()];
         let address = self.link.section_address(symbol.section).wrapping_add(symbol.offset);
         let place = if chunk.is_some() {

@@ -1,16 +1,17 @@
 //! The bytes of synthetic sections, by kind.
 
 use super::{
-    Kind, dynamic_tables, eh_frame, eh_frame_hdr, got, groups, merged, plt, rela_output, reldyn, relr, thunks,
+    Kind, dynamic, dynsym, eh_frame, eh_frame_hdr, gnu_hash, got, groups, hash, merged, plt, rela_output,
+    reldyn, relr, symbol_versions, thunks,
 };
 use crate::arch::Target;
 use crate::ids::SectionId;
-use crate::link::Link;
+use crate::phase::Placed;
 use crate::relocs::{address, apply};
 use crate::sframe;
 
 /// Writes a synthetic section into its place in the output.
-pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     let section = link.synthetics.section(id.0 - link.first_internal());
     match section.kind {
         Kind::Got => got::write(link, out),
@@ -35,12 +36,11 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
         Kind::SFrame => sframe::index::write(link, link.section_address(id), out),
         Kind::OutputRelocations(row) => rela_output::write(link, row, out),
         Kind::OutputGroup(row) => groups::write(link, row, out),
-        Kind::ShStrTab => copy_bytes(&link.section_names.bytes, out),
-        // Written together, see `symtab::write`.
-        Kind::SymTab | Kind::SymTabShndx | Kind::StrTab => {}
+        // Written together, by `write_output`.
+        kind if kind.is_about_file() => {}
         // Take room in memory only.
         Kind::CopyData | Kind::CopyRelro | Kind::Common => {}
-        kind if dynamic_tables::write(link, kind, out) => {}
+        kind if write_dynamic(link, kind, out) => {}
         _ => copy_bytes(section.bytes, out),
     }
 }
@@ -48,4 +48,21 @@ pub fn write<T: Target>(link: &Link<'_, T>, id: SectionId, out: &mut [u8]) {
 fn copy_bytes(bytes: &[u8], out: &mut [u8]) {
     let size = bytes.len().min(out.len());
     out[..size].copy_from_slice(&bytes[..size]);
+}
+
+/// Writes one of the tables for the dynamic linker; false if `kind` is none of them.
+fn write_dynamic<T: Target>(link: &Placed<'_, T>, kind: Kind, out: &mut [u8]) -> bool {
+    let tables = &link.dynamic;
+    match kind {
+        Kind::DynSym => dynsym::write(link, out),
+        Kind::DynStr => copy_bytes(tables.strings.bytes(), out),
+        Kind::Hash => hash::write::<T>(tables, out),
+        Kind::GnuHash => gnu_hash::write::<T>(tables, out),
+        Kind::VerSym => symbol_versions::write_words::<T>(tables, out),
+        Kind::VerDef => symbol_versions::write_defined::<T>(tables, out),
+        Kind::VerNeed => symbol_versions::write_needed::<T>(tables, out),
+        Kind::Dynamic => dynamic::write(link, out),
+        _ => return false,
+    }
+    true
 }

@@ -1,54 +1,46 @@
-//! Numbers what the dynamic linker gets, and settles the sizes of the tables.
+//! Numbers what the dynamic linker gets: words of the GOT, entries of the PLT, copies.
 //!
 //! Serial and in the order of symbol ids, which depends on nothing but the inputs. What is
 //! numbered here is what `scan_relocations` found to be needed; a table nobody needs stays empty
 //! and is dropped.
 
 use crate::arch::Target;
-use crate::diag::{Code, Diagnostic};
 use crate::ids::SymbolId;
-use crate::link::Link;
-use crate::phase::Inputs;
-use crate::phase::Resolved;
+use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Resolved, Scanned, Slots};
 use crate::relocs::decide::need;
-use crate::relocs::dynamic;
 use crate::symbols::{Definition, flag};
-use crate::synth::{DynamicRow, Kind, copy, dynamic_tables, plt, reldyn, relr};
+use crate::synth::copy;
 use rayon::prelude::*;
 
 const NONE: u32 = u32::MAX;
 
-/// Makes the rows, and the sizes of GOT, PLT, copies and dynamic relocations.
-pub fn run<T: Target>(link: &mut Link<'_, T>) {
-    link.relocations.plt_shape = T::plt_shape(&link.config.properties, link.synthetic.features);
-    let (data, relro) = copy::collect(link);
-    set_size(link, Kind::CopyData, data.size, data.align);
-    set_size(link, Kind::CopyRelro, relro.size, relro.align);
-    number_rows(link);
-    size_tables(link);
-    link.synthetics.variants = variants(link);
-    dynamic_tables::size(link);
+/// Gives each symbol its row.
+pub fn run<T: Target>(scanned: Scanned<'_, T>) -> Numbered<'_, T> {
+    // First, since all names of a copied variable get rows too.
+    let copies = copy::collect(&scanned);
+    let mut numbers = Numbers { got: T::GOT_RESERVED as u32, ..Numbers::default() };
+    let (rows, row_of) = number(&scanned, &copies, &mut numbers);
+    let tls_module = match scanned.asked.needs & need::TLS_MODULE {
+        0 => None,
+        _ => Some(numbers.words(2)),
+    };
+    let mut slots = Slots {
+        plt_shape: T::plt_shape(&scanned.config.properties, scanned.features),
+        got_words: numbers.got,
+        tls_module,
+        got_plt_words: 0,
+        plt: numbers.plt,
+        plt_got: numbers.plt_got,
+    };
+    reserve_words(&scanned, &mut slots);
+    Numbered { rows, row_of, slots, copies, variants: variants(&scanned), scanned }
 }
 
-/// Functions that some object says to have a calling convention of their own.
-fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
-    let Some((bit, _)) = T::VARIANT_CALLS else { return Vec::new() };
-    let mut found: Vec<SymbolId> = link
-        .objects
-        .par_iter()
-        .flat_map_iter(|object| {
-            let globals = object.symbols.get(object.first_global as usize..).unwrap_or_default();
-            let marked =
-                globals.iter().zip(&object.globals).filter(move |(symbol, _)| symbol.st_other & bit != 0);
-            marked.map(|(_, &id)| id)
-        })
-        .collect();
-    found.sort_unstable();
-    found.dedup();
-    found
-}
-
-fn number_rows<T: Target>(link: &mut Link<'_, T>) {
+fn number<T: Target>(
+    link: &Scanned<'_, T>,
+    copies: &Copies,
+    numbers: &mut Numbers,
+) -> (Vec<DynamicRow>, Vec<u32>) {
     let wanted = flag::NEEDS | flag::EXPORTED;
     let symbols: Vec<SymbolId> = (0..link.symbols.len() as u32)
         .into_par_iter()
@@ -56,28 +48,18 @@ fn number_rows<T: Target>(link: &mut Link<'_, T>) {
         .map(SymbolId)
         .filter(|&id| link.symbols.flags(id) & wanted != 0)
         .collect();
-    let mut numbers = Numbers { got: T::GOT_RESERVED as u32, ..Numbers::default() };
     let mut rows = Vec::with_capacity(symbols.len());
-    link.rows = vec![NONE; link.symbols.len()];
+    let mut row_of = vec![NONE; link.symbols.len()];
     for id in symbols {
         let flags = link.symbols.flags(id);
         let mut row = numbers.row(id, flags);
         if flags & flag::NEEDS_COPY != 0 {
-            row.copy = copy::find(link, id).unwrap_or(NONE);
+            row.copy = copies.find(link, id).unwrap_or(NONE);
         }
-        link.rows[id.index()] = rows.len() as u32;
+        row_of[id.index()] = rows.len() as u32;
         rows.push(row);
     }
-    link.synthetics.rows = rows;
-    let tls_module_slot = match link.asked.needs & need::TLS_MODULE {
-        0 => NONE,
-        _ => numbers.words(2),
-    };
-    let relocations = &mut link.relocations;
-    relocations.tls_module_slot = tls_module_slot;
-    relocations.got_words = numbers.got;
-    relocations.plt_count = numbers.plt;
-    relocations.plt_got_count = numbers.plt_got;
+    (rows, row_of)
 }
 
 /// The next free number of each table.
@@ -128,32 +110,38 @@ impl Numbers {
     }
 }
 
-fn size_tables<T: Target>(link: &mut Link<'_, T>) {
+/// Makes room for the words that the dynamic linker and `_GLOBAL_OFFSET_TABLE_` want beside those of
+/// symbols.
+fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     let base_needed = link.asked.needs & need::GOT_BASE != 0 || is_got_symbol_used(link);
-    let slots = u64::from(link.relocations.plt_count);
-    let in_got = base_needed && !T::GOT_SYMBOL_IN_GOT_PLT || slots > 0 && T::GOT_PLT_RESERVED == 0;
-    let got_words = &mut link.relocations.got_words;
+    let entries = u64::from(slots.plt);
+    let in_got = base_needed && !T::GOT_SYMBOL_IN_GOT_PLT || entries > 0 && T::GOT_PLT_RESERVED == 0;
     if in_got {
-        *got_words = (*got_words).max(1);
-    } else if u64::from(*got_words) == T::GOT_RESERVED {
-        *got_words = 0;
+        slots.got_words = slots.got_words.max(1);
+    } else if u64::from(slots.got_words) == T::GOT_RESERVED {
+        slots.got_words = 0;
     }
-    let has_got_plt = slots > 0 || (base_needed && T::GOT_SYMBOL_IN_GOT_PLT);
-    let got_plt = if has_got_plt { T::GOT_PLT_RESERVED + slots } else { 0 };
-    let (lazy, sec, direct) = plt::sizes(link);
-    let align = plt::shape(link).align;
-    set_size(link, Kind::Got, u64::from(link.relocations.got_words) * 8, 8);
-    set_size(link, Kind::GotPlt, got_plt * 8, 8);
-    set_size(link, Kind::Plt, lazy, align);
-    set_size(link, Kind::PltSec, sec, align);
-    set_size(link, Kind::PltGot, direct, align);
-    let counts = dynamic::count(link);
-    let (rela, rela_plt) = reldyn::sizes(link, &counts);
-    set_size(link, Kind::RelaDyn, rela, 8);
-    set_size(link, Kind::RelaPlt, rela_plt, 8);
-    link.relocations.relative_count = if link.config.relocations.combine { counts.relative } else { 0 };
-    link.relocations.relr_words = relr::first_guess(counts.packed);
-    set_size(link, Kind::RelrDyn, link.relocations.relr_words * 8, 8);
+    if entries > 0 || (base_needed && T::GOT_SYMBOL_IN_GOT_PLT) {
+        slots.got_plt_words = T::GOT_PLT_RESERVED + entries;
+    }
+}
+
+/// Functions that some object says to have a calling convention of their own.
+fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
+    let Some((bit, _)) = T::VARIANT_CALLS else { return Vec::new() };
+    let mut found: Vec<SymbolId> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let globals = object.symbols.get(object.first_global as usize..).unwrap_or_default();
+            let marked =
+                globals.iter().zip(&object.globals).filter(move |(symbol, _)| symbol.st_other & bit != 0);
+            marked.map(|(_, &id)| id)
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
 }
 
 /// Whether an object refers to `_GLOBAL_OFFSET_TABLE_` by name.
@@ -161,20 +149,6 @@ fn is_got_symbol_used<T: Target>(link: &Resolved<'_, T>) -> bool {
     link.globals
         .lookup(b"_GLOBAL_OFFSET_TABLE_")
         .is_some_and(|id| matches!(link.definition(id), Definition::Linker(_)))
-}
-
-/// A section that is needed and was not made would leave its contents nowhere.
-fn set_size<T: Target>(link: &mut Link<'_, T>, kind: Kind, size: u64, align: u64) {
-    let Some(row) = link.synthetics.find(kind) else {
-        if size > 0 && !link.config.is_relocatable() {
-            let message = format!("{kind:?} needs {size:#x} bytes, but there is no section for it");
-            link.sink.report(Diagnostic::error(Code::Internal, message));
-        }
-        return;
-    };
-    let section = &mut link.synthetics.sections[row as usize];
-    section.size = size;
-    section.align = section.align.max(align);
 }
 
 #[cfg(test)]

@@ -1,0 +1,227 @@
+//! What a layout is: output sections with their addresses, and segments.
+//!
+//! Nothing here knows about the file: where sections stand in it depends on how far those that are
+//! not loaded shrink, which is known later ([`crate::phase::Image`]).
+
+use super::memory::Region;
+use crate::ids::{ChunkId, SectionId};
+use crate::plan::LayoutPlan;
+
+/// An output section.
+#[derive(Clone, Debug)]
+pub struct Chunk<'a> {
+    /// Name.
+    pub name: &'a [u8],
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Size of an entry in bytes, 0 if items disagree.
+    pub entsize: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    /// Virtual address.
+    pub address: u64,
+    /// Load address.
+    pub load_address: u64,
+    /// Size in memory, in bytes.
+    pub size: u64,
+    /// The `MEMORY` region that it is in; 0 for none.
+    pub region: usize,
+    /// Index in the section header table; 0 before the layout has come to rest.
+    pub header_index: u32,
+    /// Input and synthetic sections that it holds, in order of address.
+    pub items: Vec<SectionId>,
+    /// With `SHF_LINK_ORDER`: an input section whose output section `sh_link` names.
+    pub link_order: SectionId,
+    /// What fills gaps from an offset on, in order of offset; before the first one, the default
+    /// of the machine (code) or zeros.
+    pub fills: Vec<Fill>,
+    /// Bytes that the script writes, in order of offset.
+    pub data: Vec<Data>,
+}
+
+impl Default for Chunk<'_> {
+    fn default() -> Self {
+        Chunk {
+            name: b"",
+            sh_type: 0,
+            flags: 0,
+            entsize: 0,
+            align: 1,
+            address: 0,
+            load_address: 0,
+            size: 0,
+            region: 0,
+            header_index: 0,
+            items: Vec::new(),
+            link_order: SectionId::NONE,
+            fills: Vec::new(),
+            data: Vec::new(),
+        }
+    }
+}
+
+impl Chunk<'_> {
+    /// Bytes that it takes in the file: its size, or nothing for `SHT_NOBITS`.
+    #[inline]
+    pub fn file_size(&self) -> u64 {
+        if self.sh_type == crate::elf::consts::SHT_NOBITS { 0 } else { self.size }
+    }
+
+    /// Whether it takes addresses in the program's memory: allocated, and not `.tbss`, which is
+    /// only a template for each thread's block.
+    #[inline]
+    pub fn takes_address_space(&self) -> bool {
+        use crate::elf::consts as elf;
+        crate::elf::is_alloc(self.flags)
+            && !(self.sh_type == elf::SHT_NOBITS && self.flags & u64::from(elf::SHF_TLS) != 0)
+    }
+}
+
+/// A fill pattern, repeated from `offset` to the next one's offset wherever nothing else stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fill {
+    /// Offset in the output section, in bytes.
+    pub offset: u64,
+    /// The pattern; empty for the default.
+    pub pattern: Vec<u8>,
+}
+
+/// Bytes of `BYTE`, `QUAD`, `ASCIZ` and their kin, in the output's byte order.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Data {
+    /// Offset in the output section, in bytes.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What [`Segment::first`] is where a segment holds no chunk.
+pub const NOTHING: u32 = u32::MAX;
+
+/// A program header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Segment {
+    /// `PT_*`.
+    pub p_type: u32,
+    /// `PF_*`.
+    pub flags: u32,
+    /// File offset of its first byte.
+    pub offset: u64,
+    /// Virtual address.
+    pub address: u64,
+    /// Load address.
+    pub load_address: u64,
+    /// Bytes in the file.
+    pub file_size: u64,
+    /// Bytes in memory.
+    pub memory_size: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    /// Position in [`Layout::order`] of the first chunk that it holds; [`NOTHING`] if it holds none.
+    pub first: u32,
+    /// Position of the last chunk that it holds.
+    pub last: u32,
+    /// Whether it starts with the file header.
+    pub file_header: bool,
+    /// Whether it holds the program headers.
+    pub program_headers: bool,
+}
+
+impl Segment {
+    /// Positions in [`Layout::order`] of the chunks that it holds.
+    pub fn positions(&self) -> std::ops::Range<usize> {
+        if self.first == NOTHING { 0..0 } else { self.first as usize..self.last as usize + 1 }
+    }
+}
+
+/// The chunks in order of load address, those that are not allocated last. Of two at one address,
+/// the one that takes no room in the file comes second, unless both are empty.
+pub fn order_of(chunks: &[Chunk<'_>]) -> Vec<ChunkId> {
+    use crate::elf::consts as elf;
+    let mut order: Vec<ChunkId> = (0..chunks.len()).map(ChunkId::from_index).collect();
+    order.sort_by_key(|id| {
+        let chunk = &chunks[id.index()];
+        if !crate::elf::is_alloc(chunk.flags) {
+            return (true, 0, 0, false, 0);
+        }
+        let zeros = chunk.sh_type == elf::SHT_NOBITS;
+        let template = chunk.flags & u64::from(elf::SHF_TLS) != 0;
+        let behind = zeros && !template && chunk.size > 0;
+        (false, chunk.load_address, chunk.address, behind, if zeros { 0 } else { chunk.size })
+    });
+    order
+}
+
+/// The thread-local storage template.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TlsTemplate {
+    /// Address of its first byte.
+    pub start: u64,
+    /// Bytes in memory, `.tbss` included.
+    pub size: u64,
+    /// Alignment in bytes; 0 if there is no template.
+    pub align: u64,
+}
+
+/// What layout settled.
+#[derive(Default)]
+pub struct Layout<'a> {
+    /// What scripts and options ask for, with places for orphans.
+    pub plan: LayoutPlan,
+    /// Output sections, in the order of the section header table.
+    pub chunks: Vec<Chunk<'a>>,
+    /// The chunks in order of load address, those that are not allocated last: scripts may place
+    /// sections in any order, program headers go by addresses.
+    pub order: Vec<ChunkId>,
+    /// Program headers in their order.
+    pub segments: Vec<Segment>,
+    /// `MEMORY` regions as the layout left them, in the order of [`LayoutPlan::memory`].
+    pub regions: Vec<Region>,
+    /// The TLS template.
+    pub tls: TlsTemplate,
+    /// Bytes of the file header and the room for program headers.
+    pub headers_size: u64,
+    /// Address of the file header, if it is loaded.
+    pub headers_address: Option<u64>,
+    /// `e_entry`.
+    pub entry: u64,
+    /// Where the symbols are that the linker defines, by their rows.
+    pub linker_values: Vec<LinkerValue>,
+}
+
+/// Where a symbol of the linker's own is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LinkerValue {
+    /// Section-relative symbols move with their output section and have its index in the symbol
+    /// table; [`ChunkId::NONE`] for absolute ones.
+    pub chunk: ChunkId,
+    /// Address or number.
+    pub value: u64,
+}
+
+impl Layout<'_> {
+    /// The allocated output section that holds an address.
+    pub fn chunk_at(&self, address: u64) -> Option<ChunkId> {
+        let holds = |chunk: &Chunk<'_>| {
+            crate::elf::is_alloc(chunk.flags) && address.wrapping_sub(chunk.address) < chunk.size
+        };
+        self.chunks.iter().position(holds).map(ChunkId::from_index)
+    }
+
+    /// The output section of this name.
+    pub fn find(&self, name: &[u8]) -> Option<ChunkId> {
+        self.chunks.iter().position(|chunk| chunk.name == name).map(ChunkId::from_index)
+    }
+
+    /// The chunks that a segment holds.
+    pub fn chunks_of(&self, segment: &Segment) -> impl Iterator<Item = ChunkId> + use<'_> {
+        self.order.get(segment.positions()).unwrap_or_default().iter().copied()
+    }
+
+    /// The first segment of a type.
+    pub fn segment(&self, p_type: u32) -> Option<&Segment> {
+        self.segments.iter().find(|segment| segment.p_type == p_type)
+    }
+}

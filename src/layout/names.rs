@@ -1,0 +1,254 @@
+//! The symbols and output sections that a script names, and where the values of symbols come from.
+
+use crate::arch::Target;
+use crate::ids::SectionId;
+use crate::input::object::SymbolPlace;
+use crate::phase::Placed;
+use crate::phase::state;
+use crate::plan::{Command, LayoutPlan};
+use crate::script::eval::Value;
+use crate::symbols::Definition;
+use crate::symbols::{LinkerSymbolOrigin, Reserved};
+use crate::synth::Kind;
+use hashbrown::HashMap;
+
+/// Where the value of a symbol comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// From assignments; the row among the linker's symbols if objects see it.
+    Script(Option<u32>),
+    /// An offset in a section that is laid out.
+    Section(SectionId, u64),
+    /// A number.
+    Number(u64),
+    /// The start (false) or end (true) of an output section.
+    Edge(u32, bool),
+    /// The file header, if it is loaded.
+    Headers,
+    /// In a section that is not laid out.
+    Discarded,
+    /// Nowhere.
+    Undefined,
+}
+
+/// A symbol that the script assigns or asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Where its value comes from.
+    pub source: Source,
+    /// What this round has assigned.
+    pub value: Option<Value>,
+    /// The output section that the symbol belongs to if its value moves with the program.
+    pub anchor: Option<u32>,
+    /// What the round before ended with.
+    pub previous: Option<Value>,
+    /// What an object defines it as, where the script assigns it nevertheless.
+    pub in_objects: Option<InObject>,
+}
+
+/// A definition in an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InObject {
+    /// An offset in a section that is laid out.
+    Section(SectionId, u64),
+    /// A number.
+    Number(u64),
+}
+
+type Names<'p> = HashMap<&'p [u8], u32, foldhash::fast::FixedState>;
+
+/// The symbols of a plan.
+#[derive(Default)]
+pub struct Symbols<'p> {
+    rows: Names<'p>,
+    /// One for each name, in order of first mention.
+    pub entries: Vec<Entry>,
+    /// Their names.
+    pub names: Vec<&'p [u8]>,
+}
+
+impl<'p> Symbols<'p> {
+    /// Finds out what each name of the plan is.
+    pub fn new<T: Target>(link: &Placed<'_, T>, plan: &'p LayoutPlan, outputs: &OutputNames<'p>) -> Self {
+        let mut symbols = Symbols::default();
+        for symbol in plan.symbols() {
+            let source = match source(link, outputs, symbol.name) {
+                Source::Undefined | Source::Discarded => Source::Script(None),
+                found if symbol.provide => found,
+                found @ Source::Script(_) => found,
+                _ => Source::Script(None),
+            };
+            symbols.add(symbol.name, source);
+            if let Some(entry) = symbols.entries.last_mut() {
+                entry.in_objects = overridden(link, symbol.name);
+            }
+        }
+        plan.for_each_expression(&mut |expr| {
+            expr.for_each_symbol(&mut |name| {
+                if !symbols.rows.contains_key(&*name.bytes) {
+                    symbols.add(&name.bytes, source(link, outputs, &name.bytes));
+                }
+            });
+            for_each_defined(expr, &mut |name| {
+                if !symbols.rows.contains_key(name) {
+                    symbols.add(name, source(link, outputs, name));
+                }
+            });
+        });
+        symbols
+    }
+
+    /// The symbols of a plan that no object has a part in.
+    #[cfg(test)]
+    pub fn of_script(plan: &'p LayoutPlan) -> Self {
+        let mut symbols = Symbols::default();
+        for symbol in plan.symbols() {
+            symbols.add(symbol.name, Source::Script(None));
+        }
+        symbols
+    }
+
+    fn add(&mut self, name: &'p [u8], source: Source) {
+        self.rows.insert(name, self.entries.len() as u32);
+        self.entries.push(Entry { source, value: None, anchor: None, previous: None, in_objects: None });
+        self.names.push(name);
+    }
+
+    /// Row of a name.
+    pub fn row(&self, name: &[u8]) -> Option<u32> {
+        self.rows.get(name).copied()
+    }
+}
+
+/// Names inside `DEFINED(…)`.
+fn for_each_defined<'e>(expr: &'e crate::script::expr::Expr, visit: &mut dyn FnMut(&'e [u8])) {
+    if let crate::script::expr::ExprKind::Defined(name) = &expr.kind {
+        visit(&name.bytes);
+    }
+    for operand in expr.operands() {
+        for_each_defined(operand, visit);
+    }
+}
+
+fn source<T: Target>(link: &Placed<'_, T>, outputs: &OutputNames<'_>, name: &[u8]) -> Source {
+    let Some(id) = link.globals.lookup(name) else { return Source::Undefined };
+    match link.definition(id) {
+        Definition::Linker(row) => linker_source(link, outputs, name, row),
+        Definition::Object { file, symbol } => {
+            if let Some(common) = link.common_place(id) {
+                return section_source(link, common.section, common.offset);
+            }
+            let object = &link.objects[file.index()];
+            match object.symbol_place(symbol as usize) {
+                SymbolPlace::Absolute => Source::Number(object.symbols[symbol as usize].st_value.get()),
+                SymbolPlace::Section(_) => match link.symbol_section(id) {
+                    Some((section, offset)) => section_source(link, section, offset),
+                    None => Source::Discarded,
+                },
+                SymbolPlace::Undefined | SymbolPlace::Common => Source::Undefined,
+            }
+        }
+        Definition::Shared { .. } | Definition::Undefined => Source::Undefined,
+    }
+}
+
+/// The definition in an object that an assignment of the script takes the place of.
+fn overridden<T: Target>(link: &Placed<'_, T>, name: &[u8]) -> Option<InObject> {
+    let Definition::Linker(row) = link.definition(link.globals.lookup(name)?) else { return None };
+    let Definition::Object { file, symbol } = link.linker_symbols[row as usize].overridden else {
+        return None;
+    };
+    let object = &link.objects[file.index()];
+    match object.symbol_place(symbol as usize) {
+        SymbolPlace::Absolute => Some(InObject::Number(object.symbols[symbol as usize].st_value.get())),
+        SymbolPlace::Section(_) => {
+            let (section, offset) = object.symbol_section(symbol)?;
+            match section_source(link, section, offset) {
+                Source::Section(section, offset) => Some(InObject::Section(section, offset)),
+                _ => None,
+            }
+        }
+        SymbolPlace::Undefined | SymbolPlace::Common => None,
+    }
+}
+
+fn linker_source<T: Target>(
+    link: &Placed<'_, T>,
+    outputs: &OutputNames<'_>,
+    name: &[u8],
+    row: u32,
+) -> Source {
+    let edge = |prefix: &[u8], stop| {
+        let section = name.strip_prefix(prefix).and_then(|section| outputs.find(section));
+        section.map_or(Source::Undefined, |output| Source::Edge(output, stop))
+    };
+    match link.linker_symbols[row as usize].origin {
+        LinkerSymbolOrigin::Assignment => Source::Script(Some(row)),
+        LinkerSymbolOrigin::Start => edge(b"__start_", false),
+        LinkerSymbolOrigin::Stop => edge(b"__stop_", true),
+        LinkerSymbolOrigin::Reserved(Reserved::EhdrStart) => Source::Headers,
+        LinkerSymbolOrigin::Reserved(reserved) => match reserved_section(link, reserved) {
+            Some(section) => section_source(link, section, 0),
+            None => Source::Undefined,
+        },
+    }
+}
+
+/// The section at whose start a reserved symbol stands.
+pub fn reserved_section<T: Target>(link: &Placed<'_, T>, reserved: Reserved) -> Option<SectionId> {
+    let kinds: &[Kind] = match reserved {
+        Reserved::Dynamic => &[Kind::Dynamic],
+        Reserved::GlobalOffsetTable if T::GOT_SYMBOL_IN_GOT_PLT => &[Kind::GotPlt, Kind::Got],
+        Reserved::GlobalOffsetTable => &[Kind::Got, Kind::GotPlt],
+        Reserved::EhFrameHdr => &[Kind::EhFrameHdr],
+        Reserved::ProcedureLinkageTable => &[Kind::Plt],
+        Reserved::EhdrStart | Reserved::TlsModuleBase => &[],
+    };
+    kinds.iter().find_map(|&kind| {
+        let id = link.synthetics.find(kind)?;
+        let id = link.synthetic_id(id);
+        link.sections.is_alive(id).then_some(id)
+    })
+}
+
+fn section_source<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -> Source {
+    if !section.is_some() || !link.sections.is_alive(section) {
+        return Source::Discarded;
+    }
+    if link.sections.is(section, state::ABSORBED) {
+        return match link.merges.place(section, offset) {
+            Some((merged, offset)) => Source::Section(merged, offset),
+            None => Source::Discarded,
+        };
+    }
+    Source::Section(section, offset)
+}
+
+/// Output sections by name.
+#[derive(Default)]
+pub struct OutputNames<'p> {
+    rows: Names<'p>,
+}
+
+impl<'p> OutputNames<'p> {
+    /// For each name the first output section that holds something, else the first.
+    pub fn new(plan: &'p LayoutPlan, holds_something: &dyn Fn(u32) -> bool) -> Self {
+        let mut rows: Names<'p> = HashMap::default();
+        let mut filled: Names<'p> = HashMap::default();
+        for command in &plan.commands {
+            let Command::Output(output) = *command else { continue };
+            let name = &plan.outputs[output as usize].name[..];
+            rows.entry(name).or_insert(output);
+            if holds_something(output) {
+                filled.entry(name).or_insert(output);
+            }
+        }
+        rows.extend(filled);
+        OutputNames { rows }
+    }
+
+    /// The output section of a name.
+    pub fn find(&self, name: &[u8]) -> Option<u32> {
+        self.rows.get(name).copied()
+    }
+}

@@ -1,0 +1,81 @@
+//! Gives sections and segments their places in the file.
+//!
+//! Addresses are final. What is not loaded may be compressed, which decides where things stand; and
+//! the tables of symbols and names have their sizes now that all output sections are known.
+
+use super::compress_debug;
+use crate::arch::Target;
+use crate::cli::{Magic, OutputFormat, SeparateCode};
+use crate::diag::{Code, Diagnostic};
+use crate::layout::chunks::Segment;
+use crate::layout::{check, file_offsets};
+use crate::output::image;
+use crate::phase::{FilePlan, FileSection, Image, Placed};
+use crate::synth::section::Kind;
+use crate::synth::section_names::SectionNames;
+use crate::synth::symtab;
+
+/// Makes the image.
+pub fn run<T: Target>(placed: Placed<'_, T>) -> Image<'_, T> {
+    let mut sections: Vec<FileSection<'_>> = placed.layout.chunks.iter().map(FileSection::of).collect();
+    let mut names = size_tables(&placed, &mut sections);
+    let mut file = assign(&placed, &mut sections);
+    report_segments(&placed, &file.segments);
+    let mut compressed = Vec::new();
+    if !placed.sink.has_errors() {
+        compressed = compress_debug::run(&placed, &mut sections);
+        if compressed.iter().any(Option::is_some) {
+            names = size_tables(&placed, &mut sections);
+            file = assign(&placed, &mut sections);
+        }
+        if placed.config.output_format == OutputFormat::Binary {
+            file.size = image::place(&placed.layout, &mut sections, placed.sink);
+        }
+    }
+    Image { file_sections: sections, compressed, names, file, placed }
+}
+
+/// Sizes the tables of symbols and section names; gives the names.
+fn size_tables<T: Target>(link: &Placed<'_, T>, sections: &mut [FileSection<'_>]) -> SectionNames {
+    let names = SectionNames::new(sections.iter().map(|section| section.name));
+    let (symbols, strings, extended) = symtab::sizes::<T>(&link.symtab, sections.len() + 1);
+    let sizes = [
+        (Kind::SymTab, symbols),
+        (Kind::StrTab, strings),
+        (Kind::SymTabShndx, extended),
+        (Kind::ShStrTab, names.bytes.len() as u64),
+    ];
+    for (kind, size) in sizes {
+        if let Some(chunk) = link.chunk_of(kind) {
+            sections[chunk.index()].size = size;
+        }
+    }
+    names
+}
+
+fn assign<T: Target>(link: &Placed<'_, T>, sections: &mut [FileSection<'_>]) -> FilePlan {
+    let options = &link.config.layout;
+    let own_pages = options.separate_code == Some(SeparateCode::AllSegments);
+    let plan = file_offsets::assign(&link.layout, sections, !options.no_section_headers, own_pages);
+    plan.unwrap_or_else(|| {
+        link.sink.report(Diagnostic::error(
+            Code::LayoutError,
+            "the output does not fit a file: its size overflows 64 bits",
+        ));
+        FilePlan::default()
+    })
+}
+
+fn report_segments<T: Target>(link: &Placed<'_, T>, segments: &[Segment]) {
+    for finding in check::before_their_segments(&link.layout) {
+        link.sink.report(finding);
+    }
+    let output = link.config.output.display().to_string();
+    // -N asks for such a segment.
+    if link.config.layout.magic != Magic::OMagic {
+        let report = link.config.diagnostics.rwx_segments;
+        for finding in check::rwx(&link.layout, segments, report, &output) {
+            link.sink.report(finding);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Settles which tables the dynamic linker gets, and how large the linker's own sections are.
+//!
+//! Comes before the layout. Two sections may still grow while addresses are found: `.relr.dyn`, whose
+//! size depends on how close its places lie, and the SFrame table, which describes thunks.
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
+use crate::ids::{SectionId, SymbolId};
+use crate::phase::{Bound, Growing, Live, Numbered, Resolved, Tables};
+use crate::relocs::dynamic::{self, Counts};
+use crate::sframe::collect::Chosen;
+use crate::symbols::{Definition, Mentions};
+use crate::synth::dynamic_tables::DynamicTables;
+use crate::synth::dynstr::DynamicStrings;
+use crate::synth::section::{Kind, SyntheticSections};
+use crate::synth::{dynsym, eh_frame, eh_frame_hdr, hash, reldyn, relr, symbol_versions};
+use rayon::prelude::*;
+use std::sync::atomic::Ordering;
+
+/// Sizes the linker's own sections. `chosen` holds the functions of its SFrame table;
+/// `corrupt_sframes` are inputs that pass as they are.
+pub fn run<'a, T: Target>(
+    numbered: Numbered<'a, T>,
+    chosen: Chosen,
+    corrupt_sframes: Vec<SectionId>,
+) -> (Tables<'a, T>, Growing<'a>) {
+    let mut sizes = Sizes { link: &numbered, sections: numbered.synthetic.clone() };
+    sizes.frames(&chosen);
+    let counts = dynamic::count(&numbered);
+    sizes.slots();
+    sizes.relocations(&counts);
+    let relative_count = if numbered.config.relocations.combine { counts.relative } else { 0 };
+    let dynamic = if numbered.is_dynamic() {
+        sizes.dynamic(counts.packed > 0, relative_count)
+    } else {
+        DynamicTables::default()
+    };
+    let mut synthetics = sizes.sections;
+    synthetics.rows.extend(numbered.merged.iter().map(|merged| merged.section.clone()));
+    (Tables { dynamic, relative_count, corrupt_sframes, numbered }, Growing { synthetics, chosen })
+}
+
+struct Sizes<'l, 'a, T: Target> {
+    link: &'l Numbered<'a, T>,
+    sections: SyntheticSections<'a>,
+}
+
+impl<'a, T: Target> Sizes<'_, 'a, T> {
+    /// A section that is needed and was not made would leave its contents nowhere.
+    fn set(&mut self, kind: Kind, size: u64, align: u64) {
+        if !self.sections.set_size(kind, size, align) && size > 0 && !self.link.config.is_relocatable() {
+            let message = format!("{kind:?} needs {size:#x} bytes, but there is no section for it");
+            self.link.sink.report(Diagnostic::error(Code::Internal, message));
+        }
+    }
+
+    /// Call frame information, which is chosen already.
+    fn frames(&mut self, chosen: &Chosen) {
+        let live: &Live<'_, T> = self.link;
+        if !live.kept_frames.files.is_empty() {
+            self.sections.set_size(Kind::EhFrame, eh_frame::size(live), 1);
+        }
+        self.sections.set_size(Kind::EhFrameHdr, eh_frame_hdr::size(live.kept_frames.fdes), 1);
+        if let Some(table) = &chosen.table {
+            self.sections.set_size(Kind::SFrame, table.size(), 1);
+        }
+    }
+
+    fn slots(&mut self) {
+        let (slots, copies) = (&self.link.slots, &self.link.copies);
+        self.set(Kind::CopyData, copies.data.size, copies.data.align);
+        self.set(Kind::CopyRelro, copies.relro.size, copies.relro.align);
+        self.set(Kind::Got, u64::from(slots.got_words) * 8, 8);
+        self.set(Kind::GotPlt, slots.got_plt_words * 8, 8);
+        let (lazy, sec, direct) = slots.plt_sizes();
+        let align = slots.plt_shape.align;
+        self.set(Kind::Plt, lazy, align);
+        self.set(Kind::PltSec, sec, align);
+        self.set(Kind::PltGot, direct, align);
+    }
+
+    fn relocations(&mut self, counts: &Counts) {
+        let (rela, rela_plt) = reldyn::sizes(self.link, counts);
+        self.set(Kind::RelaDyn, rela, 8);
+        self.set(Kind::RelaPlt, rela_plt, 8);
+        self.set(Kind::RelrDyn, relr::first_guess(counts.packed), 8);
+    }
+
+    /// Settles contents and sizes of the tables that the dynamic linker reads besides.
+    fn dynamic(&mut self, packs: bool, relative_count: u64) -> DynamicTables<'a> {
+        let link = self.link;
+        mark_used_libraries(link);
+        let (symbols, first_hashed, gnu_hash) = dynsym::select(link);
+        let strings = DynamicStrings::new(symbols.len() + 64);
+        let mut tables = DynamicTables { symbols, first_hashed, gnu_hash, strings, ..Default::default() };
+        tables.row_of = rows(link, &tables);
+        for symbol in &mut tables.symbols {
+            symbol.name_offset = tables.strings.add(symbol.name);
+        }
+        tables.defined = symbol_versions::defined(link, &mut tables.strings);
+        symbol_versions::need(link, packs, &mut tables);
+        let (words, defined, needed) = symbol_versions::sizes(&tables);
+        let count = tables.symbols.len() + 1;
+        let sizes = [
+            (Kind::DynSym, count as u64 * 24),
+            (Kind::Hash, hash::size::<T>(count)),
+            (Kind::GnuHash, gnu_hash.size()),
+            (Kind::VerSym, words),
+            (Kind::VerDef, defined),
+            (Kind::VerNeed, needed),
+        ];
+        for (kind, size) in sizes {
+            self.sections.set_size(kind, size, 1);
+        }
+        tables.entries = crate::synth::dynamic::entries(link, &self.sections, relative_count, &mut tables);
+        let spare = 1 + u64::from(link.config.dynamic.spare_tags);
+        let size = (tables.entries.len() as u64 + spare) * crate::synth::dynamic::ENTRY;
+        self.sections.set_size(Kind::Dynamic, size, 1);
+        self.sections.set_size(Kind::DynStr, tables.strings.bytes().len() as u64, 1);
+        tables
+    }
+}
+
+/// By global: its row in `.dynsym`, or that of the name that stands for it.
+fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u32> {
+    let mut row_of = vec![0; link.globals.len()];
+    for (row, symbol) in (1..).zip(&tables.symbols) {
+        row_of[symbol.id.index()] = row;
+    }
+    let aliases: Vec<(SymbolId, u32)> = link
+        .rows
+        .iter()
+        .map(|row| row.symbol)
+        .filter(|&id| link.globals.contains(id) && row_of[id.index()] == 0)
+        .map(|id| (id, row_of[dynsym::representative(link, id).index()]))
+        .collect();
+    for (id, row) in aliases {
+        row_of[id.index()] = row;
+    }
+    row_of
+}
+
+/// Which libraries the output needs: those that something in it refers to by a reference that is
+/// not weak, and those that such libraries need but do not name themselves.
+fn mark_used_libraries<T: Target>(link: &Bound<'_, T>) {
+    (0..link.globals.len() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
+        let id = SymbolId(row);
+        let Definition::Shared { library, .. } = link.definition(id) else { return };
+        let wanted = Mentions::IN_OBJECT | Mentions::STRONG_REFERENCE;
+        let used = &link.shared[library.index()].used;
+        if link.mentions(id).contains(wanted) && link.is_name_used(id) && !used.load(Ordering::Relaxed) {
+            used.store(true, Ordering::Relaxed);
+        }
+    });
+    while mark_needed_by_libraries(link) {}
+}
+
+/// Marks the libraries that those which are needed take symbols from without naming them.
+fn mark_needed_by_libraries<T: Target>(link: &Resolved<'_, T>) -> bool {
+    let mut changed = false;
+    for library in link.shared.iter().filter(|library| library.is_needed()) {
+        for (symbol, &id) in library.symbols.iter().zip(&library.globals) {
+            if !id.is_some() || !symbol.is_undefined() || symbol.is_weak() {
+                continue;
+            }
+            let Definition::Shared { library: definer, .. } = link.definition(id) else { continue };
+            let definer = &link.shared[definer.index()];
+            if definer.is_needed() {
+                continue;
+            }
+            let named =
+                link.shared.iter().any(|other| other.is_needed() && other.needed.contains(&definer.soname));
+            if !named {
+                definer.used.store(true, Ordering::Relaxed);
+                changed = true;
+            }
+        }
+    }
+    changed
+}

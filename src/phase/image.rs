@@ -1,0 +1,114 @@
+//! Where everything is in the file.
+//!
+//! Made by `make_image`, once it is known how far compressed sections shrink. Addresses are those of
+//! [`Placed`]; section headers say what stands here.
+
+use super::{Placed, builds_on};
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, SectionId};
+use crate::layout::chunks::{Chunk, Segment};
+use crate::synth::section_names::SectionNames;
+use std::ops::Range;
+
+/// The file, before its bytes are written.
+pub struct Image<'a, T: Target> {
+    /// Where everything is in memory.
+    pub placed: Placed<'a, T>,
+    /// Output sections as their headers show them, by [`ChunkId`].
+    pub file_sections: Vec<FileSection<'a>>,
+    /// Contents of the sections that are compressed, by [`ChunkId`]; `None` for all others.
+    pub compressed: Vec<Option<Vec<u8>>>,
+    /// `.shstrtab`.
+    pub names: SectionNames,
+    /// Places in the file.
+    pub file: FilePlan,
+}
+
+builds_on!(['a, T: Target] Image<'a, T>, placed: Placed<'a, T>);
+
+/// An output section in the file.
+#[derive(Clone, Debug)]
+pub struct FileSection<'a> {
+    /// Name. Compression of the old kind changes it.
+    pub name: &'a [u8],
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Alignment in bytes.
+    pub align: u64,
+    /// Size in bytes: as it is written, or for `SHT_NOBITS` in memory.
+    pub size: u64,
+    /// File offset.
+    pub offset: u64,
+}
+
+impl<'a> FileSection<'a> {
+    /// As the section is in memory; its offset is still 0.
+    pub fn of(chunk: &Chunk<'a>) -> Self {
+        let Chunk { name, sh_type, flags, align, size, .. } = *chunk;
+        FileSection { name, sh_type, flags, align, size, offset: 0 }
+    }
+
+    /// Bytes that it takes in the file: its size, or nothing for `SHT_NOBITS`.
+    #[inline]
+    pub fn file_size(&self) -> u64 {
+        if self.sh_type == elf::SHT_NOBITS { 0 } else { self.size }
+    }
+
+    /// The bytes that it takes.
+    pub fn range(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.file_size())
+    }
+}
+
+/// What is in the file besides sections.
+#[derive(Clone, Default, Debug)]
+pub struct FilePlan {
+    /// Program headers in their order.
+    pub segments: Vec<Segment>,
+    /// File offset of the section header table; 0 if there is none.
+    pub section_headers_offset: u64,
+    /// Section headers, the null one included.
+    pub section_header_count: u32,
+    /// Bytes of the whole file.
+    pub size: u64,
+}
+
+/// A stretch of the file without contents is a hole from this length on, in bytes.
+const HOLE: u64 = 1 << 20;
+
+impl<T: Target> Image<'_, T> {
+    /// Stretches of the file that no section takes, in order: large alignments and scripts of
+    /// firmware make them. Headers at both ends of the file are in none. Nothing may touch them in an
+    /// output that is mapped: reading asks the disk for room too.
+    pub fn holes(&self) -> Vec<Range<u64>> {
+        let ranges = self.file_sections.iter().map(FileSection::range);
+        let mut taken: Vec<Range<u64>> = ranges.filter(|range| !range.is_empty()).collect();
+        taken.sort_unstable_by_key(|range| (range.start, range.end));
+        let mut end = HOLE.max(self.layout.headers_size);
+        let mut holes = Vec::new();
+        for Range { start, end: next } in taken {
+            if start > end && start - end >= HOLE && start < self.file.size {
+                holes.push(end..start);
+            }
+            end = end.max(next);
+        }
+        holes
+    }
+
+    /// Size of a section, in bytes. That of a table of symbols or names is that of its output
+    /// section, which holds nothing else.
+    pub fn section_size(&self, id: SectionId) -> u64 {
+        let row = self.synthetic_row(id);
+        match row.filter(|&row| self.synthetics.section(row).kind.is_about_file()) {
+            Some(_) => self.section_of(self.places.chunk[id.index()]).map_or(0, |section| section.size),
+            None => self.placed.section_size(id),
+        }
+    }
+
+    fn section_of(&self, chunk: ChunkId) -> Option<&FileSection<'_>> {
+        self.file_sections.get(chunk.index())
+    }
+}

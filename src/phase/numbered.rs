@@ -1,0 +1,181 @@
+//! Which slot, entry and copy each symbol has in the tables for the dynamic linker.
+//!
+//! Made by `number_rows`. Nothing here has an address yet: slots and entries are counted from the
+//! start of their table.
+
+use super::{Scanned, builds_on};
+use crate::arch::Target;
+use crate::arch::target::PltShape;
+use crate::ids::{SharedId, SymbolId};
+use crate::symbols::Definition;
+
+/// What symbols have in the tables.
+pub struct Numbered<'a, T: Target> {
+    /// What the inputs ask for.
+    pub scanned: Scanned<'a, T>,
+    /// Symbols with slots, entries, copies or a row of `.dynsym`, by [`SymbolId`].
+    pub rows: Vec<DynamicRow>,
+    /// For each symbol: its place in `rows`, `u32::MAX` if it has none.
+    pub row_of: Vec<u32>,
+    /// How large the tables of slots and entries are.
+    pub slots: Slots,
+    /// Libraries' data that is copied.
+    pub copies: Copies,
+    /// Functions that lazy binding must leave alone ([`Target::VARIANT_CALLS`]), in order.
+    pub variants: Vec<SymbolId>,
+}
+
+builds_on!(['a, T: Target] Numbered<'a, T>, scanned: Scanned<'a, T>);
+
+/// What one symbol has in the tables for the dynamic linker. Slot numbers count from 0 in their
+/// own table; `u32::MAX`: none.
+#[derive(Clone, Copy, Debug)]
+pub struct DynamicRow {
+    /// The symbol.
+    pub symbol: SymbolId,
+    /// First word in `.got` with its address.
+    pub got: u32,
+    /// Word in `.got` with its offset from the thread pointer.
+    pub got_tp: u32,
+    /// First of two words in `.got` for `__tls_get_addr`.
+    pub tls_gd: u32,
+    /// First of two words in `.got` of the TLS descriptor.
+    pub tls_desc: u32,
+    /// Entry of `.plt` (and word of `.got.plt` after the reserved ones).
+    pub plt: u32,
+    /// Entry of `.plt.got`.
+    pub plt_got: u32,
+    /// Word in `.got` with the result of the symbol's resolver, for an `STT_GNU_IFUNC` of this
+    /// output. The same word as `got` unless the PLT entry is the function's address.
+    pub resolved: u32,
+    /// Row of [`Copies::all`]; meaningful with `NEEDS_COPY`.
+    pub copy: u32,
+}
+
+impl DynamicRow {
+    /// A row with nothing in it.
+    pub fn new(symbol: SymbolId) -> Self {
+        let none = u32::MAX;
+        DynamicRow {
+            symbol,
+            got: none,
+            got_tp: none,
+            tls_gd: none,
+            tls_desc: none,
+            plt: none,
+            plt_got: none,
+            resolved: none,
+            copy: none,
+        }
+    }
+}
+
+/// Sizes of the tables of slots and entries, and how entries are made.
+#[derive(Default)]
+pub struct Slots {
+    /// How the PLTs are made.
+    pub plt_shape: PltShape,
+    /// Words of `.got`.
+    pub got_words: u32,
+    /// First of two words in `.got` for this module's TLS block.
+    pub tls_module: Option<u32>,
+    /// Words of `.got.plt`, the reserved ones included.
+    pub got_plt_words: u64,
+    /// Entries of `.plt` after the header.
+    pub plt: u32,
+    /// Entries of `.plt.got`.
+    pub plt_got: u32,
+}
+
+impl Slots {
+    /// Sizes of `.plt`, `.plt.sec` and `.plt.got` in bytes.
+    pub fn plt_sizes(&self) -> (u64, u64, u64) {
+        let shape = &self.plt_shape;
+        let (lazy, direct) = (u64::from(self.plt), u64::from(self.plt_got));
+        let plt = if lazy == 0 { 0 } else { shape.header + lazy * shape.entry };
+        let sec = if shape.split { lazy * shape.direct_entry } else { 0 };
+        (plt, sec, direct * shape.direct_entry)
+    }
+}
+
+/// Room for one copy of a library's variable (`R_*_COPY`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Copy {
+    /// The symbol that the relocation names.
+    pub symbol: SymbolId,
+    /// The library.
+    pub library: SharedId,
+    /// Address in the library.
+    pub value: u64,
+    /// Size in bytes, the largest that a name of it has.
+    pub size: u64,
+    /// The data is read-only once the program is loaded.
+    pub relro: bool,
+    /// Offset in the section of copies, in bytes.
+    pub offset: u64,
+}
+
+/// Size and alignment of a section of copies, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Size.
+    pub size: u64,
+    /// Alignment.
+    pub align: u64,
+}
+
+impl Default for Extent {
+    fn default() -> Self {
+        Extent { size: 0, align: 1 }
+    }
+}
+
+/// All copies.
+#[derive(Default)]
+pub struct Copies {
+    /// In the order of the symbols that ask for them.
+    pub all: Vec<Copy>,
+    /// The section of those that are written to.
+    pub data: Extent,
+    /// The section of those that are read-only once the program is loaded.
+    pub relro: Extent,
+}
+
+impl<T: Target> Numbered<'_, T> {
+    /// Row of a symbol.
+    #[inline]
+    pub fn row(&self, id: SymbolId) -> Option<&DynamicRow> {
+        let row = *self.row_of.get(id.index())?;
+        self.rows.get(row as usize)
+    }
+
+    /// The copy that a row's symbol names.
+    pub fn copy(&self, row: &DynamicRow) -> Option<&Copy> {
+        self.copies.all.get(row.copy as usize)
+    }
+}
+
+impl Copies {
+    /// Row of a library symbol's copy: its names share it.
+    pub fn find<T: Target>(&self, link: &Scanned<'_, T>, id: SymbolId) -> Option<u32> {
+        let Definition::Shared { library, symbol } = link.definition(id) else { return None };
+        let value = link.shared.get(library.index())?.symbols.get(symbol as usize)?.st_value.get();
+        let same = |copy: &Copy| copy.library == library && copy.value == value;
+        self.all.iter().position(same).map(|row| row as u32)
+    }
+}
+
+#[cfg(test)]
+impl<'a, T: Target> Numbered<'a, T> {
+    /// For tests of later passes: no symbol has anything.
+    pub fn of(scanned: Scanned<'a, T>) -> Self {
+        Numbered {
+            rows: Vec::new(),
+            row_of: Vec::new(),
+            slots: Slots::default(),
+            copies: Copies::default(),
+            variants: Vec::new(),
+            scanned,
+        }
+    }
+}

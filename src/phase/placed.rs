@@ -1,0 +1,235 @@
+//! Where everything is in memory.
+//!
+//! `lay_out` makes it: its loop is the only one that changes it, and what it gives away has come to
+//! rest. Passes that write ask the methods here for addresses.
+
+use super::tables::Growing;
+use super::{SectionInfo, Tables, builds_on, info_of};
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::ids::{ChunkId, FileId, SectionId};
+use crate::layout::chunks::Layout;
+use crate::sframe::collect::{Chosen, Ordered};
+use crate::synth::pools::Thunks;
+use crate::synth::section::{Kind, SyntheticSection, SyntheticSections, SyntheticSymbol};
+use crate::synth::symtab_plan::SymtabPlan;
+
+/// Output sections, segments and the addresses of all that they hold.
+pub struct Placed<'a, T: Target> {
+    /// Which tables the output has.
+    pub tables: Tables<'a, T>,
+    /// The linker's own sections: those of [`super::Made::synthetic`], the merged ones, pools of
+    /// thunks, and relocations and groups that are written.
+    pub synthetics: SyntheticSections<'a>,
+    /// Where sections are.
+    pub places: Places,
+    /// Output sections and segments.
+    pub layout: Layout<'a>,
+    /// Code between branches and far targets.
+    pub thunks: Thunks,
+    /// Addresses of the tables.
+    pub addresses: Addresses,
+    /// Addresses of symbols (TLS symbols too: the address in the initialisation image), for globals
+    /// and locals. Imported symbols without a copy or canonical PLT entry are 0; an
+    /// `STT_GNU_IFUNC` of this output has the address of its resolver.
+    pub values: Vec<u64>,
+    /// The functions of the SFrame table, those of thunks included.
+    pub chosen: Chosen,
+    /// Their order.
+    pub frame_order: Ordered,
+    /// Local symbols in the linker's own sections.
+    pub local_symbols: Vec<SyntheticSymbol<'a>>,
+    /// Relocations that are written, by output section (`-r`, `--emit-relocs`).
+    pub output_relocations: Vec<OutputRelocations>,
+    /// Groups that are written, in link order (`-r`).
+    pub output_groups: Vec<OutputGroup>,
+    /// How the output's symbol table is divided.
+    pub symtab: SymtabPlan,
+}
+
+builds_on!(['a, T: Target] Placed<'a, T>, tables: Tables<'a, T>);
+
+/// Where sections are, in parallel vectors indexed by [`SectionId`].
+pub struct Places {
+    /// The rule of [`Layout::plan`] that takes it, `u32::MAX` if none does.
+    pub rule: Vec<u32>,
+    /// Output section.
+    pub chunk: Vec<ChunkId>,
+    /// Offset in the output section, in bytes. Absorbed sections have none.
+    pub offset: Vec<u64>,
+}
+
+/// Addresses of the tables, and of the TLS segment. 0 for what the output does not have.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Addresses {
+    /// `.got`.
+    pub got: u64,
+    /// `.got.plt`.
+    pub got_plt: u64,
+    /// What `_GLOBAL_OFFSET_TABLE_` is and GOT-relative offsets count from.
+    pub got_base: u64,
+    /// The words of the dynamic linker: the head of `.got.plt` or `.got` (`DT_PLTGOT`).
+    pub reserved: u64,
+    /// `.plt`.
+    pub plt: u64,
+    /// `.plt.got`.
+    pub plt_got: u64,
+    /// `.plt.sec`.
+    pub plt_sec: u64,
+    /// Copies of libraries' data.
+    pub copy_data: u64,
+    /// Copies of libraries' read-only data.
+    pub copy_relro: u64,
+    /// Start of the TLS segment.
+    pub tls_start: u64,
+    /// The thread pointer, as an address in the initialisation image.
+    pub thread_pointer: u64,
+}
+
+/// The relocations of one output section.
+#[derive(Clone, Debug)]
+pub struct OutputRelocations {
+    /// What they apply to.
+    pub target: ChunkId,
+    /// How many each of its items has.
+    pub counts: Vec<u32>,
+    /// All came from `SHT_REL` sections, and go into one.
+    pub implicit: bool,
+}
+
+impl OutputRelocations {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().map(|&count| u64::from(count)).sum()
+    }
+}
+
+/// A group of the output.
+#[derive(Clone, Debug)]
+pub struct OutputGroup {
+    /// The object that it comes from.
+    pub file: FileId,
+    /// Section header index of the group in that object.
+    pub section: u32,
+    /// Index of the signature in that object's symbol table.
+    pub signature: u32,
+    /// Flag word.
+    pub flags: u32,
+    /// Members, each once.
+    pub members: Vec<ChunkId>,
+}
+
+impl OutputGroup {
+    /// Size in bytes: the flag word and a word for each member.
+    pub fn size(&self) -> u64 {
+        4 + 4 * self.members.len() as u64
+    }
+}
+
+impl<'a, T: Target> Placed<'a, T> {
+    /// Where `lay_out` begins: all sections known and none placed.
+    pub fn new(tables: Tables<'a, T>, growing: Growing<'a>) -> Self {
+        let count = tables.section_count();
+        let merged = tables.merged.iter().map(|merged| merged.rule);
+        Placed {
+            synthetics: growing.synthetics,
+            places: Places {
+                rule: tables.rules.iter().copied().chain(merged).collect(),
+                chunk: vec![ChunkId::NONE; count],
+                offset: vec![0; count],
+            },
+            layout: Layout { plan: tables.plan.clone(), ..Layout::default() },
+            thunks: Thunks::default(),
+            addresses: Addresses::default(),
+            values: Vec::new(),
+            chosen: growing.chosen,
+            frame_order: Ordered::default(),
+            local_symbols: Vec::new(),
+            output_relocations: Vec::new(),
+            output_groups: Vec::new(),
+            symtab: SymtabPlan::default(),
+            tables,
+        }
+    }
+
+    /// Number of sections, with those of the linker.
+    pub fn section_count(&self) -> usize {
+        self.places.chunk.len()
+    }
+
+    /// The output section that holds the synthetic section of a kind, if it is in the output.
+    pub fn chunk_of(&self, kind: Kind) -> Option<ChunkId> {
+        let row = self.synthetics.find(kind)?;
+        let chunk = self.places.chunk[self.synthetic_id(row).index()];
+        chunk.is_some().then_some(chunk)
+    }
+
+    /// Size of a section in memory, in bytes.
+    #[inline]
+    pub fn section_size(&self, id: SectionId) -> u64 {
+        match self.locate(id) {
+            Some((object, index)) => object.headers[index as usize].sh_size.get(),
+            None => self.synthetics.section(id.0 - self.first_internal()).size,
+        }
+    }
+
+    /// Whether the output uses what only `ELFOSABI_GNU` has: indirect functions, unique symbols,
+    /// retained sections.
+    pub fn uses_gnu_extensions(&self) -> bool {
+        self.symtab.has_gnu_symbols
+            || (self.config.is_relocatable()
+                && self.layout.chunks.iter().any(|chunk| chunk.flags & u64::from(elf::SHF_GNU_RETAIN) != 0))
+    }
+
+    /// The output section that a section's contents are in. Those of an absorbed section are all
+    /// in one place.
+    pub fn output_chunk(&self, id: SectionId) -> ChunkId {
+        match self.final_place(id, 0) {
+            Some((section, _)) => self.places.chunk[section.index()],
+            None => ChunkId::NONE,
+        }
+    }
+
+    /// Address of an offset of an absorbed section, wherever it went; 0 if it is not in the output.
+    pub fn absorbed_address(&self, id: SectionId, offset: u64) -> u64 {
+        match self.absorbed_place(id, offset) {
+            Some((section, offset)) if self.places.chunk[section.index()].is_some() => {
+                self.section_address(section).wrapping_add(offset)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Adds a synthetic section; gives its id.
+    pub fn add_synthetic(&mut self, section: SyntheticSection<'a>) -> SectionId {
+        let id = SectionId::from_index(self.section_count());
+        self.synthetics.rows.push(section);
+        self.places.rule.push(u32::MAX);
+        self.places.chunk.push(ChunkId::NONE);
+        self.places.offset.push(0);
+        id
+    }
+
+    /// What the header of a section says.
+    pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
+        match self.locate(id) {
+            Some((object, index)) => info_of(object, index as usize, self.config.is_relocatable()),
+            None => self.synthetics.section(id.0 - self.first_internal()).info(),
+        }
+    }
+
+    /// `file:(section+offset)` for messages.
+    pub fn describe_place(&self, id: SectionId, offset: u64) -> String {
+        self.describe_place_in(id, || self.section_info(id).name, offset)
+    }
+
+    /// Address of a section in the output; 0 if it is not in it.
+    #[inline]
+    pub fn section_address(&self, id: SectionId) -> u64 {
+        let chunk = self.places.chunk[id.index()];
+        if !chunk.is_some() {
+            return 0;
+        }
+        self.layout.chunks[chunk.index()].address.wrapping_add(self.places.offset[id.index()])
+    }
+}

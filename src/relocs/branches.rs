@@ -1,0 +1,31 @@
+//! Where branches go: to their targets, or to thunks where those are out of reach.
+
+use super::address;
+use crate::arch::Target;
+use crate::phase::Placed;
+use crate::symbols::flag;
+use crate::synth::pools::{Destination, Purpose};
+
+/// Address that a branch goes to; `None` if it goes nowhere.
+#[inline]
+pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) -> Option<u64> {
+    let flags = link.symbols.flags(symbol);
+    if flags & flag::DISCARDED != 0 {
+        return None;
+    }
+    if flags & (flag::IMPORTED | flag::IFUNC) != 0 {
+        let entry = address::plt(link, symbol);
+        return (entry != 0).then(|| entry.wrapping_add_signed(addend));
+    }
+    if flags & (flag::UNDEFINED | flag::UNDEFINED_WEAK) != 0 {
+        return None;
+    }
+    Some(address::value(link, symbol).wrapping_add_signed(addend))
+}
+
+/// Address of a thunk for a branch at `place` that does not reach its destination.
+pub fn redirect<T: Target>(link: &Placed<'_, T>, destination: Destination, place: u64) -> Option<u64> {
+    let spec = T::THUNKS?;
+    let thunk = link.thunks.find(Purpose::Call(destination), place, spec.reach)?;
+    Some(link.thunks.address(thunk))
+}

@@ -1,0 +1,76 @@
+//! What [`super::decide`] is told of a symbol.
+
+use crate::arch::Target;
+use crate::arch::relocation::fact;
+use crate::elf::Rela;
+use crate::elf::consts as elf;
+use crate::ids::SymbolId;
+use crate::input::ObjectFile;
+use crate::phase::{Bound, Made, Resolved};
+use crate::symbols::{Definition, flag};
+
+/// The facts that [`super::decide::decide`] takes, for symbol `index` of an object.
+#[inline]
+pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> u32 {
+    if index == 0 {
+        return flag::ABSOLUTE;
+    }
+    let facts = link.symbols.flags(id) & fact::FLAGS;
+    if facts & flag::IMPORTED != 0 && link.definition(id) == Definition::Undefined {
+        return facts | fact::NO_DEFINITION;
+    }
+    facts
+}
+
+/// The facts for a section that describes functions and does not call them (`.sframe`): meant is
+/// the definition of this output, though another module's may take its place when it is called.
+#[inline]
+pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: u32) -> u32 {
+    match link.definition(id) {
+        Definition::Undefined if link.globals.contains(id) => facts,
+        Definition::Undefined | Definition::Object { .. } => facts & !(flag::IMPORTED | flag::IFUNC),
+        _ => facts,
+    }
+}
+
+/// Facts about where a symbol is that only relocations for its GOT slot ask for: whether the code
+/// could do without the slot.
+#[inline]
+pub fn slot_facts<T: Target>(link: &Made<'_, T>, id: SymbolId) -> u32 {
+    let odd = if T::EVEN_TARGETS && !is_even(link, id) { fact::ODD } else { 0 };
+    odd | large_fact(link, id)
+}
+
+/// Whether a symbol's address is even wherever the layout puts its section.
+fn is_even<T: Target>(link: &Made<'_, T>, id: SymbolId) -> bool {
+    let Some((section, value)) = link.symbol_section(id) else {
+        return link.common_block(id).is_some_and(|block| block.align >= 2);
+    };
+    // The middle of a merged piece may go anywhere.
+    let info = link.section_info(section);
+    value.is_multiple_of(2) && info.align >= 2 && info.flags & u64::from(elf::SHF_MERGE) == 0
+}
+
+/// [`fact::LARGE`] if the symbol is defined in a section of the large code model.
+fn large_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u32 {
+    if !link.has_large {
+        return 0;
+    }
+    match link.symbol_section(id).and_then(|(section, _)| link.locate(section)) {
+        Some((object, index)) if object.headers[index as usize].sh_flags.get() & T::SHF_LARGE != 0 => {
+            fact::LARGE
+        }
+        _ => 0,
+    }
+}
+
+/// Whether a relocation refers to something that is not in the output.
+#[inline]
+pub fn is_dropped<T: Target>(
+    link: &Bound<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    relocation: &Rela<T::E>,
+) -> bool {
+    let symbol = relocation.symbol();
+    symbol != 0 && link.symbols.flags(object.symbol_id(symbol)) & flag::DISCARDED != 0
+}

@@ -1,0 +1,159 @@
+//! Words of the GOT: what each of them holds, and what the dynamic linker does to it.
+//!
+//! [`for_each_word`] is the one description: contents, relocations and their number all come from
+//! it. It needs no addresses; [`number`] knows those.
+
+use super::address::{self, from_thread_pointer, value};
+use crate::arch::Target;
+use crate::ids::SymbolId;
+use crate::phase::{DynamicRow, Numbered, Placed};
+use crate::symbols::flag;
+
+/// One word of `.got`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// Its number.
+    pub index: u32,
+    /// The number that it is for, of the row's symbol.
+    pub content: Content,
+    /// What the dynamic linker does.
+    pub relocation: Option<WordRelocation>,
+}
+
+/// A number that a word of the GOT holds, or that the dynamic linker makes it hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// 0: the dynamic linker knows by itself.
+    Nothing,
+    /// 1, the number of a program's own module.
+    OwnModule,
+    /// The address of the symbol.
+    Address,
+    /// The address of its PLT entry.
+    PltEntry,
+    /// Its offset in the TLS block of this module.
+    BlockOffset,
+    /// Its offset from the thread pointer.
+    ThreadOffset,
+}
+
+/// A dynamic relocation of a GOT word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WordRelocation {
+    /// Type.
+    pub kind: u32,
+    /// The symbol that is looked up; [`SymbolId::NONE`] if none is. Only then has the relocation the
+    /// word's content for its addend.
+    pub symbol: SymbolId,
+    /// Whether the word holds the addend too.
+    pub in_place: bool,
+}
+
+impl Word {
+    fn fixed(index: u32, content: Content) -> Self {
+        Word { index, content, relocation: None }
+    }
+
+    fn imported(index: u32, kind: u32, symbol: SymbolId) -> Self {
+        let relocation = WordRelocation { kind, symbol, in_place: false };
+        Word { index, content: Content::Nothing, relocation: Some(relocation) }
+    }
+
+    fn dynamic(index: u32, kind: u32, content: Content) -> Self {
+        let relocation = WordRelocation { kind, symbol: SymbolId::NONE, in_place: false };
+        Word { index, content, relocation: Some(relocation) }
+    }
+
+    /// An address of this output.
+    fn local<T: Target>(link: &Numbered<'_, T>, index: u32, content: Content) -> Self {
+        if !link.mode.position_independent {
+            return Word::fixed(index, content);
+        }
+        let in_place = link.config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC)
+            || link.config.relocations.pack_relative;
+        let relocation = WordRelocation { kind: T::DYNAMIC.relative, symbol: SymbolId::NONE, in_place };
+        Word { index, content, relocation: Some(relocation) }
+    }
+}
+
+/// Visits the words of a row.
+pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut visit: impl FnMut(Word)) {
+    let dynamic = &T::DYNAMIC;
+    let shared = link.mode.shared;
+    let id = row.symbol;
+    let flags = link.symbols.flags(id);
+    let imported = flags & flag::IMPORTED != 0;
+    if row.resolved != u32::MAX {
+        visit(Word::dynamic(row.resolved, dynamic.irelative, Content::Address));
+    }
+    if row.got != u32::MAX && row.got != row.resolved {
+        visit(match () {
+            () if imported => Word::imported(row.got, dynamic.glob_dat, id),
+            // The PLT entry is the function's address.
+            () if flags & flag::IFUNC != 0 => Word::local(link, row.got, Content::PltEntry),
+            () if flags & flag::ABSOLUTE != 0 => Word::fixed(row.got, Content::Address),
+            () => Word::local(link, row.got, Content::Address),
+        });
+    }
+    if row.got_tp != u32::MAX {
+        visit(match () {
+            () if imported => Word::imported(row.got_tp, dynamic.tpoff, id),
+            () if shared => Word::dynamic(row.got_tp, dynamic.tpoff, Content::BlockOffset),
+            () => Word::fixed(row.got_tp, Content::ThreadOffset),
+        });
+    }
+    if row.tls_gd != u32::MAX {
+        let (module, offset) = (row.tls_gd, row.tls_gd + 1);
+        if imported {
+            visit(Word::imported(module, dynamic.dtpmod, id));
+            visit(Word::imported(offset, dynamic.dtpoff, id));
+        } else {
+            visit(module_word::<T>(module, shared));
+            visit(Word::fixed(offset, Content::BlockOffset));
+        }
+    }
+    if row.tls_desc != u32::MAX {
+        visit(match () {
+            () if imported => Word::imported(row.tls_desc, dynamic.tlsdesc, id),
+            () => Word::dynamic(row.tls_desc, dynamic.tlsdesc, Content::BlockOffset),
+        });
+    }
+}
+
+/// The module number: a library learns its own at run time, an executable's is 1.
+fn module_word<T: Target>(index: u32, shared: bool) -> Word {
+    if shared {
+        Word::dynamic(index, T::DYNAMIC.dtpmod, Content::Nothing)
+    } else {
+        Word::fixed(index, Content::OwnModule)
+    }
+}
+
+/// The word with the number of this module, if there is one.
+pub fn own_module_word<T: Target>(link: &Numbered<'_, T>) -> Option<Word> {
+    link.slots.tls_module.map(|slot| module_word::<T>(slot, link.mode.shared))
+}
+
+/// Visits all words of `.got` that hold something of a symbol or of this module, each with
+/// its row.
+pub fn for_all_words<T: Target>(link: &Numbered<'_, T>, mut visit: impl FnMut(&DynamicRow, Word)) {
+    for row in &link.rows {
+        for_each_word(link, row, |word| visit(row, word));
+    }
+    if let Some(word) = own_module_word(link) {
+        visit(&DynamicRow::new(SymbolId::NONE), word);
+    }
+}
+
+/// The number that a word is for.
+pub fn number<T: Target>(link: &Placed<'_, T>, row: &DynamicRow, content: Content) -> u64 {
+    let id = row.symbol;
+    match content {
+        Content::Nothing => 0,
+        Content::OwnModule => 1,
+        Content::Address => value(link, id),
+        Content::PltEntry => address::plt_of_row(link, row),
+        Content::BlockOffset => value(link, id).wrapping_sub(link.addresses.tls_start),
+        Content::ThreadOffset => from_thread_pointer(link, id, value(link, id), 0) as u64,
+    }
+}

@@ -1,0 +1,42 @@
+//! How the output's symbol table is divided among those who own its symbols.
+
+use crate::ids::ChunkId;
+
+/// How the symbol table is divided.
+#[derive(Default, Debug)]
+pub struct SymtabPlan {
+    /// Output sections with a section symbol, in order.
+    pub(super) section_symbols: Vec<ChunkId>,
+    /// By file, and last of what no file owns: the locals.
+    pub(super) locals: Vec<Part>,
+    /// By file, and last of what no file owns: the globals.
+    pub(super) globals: Vec<Part>,
+    /// Index of the first global.
+    pub first_global: u32,
+    /// Number of symbols.
+    pub count: u32,
+    /// Size of the string table in bytes.
+    pub string_size: u64,
+    /// Some symbol is an indirect function or unique, which only `ELFOSABI_GNU` has.
+    pub has_gnu_symbols: bool,
+    /// By [`SymbolId`]: index in the output's table, 0 if it has none. Only where relocations are
+    /// written (`-r`, `--emit-relocs`).
+    pub index_of: Vec<u32>,
+    /// By chunk: index of its section symbol, 0 if it has none.
+    pub section_symbol: Vec<u32>,
+}
+
+/// The part of one file.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Part {
+    /// First symbol index.
+    pub(super) first: u32,
+    /// Number of symbols.
+    pub(super) count: u32,
+    /// First byte in the string table.
+    pub(super) string_start: u64,
+    /// Bytes of names, NULs included.
+    pub(super) string_size: u64,
+    /// Some symbol is an indirect function or unique.
+    pub(super) gnu: bool,
+}
