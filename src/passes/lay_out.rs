@@ -78,7 +78,7 @@ fn list_sections<T: Target>(
     link: &Placed<'_, T>,
     priorities: &Priorities,
     plan: &mut LayoutPlan,
-    rules: &mut Vec<u32>,
+    rules: &mut [u32],
 ) -> Vec<List> {
     let order = InputOrder::new(link);
     let (mut lists, left) = place::list(link, &order);
