@@ -12,7 +12,7 @@ pub mod target;
 pub mod thunk;
 pub mod x86_64;
 
-pub use relocation::{From, Mode, Relaxed, Site, What};
+pub use relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
 pub use target::{RelocInfo, Target};
 
 use crate::cli::Machine;

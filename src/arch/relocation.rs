@@ -1,6 +1,6 @@
 //! How a relocation is described, for every machine.
 //!
-//! A relocation type computes `what + addend - from` and stores it in a field. The psABIs name
+//! A relocation type computes `expr + addend - base` and stores it in a field. The psABIs name
 //! dozens of types; nearly all are a pair of these two words, so the passes know the pairs and no
 //! machine. The rest (how the bits of a field lie, which instructions may be rewritten) is the
 //! target's own: [`super::Target::Field`], [`super::Target::Family`], [`super::Target::Edit`].
@@ -12,7 +12,7 @@ use zerocopy::byteorder::ByteOrder;
 
 /// The first operand of a relocation's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum RelocExpr {
     /// No value: the relocation only marks a place.
     Nothing,
     /// The symbol's address.
@@ -43,20 +43,25 @@ pub enum What {
     Size,
 }
 
-impl What {
+impl RelocExpr {
     /// Whether the symbol must be thread-local.
     #[inline]
     pub fn is_tls(self) -> bool {
         matches!(
             self,
-            What::TlsGd | What::TlsDesc | What::TlsDescCall | What::GotTp | What::DtpOffset | What::TpOffset
+            RelocExpr::TlsGd
+                | RelocExpr::TlsDesc
+                | RelocExpr::TlsDescCall
+                | RelocExpr::GotTp
+                | RelocExpr::DtpOffset
+                | RelocExpr::TpOffset
         )
     }
 }
 
 /// The operand that is subtracted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum From {
+pub enum RelocBase {
     /// Zero: nothing is subtracted.
     Zero,
     /// The address of the field.
@@ -198,9 +203,9 @@ impl Mode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Relaxed<Edit> {
     /// First operand.
-    pub what: What,
+    pub expr: RelocExpr,
     /// The operand that is subtracted.
-    pub from: From,
+    pub base: RelocBase,
     /// The change of the bytes.
     pub edit: Edit,
     /// The next relocation belongs to the same sequence and is done with it.

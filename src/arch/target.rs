@@ -3,7 +3,7 @@
 //! Passes are generic over it. They ask for a capability (does a call need a thunk? has the machine
 //! TLS descriptors?), so that a new machine needs no change in a pass.
 
-use super::relocation::{From, Mode, Relaxed, Site, What};
+use super::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
 use super::thunk::{ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
 use sframe_format::Abi;
@@ -227,7 +227,7 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     }
 
     /// Rewrites the instruction around `offset` of a section's bytes. `value` is
-    /// `what + addend - from` as [`Target::relax`] gave them, with the relocation's own addend
+    /// `expr + addend - base` as [`Target::relax`] gave them, with the relocation's own addend
     /// and offset, which has the address `place`. Gives the value that did not fit, if so.
     fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64>;
 
@@ -310,9 +310,9 @@ pub struct RelocInfo<T: Target> {
     /// Name in the psABI.
     pub name: &'static str,
     /// First operand.
-    pub what: What,
+    pub expr: RelocExpr,
     /// The operand that is subtracted.
-    pub from: From,
+    pub base: RelocBase,
     /// Bytes from `r_offset` on that the field covers.
     pub size: u8,
     /// Smallest value that fits.

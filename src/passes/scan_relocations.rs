@@ -6,7 +6,7 @@
 //! one broken file does not hide the next.
 
 use crate::arch::relocation::NextRelocation;
-use crate::arch::{RelocInfo, Site, Target, What};
+use crate::arch::{RelocExpr, RelocInfo, Site, Target};
 use crate::cli::TextRelocations;
 use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::Rela;
@@ -215,7 +215,7 @@ impl<T: Target> Scan<'_, '_, T> {
             self.unknown(relocation);
             return false;
         };
-        if info.what == What::Nothing {
+        if info.expr == RelocExpr::Nothing {
             return false;
         }
         let offset = relocation.r_offset.get();
@@ -242,7 +242,7 @@ impl<T: Target> Scan<'_, '_, T> {
         if self.describes {
             facts = described(self.link, symbol, facts);
         }
-        if info.what == What::GotSlot {
+        if info.expr == RelocExpr::GotSlot {
             facts |= slot_facts(self.link, symbol);
         }
         let site = Site {
@@ -255,7 +255,7 @@ impl<T: Target> Scan<'_, '_, T> {
             code: self.code,
             next: next.map(NextRelocation::of),
         };
-        if info.what.is_tls() != (facts & flag::TLS != 0) {
+        if info.expr.is_tls() != (facts & flag::TLS != 0) {
             self.check_thread_locality(info, &reference, index);
         }
         let action = decide(info, &site, &self.link.mode);
@@ -371,11 +371,11 @@ impl<T: Target> Scan<'_, '_, T> {
             _ => return,
         };
         let harmless = matches!(kind, elf::STT_SECTION | elf::STT_NOTYPE)
-            || matches!(info.what, What::Size | What::TlsLd | What::GotBase);
+            || matches!(info.expr, RelocExpr::Size | RelocExpr::TlsLd | RelocExpr::GotBase);
         if harmless {
             return;
         }
-        let message = if info.what.is_tls() {
+        let message = if info.expr.is_tls() {
             format!("{} against {}, which is not thread-local", info.name, self.link.symbol_text(symbol))
         } else {
             format!(

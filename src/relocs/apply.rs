@@ -8,7 +8,7 @@ use super::branches;
 use super::decide::{Action, DynamicKind, decide};
 use super::facts::{described, facts, slot_facts};
 use crate::arch::relocation::NextRelocation;
-use crate::arch::{From, RelocInfo, Site, Target, What};
+use crate::arch::{RelocBase, RelocExpr, RelocInfo, Site, Target};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
@@ -132,7 +132,7 @@ impl<T: Target> Apply<'_, '_, T> {
         let Some(info) = T::reloc_info(relocation.kind()) else { return false };
         let offset = relocation.r_offset.get();
         let end = offset.checked_add(info.size.into());
-        if info.what == What::Nothing || end.is_none_or(|end| end > frame.bytes.len() as u64) {
+        if info.expr == RelocExpr::Nothing || end.is_none_or(|end| end > frame.bytes.len() as u64) {
             return false;
         }
         let Some(at) = offset.checked_sub(self.start).filter(|&at| at <= self.out.len() as u64) else {
@@ -151,7 +151,7 @@ impl<T: Target> Apply<'_, '_, T> {
         if frame.describes {
             facts = described(self.link, symbol, facts);
         }
-        if info.what == What::GotSlot {
+        if info.expr == RelocExpr::GotSlot {
             facts |= slot_facts(self.link, symbol);
         }
         let site = Site {
@@ -199,7 +199,7 @@ impl<T: Target> Apply<'_, '_, T> {
         true
     }
 
-    /// `what + A - from`.
+    /// `expr + A - base`.
     #[inline]
     fn value(&self, action: &Action<T>, index: u32, symbol: SymbolId, addend: i64, place: u64) -> i64 {
         let link = self.link;
@@ -207,28 +207,28 @@ impl<T: Target> Apply<'_, '_, T> {
         let slot = |word: u32| at.got.wrapping_add(u64::from(word) * 8).wrapping_add_signed(addend);
         let row_slot = |pick: fn(&DynamicRow) -> u32| link.row(symbol).map_or(0, |row| slot(pick(row)));
         let target = || address::target(link, self.object, index, symbol, addend);
-        let value = match action.what {
-            What::Nothing | What::TlsDescCall => 0,
-            What::Symbol => target(),
-            What::Plt => address::plt(link, symbol).wrapping_add_signed(addend),
-            What::GotSlot => row_slot(|row| row.got),
-            What::GotBase => at.got_base.wrapping_add_signed(addend),
-            What::GotTp => row_slot(|row| row.got_tp),
-            What::TlsGd => row_slot(|row| row.tls_gd),
-            What::TlsDesc => row_slot(|row| row.tls_desc),
-            What::TlsLd => slot(link.slots.tls_module.unwrap_or(u32::MAX)),
-            What::DtpOffset => target().wrapping_sub(at.tls_start),
-            What::TpOffset => from_thread_pointer(link, symbol, target(), addend) as u64,
-            What::TlsBlock => at.tls_start.wrapping_sub(at.thread_pointer),
-            What::Size => symbol_size(link, self.object, index, symbol).wrapping_add_signed(addend),
+        let value = match action.expr {
+            RelocExpr::Nothing | RelocExpr::TlsDescCall => 0,
+            RelocExpr::Symbol => target(),
+            RelocExpr::Plt => address::plt(link, symbol).wrapping_add_signed(addend),
+            RelocExpr::GotSlot => row_slot(|row| row.got),
+            RelocExpr::GotBase => at.got_base.wrapping_add_signed(addend),
+            RelocExpr::GotTp => row_slot(|row| row.got_tp),
+            RelocExpr::TlsGd => row_slot(|row| row.tls_gd),
+            RelocExpr::TlsDesc => row_slot(|row| row.tls_desc),
+            RelocExpr::TlsLd => slot(link.slots.tls_module.unwrap_or(u32::MAX)),
+            RelocExpr::DtpOffset => target().wrapping_sub(at.tls_start),
+            RelocExpr::TpOffset => from_thread_pointer(link, symbol, target(), addend) as u64,
+            RelocExpr::TlsBlock => at.tls_start.wrapping_sub(at.thread_pointer),
+            RelocExpr::Size => symbol_size(link, self.object, index, symbol).wrapping_add_signed(addend),
         };
-        let base = match action.from {
-            From::Zero => 0,
-            From::Place => place,
-            From::PlacePage => return (value & !0xfff).wrapping_sub(place & !0xfff) as i64,
-            From::Page => return (value & 0xfff) as i64,
-            From::Got => at.got_base,
-            From::GotPage => at.got_base & !0xfff,
+        let base = match action.base {
+            RelocBase::Zero => 0,
+            RelocBase::Place => place,
+            RelocBase::PlacePage => return (value & !0xfff).wrapping_sub(place & !0xfff) as i64,
+            RelocBase::Page => return (value & 0xfff) as i64,
+            RelocBase::Got => at.got_base,
+            RelocBase::GotPage => at.got_base & !0xfff,
         };
         value.wrapping_sub(base) as i64
     }
@@ -264,7 +264,7 @@ impl<T: Target> Apply<'_, '_, T> {
             let message = format!("unknown relocation type {}", relocation.kind());
             return self.tell(offset, Diagnostic::error(Code::UnknownRelocation, message));
         };
-        if info.what == What::Nothing {
+        if info.expr == RelocExpr::Nothing {
             return;
         }
         let fits = |at: u64| at.checked_add(info.size.into()).is_some_and(|end| end <= self.out.len() as u64);
@@ -293,9 +293,13 @@ impl<T: Target> Apply<'_, '_, T> {
             };
             return T::write_field(info.field, place, value);
         }
-        let what = match info.what {
-            What::Plt => What::Symbol,
-            What::Symbol | What::GotBase | What::DtpOffset | What::TpOffset | What::Size => info.what,
+        let expr = match info.expr {
+            RelocExpr::Plt => RelocExpr::Symbol,
+            RelocExpr::Symbol
+            | RelocExpr::GotBase
+            | RelocExpr::DtpOffset
+            | RelocExpr::TpOffset
+            | RelocExpr::Size => info.expr,
             _ => {
                 let message = format!(
                     "relocation {} against {} needs a GOT entry, which a section that is not loaded cannot ask for",
@@ -306,8 +310,8 @@ impl<T: Target> Apply<'_, '_, T> {
             }
         };
         let action = Action::<T> {
-            what,
-            from: info.from,
+            expr,
+            base: info.base,
             edit: None,
             takes_next: false,
             needs: 0,
@@ -351,14 +355,14 @@ impl<T: Target> Apply<'_, '_, T> {
             ));
         }
         let name = self.object.section_name_lossy(self.index as usize);
-        let help = match action.from {
+        let help = match action.base {
             _ if name.starts_with(".debug_") => {
                 "the debug information is too large for 32-bit DWARF: recompile with -gdwarf64 or -g1"
             }
             _ if value >= min && value <= max => {
                 "the instruction reaches no other address: align what it refers to"
             }
-            From::Zero if self.link.config.is_position_independent() => "recompile with -fPIC",
+            RelocBase::Zero if self.link.config.is_position_independent() => "recompile with -fPIC",
             _ => T::TOO_FAR_HELP,
         };
         self.tell(offset, diagnostic.help(help));

@@ -6,7 +6,7 @@
 //! get the same answer because nothing else is looked at.
 
 use crate::arch::relocation::fact;
-use crate::arch::{From, Mode, RelocInfo, Site, Target, What};
+use crate::arch::{Mode, RelocBase, RelocExpr, RelocInfo, Site, Target};
 use crate::symbols::flag;
 
 /// Needs that concern the link as a whole; they share a word with the `NEEDS_*` bits of [`flag`].
@@ -60,10 +60,10 @@ pub enum Problem {
 /// What to do about one relocation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Action<T: Target> {
-    /// First operand of the value; [`What::Nothing`] if nothing is stored.
-    pub what: What,
+    /// First operand of the value; [`RelocExpr::Nothing`] if nothing is stored.
+    pub expr: RelocExpr,
     /// What is subtracted.
-    pub from: From,
+    pub base: RelocBase,
     /// The rewriting to carry out instead of a plain store.
     pub edit: Option<T::Edit>,
     /// The next relocation is part of the rewritten sequence.
@@ -78,15 +78,15 @@ pub struct Action<T: Target> {
 
 impl<T: Target> Action<T> {
     #[inline]
-    fn value(what: What, from: From, needs: u32) -> Self {
-        let base = if matches!(from, From::Got | From::GotPage) || what == What::GotBase {
+    fn value(expr: RelocExpr, base: RelocBase, needs: u32) -> Self {
+        let base = if matches!(base, RelocBase::Got | RelocBase::GotPage) || expr == RelocExpr::GotBase {
             need::GOT_BASE
         } else {
             0
         };
         Action {
-            what,
-            from,
+            expr,
+            base,
             edit: None,
             takes_next: false,
             needs: needs | base,
@@ -97,12 +97,12 @@ impl<T: Target> Action<T> {
 
     #[inline]
     fn dynamic(kind: DynamicKind, needs: u32) -> Self {
-        Action { dynamic: Some(kind), ..Self::value(What::Symbol, From::Zero, needs) }
+        Action { dynamic: Some(kind), ..Self::value(RelocExpr::Symbol, RelocBase::Zero, needs) }
     }
 
     #[inline]
     fn problem(info: &RelocInfo<T>, problem: Problem) -> Self {
-        Action { problem: Some(problem), ..Self::value(info.what, info.from, 0) }
+        Action { problem: Some(problem), ..Self::value(info.expr, info.base, 0) }
     }
 }
 
@@ -113,39 +113,43 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         return Action {
             edit: Some(relaxed.edit),
             takes_next: relaxed.takes_next,
-            ..Action::value(relaxed.what, relaxed.from, slot_needs(relaxed.what, site, mode))
+            ..Action::value(relaxed.expr, relaxed.base, slot_needs(relaxed.expr, site, mode))
         };
     }
-    match info.what {
-        What::Nothing => Action::value(What::Nothing, From::Zero, 0),
-        What::Symbol => symbol(info, site, mode),
-        What::Plt if !site.is_bound() && (mode.shared || !T::takes_address(info, site)) => {
-            Action::value(What::Plt, info.from, flag::NEEDS_PLT | import(site))
+    match info.expr {
+        RelocExpr::Nothing => Action::value(RelocExpr::Nothing, RelocBase::Zero, 0),
+        RelocExpr::Symbol => symbol(info, site, mode),
+        RelocExpr::Plt if !site.is_bound() && (mode.shared || !T::takes_address(info, site)) => {
+            Action::value(RelocExpr::Plt, info.base, flag::NEEDS_PLT | import(site))
         }
-        What::Plt => symbol(info, site, mode),
+        RelocExpr::Plt => symbol(info, site, mode),
         // The slot's address itself, in a word of a literal pool.
-        What::GotTp if info.from == From::Zero && mode.position_independent => {
-            Action::dynamic(DynamicKind::TpSlot, slot_needs(info.what, site, mode))
+        RelocExpr::GotTp if info.base == RelocBase::Zero && mode.position_independent => {
+            Action::dynamic(DynamicKind::TpSlot, slot_needs(info.expr, site, mode))
         }
-        What::GotSlot | What::GotTp | What::TlsGd => {
-            Action::value(info.what, info.from, slot_needs(info.what, site, mode))
+        RelocExpr::GotSlot | RelocExpr::GotTp | RelocExpr::TlsGd => {
+            Action::value(info.expr, info.base, slot_needs(info.expr, site, mode))
         }
         // In executables these sequences are rewritten as a whole; code that goes with them
         // (offsets, calls) counts on it.
-        What::TlsLd | What::TlsDesc | What::TlsDescCall if !mode.shared && T::TLS_REWRITES_ALL => {
+        RelocExpr::TlsLd | RelocExpr::TlsDesc | RelocExpr::TlsDescCall
+            if !mode.shared && T::TLS_REWRITES_ALL =>
+        {
             Action::problem(info, Problem::UnexpectedInstruction)
         }
-        What::TlsLd | What::TlsDesc => Action::value(info.what, info.from, slot_needs(info.what, site, mode)),
-        What::TlsDescCall => Action::value(What::Nothing, From::Zero, 0),
-        What::GotBase | What::TlsBlock | What::Size => Action::value(info.what, info.from, 0),
-        What::TpOffset => thread_pointer_offset(info, site, mode),
-        What::DtpOffset if site.has(flag::IMPORTED) => match info.size {
+        RelocExpr::TlsLd | RelocExpr::TlsDesc => {
+            Action::value(info.expr, info.base, slot_needs(info.expr, site, mode))
+        }
+        RelocExpr::TlsDescCall => Action::value(RelocExpr::Nothing, RelocBase::Zero, 0),
+        RelocExpr::GotBase | RelocExpr::TlsBlock | RelocExpr::Size => Action::value(info.expr, info.base, 0),
+        RelocExpr::TpOffset => thread_pointer_offset(info, site, mode),
+        RelocExpr::DtpOffset if site.has(flag::IMPORTED) => match info.size {
             8 => Action::dynamic(DynamicKind::DtpOffset, flag::NEEDS_DYNSYM),
             // Local-dynamic code says that the variable is this module's, and it is.
-            _ if site.has(flag::EXPORTED) => Action::value(info.what, info.from, 0),
+            _ if site.has(flag::EXPORTED) => Action::value(info.expr, info.base, 0),
             _ => Action::problem(info, Problem::NeedsTlsModel),
         },
-        What::DtpOffset => Action::value(info.what, info.from, 0),
+        RelocExpr::DtpOffset => Action::value(info.expr, info.base, 0),
     }
 }
 
@@ -154,14 +158,14 @@ fn import(site: &Site<'_>) -> u32 {
 }
 
 /// The GOT slots behind an operand.
-fn slot_needs(what: What, site: &Site<'_>, mode: &Mode) -> u32 {
-    match what {
-        What::GotSlot => flag::NEEDS_GOT | import(site),
-        What::GotTp if mode.shared => flag::NEEDS_GOT_TP | import(site) | need::STATIC_TLS,
-        What::GotTp => flag::NEEDS_GOT_TP | import(site),
-        What::TlsGd => flag::NEEDS_TLS_GD | import(site),
-        What::TlsDesc => flag::NEEDS_TLS_DESC | import(site),
-        What::TlsLd => need::TLS_MODULE,
+fn slot_needs(expr: RelocExpr, site: &Site<'_>, mode: &Mode) -> u32 {
+    match expr {
+        RelocExpr::GotSlot => flag::NEEDS_GOT | import(site),
+        RelocExpr::GotTp if mode.shared => flag::NEEDS_GOT_TP | import(site) | need::STATIC_TLS,
+        RelocExpr::GotTp => flag::NEEDS_GOT_TP | import(site),
+        RelocExpr::TlsGd => flag::NEEDS_TLS_GD | import(site),
+        RelocExpr::TlsDesc => flag::NEEDS_TLS_DESC | import(site),
+        RelocExpr::TlsLd => need::TLS_MODULE,
         _ => 0,
     }
 }
@@ -169,7 +173,7 @@ fn slot_needs(what: What, site: &Site<'_>, mode: &Mode) -> u32 {
 /// A relocation that wants the symbol's address itself.
 #[inline]
 fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
-    let absolute = info.from == From::Zero;
+    let absolute = info.base == RelocBase::Zero;
     let word = absolute && info.size == 8;
     if site.has(flag::IMPORTED) {
         return imported(info, site, mode);
@@ -184,7 +188,7 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         }
         // The only address that is settled now is that of the PLT entry.
         let needs = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT;
-        return Action::value(What::Plt, info.from, needs);
+        return Action::value(RelocExpr::Plt, info.base, needs);
     }
     if site.has(flag::ABSOLUTE) {
         if site.has(flag::UNDEFINED_WEAK) {
@@ -193,7 +197,7 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         if !absolute && mode.position_independent {
             return Action::problem(info, Problem::AbsoluteDistance);
         }
-        return Action::value(What::Symbol, info.from, 0);
+        return Action::value(RelocExpr::Symbol, info.base, 0);
     }
     if absolute && mode.position_independent {
         return if word {
@@ -202,45 +206,49 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
             Action::problem(info, Problem::NeedsPic)
         };
     }
-    Action::value(What::Symbol, info.from, 0)
+    Action::value(RelocExpr::Symbol, info.base, 0)
 }
 
 /// The address of a symbol that the dynamic linker finds: it fills the word in, or the program
 /// gets an address of its own for the symbol, which the libraries then use too.
 fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
-    let word = info.from == From::Zero && info.size == 8;
+    let word = info.base == RelocBase::Zero && info.size == 8;
     if word && (mode.position_independent || site.writable || mode.text_relocations) {
         return Action::dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM);
     }
-    if mode.shared || (mode.position_independent && info.from == From::Zero) {
+    if mode.shared || (mode.position_independent && info.base == RelocBase::Zero) {
         return Action::problem(info, Problem::NeedsPic);
     }
     if site.has(fact::NO_DEFINITION) {
         return undefined_weak(info, site, mode);
     }
-    if site.has(flag::FUNCTION) || info.what == What::Plt {
+    if site.has(flag::FUNCTION) || info.expr == RelocExpr::Plt {
         let needs = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_DYNSYM;
-        return Action::value(What::Plt, info.from, needs);
+        return Action::value(RelocExpr::Plt, info.base, needs);
     }
     if !mode.copy {
         return Action::problem(info, Problem::CopyForbidden);
     }
-    Action::value(What::Symbol, info.from, flag::NEEDS_COPY | flag::NEEDS_DYNSYM)
+    Action::value(RelocExpr::Symbol, info.base, flag::NEEDS_COPY | flag::NEEDS_DYNSYM)
 }
 
 /// 0, wherever the program is. Code that is loaded anywhere must ask the GOT for that; only calls
 /// may be there, as they are not reached.
 fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
-    if mode.position_independent && site.code && info.from == From::Place && info.what == What::Symbol {
+    if mode.position_independent
+        && site.code
+        && info.base == RelocBase::Place
+        && info.expr == RelocExpr::Symbol
+    {
         return Action::problem(info, Problem::DistanceToNothing);
     }
-    Action::value(What::Symbol, info.from, 0)
+    Action::value(RelocExpr::Symbol, info.base, 0)
 }
 
 fn thread_pointer_offset<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     let dynamic = mode.shared || site.has(flag::IMPORTED);
     if !dynamic {
-        return Action::value(What::TpOffset, info.from, 0);
+        return Action::value(RelocExpr::TpOffset, info.base, 0);
     }
     if info.size != 8 {
         return Action::problem(info, Problem::NeedsTlsModel);

@@ -31,7 +31,7 @@ fn ask(kind: u32, facts: u32, mode: &Mode, writable: bool) -> Action<X86_64> {
 /// What a decision comes to, for short tables.
 #[derive(PartialEq, Debug)]
 enum Short {
-    Value(What, u32),
+    Value(RelocExpr, u32),
     Dynamic(DynamicKind, u32),
     Refused(Problem),
 }
@@ -41,7 +41,7 @@ fn short(action: Action<X86_64>) -> Short {
     match (action.problem, action.dynamic) {
         (Some(problem), _) => Refused(problem),
         (None, Some(kind)) => Dynamic(kind, action.needs),
-        (None, None) => Value(action.what, action.needs),
+        (None, None) => Value(action.expr, action.needs),
     }
 }
 
@@ -54,34 +54,34 @@ fn table(rows: &[(u32, u32, &Mode, Short)]) {
 #[test]
 fn addresses_bound_here() {
     table(&[
-        (elf::R_X86_64_64, LOCAL, &STATIC, Value(What::Symbol, 0)),
-        (elf::R_X86_64_32, LOCAL, &STATIC, Value(What::Symbol, 0)),
+        (elf::R_X86_64_64, LOCAL, &STATIC, Value(RelocExpr::Symbol, 0)),
+        (elf::R_X86_64_32, LOCAL, &STATIC, Value(RelocExpr::Symbol, 0)),
         (elf::R_X86_64_64, LOCAL, &PIE, Dynamic(DynamicKind::Relative, 0)),
         (elf::R_X86_64_64, LOCAL, &SHARED, Dynamic(DynamicKind::Relative, 0)),
         (elf::R_X86_64_32, LOCAL, &PIE, Refused(Problem::NeedsPic)),
         (elf::R_X86_64_32S, LOCAL, &SHARED, Refused(Problem::NeedsPic)),
         (elf::R_X86_64_16, LOCAL, &PIE, Refused(Problem::NeedsPic)),
-        (elf::R_X86_64_PC32, LOCAL, &SHARED, Value(What::Symbol, 0)),
-        (elf::R_X86_64_PC64, LOCAL, &SHARED, Value(What::Symbol, 0)),
-        (elf::R_X86_64_PLT32, LOCAL, &SHARED, Value(What::Symbol, 0)),
-        (elf::R_X86_64_GOTOFF64, LOCAL, &SHARED, Value(What::Symbol, need::GOT_BASE)),
-        (elf::R_X86_64_PLTOFF64, LOCAL, &SHARED, Value(What::Symbol, need::GOT_BASE)),
-        (elf::R_X86_64_GOTPC64, LOCAL, &SHARED, Value(What::GotBase, need::GOT_BASE)),
-        (elf::R_X86_64_GOT64, LOCAL, &PIE, Value(What::GotSlot, flag::NEEDS_GOT | need::GOT_BASE)),
-        (elf::R_X86_64_SIZE32, LOCAL, &SHARED, Value(What::Size, 0)),
+        (elf::R_X86_64_PC32, LOCAL, &SHARED, Value(RelocExpr::Symbol, 0)),
+        (elf::R_X86_64_PC64, LOCAL, &SHARED, Value(RelocExpr::Symbol, 0)),
+        (elf::R_X86_64_PLT32, LOCAL, &SHARED, Value(RelocExpr::Symbol, 0)),
+        (elf::R_X86_64_GOTOFF64, LOCAL, &SHARED, Value(RelocExpr::Symbol, need::GOT_BASE)),
+        (elf::R_X86_64_PLTOFF64, LOCAL, &SHARED, Value(RelocExpr::Symbol, need::GOT_BASE)),
+        (elf::R_X86_64_GOTPC64, LOCAL, &SHARED, Value(RelocExpr::GotBase, need::GOT_BASE)),
+        (elf::R_X86_64_GOT64, LOCAL, &PIE, Value(RelocExpr::GotSlot, flag::NEEDS_GOT | need::GOT_BASE)),
+        (elf::R_X86_64_SIZE32, LOCAL, &SHARED, Value(RelocExpr::Size, 0)),
     ]);
 }
 
 #[test]
 fn numbers_and_undefined_weak() {
     table(&[
-        (elf::R_X86_64_64, flag::ABSOLUTE, &PIE, Value(What::Symbol, 0)),
-        (elf::R_X86_64_32, flag::ABSOLUTE, &SHARED, Value(What::Symbol, 0)),
-        (elf::R_X86_64_PC32, flag::ABSOLUTE, &STATIC, Value(What::Symbol, 0)),
+        (elf::R_X86_64_64, flag::ABSOLUTE, &PIE, Value(RelocExpr::Symbol, 0)),
+        (elf::R_X86_64_32, flag::ABSOLUTE, &SHARED, Value(RelocExpr::Symbol, 0)),
+        (elf::R_X86_64_PC32, flag::ABSOLUTE, &STATIC, Value(RelocExpr::Symbol, 0)),
         (elf::R_X86_64_PC32, flag::ABSOLUTE, &PIE, Refused(Problem::AbsoluteDistance)),
         (elf::R_X86_64_PC32, WEAK, &PIE, Refused(Problem::DistanceToNothing)),
-        (elf::R_X86_64_PLT32, WEAK, &PIE, Value(What::Symbol, 0)),
-        (elf::R_X86_64_64, WEAK, &PIE, Value(What::Symbol, 0)),
+        (elf::R_X86_64_PLT32, WEAK, &PIE, Value(RelocExpr::Symbol, 0)),
+        (elf::R_X86_64_64, WEAK, &PIE, Value(RelocExpr::Symbol, 0)),
     ]);
 }
 
@@ -91,17 +91,17 @@ fn functions_of_libraries() {
     let canonical = call | flag::NEEDS_CANONICAL_PLT;
     let got = flag::NEEDS_GOT | flag::NEEDS_DYNSYM;
     table(&[
-        (elf::R_X86_64_PLT32, FUNCTION, &STATIC, Value(What::Plt, call)),
-        (elf::R_X86_64_PLT32, FUNCTION, &SHARED, Value(What::Plt, call)),
-        (elf::R_X86_64_PLTOFF64, FUNCTION, &SHARED, Value(What::Plt, call | need::GOT_BASE)),
-        (elf::R_X86_64_PC32, FUNCTION, &STATIC, Value(What::Plt, canonical)),
-        (elf::R_X86_64_PC32, FUNCTION, &PIE, Value(What::Plt, canonical)),
+        (elf::R_X86_64_PLT32, FUNCTION, &STATIC, Value(RelocExpr::Plt, call)),
+        (elf::R_X86_64_PLT32, FUNCTION, &SHARED, Value(RelocExpr::Plt, call)),
+        (elf::R_X86_64_PLTOFF64, FUNCTION, &SHARED, Value(RelocExpr::Plt, call | need::GOT_BASE)),
+        (elf::R_X86_64_PC32, FUNCTION, &STATIC, Value(RelocExpr::Plt, canonical)),
+        (elf::R_X86_64_PC32, FUNCTION, &PIE, Value(RelocExpr::Plt, canonical)),
         (elf::R_X86_64_PC32, FUNCTION, &SHARED, Refused(Problem::NeedsPic)),
-        (elf::R_X86_64_32, FUNCTION, &STATIC, Value(What::Plt, canonical)),
+        (elf::R_X86_64_32, FUNCTION, &STATIC, Value(RelocExpr::Plt, canonical)),
         (elf::R_X86_64_32, FUNCTION, &PIE, Refused(Problem::NeedsPic)),
-        (elf::R_X86_64_64, FUNCTION, &STATIC, Value(What::Plt, canonical)),
+        (elf::R_X86_64_64, FUNCTION, &STATIC, Value(RelocExpr::Plt, canonical)),
         (elf::R_X86_64_64, FUNCTION, &PIE, Dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM)),
-        (elf::R_X86_64_REX_GOTPCRELX, FUNCTION, &PIE, Value(What::GotSlot, got)),
+        (elf::R_X86_64_REX_GOTPCRELX, FUNCTION, &PIE, Value(RelocExpr::GotSlot, got)),
     ]);
     let in_data = ask(elf::R_X86_64_64, FUNCTION, &STATIC, true);
     assert_eq!(short(in_data), Dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM));
@@ -113,12 +113,12 @@ fn data_of_libraries() {
     let no_copy = Mode { copy: false, ..STATIC };
     let text = Mode { text_relocations: true, ..STATIC };
     table(&[
-        (elf::R_X86_64_PC32, DATA, &STATIC, Value(What::Symbol, copy)),
-        (elf::R_X86_64_PC32, DATA, &PIE, Value(What::Symbol, copy)),
+        (elf::R_X86_64_PC32, DATA, &STATIC, Value(RelocExpr::Symbol, copy)),
+        (elf::R_X86_64_PC32, DATA, &PIE, Value(RelocExpr::Symbol, copy)),
         (elf::R_X86_64_PC32, DATA, &SHARED, Refused(Problem::NeedsPic)),
         (elf::R_X86_64_GOTOFF64, DATA, &SHARED, Refused(Problem::NeedsPic)),
-        (elf::R_X86_64_32S, DATA, &STATIC, Value(What::Symbol, copy)),
-        (elf::R_X86_64_64, DATA, &STATIC, Value(What::Symbol, copy)),
+        (elf::R_X86_64_32S, DATA, &STATIC, Value(RelocExpr::Symbol, copy)),
+        (elf::R_X86_64_64, DATA, &STATIC, Value(RelocExpr::Symbol, copy)),
         (elf::R_X86_64_PC32, DATA, &no_copy, Refused(Problem::CopyForbidden)),
         (elf::R_X86_64_64, DATA, &text, Dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM)),
         (elf::R_X86_64_PC32, DATA | fact::NO_DEFINITION, &PIE, Refused(Problem::DistanceToNothing)),
@@ -130,14 +130,14 @@ fn resolved_functions() {
     let ifunc = flag::IFUNC | flag::FUNCTION;
     let canonical = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT;
     table(&[
-        (elf::R_X86_64_PLT32, ifunc, &STATIC, Value(What::Plt, flag::NEEDS_PLT)),
-        (elf::R_X86_64_PLT32, ifunc, &SHARED, Value(What::Plt, flag::NEEDS_PLT)),
-        (elf::R_X86_64_PC32, ifunc, &PIE, Value(What::Plt, canonical)),
-        (elf::R_X86_64_64, ifunc, &STATIC, Value(What::Plt, canonical)),
-        (elf::R_X86_64_32, ifunc, &STATIC, Value(What::Plt, canonical)),
+        (elf::R_X86_64_PLT32, ifunc, &STATIC, Value(RelocExpr::Plt, flag::NEEDS_PLT)),
+        (elf::R_X86_64_PLT32, ifunc, &SHARED, Value(RelocExpr::Plt, flag::NEEDS_PLT)),
+        (elf::R_X86_64_PC32, ifunc, &PIE, Value(RelocExpr::Plt, canonical)),
+        (elf::R_X86_64_64, ifunc, &STATIC, Value(RelocExpr::Plt, canonical)),
+        (elf::R_X86_64_32, ifunc, &STATIC, Value(RelocExpr::Plt, canonical)),
         (elf::R_X86_64_64, ifunc, &PIE, Dynamic(DynamicKind::Resolved, 0)),
         (elf::R_X86_64_32, ifunc, &PIE, Refused(Problem::NeedsPic)),
-        (elf::R_X86_64_REX_GOTPCRELX, ifunc, &STATIC, Value(What::GotSlot, flag::NEEDS_GOT)),
+        (elf::R_X86_64_REX_GOTPCRELX, ifunc, &STATIC, Value(RelocExpr::GotSlot, flag::NEEDS_GOT)),
     ]);
 }
 
@@ -148,26 +148,26 @@ fn thread_local_storage() {
     let ie = flag::NEEDS_GOT_TP;
     let dynsym = flag::NEEDS_DYNSYM;
     table(&[
-        (elf::R_X86_64_TPOFF32, local, &PIE, Value(What::TpOffset, 0)),
+        (elf::R_X86_64_TPOFF32, local, &PIE, Value(RelocExpr::TpOffset, 0)),
         (elf::R_X86_64_TPOFF32, local, &SHARED, Refused(Problem::NeedsTlsModel)),
         (elf::R_X86_64_TPOFF32, imported, &PIE, Refused(Problem::NeedsTlsModel)),
         (elf::R_X86_64_TPOFF64, local, &SHARED, Dynamic(DynamicKind::TpOffset, need::STATIC_TLS)),
         (elf::R_X86_64_TPOFF64, imported, &PIE, Dynamic(DynamicKind::TpOffset, dynsym)),
-        (elf::R_X86_64_GOTTPOFF, local, &SHARED, Value(What::GotTp, ie | need::STATIC_TLS)),
-        (elf::R_X86_64_GOTTPOFF, imported, &PIE, Value(What::GotTp, ie | dynsym)),
+        (elf::R_X86_64_GOTTPOFF, local, &SHARED, Value(RelocExpr::GotTp, ie | need::STATIC_TLS)),
+        (elf::R_X86_64_GOTTPOFF, imported, &PIE, Value(RelocExpr::GotTp, ie | dynsym)),
         // Not the sequence of the psABI: the GOT pair serves executables too.
-        (elf::R_X86_64_TLSGD, local, &PIE, Value(What::TlsGd, gd)),
-        (elf::R_X86_64_TLSGD, imported, &SHARED, Value(What::TlsGd, gd | dynsym)),
-        (elf::R_X86_64_TLSLD, LOCAL, &SHARED, Value(What::TlsLd, need::TLS_MODULE)),
+        (elf::R_X86_64_TLSGD, local, &PIE, Value(RelocExpr::TlsGd, gd)),
+        (elf::R_X86_64_TLSGD, imported, &SHARED, Value(RelocExpr::TlsGd, gd | dynsym)),
+        (elf::R_X86_64_TLSLD, LOCAL, &SHARED, Value(RelocExpr::TlsLd, need::TLS_MODULE)),
         (elf::R_X86_64_TLSLD, LOCAL, &PIE, Refused(Problem::UnexpectedInstruction)),
-        (elf::R_X86_64_DTPOFF32, local, &SHARED, Value(What::DtpOffset, 0)),
-        (elf::R_X86_64_DTPOFF32, local, &PIE, Value(What::TpOffset, 0)),
+        (elf::R_X86_64_DTPOFF32, local, &SHARED, Value(RelocExpr::DtpOffset, 0)),
+        (elf::R_X86_64_DTPOFF32, local, &PIE, Value(RelocExpr::TpOffset, 0)),
         (elf::R_X86_64_DTPOFF64, imported, &SHARED, Dynamic(DynamicKind::DtpOffset, dynsym)),
-        (elf::R_X86_64_DTPOFF32, imported | flag::EXPORTED, &SHARED, Value(What::DtpOffset, 0)),
+        (elf::R_X86_64_DTPOFF32, imported | flag::EXPORTED, &SHARED, Value(RelocExpr::DtpOffset, 0)),
         (elf::R_X86_64_DTPOFF32, imported, &SHARED, Refused(Problem::NeedsTlsModel)),
-        (elf::R_X86_64_GOTPC32_TLSDESC, local, &SHARED, Value(What::TlsDesc, flag::NEEDS_TLS_DESC)),
+        (elf::R_X86_64_GOTPC32_TLSDESC, local, &SHARED, Value(RelocExpr::TlsDesc, flag::NEEDS_TLS_DESC)),
         (elf::R_X86_64_GOTPC32_TLSDESC, local, &PIE, Refused(Problem::UnexpectedInstruction)),
-        (elf::R_X86_64_TLSDESC_CALL, local, &SHARED, Value(What::Nothing, 0)),
+        (elf::R_X86_64_TLSDESC_CALL, local, &SHARED, Value(RelocExpr::Nothing, 0)),
     ]);
 }
 
@@ -188,7 +188,7 @@ fn a_rewriting_asks_for_the_slot_of_what_it_becomes() {
     let info = X86_64::reloc_info(elf::R_X86_64_GOTPC32_TLSDESC).expect("a known type");
     let action = decide(info, &site, &PIE);
     assert!(action.edit.is_some());
-    assert_eq!((action.what, action.needs), (What::GotTp, flag::NEEDS_GOT_TP | flag::NEEDS_DYNSYM));
+    assert_eq!((action.expr, action.needs), (RelocExpr::GotTp, flag::NEEDS_GOT_TP | flag::NEEDS_DYNSYM));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn addresses_of_functions_that_code_takes_through_the_plt() {
         let site =
             Site { facts, bytes, offset: 2, symbol: 1, addend: 2, writable: false, code: true, next: None };
         let action = decide(info, &site, mode);
-        assert_eq!((action.what, action.problem), (What::Plt, None));
+        assert_eq!((action.expr, action.problem), (RelocExpr::Plt, None));
         action.needs
     };
     let (call, load) = ([0xc0, 0xe5, 0, 0, 0, 0], [0xc0, 0x10, 0, 0, 0, 0]);
@@ -223,9 +223,9 @@ fn words_that_hold_the_address_of_a_slot() {
     };
     let imported = flag::TLS | flag::IMPORTED;
     let slot = flag::NEEDS_GOT_TP | flag::NEEDS_DYNSYM;
-    assert_eq!((ask(flag::TLS, &PIE).what, ask(flag::TLS, &PIE).dynamic), (What::TpOffset, None));
+    assert_eq!((ask(flag::TLS, &PIE).expr, ask(flag::TLS, &PIE).dynamic), (RelocExpr::TpOffset, None));
     let fixed = ask(imported, &STATIC);
-    assert_eq!((fixed.what, fixed.dynamic, fixed.needs), (What::GotTp, None, slot));
+    assert_eq!((fixed.expr, fixed.dynamic, fixed.needs), (RelocExpr::GotTp, None, slot));
     let moved = ask(imported, &PIE);
     assert_eq!((moved.dynamic, moved.needs), (Some(DynamicKind::TpSlot), slot));
     let shared = ask(flag::TLS, &SHARED);

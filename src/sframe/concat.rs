@@ -14,7 +14,7 @@
 //! all that can be done. Under `-r` everything stays as it is but the sizes of dead rows.
 
 use super::{abi, index};
-use crate::arch::{From, Target};
+use crate::arch::{RelocBase, Target};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::ids::SectionId;
@@ -215,7 +215,7 @@ impl<T: Target> Mender<'_, '_, T> {
 
 /// Whether a relocation computes a distance from its own field.
 fn is_field_relative<T: Target>(relocation: &Rela<T::E>) -> bool {
-    T::reloc_info(relocation.kind()).is_none_or(|info| info.from == From::Place)
+    T::reloc_info(relocation.kind()).is_none_or(|info| info.base == RelocBase::Place)
 }
 
 /// What `--emit-relocs` adds to addends of SFrame relocations, so that they recompute what was

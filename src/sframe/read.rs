@@ -12,7 +12,7 @@
 
 use super::collect::{Batch, Origin, Place, Refused, Role};
 use super::{abi, encoding};
-use crate::arch::{From, Target, What};
+use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::Rela;
 use crate::ids::{FileId, SectionId};
 use crate::input::ObjectFile;
@@ -234,8 +234,8 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             return Ok(Start::Nothing);
         }
         let fits = T::reloc_info(relocation.kind()).is_some_and(|info| {
-            matches!(info.what, What::Symbol | What::Plt)
-                && matches!(info.from, From::Place | From::Zero)
+            matches!(info.expr, RelocExpr::Symbol | RelocExpr::Plt)
+                && matches!(info.base, RelocBase::Place | RelocBase::Zero)
                 && info.size == fde.start_width
         });
         if !fits {

@@ -7,7 +7,7 @@
 
 use super::instructions::*;
 use super::relocs::{Family, Field, encode};
-use crate::arch::relocation::{From, Mode, Relaxed, Site, What};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
 use crate::elf::consts as elf;
 use crate::symbols::flags::flag;
 
@@ -62,14 +62,14 @@ pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edi
     }
 }
 
-fn relaxed(what: What, from: From, edit: Edit) -> Relaxed<Edit> {
-    Relaxed { what, from, edit, takes_next: false }
+fn relaxed(expr: RelocExpr, base: RelocBase, edit: Edit) -> Relaxed<Edit> {
+    Relaxed { expr, base, edit, takes_next: false }
 }
 
 /// A branch to a function that is not there goes on with the next instruction.
 fn branch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let absent = site.is_bound() && site.has(flag::UNDEFINED_WEAK);
-    absent.then(|| relaxed(What::Nothing, From::Zero, Edit::Nothing))
+    absent.then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Nothing))
 }
 
 /// `adrp xN, page; add xN, xN, low` or `adrp xN, page of slot; ldr xN, [xN, low]`.
@@ -85,7 +85,7 @@ fn address(site: &Site<'_>, mode: &Mode, low: u32, is_second: fn(u32) -> bool) -
     if !goes_with || !is_one_register(site, site.offset, is_second) {
         return None;
     }
-    Some(Relaxed { takes_next: true, ..relaxed(What::Symbol, From::Place, Edit::Address) })
+    Some(Relaxed { takes_next: true, ..relaxed(RelocExpr::Symbol, RelocBase::Place, Edit::Address) })
 }
 
 /// Whether an `adrp` at an offset is followed by an instruction that uses up its result.
@@ -119,15 +119,15 @@ fn general_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     is_call_sequence(site, first)?;
     let imported = site.has(flag::IMPORTED);
     Some(match (first, imported) {
-        (true, true) => relaxed(What::GotTp, From::PlacePage, Edit::Field(Field::Page)),
-        (true, false) => relaxed(What::TpOffset, From::Zero, Edit::MoveHigh),
+        (true, true) => relaxed(RelocExpr::GotTp, RelocBase::PlacePage, Edit::Field(Field::Page)),
+        (true, false) => relaxed(RelocExpr::TpOffset, RelocBase::Zero, Edit::MoveHigh),
         (false, true) => Relaxed {
             takes_next: takes_call(site),
-            ..relaxed(What::GotTp, From::Page, Edit::GeneralToInitial)
+            ..relaxed(RelocExpr::GotTp, RelocBase::Page, Edit::GeneralToInitial)
         },
         (false, false) => Relaxed {
             takes_next: takes_call(site),
-            ..relaxed(What::TpOffset, From::Zero, Edit::GeneralToLocal)
+            ..relaxed(RelocExpr::TpOffset, RelocBase::Zero, Edit::GeneralToLocal)
         },
     })
 }
@@ -136,9 +136,12 @@ fn local_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let first = family == Family::LocalPage;
     is_call_sequence(site, first)?;
     Some(if first {
-        relaxed(What::Nothing, From::Zero, Edit::ThreadPointer)
+        relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::ThreadPointer)
     } else {
-        Relaxed { takes_next: takes_call(site), ..relaxed(What::TlsBlock, From::Zero, Edit::AddToX0) }
+        Relaxed {
+            takes_next: takes_call(site),
+            ..relaxed(RelocExpr::TlsBlock, RelocBase::Zero, Edit::AddToX0)
+        }
     })
 }
 
@@ -150,27 +153,29 @@ fn initial_exec(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
         return None;
     }
     let edit = if first { Edit::MoveHigh } else { Edit::MoveLow };
-    Some(relaxed(What::TpOffset, From::Zero, edit))
+    Some(relaxed(RelocExpr::TpOffset, RelocBase::Zero, edit))
 }
 
 /// The sequences leave the offset from the thread pointer in x0.
 fn descriptor(family: Family, imported: bool) -> Relaxed<Edit> {
     let (what, from, edit) = match (family, imported) {
-        (Family::DescriptorPage, true) => (What::GotTp, From::PlacePage, Edit::Field(Field::Page)),
-        (Family::DescriptorLoad, true) => (What::GotTp, From::Page, Edit::LoadToBase),
-        (Family::DescriptorDistance, true) => (What::GotTp, From::Place, Edit::LoadLiteral),
-        (Family::DescriptorHigh, true) => (What::GotTp, From::Got, Edit::Field(Field::MoveSigned(16))),
-        (Family::DescriptorLow, true) => (What::GotTp, From::Got, Edit::Field(Field::Move(0))),
-        (Family::DescriptorIndexed, true) => (What::Nothing, From::Zero, Edit::LoadToX0),
+        (Family::DescriptorPage, true) => (RelocExpr::GotTp, RelocBase::PlacePage, Edit::Field(Field::Page)),
+        (Family::DescriptorLoad, true) => (RelocExpr::GotTp, RelocBase::Page, Edit::LoadToBase),
+        (Family::DescriptorDistance, true) => (RelocExpr::GotTp, RelocBase::Place, Edit::LoadLiteral),
+        (Family::DescriptorHigh, true) => {
+            (RelocExpr::GotTp, RelocBase::Got, Edit::Field(Field::MoveSigned(16)))
+        }
+        (Family::DescriptorLow, true) => (RelocExpr::GotTp, RelocBase::Got, Edit::Field(Field::Move(0))),
+        (Family::DescriptorIndexed, true) => (RelocExpr::Nothing, RelocBase::Zero, Edit::LoadToX0),
         (Family::DescriptorPage | Family::DescriptorHigh, false) => {
-            (What::TpOffset, From::Zero, Edit::MoveHigh)
+            (RelocExpr::TpOffset, RelocBase::Zero, Edit::MoveHigh)
         }
-        (Family::DescriptorLiteral, false) => (What::TpOffset, From::Zero, Edit::MoveHighToX0),
-        (Family::DescriptorLoad, false) => (What::TpOffset, From::Zero, Edit::MoveLowToBase),
+        (Family::DescriptorLiteral, false) => (RelocExpr::TpOffset, RelocBase::Zero, Edit::MoveHighToX0),
+        (Family::DescriptorLoad, false) => (RelocExpr::TpOffset, RelocBase::Zero, Edit::MoveLowToBase),
         (Family::DescriptorLow | Family::DescriptorDistance, false) => {
-            (What::TpOffset, From::Zero, Edit::MoveLow)
+            (RelocExpr::TpOffset, RelocBase::Zero, Edit::MoveLow)
         }
-        _ => (What::Nothing, From::Zero, Edit::Nothing),
+        _ => (RelocExpr::Nothing, RelocBase::Zero, Edit::Nothing),
     };
     relaxed(what, from, edit)
 }

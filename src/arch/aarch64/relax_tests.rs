@@ -32,12 +32,12 @@ fn rewritten(
     facts: u32,
     next: Option<u32>,
     value: i64,
-) -> Option<(What, Vec<u32>)> {
+) -> Option<(RelocExpr, Vec<u32>)> {
     let mut section = bytes(code);
     let relaxed = relax(family, &site(&bytes(code), index * 4, facts, next), &EXECUTABLE)?;
     edit(relaxed.edit, &mut section, index * 4, value, PLACE + index as u64 * 4).expect("fits");
     let words = section.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap()));
-    Some((relaxed.what, words.collect()))
+    Some((relaxed.expr, words.collect()))
 }
 
 const ADRP_X3: u32 = 0x9000_0003;
@@ -52,10 +52,10 @@ fn addresses_by_distance() {
     for (family, second, next) in [(Family::AddressPage, ADD_X3_X3, low), (Family::GotPage, LDR_X3_X3, slot)]
     {
         let at = |value| rewritten(family, &[ADRP_X3, second], 0, 0, next, value).expect("rewritten");
-        assert_eq!(at(0x104), (What::Symbol, vec![NOP, 0x1000_0803]));
-        assert_eq!(at((1 << 20) + 3), (What::Symbol, vec![NOP, 0x707f_ffe3]));
+        assert_eq!(at(0x104), (RelocExpr::Symbol, vec![NOP, 0x1000_0803]));
+        assert_eq!(at((1 << 20) + 3), (RelocExpr::Symbol, vec![NOP, 0x707f_ffe3]));
         // 0x400ff0 + 0x100004 = 0x500ff4
-        assert_eq!(at((1 << 20) + 4), (What::Symbol, vec![0x9000_0803, 0x913f_d063]));
+        assert_eq!(at((1 << 20) + 4), (RelocExpr::Symbol, vec![0x9000_0803, 0x913f_d063]));
         let code = bytes(&[ADRP_X3, second]);
         let stays = |facts, next, mode: &Mode| relax(family, &site(&code, 0, facts, next), mode).is_none();
         assert!(stays(flag::IMPORTED, next, &EXECUTABLE) && stays(flag::IFUNC, next, &EXECUTABLE));
@@ -70,7 +70,7 @@ fn addresses_by_distance() {
 #[test]
 fn calls_of_nothing_go_on() {
     let absent = flag::UNDEFINED_WEAK | flag::ABSOLUTE;
-    assert_eq!(rewritten(Family::Branch, &[BL], 0, absent, None, 0), Some((What::Nothing, vec![NOP])));
+    assert_eq!(rewritten(Family::Branch, &[BL], 0, absent, None, 0), Some((RelocExpr::Nothing, vec![NOP])));
     assert_eq!(rewritten(Family::Branch, &[BL], 0, 0, None, 0), None);
 }
 
@@ -78,9 +78,9 @@ fn calls_of_nothing_go_on() {
 fn initial_exec() {
     let code = [ADRP_X3, LDR_X3_X3];
     let page = rewritten(Family::InitialPage, &code, 0, flag::TLS, None, 0x12_3450);
-    assert_eq!(page, Some((What::TpOffset, vec![0xd2a0_0243, LDR_X3_X3])));
+    assert_eq!(page, Some((RelocExpr::TpOffset, vec![0xd2a0_0243, LDR_X3_X3])));
     let low = rewritten(Family::InitialLow, &code, 1, flag::TLS, None, 0x12_3450);
-    assert_eq!(low, Some((What::TpOffset, vec![ADRP_X3, 0xf286_8a03])));
+    assert_eq!(low, Some((RelocExpr::TpOffset, vec![ADRP_X3, 0xf286_8a03])));
     assert_eq!(rewritten(Family::InitialPage, &code, 0, flag::TLS | flag::IMPORTED, None, 0), None);
     // The address is used elsewhere too.
     assert_eq!(rewritten(Family::InitialPage, &[ADRP_X3, LDR_X3_X3 + 1], 0, flag::TLS, None, 0), None);
@@ -91,12 +91,12 @@ fn general_dynamic() {
     let code = [ADRP, ADD, BL, NOP];
     let call = Some(elf::R_AARCH64_CALL26);
     let page = rewritten(Family::GeneralPage, &code, 0, flag::TLS, None, 0x1_0010);
-    assert_eq!(page, Some((What::TpOffset, vec![0xd2a0_0020, ADD, BL, NOP])));
+    assert_eq!(page, Some((RelocExpr::TpOffset, vec![0xd2a0_0020, ADD, BL, NOP])));
     let low = rewritten(Family::GeneralLow, &code, 1, flag::TLS, call, 0x1_0010);
-    assert_eq!(low, Some((What::TpOffset, vec![ADRP, 0xf280_0200, 0xd53b_d041, 0x8b00_0020])));
+    assert_eq!(low, Some((RelocExpr::TpOffset, vec![ADRP, 0xf280_0200, 0xd53b_d041, 0x8b00_0020])));
     let imported = flag::TLS | flag::IMPORTED;
     let low = rewritten(Family::GeneralLow, &code, 1, imported, call, 0x18);
-    assert_eq!(low, Some((What::GotTp, vec![ADRP, 0xf940_0c00, 0xd53b_d041, 0x8b00_0020])));
+    assert_eq!(low, Some((RelocExpr::GotTp, vec![ADRP, 0xf940_0c00, 0xd53b_d041, 0x8b00_0020])));
     // Without the nop the ABI does not call it one sequence.
     assert_eq!(rewritten(Family::GeneralPage, &[ADRP, ADD, BL, BL], 0, flag::TLS, None, 0), None);
     let found = relax(Family::GeneralLow, &site(&bytes(&code), 4, flag::TLS, call), &EXECUTABLE);
@@ -108,11 +108,11 @@ fn general_dynamic() {
 fn local_dynamic() {
     let code = [ADRP, ADD, BL, NOP];
     let page = rewritten(Family::LocalPage, &code, 0, 0, None, 0);
-    assert_eq!(page, Some((What::Nothing, vec![0xd53b_d040, ADD, BL, NOP])));
+    assert_eq!(page, Some((RelocExpr::Nothing, vec![0xd53b_d040, ADD, BL, NOP])));
     let low = rewritten(Family::LocalLow, &code, 1, 0, None, 16);
-    assert_eq!(low, Some((What::TlsBlock, vec![ADRP, 0x9100_4000, NOP, NOP])));
+    assert_eq!(low, Some((RelocExpr::TlsBlock, vec![ADRP, 0x9100_4000, NOP, NOP])));
     let low = rewritten(Family::LocalLow, &code, 1, 0, None, 0x1_0000);
-    assert_eq!(low, Some((What::TlsBlock, vec![ADRP, 0x9100_0000, 0x9140_4000, NOP])));
+    assert_eq!(low, Some((RelocExpr::TlsBlock, vec![ADRP, 0x9100_0000, 0x9140_4000, NOP])));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! `_NC` takes some bits of a value and checks nothing.
 
 use super::AArch64;
-use crate::arch::relocation::{From, What};
+use crate::arch::relocation::{RelocBase, RelocExpr};
 use crate::arch::target::RelocInfo;
 
 /// The place and scale of a field's bits.
@@ -197,7 +197,7 @@ type Info = RelocInfo<AArch64>;
 const fn row(
     number: u32,
     name: &'static str,
-    (what, from): (What, From),
+    (expr, base): (RelocExpr, RelocBase),
     field: Field,
     (min, max): Range,
     family: Family,
@@ -205,7 +205,7 @@ const fn row(
     let size = match field {
         Field::Half => 2,
         Field::Double => 8,
-        Field::Empty if matches!(what, What::Nothing) => 0,
+        Field::Empty if matches!(expr, RelocExpr::Nothing) => 0,
         _ => 4,
     };
     let multiple = match field {
@@ -214,7 +214,7 @@ const fn row(
         Field::Slot15 => 8,
         _ => 1,
     };
-    (number, RelocInfo { name, what, from, size, min, max, multiple, field, family })
+    (number, RelocInfo { name, expr, base, size, min, max, multiple, field, family })
 }
 
 /// Rows by number, from `first` on.
@@ -244,18 +244,18 @@ pub fn info(kind: u32) -> Option<&'static Info> {
     }
 }
 
-const NOTHING: (What, From) = (What::Nothing, From::Zero);
-const ABSOLUTE: (What, From) = (What::Symbol, From::Zero);
-const RELATIVE: (What, From) = (What::Symbol, From::Place);
-const PAGE: (What, From) = (What::Symbol, From::PlacePage);
-const LOW: (What, From) = (What::Symbol, From::Page);
-const CALL: (What, From) = (What::Plt, From::Place);
-const SLOT: (What, From) = (What::GotSlot, From::Got);
+const NOTHING: (RelocExpr, RelocBase) = (RelocExpr::Nothing, RelocBase::Zero);
+const ABSOLUTE: (RelocExpr, RelocBase) = (RelocExpr::Symbol, RelocBase::Zero);
+const RELATIVE: (RelocExpr, RelocBase) = (RelocExpr::Symbol, RelocBase::Place);
+const PAGE: (RelocExpr, RelocBase) = (RelocExpr::Symbol, RelocBase::PlacePage);
+const LOW: (RelocExpr, RelocBase) = (RelocExpr::Symbol, RelocBase::Page);
+const CALL: (RelocExpr, RelocBase) = (RelocExpr::Plt, RelocBase::Place);
+const SLOT: (RelocExpr, RelocBase) = (RelocExpr::GotSlot, RelocBase::Got);
 
 const PLAIN_ROWS: &[(u32, Info)] = {
     use Family::*;
     use Field::*;
-    use What::GotSlot;
+    use RelocExpr::GotSlot;
     &[
         row(256, "R_AARCH64_NONE", NOTHING, Empty, ANY, Fixed),
         row(257, "R_AARCH64_ABS64", ABSOLUTE, Double, ANY, Fixed),
@@ -302,39 +302,39 @@ const PLAIN_ROWS: &[(u32, Info)] = {
         row(304, "R_AARCH64_MOVW_GOTOFF_G2", SLOT, MoveSigned(32), signed(49), Fixed),
         row(305, "R_AARCH64_MOVW_GOTOFF_G2_NC", SLOT, Move(32), ANY, Fixed),
         row(306, "R_AARCH64_MOVW_GOTOFF_G3", SLOT, Move(48), ANY, Fixed),
-        row(307, "R_AARCH64_GOTREL64", (What::Symbol, From::Got), Double, ANY, Fixed),
-        row(308, "R_AARCH64_GOTREL32", (What::Symbol, From::Got), Word, either(32), Fixed),
-        row(309, "R_AARCH64_GOT_LD_PREL19", (GotSlot, From::Place), Branch19, signed(21), Fixed),
+        row(307, "R_AARCH64_GOTREL64", (RelocExpr::Symbol, RelocBase::Got), Double, ANY, Fixed),
+        row(308, "R_AARCH64_GOTREL32", (RelocExpr::Symbol, RelocBase::Got), Word, either(32), Fixed),
+        row(309, "R_AARCH64_GOT_LD_PREL19", (GotSlot, RelocBase::Place), Branch19, signed(21), Fixed),
         row(310, "R_AARCH64_LD64_GOTOFF_LO15", SLOT, Slot15, unsigned(15), Fixed),
-        row(311, "R_AARCH64_ADR_GOT_PAGE", (GotSlot, From::PlacePage), Page, signed(33), GotPage),
-        row(312, "R_AARCH64_LD64_GOT_LO12_NC", (GotSlot, From::Page), Low12(3), ANY, Fixed),
-        row(313, "R_AARCH64_LD64_GOTPAGE_LO15", (GotSlot, From::GotPage), Slot15, unsigned(15), Fixed),
+        row(311, "R_AARCH64_ADR_GOT_PAGE", (GotSlot, RelocBase::PlacePage), Page, signed(33), GotPage),
+        row(312, "R_AARCH64_LD64_GOT_LO12_NC", (GotSlot, RelocBase::Page), Low12(3), ANY, Fixed),
+        row(313, "R_AARCH64_LD64_GOTPAGE_LO15", (GotSlot, RelocBase::GotPage), Slot15, unsigned(15), Fixed),
         row(314, "R_AARCH64_PLT32", CALL, Word, signed(32), Fixed),
-        row(315, "R_AARCH64_GOTPCREL32", (GotSlot, From::Place), Word, signed(32), Fixed),
+        row(315, "R_AARCH64_GOTPCREL32", (GotSlot, RelocBase::Place), Word, signed(32), Fixed),
     ]
 };
 
-const GENERAL: What = What::TlsGd;
-const LOCAL: What = What::TlsLd;
-const BLOCK: (What, From) = (What::DtpOffset, From::Zero);
-const THREAD: (What, From) = (What::TpOffset, From::Zero);
-const DESCRIPTOR: What = What::TlsDesc;
-const MARK: (What, From) = (What::TlsDescCall, From::Zero);
+const GENERAL: RelocExpr = RelocExpr::TlsGd;
+const LOCAL: RelocExpr = RelocExpr::TlsLd;
+const BLOCK: (RelocExpr, RelocBase) = (RelocExpr::DtpOffset, RelocBase::Zero);
+const THREAD: (RelocExpr, RelocBase) = (RelocExpr::TpOffset, RelocBase::Zero);
+const DESCRIPTOR: RelocExpr = RelocExpr::TlsDesc;
+const MARK: (RelocExpr, RelocBase) = (RelocExpr::TlsDescCall, RelocBase::Zero);
 
 const TLS_ROWS: &[(u32, Info)] = {
     use Family::*;
     use Field::*;
-    use From::{Got, Place, PlacePage};
-    use What::GotTp;
+    use RelocBase::{Got, Place, PlacePage};
+    use RelocExpr::GotTp;
     &[
         row(512, "R_AARCH64_TLSGD_ADR_PREL21", (GENERAL, Place), Distance, signed(21), Fixed),
         row(513, "R_AARCH64_TLSGD_ADR_PAGE21", (GENERAL, PlacePage), Page, signed(33), GeneralPage),
-        row(514, "R_AARCH64_TLSGD_ADD_LO12_NC", (GENERAL, From::Page), Low12(0), ANY, GeneralLow),
+        row(514, "R_AARCH64_TLSGD_ADD_LO12_NC", (GENERAL, RelocBase::Page), Low12(0), ANY, GeneralLow),
         row(515, "R_AARCH64_TLSGD_MOVW_G1", (GENERAL, Got), MoveSigned(16), signed(33), Fixed),
         row(516, "R_AARCH64_TLSGD_MOVW_G0_NC", (GENERAL, Got), Move(0), ANY, Fixed),
         row(517, "R_AARCH64_TLSLD_ADR_PREL21", (LOCAL, Place), Distance, signed(21), Fixed),
         row(518, "R_AARCH64_TLSLD_ADR_PAGE21", (LOCAL, PlacePage), Page, signed(33), LocalPage),
-        row(519, "R_AARCH64_TLSLD_ADD_LO12_NC", (LOCAL, From::Page), Low12(0), ANY, LocalLow),
+        row(519, "R_AARCH64_TLSLD_ADD_LO12_NC", (LOCAL, RelocBase::Page), Low12(0), ANY, LocalLow),
         row(520, "R_AARCH64_TLSLD_MOVW_G1", (LOCAL, Got), MoveSigned(16), signed(33), Fixed),
         row(521, "R_AARCH64_TLSLD_MOVW_G0_NC", (LOCAL, Got), Move(0), ANY, Fixed),
         row(522, "R_AARCH64_TLSLD_LD_PREL19", (LOCAL, Place), Branch19, signed(21), Fixed),
@@ -357,7 +357,14 @@ const TLS_ROWS: &[(u32, Info)] = {
         row(539, "R_AARCH64_TLSIE_MOVW_GOTTPREL_G1", (GotTp, Got), MoveSigned(16), signed(33), Fixed),
         row(540, "R_AARCH64_TLSIE_MOVW_GOTTPREL_G0_NC", (GotTp, Got), Move(0), ANY, Fixed),
         row(541, "R_AARCH64_TLSIE_ADR_GOTTPREL_PAGE21", (GotTp, PlacePage), Page, signed(33), InitialPage),
-        row(542, "R_AARCH64_TLSIE_LD64_GOTTPREL_LO12_NC", (GotTp, From::Page), Low12(3), ANY, InitialLow),
+        row(
+            542,
+            "R_AARCH64_TLSIE_LD64_GOTTPREL_LO12_NC",
+            (GotTp, RelocBase::Page),
+            Low12(3),
+            ANY,
+            InitialLow,
+        ),
         row(543, "R_AARCH64_TLSIE_LD_GOTTPREL_PREL19", (GotTp, Place), Branch19, signed(21), Fixed),
         row(544, "R_AARCH64_TLSLE_MOVW_TPREL_G2", THREAD, MoveSigned(32), signed(49), Fixed),
         row(545, "R_AARCH64_TLSLE_MOVW_TPREL_G1", THREAD, MoveSigned(16), signed(33), Fixed),
@@ -385,8 +392,8 @@ const TLS_ROWS: &[(u32, Info)] = {
             DescriptorDistance,
         ),
         row(562, "R_AARCH64_TLSDESC_ADR_PAGE21", (DESCRIPTOR, PlacePage), Page, signed(33), DescriptorPage),
-        row(563, "R_AARCH64_TLSDESC_LD64_LO12", (DESCRIPTOR, From::Page), Low12(3), ANY, DescriptorLoad),
-        row(564, "R_AARCH64_TLSDESC_ADD_LO12", (DESCRIPTOR, From::Page), Low12(0), ANY, DescriptorRest),
+        row(563, "R_AARCH64_TLSDESC_LD64_LO12", (DESCRIPTOR, RelocBase::Page), Low12(3), ANY, DescriptorLoad),
+        row(564, "R_AARCH64_TLSDESC_ADD_LO12", (DESCRIPTOR, RelocBase::Page), Low12(0), ANY, DescriptorRest),
         row(565, "R_AARCH64_TLSDESC_OFF_G1", (DESCRIPTOR, Got), MoveSigned(16), signed(33), DescriptorHigh),
         row(566, "R_AARCH64_TLSDESC_OFF_G0_NC", (DESCRIPTOR, Got), Move(0), ANY, DescriptorLow),
         row(567, "R_AARCH64_TLSDESC_LDR", MARK, Empty, ANY, DescriptorIndexed),

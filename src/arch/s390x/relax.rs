@@ -13,7 +13,7 @@
 //! | initial exec | local exec | offset from the thread pointer | copy of the register |
 
 use super::relocs::{Family, Field, write};
-use crate::arch::relocation::{From, Mode, Relaxed, Site, What, fact};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site, fact};
 use crate::elf::consts as elf;
 use crate::symbols::flags::flag;
 
@@ -52,26 +52,26 @@ pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edi
         // A library's TLS blocks have no fixed distance from the thread pointer.
         _ if mode.shared => None,
         Family::Call => marked_call(site),
-        Family::GeneralDynamic if imported => literal(What::GotTp, From::Got),
-        Family::GeneralDynamic | Family::BlockOffset => literal(What::TpOffset, From::Zero),
+        Family::GeneralDynamic if imported => literal(RelocExpr::GotTp, RelocBase::Got),
+        Family::GeneralDynamic | Family::BlockOffset => literal(RelocExpr::TpOffset, RelocBase::Zero),
         Family::GeneralDynamicCall => call(site, if imported { LOAD_SLOT } else { NOP }),
-        Family::LocalDynamic => literal(What::Nothing, From::Zero),
+        Family::LocalDynamic => literal(RelocExpr::Nothing, RelocBase::Zero),
         Family::LocalDynamicCall => call(site, NOP),
-        Family::InitialExecLoad if imported => relaxed(What::Nothing, From::Zero, Edit::Keep),
+        Family::InitialExecLoad if imported => relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Keep),
         Family::InitialExec | Family::InitialExecEntry | Family::InitialExecDisplacement if imported => None,
-        Family::InitialExec => literal(What::TpOffset, From::Zero),
+        Family::InitialExec => literal(RelocExpr::TpOffset, RelocBase::Zero),
         Family::InitialExecLoad => copy_register(site),
         Family::InitialExecEntry => entry_load(site),
         Family::InitialExecDisplacement => displacement_load(site),
     }
 }
 
-fn relaxed(what: What, from: From, edit: Edit) -> Option<Relaxed<Edit>> {
-    Some(Relaxed { what, from, edit, takes_next: false })
+fn relaxed(expr: RelocExpr, base: RelocBase, edit: Edit) -> Option<Relaxed<Edit>> {
+    Some(Relaxed { expr, base, edit, takes_next: false })
 }
 
-fn literal(what: What, from: From) -> Option<Relaxed<Edit>> {
-    relaxed(what, from, Edit::Literal)
+fn literal(expr: RelocExpr, base: RelocBase) -> Option<Relaxed<Edit>> {
+    relaxed(expr, base, Edit::Literal)
 }
 
 /// `lgrl %r,x@GOTENT` becomes `larl %r,x`. Absolute symbols can be anywhere, out of reach too.
@@ -83,7 +83,7 @@ fn got_entry(site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
     if register & 0x0f != 0x08 {
         return None;
     }
-    relaxed(What::Symbol, From::Place, Edit::Distance([0xc0, register & 0xf0]))
+    relaxed(RelocExpr::Symbol, RelocBase::Place, Edit::Distance([0xc0, register & 0xf0]))
 }
 
 /// `larl %r,x@PLT`: compilers write so for the address of any function.
@@ -98,7 +98,7 @@ fn marked_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     if !is_mark || next.offset.checked_add(2) != Some(site.offset as u64) || !is_call(site, 2) {
         return None;
     }
-    relaxed(What::Nothing, From::Zero, Edit::Keep)
+    relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Keep)
 }
 
 /// Whether a `brasl` begins so many bytes ahead of the site.
@@ -114,7 +114,12 @@ fn call(site: &Site<'_>, instruction: [u8; 6]) -> Option<Relaxed<Edit>> {
     let takes_next = site.next.is_some_and(|next| {
         matches!(next.kind, elf::R_390_PLT32DBL | elf::R_390_PC32DBL) && next.offset == site.offset as u64 + 2
     });
-    Some(Relaxed { what: What::Nothing, from: From::Zero, edit: Edit::Instruction(instruction), takes_next })
+    Some(Relaxed {
+        expr: RelocExpr::Nothing,
+        base: RelocBase::Zero,
+        edit: Edit::Instruction(instruction),
+        takes_next,
+    })
 }
 
 /// `lg %r,0(%l)`, with or without the GOT's base `%r12` as the other register, becomes
@@ -129,7 +134,7 @@ fn copy_register(site: &Site<'_>) -> Option<Relaxed<Edit>> {
         _ => return None,
     };
     let instruction = [0xeb, target & 0xf0 | literal, 0, 0, 0, 0x0d];
-    relaxed(What::Nothing, From::Zero, Edit::Instruction(instruction))
+    relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Instruction(instruction))
 }
 
 /// `lgrl %r,x@INDNTPOFF` becomes `lgfi %r,offset`. The form with `larl` computes the slot's
@@ -141,7 +146,7 @@ fn entry_load(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     }
     // The addend says where the instruction begins.
     let edit = Edit::Immediate { bytes: [0xc0, register & 0xf0 | 0x01], adjust: -2 };
-    relaxed(What::TpOffset, From::Zero, edit)
+    relaxed(RelocExpr::TpOffset, RelocBase::Zero, edit)
 }
 
 /// `lg %r,x@GOTNTPOFF(%r12)` becomes `lgfi %r,offset`.
@@ -151,7 +156,7 @@ fn displacement_load(site: &Site<'_>) -> Option<Relaxed<Edit>> {
         return None;
     }
     let edit = Edit::Immediate { bytes: [0xc0, registers & 0xf0 | 0x01], adjust: 0 };
-    relaxed(What::TpOffset, From::Zero, edit)
+    relaxed(RelocExpr::TpOffset, RelocBase::Zero, edit)
 }
 
 /// Carries out an edit. `offset` is that of the relocation; the bytes were checked by [`relax`].

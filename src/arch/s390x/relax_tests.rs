@@ -54,10 +54,10 @@ fn relaxed_at(case: &Case, mode: &Mode, bytes: &[u8], offset: usize) -> Option<R
     S390x::relax(S390x::reloc_info(case.kind).expect("a known type"), &site, mode)
 }
 
-fn check(case: Case, mode: &Mode, before: &str, what: What, from: From, after: &str) {
+fn check(case: Case, mode: &Mode, before: &str, expr: RelocExpr, base: RelocBase, after: &str) {
     let (mut section, offset) = bytes(before);
     let relaxed = relaxed_at(&case, mode, &section, offset).unwrap_or_else(|| panic!("{before} stays"));
-    assert_eq!((relaxed.what, relaxed.from), (what, from), "{before}");
+    assert_eq!((relaxed.expr, relaxed.base), (expr, base), "{before}");
     edit(relaxed.edit, &mut section, offset, VALUE).expect("the value fits");
     assert_eq!(section, bytes(after).0, "{before}");
 }
@@ -71,8 +71,8 @@ fn stays(case: Case, mode: &Mode, before: &str) {
 fn loads_become_address_computations() {
     let got = |facts| Case { addend: 2, ..case(elf::R_390_GOTENT, facts) };
     for mode in [&EXECUTABLE, &PIE, &SHARED] {
-        check(got(0), mode, "c4 18 ........", What::Symbol, From::Place, "c0 10 08 91 19 a2");
-        check(got(0), mode, "c4 c8 ........", What::Symbol, From::Place, "c0 c0 08 91 19 a2");
+        check(got(0), mode, "c4 18 ........", RelocExpr::Symbol, RelocBase::Place, "c0 10 08 91 19 a2");
+        check(got(0), mode, "c4 c8 ........", RelocExpr::Symbol, RelocBase::Place, "c0 c0 08 91 19 a2");
         stays(got(flag::IMPORTED), mode, "c4 18 ........");
         stays(got(flag::IFUNC), mode, "c4 18 ........");
         stays(got(flag::ABSOLUTE), mode, "c4 18 ........");
@@ -94,9 +94,9 @@ fn calls_for_addresses_go_away() {
     let (before, load, nop) = ("c0 e5 00000000", "e3 22 c0 00 00 04", "c0 04 00000000");
     for mode in [&EXECUTABLE, &PIE] {
         let (gd, ld) = (elf::R_390_TLS_GDCALL, elf::R_390_TLS_LDCALL);
-        check(call(gd, flag::TLS | flag::IMPORTED), mode, before, What::Nothing, From::Zero, load);
-        check(call(gd, flag::TLS), mode, before, What::Nothing, From::Zero, nop);
-        check(call(ld, flag::TLS), mode, before, What::Nothing, From::Zero, nop);
+        check(call(gd, flag::TLS | flag::IMPORTED), mode, before, RelocExpr::Nothing, RelocBase::Zero, load);
+        check(call(gd, flag::TLS), mode, before, RelocExpr::Nothing, RelocBase::Zero, nop);
+        check(call(ld, flag::TLS), mode, before, RelocExpr::Nothing, RelocBase::Zero, nop);
         stays(call(gd, flag::TLS), mode, "c0 d5 00000000");
     }
     // The call's own relocation may stand on either side of the mark.
@@ -107,7 +107,7 @@ fn calls_for_addresses_go_away() {
     }
     let function = |next| Case { next: Some(next), ..case(elf::R_390_PLT32DBL, flag::IMPORTED) };
     let marked = relaxed_at(&function((elf::R_390_TLS_LDCALL, 0)), &PIE, &section, 2).expect("relaxed");
-    assert_eq!((marked.what, marked.edit), (What::Nothing, Edit::Keep));
+    assert_eq!((marked.expr, marked.edit), (RelocExpr::Nothing, Edit::Keep));
     assert_eq!(relaxed_at(&function((elf::R_390_TLS_LDCALL, 0)), &SHARED, &section, 2), None);
     assert_eq!(relaxed_at(&function((elf::R_390_TLS_LDCALL, 6)), &PIE, &section, 2), None);
     stays(call(elf::R_390_TLS_GDCALL, flag::TLS), &SHARED, before);
@@ -119,14 +119,17 @@ fn literals_follow_their_calls() {
     let (literal, value) = ("0000000000000000", "0000000011223344");
     for mode in [&EXECUTABLE, &PIE] {
         for kind in [elf::R_390_TLS_GD64, elf::R_390_TLS_IE64, elf::R_390_TLS_GOTIE64, elf::R_390_TLS_LDO64] {
-            check(case(kind, flag::TLS), mode, literal, What::TpOffset, From::Zero, value);
+            check(case(kind, flag::TLS), mode, literal, RelocExpr::TpOffset, RelocBase::Zero, value);
         }
         let imported = flag::TLS | flag::IMPORTED;
-        check(case(elf::R_390_TLS_GD64, imported), mode, literal, What::GotTp, From::Got, value);
+        check(case(elf::R_390_TLS_GD64, imported), mode, literal, RelocExpr::GotTp, RelocBase::Got, value);
         stays(case(elf::R_390_TLS_IE64, imported), mode, literal);
         stays(case(elf::R_390_TLS_GOTIE64, imported), mode, literal);
         let module = relaxed_at(&case(elf::R_390_TLS_LDM64, flag::TLS), mode, &[0; 8], 0).expect("relaxed");
-        assert_eq!((module.what, module.from, module.edit), (What::Nothing, From::Zero, Edit::Literal));
+        assert_eq!(
+            (module.expr, module.base, module.edit),
+            (RelocExpr::Nothing, RelocBase::Zero, Edit::Literal)
+        );
     }
     for kind in [elf::R_390_TLS_GD64, elf::R_390_TLS_LDM64, elf::R_390_TLS_LDO64, elf::R_390_TLS_GOTIE64] {
         stays(case(kind, flag::TLS), &SHARED, literal);
@@ -143,8 +146,8 @@ fn initial_exec_loads() {
         ("e3 23 00 00 00 04", "eb 23 00 00 00 0d"),
         ("e3 ff c0 00 00 04", "eb ff 00 00 00 0d"),
     ] {
-        check(load(flag::TLS), &PIE, before, What::Nothing, From::Zero, after);
-        check(load(flag::TLS | flag::IMPORTED), &PIE, before, What::Nothing, From::Zero, before);
+        check(load(flag::TLS), &PIE, before, RelocExpr::Nothing, RelocBase::Zero, after);
+        check(load(flag::TLS | flag::IMPORTED), &PIE, before, RelocExpr::Nothing, RelocBase::Zero, before);
         stays(load(flag::TLS), &SHARED, before);
     }
     for before in ["e3 21 c0 08 00 04", "e3 21 c0 00 00 14", "58 21 c0 00 00 04", "e3 20 00 00 00 04"] {
@@ -155,7 +158,14 @@ fn initial_exec_loads() {
 #[test]
 fn slots_become_immediates() {
     let entry = |facts| Case { addend: 2, ..case(elf::R_390_TLS_IEENT, facts) };
-    check(entry(flag::TLS), &PIE, "c4 78 ........", What::TpOffset, From::Zero, "c0 71 11 22 33 42");
+    check(
+        entry(flag::TLS),
+        &PIE,
+        "c4 78 ........",
+        RelocExpr::TpOffset,
+        RelocBase::Zero,
+        "c0 71 11 22 33 42",
+    );
     stays(entry(flag::TLS), &PIE, "c0 70 ........");
     stays(entry(flag::TLS | flag::IMPORTED), &PIE, "c4 78 ........");
     stays(entry(flag::TLS), &SHARED, "c4 78 ........");
@@ -164,7 +174,7 @@ fn slots_become_immediates() {
         let before = before.replace(' ', "");
         let (mut section, _) = bytes(&before);
         let relaxed = relaxed_at(&near(flag::TLS), &PIE, &section, 2).expect("relaxed");
-        assert_eq!((relaxed.what, relaxed.from), (What::TpOffset, From::Zero));
+        assert_eq!((relaxed.expr, relaxed.base), (RelocExpr::TpOffset, RelocBase::Zero));
         edit(relaxed.edit, &mut section, 2, VALUE).expect("the value fits");
         assert_eq!(section, [0xc0, 0x71, 0x11, 0x22, 0x33, 0x44]);
         assert!(edit(relaxed.edit, &mut section, 2, 0x8000_0000).is_err());

@@ -2,7 +2,7 @@
 //! Storage", s390x).
 
 use super::S390x;
-use crate::arch::relocation::{From, What};
+use crate::arch::relocation::{RelocBase, RelocExpr};
 use crate::arch::target::RelocInfo;
 
 /// How a value lies in its place. All are big-endian; the doubled ones hold half of the value.
@@ -181,21 +181,27 @@ const DOUBLED16: Shape = doubled(Field::Doubled16, 2, 16);
 const DOUBLED24: Shape = doubled(Field::Doubled24, 3, 24);
 const DOUBLED32: Shape = doubled(Field::Doubled32, 4, 32);
 
-const fn info_of(name: &'static str, what: What, from: From, shape: Shape, family: Family) -> Info {
+const fn info_of(name: &'static str, expr: RelocExpr, base: RelocBase, shape: Shape, family: Family) -> Info {
     let Shape { field, size, min, max, multiple } = shape;
-    RelocInfo { name, what, from, size, min, max, multiple, field, family }
+    RelocInfo { name, expr, base, size, min, max, multiple, field, family }
 }
 
-const fn row(name: &'static str, what: What, from: From, shape: Shape) -> Option<Info> {
-    Some(info_of(name, what, from, shape, Family::Fixed))
+const fn row(name: &'static str, expr: RelocExpr, base: RelocBase, shape: Shape) -> Option<Info> {
+    Some(info_of(name, expr, base, shape, Family::Fixed))
 }
 
-const fn of(name: &'static str, what: What, from: From, shape: Shape, family: Family) -> Option<Info> {
-    Some(info_of(name, what, from, shape, family))
+const fn of(
+    name: &'static str,
+    expr: RelocExpr,
+    base: RelocBase,
+    shape: Shape,
+    family: Family,
+) -> Option<Info> {
+    Some(info_of(name, expr, base, shape, family))
 }
 
 const fn mark(name: &'static str) -> Info {
-    info_of(name, What::Nothing, From::Zero, EMPTY, Family::Fixed)
+    info_of(name, RelocExpr::Nothing, RelocBase::Zero, EMPTY, Family::Fixed)
 }
 
 static VTINHERIT: Info = mark("R_390_GNU_VTINHERIT");
@@ -206,8 +212,8 @@ static VTENTRY: Info = mark("R_390_GNU_VTENTRY");
 #[rustfmt::skip]
 static TABLE: [Option<Info>; 66] = {
     use Family::*;
-    use From::{Got, Place, Zero};
-    use What::*;
+    use RelocBase::{Got, Place, Zero};
+    use RelocExpr::*;
     [
         Some(mark("R_390_NONE")),
         row("R_390_8", Symbol, Zero, DATA8),

@@ -10,7 +10,7 @@ type End = (i64, &'static [u8]);
 type Ends = (End, End);
 /// Number, first operand, subtracted operand, and for the last value that fits at either end the
 /// bytes of the place, which was all ones before.
-type Row = (u32, What, From, End, End);
+type Row = (u32, RelocExpr, RelocBase, End, End);
 
 const BYTE: Ends = ((-0x80, &[0x80]), (0xff, &[0xff]));
 const HALF: Ends = ((-0x8000, &[0x80, 0]), (0xffff, &[0xff, 0xff]));
@@ -28,66 +28,66 @@ const HALVES16: Ends = ((-0x1_0000, &[0x80, 0]), (0xfffe, &[0x7f, 0xff]));
 const HALVES24: Ends = ((-0x100_0000, &[0x80, 0, 0]), (0xff_fffe, &[0x7f, 0xff, 0xff]));
 const HALVES32: Ends = ((-0x1_0000_0000, &[0x80, 0, 0, 0]), (0xffff_fffe, &[0x7f, 0xff, 0xff, 0xff]));
 
-const fn of(kind: u32, what: What, from: From, ends: Ends) -> Row {
-    (kind, what, from, ends.0, ends.1)
+const fn of(kind: u32, expr: RelocExpr, base: RelocBase, ends: Ends) -> Row {
+    (kind, expr, base, ends.0, ends.1)
 }
 
 const ROWS: &[Row] = &[
-    of(elf::R_390_8, What::Symbol, From::Zero, BYTE),
-    of(elf::R_390_12, What::Symbol, From::Zero, SHORT),
-    of(elf::R_390_16, What::Symbol, From::Zero, HALF),
-    of(elf::R_390_32, What::Symbol, From::Zero, WORD),
-    of(elf::R_390_PC32, What::Symbol, From::Place, NEAR32),
-    of(elf::R_390_GOT12, What::GotSlot, From::Got, SHORT),
-    of(elf::R_390_GOT32, What::GotSlot, From::Got, WORD),
-    of(elf::R_390_PLT32, What::Plt, From::Place, NEAR32),
-    of(elf::R_390_GOTOFF32, What::Symbol, From::Got, WORD),
-    of(elf::R_390_GOTPC, What::GotBase, From::Place, DOUBLE),
-    of(elf::R_390_GOT16, What::GotSlot, From::Got, HALF),
-    of(elf::R_390_PC16, What::Symbol, From::Place, NEAR16),
-    of(elf::R_390_PC16DBL, What::Symbol, From::Place, HALVES16),
-    of(elf::R_390_PLT16DBL, What::Plt, From::Place, HALVES16),
-    of(elf::R_390_PC32DBL, What::Symbol, From::Place, HALVES32),
-    of(elf::R_390_PLT32DBL, What::Plt, From::Place, HALVES32),
-    of(elf::R_390_GOTPCDBL, What::GotBase, From::Place, HALVES32),
-    of(elf::R_390_64, What::Symbol, From::Zero, DOUBLE),
-    of(elf::R_390_PC64, What::Symbol, From::Place, DOUBLE),
-    of(elf::R_390_GOT64, What::GotSlot, From::Got, DOUBLE),
-    of(elf::R_390_PLT64, What::Plt, From::Place, DOUBLE),
-    of(elf::R_390_GOTENT, What::GotSlot, From::Place, HALVES32),
-    of(elf::R_390_GOTOFF16, What::Symbol, From::Got, HALF),
-    of(elf::R_390_GOTOFF64, What::Symbol, From::Got, DOUBLE),
-    of(elf::R_390_GOTPLT12, What::GotSlot, From::Got, SHORT),
-    of(elf::R_390_GOTPLT16, What::GotSlot, From::Got, HALF),
-    of(elf::R_390_GOTPLT32, What::GotSlot, From::Got, WORD),
-    of(elf::R_390_GOTPLT64, What::GotSlot, From::Got, DOUBLE),
-    of(elf::R_390_GOTPLTENT, What::GotSlot, From::Place, HALVES32),
-    of(elf::R_390_PLTOFF16, What::Plt, From::Got, HALF),
-    of(elf::R_390_PLTOFF32, What::Plt, From::Got, WORD),
-    of(elf::R_390_PLTOFF64, What::Plt, From::Got, DOUBLE),
-    of(elf::R_390_TLS_GD64, What::TlsGd, From::Got, DOUBLE),
-    of(elf::R_390_TLS_GOTIE12, What::GotTp, From::Got, SHORT),
-    of(elf::R_390_TLS_GOTIE64, What::GotTp, From::Got, DOUBLE),
-    of(elf::R_390_TLS_LDM64, What::TlsLd, From::Got, DOUBLE),
-    of(elf::R_390_TLS_IE64, What::GotTp, From::Zero, DOUBLE),
-    of(elf::R_390_TLS_IEENT, What::GotTp, From::Place, HALVES32),
-    of(elf::R_390_TLS_LE64, What::TpOffset, From::Zero, DOUBLE),
-    of(elf::R_390_TLS_LDO64, What::DtpOffset, From::Zero, DOUBLE),
-    of(elf::R_390_20, What::Symbol, From::Zero, LONG),
-    of(elf::R_390_GOT20, What::GotSlot, From::Got, LONG),
-    of(elf::R_390_GOTPLT20, What::GotSlot, From::Got, LONG),
-    of(elf::R_390_TLS_GOTIE20, What::GotTp, From::Got, LONG),
-    of(62, What::Symbol, From::Place, HALVES12),
-    of(63, What::Plt, From::Place, HALVES12),
-    of(64, What::Symbol, From::Place, HALVES24),
-    of(65, What::Plt, From::Place, HALVES24),
+    of(elf::R_390_8, RelocExpr::Symbol, RelocBase::Zero, BYTE),
+    of(elf::R_390_12, RelocExpr::Symbol, RelocBase::Zero, SHORT),
+    of(elf::R_390_16, RelocExpr::Symbol, RelocBase::Zero, HALF),
+    of(elf::R_390_32, RelocExpr::Symbol, RelocBase::Zero, WORD),
+    of(elf::R_390_PC32, RelocExpr::Symbol, RelocBase::Place, NEAR32),
+    of(elf::R_390_GOT12, RelocExpr::GotSlot, RelocBase::Got, SHORT),
+    of(elf::R_390_GOT32, RelocExpr::GotSlot, RelocBase::Got, WORD),
+    of(elf::R_390_PLT32, RelocExpr::Plt, RelocBase::Place, NEAR32),
+    of(elf::R_390_GOTOFF32, RelocExpr::Symbol, RelocBase::Got, WORD),
+    of(elf::R_390_GOTPC, RelocExpr::GotBase, RelocBase::Place, DOUBLE),
+    of(elf::R_390_GOT16, RelocExpr::GotSlot, RelocBase::Got, HALF),
+    of(elf::R_390_PC16, RelocExpr::Symbol, RelocBase::Place, NEAR16),
+    of(elf::R_390_PC16DBL, RelocExpr::Symbol, RelocBase::Place, HALVES16),
+    of(elf::R_390_PLT16DBL, RelocExpr::Plt, RelocBase::Place, HALVES16),
+    of(elf::R_390_PC32DBL, RelocExpr::Symbol, RelocBase::Place, HALVES32),
+    of(elf::R_390_PLT32DBL, RelocExpr::Plt, RelocBase::Place, HALVES32),
+    of(elf::R_390_GOTPCDBL, RelocExpr::GotBase, RelocBase::Place, HALVES32),
+    of(elf::R_390_64, RelocExpr::Symbol, RelocBase::Zero, DOUBLE),
+    of(elf::R_390_PC64, RelocExpr::Symbol, RelocBase::Place, DOUBLE),
+    of(elf::R_390_GOT64, RelocExpr::GotSlot, RelocBase::Got, DOUBLE),
+    of(elf::R_390_PLT64, RelocExpr::Plt, RelocBase::Place, DOUBLE),
+    of(elf::R_390_GOTENT, RelocExpr::GotSlot, RelocBase::Place, HALVES32),
+    of(elf::R_390_GOTOFF16, RelocExpr::Symbol, RelocBase::Got, HALF),
+    of(elf::R_390_GOTOFF64, RelocExpr::Symbol, RelocBase::Got, DOUBLE),
+    of(elf::R_390_GOTPLT12, RelocExpr::GotSlot, RelocBase::Got, SHORT),
+    of(elf::R_390_GOTPLT16, RelocExpr::GotSlot, RelocBase::Got, HALF),
+    of(elf::R_390_GOTPLT32, RelocExpr::GotSlot, RelocBase::Got, WORD),
+    of(elf::R_390_GOTPLT64, RelocExpr::GotSlot, RelocBase::Got, DOUBLE),
+    of(elf::R_390_GOTPLTENT, RelocExpr::GotSlot, RelocBase::Place, HALVES32),
+    of(elf::R_390_PLTOFF16, RelocExpr::Plt, RelocBase::Got, HALF),
+    of(elf::R_390_PLTOFF32, RelocExpr::Plt, RelocBase::Got, WORD),
+    of(elf::R_390_PLTOFF64, RelocExpr::Plt, RelocBase::Got, DOUBLE),
+    of(elf::R_390_TLS_GD64, RelocExpr::TlsGd, RelocBase::Got, DOUBLE),
+    of(elf::R_390_TLS_GOTIE12, RelocExpr::GotTp, RelocBase::Got, SHORT),
+    of(elf::R_390_TLS_GOTIE64, RelocExpr::GotTp, RelocBase::Got, DOUBLE),
+    of(elf::R_390_TLS_LDM64, RelocExpr::TlsLd, RelocBase::Got, DOUBLE),
+    of(elf::R_390_TLS_IE64, RelocExpr::GotTp, RelocBase::Zero, DOUBLE),
+    of(elf::R_390_TLS_IEENT, RelocExpr::GotTp, RelocBase::Place, HALVES32),
+    of(elf::R_390_TLS_LE64, RelocExpr::TpOffset, RelocBase::Zero, DOUBLE),
+    of(elf::R_390_TLS_LDO64, RelocExpr::DtpOffset, RelocBase::Zero, DOUBLE),
+    of(elf::R_390_20, RelocExpr::Symbol, RelocBase::Zero, LONG),
+    of(elf::R_390_GOT20, RelocExpr::GotSlot, RelocBase::Got, LONG),
+    of(elf::R_390_GOTPLT20, RelocExpr::GotSlot, RelocBase::Got, LONG),
+    of(elf::R_390_TLS_GOTIE20, RelocExpr::GotTp, RelocBase::Got, LONG),
+    of(62, RelocExpr::Symbol, RelocBase::Place, HALVES12),
+    of(63, RelocExpr::Plt, RelocBase::Place, HALVES12),
+    of(64, RelocExpr::Symbol, RelocBase::Place, HALVES24),
+    of(65, RelocExpr::Plt, RelocBase::Place, HALVES24),
 ];
 
 #[test]
 fn bits_and_ranges() {
-    for &(kind, what, from, low, high) in ROWS {
+    for &(kind, expr, base, low, high) in ROWS {
         let info = S390x::reloc_info(kind).expect("a type of the table");
-        assert_eq!((info.what, info.from), (what, from), "{}", info.name);
+        assert_eq!((info.expr, info.base), (expr, base), "{}", info.name);
         let step = i64::from(info.multiple);
         for (value, bytes) in [low, high] {
             assert!(info.holds(value), "{} takes {value}", info.name);

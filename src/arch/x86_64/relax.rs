@@ -6,7 +6,7 @@
 //! `push x@GOTPCREL(%rip)`. Such an instruction keeps its GOT slot.
 
 use super::relocs::Family;
-use crate::arch::relocation::{From, Mode, Relaxed, Site, What, fact};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site, fact};
 use crate::elf::consts as elf;
 use crate::symbols::flags::flag;
 
@@ -128,8 +128,8 @@ pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edi
     }
 }
 
-fn relaxed(what: What, from: From, edit: Edit) -> Option<Relaxed<Edit>> {
-    Some(Relaxed { what, from, edit, takes_next: false })
+fn relaxed(expr: RelocExpr, base: RelocBase, edit: Edit) -> Option<Relaxed<Edit>> {
+    Some(Relaxed { expr, base, edit, takes_next: false })
 }
 
 /// An edit of the bytes right in front of the field.
@@ -177,13 +177,13 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
             0x25 => Edit::Shorter { opcode: 0xe9, filler: 0x90 },
             _ => return None,
         };
-        return relaxed(What::Symbol, From::Place, edit);
+        return relaxed(RelocExpr::Symbol, RelocBase::Place, edit);
     }
     if !is_rip_relative(modrm) {
         return None;
     }
     if opcode == 0x8b && !undefined_weak {
-        return relaxed(What::Symbol, From::Place, prefix(&[0x8d, modrm], 0));
+        return relaxed(RelocExpr::Symbol, RelocBase::Place, prefix(&[0x8d, modrm], 0));
     }
     // An immediate is sign-extended; 0 needs no address at all.
     if !(undefined_weak || mode.low_addresses) {
@@ -208,7 +208,7 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
         }
         _ => return None,
     };
-    relaxed(What::Symbol, From::Zero, edit)
+    relaxed(RelocExpr::Symbol, RelocBase::Zero, edit)
 }
 
 /// `op x(%rip), %reg` as `op $imm32, %reg`.
@@ -266,13 +266,13 @@ fn general_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     if !small && !is_large_model_call(site) {
         return None;
     }
-    let (what, from, sequence) = match (site.has(flag::IMPORTED), small) {
-        (true, true) => (What::GotTp, From::Place, &GD_TO_IE),
-        (true, false) => (What::GotTp, From::Place, &GD_LARGE_TO_IE),
-        (false, true) => (What::TpOffset, From::Zero, &GD_TO_LE),
-        (false, false) => (What::TpOffset, From::Zero, &GD_LARGE_TO_LE),
+    let (expr, base, sequence) = match (site.has(flag::IMPORTED), small) {
+        (true, true) => (RelocExpr::GotTp, RelocBase::Place, &GD_TO_IE),
+        (true, false) => (RelocExpr::GotTp, RelocBase::Place, &GD_LARGE_TO_IE),
+        (false, true) => (RelocExpr::TpOffset, RelocBase::Zero, &GD_TO_LE),
+        (false, false) => (RelocExpr::TpOffset, RelocBase::Zero, &GD_LARGE_TO_LE),
     };
-    Some(Relaxed { what, from, edit: Edit::Sequence(sequence), takes_next: true })
+    Some(Relaxed { expr, base, edit: Edit::Sequence(sequence), takes_next: true })
 }
 
 fn local_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
@@ -288,14 +288,19 @@ fn local_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
         _ if is_large_model_call(site) => &LD_LARGE_TO_LE,
         _ => return None,
     };
-    Some(Relaxed { what: What::Nothing, from: From::Zero, edit: Edit::Sequence(sequence), takes_next: true })
+    Some(Relaxed {
+        expr: RelocExpr::Nothing,
+        base: RelocBase::Zero,
+        edit: Edit::Sequence(sequence),
+        takes_next: true,
+    })
 }
 
 /// In code, this offset is added to the result of the local dynamic sequence, which in an
 /// executable is the thread pointer. In data (and debug information) it keeps the meaning of its
 /// type's name.
 fn block_offset(site: &Site<'_>, edit: Edit) -> Option<Relaxed<Edit>> {
-    if site.code { relaxed(What::TpOffset, From::Zero, edit) } else { None }
+    if site.code { relaxed(RelocExpr::TpOffset, RelocBase::Zero, edit) } else { None }
 }
 
 fn initial_exec(site: &Site<'_>) -> Option<Relaxed<Edit>> {
@@ -313,7 +318,7 @@ fn initial_exec(site: &Site<'_>) -> Option<Relaxed<Edit>> {
         0x03 => [rex | new_rex, 0x8d, 0x80 | (register << 3) | register],
         _ => return None,
     };
-    relaxed(What::TpOffset, From::Zero, prefix(&bytes, 4))
+    relaxed(RelocExpr::TpOffset, RelocBase::Zero, prefix(&bytes, 4))
 }
 
 fn initial_exec_rex2(site: &Site<'_>) -> Option<Relaxed<Edit>> {
@@ -327,7 +332,7 @@ fn initial_exec_rex2(site: &Site<'_>) -> Option<Relaxed<Edit>> {
         _ => return None,
     };
     let bytes = [0xd5, rex2_reg_to_rm(payload), opcode, register_modrm(modrm, 0)];
-    relaxed(What::TpOffset, From::Zero, prefix(&bytes, 4))
+    relaxed(RelocExpr::TpOffset, RelocBase::Zero, prefix(&bytes, 4))
 }
 
 /// `add x@gottpoff(%rip), %reg1, %reg2` (either order of the first two).
@@ -341,7 +346,7 @@ fn initial_exec_evex(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let b4 = (!(payload >> 4) & 1) << 3;
     let payload = (payload & 0x47) | 0x90 | inverted_b3 | b4;
     let bytes = [0x62, payload, second, third, 0x81, register_modrm(modrm, 0)];
-    relaxed(What::TpOffset, From::Zero, prefix(&bytes, 4))
+    relaxed(RelocExpr::TpOffset, RelocBase::Zero, prefix(&bytes, 4))
 }
 
 fn descriptor(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
@@ -354,13 +359,13 @@ fn descriptor(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
         return None;
     }
     if site.has(flag::IMPORTED) {
-        return relaxed(What::GotTp, From::Place, prefix(&[0x8b, modrm], 0));
+        return relaxed(RelocExpr::GotTp, RelocBase::Place, prefix(&[0x8b, modrm], 0));
     }
     let before = match family {
         Family::Descriptor => rex_reg_to_rm(before),
         _ => rex2_reg_to_rm(before),
     };
-    relaxed(What::TpOffset, From::Zero, prefix(&[before, 0xc7, register_modrm(modrm, 0)], 4))
+    relaxed(RelocExpr::TpOffset, RelocBase::Zero, prefix(&[before, 0xc7, register_modrm(modrm, 0)], 4))
 }
 
 fn descriptor_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
@@ -369,7 +374,7 @@ fn descriptor_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
         [0x67, 0xff] if site.around(0, 3) == Some(&[0x67, 0xff, 0x10]) => &NO_CALL_ADDR32,
         _ => return None,
     };
-    relaxed(What::Nothing, From::Zero, Edit::Sequence(sequence))
+    relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Sequence(sequence))
 }
 
 /// Carries out an edit. `offset` is that of the relocation; the bytes were checked by [`relax`].

@@ -73,10 +73,10 @@ fn relaxed_at(case: &Case, mode: &Mode, bytes: &[u8], offset: usize) -> Option<R
     X86_64::relax(X86_64::reloc_info(case.kind).expect("a known type"), &site, mode)
 }
 
-fn check(case: Case, mode: &Mode, before: &str, what: What, from: From, after: &str, adjust: i64) {
+fn check(case: Case, mode: &Mode, before: &str, expr: RelocExpr, base: RelocBase, after: &str, adjust: i64) {
     let (mut section, offset) = bytes(before);
     let relaxed = relaxed_at(&case, mode, &section, offset).unwrap_or_else(|| panic!("{before} stays"));
-    assert_eq!((relaxed.what, relaxed.from), (what, from), "{before}");
+    assert_eq!((relaxed.expr, relaxed.base), (expr, base), "{before}");
     X86_64::edit(relaxed.edit, &mut section, offset, 0x1122_3344, 0).expect("the value fits");
     let (mut expected, _) = bytes(after);
     let field = after.replace(' ', "").find("........");
@@ -101,29 +101,61 @@ fn got(kind: u32) -> Case {
 #[test]
 fn loads_become_address_computations() {
     for mode in [&EXECUTABLE, &PIE, &SHARED] {
-        check(got(GOTPCRELX), mode, "8b 05 ........", What::Symbol, From::Place, "8d 05 ........", 0);
+        check(
+            got(GOTPCRELX),
+            mode,
+            "8b 05 ........",
+            RelocExpr::Symbol,
+            RelocBase::Place,
+            "8d 05 ........",
+            0,
+        );
         check(
             got(REX_GOTPCRELX),
             mode,
             "4c 8b 3d ........",
-            What::Symbol,
-            From::Place,
+            RelocExpr::Symbol,
+            RelocBase::Place,
             "4c 8d 3d ........",
             0,
         );
         let (before, after) = ("d5 48 8b 05 ........", "d5 48 8d 05 ........");
-        check(got(CODE_4_GOTPCRELX), mode, before, What::Symbol, From::Place, after, 0);
+        check(got(CODE_4_GOTPCRELX), mode, before, RelocExpr::Symbol, RelocBase::Place, after, 0);
     }
 }
 
 #[test]
 fn calls_and_jumps_become_direct() {
-    check(got(GOTPCRELX), &SHARED, "ff 15 ........", What::Symbol, From::Place, "67 e8 ........", 0);
-    check(got(GOTPCRELX), &PIE, "ff 25 ........", What::Symbol, From::Place, "e9 ........ 90", 1);
+    check(
+        got(GOTPCRELX),
+        &SHARED,
+        "ff 15 ........",
+        RelocExpr::Symbol,
+        RelocBase::Place,
+        "67 e8 ........",
+        0,
+    );
+    check(got(GOTPCRELX), &PIE, "ff 25 ........", RelocExpr::Symbol, RelocBase::Place, "e9 ........ 90", 1);
     let suffix = Mode { call_nop: CallNop { byte: 0x90, after: true }, ..PIE };
-    check(got(GOTPCRELX), &suffix, "ff 15 ........", What::Symbol, From::Place, "e8 ........ 90", 1);
+    check(
+        got(GOTPCRELX),
+        &suffix,
+        "ff 15 ........",
+        RelocExpr::Symbol,
+        RelocBase::Place,
+        "e8 ........ 90",
+        1,
+    );
     let prefix = Mode { call_nop: CallNop { byte: 0x40, after: false }, ..PIE };
-    check(got(GOTPCRELX), &prefix, "ff 15 ........", What::Symbol, From::Place, "40 e8 ........", 0);
+    check(
+        got(GOTPCRELX),
+        &prefix,
+        "ff 15 ........",
+        RelocExpr::Symbol,
+        RelocBase::Place,
+        "40 e8 ........",
+        0,
+    );
 }
 
 #[test]
@@ -140,24 +172,24 @@ fn operands_become_immediate_at_low_addresses() {
         ("48 33 35 ........", "48 81 f6 ........"),
         ("4c 3b 3d ........", "49 81 ff ........"),
     ] {
-        check(got(REX_GOTPCRELX), &EXECUTABLE, before, What::Symbol, From::Zero, after, 4);
+        check(got(REX_GOTPCRELX), &EXECUTABLE, before, RelocExpr::Symbol, RelocBase::Zero, after, 4);
         stays(got(REX_GOTPCRELX), &PIE, before);
         stays(got(REX_GOTPCRELX), &Mode { low_addresses: false, ..EXECUTABLE }, before);
     }
     // R4 and R3 become B4 and B3.
     let (before, after) = ("d5 4c 03 05 ........", "d5 19 81 c0 ........");
-    check(got(CODE_4_GOTPCRELX), &EXECUTABLE, before, What::Symbol, From::Zero, after, 4);
+    check(got(CODE_4_GOTPCRELX), &EXECUTABLE, before, RelocExpr::Symbol, RelocBase::Zero, after, 4);
 }
 
 #[test]
 fn undefined_weak_is_zero_everywhere() {
     let weak = || Case { facts: flag::UNDEFINED_WEAK | flag::ABSOLUTE, ..got(REX_GOTPCRELX) };
     for mode in [&EXECUTABLE, &PIE, &SHARED] {
-        check(weak(), mode, "4c 8b 3d ........", What::Symbol, From::Zero, "49 c7 c7 ........", 4);
-        check(weak(), mode, "48 3b 05 ........", What::Symbol, From::Zero, "48 81 f8 ........", 4);
+        check(weak(), mode, "4c 8b 3d ........", RelocExpr::Symbol, RelocBase::Zero, "49 c7 c7 ........", 4);
+        check(weak(), mode, "48 3b 05 ........", RelocExpr::Symbol, RelocBase::Zero, "48 81 f8 ........", 4);
     }
     let weak = || Case { facts: flag::UNDEFINED_WEAK | flag::ABSOLUTE, ..got(GOTPCRELX) };
-    check(weak(), &PIE, "8b 05 ........", What::Symbol, From::Zero, "c7 c0 ........", 4);
+    check(weak(), &PIE, "8b 05 ........", RelocExpr::Symbol, RelocBase::Zero, "c7 c0 ........", 4);
     stays(weak(), &PIE, "ff 15 ........");
 }
 
@@ -205,10 +237,10 @@ fn general_dynamic_in_executables() {
     for &(before, kind, offset) in GD_SEQUENCES {
         let case = |facts| Case { facts, next: Some((kind, offset)), ..got(TLSGD) };
         let exec = format!("{THREAD_POINTER} 48 8d 80 ........");
-        check(case(flag::TLS), &PIE, before, What::TpOffset, From::Zero, &exec, 4);
+        check(case(flag::TLS), &PIE, before, RelocExpr::TpOffset, RelocBase::Zero, &exec, 4);
         let initial = format!("{THREAD_POINTER} 48 03 05 ........");
         let imported = flag::TLS | flag::IMPORTED;
-        check(case(imported), &EXECUTABLE, before, What::GotTp, From::Place, &initial, -8);
+        check(case(imported), &EXECUTABLE, before, RelocExpr::GotTp, RelocBase::Place, &initial, -8);
         stays(case(flag::TLS), &SHARED, before);
         stays(Case { next: None, ..got(TLSGD) }, &PIE, before);
         stays(Case { next: Some((kind, offset + 1)), ..got(TLSGD) }, &PIE, before);
@@ -216,9 +248,9 @@ fn general_dynamic_in_executables() {
     for before in GD_LARGE {
         let case = |facts| Case { facts, next: Some((31, 9)), ..got(TLSGD) };
         let exec = format!("{THREAD_POINTER} 48 8d 80 ........ 66 0f 1f 44 00 00");
-        check(case(flag::TLS), &PIE, before, What::TpOffset, From::Zero, &exec, 4);
+        check(case(flag::TLS), &PIE, before, RelocExpr::TpOffset, RelocBase::Zero, &exec, 4);
         let initial = format!("{THREAD_POINTER} 48 03 05 ........ 66 0f 1f 44 00 00");
-        check(case(flag::IMPORTED), &PIE, before, What::GotTp, From::Place, &initial, -9);
+        check(case(flag::IMPORTED), &PIE, before, RelocExpr::GotTp, RelocBase::Place, &initial, -9);
     }
 }
 
@@ -240,7 +272,7 @@ fn local_dynamic_in_executables() {
     ] {
         let case = || Case { next: Some((kind, offset)), ..got(TLSLD) };
         let after = format!("{after} {THREAD_POINTER}");
-        check(case(), &PIE, before, What::Nothing, From::Zero, &after, 0);
+        check(case(), &PIE, before, RelocExpr::Nothing, RelocBase::Zero, &after, 0);
         stays(case(), &SHARED, before);
         stays(Case { next: None, ..got(TLSLD) }, &PIE, before);
     }
@@ -252,7 +284,7 @@ fn block_offsets_follow_the_model_of_the_code() {
         let case = |code| Case { code, addend: 0, ..got(kind) };
         let section = [0; 8];
         let relaxed = relaxed_at(&case(true), &PIE, &section, 0);
-        assert!(relaxed.is_some_and(|relaxed| (relaxed.what, relaxed.from) == (What::TpOffset, From::Zero)));
+        assert!(relaxed.is_some_and(|relaxed| (relaxed.expr, relaxed.base) == (RelocExpr::TpOffset, RelocBase::Zero)));
         assert_eq!(relaxed_at(&case(false), &PIE, &section, 0), None);
         assert_eq!(relaxed_at(&case(true), &SHARED, &section, 0), None);
     }
@@ -278,7 +310,15 @@ fn initial_exec_in_executables() {
         (CODE_6_GOTTPOFF, "62 e4 f4 10 03 05 ........", "62 fc f4 10 81 c0 ........"),
         (CODE_6_GOTTPOFF, "62 74 f4 10 01 05 ........", "62 d4 f4 10 81 c0 ........"),
     ] {
-        check(Case { facts: flag::TLS, ..got(kind) }, &PIE, before, What::TpOffset, From::Zero, after, 4);
+        check(
+            Case { facts: flag::TLS, ..got(kind) },
+            &PIE,
+            before,
+            RelocExpr::TpOffset,
+            RelocBase::Zero,
+            after,
+            4,
+        );
         stays(Case { facts: flag::TLS | flag::IMPORTED, ..got(kind) }, &PIE, before);
         stays(Case { facts: flag::TLS, ..got(kind) }, &SHARED, before);
     }
@@ -295,14 +335,14 @@ fn descriptors_in_executables() {
         (CODE_4_TLSDESC, "d5 48 8d 05 ........", "d5 18 c7 c0 ........", "d5 48 8b 05 ........"),
     ] {
         let case = |facts| Case { facts, ..got(kind) };
-        check(case(flag::TLS), &PIE, before, What::TpOffset, From::Zero, exec, 4);
-        check(case(flag::IMPORTED), &PIE, before, What::GotTp, From::Place, initial, 0);
+        check(case(flag::TLS), &PIE, before, RelocExpr::TpOffset, RelocBase::Zero, exec, 4);
+        check(case(flag::IMPORTED), &PIE, before, RelocExpr::GotTp, RelocBase::Place, initial, 0);
         stays(case(flag::TLS), &SHARED, before);
     }
     stays(got(TLSDESC), &PIE, "48 8b 05 ........");
     for (call, nop) in [("ff 10", "66 90"), ("67 ff 10", "0f 1f 00")] {
         let case = || Case { addend: 0, ..got(TLSDESC_CALL) };
-        check(case(), &PIE, call, What::Nothing, From::Zero, nop, 0);
+        check(case(), &PIE, call, RelocExpr::Nothing, RelocBase::Zero, nop, 0);
         stays(case(), &SHARED, call);
     }
     stays(got(TLSDESC_CALL), &PIE, "ff 11");

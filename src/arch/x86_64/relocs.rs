@@ -1,7 +1,7 @@
 //! The relocation types of x86-64 (psABI 4.4.1, "Relocation Types").
 
 use super::X86_64;
-use crate::arch::relocation::{From, What};
+use crate::arch::relocation::{RelocBase, RelocExpr};
 use crate::arch::target::RelocInfo;
 
 /// All fields are little-endian integers.
@@ -131,8 +131,8 @@ const fn range(size: u8, check: Check) -> (i64, i64) {
 
 const fn row(
     name: &'static str,
-    what: What,
-    from: From,
+    expr: RelocExpr,
+    base: RelocBase,
     size: u8,
     check: Check,
     family: Family,
@@ -145,26 +145,26 @@ const fn row(
         _ => Field::Empty,
     };
     let (min, max) = range(size, check);
-    Some(RelocInfo { name, what, from, size, min, max, multiple: 1, field, family })
+    Some(RelocInfo { name, expr, base, size, min, max, multiple: 1, field, family })
 }
 
-const fn mark(name: &'static str, what: What, family: Family) -> Info {
-    match row(name, what, From::Zero, 0, Check::Signed, family) {
+const fn mark(name: &'static str, expr: RelocExpr, family: Family) -> Info {
+    match row(name, expr, RelocBase::Zero, 0, Check::Signed, family) {
         Some(info) => info,
         None => unreachable!(),
     }
 }
 
-static VTINHERIT: Info = mark("R_X86_64_GNU_VTINHERIT", What::Nothing, Family::Fixed);
-static VTENTRY: Info = mark("R_X86_64_GNU_VTENTRY", What::Nothing, Family::Fixed);
+static VTINHERIT: Info = mark("R_X86_64_GNU_VTINHERIT", RelocExpr::Nothing, Family::Fixed);
+static VTENTRY: Info = mark("R_X86_64_GNU_VTENTRY", RelocExpr::Nothing, Family::Fixed);
 
 /// By number. Types that only the dynamic linker knows are not in objects.
 #[rustfmt::skip]
 static TABLE: [Option<Info>; 52] = {
     use Check::{Either, Signed, Unsigned};
     use Family::*;
-    use From::{Got, Place, Zero};
-    use What::*;
+    use RelocBase::{Got, Place, Zero};
+    use RelocExpr::*;
     [
         Some(mark("R_X86_64_NONE", Nothing, Fixed)),
         row("R_X86_64_64", Symbol, Zero, 8, Signed, Fixed),
@@ -315,20 +315,20 @@ mod tests {
 
     #[test]
     fn expressions_of_the_psabi() {
-        let expression = |kind| X86_64::reloc_info(kind).map(|info| (info.what, info.from));
-        for (kind, what, from) in [
-            (elf::R_X86_64_64, What::Symbol, From::Zero),
-            (elf::R_X86_64_PC64, What::Symbol, From::Place),
-            (elf::R_X86_64_GOTOFF64, What::Symbol, From::Got),
-            (elf::R_X86_64_GOT64, What::GotSlot, From::Got),
-            (elf::R_X86_64_PLTOFF64, What::Plt, From::Got),
-            (elf::R_X86_64_GOTPC64, What::GotBase, From::Place),
-            (elf::R_X86_64_TPOFF32, What::TpOffset, From::Zero),
-            (elf::R_X86_64_DTPOFF64, What::DtpOffset, From::Zero),
-            (elf::R_X86_64_TLSLD, What::TlsLd, From::Place),
-            (51, What::TlsDesc, From::Place),
+        let expression = |kind| X86_64::reloc_info(kind).map(|info| (info.expr, info.base));
+        for (kind, expr, base) in [
+            (elf::R_X86_64_64, RelocExpr::Symbol, RelocBase::Zero),
+            (elf::R_X86_64_PC64, RelocExpr::Symbol, RelocBase::Place),
+            (elf::R_X86_64_GOTOFF64, RelocExpr::Symbol, RelocBase::Got),
+            (elf::R_X86_64_GOT64, RelocExpr::GotSlot, RelocBase::Got),
+            (elf::R_X86_64_PLTOFF64, RelocExpr::Plt, RelocBase::Got),
+            (elf::R_X86_64_GOTPC64, RelocExpr::GotBase, RelocBase::Place),
+            (elf::R_X86_64_TPOFF32, RelocExpr::TpOffset, RelocBase::Zero),
+            (elf::R_X86_64_DTPOFF64, RelocExpr::DtpOffset, RelocBase::Zero),
+            (elf::R_X86_64_TLSLD, RelocExpr::TlsLd, RelocBase::Place),
+            (51, RelocExpr::TlsDesc, RelocBase::Place),
         ] {
-            assert_eq!(expression(kind), Some((what, from)), "{kind}");
+            assert_eq!(expression(kind), Some((expr, base)), "{kind}");
         }
     }
 
