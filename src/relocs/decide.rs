@@ -79,7 +79,7 @@ pub struct Action<T: Target> {
 impl<T: Target> Action<T> {
     #[inline]
     fn value(expr: RelocExpr, base: RelocBase, needs: u32) -> Self {
-        let base = if matches!(base, RelocBase::Got | RelocBase::GotPage) || expr == RelocExpr::GotBase {
+        let got_base = if matches!(base, RelocBase::Got | RelocBase::GotPage) || expr == RelocExpr::GotBase {
             need::GOT_BASE
         } else {
             0
@@ -89,7 +89,7 @@ impl<T: Target> Action<T> {
             base,
             edit: None,
             takes_next: false,
-            needs: needs | base,
+            needs: needs | got_base,
             dynamic: None,
             problem: None,
         }
