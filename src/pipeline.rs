@@ -1,7 +1,7 @@
 //! The passes of a link, in their order. This file is the map of the linker.
 //!
-//! Final and relocatable links take the same way; the mode is a value that passes ask. Lines
-//! marked *frozen* say what no later pass may change.
+//! Final and relocatable links take the same way; the mode is a value that passes ask. Lines marked
+//! *frozen* name facts that no later pass may change.
 
 use crate::arch::{ForTarget, Target};
 use crate::cli::{Config, InputSpec};
@@ -18,7 +18,7 @@ use crate::timing::Timings;
 use crate::{arch, output, sframe};
 use std::time::Duration;
 
-/// What came of a link.
+/// The result of a link.
 #[derive(Debug)]
 pub struct Outcome {
     /// Everything that was reported, in a fixed order.
@@ -79,16 +79,16 @@ fn write_trace(config: &Config, timings: &Timings, sink: &Sink) -> Result<(), Ab
     })
 }
 
-/// What accumulates beside the link itself.
+/// Printed text and timings, which accumulate over the passes.
 #[derive(Default)]
 pub(crate) struct Progress {
     pub(crate) printed: String,
     pub(crate) timings: Timings,
-    /// All that is read is known, and no file that options ask for is among it.
+    /// All inputs are known, and no file that an option writes is among them.
     inputs_are_safe: bool,
 }
 
-/// With `--reproduce`, notes what is read and archives it, whatever comes of the link.
+/// With `--reproduce`, records every file that is read and archives it, even if the link fails.
 fn run_recorded(
     config: &Config,
     inputs: &[InputSpec],
@@ -157,8 +157,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         return Ok(());
     }
     let mut dependents = open_inputs::Dependents::new(config, source, store, sink);
-    // Objects that take part may name libraries, and a library may be a script: all that scripts say
-    // is then joined again.
+    // Objects that take part may name libraries, and a library may be a script: in that case all
+    // scripts are joined again.
     let (directives, plan, parsed, assigned, extracted) = loop {
         let (directives, plan) = read_scripts::run(session, &main, &opened.scripts, &sources, source);
         output::overwrite::check(session, &plan.sources, &opened.paths);
@@ -244,7 +244,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let (tables, growing) = size_tables::run(numbered, chosen, corrupt_sframes);
     sink.checkpoint()?;
     progress.timings.pass("size tables");
-    // frozen: what the dynamic linker gets.
+    // frozen: symbols, relocations and needs that the dynamic linker sees.
 
     // ---- addresses ----------------------------------------------------------------------------
     let order = order_sections::run(&tables);

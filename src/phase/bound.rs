@@ -1,24 +1,25 @@
-//! What each symbol is for the dynamic linker.
+//! The phase that knows which symbols are imported and which are exported.
 //!
-//! Made by `settle_symbols`.
+//! `settle_symbols` makes it before garbage collection, because an exported symbol is a root.
 
 use super::{Matched, builds_on};
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::symbols::{SymbolFlags, flag};
 
-/// What is imported and exported.
+/// The matched sections, with flags for each symbol: imported, exported, alive.
 pub struct Bound<'a, T: Target> {
-    /// The sections and their rules.
+    /// The phase before: sections and their rules.
     pub matched: Matched<'a, T>,
-    /// What symbols are, and from the scan on what they need.
+    /// Flags of symbols; `scan_relocations` adds the `NEEDS_*` bits, `number_rows` reads them.
     pub symbols: SymbolFlags,
 }
 
 builds_on!(['a, T: Target] Bound<'a, T>, matched: Matched<'a, T>);
 
 impl<T: Target> Bound<'_, T> {
-    /// Whether something that is in the output refers to an undefined symbol.
+    /// Whether a live section refers to an undefined symbol. Without `--gc-sections` every
+    /// reference counts as live.
     pub fn is_name_used(&self, id: SymbolId) -> bool {
         !self.config.gc.enabled || self.symbols.flags(id) & flag::LIVE != 0
     }
@@ -26,8 +27,7 @@ impl<T: Target> Bound<'_, T> {
 
 #[cfg(test)]
 impl<'a, T: Target> Bound<'a, T> {
-    /// For tests of later passes: symbols of which nothing is known, and sections whose rules are
-    /// given.
+    /// For tests of later passes: symbols without flags, and sections with the given rules.
     pub fn of(made: super::Made<'a, T>, rules: Vec<u32>) -> Self {
         let symbols = SymbolFlags::new(made.symbol_count);
         Bound { matched: Matched { made, rules, plan: Default::default() }, symbols }

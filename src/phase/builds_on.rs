@@ -1,4 +1,4 @@
-//! How a phase shows what the phases before it know.
+//! The macro by which a phase gives access to the fields of all phases before it.
 
 /// Makes a phase deref to the one that it owns.
 macro_rules! builds_on {

@@ -1,7 +1,7 @@
-//! What scripts and lists say about symbols, before any input is parsed.
+//! Directives about symbols from scripts and lists, known before any input is parsed.
 //!
 //! `read_scripts` and `read_versions` make it. The layout that scripts describe is not here: it is
-//! a plan of its own, which later passes take over and refine.
+//! a [`crate::plan::LayoutPlan`], which later passes take over and refine.
 
 use super::{Session, builds_on};
 use crate::input::ordering::OrderFiles;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// The scripts and lists that options name.
 pub struct Directives<'a> {
-    /// The command line.
+    /// The phase before.
     pub session: Session<'a>,
     /// The entry symbol's name; empty if there is none.
     pub entry: Vec<u8>,
@@ -27,16 +27,17 @@ pub struct Directives<'a> {
 
 builds_on!(['a] Directives<'a>, session: Session<'a>);
 
-/// What version scripts and symbol lists say.
+/// Version scripts and lists of symbol names.
 #[derive(Default)]
 pub struct Lists {
     /// All version scripts, one after another.
     pub version_script: VersionScript,
-    /// The same, compiled.
+    /// `version_script`, compiled to one look-up for each name.
     pub version_matcher: VersionMatcher,
     /// Names that `--dynamic-list` and its kin export.
     pub dynamic: Option<NameList>,
-    /// `--dynamic-list` was given: what it does not name is bound here.
+    /// `--dynamic-list` was given: symbols that it does not name bind inside the output, as with
+    /// `-Bsymbolic`.
     pub dynamic_is_exclusive: bool,
     /// `--retain-symbols-file`: the globals that stay in the symbol table.
     pub retained: Option<NameList>,

@@ -1,7 +1,7 @@
-//! Where everything is in the file.
+//! The last phase: file offsets, sizes and names as section headers show them.
 //!
-//! Made by `make_image`, once it is known how far compressed sections shrink. Addresses are those of
-//! [`Placed`]; section headers say what stands here.
+//! Made by `make_image`, once it is known how far compressed sections shrink. Addresses are those
+//! of [`Placed`]; names, types and sizes here are those after compression.
 
 use super::{Placed, builds_on};
 use crate::arch::Target;
@@ -13,15 +13,15 @@ use std::ops::Range;
 
 /// The file, before its bytes are written.
 pub struct Image<'a, T: Target> {
-    /// Where everything is in memory.
+    /// The phase before: addresses.
     pub placed: Placed<'a, T>,
     /// Output sections as their headers show them, by [`ChunkId`].
     pub file_sections: Vec<FileSection<'a>>,
     /// Contents of the sections that are compressed, by [`ChunkId`]; `None` for all others.
     pub compressed: Vec<Option<Vec<u8>>>,
-    /// `.shstrtab`.
+    /// Contents of `.shstrtab`.
     pub names: SectionNames,
-    /// Places in the file.
+    /// Program headers, the place of the section header table, and the file's size.
     pub file: FilePlan,
 }
 
@@ -30,7 +30,7 @@ builds_on!(['a, T: Target] Image<'a, T>, placed: Placed<'a, T>);
 /// An output section in the file.
 #[derive(Clone, Debug)]
 pub struct FileSection<'a> {
-    /// Name. Compression of the old kind changes it.
+    /// Its name. The old GNU form of compression turns `.debug_info` into `.zdebug_info`.
     pub name: &'a [u8],
     /// `SHT_*`.
     pub sh_type: u32,
@@ -45,7 +45,7 @@ pub struct FileSection<'a> {
 }
 
 impl<'a> FileSection<'a> {
-    /// As the section is in memory; its offset is still 0.
+    /// The row of an uncompressed section, with offset 0 until `file_offsets` assigns one.
     pub fn of(chunk: &Chunk<'a>) -> Self {
         let Chunk { name, sh_type, flags, align, size, .. } = *chunk;
         FileSection { name, sh_type, flags, align, size, offset: 0 }
@@ -63,7 +63,7 @@ impl<'a> FileSection<'a> {
     }
 }
 
-/// What is in the file besides sections.
+/// The parts of the file besides sections.
 #[derive(Clone, Default, Debug)]
 pub struct FilePlan {
     /// Program headers in their order.

@@ -1,7 +1,8 @@
-//! The files that take part, numbered: objects in link order, libraries, their sections and the
-//! names of their globals.
+//! The files of the link: objects in link order, shared libraries, their sections and the names of
+//! their globals.
 //!
-//! `index_objects` makes it, after the search for definitions has said which files take part.
+//! `index_objects` makes it after archive extraction, and numbers files and sections: no file joins
+//! the link later.
 
 use super::{Directives, builds_on};
 use crate::arch::{Mode, Target};
@@ -14,9 +15,9 @@ use crate::input::{ObjectFile, SharedFile};
 use crate::symbols::Globals;
 use sframe_format::SHT_GNU_SFRAME;
 
-/// Everything that is read.
+/// All input files, with a number for each object, section and symbol.
 pub struct Inputs<'a, T: Target> {
-    /// What scripts say.
+    /// The phase before: directives about symbols.
     pub directives: Directives<'a>,
     /// Objects that take part, in link order.
     pub objects: Vec<ObjectFile<'a, T::E>>,
@@ -24,18 +25,19 @@ pub struct Inputs<'a, T: Target> {
     pub shared: Vec<SharedFile<'a, T::E>>,
     /// Names of globals, and their numbers.
     pub globals: Globals<'a>,
-    /// The object that each section belongs to, by [`SectionId`]. Sections that the linker makes
-    /// have the numbers behind them.
+    /// The object that each section belongs to, by [`SectionId`]. Synthetic sections have the
+    /// numbers behind those.
     pub section_files: Vec<FileId>,
     /// For each section, the bits of [`crate::phase::state`] that it starts with.
     pub section_states: Vec<u8>,
     /// Number of symbols, locals included.
     pub symbol_count: usize,
-    /// Whether some object asks for an executable stack; `None`: no object says anything about it.
+    /// Whether some object asks for an executable stack (`.note.GNU-stack`); `None`: no object has
+    /// the section.
     pub executable_stack: Option<bool>,
     /// Whether sections of the large code model take part.
     pub has_large: bool,
-    /// What the command line says of relocations.
+    /// The kind of output, as relocations ask for it.
     pub mode: Mode,
 }
 
@@ -55,7 +57,7 @@ impl<'a, T: Target> Inputs<'a, T> {
         self.locate(id).map_or(0, |(object, index)| object.headers[index as usize].sh_size.get())
     }
 
-    /// The first number of sections that the linker makes.
+    /// The number of the first synthetic section.
     #[inline]
     pub fn first_internal(&self) -> u32 {
         self.section_files.len() as u32
@@ -67,19 +69,19 @@ impl<'a, T: Target> Inputs<'a, T> {
         self.section_files.get(id.index()).copied().unwrap_or(FileId::NONE)
     }
 
-    /// The number of a section that the linker makes, by its row among those.
+    /// The number of a synthetic section, by its row.
     #[inline]
     pub fn synthetic_id(&self, row: u32) -> SectionId {
         SectionId(self.first_internal() + row)
     }
 
-    /// The row of a section that the linker makes; `None` for input sections.
+    /// The row of a synthetic section; `None` for input sections.
     #[inline]
     pub fn synthetic_row(&self, id: SectionId) -> Option<u32> {
         id.0.checked_sub(self.first_internal())
     }
 
-    /// Whether the output has a dynamic section.
+    /// Whether the output has a `.dynamic` section.
     pub fn is_dynamic(&self) -> bool {
         match self.config.mode {
             OutputMode::Relocatable => false,
@@ -108,8 +110,8 @@ impl<'a, T: Target> Inputs<'a, T> {
         }
     }
 
-    /// Lines for messages: what happens at a place, with the source line and the function where
-    /// they are known.
+    /// Note lines of a message about a place, with source line and function if debug information
+    /// has them. `deed` is the verb.
     pub fn describe_source(
         &self,
         lines: &mut SourceLines,
@@ -125,7 +127,7 @@ impl<'a, T: Target> Inputs<'a, T> {
         }
     }
 
-    /// Whether a section is SFrame input.
+    /// Whether a section is SFrame input (SFrame rule 1).
     pub fn is_sframe_section(&self, id: SectionId) -> bool {
         self.locate(id).is_some_and(|(object, index)| is_input(object, index as usize))
     }
@@ -137,10 +139,10 @@ impl<'a, T: Target> Inputs<'a, T> {
     }
 }
 
-/// What a section's header says, wherever it comes from.
+/// Header fields of a section, be it of an object or synthetic.
 #[derive(Clone, Copy, Debug)]
 pub struct SectionInfo<'a> {
-    /// Name.
+    /// Its name, as scripts match it.
     pub name: &'a [u8],
     /// `SHT_*`.
     pub sh_type: u32,
@@ -150,7 +152,7 @@ pub struct SectionInfo<'a> {
     pub size: u64,
     /// Alignment, in bytes: at least 1, a power of two.
     pub align: u64,
-    /// Size of an entry, in bytes; 0 if entries have none.
+    /// Size of an entry, in bytes; 0 if entries have no common size.
     pub entsize: u64,
 }
 
@@ -162,9 +164,9 @@ impl SectionInfo<'_> {
     }
 }
 
-/// What a section header of an object says. SFrame input has its own type whatever the assembler
-/// wrote (SFrame rule 1). Alignments that are no power of two count as 1;
-/// `index_objects` has reported them.
+/// The fields of an object's section header. SFrame input has its own type whatever the assembler
+/// wrote (SFrame rule 1). Alignments that are no power of two count as 1; `index_objects` has
+/// reported them.
 pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
     index: usize,
@@ -190,8 +192,8 @@ pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
 
 #[cfg(test)]
 impl<'a, T: Target> Inputs<'a, T> {
-    /// Inputs for tests of passes: objects that have their numbers, the names of their globals, and
-    /// the first state of each section.
+    /// For tests of passes: inputs of numbered objects, the names of their globals, and the initial
+    /// state of each section.
     pub fn of(
         session: super::Session<'a>,
         objects: Vec<ObjectFile<'a, T::E>>,

@@ -1,6 +1,7 @@
-//! What is in the output.
+//! The phase that knows which sections and `.eh_frame` records are in the output.
 //!
-//! Made by `collect_garbage` and `keep_eh_frames`.
+//! `collect_garbage` marks sections, `keep_eh_frames` then keeps the records of live functions.
+//! Nothing comes to life or dies later.
 
 use super::{Bound, builds_on};
 use crate::arch::Target;
@@ -8,9 +9,9 @@ use crate::frames::KeptFrames;
 
 /// Which sections and records are in the output.
 pub struct Live<'a, T: Target> {
-    /// What is imported and exported.
+    /// The phase before: imports and exports.
     pub bound: Bound<'a, T>,
-    /// Which `.eh_frame` records are in the output, and where.
+    /// The `.eh_frame` records in the output, and their offsets there.
     pub kept_frames: KeptFrames,
 }
 

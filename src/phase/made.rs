@@ -1,6 +1,8 @@
-//! What the linker read of frames, and the sections that it may fill.
+//! Frame records, the functions of SFrame inputs, and the synthetic sections that scripts can
+//! place.
 //!
-//! `create_synthetics` makes it of what `split_eh_frames` and the reading of SFrame inputs found.
+//! `create_synthetics` makes it from the results of `split_eh_frames` and `sframe::index::absorb`,
+//! before scripts are matched, because patterns match synthetic sections too.
 
 use super::{Resolved, SectionInfo, builds_on, info_of};
 use crate::arch::Target;
@@ -12,39 +14,39 @@ use crate::synth::section::SyntheticSections;
 
 /// All sections that scripts can match.
 pub struct Made<'a, T: Target> {
-    /// Definitions and versions.
+    /// The phase before: definitions and versions.
     pub resolved: Resolved<'a, T>,
-    /// Records of `.eh_frame` sections.
+    /// CIEs and FDEs of all `.eh_frame` inputs.
     pub frames: Frames<'a, T::E>,
-    /// Functions of SFrame inputs and those that are derived.
+    /// Functions from SFrame inputs, and functions derived from `.eh_frame`.
     pub described: collect::Inputs,
-    /// Sections that the linker makes whatever becomes of the inputs' own. Sizes are those that are
-    /// known: of notes, the interpreter's path and common blocks.
+    /// Synthetic sections, also those that may turn out empty. Notes, the interpreter's path and
+    /// common blocks have their sizes; the others get theirs in `size_tables`.
     pub synthetic: SyntheticSections<'a>,
     /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output.
     pub features: u32,
-    /// Where each common block is allocated, by its row; empty where they stay common.
+    /// The place of each common block, by its row; empty if blocks stay common, as under `-r`.
     pub common_places: Vec<CommonPlace>,
 }
 
 builds_on!(['a, T: Target] Made<'a, T>, resolved: Resolved<'a, T>);
 
-/// Where a common block is allocated.
+/// The place of a common block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommonPlace {
-    /// The section that the linker makes for an object's blocks.
+    /// The synthetic `COMMON` section for the blocks of one object.
     pub section: SectionId,
-    /// Offset in it, in bytes.
+    /// Offset in that section, in bytes.
     pub offset: u64,
 }
 
 impl<'a, T: Target> Made<'a, T> {
-    /// Number of sections that scripts can match: all have numbers below it.
+    /// Number of sections that scripts can match: input and synthetic ones.
     pub fn section_count(&self) -> usize {
         self.first_internal() as usize + self.synthetic.rows.len()
     }
 
-    /// What the header of a section says.
+    /// Header fields of an input or synthetic section.
     pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
         match self.locate(id) {
             Some((object, index)) => info_of(object, index as usize, self.config.is_relocatable()),
@@ -57,13 +59,14 @@ impl<'a, T: Target> Made<'a, T> {
         self.describe_place_in(id, || self.section_info(id).name, offset)
     }
 
-    /// Where the common block that defines a symbol is allocated, if it is.
+    /// The place of the common block that defines a symbol; `None` if no block does, or it stays
+    /// common.
     pub fn common_place(&self, id: SymbolId) -> Option<CommonPlace> {
         self.common_places.get(self.common_row(id)?).copied()
     }
 
-    /// The symbols that the FDEs of a function's section refer to besides the function: what a
-    /// live function keeps alive through its frame records.
+    /// Symbols (LSDAs, personality routines) that the FDEs of a section refer to besides its
+    /// functions: a live function keeps them alive through its frame records.
     pub fn frame_edges(&self, function: SectionId) -> impl Iterator<Item = SymbolId> {
         let object = self.locate(function).map(|(object, _)| object);
         let symbol = move |symbol| object.map_or(SymbolId::NONE, |object| object.symbol_id(symbol));
@@ -74,7 +77,7 @@ impl<'a, T: Target> Made<'a, T> {
 
 #[cfg(test)]
 impl<'a, T: Target> Made<'a, T> {
-    /// For tests of later passes: nothing is made yet.
+    /// For tests of later passes: no synthetic sections.
     pub fn of(resolved: Resolved<'a, T>, frames: Frames<'a, T::E>) -> Self {
         Made {
             resolved,

@@ -1,19 +1,20 @@
-//! The rule of the layout plan that takes each section.
+//! The phase that knows for each section the script rule that takes it.
 //!
-//! Made by `match_script`.
+//! `match_script` makes it before garbage collection, because `KEEP` makes roots.
 
 use super::{Made, builds_on};
 use crate::arch::Target;
 use crate::plan::LayoutPlan;
 
-/// What scripts say of sections.
+/// Sections with their rules, and the plan that the rules belong to.
 pub struct Matched<'a, T: Target> {
-    /// The sections.
+    /// The phase before: sections.
     pub made: Made<'a, T>,
     /// The rule of [`Matched::plan`] that takes each section, by [`crate::ids::SectionId`];
     /// [`crate::plan::NO_RULE`] for orphans.
     pub rules: Vec<u32>,
-    /// Scripts and options, without the output sections whose condition does not hold.
+    /// The layout of scripts and options, without the output sections whose constraint
+    /// (`ONLY_IF_RO`, `ONLY_IF_RW`) fails.
     pub plan: LayoutPlan,
 }
 

@@ -1,4 +1,4 @@
-//! What is known of a link, phase by phase.
+//! The phases of a link, as types.
 //!
 //! A phase is a struct that some passes fill and give away by value; from then on it is only read.
 //! Each phase owns the one before it and derefs to it, so that the type in a pass's signature says

@@ -1,7 +1,7 @@
-//! Which slot, entry and copy each symbol has in the tables for the dynamic linker.
+//! The phase that knows the GOT slots, PLT entries and copy relocations of each symbol.
 //!
-//! Made by `number_rows`. Nothing here has an address yet: slots and entries are counted from the
-//! start of their table.
+//! `number_rows` makes it from the needs that `scan_relocations` collected. Addresses come later:
+//! slots and entries are counted from the start of their table.
 
 use super::{Scanned, builds_on};
 use crate::arch::Target;
@@ -9,17 +9,17 @@ use crate::arch::target::PltShape;
 use crate::ids::{SharedId, SymbolId};
 use crate::symbols::Definition;
 
-/// What symbols have in the tables.
+/// Symbols with their slots, entries and copies.
 pub struct Numbered<'a, T: Target> {
-    /// What the inputs ask for.
+    /// The phase before: needs of relocations.
     pub scanned: Scanned<'a, T>,
     /// Symbols with slots, entries, copies or a row of `.dynsym`, by [`SymbolId`].
     pub rows: Vec<DynamicRow>,
     /// For each symbol: its place in `rows`, `u32::MAX` if it has none.
     pub row_of: Vec<u32>,
-    /// How large the tables of slots and entries are.
+    /// Sizes of the GOT and PLT sections.
     pub slots: Slots,
-    /// Libraries' data that is copied.
+    /// Copy relocations, and the sections that hold the copies.
     pub copies: Copies,
     /// Functions that lazy binding must leave alone ([`Target::VARIANT_CALLS`]), in order.
     pub variants: Vec<SymbolId>,
@@ -27,8 +27,8 @@ pub struct Numbered<'a, T: Target> {
 
 builds_on!(['a, T: Target] Numbered<'a, T>, scanned: Scanned<'a, T>);
 
-/// What one symbol has in the tables for the dynamic linker. Slot numbers count from 0 in their
-/// own table; `u32::MAX`: none.
+/// The GOT slots, PLT entries and copy of one symbol. Slot numbers count from 0 in their own table;
+/// `u32::MAX`: none.
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicRow {
     /// The symbol.
@@ -53,7 +53,7 @@ pub struct DynamicRow {
 }
 
 impl DynamicRow {
-    /// A row with nothing in it.
+    /// A row without slots, entries and copy.
     pub fn new(symbol: SymbolId) -> Self {
         let none = u32::MAX;
         DynamicRow {
@@ -73,7 +73,7 @@ impl DynamicRow {
 /// Sizes of the tables of slots and entries, and how entries are made.
 #[derive(Default)]
 pub struct Slots {
-    /// How the PLTs are made.
+    /// The form of PLT entries: IBT, BTI and the like.
     pub plt_shape: PltShape,
     /// Words of `.got`.
     pub got_words: u32,
@@ -130,14 +130,14 @@ impl Default for Extent {
     }
 }
 
-/// All copies.
+/// All copies, and the size of their sections.
 #[derive(Default)]
 pub struct Copies {
     /// In the order of the symbols that ask for them.
     pub all: Vec<Copy>,
-    /// The section of those that are written to.
+    /// `.dynbss`: copies that the program may write to.
     pub data: Extent,
-    /// The section of those that are read-only once the program is loaded.
+    /// `.data.rel.ro`: copies that are read-only after relocation.
     pub relro: Extent,
 }
 
@@ -167,7 +167,7 @@ impl Copies {
 
 #[cfg(test)]
 impl<'a, T: Target> Numbered<'a, T> {
-    /// For tests of later passes: no symbol has anything.
+    /// For tests of later passes: no symbol has a row.
     pub fn of(scanned: Scanned<'a, T>) -> Self {
         Numbered {
             rows: Vec::new(),

@@ -1,7 +1,7 @@
-//! Where everything is in memory.
+//! The phase that knows all addresses: of sections, symbols and tables.
 //!
-//! `lay_out` makes it: its loop is the only one that changes it, and what it gives away has come to
-//! rest. Passes that write ask the methods here for addresses.
+//! `lay_out` makes it in a loop, and gives it away once no address changes any more. Writing passes
+//! ask the methods here for addresses.
 
 use super::tables::Growing;
 use super::{SectionInfo, Tables, builds_on, info_of};
@@ -16,16 +16,16 @@ use crate::synth::symtab_plan::SymtabPlan;
 
 /// Output sections, segments and the addresses of all that they hold.
 pub struct Placed<'a, T: Target> {
-    /// Which tables the output has.
+    /// The phase before: tables for the dynamic linker.
     pub tables: Tables<'a, T>,
     /// The linker's own sections: those of [`super::Made::synthetic`], the merged ones, pools of
-    /// thunks, and relocations and groups that are written.
+    /// thunks, and the relocation and group sections of `-r`.
     pub synthetics: SyntheticSections<'a>,
-    /// Where sections are.
+    /// Rule, output section and offset of each section.
     pub places: Places,
     /// Output sections and segments.
     pub layout: Layout<'a>,
-    /// Code between branches and far targets.
+    /// Thunks between branches and targets out of their reach.
     pub thunks: Thunks,
     /// Addresses of the tables.
     pub addresses: Addresses,
@@ -33,9 +33,9 @@ pub struct Placed<'a, T: Target> {
     /// and locals. Imported symbols without a copy or canonical PLT entry are 0; an
     /// `STT_GNU_IFUNC` of this output has the address of its resolver.
     pub values: Vec<u64>,
-    /// The functions of the SFrame table, those of thunks included.
+    /// The functions of the SFrame table, thunks included.
     pub chosen: Chosen,
-    /// Their order.
+    /// The order of those functions in the table.
     pub frame_order: Ordered,
     /// Local symbols in the linker's own sections.
     pub local_symbols: Vec<SyntheticSymbol<'a>>,
@@ -43,30 +43,30 @@ pub struct Placed<'a, T: Target> {
     pub output_relocations: Vec<OutputRelocations>,
     /// Groups that are written, in link order (`-r`).
     pub output_groups: Vec<OutputGroup>,
-    /// How the output's symbol table is divided.
+    /// The part of each file in the output's symbol table.
     pub symtab: SymtabPlan,
 }
 
 builds_on!(['a, T: Target] Placed<'a, T>, tables: Tables<'a, T>);
 
-/// Where sections are, in parallel vectors indexed by [`SectionId`].
+/// The places of sections, in parallel vectors indexed by [`SectionId`].
 pub struct Places {
     /// The rule of [`Layout::plan`] that takes it, `u32::MAX` if none does.
     pub rule: Vec<u32>,
-    /// Output section.
+    /// The output section; [`ChunkId::NONE`] outside of the output.
     pub chunk: Vec<ChunkId>,
     /// Offset in the output section, in bytes. Absorbed sections have none.
     pub offset: Vec<u64>,
 }
 
-/// Addresses of the tables, and of the TLS segment. 0 for what the output does not have.
+/// Addresses of the tables, and of the TLS segment. 0 for a table that the output does not have.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Addresses {
     /// `.got`.
     pub got: u64,
     /// `.got.plt`.
     pub got_plt: u64,
-    /// What `_GLOBAL_OFFSET_TABLE_` is and GOT-relative offsets count from.
+    /// Address of `_GLOBAL_OFFSET_TABLE_`, from which GOT-relative offsets count.
     pub got_base: u64,
     /// The words of the dynamic linker: the head of `.got.plt` or `.got` (`DT_PLTGOT`).
     pub reserved: u64,
@@ -89,16 +89,16 @@ pub struct Addresses {
 /// The relocations of one output section.
 #[derive(Clone, Debug)]
 pub struct OutputRelocations {
-    /// What they apply to.
+    /// The output section that they apply to.
     pub target: ChunkId,
-    /// How many each of its items has.
+    /// Number of relocations for each of its items, in their order.
     pub counts: Vec<u32>,
     /// All came from `SHT_REL` sections, and go into one.
     pub implicit: bool,
 }
 
 impl OutputRelocations {
-    /// How many there are.
+    /// Number of relocations of all items.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|&count| u64::from(count)).sum()
     }
@@ -127,7 +127,7 @@ impl OutputGroup {
 }
 
 impl<'a, T: Target> Placed<'a, T> {
-    /// Where `lay_out` begins: all sections known and none placed.
+    /// The state that `lay_out` begins with: every section known, none placed.
     pub fn new(tables: Tables<'a, T>, growing: Growing<'a>) -> Self {
         let count = tables.section_count();
         let merged = tables.merged.iter().map(|merged| merged.rule);
@@ -173,7 +173,7 @@ impl<'a, T: Target> Placed<'a, T> {
         }
     }
 
-    /// Whether the output uses what only `ELFOSABI_GNU` has: indirect functions, unique symbols,
+    /// Whether the output uses extensions of `ELFOSABI_GNU`: indirect functions, unique symbols,
     /// retained sections.
     pub fn uses_gnu_extensions(&self) -> bool {
         self.symtab.has_gnu_symbols
@@ -181,8 +181,8 @@ impl<'a, T: Target> Placed<'a, T> {
                 && self.layout.chunks.iter().any(|chunk| chunk.flags & u64::from(elf::SHF_GNU_RETAIN) != 0))
     }
 
-    /// The output section that a section's contents are in. Those of an absorbed section are all
-    /// in one place.
+    /// The output section with a section's contents. All contents of an absorbed section are in one
+    /// output section.
     pub fn output_chunk(&self, id: SectionId) -> ChunkId {
         match self.final_place(id, 0) {
             Some((section, _)) => self.places.chunk[section.index()],
@@ -190,7 +190,8 @@ impl<'a, T: Target> Placed<'a, T> {
         }
     }
 
-    /// Address of an offset of an absorbed section, wherever it went; 0 if it is not in the output.
+    /// Address of the piece or record at an offset of an absorbed section; 0 if it is not in the
+    /// output.
     pub fn absorbed_address(&self, id: SectionId, offset: u64) -> u64 {
         match self.absorbed_place(id, offset) {
             Some((section, offset)) if self.places.chunk[section.index()].is_some() => {
@@ -210,7 +211,7 @@ impl<'a, T: Target> Placed<'a, T> {
         id
     }
 
-    /// What the header of a section says.
+    /// Header fields of a section: of an object, synthetic, or merged.
     pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
         match self.locate(id) {
             Some((object, index)) => info_of(object, index as usize, self.config.is_relocatable()),

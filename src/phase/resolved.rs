@@ -1,6 +1,6 @@
-//! Which group and which definition prevails, what the linker defines itself, and the versions.
+//! Symbol resolution: prevailing groups and definitions, linker-defined symbols, symbol versions.
 //!
-//! Made by the passes from `select_comdats` to `assign_versions`.
+//! The passes from `select_comdats` to `assign_versions` make it. No definition changes later.
 
 use super::{Inputs, SectionStates, builds_on};
 use crate::arch::Target;
@@ -12,13 +12,13 @@ use crate::input::shared::NeededLibraries;
 use crate::symbols::{CommonBlock, Definition, Definitions, LinkerSymbol, Mentions, Versions};
 use hashbrown::HashMap;
 
-/// The symbols of the link.
+/// Input files with their symbols resolved.
 pub struct Resolved<'a, T: Target> {
-    /// What is read.
+    /// The phase before: input files.
     pub inputs: Inputs<'a, T>,
     /// Libraries that only libraries need.
     pub needed_libraries: NeededLibraries<'a>,
-    /// What has become of the sections.
+    /// State bits of sections; later passes up to [`super::Live`] set them.
     pub sections: SectionStates,
     /// Section groups.
     pub groups: GroupTable<'a>,
@@ -28,7 +28,7 @@ pub struct Resolved<'a, T: Target> {
     pub linker_symbols: Vec<LinkerSymbol>,
     /// Sections whose names are C identifiers that `__start_NAME` or `__stop_NAME` speak of.
     pub identifier_sections: IdentifierSections<'a>,
-    /// Versions that the output defines.
+    /// Versions that the output defines, and those of its symbols.
     pub versions: Versions<'a>,
 }
 
@@ -44,23 +44,23 @@ impl<'a, T: Target> Resolved<'a, T> {
         self.definitions.definition(id)
     }
 
-    /// Who mentions a symbol; nobody a local one.
+    /// The kinds of files that mention a global; none for a local symbol.
     #[inline]
     pub fn mentions(&self, id: SymbolId) -> Mentions {
         self.definitions.mentions(id)
     }
 
-    /// The common block that is a symbol's definition, if one is.
+    /// The common block that defines a symbol; `None` if another definition prevails.
     pub fn common_block(&self, id: SymbolId) -> Option<&CommonBlock> {
         Some(&self.definitions.commons[self.common_row(id)?])
     }
 
-    /// Its row among the common blocks.
+    /// The row of that common block.
     pub fn common_row(&self, id: SymbolId) -> Option<usize> {
         self.definitions.commons.binary_search_by_key(&id, |block| block.symbol).ok()
     }
 
-    /// Whether the definition that was selected is weak.
+    /// Whether the prevailing definition is weak.
     pub fn is_weak_definition(&self, id: SymbolId) -> bool {
         match self.definition(id) {
             Definition::Object { file, symbol } => {
@@ -77,8 +77,8 @@ impl<'a, T: Target> Resolved<'a, T> {
         self.objects[file.index()].symbol_section(symbol)
     }
 
-    /// The same for what a relocation of an object refers to. Local symbols, which assemblers prefer,
-    /// need no search for their object.
+    /// [`Self::symbol_section`] for symbol `symbol` of an object, as relocations name it. Local
+    /// symbols, which assemblers prefer, need no search for their object.
     #[inline]
     pub fn referenced_section(&self, object: &ObjectFile<'_, T::E>, symbol: u32) -> Option<(SectionId, u64)> {
         if symbol < object.first_global {
@@ -115,7 +115,7 @@ impl<'a, T: Target> Resolved<'a, T> {
 
 #[cfg(test)]
 impl<'a, T: Target> Resolved<'a, T> {
-    /// Inputs of which nothing is resolved, for tests of passes.
+    /// For tests of passes: inputs without groups, definitions and versions.
     pub fn of(inputs: Inputs<'a, T>) -> Self {
         Resolved {
             sections: SectionStates::of_inputs(&inputs.section_states),

@@ -1,6 +1,6 @@
-//! What relocations ask for, and where the pieces of mergeable sections went.
+//! The phase that knows the needs of relocations and the places of merged pieces.
 //!
-//! Made by `scan_relocations` and `merge_strings`, which run beside each other.
+//! `scan_relocations` and `merge_strings` make it, in parallel: neither reads results of the other.
 
 use super::{Live, SectionInfo, builds_on, state};
 use crate::arch::Target;
@@ -9,25 +9,25 @@ use crate::merge::Merges;
 use crate::relocs::site::{DynRelocSite, Reference};
 use crate::synth::section::{Kind, SyntheticSection};
 
-/// What the link needs besides its inputs.
+/// Needs of the link besides its inputs: GOT, PLT, dynamic relocations, merged sections.
 pub struct Scanned<'a, T: Target> {
-    /// What is in the output.
+    /// The phase before: live sections and records.
     pub live: Live<'a, T>,
-    /// What relocations ask for; what they ask of symbols stands in [`super::Bound::symbols`].
+    /// Needs of the link and places of dynamic relocations; the needs of symbols are flags in
+    /// [`super::Bound::symbols`].
     pub asked: Asked,
-    /// Pieces of mergeable sections.
+    /// The place of each piece of a mergeable section.
     pub merges: Merges<'a>,
-    /// The sections made of them. Their numbers follow those of [`super::Made::synthetic`].
+    /// The sections of merged pieces. Their numbers follow those of [`super::Made::synthetic`].
     pub merged: Vec<MergedSection<'a>>,
 }
 
 builds_on!(['a, T: Target] Scanned<'a, T>, live: Live<'a, T>);
 
-/// What relocations of the inputs ask of the whole link.
+/// Needs of relocations that concern the link as a whole.
 #[derive(Default)]
 pub struct Asked {
-    /// By object: places for the dynamic linker, in order of section, then of the relocation
-    /// table.
+    /// By object: places of dynamic relocations, by section, then in order of the relocation table.
     pub sites: Vec<Vec<DynRelocSite>>,
     /// By object: references to symbols of discarded sections, in the same order.
     pub discarded: Vec<Vec<Reference>>,
@@ -37,21 +37,21 @@ pub struct Asked {
     pub text_relocations: bool,
 }
 
-/// A section made of pieces.
+/// A synthetic section of merged pieces.
 pub struct MergedSection<'a> {
     /// The section.
     pub section: SyntheticSection<'a>,
-    /// The rule that took those that it is made of.
+    /// The rule that took the input sections of these pieces.
     pub rule: u32,
 }
 
 impl<'a, T: Target> Scanned<'a, T> {
-    /// Number of sections that are known so far.
+    /// Number of sections: input, synthetic and merged ones.
     pub fn section_count(&self) -> usize {
         self.live.section_count() + self.merged.len()
     }
 
-    /// What the header of a section says.
+    /// Header fields of a section: of an object, synthetic, or merged.
     pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
         match id.index().checked_sub(self.live.section_count()) {
             Some(row) => self.merged[row].section.info(),
@@ -64,13 +64,12 @@ impl<'a, T: Target> Scanned<'a, T> {
         self.describe_place_in(id, || self.section_info(id).name, offset)
     }
 
-    /// Where an offset of a section is in the end: the section that is laid out, and the offset in
-    /// it. The same for most; another for mergeable pieces and `.eh_frame` records. `None` if it
-    /// is in no section any more.
+    /// The section that holds the byte at an offset in the output, and the offset there. That is
+    /// the same place for most sections, another for mergeable pieces and `.eh_frame` records.
+    /// `None` if the piece or record is dropped.
     ///
-    /// For a section symbol with an addend, the offset is their sum: the addend says which piece
-    /// is meant. For any other symbol it is the symbol's value, and the addend is added to the
-    /// result.
+    /// For a section symbol with an addend, the offset is their sum: the addend selects the piece.
+    /// For any other symbol it is the symbol's value, and the addend is added to the result.
     #[inline]
     pub fn final_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
         if !self.sections.is(id, state::ABSORBED) {
@@ -79,7 +78,7 @@ impl<'a, T: Target> Scanned<'a, T> {
         self.absorbed_place(id, offset)
     }
 
-    /// The same for an absorbed section.
+    /// [`Self::final_place`] for an absorbed section.
     pub fn absorbed_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
         if let Some(place) = self.merges.place(id, offset) {
             return Some(place);

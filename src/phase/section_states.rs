@@ -1,13 +1,12 @@
-//! What has become of each section so far: one byte a section, whose bits passes set at once from
-//! many threads.
+//! The state of each section: one byte a section, whose bits passes set from many threads at once.
 
 use crate::ids::SectionId;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// Bits of [`SectionStates`].
 pub mod state {
-    /// In the output. Set for every section when sections are indexed, cleared for what is
-    /// discarded or collected.
+    /// In the output. Set for every section when sections are indexed, cleared for sections that
+    /// are discarded or collected.
     pub const ALIVE: u8 = 1 << 0;
     /// A script's `KEEP`, or another reason to be a root of garbage collection.
     pub const KEEP: u8 = 1 << 1;

@@ -1,19 +1,18 @@
-//! What a link is given and never changes: the command line, and where diagnostics and bytes go.
+//! The first phase: the command line, the sink of diagnostics, and the store of bytes.
 
 use crate::cli::Config;
 use crate::diag::Sink;
 use crate::diag::demangle::shown;
 use crate::input::InputStore;
 
-/// The command line, the sink of diagnostics, and the store of bytes: three references that go
-/// everywhere.
+/// Three references that every pass has, given by the caller of the linker.
 #[derive(Clone, Copy)]
 pub struct Session<'a> {
-    /// The command line.
+    /// The options of the command line.
     pub config: &'a Config,
     /// Where diagnostics go.
     pub sink: &'a Sink,
-    /// Keeps bytes until the end.
+    /// Owns bytes that inputs and passes refer to until the link ends.
     pub store: &'a InputStore,
 }
 

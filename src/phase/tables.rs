@@ -1,6 +1,7 @@
-//! The tables for the dynamic linker and the sizes of the linker's own sections.
+//! The phase that knows the contents of `.dynsym`, `.dynstr` and `.dynamic` up to addresses, and
+//! the size of every synthetic section.
 //!
-//! Made by `size_tables`, before the layout.
+//! `size_tables` makes it before the layout, which needs the sizes.
 
 use super::{Numbered, builds_on};
 use crate::arch::Target;
@@ -9,22 +10,22 @@ use crate::sframe::collect::Chosen;
 use crate::synth::dynamic_tables::DynamicTables;
 use crate::synth::section::SyntheticSections;
 
-/// Which tables the output has.
+/// The tables for the dynamic linker.
 pub struct Tables<'a, T: Target> {
-    /// What symbols have in the tables.
+    /// The phase before: slots, entries and copies of symbols.
     pub numbered: Numbered<'a, T>,
-    /// What the dynamic linker reads besides slots, entries and relocations.
+    /// `.dynsym`, `.dynstr`, hash tables, versions and `.dynamic`.
     pub dynamic: DynamicTables<'a>,
     /// `R_*_RELATIVE` at the head of `.rela.dyn` (`DT_RELACOUNT`).
     pub relative_count: u64,
-    /// SFrame inputs that are corrupt and pass as they are, in link order.
+    /// Corrupt SFrame inputs, in link order; they are copied unchanged.
     pub corrupt_sframes: Vec<SectionId>,
 }
 
 builds_on!(['a, T: Target] Tables<'a, T>, numbered: Numbered<'a, T>);
 
-/// The linker's own sections with their sizes, which the layout takes over: pools of thunks come to
-/// them, `.relr.dyn` and the SFrame table may grow.
+/// Synthetic sections with their sizes, which the layout takes over: it adds pools of thunks, and
+/// `.relr.dyn` and the SFrame table may grow.
 pub struct Growing<'a> {
     /// Those of [`super::Made::synthetic`], then the merged ones.
     pub synthetics: SyntheticSections<'a>,
