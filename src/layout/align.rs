@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn overflow_is_noticed() {
+    fn overflowing_alignments_give_none() {
         assert_eq!(align_to(u64::MAX, 3), None);
         assert_eq!(align_to(1, 64), None);
         assert_eq!(round_up(5, 0), Some(5));

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn congruence() {
+    fn congruent_offsets_are_the_next_ones() {
         assert_eq!(congruent(0x123, 0x401000, 0x1000), Some(0x1000));
         assert_eq!(congruent(0x123, 0x401123, 0x1000), Some(0x123));
         assert_eq!(congruent(0x124, 0x401123, 0x1000), Some(0x1123));

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn constructors_of_the_old_way_make_an_array() {
+    fn old_constructors_join_an_array_of_functions() {
         let a = attributes_of(
             b".init_array",
             &[
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_do_not_go_together_are_told() {
+    fn contradicting_types_are_reported() {
         let data = info(b"a", elf::SHT_PROGBITS, elf::SHF_ALLOC, 0);
         let strings = info(b"a", elf::SHT_STRTAB, elf::SHF_ALLOC, 0);
         assert_eq!(joined(&[data, data, strings]).mismatch, Some((SectionId(0), SectionId(2))));

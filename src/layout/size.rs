@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn overflow_is_noticed() {
+    fn overflowing_offsets_give_none() {
         let mut list = list(&[(u64::MAX - 3, 0), (8, 3)]);
         assert_eq!(lay_out(&mut list, 0, None, &mut [0; 2]), None);
     }

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn names_then_alignments_then_input_order() {
+    fn sections_sort_by_name_then_alignment_then_input_order() {
         let keyed =
             |id, name: &'static [u8], align| Keyed { id: SectionId(id), name, align, file: String::new() };
         let mut list = [keyed(1, b"b", 4), keyed(2, b"a", 4), keyed(3, b"a", 16), keyed(4, b"b", 4)];

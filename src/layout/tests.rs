@@ -192,7 +192,7 @@ fn symbols_belong_to_sections() {
 }
 
 #[test]
-fn what_comes_later_is_known_in_the_next_run() {
+fn later_values_are_known_in_the_next_run() {
     let case = Case::new(
         "SECTIONS { a = b + 1; size = SIZEOF(.data); .text : { *(.text) } .data : { *(.data) } b = ADDR(.data); }",
         &[progbits(".text", CODE, 16, 1), progbits(".data", DATA, 4, 4)],
@@ -407,7 +407,7 @@ fn symbols_of_a_plan_are_listed_once() {
 }
 
 #[test]
-fn fits_and_does_not_fit_the_address_space() {
+fn sections_beyond_the_address_space_are_reported() {
     let case = Case::new(
         "SECTIONS { . = 0xfffffffffffffff0; .data : { *(.data) } }",
         &[progbits(".data", DATA, 64, 4)],

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_way_has_a_big_endian_size() {
+    fn old_headers_have_a_big_endian_size() {
         let contents = text(5000);
         let packed = compress::<LittleEndian>(by(CompressDebug::ZlibGnu), &contents, 1).expect("smaller");
         assert_eq!(packed[..12], [b"ZLIB".as_slice(), &5000u64.to_be_bytes()].concat());
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_shrink_stays() {
+    fn contents_that_do_not_shrink_stay() {
         assert_eq!(compress::<LittleEndian>(by(CompressDebug::Zlib), b"abc", 1), None);
         assert_eq!(compress::<LittleEndian>(by(CompressDebug::Zstd), b"", 1), None);
     }

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_by_need() {
+    fn symbols_get_the_entries_that_they_need() {
         let mut numbers = Numbers::default();
         let called = row(&mut numbers, flag::IMPORTED | flag::FUNCTION | flag::NEEDS_PLT);
         assert_eq!((called.plt, called.plt_got, called.got), (0, NONE, NONE));

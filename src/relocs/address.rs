@@ -1,4 +1,4 @@
-//! The addresses that relocations are computed from.
+//! Addresses for relocations: of symbols, GOT slots, PLT entries, copies and places.
 
 use crate::arch::Target;
 use crate::arch::target::{PltEntry, PltShape};
@@ -62,8 +62,8 @@ pub fn target<T: Target>(
         let section = object.section_id(section);
         if link.sections.is(section, state::ABSORBED) {
             let start = symbol.st_value.get();
-            // Nobody points into frame records: start-up code of static programs points at where
-            // they begin, with the distance from the field to its instruction as the addend.
+            // No code points into frame records. Start-up code of static programs points at their
+            // beginning, and its addend is the distance from the field to the instruction.
             return if link.merges.contains(section) {
                 link.absorbed_address(section, start.wrapping_add_signed(addend))
             } else {
@@ -111,7 +111,7 @@ pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target
     target.wrapping_sub(link.addresses.thread_pointer) as i64
 }
 
-/// Size of a symbol's definition in bytes; 0 if nothing says it.
+/// Size of a symbol's definition in bytes; 0 if unknown.
 pub fn symbol_size<T: Target>(
     link: &Resolved<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -181,7 +181,7 @@ pub fn plt_slot<T: Target>(link: &Placed<'_, T>, index: u32) -> u64 {
     link.addresses.got_plt.wrapping_add((T::GOT_PLT_RESERVED + u64::from(index)) * 8)
 }
 
-/// What an entry of `.plt` is made of.
+/// The addresses that go into an entry of `.plt`.
 pub fn plt_entry<T: Target>(link: &Placed<'_, T>, index: u32) -> PltEntry {
     let plt = link.addresses.plt;
     let entry = lazy_entry(plt, index, &link.slots.plt_shape);

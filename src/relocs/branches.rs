@@ -1,4 +1,4 @@
-//! Where branches go: to their targets, or to thunks where those are out of reach.
+//! Destinations of branches: their targets, or thunks if those are out of reach.
 
 use super::address;
 use crate::arch::Target;
@@ -6,7 +6,8 @@ use crate::phase::Placed;
 use crate::symbols::flag;
 use crate::synth::pools::{Destination, Purpose};
 
-/// Address that a branch goes to; `None` if it goes nowhere.
+/// Address that a branch goes to; `None` for symbols that are undefined or discarded: such branches
+/// are not reached, or already reported.
 #[inline]
 pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) -> Option<u64> {
     let flags = link.symbols.flags(symbol);

@@ -1,9 +1,10 @@
-//! What a relocation asks for.
+//! The decision for one relocation: its value, the instructions to rewrite, the slots and dynamic
+//! relocations that it needs.
 //!
 //! [`decide`] is a pure function of the relocation type, facts about the symbol, the bytes around
-//! the field and the kind of output. The scan calls it to learn which GOT slots, PLT entries and
-//! dynamic relocations must exist; the application calls it again to learn what to write. Both
-//! get the same answer because nothing else is looked at.
+//! the field and the kind of output. `scan_relocations` calls it to learn which GOT slots, PLT
+//! entries and dynamic relocations must exist; [`super::apply`] calls it again to learn which value
+//! to write. Both get the same answer because it has no other input.
 
 use crate::arch::relocation::fact;
 use crate::arch::{Mode, RelocBase, RelocExpr, RelocInfo, Site, Target};
@@ -21,12 +22,12 @@ pub mod need {
     pub const OF_LINK: u32 = 0x7;
 }
 
-/// What the dynamic linker does at a place.
+/// The computation of a dynamic relocation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DynamicKind {
     /// Base address plus `S + A`.
     Relative,
-    /// `S + A` of a symbol that it looks up.
+    /// `S + A` of a symbol that the dynamic linker looks up.
     Symbolic,
     /// `S + A` of a local `STT_GNU_IFUNC`: the result of its resolver, or the address of its PLT
     /// entry if that is the function's address in this program.
@@ -42,12 +43,13 @@ pub enum DynamicKind {
 /// Why a relocation cannot be carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Problem {
-    /// The output's addresses are not settled now, and the field cannot hold a dynamic relocation.
+    /// The output's addresses are unknown before it is loaded, and the field cannot hold a dynamic
+    /// relocation.
     NeedsPic,
     /// The distance to an absolute number changes with the load address.
     AbsoluteDistance,
-    /// The code computes a distance to a symbol that nothing defines, and would take the load address
-    /// for the symbol's.
+    /// The code computes a distance to an undefined symbol, and would take the load address for the
+    /// symbol's.
     DistanceToNothing,
     /// Local exec TLS code in a shared library, or for a library's variable.
     NeedsTlsModel,
@@ -57,12 +59,12 @@ pub enum Problem {
     UnexpectedInstruction,
 }
 
-/// What to do about one relocation.
+/// The decision about one relocation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Action<T: Target> {
     /// First operand of the value; [`RelocExpr::Nothing`] if nothing is stored.
     pub expr: RelocExpr,
-    /// What is subtracted.
+    /// The base that is subtracted.
     pub base: RelocBase,
     /// The rewriting to carry out instead of a plain store.
     pub edit: Option<T::Edit>,
@@ -72,7 +74,8 @@ pub struct Action<T: Target> {
     pub needs: u32,
     /// The dynamic relocation at this place.
     pub dynamic: Option<DynamicKind>,
-    /// Why it cannot be done; everything else is then as good as it can be.
+    /// Why it cannot be carried out. The other fields then hold the best approximation, for links
+    /// that go on after errors.
     pub problem: Option<Problem>,
 }
 
@@ -106,7 +109,7 @@ impl<T: Target> Action<T> {
     }
 }
 
-/// Decides what becomes of one relocation.
+/// Decides about one relocation.
 #[inline]
 pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     if let Some(relaxed) = T::relax(info, site, mode) {
@@ -186,7 +189,7 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
                 Action::problem(info, Problem::NeedsPic)
             };
         }
-        // The only address that is settled now is that of the PLT entry.
+        // The only address known at link time is that of the PLT entry.
         let needs = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT;
         return Action::value(RelocExpr::Plt, info.base, needs);
     }
@@ -209,8 +212,8 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
     Action::value(RelocExpr::Symbol, info.base, 0)
 }
 
-/// The address of a symbol that the dynamic linker finds: it fills the word in, or the program
-/// gets an address of its own for the symbol, which the libraries then use too.
+/// The address of a symbol that the dynamic linker finds: it fills the word in, or the program gets
+/// a copy or a canonical PLT entry, whose address the libraries then use too.
 fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     let word = info.base == RelocBase::Zero && info.size == 8;
     if word && (mode.position_independent || site.writable || mode.text_relocations) {
@@ -232,8 +235,8 @@ fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Act
     Action::value(RelocExpr::Symbol, info.base, flag::NEEDS_COPY | flag::NEEDS_DYNSYM)
 }
 
-/// 0, wherever the program is. Code that is loaded anywhere must ask the GOT for that; only calls
-/// may be there, as they are not reached.
+/// An undefined weak symbol is 0 at every load address. Position-independent code must read that
+/// from the GOT; calls may stay, since programs test the symbol before they call it.
 fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     if mode.position_independent
         && site.code

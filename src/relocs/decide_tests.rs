@@ -28,7 +28,7 @@ fn ask(kind: u32, facts: u32, mode: &Mode, writable: bool) -> Action<X86_64> {
     decide(X86_64::reloc_info(kind).expect("a known type"), &site, mode)
 }
 
-/// What a decision comes to, for short tables.
+/// A decision in short, for tables.
 #[derive(PartialEq, Debug)]
 enum Short {
     Value(RelocExpr, u32),
@@ -52,7 +52,7 @@ fn table(rows: &[(u32, u32, &Mode, Short)]) {
 }
 
 #[test]
-fn addresses_bound_here() {
+fn local_addresses_are_stored_or_relative() {
     table(&[
         (elf::R_X86_64_64, LOCAL, &STATIC, Value(RelocExpr::Symbol, 0)),
         (elf::R_X86_64_32, LOCAL, &STATIC, Value(RelocExpr::Symbol, 0)),
@@ -73,7 +73,7 @@ fn addresses_bound_here() {
 }
 
 #[test]
-fn numbers_and_undefined_weak() {
+fn absolute_and_undefined_weak_symbols_keep_their_numbers() {
     table(&[
         (elf::R_X86_64_64, flag::ABSOLUTE, &PIE, Value(RelocExpr::Symbol, 0)),
         (elf::R_X86_64_32, flag::ABSOLUTE, &SHARED, Value(RelocExpr::Symbol, 0)),
@@ -86,7 +86,7 @@ fn numbers_and_undefined_weak() {
 }
 
 #[test]
-fn functions_of_libraries() {
+fn functions_of_libraries_get_plt_entries() {
     let call = flag::NEEDS_PLT | flag::NEEDS_DYNSYM;
     let canonical = call | flag::NEEDS_CANONICAL_PLT;
     let got = flag::NEEDS_GOT | flag::NEEDS_DYNSYM;
@@ -108,7 +108,7 @@ fn functions_of_libraries() {
 }
 
 #[test]
-fn data_of_libraries() {
+fn data_of_libraries_is_copied_or_refused() {
     let copy = flag::NEEDS_COPY | flag::NEEDS_DYNSYM;
     let no_copy = Mode { copy: false, ..STATIC };
     let text = Mode { text_relocations: true, ..STATIC };
@@ -126,7 +126,7 @@ fn data_of_libraries() {
 }
 
 #[test]
-fn resolved_functions() {
+fn indirect_functions_get_plt_entries() {
     let ifunc = flag::IFUNC | flag::FUNCTION;
     let canonical = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT;
     table(&[
@@ -142,7 +142,7 @@ fn resolved_functions() {
 }
 
 #[test]
-fn thread_local_storage() {
+fn tls_models_relax_by_kind_of_output() {
     let (local, imported) = (flag::TLS, flag::TLS | flag::IMPORTED);
     let gd = flag::NEEDS_TLS_GD;
     let ie = flag::NEEDS_GOT_TP;
@@ -172,7 +172,7 @@ fn thread_local_storage() {
 }
 
 #[test]
-fn a_rewriting_asks_for_the_slot_of_what_it_becomes() {
+fn a_rewritten_sequence_needs_the_slot_of_its_new_model() {
     let bytes = [0x48, 0x8d, 0x05, 0, 0, 0, 0];
     let facts = flag::TLS | flag::IMPORTED;
     let site = Site {
@@ -192,7 +192,7 @@ fn a_rewriting_asks_for_the_slot_of_what_it_becomes() {
 }
 
 #[test]
-fn addresses_of_functions_that_code_takes_through_the_plt() {
+fn function_addresses_taken_through_the_plt_are_entries() {
     let info = S390x::reloc_info(elf::R_390_PLT32DBL).expect("a known type");
     let needs = |bytes: &[u8; 6], facts, mode| {
         let site =
@@ -213,7 +213,7 @@ fn addresses_of_functions_that_code_takes_through_the_plt() {
 }
 
 #[test]
-fn words_that_hold_the_address_of_a_slot() {
+fn slot_addresses_in_words_are_left_to_the_dynamic_linker() {
     let info = S390x::reloc_info(elf::R_390_TLS_IE64).expect("a known type");
     let ask = |facts, mode| {
         let bytes = &[0; 8];

@@ -1,9 +1,9 @@
 //! References from kept sections to symbols of discarded ones.
 //!
-//! The section-group rule (gABI, "Section Groups"): what is outside a group must not refer to a
-//! local symbol inside it, because the group may lose to another of its signature. A loaded
-//! section that does so anyway has no right value, so a final link refuses; SFrame rule 3 says
-//! what `.sframe` may do about it. Frames of collected text are no violation and stay silent.
+//! The section-group rule (gABI, "Section Groups"): a section outside a group must not refer to a
+//! local symbol inside it, because another group of the same signature may prevail. A loaded
+//! section that does so anyway has no right value, so a final link refuses; SFrame rule 3 governs
+//! such references from `.sframe`. Frames of collected text are no violation and stay silent.
 //!
 //! `.gcc_except_table` is no exception: compilers put the tables of COMDAT functions into the
 //! group, where they go with it. One outside that still refers to a loser is broken, and the 0
@@ -116,7 +116,7 @@ fn with_help<T: Target>(
     if !frames {
         return if warning { diagnostic } else { diagnostic.help("--noinhibit-exec makes this a warning") };
     }
-    // The linker can leave rows out of what it can read, and where nothing else refers.
+    // The linker can leave rows out of sections that it can read, if no other section refers there.
     let all = |helps: &dyn Fn(SectionId) -> bool| {
         violation.references.iter().all(|reference| helps(reference.section))
     };

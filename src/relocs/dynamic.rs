@@ -1,8 +1,7 @@
-//! What is left to the dynamic linker, from all its sources: places in sections, words of the
-//! GOT, copies.
+//! Dynamic relocations from all their sources: places in sections, words of the GOT, copies.
 //!
-//! [`count`] runs before layout and settles sizes; [`collect`] runs after it and gives the
-//! entries. Both look at the same sources through the same eyes.
+//! [`count`] runs before layout and gives sizes; [`collect`] runs after it and gives the entries.
+//! Both walk the same sources by the same functions, so that the sizes are right.
 
 use super::address;
 use super::decide::DynamicKind;
@@ -27,14 +26,14 @@ pub struct Entry {
     pub addend: u64,
 }
 
-/// How many entries there are of each sort.
+/// Numbers of entries by sort.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Relative ones in `.rela.dyn`.
     pub relative: u64,
     /// Relative ones in `.relr.dyn`.
     pub packed: u64,
-    /// Results of resolvers.
+    /// `R_*_IRELATIVE`: results of resolvers.
     pub irelative: u64,
     /// All others in `.rela.dyn`.
     pub other: u64,
@@ -59,7 +58,7 @@ impl Counts {
     }
 }
 
-/// Whether relative relocations go into `.relr.dyn` where they can.
+/// Whether relative relocations at even addresses go into `.relr.dyn`.
 pub fn packs<T: Target>(link: &Made<'_, T>) -> bool {
     link.config.relocations.pack_relative && link.synthetic.find(Kind::RelrDyn).is_some()
 }
@@ -75,7 +74,8 @@ fn is_packable<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> bool {
     site.offset.is_multiple_of(2) && link.section_info(site.section).align >= 2
 }
 
-/// What a site becomes, now that all needs are known.
+/// The kind of a site once all needs are known: the address of a resolver's function is that of its
+/// canonical PLT entry if it has one, and a GOT slot's is relative like any other.
 fn settled_kind<T: Target>(link: &Bound<'_, T>, site: &DynRelocSite) -> DynamicKind {
     let canonical = flag::NEEDS_CANONICAL_PLT;
     match site.kind {
@@ -145,7 +145,7 @@ fn site_entry<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
 pub fn site_target<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> u64 {
     let Some((object, _)) = link.locate(site.section) else { return 0 };
     let index = if link.globals.contains(site.symbol) {
-        // Only local symbols have their index in it looked at.
+        // `target` reads the index for local symbols only.
         u32::MAX
     } else {
         site.symbol.0.wrapping_sub(object.first_local)

@@ -1,17 +1,18 @@
 //! Relocations that go into the output: all of them under `-r`, those of `--emit-relocs` in a
 //! final link.
 //!
-//! What is written is the input's relocation, moved with its section: the place counts from the
-//! output section (from 0 in a final link, as an address), the symbol has its number in the
-//! output's table. Symbols that the output does not have (section symbols, local names that were
-//! dropped) give way to the symbol of their output section, and the addend says the rest. Bytes in
-//! place do not matter: `SHT_RELA` takes nothing from them. Where everything came from `SHT_REL` sections, the output
-//! has one, as in GNU ld and lld, and under `-r` the places get the addends.
+//! Each is the input's relocation, moved with its section: the place counts from the output section
+//! (from 0 in a final link, as an address), the symbol has its number in the output's table.
+//! Symbols that the output does not have (section symbols, local names that were dropped) give way
+//! to the symbol of their output section, and the addend holds the distance. Bytes in place do not
+//! matter: `SHT_RELA` takes no addend from them. If all inputs of an output section have `SHT_REL`
+//! sections, the output has one, as in GNU ld and lld, and under `-r` the places get the addends.
 //!
-//! References to what is not in the output are left out. [`crate::relocs::discarded`] has told of
-//! those that matter. In `.eh_frame`, where readers want a relocation in every FDE, those of an FDE
-//! whose function is gone become `R_*_NONE`, so that the next link finds a record that describes
-//! nothing; in call graph profiles, where two relocations make an edge, neither goes without the other.
+//! References to sections outside the output are left out. [`crate::relocs::discarded`] has
+//! reported those that are violations. In `.eh_frame`, where readers want a relocation in every
+//! FDE, those of an FDE whose function is gone become `R_*_NONE`, so that the next link finds a
+//! record of no function; in call graph profiles, where two relocations make an edge, neither goes
+//! without the other.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -35,7 +36,7 @@ pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.is_relocatable() || link.config.relocations.emit
 }
 
-/// How many relocations of a section are written.
+/// Number of relocations of a section that are written.
 pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
     if is_own_sframe(link, id) {
         return sframe::index::relocation_count(link);
@@ -72,7 +73,8 @@ pub fn write_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut 
     });
 }
 
-/// Whether the relocations of a section may be written to an `SHT_REL` section. Of `.sframe`, the linker changes addends.
+/// Whether the relocations of a section may be written to an `SHT_REL` section. Not those of
+/// `.sframe`, whose addends the linker changes.
 pub fn is_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     link.locate(id).is_some_and(|(object, index)| {
         object.has_implicit_addends(index as usize) && !is_input(object, index as usize)
@@ -113,7 +115,7 @@ pub fn write_addends<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [
     });
 }
 
-/// A relocation as it is written.
+/// A relocation in the output's terms.
 struct Written {
     offset: u64,
     kind: u32,
@@ -127,7 +129,8 @@ impl Written {
     }
 }
 
-/// Where offsets of a section's relocations count from.
+/// The base of offsets of a section's relocations: an address in a final link, an offset in the
+/// output section under `-r`.
 fn base<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u64 {
     if link.config.is_relocatable() { link.places.offset[id.index()] } else { link.section_address(id) }
 }
@@ -153,8 +156,8 @@ fn is_own_sframe<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::SFrame)
 }
 
-/// Under `-r`: gives fields of a section that is not loaded, whose relocations are left out, what a
-/// final link would give them, because no later link will.
+/// Under `-r`: writes tombstones into fields of a section that is not loaded if their relocations
+/// are left out, because no later link will.
 pub fn bury<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else { return };
     if is_alloc(object.headers[index as usize].sh_flags.get()) {
@@ -175,8 +178,8 @@ pub fn bury<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     }
 }
 
-/// Calls `visit` for each relocation of a section that is written, in their order, with whether
-/// it still means something.
+/// Calls `visit` for each relocation of a section that is written, in their order, with whether its
+/// symbol is still in the output.
 fn for_each_kept<'l, 'a, T: Target>(
     link: &'l Placed<'a, T>,
     id: SectionId,
@@ -227,7 +230,7 @@ fn remap<T: Target>(
     through_section(link, object, symbol, id, addend).unwrap_or((0, addend))
 }
 
-/// The same place, told by the symbol of its output section.
+/// The same place by the section symbol of its output section.
 fn through_section<T: Target>(
     link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -251,7 +254,7 @@ fn through_section<T: Target>(
             _ => return None,
         }
     };
-    // Of a section that was taken apart, a section symbol's addend says which piece is meant.
+    // Of a section that was taken apart, a section symbol's addend selects the piece.
     let chooses = link.sections.is(section, state::ABSORBED)
         && object.symbols.get(symbol as usize).is_some_and(|symbol| symbol.kind() == elf::STT_SECTION);
     let (chosen, rest) = if chooses { (value.wrapping_add_signed(addend), 0) } else { (value, addend) };

@@ -1,8 +1,8 @@
-//! `--explain-discarded`: the whole story of every reference into a discarded section.
+//! `--explain-discarded`: a full account of every reference into a discarded section.
 //!
-//! A message has room for two files and a place. Here is the rest: both files' groups with their members, which copy
-//! prevails and why, which way the reference takes, and what the other modes would do. As text for people, and as a
-//! graph for Graphviz, from the same [`Story`].
+//! A message has room for two files and a place. Here is the rest: both files' groups with their
+//! members, which copy prevails and why, the way of the reference, and its fate in the other modes.
+//! As text for people, and as a graph for Graphviz, from the same [`Story`].
 
 use super::discarded::is_violation;
 use super::site::Reference;
@@ -14,7 +14,7 @@ use crate::phase::state;
 use crate::sframe;
 use std::fmt::Write;
 
-/// One reference, and what is known of it. Everything is text by now.
+/// One reference and its causes, all as text.
 struct Story {
     /// `file:(section+offset)` of the reference.
     place: String,
@@ -28,11 +28,11 @@ struct Story {
     why: String,
     /// Name of the group's signature, if it is in a group.
     signature: Option<String>,
-    /// The copies of the group: the one that prevails, then the one that is meant.
+    /// The copies of the group: the prevailing one, then the one that the reference means.
     copies: Vec<Copy>,
     /// Why the referring section is in the output.
     stays: String,
-    /// What becomes of the reference by mode.
+    /// Kinds of links, and the fate of the reference in each.
     modes: Vec<(&'static str, String)>,
 }
 
@@ -187,7 +187,7 @@ fn prevailing_copy<T: Target>(link: &Scanned<'_, T>, lost: &GroupEntry<'_>) -> O
 
 fn copy_of<T: Target>(link: &Scanned<'_, T>, file: FileId, entry: &GroupEntry<'_>, prevails: bool) -> Copy {
     let object = &link.objects[file.index()];
-    // Relocation sections are members too, and say nothing of their own.
+    // Relocation sections are members too, but only repeat the name of their target.
     let content = |member: &&u32| {
         let kind = object.headers.get(**member as usize).map(|header| header.sh_type.get());
         kind.is_some_and(|kind| kind != crate::elf::consts::SHT_RELA && kind != crate::elf::consts::SHT_REL)
@@ -244,7 +244,7 @@ fn why_there<T: Target>(link: &Scanned<'_, T>, section: SectionId, target: Secti
     }
 }
 
-/// What each mode makes of the reference.
+/// Kinds of links (`-r`, modes of `--sframe`), and the fate of the reference in each.
 fn modes<T: Target>(link: &Scanned<'_, T>, reference: &Reference) -> Vec<(&'static str, String)> {
     let mut modes: Vec<(&'static str, String)> = Vec::new();
     let section = reference.section;

@@ -1,4 +1,4 @@
-//! What [`super::decide`] is told of a symbol.
+//! Facts about a symbol, as input of [`super::decide`].
 
 use crate::arch::Target;
 use crate::arch::relocation::fact;
@@ -22,8 +22,8 @@ pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> u32 {
     facts
 }
 
-/// The facts for a section that describes functions and does not call them (`.sframe`): meant is
-/// the definition of this output, though another module's may take its place when it is called.
+/// The facts for a section that describes functions and does not call them (`.sframe`): the symbol
+/// means the definition of this output, even if calls may be preempted by another module's.
 #[inline]
 pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: u32) -> u32 {
     match link.definition(id) {

@@ -1,9 +1,10 @@
-//! Relocations: what they ask for, what the dynamic linker is left with, what is written.
+//! Relocations: their needs, the values that they store, the relocations left to the dynamic
+//! linker.
 //!
-//! [`decide`] answers for one relocation. `passes::scan_relocations` asks it for every live
-//! loaded section and keeps what it learns in [`crate::phase::Asked`] and the flags of symbols;
-//! [`apply`] asks again when the output is written. [`undefined`] and [`discarded`] report the references that lead nowhere;
-//! [`explain`] tells the whole story of the latter.
+//! [`decide`] answers for one relocation. `passes::scan_relocations` asks it for every live loaded
+//! section and keeps the needs in [`crate::phase::Asked`] and the flags of symbols; [`apply`] asks
+//! again when the output is written. [`undefined`] and [`discarded`] report references to undefined
+//! symbols and to discarded sections; [`explain`] gives a full account of the latter.
 
 pub mod address;
 pub mod apply;

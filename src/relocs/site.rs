@@ -14,7 +14,7 @@ pub struct DynRelocSite {
     pub symbol: SymbolId,
     /// Addend.
     pub addend: i64,
-    /// What is done.
+    /// The computation of the dynamic relocation.
     pub kind: DynamicKind,
 }
 
@@ -25,6 +25,6 @@ pub struct Reference {
     pub section: SectionId,
     /// Offset in it, in bytes.
     pub offset: u64,
-    /// What it refers to.
+    /// The symbol that it refers to.
     pub symbol: SymbolId,
 }

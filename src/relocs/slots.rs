@@ -1,7 +1,7 @@
-//! Words of the GOT: what each of them holds, and what the dynamic linker does to it.
+//! Words of the GOT: the content of each, and its dynamic relocation.
 //!
-//! [`for_each_word`] is the one description: contents, relocations and their number all come from
-//! it. It needs no addresses; [`number`] knows those.
+//! [`for_each_word`] is the one definition: contents, relocations and their count all come from it.
+//! It needs no addresses; [`number`] turns a content into one.
 
 use super::address::{self, from_thread_pointer, value};
 use crate::arch::Target;
@@ -14,16 +14,16 @@ use crate::symbols::flag;
 pub struct Word {
     /// Its number.
     pub index: u32,
-    /// The number that it is for, of the row's symbol.
+    /// Its content, in terms of the row's symbol.
     pub content: Content,
-    /// What the dynamic linker does.
+    /// Its dynamic relocation, if it has one.
     pub relocation: Option<WordRelocation>,
 }
 
 /// A number that a word of the GOT holds, or that the dynamic linker makes it hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// 0: the dynamic linker knows by itself.
+    /// 0: 0: the dynamic linker computes the word without an addend.
     Nothing,
     /// 1, the number of a program's own module.
     OwnModule,
@@ -45,7 +45,7 @@ pub struct WordRelocation {
     /// The symbol that is looked up; [`SymbolId::NONE`] if none is. Only then has the relocation the
     /// word's content for its addend.
     pub symbol: SymbolId,
-    /// Whether the word holds the addend too.
+    /// Whether the linker writes the addend into the word too.
     pub in_place: bool,
 }
 
@@ -134,8 +134,7 @@ pub fn own_module_word<T: Target>(link: &Numbered<'_, T>) -> Option<Word> {
     link.slots.tls_module.map(|slot| module_word::<T>(slot, link.mode.shared))
 }
 
-/// Visits all words of `.got` that hold something of a symbol or of this module, each with
-/// its row.
+/// Visits all words of `.got` for symbols and for this module, each with its row.
 pub fn for_all_words<T: Target>(link: &Numbered<'_, T>, mut visit: impl FnMut(&DynamicRow, Word)) {
     for row in &link.rows {
         for_each_word(link, row, |word| visit(row, word));
@@ -145,7 +144,7 @@ pub fn for_all_words<T: Target>(link: &Numbered<'_, T>, mut visit: impl FnMut(&D
     }
 }
 
-/// The number that a word is for.
+/// The number for a word's content.
 pub fn number<T: Target>(link: &Placed<'_, T>, row: &DynamicRow, content: Content) -> u64 {
     let id = row.symbol;
     match content {

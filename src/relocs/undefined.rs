@@ -15,9 +15,9 @@ use crate::symbols::{Definition, flag};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
-/// How many references one message shows.
+/// References that one message shows.
 const SHOWN: usize = 3;
-/// How many symbols are looked up for a likely misspelling; the search reads all names.
+/// Undefined symbols for which a likely misspelling is searched; each search reads all names.
 const HINTED: usize = 16;
 
 /// Marks with [`flag::UNDEFINED`] the globals whose references are to be reported. Called before
@@ -41,7 +41,8 @@ fn unreported<'l, T: Target>(link: &'l Inputs<'_, T>) -> HashSet<&'l [u8]> {
     link.config.undefined.ignored.iter().map(Vec::as_slice).collect()
 }
 
-/// A symbol that may not be looked for in other modules is an error in shared libraries too.
+/// A symbol of other than default visibility cannot come from another module, so it is an error in
+/// shared libraries too.
 fn severity<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Report {
     let visibility = link.definitions.visibility[id.index()];
     if visibility != elf::STV_DEFAULT && link.config.is_shared() {
@@ -140,7 +141,8 @@ fn with_hints<T: Target>(link: &Live<'_, T>, id: SymbolId, mut diagnostic: Diagn
     }
 }
 
-/// A definition exists, in a group that lost to one without it.
+/// Text about a definition in a discarded group whose prevailing copy lacks it; `None` if there is
+/// none.
 fn discarded_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Option<String> {
     link.objects.iter().find_map(|object| {
         let row = object.globals.iter().position(|&global| global == id)?;
@@ -241,8 +243,8 @@ fn definition_place<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> String {
     }
 }
 
-/// Reports what libraries need and nothing defines. A library that needs a library which is not
-/// part of the link cannot be judged.
+/// Reports undefined symbols of shared libraries. A library that needs a library which is not part
+/// of the link cannot be judged.
 pub fn report_shared<T: Target>(link: &Resolved<'_, T>) {
     let policy = link.config.undefined.in_shared_libraries;
     if policy == Report::Ignore || link.config.is_relocatable() {
@@ -285,7 +287,7 @@ mod tests {
     use super::{is_one_edit_apart, plain_name};
 
     #[test]
-    fn one_slip_of_the_pen() {
+    fn names_one_edit_apart_are_similar() {
         for (a, b) in [("print", "prnt"), ("print", "pprint"), ("print", "pront"), ("print", "pritn")] {
             assert!(is_one_edit_apart(a.as_bytes(), b.as_bytes()), "{a} {b}");
             assert!(is_one_edit_apart(b.as_bytes(), a.as_bytes()), "{b} {a}");
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_names_of_cpp_functions() {
+    fn plain_names_are_those_of_functions_in_no_scope() {
         assert_eq!(plain_name(b"_Z4areai"), Some(&b"area"[..]));
         assert_eq!(plain_name(b"_ZN1a1bEv"), None);
         assert_eq!(plain_name(b"_Z99x"), None);

@@ -1,9 +1,9 @@
-//! `.gnu.attributes`: what compilers note about the ABI of each object, merged into one section
+//! `.gnu.attributes`: the compilers' notes about the ABI of each object, merged into one section
 //! (GNU as manual, "Object Attributes").
 //!
 //! An attribute has a number, and by its number a value that is a number (even), a text (odd) or
-//! both. Of numbers the largest holds: higher ones stand for more demanding ABIs. Only attributes
-//! of whole files are looked at, as nothing else is in use.
+//! both. The merged number is the largest, because higher ones stand for more demanding ABIs.
+//! Attributes of single sections and symbols are skipped: no compiler writes any.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -20,7 +20,7 @@ use zerocopy::byteorder::{ByteOrder, U32};
 pub const SHT_GNU_ATTRIBUTES: u32 = 0x6fff_fff5;
 /// The only version of the format.
 const VERSION: u8 = b'A';
-/// Whose attributes are merged.
+/// The vendor whose attributes are merged.
 const VENDOR: &[u8] = b"gnu\0";
 /// Attributes of the whole file.
 const TAG_FILE: u8 = 1;
@@ -92,8 +92,8 @@ fn read<'a, T: Target>(link: &Resolved<'a, T>, object: &ObjectFile<'a, T::E>) ->
     attributes
 }
 
-/// Reads a section: a version, then for each vendor a length and a name, then lists of attributes
-/// with what they are about. `None` if it is malformed.
+/// Reads a section: a version, then for each vendor a length and a name, then lists of attributes,
+/// each with its scope (file, section or symbol). `None` if the section is malformed.
 fn read_section<'a, E: ByteOrder>(bytes: &'a [u8], attributes: &mut Attributes<'a>) -> Option<()> {
     let Some((&version, mut rest)) = bytes.split_first() else { return Some(()) };
     if version != VERSION {
@@ -114,7 +114,8 @@ fn read_section<'a, E: ByteOrder>(bytes: &'a [u8], attributes: &mut Attributes<'
     Some(())
 }
 
-/// Splits off what has its length in 4 bytes behind `before` others, all of which it counts.
+/// Splits off a block whose length, in 4 bytes, stands behind `before` others. The length counts
+/// these bytes too.
 fn split_sized<E: ByteOrder>(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
     let field: [u8; 4] = bytes.get(before..before + 4)?.try_into().ok()?;
     let (all, rest) = bytes.split_at_checked(U32::<E>::from_bytes(field).get() as usize)?;
@@ -194,7 +195,7 @@ fn encode<'a, E: ByteOrder>(attributes: impl Iterator<Item = (u64, Value<'a>)>) 
     out
 }
 
-/// Reports values of two objects (their rows and values) whose code does not go together.
+/// Reports two objects (rows and values) whose values of an attribute contradict each other.
 fn report_conflict<T: Target>(link: &Inputs<'_, T>, tag: u64, first: (usize, u64), second: (usize, u64)) {
     let Some((_, name, values)) = T::ABI_ATTRIBUTES.iter().find(|(known, ..)| *known == tag) else { return };
     if first.1 == second.1 || first.1 == 0 || second.1 == 0 {
@@ -219,7 +220,7 @@ mod tests {
     use zerocopy::byteorder::{BigEndian, LittleEndian};
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_attributes_read_back_the_same() {
         let values = [
             (4, Value { number: 300, text: b"" }),
             (5, Value { number: 0, text: b"five" }),
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn every_truncation_is_seen() {
+    fn truncated_sections_are_malformed() {
         let bytes = encode::<LittleEndian>([(4, Value { number: 1, text: b"" })].into_iter());
         for length in 2..bytes.len() {
             let result = read_section::<LittleEndian>(&bytes[..length], &mut Attributes::new());

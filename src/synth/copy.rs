@@ -1,8 +1,9 @@
 //! Copies of libraries' data (`R_*_COPY`).
 //!
-//! A program whose code has the address of a library's variable built in gets room for a copy of
-//! it, and the library uses the copy. All names of the variable must then mean the copy, so
-//! symbols at one address of one library share it and all are exported.
+//! Code that is not position-independent has the address of a library's variable built in. The
+//! program therefore gets room for a copy of the variable, and the library uses the copy through
+//! its GOT. All names of the variable must then mean the copy, so symbols at one address of one
+//! library share it and all are exported.
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
@@ -13,7 +14,8 @@ use crate::symbols::{Definition, flag};
 use hashbrown::HashMap;
 use zerocopy::byteorder::ByteOrder;
 
-/// Finds what is copied, and marks all names of it.
+/// Allocates a copy for each library variable with `NEEDS_COPY`, and marks all of its names as
+/// exported.
 pub fn collect<T: Target>(link: &Scanned<'_, T>) -> Copies {
     let wanted: Vec<SymbolId> =
         link.globals.ids().filter(|&id| link.symbols.flags(id) & flag::NEEDS_COPY != 0).collect();

@@ -1,4 +1,4 @@
-//! `.dynamic`: what the dynamic linker must know (gABI, "Dynamic Section"), in GNU ld's order.
+//! `.dynamic`: the dynamic linker's table of tables (gABI, "Dynamic Section"), in GNU ld's order.
 
 use super::dynamic_tables::{DynamicEntry, DynamicTables, EntryValue as Value};
 use super::section::{Kind, SyntheticSections};
@@ -66,7 +66,7 @@ pub fn entries<'a, T: Target>(
     list.entries
 }
 
-/// Libraries and names.
+/// Needed libraries, the output's own name, search paths.
 fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'a>) {
     let link = list.link;
     for library in link.shared.iter().filter(|library| library.is_needed()) {
@@ -89,7 +89,7 @@ fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'
     }
 }
 
-/// What runs before and after the program.
+/// Initialisers and finalisers, and arrays of them.
 fn functions<T: Target>(list: &mut List<'_, '_, T>) {
     let link = list.link;
     for (tag, name) in [(elf::DT_INIT, &link.config.symbols.init), (elf::DT_FINI, &link.config.symbols.fini)]
@@ -210,7 +210,7 @@ fn flags<T: Target>(list: &mut List<'_, '_, T>) {
         (options.bind_now, elf::DF_BIND_NOW),
         (link.asked.needs & need::STATIC_TLS != 0, elf::DF_STATIC_TLS),
     ];
-    // Dynamic linkers without DT_FLAGS know these.
+    // Dynamic linkers that predate DT_FLAGS read these.
     if symbolic {
         list.number(elf::DT_SYMBOLIC, 0u64);
     }
@@ -265,7 +265,7 @@ fn versions<T: Target>(list: &mut List<'_, '_, T>, tables: &DynamicTables<'_>) {
     }
 }
 
-/// Writes the section. What turned out not to be in the output is left out.
+/// Writes the section. Entries for sections that the layout dropped are left out.
 pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let Ok(out) = <[Dyn<T::E>]>::mut_from_bytes(out) else { return };
     let known =
@@ -276,7 +276,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     }
 }
 
-/// `None`: there is no such section.
+/// The number for an entry; `None` if its section is not in the output.
 fn evaluate<T: Target>(link: &Placed<'_, T>, value: Value) -> Option<u64> {
     let output = |name: &str| link.layout.find(name.as_bytes()).map(|id| &link.layout.chunks[id.index()]);
     Some(match value {

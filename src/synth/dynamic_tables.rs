@@ -1,8 +1,8 @@
-//! What the tables that the dynamic linker reads are made of: `.dynsym`, `.dynstr`, the hash tables,
-//! `.gnu.version*` and `.dynamic`.
+//! The rows of the dynamic linker's tables before they are bytes: `.dynsym`, `.dynstr`, the hash
+//! tables, `.gnu.version*` and `.dynamic`.
 //!
-//! `passes::size_tables` settles which symbols, names and versions there are, before layout; the
-//! modules named after the tables write them and fill in addresses.
+//! `passes::size_tables` chooses symbols, names and versions before layout; the modules named after
+//! the tables write them and fill in addresses.
 
 use super::dynstr::DynamicStrings;
 use super::section::Kind;
@@ -26,7 +26,8 @@ pub struct DynamicSymbol<'a> {
 pub struct DynamicTables<'a> {
     /// Rows of `.dynsym` from row 1 on.
     pub symbols: Vec<DynamicSymbol<'a>>,
-    /// Position in `symbols` of the first one that others may find here.
+    /// Position in `symbols` of the first definition: those are in `.gnu.hash`, for other modules
+    /// to find.
     pub first_hashed: usize,
     /// Shape of `.gnu.hash`.
     pub gnu_hash: GnuHashShape,
@@ -125,7 +126,7 @@ pub struct NeededVersion<'a> {
     pub weak: bool,
 }
 
-/// An entry whose value may wait for the layout.
+/// An entry of `.dynamic`, whose value may depend on the layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DynamicEntry {
     /// `DT_*`.

@@ -43,7 +43,7 @@ mod tests {
     use super::DynamicStrings;
 
     #[test]
-    fn each_string_once() {
+    fn equal_strings_share_one_offset() {
         let mut strings = DynamicStrings::new(4);
         assert_eq!(strings.add(b""), 0);
         let first = strings.add(b"libc.so.6");

@@ -1,8 +1,8 @@
-//! `.dynsym`: what this output wants from other modules and what it gives them.
+//! `.dynsym`: symbols that this output imports from other modules, and symbols that it exports.
 //!
-//! Order: the null symbol, references, then what others may find here, sorted by bucket of
-//! `.gnu.hash`. The dynamic linker finds a copied variable and a function whose address is a PLT
-//! entry here too, though a library defines them.
+//! Order: the null symbol, imports, then exports, sorted by bucket of `.gnu.hash`. Copied variables
+//! and functions with a canonical PLT entry count as exports though a library defines them, because
+//! the dynamic linker has to find them here first.
 
 use super::dynamic_tables::{DynamicSymbol, GnuHashShape};
 use super::gnu_hash;
@@ -20,7 +20,7 @@ use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
 
-/// Bits that put a library's symbol among what others may find here.
+/// Flags that put a library's symbol among the exports.
 const FOUND_HERE: u32 = flag::NEEDS_COPY | flag::NEEDS_CANONICAL_PLT;
 
 /// The symbols in their order, without the null one, and the position of the first hashed one.
@@ -53,7 +53,7 @@ pub fn plain_name(name: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether a global is in the table, and then whether others find it here.
+/// Whether a global is in the table; if so, whether as an export.
 fn role<T: Target>(link: &Bound<'_, T>, id: SymbolId) -> Option<bool> {
     let flags = link.symbols.flags(id);
     if flags & (flag::EXPORTED | flag::IMPORTED | flag::NEEDS_DYNSYM | flag::NEEDS_COPY) == 0 {
@@ -66,8 +66,8 @@ fn role<T: Target>(link: &Bound<'_, T>, id: SymbolId) -> Option<bool> {
         }
         Definition::Shared { .. } | Definition::Undefined => {
             let referenced = link.mentions(id).contains(Mentions::IN_OBJECT) && link.is_name_used(id);
-            // Without libraries nothing can be found elsewhere, whatever a reference that was
-            // relaxed away still names.
+            // Without libraries no symbol can come from elsewhere, even if a reference that was
+            // relaxed away still names it.
             let elsewhere = link.config.mode == OutputMode::Shared || !link.shared.is_empty();
             let imported = flags & flag::IMPORTED != 0 && elsewhere;
             let wanted = flags & flag::NEEDS != 0 || imported && referenced;
@@ -91,7 +91,7 @@ pub fn representative<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Symbol
     }
 }
 
-/// Whether a definition of this output is in a section that is laid out, or in none.
+/// Whether a definition of this output is absolute or in a section that is laid out.
 fn is_in_output<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
     match link.symbol_section(id) {
         Some((section, _)) => link.sections.is_alive(section),
@@ -99,7 +99,7 @@ fn is_in_output<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
     }
 }
 
-/// What an entry holds besides its name.
+/// The fields of an entry besides its name.
 struct Entry {
     info: u8,
     other: u8,

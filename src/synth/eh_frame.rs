@@ -10,7 +10,7 @@ use crate::phase::{Live, Made};
 use rayon::prelude::*;
 use zerocopy::byteorder::U32;
 
-/// Bytes of the zero word at the end.
+/// Size in bytes of the zero word that ends the list of records.
 const TERMINATOR: u64 = 4;
 
 /// The section, if any input has records. Under `-r` inputs stay as they are.
@@ -26,7 +26,7 @@ pub fn size<T: Target>(link: &Live<'_, T>) -> u64 {
     link.kept_frames.size + if link.frames.has_terminator { TERMINATOR } else { 0 }
 }
 
-/// A record to relocate: its bytes are copied and its CIE pointer is right.
+/// A record to relocate, with its bytes copied and its CIE pointer adjusted.
 pub struct RelocateRecord<'r, 'o, T: Target> {
     /// The object that it comes from.
     pub file: FileId,

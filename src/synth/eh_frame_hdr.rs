@@ -1,9 +1,9 @@
 //! `.eh_frame_hdr`: a table of all functions, sorted by address, that unwinders search
 //! (Linux Standard Base, "Exception Frame Header").
 //!
-//! The table is made from layout's results, not from the written `.eh_frame`: whatever the
-//! encoding, the code's address is what its relocation computes, symbol plus addend. So both
-//! sections can be written at the same time.
+//! The table is made from layout's results, not from the written `.eh_frame`: the relocation of an
+//! FDE gives the code's address, symbol plus addend, in every pointer encoding. So both sections
+//! can be written at the same time.
 
 use super::{Kind, SyntheticSection};
 use crate::arch::Target;
@@ -30,7 +30,8 @@ const UDATA4: u8 = 0x03;
 /// `DW_EH_PE_datarel | DW_EH_PE_sdata4`.
 const DATAREL_SDATA4: u8 = 0x3b;
 
-/// The section, if the link has one: it is asked for, and every record is known.
+/// The section, if `--eh-frame-hdr` asks for it and every `.eh_frame` input could be split into
+/// records.
 pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
     let wanted = link.config.dynamic.eh_frame_hdr && !link.config.is_relocatable();
     let possible =
@@ -40,12 +41,12 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     })
 }
 
-/// Size in bytes for this many FDEs; nothing without any.
+/// Size in bytes for this many FDEs; 0 without any.
 pub fn size(fdes: usize) -> u64 {
     if fdes == 0 { 0 } else { (HEADER + ROW * fdes) as u64 }
 }
 
-/// A row before it is written. Sorted by code; of rows for one address the first one counts.
+/// A row before it is written. Sorted by code; the first row for an address prevails.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Row {
     code: i32,
@@ -54,8 +55,8 @@ struct Row {
     fde: i32,
 }
 
-/// Writes the section: `address` is its own, `eh_frame` that of the synthetic `.eh_frame`. Rows
-/// that turn out to be for the same address are left out; zeros remain at the end.
+/// Writes the section: `address` is its own, `eh_frame` that of the synthetic `.eh_frame`. Of
+/// several rows for one address only the first is written; zeros remain at the end.
 pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64, out: &mut [u8]) {
     let Some((header, table)) = out.split_at_mut_checked(HEADER) else { return };
     let found: Vec<Result<Row, Far>> = link
@@ -112,7 +113,7 @@ fn near(target: u64, base: u64) -> Option<i32> {
     i32::try_from(target.wrapping_sub(base) as i64).ok()
 }
 
-/// The row of a record; `None` for CIEs and for code that nothing defines.
+/// The row of a record; `None` for CIEs and for FDEs of undefined code.
 fn row<T: Target>(
     link: &Placed<'_, T>,
     file: FileId,
@@ -129,7 +130,7 @@ fn row<T: Target>(
     })
 }
 
-/// What the relocation of an FDE's start of code computes: symbol plus addend.
+/// The start of an FDE's code, as its relocation computes it: symbol plus addend.
 fn code_address<T: Target>(link: &Placed<'_, T>, file: FileId, record: &KeptRecord<'_, T::E>) -> Option<u64> {
     let relocation = record.relocations.first()?;
     let object = &link.objects[file.index()];

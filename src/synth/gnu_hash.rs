@@ -1,4 +1,4 @@
-//! `.gnu.hash`: the hash table that dynamic linkers look at first.
+//! `.gnu.hash`: the hash table that dynamic linkers prefer to `.hash`.
 //!
 //! Header (four words: buckets, first hashed row, words of the filter, shift), a Bloom filter that
 //! tells most absent names apart at once, the first row of each bucket, and for each hashed row
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_hashes() {
+    fn hashes_equal_published_values() {
         assert_eq!(hash(b""), 0x1505);
         assert_eq!(hash(b"printf"), 0x156b2bb8);
         assert_eq!(hash(b"exit"), 0x7c967e3f);

@@ -1,4 +1,5 @@
-//! The global offset table: `.got` and `.got.plt`. [`crate::relocs::slots`] says what words hold.
+//! The global offset table: `.got` and `.got.plt`. [`crate::relocs::slots`] defines the content of
+//! each word.
 
 use crate::arch::Target;
 use crate::phase::Placed;
@@ -18,8 +19,8 @@ pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     });
 }
 
-/// Writes `.got.plt`: the address of `.dynamic` (if it is not in `.got`) and other words of the
-/// dynamic linker, and for each entry of `.plt` where its lazy half begins.
+/// Writes `.got.plt`: the dynamic linker's reserved words (unless they are in `.got`), the first of
+/// them the address of `.dynamic`, and for each entry of `.plt` the address of its lazy half.
 pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     if T::GOT_PLT_RESERVED > 0 && T::GOT_RESERVED == 0 {
         store::<T>(out, 0, address::of_synthetic(link, Kind::Dynamic));

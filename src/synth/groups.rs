@@ -1,7 +1,7 @@
 //! `.group`: section groups of relocatable output (gABI, "Section Groups").
 //!
-//! A group that prevailed goes into the output with the members that are left, so that the next
-//! link can choose again. Members are output sections here, with their relocation sections.
+//! A prevailing group goes into the output with its live members, so that the next link can choose
+//! again. Members are output sections here, with their relocation sections.
 
 use crate::arch::Target;
 use crate::ids::{FileId, SymbolId};
@@ -35,7 +35,7 @@ pub fn signature_index<T: Target>(link: &Placed<'_, T>, group: &OutputGroup) -> 
 }
 
 /// The local symbols of an object that sign groups of the output, ascending: they stay in the
-/// symbol table whatever else is dropped from it.
+/// symbol table even if options drop other locals.
 pub fn local_signatures<T: Target>(link: &Placed<'_, T>, file: FileId) -> Vec<u32> {
     let groups = &link.output_groups;
     let start = groups.partition_point(|group| group.file < file);

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_hashes() {
+    fn hashes_equal_published_values() {
         assert_eq!(hash(b""), 0);
         assert_eq!(hash(b"printf"), 0x077905a6);
         assert_eq!(hash(b"GLIBC_2.2.5"), 0x09691a75);

@@ -1,4 +1,4 @@
-//! Sections of merged pieces.
+//! Contents of sections that `merge_strings` made of pieces.
 
 use crate::arch::Target;
 use crate::phase::Scanned;

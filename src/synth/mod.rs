@@ -1,9 +1,9 @@
-//! Sections that the linker makes.
+//! Synthetic sections: those that the linker makes itself.
 //!
-//! A synthetic section is a section like any other: it has a [`SectionId`], a name, type and
-//! flags, it is matched by the script (as a section of the file `<internal>`) and laid out. It
-//! exists from `create_synthetics` on, if it may be needed; its size is settled by
-//! `size_tables`; empty ones are dropped; its bytes are written by `write_output`.
+//! A synthetic section is a section like any other: it has a [`SectionId`], a name, type and flags,
+//! it is matched by the script (as a section of the file `<internal>`) and laid out. It exists from
+//! `create_synthetics` on, if it may be needed; `size_tables` gives it its size; the layout drops
+//! empty ones; `write_output` writes its bytes.
 
 pub mod attributes;
 pub mod copy;
@@ -36,8 +36,9 @@ mod write;
 pub use section::{Kind, SyntheticSection, SyntheticSymbol};
 pub use write::write;
 
-/// Lets the sections grow whose sizes depend on addresses. Gives whether any did; none ever shrinks.
+/// Lets the sections grow whose sizes depend on addresses. Gives whether any did. None shrinks, or
+/// the layout's loop might not end.
 pub fn update_sizes<T: crate::arch::Target>(link: &mut crate::phase::Placed<'_, T>) -> bool {
-    // Both are asked each time.
+    // `|` and not `||`: both must update their size each time.
     relr::update_size(link) | crate::sframe::thunks::update_size(link)
 }

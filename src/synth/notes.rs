@@ -33,7 +33,7 @@ mod tests {
     use zerocopy::byteorder::LittleEndian;
 
     #[test]
-    fn what_is_encoded_reads_back() {
+    fn encoded_notes_read_back_the_same() {
         let bytes = encode::<X86_64>(b"GNU", 3, &[1, 2, 3, 4, 5]);
         assert_eq!(bytes.len() % 4, 0);
         assert_eq!(&bytes[DESCRIPTOR_OFFSET..][..5], [1, 2, 3, 4, 5]);

@@ -3,7 +3,7 @@
 //! `.plt` holds the entries that are bound lazily, or at start-up with `-z now`: each has a word in
 //! `.got.plt` and a jump-slot relocation. `.plt.got` holds those whose function has a word in
 //! `.got` anyway, and those of local `STT_GNU_IFUNC` functions. With protection against stray
-//! branches, `.plt.sec` holds what is called and `.plt` only what binds lazily.
+//! branches, calls go to `.plt.sec`, and `.plt` holds only the lazy halves.
 
 use crate::arch::Target;
 use crate::phase::Placed;

@@ -1,18 +1,18 @@
-//! Thunks and the pools that they stand in, as the layout's loop makes them.
+//! Thunks and their pools, as the layout's loop makes them.
 
 use crate::arch::thunk::ThunkForm;
 use crate::ids::{SectionId, SymbolId};
 use hashbrown::HashMap;
 
-/// What a branch goes to: a symbol and an addend.
+/// The destination of a branch: a symbol and an addend.
 pub type Destination = (SymbolId, i64);
 
-/// What a thunk is for.
+/// The use of a thunk. Thunks of equal use can stand in for each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// Calls of a destination.
     Call(Destination),
-    /// Thunks that go to a destination indirectly.
+    /// A landing pad: indirect jumps of other thunks arrive here and go on to the destination.
     Landing(Destination),
     /// The instruction at an offset of a section.
     Moved(SectionId, u64),
@@ -21,13 +21,13 @@ pub enum Purpose {
 /// A thunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Thunk {
-    /// What it is for.
+    /// Its use.
     pub purpose: Purpose,
-    /// How it is made.
+    /// Its instruction sequence.
     pub form: ThunkForm,
     /// Its pool.
     pub pool: u32,
-    /// Offset in the pool, in bytes.
+    /// Offset in its pool, in bytes.
     pub offset: u64,
     /// The thunk that was made before it for the same symbol; `u32::MAX`: none.
     pub earlier: u32,
@@ -38,7 +38,7 @@ pub struct Thunk {
 pub struct Pool {
     /// The section.
     pub section: SectionId,
-    /// Its address, as far as the layout has come.
+    /// Its address in the latest round of the layout.
     pub address: u64,
     /// Its thunks.
     pub thunks: Vec<u32>,
@@ -51,16 +51,17 @@ pub struct Branch {
     pub section: SectionId,
     /// Its offset there, in bytes.
     pub offset: u64,
-    /// What it goes to.
+    /// Its destination.
     pub destination: Destination,
 }
 
-/// Branches that need a thunk or might come to need one, found by looking at all branches of a layout.
+/// Branches that need a thunk, or may need one if addresses move a little. Later rounds look at
+/// these only.
 #[derive(Debug)]
 pub struct Watched {
     /// The branches, by object.
     pub branches: Vec<Vec<Branch>>,
-    /// What they go to, each once.
+    /// The symbols that they go to, each once.
     pub symbols: Vec<SymbolId>,
     /// Addresses of all sections in that layout.
     pub sections: Vec<(SectionId, u64)>,
@@ -77,7 +78,8 @@ pub struct Thunks {
     pub last_of: Vec<u32>,
     /// Moved instructions: offset and thunk, by section, in order of offset.
     pub moved: HashMap<SectionId, Vec<(u64, u32)>, foldhash::fast::FixedState>,
-    /// Branches that the layout's loop keeps an eye on.
+    /// Branches that later rounds of the layout look at; `None` before the first look at all
+    /// branches.
     pub watched: Option<Watched>,
 }
 

@@ -1,5 +1,5 @@
-//! `.note.gnu.property`: what all objects promise or need, merged into one note
-//! (Linux Extensions to gABI, "Program Property"; psABIs, "Program Property").
+//! `.note.gnu.property`: promises and needs of all objects, merged into one note (Linux Extensions
+//! to gABI, "Program Property"; psABIs, "Program Property").
 //!
 //! Each property's number says how it is merged: bits that hold only if every object has them
 //! (control-flow protection), bits that any object may ask for (ISA levels), or both. An object
@@ -33,7 +33,7 @@ const NAME: &[u8] = b".note.gnu.property";
 enum Rule {
     /// The largest.
     Maximum,
-    /// There if it is in any object; without a value.
+    /// The property has no value; it holds if any object has it.
     Any,
     /// Bits that all objects have.
     And,
@@ -58,7 +58,7 @@ fn rule(property: u32) -> Option<Rule> {
 type Properties = Option<BTreeMap<u32, u64>>;
 
 /// Merges the notes of all objects and marks the input sections as absorbed. Gives the output
-/// section's contents, empty if nothing holds, and the machine's feature bits that hold for the
+/// section's contents, empty if no property holds, and the machine's feature bits that hold for the
 /// whole output ([`crate::synth::section::SyntheticSections::features`]).
 pub fn merge<T: Target>(link: &Resolved<'_, T>) -> (Vec<u8>, u32) {
     let found: Vec<Properties> = link.objects.par_iter().map(|object| read(link, object)).collect();
@@ -206,7 +206,7 @@ fn encode<T: Target>(merged: &BTreeMap<u32, u64>) -> Vec<u8> {
     out
 }
 
-/// `-z cet-report=`, `-z bti-report=`, `-z gcs-report=`: objects that lack what is asked for.
+/// `-z cet-report=`, `-z bti-report=`, `-z gcs-report=`: objects that lack the feature asked for.
 fn report_missing<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
     let Some(property) = machine::feature_property(T::MACHINE) else { return };
     let checks = machine::reported_features(T::MACHINE, &link.config.properties);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn each_rule() {
+    fn values_join_by_the_rule_of_their_property() {
         let all = [
             object(&[(FEATURE_1_AND, 3), (ISA_1_NEEDED, 1), (ISA_1_USED, 1), (STACK_SIZE, 0x1000)]),
             object(&[(FEATURE_1_AND, 1), (ISA_1_USED, 2), (STACK_SIZE, 0x4000)]),
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_encoded_reads_back() {
+    fn encoded_properties_read_back_the_same() {
         let merged = BTreeMap::from([(FEATURE_1_AND, 3), (STACK_SIZE, 0x2000), (NO_COPY_ON_PROTECTED, 1)]);
         let bytes = encode::<X86_64>(&merged);
         assert_eq!(bytes.len() % 8, 0);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_is_cut_short_is_told() {
+    fn truncated_lists_are_malformed() {
         let mut read = BTreeMap::new();
         assert!(!read_descriptor::<LittleEndian>(&[2, 0, 0, 0xc0, 4, 0, 0, 0, 1], &mut read));
         assert!(!read_descriptor::<LittleEndian>(&[2, 0, 0, 0xc0, 2, 0, 0, 0, 1, 1], &mut read));

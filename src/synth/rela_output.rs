@@ -1,7 +1,7 @@
 //! `.rela.NAME` or `.rel.NAME`: relocations of an output section (`-r`, `--emit-relocs`).
 //!
 //! One section for each output section that has relocations left, with `SHF_INFO_LINK`: `sh_info`
-//! names what they apply to, `sh_link` the symbol table (gABI, "Relocation").
+//! names the section that they apply to, `sh_link` the symbol table (gABI, "Relocation").
 
 use crate::arch::Target;
 use crate::ids::SectionId;

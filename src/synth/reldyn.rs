@@ -2,7 +2,7 @@
 //!
 //! Order of `.rela.dyn` (`-z combreloc`): relative relocations by address, so that the dynamic
 //! linker runs through them without looking at symbols (`DT_RELACOUNT`); then by symbol, so that
-//! each is looked up once; resolvers last, because they may call what the others bind.
+//! each is looked up once; resolvers last, because they may call functions that the others bind.
 
 use crate::arch::Target;
 use crate::elf::Rela;
@@ -49,8 +49,7 @@ fn sort<T: Target>(entries: &mut [Entry], combine: bool) {
     });
 }
 
-/// Writes `.rela.plt`: jump slots in the order of `.plt`, then the results of resolvers if they
-/// are here.
+/// Writes `.rela.plt`: jump slots in the order of `.plt`, then `R_*_IRELATIVE` of static programs.
 pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let count = link.slots.plt as usize;
     let mut entries = vec![Entry { address: 0, kind: T::DYNAMIC.none, symbol: 0, addend: 0 }; count];
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn relative_first_resolvers_last_symbols_together() {
+    fn relative_entries_come_first_and_resolvers_last() {
         let mut entries = vec![
             entry(elf::R_X86_64_IRELATIVE, 0, 0x10),
             entry(elf::R_X86_64_64, 2, 0x20),

@@ -2,7 +2,7 @@
 //! each where they lie close together.
 //!
 //! An even word is an address, whose word is relocated. An odd word is a bitmap for the 63 words
-//! that follow what was covered last. The size depends on the addresses, so layout asks
+//! that follow the last one covered. The size depends on the addresses, so layout asks
 //! [`update_size`] in its loop.
 
 use crate::arch::Target;
@@ -44,7 +44,7 @@ pub fn encode(places: &[u64]) -> Vec<u64> {
     words
 }
 
-/// A size in bytes to start with: the least that can be enough for so many places.
+/// A lower bound of the size in bytes for so many places, for the layout to start with.
 pub fn first_guess(count: u64) -> u64 {
     match count {
         0 => 0,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn round_trip() {
+    fn encoded_places_decode_to_the_same_places() {
         let dense: Vec<u64> = (0..200).map(|n| 0x1000 + n * 8).collect();
         let mut mixed = dense.clone();
         mixed.extend([0x9000, 0x9002, 0x9004, 0x900a, 0x9008 + 63 * 8, 0x2_0000]);

@@ -1,9 +1,9 @@
-//! What a section that the linker makes is, before anything is known of its size.
+//! The row of a synthetic section: header fields and kind, before it has a size or contents.
 
 use crate::ids::{FileId, SectionId};
 use crate::phase::SectionInfo;
 
-/// What a synthetic section is.
+/// The kinds of synthetic sections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// `.interp`.
@@ -68,7 +68,7 @@ pub enum Kind {
     ShStrTab,
     /// Thunks; the number is the row in [`super::pools::Thunks::pools`].
     Thunks(u32),
-    /// `.comment`-like bytes and whatever has fixed contents.
+    /// Contents that are fixed when the section is made, such as `.comment`.
     Bytes,
     /// `.sframe_idx` or a merged `.sframe`.
     SFrame,
@@ -89,7 +89,7 @@ impl Kind {
 /// One synthetic section.
 #[derive(Clone, Debug)]
 pub struct SyntheticSection<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Name, as scripts match it.
     pub name: &'a [u8],
@@ -103,11 +103,13 @@ pub struct SyntheticSection<'a> {
     pub entsize: u64,
     /// Size in bytes.
     pub size: u64,
-    /// The object it stands for, when a script's file pattern should see one.
+    /// The object that file patterns of scripts see for it; [`FileId::NONE`]: the file
+    /// `<internal>`.
     pub file: FileId,
-    /// The input section whose place among the inputs it takes; [`SectionId::NONE`]: none's.
+    /// The input section whose place in input order it takes; [`SectionId::NONE`]: it stands behind
+    /// all inputs.
     pub first_input: SectionId,
-    /// Fixed contents, if it has them.
+    /// Fixed contents; empty if a writer computes them.
     pub bytes: &'a [u8],
 }
 
@@ -128,7 +130,7 @@ impl<'a> SyntheticSection<'a> {
         }
     }
 
-    /// As a header.
+    /// Its header fields.
     pub fn info(&self) -> SectionInfo<'a> {
         SectionInfo {
             name: self.name,
@@ -141,14 +143,14 @@ impl<'a> SyntheticSection<'a> {
     }
 }
 
-/// A local symbol in a section that the linker makes.
+/// A local symbol in a synthetic section.
 #[derive(Clone, Copy, Debug)]
 pub struct SyntheticSymbol<'a> {
     /// Name.
     pub name: &'a [u8],
     /// The section.
     pub section: SectionId,
-    /// Offset in it, in bytes.
+    /// Offset in that section, in bytes.
     pub offset: u64,
     /// Size in bytes.
     pub size: u64,

@@ -1,7 +1,8 @@
 //! `.gnu.version`, `.gnu.version_d`, `.gnu.version_r` (Linux Standard Base, "Symbol Versioning").
 //!
 //! Index 0 is local, 1 the output without a version; then come the versions that the output
-//! defines, then those that it needs from libraries. The tables exist only if there are versions.
+//! defines, then those that it needs from libraries. Outputs without versions have none of the
+//! tables.
 
 use super::dynamic_tables::{DefinedVersion, DynamicTables, NeededLibrary, NeededVersion};
 use super::dynstr::DynamicStrings;
@@ -41,8 +42,8 @@ pub fn defined<'a, T: Target>(
     all
 }
 
-/// Finds the versions that the output needs, and gives each dynamic symbol its version word.
-/// Rows of `.dynsym` are settled; `packs` says whether there is a `.relr.dyn`.
+/// Finds the versions that the output needs, and gives each dynamic symbol its version word. The
+/// rows of `.dynsym` are final by now; `packs`: the output has `.relr.dyn`.
 pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut DynamicTables<'a>) {
     let mut needed: BTreeMap<(SharedId, u16), bool> = BTreeMap::new();
     for symbol in &tables.symbols {
@@ -86,8 +87,8 @@ pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut Dyn
     tables.needed = libraries.into_iter().map(|(_, library)| library).collect();
 }
 
-/// The library and its version index that an imported symbol is bound to, and whether only weak
-/// references want it.
+/// The library and its version index that an imported symbol is bound to, and whether all
+/// references are weak.
 fn needed_version<T: Target>(
     link: &Resolved<'_, T>,
     id: crate::ids::SymbolId,
@@ -101,7 +102,8 @@ fn needed_version<T: Target>(
     Some(((library, version), !link.mentions(id).contains(Mentions::STRONG_REFERENCE)))
 }
 
-/// Versions by which the C library says that it understands what this output contains.
+/// Versions by which the C library says that it understands a feature of this output, such as
+/// `GLIBC_ABI_DT_RELR`.
 fn feature_versions<T: Target>(link: &Inputs<'_, T>, packs: bool) -> Vec<&'static [u8]> {
     let mut names: Vec<&[u8]> = Vec::new();
     if packs && !link.config.relocations.android_relr_tags {

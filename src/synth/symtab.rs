@@ -1,10 +1,11 @@
 //! `.symtab`, `.strtab` and `.symtab_shndx` of the output.
 //!
-//! Each object owns its local symbols and the globals that it defines; what nobody owns (undefined
-//! symbols, libraries', the linker's) comes after them. Globals that no other module can see
-//! (hidden, or local by a version script) become local symbols, as the gABI asks. Counting names and bytes per object first makes
-//! every object's part a slice of its own, written by any thread. The order is: the null symbol,
-//! section symbols (`-r`, `--emit-relocs`), locals by owner, globals by owner.
+//! Each object owns its local symbols and the globals that it defines; symbols without an owner
+//! (undefined ones, those of libraries and the linker's) come after them. Globals that no other
+//! module can see (hidden, or local by a version script) become local symbols, as the gABI asks.
+//! Counting names and bytes per object first makes every object's part a slice of its own, written
+//! by any thread. The order is: the null symbol, section symbols (`-r`, `--emit-relocs`), locals by
+//! owner, globals by owner.
 
 use crate::arch::Target;
 use crate::cli::{Discard, Strip};
@@ -76,8 +77,8 @@ fn is_gnu<T: Target>(link: &Inputs<'_, T>, owner: usize, entry: Entry<'_>) -> bo
         || (symbol.binding() == elf::STB_GNU_UNIQUE && link.config.symbols.gnu_unique)
 }
 
-/// Calls `visit` for each symbol of an owner (a file, or after the last one what no file owns), and
-/// says whether it is a local symbol of the output.
+/// Calls `visit` for each symbol of an owner (a file; behind the last one: symbols without an
+/// owner), and tells it whether the symbol is local in the output.
 fn for_each_entry<'a, T: Target>(link: &Placed<'a, T>, owner: usize, mut visit: impl FnMut(Entry<'a>, bool)) {
     match link.objects.get(owner) {
         Some(object) => {
@@ -189,8 +190,8 @@ fn locals<'l, 'a, T: Target>(
             && is_merge(object, section)
             && is_written(link, object.section_id(section))
         {
-            // The next link must know which piece a reference means, and only a symbol of its
-            // own says it: an addend may lead behind the piece.
+            // The next link must know which piece a reference means, and only a symbol in that
+            // piece can tell: an addend may lead behind the piece.
             return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
         }
         if discard == Discard::All && kind != elf::STT_FILE {
@@ -217,12 +218,12 @@ fn is_merge<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, secti
     object.headers[section as usize].sh_flags.get() & u64::from(elf::SHF_MERGE) != 0
 }
 
-/// Whether what is defined in this section has a place in the output.
+/// Whether symbols of this section have a place in the output.
 fn is_written<T: Target>(link: &Placed<'_, T>, id: crate::ids::SectionId) -> bool {
     link.sections.is_alive(id) && !link.sections.is(id, state::NOT_CONTENT)
 }
 
-/// The globals whose definition is in this object.
+/// The globals that this object defines.
 fn globals<'l, 'a, T: Target>(
     link: &'l Placed<'a, T>,
     object: &'l ObjectFile<'a, T::E>,
@@ -253,7 +254,7 @@ fn is_kept_name<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
     link.lists.retained.as_ref().is_none_or(|names| names.contains(link.globals.names[id.index()]))
 }
 
-/// The globals that no object defines and that something in the output refers to.
+/// The globals that no object defines and a live section refers to.
 fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     link.globals.ids().filter_map(move |id| {
         let written = match link.definition(id) {
@@ -303,7 +304,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, symtab: &mut [u8], strtab: &mut [u
     });
 }
 
-/// What is left of the tables to hand out, in order.
+/// The rest of the tables, of which each owner gets its slice in order.
 struct Cutter<'w, E: zerocopy::byteorder::ByteOrder> {
     symbols: &'w mut [Sym<E>],
     strings: &'w mut [u8],

@@ -1,15 +1,16 @@
-//! How the output's symbol table is divided among those who own its symbols.
+//! The plan of `.symtab`: a contiguous part of symbols and names for each file, so that any thread
+//! can write any part.
 
 use crate::ids::ChunkId;
 
-/// How the symbol table is divided.
+/// The parts of the symbol table, with totals.
 #[derive(Default, Debug)]
 pub struct SymtabPlan {
     /// Output sections with a section symbol, in order.
     pub(super) section_symbols: Vec<ChunkId>,
-    /// By file, and last of what no file owns: the locals.
+    /// Locals by file; the last part is that of symbols without a file.
     pub(super) locals: Vec<Part>,
-    /// By file, and last of what no file owns: the globals.
+    /// Globals by file; the last part is that of symbols without a file.
     pub(super) globals: Vec<Part>,
     /// Index of the first global.
     pub first_global: u32,

@@ -1,5 +1,5 @@
 //! Thunks: code between a branch and a target that it does not reach, and instructions that were
-//! moved away from where a processor gets them wrong.
+//! moved away from a processor's erratum.
 //!
 //! They stand in pools, which are sections of the linker between other code. The layout's loop
 //! makes them (`passes::insert_thunks`); neither a pool nor a thunk ever goes away again.
@@ -34,7 +34,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, pool: u32, out: &mut [u8]) {
     }
 }
 
-/// Where an indirect jump to a destination goes: to its landing pad, if it needs one.
+/// The target of an indirect jump to a destination: its landing pad, if it needs one.
 fn behind<T: Target>(link: &Placed<'_, T>, destination: Destination) -> Option<u64> {
     let goal = target(link, destination)?;
     let reach = T::THUNKS.map_or(0, |spec| spec.reach);
@@ -42,7 +42,7 @@ fn behind<T: Target>(link: &Placed<'_, T>, destination: Destination) -> Option<u
     Some(pad.map_or(goal, |pad| link.thunks.address(pad)))
 }
 
-/// Copies an instruction as it is when its relocations are applied.
+/// Copies an instruction with its relocations applied.
 fn copy_relocated<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64, out: &mut [u8]) {
     let Some((object, index)) = link.locate(section) else { return };
     let bytes = object.section_bytes(index as usize).unwrap_or_default();
@@ -72,7 +72,7 @@ pub fn move_away<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &mut 
     }
 }
 
-/// Names the thunks, and marks what is code in the linker's sections.
+/// Names the thunks, and adds mapping symbols for code in synthetic sections.
 pub fn names<'a, T: Target>(link: &Placed<'a, T>) -> Vec<SyntheticSymbol<'a>> {
     let mut symbols = Vec::new();
     if let Some(mark) = T::CODE_MARK {

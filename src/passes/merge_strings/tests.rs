@@ -145,7 +145,7 @@ fn sections_of_one_rule_and_kind_become_one() {
 }
 
 #[test]
-fn what_has_no_whole_pieces_stays() {
+fn sections_without_whole_pieces_stay() {
     let writable = STRINGS | u64::from(elf::SHF_WRITE);
     let object = object_of(&[
         (".rodata.a", b"does not end", STRINGS, false),

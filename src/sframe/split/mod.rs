@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_shape() {
+    fn a_section_of_one_text_with_its_ties_is_in_shape() {
         let data = blob(&[4, 5]);
         let both = [relocation(0, 3), relocation(1, 3)];
         let group_of = |_| Some(7);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn defects() {
+    fn malformed_sections_give_their_defect() {
         let data = blob(&[4, 5]);
         let at = |offset: u64| Rela { r_offset: U64::new(offset), ..relocation(0, 1) };
         let defect = |relocations: &[Rela<LE>]| plan(&data, relocations).unwrap_err().to_string();
