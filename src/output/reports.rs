@@ -2,7 +2,7 @@
 //! everything went.
 //!
 //! Reports are made from the finished state of the link; nothing is collected for them beforehand
-//! except [`IncludedMember`]s, which the search for definitions knows and nobody else.
+//! except [`trace::IncludedMember`]s, which the search for definitions knows and nobody else.
 
 use super::trace::ReportData;
 use super::{cross_reference, dependency_file, map, stats, trace};
