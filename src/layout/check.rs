@@ -1,4 +1,5 @@
-//! Checks of a layout that has come to rest: overlaps, and segments that nobody wants.
+//! Checks of a finished layout: overlapping sections, and segments that are writable and
+//! executable.
 
 use super::chunks::{Chunk, Layout, Segment};
 use crate::cli::Report;
@@ -7,7 +8,7 @@ use crate::elf::consts as elf;
 use crate::plan::{LayoutPlan, OverlayPlace};
 use crate::script::Span;
 
-/// Where a chunk comes from, for messages.
+/// The output section description of a chunk, for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
     /// Place in the script.
@@ -20,7 +21,7 @@ pub struct Origin {
 pub fn overlaps(plan: &LayoutPlan, chunks: &[Chunk<'_>], origins: &[Origin]) -> Vec<Diagnostic> {
     let loaded = |chunk: &Chunk<'_>| chunk.takes_address_space() && chunk.size > 0;
     let mut findings = Vec::new();
-    // Sections of an overlay share their addresses on purpose, but not where they are loaded.
+    // Sections of an overlay share their addresses on purpose, but not their load addresses.
     let by_address: Vec<usize> =
         (0..chunks.len()).filter(|&at| loaded(&chunks[at]) && origins[at].overlay.is_none()).collect();
     find(plan, chunks, origins, by_address, "address", |chunk| chunk.address, &mut findings);
@@ -102,8 +103,9 @@ pub fn rwx(layout: &Layout<'_>, segments: &[Segment], report: Report, output: &s
     findings
 }
 
-/// Reports sections that `PHDRS` puts into a segment which begins behind their addresses: they are loaded behind its
-/// first section and lie before it, which no segment can say.
+/// Reports sections that `PHDRS` puts into a segment which begins behind their addresses: their
+/// load addresses are behind its first section's and their addresses before it, which no program
+/// header can express.
 pub fn before_their_segments(layout: &Layout<'_>) -> Vec<Diagnostic> {
     let loads = layout.segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD);
     let held = loads.flat_map(|segment| layout.chunks_of(segment).map(move |id| (segment, id)));

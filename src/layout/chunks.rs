@@ -1,7 +1,7 @@
-//! What a layout is: output sections with their addresses, and segments.
+//! The result of the layout: output sections with their addresses, and segments.
 //!
-//! Nothing here knows about the file: where sections stand in it depends on how far those that are
-//! not loaded shrink, which is known later ([`crate::phase::Image`]).
+//! File offsets are not here: they depend on the sizes of compressed sections, which `make_image`
+//! finds out ([`crate::phase::Image`]).
 
 use super::memory::Region;
 use crate::ids::{ChunkId, SectionId};
@@ -10,7 +10,7 @@ use crate::plan::LayoutPlan;
 /// An output section.
 #[derive(Clone, Debug)]
 pub struct Chunk<'a> {
-    /// Name.
+    /// Its name.
     pub name: &'a [u8],
     /// `SHT_*`.
     pub sh_type: u32,
@@ -34,8 +34,8 @@ pub struct Chunk<'a> {
     pub items: Vec<SectionId>,
     /// With `SHF_LINK_ORDER`: an input section whose output section `sh_link` names.
     pub link_order: SectionId,
-    /// What fills gaps from an offset on, in order of offset; before the first one, the default
-    /// of the machine (code) or zeros.
+    /// Fill patterns for gaps, in order of offset; before the first one, the default of the machine
+    /// (code) or zeros.
     pub fills: Vec<Fill>,
     /// Bytes that the script writes, in order of offset.
     pub data: Vec<Data>,
@@ -79,7 +79,7 @@ impl Chunk<'_> {
     }
 }
 
-/// A fill pattern, repeated from `offset` to the next one's offset wherever nothing else stands.
+/// A fill pattern, repeated in gaps from `offset` to the next fill's offset.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fill {
     /// Offset in the output section, in bytes.
@@ -97,7 +97,7 @@ pub struct Data {
     pub bytes: Vec<u8>,
 }
 
-/// What [`Segment::first`] is where a segment holds no chunk.
+/// [`Segment::first`] of a segment without chunks.
 pub const NOTHING: u32 = u32::MAX;
 
 /// A program header.
@@ -165,10 +165,10 @@ pub struct TlsTemplate {
     pub align: u64,
 }
 
-/// What layout settled.
+/// The layout, as `lay_out` leaves it.
 #[derive(Default)]
 pub struct Layout<'a> {
-    /// What scripts and options ask for, with places for orphans.
+    /// The plan of scripts and options, with rules for orphans added.
     pub plan: LayoutPlan,
     /// Output sections, in the order of the section header table.
     pub chunks: Vec<Chunk<'a>>,
@@ -187,11 +187,11 @@ pub struct Layout<'a> {
     pub headers_address: Option<u64>,
     /// `e_entry`.
     pub entry: u64,
-    /// Where the symbols are that the linker defines, by their rows.
+    /// Places of linker-defined symbols, by their rows.
     pub linker_values: Vec<LinkerValue>,
 }
 
-/// Where a symbol of the linker's own is.
+/// The place of a linker-defined symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkerValue {
     /// Section-relative symbols move with their output section and have its index in the symbol

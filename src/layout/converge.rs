@@ -1,4 +1,4 @@
-//! The only fixpoint loop: runs of the plan until nothing moves any more.
+//! The only fixpoint loop: runs of the plan until no address changes any more.
 //!
 //! A round carries the plan out, lets the relocation-read-only part find its page boundary, puts
 //! link-ordered sections in order of the addresses that came out, and counts segments, whose
@@ -21,21 +21,21 @@ use crate::script::data_segment::{DataSegment, RelroSection};
 use crate::script::eval::eval;
 use sframe_format::SHT_GNU_SFRAME;
 
-/// Rounds after which a layout counts as one that never comes to rest. Values that depend on one
-/// another settle in as many rounds as the chain is long.
+/// Rounds after which a layout counts as one that never converges. Values that depend on one
+/// another converge in as many rounds as the chain is long.
 const MAX_ROUNDS: u32 = 50;
 
-/// What does not change from round to round.
+/// Settings and names that stay the same in all rounds.
 pub struct Fixed<'a> {
     /// Names of the plan's output sections.
     pub names: Vec<&'a [u8]>,
     /// `-z relro`, in an output that can have it.
     pub relro: bool,
-    /// Sections that a segment of their own is made of.
+    /// Sections that get a segment of their own.
     pub special: Special,
-    /// What segments are to be like; chunks and ranges are filled in each round.
+    /// Demands on segments; chunks and ranges are filled in each round.
     pub wishes: Wishes,
-    /// Whether there are segments at all.
+    /// Whether the output has segments: not under `-r`.
     pub segments: bool,
     /// Bytes of the file header.
     pub file_header_size: u64,
@@ -52,7 +52,7 @@ pub struct Special {
     pub sframe_index: Option<SectionId>,
 }
 
-/// What a round ends with, compared with what the next one ends with.
+/// The results of a round that the next one is compared with.
 #[derive(Clone, PartialEq, Eq, Default)]
 struct Signature {
     outputs: Vec<(u64, u64, u64, bool)>,
@@ -112,7 +112,7 @@ fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
     machine.data_segment = DataSegment::with_relro_page(machine.settings.relro_page_size);
     machine.run();
     let sections = machine.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(machine, range));
-    // Where nothing is to be protected, there is nothing to put on a page boundary.
+    // Without sections to protect, no page boundary is needed.
     let relro = relro && sections.iter().any(|section| section.size > 0);
     if machine.data_segment.next_round(relro, &sections) {
         machine.run();
@@ -156,7 +156,7 @@ fn reorder<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) -> bool {
             return None;
         }
         let offset = machine.offsets[id.index()];
-        // Without addresses, the order of output sections decides.
+        // Under `-r` there are no addresses, so the order of output sections decides.
         Some(if relocatable {
             u64::from(ranks[rule]) << 40 | offset & ((1 << 40) - 1)
         } else {
@@ -211,7 +211,7 @@ fn signature(machine: &Machine<'_>, segments: usize) -> Signature {
     }
 }
 
-/// Names of what differs between two rounds, a few of them.
+/// Names of some symbols and sections that differ between two rounds.
 fn changes(machine: &Machine<'_>, before: &Signature, now: &Signature) -> Vec<String> {
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     let mut names = Vec::new();
@@ -273,7 +273,7 @@ fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<
             flags |= u64::from(elf::SHF_WRITE);
         }
         if crate::elf::is_alloc(state.attributes.flags) && state.address != 0 {
-            // An address that the script gives may be less aligned than what the section holds.
+            // The script may give an address that is less aligned than the section's items.
             align = align.min(1 << state.address.trailing_zeros());
         }
         chunks.push(Chunk {
@@ -353,7 +353,7 @@ fn phdr_values(machine: &mut Machine<'_>) -> Vec<PhdrValues> {
         .collect()
 }
 
-/// Type and flags of every output section, from what its lists hold now.
+/// Updates type and flags of every output section from its lists.
 pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_alloc: bool) {
     let keep_groups = relocatable && !machine.plan.force_group_allocation;
     let plans = machine.plan;
@@ -391,9 +391,8 @@ pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_allo
     align_tls(machine);
 }
 
-/// The first section of the TLS template gets the alignment of the whole template: the offsets
-/// from the thread pointer are those that the dynamic linker computes only if the template starts
-/// at such an address.
+/// The first section of the TLS template gets the alignment of the whole template: only then are
+/// offsets from the thread pointer those that the dynamic linker computes.
 fn align_tls(machine: &mut Machine<'_>) {
     let tls = u64::from(elf::SHF_TLS);
     let of_template: Vec<usize> = machine

@@ -1,7 +1,8 @@
 //! The location counter: one run over the plan, statement by statement, exactly as written.
 //!
 //! A run gives every output section an address, a load address and a size, and every assigned
-//! symbol a value. What a run cannot know yet it takes from the run before ([`super::scope`]).
+//! symbol a value. Values that come later in the script are those of the run before
+//! ([`super::scope`]).
 
 use super::chunks::{Data, Fill};
 use super::machine::{Machine, Start};
@@ -55,7 +56,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The value of an expression; what is wrong with it is remembered.
+    /// The value of an expression; its errors go into `findings`.
     fn eval(&mut self, expr: &Expr) -> Option<Value> {
         match eval(expr, self) {
             Ok(value) => Some(value),
@@ -100,7 +101,7 @@ impl<'p> Machine<'p> {
         let value = match eval(&assignment.value, self) {
             Ok(value) => value,
             Err(error) => {
-                // Nobody asks for a symbol that is only provided: it need not have a value.
+                // A provided symbol without references need not have a value.
                 if visible.is_some() || !assignment.kind.is_provide() {
                     self.fail(&error);
                 }
@@ -113,16 +114,17 @@ impl<'p> Machine<'p> {
         (entry.value, entry.anchor) = (Some(value), anchor);
     }
 
-    /// Every assignment and assertion outside of sections makes the default region go on at dot,
-    /// even if a section that is not allocated or goes to another region has moved it.
+    /// Every assignment and assertion outside of sections moves the default region's end to the
+    /// location counter, even if a section that is not allocated or goes to another region has
+    /// moved that.
     fn move_default_region_to_dot(&mut self) {
         if self.current.is_none() {
             self.regions[memory::DEFAULT].current = self.dot;
         }
     }
 
-    /// The section that an address of dot belongs to outside of sections: the one before, or the
-    /// next one if dot was assigned since.
+    /// The section that an address of the location counter belongs to outside of sections: the one
+    /// before, or the next one if the counter was assigned since.
     fn section_of_dot(&self) -> Option<u32> {
         let next = || {
             self.plan.commands[self.position..].iter().find_map(|command| match command {
@@ -140,8 +142,8 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// A number inside a description is an offset there; an address outside that moves with the
-    /// program belongs to a section beside it.
+    /// A number inside a description becomes an offset there; a relocatable address outside becomes
+    /// relative to a section beside it.
     fn anchored(&self, value: Value) -> Value {
         let (section, number) = value.symbol(self.current);
         match (section, self.last_output) {
@@ -205,7 +207,7 @@ impl<'p> Machine<'p> {
             return;
         }
         if !self.outputs[index].is_processed() {
-            // Symbols in its empty sections have an address all the same.
+            // Its empty sections may hold symbols, which need an address.
             let state = &mut self.outputs[index];
             (state.address, state.load_address, state.size) = (self.dot, self.dot, 0);
             state.placed = state.facts.count > 0;
@@ -243,7 +245,8 @@ impl<'p> Machine<'p> {
             self.dot = if plan.address.is_some() { address } else { before };
             return;
         }
-        // What is loaded but not allocated (`INFO` and its kin) moves dot all the same.
+        // Sections that are loaded but not allocated (`INFO` and its kin) move the location counter
+        // too.
         let unallocated = !alloc && !self.is_loaded(plan, index);
         if unallocated {
             return;
@@ -262,7 +265,7 @@ impl<'p> Machine<'p> {
         self.advance(plan, index, region);
     }
 
-    /// The address of the section's first byte. `None` if it cannot be.
+    /// The address of the section's first byte. `None` if its expression fails or overflows.
     fn start_address(
         &mut self,
         plan: &OutputPlan,
@@ -321,7 +324,7 @@ impl<'p> Machine<'p> {
         Some(Start { address, padding: address - base, used, asked: align })
     }
 
-    /// What stands between the braces. `None` if it leaves the address space.
+    /// Carries out the statements between the braces. `None` if they leave the address space.
     fn body(&mut self, plan: &'p OutputPlan, index: usize) -> Option<()> {
         let start = self.dot;
         let subalign = plan.subalign.as_ref().and_then(|subalign| self.number(subalign));
@@ -377,7 +380,7 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// From here on a fill, if there is anything to fill, begins with its first byte.
+    /// Begins a gap at `offset`: its fill starts with the first byte of the pattern.
     fn start_gap(&mut self, index: usize, offset: u64) {
         let pattern = self.pattern.clone();
         let fills = &mut self.outputs[index].fills;
@@ -411,7 +414,7 @@ impl<'p> Machine<'p> {
     }
 }
 
-/// What a data statement writes: the address of a section-relative value.
+/// The number that a data statement writes: of a section-relative value, its address.
 fn data_value(value: Value, machine: &Machine<'_>) -> u64 {
     match super::scope::section_of(value) {
         Some(section) => machine.outputs[section as usize].address.wrapping_add(value.value),
@@ -424,8 +427,8 @@ fn data_bytes(size: DataSize, value: u64, big_endian: bool) -> Vec<u8> {
     if big_endian { value.to_be_bytes()[8 - count..].to_vec() } else { value.to_le_bytes()[..count].to_vec() }
 }
 
-/// GNU ld's manual, "Output Section Discarding": assignments to dot that do not by themselves keep
-/// an empty section.
+/// GNU ld's manual, "Output Section Discarding": assignments to the location counter that do not
+/// keep an empty section.
 fn is_zero_form(value: &Expr) -> bool {
     let is_zero = |expr: &Expr| matches!(&expr.kind, ExprKind::Number(number) if number.value == 0);
     match &value.kind {

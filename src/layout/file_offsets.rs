@@ -1,7 +1,8 @@
-//! Where everything stands in the file.
+//! File offsets of sections, segments and headers.
 //!
 //! Loaded segments come first, each at an offset that equals its address modulo the page size, so
-//! that the file can be mapped; then what is not loaded; the section header table comes last.
+//! that the file can be mapped; then sections that are not loaded; the section header table comes
+//! last.
 
 use super::align::round_up;
 use super::chunks::{Chunk, Layout, Segment};
@@ -30,10 +31,10 @@ pub fn congruent(offset: u64, address: u64, align: u64) -> Option<u64> {
     offset.checked_add(behind)
 }
 
-/// Gives each section its file offset, and segments their places in the file. `sections` are those of
-/// the layout's chunks; sizes of those that are not allocated may differ from what they are in memory.
-/// With `own_pages`, no loaded segment shares a page of the file with another. `None` if it does not
-/// all fit 64 bits.
+/// Gives each section its file offset, and segments their places in the file. `sections` are those
+/// of the layout's chunks; sizes of those that are not allocated may differ from their sizes in
+/// memory, because they were compressed. With `own_pages`, no loaded segment shares a page of the
+/// file with another. `None` if it does not all fit 64 bits.
 pub fn assign(
     layout: &Layout<'_>,
     sections: &mut [FileSection<'_>],
@@ -71,7 +72,7 @@ struct Filler<'f, 'l, 's> {
 }
 
 impl Filler<'_, '_, '_> {
-    /// Lays a loaded segment into the file; gives where the next one may start.
+    /// Places a loaded segment in the file; gives the first offset for the next one.
     fn load(&mut self, segment: &mut Segment, cursor: u64) -> Option<u64> {
         let chunks = &self.layout.chunks;
         let held = self.layout.order.get(segment.positions()).unwrap_or_default();
@@ -107,8 +108,9 @@ impl Filler<'_, '_, '_> {
                 continue;
             }
             let Some(distance) = chunk.address.checked_sub(first_address) else {
-                // It is loaded behind the first one but lies before it: no segment can do that.
-                // Contents go where what is not loaded goes, zeros stand nowhere.
+                // Its load address is behind the first chunk's and its address before it: no
+                // segment can express that. Its contents go among sections that are not loaded;
+                // zeros take no place.
                 if section.file_size() == 0 {
                     section.offset = file_end;
                     self.done[index] = true;
@@ -131,7 +133,7 @@ impl Filler<'_, '_, '_> {
         Some(if segment.file_size == 0 { cursor } else { file_end.max(cursor) })
     }
 
-    /// Lays out what no loaded segment holds; gives the end.
+    /// Places the sections that no loaded segment holds; gives the end.
     fn rest(&mut self, mut cursor: u64) -> Option<u64> {
         for (index, section) in self.sections.iter_mut().enumerate().filter(|(index, _)| !self.done[*index]) {
             let chunk = &self.layout.chunks[index];
@@ -149,8 +151,8 @@ impl Filler<'_, '_, '_> {
     }
 }
 
-/// Where in the file a segment of these chunks starts. One of zeros alone reads nothing there, so its offset need not
-/// lie behind the end of what the file holds so far.
+/// The file offset of a segment of these chunks. A segment of zeros alone reads no bytes there, so
+/// its offset may lie before the end of the file so far.
 fn segment_base(chunks: &[Chunk<'_>], held: &[ChunkId], segment: &Segment, cursor: u64) -> Option<u64> {
     let first = chunks.get(held.first()?.index())?;
     let base = congruent(cursor, first.address, segment.align)?;
@@ -208,8 +210,8 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     }
 }
 
-/// The read-only part reaches to a page boundary; where nothing follows, the loaded segment that
-/// holds it is made to reach as far, since the system maps whole pages anyway.
+/// The read-only part reaches to a page boundary; if no section follows it, the loaded segment that
+/// holds it is extended as far, since the system maps whole pages anyway.
 fn relro(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &mut [Segment], segment: &mut Segment) {
     let memory_size = segment.memory_size;
     span(layout, sections, segment);

@@ -1,4 +1,5 @@
-//! What follows from addresses: where sections and linker-defined symbols are, and the entry.
+//! Facts that follow from addresses: places of sections, values of linker-defined symbols, the
+//! entry.
 
 use super::chunks::{Chunk, LinkerValue, TlsTemplate};
 use super::converge::Round;
@@ -97,8 +98,8 @@ fn move_to_neighbour<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>,
     for rule in lists_of(machine, output) {
         for &item in &machine.lists[rule].items {
             if item.0 >= link.first_internal() {
-                // Nobody defines symbols in the linker's own sections but the linker, and an empty
-                // one is not in the output.
+                // Inputs define no symbols in synthetic sections, so an empty one is in no output
+                // section.
                 link.places.chunk[item.index()] = ChunkId::NONE;
                 continue;
             }
@@ -217,8 +218,8 @@ pub fn symbol_address<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u
     }
 }
 
-/// The entry address: `-e`, then `ENTRY`, then `_start`; a name or a number. Where an executable
-/// has none, the start of its code, with a warning, as GNU ld has it.
+/// The entry address: `-e`, then `ENTRY`, then `_start`; a name or a number. An executable without
+/// any gets the start of its code, with a warning, as in GNU ld.
 pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
     let config = link.config;
     let chosen = config.symbols.entry.as_deref().or(link.plan.entry.as_ref().map(|name| &*name.bytes));

@@ -2,9 +2,9 @@
 //!
 //! In each list the plain sections come first, in the order that the list has; after them those
 //! with `SHF_LINK_ORDER`, by the address of the section that `sh_link` names (gABI, "Section
-//! Attribute Flags"); last the linker's own SFrame blob, which describes what none of them does.
-//! Before there are addresses, the order of lists stands in for them; each round of the layout puts
-//! them in order again.
+//! Attribute Flags"); last the linker's own SFrame blob, which describes functions that none of
+//! them does. The first round has no addresses yet, so the order of lists stands in for them; each
+//! round sorts again.
 
 use super::place::List;
 use crate::arch::Target;
@@ -17,7 +17,7 @@ use crate::phase::state;
 use crate::synth::Kind;
 use rayon::prelude::*;
 
-/// Longer chains of sections that describe one another are taken for cycles.
+/// Longer chains of `sh_link` count as cycles.
 const MAX_CHAIN: usize = 32;
 
 /// The section that `id` describes, if it has `SHF_LINK_ORDER` and names one that exists.
@@ -31,7 +31,7 @@ pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionI
     (target != 0 && (target as usize) < object.headers.len()).then(|| object.section_id(target))
 }
 
-/// Finds the lists that have such sections, and reports links that lead nowhere.
+/// Marks the lists that have such sections, and reports `sh_link`s to sections outside the output.
 pub fn prepare<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
     let flag = u64::from(elf::SHF_LINK_ORDER);
     lists.par_iter_mut().filter(|list| list.facts.any & flag != 0).for_each(|list| {
@@ -68,7 +68,7 @@ fn check<T: Target>(link: &Placed<'_, T>, id: SectionId) {
         if root(link, id).is_none() {
             error("SHF_LINK_ORDER goes round in a circle".to_owned());
         } else if !link.sections.is_alive(target) && !link.is_sframe_section(id) {
-            // Of `.sframe`, the reference is reported, not the link.
+            // For `.sframe` the relocation is reported instead of `sh_link`.
             error(format!(
                 "SHF_LINK_ORDER to section {}, which is not in the output",
                 object.section_name_lossy(linked as usize)
@@ -90,8 +90,8 @@ fn root<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
 }
 
 /// Puts lists in order by `position` of the sections that theirs describe. `position` gives
-/// addresses, or what stands in for them; `None`: the section is not laid out by itself. Gives
-/// whether any order changed.
+/// addresses, or their substitutes; `None`: the section is absorbed or dropped. Gives whether any
+/// order changed.
 pub fn sort<T: Target>(
     link: &Placed<'_, T>,
     lists: &mut [List],

@@ -1,4 +1,5 @@
-//! What one run of the location counter knows: sections, symbols, regions, and where it is.
+//! The state of one run of the location counter: sections, symbols, regions, and the counter
+//! itself.
 
 use super::chunks::{Data, Fill};
 use super::memory::Region;
@@ -11,16 +12,17 @@ use crate::plan::{LayoutPlan, memory};
 use crate::script::builtin::Switches;
 use crate::script::data_segment::DataSegment;
 
-/// What options and the machine say.
+/// Settings by options and the machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
-    /// Bytes.
+    /// The largest page size that the output may run with, in bytes (`-z max-page-size`).
     pub max_page_size: u64,
-    /// Bytes.
+    /// The usual page size, in bytes (`-z common-page-size`).
     pub common_page_size: u64,
-    /// Size of the page on whose boundary the relocation-read-only part ends, where that is more.
+    /// Size in bytes of the page on whose boundary the relocation-read-only part ends, if larger
+    /// than `common_page_size`.
     pub relro_page_size: u64,
-    /// What the built-in scripts ask.
+    /// Values for the conditions of built-in scripts; `None` in tests, which read no such script.
     pub switches: Option<Switches>,
     /// `-Ttext-segment`, `--image-base`.
     pub image_base: Option<u64>,
@@ -34,10 +36,10 @@ pub struct Settings {
     pub big_endian: bool,
 }
 
-/// What is known of one output section of the plan.
+/// The state of one output section of the plan.
 #[derive(Clone, Debug, Default)]
 pub struct OutputState {
-    /// What its sections say together.
+    /// Header fields of its sections, joined.
     pub facts: Facts,
     /// Type and flags.
     pub attributes: Attributes,
@@ -49,15 +51,15 @@ pub struct OutputState {
     pub address: u64,
     /// Load address of its first byte.
     pub load_address: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// The region that it is in, as `memory::find` numbers them.
     pub region: usize,
     /// Has a header in the output. Empty ones are dropped.
     pub in_output: bool,
-    /// Something in it wants it kept although it is empty (`. = .`).
+    /// A statement in it keeps it although it is empty (`. = .`).
     pub keep: bool,
-    /// Left out whatever happens.
+    /// Left out even if statements would keep it.
     pub unneeded: bool,
     /// It assigns symbols: it is carried out although it is dropped.
     pub assigns: bool,
@@ -83,7 +85,7 @@ impl OutputState {
 
 /// The state of a run.
 pub struct Machine<'p> {
-    /// What to do.
+    /// The commands to carry out.
     pub plan: &'p LayoutPlan,
     /// Sections of each rule.
     pub lists: Vec<List>,
@@ -101,7 +103,7 @@ pub struct Machine<'p> {
     pub settings: Settings,
     /// Bytes of the file header and the program headers.
     pub headers_size: u64,
-    /// Where the file header is in memory, as of the round before.
+    /// Address of the file header, by the round before; `None` if it is not loaded.
     pub headers_address: Option<u64>,
     /// Regions; the first one is the default.
     pub regions: Vec<Region>,
@@ -113,7 +115,7 @@ pub struct Machine<'p> {
     pub current: Option<u32>,
     /// The command that is being carried out.
     pub position: usize,
-    /// What is wrong, as far as this run can tell.
+    /// Errors and warnings of this run; the next one starts without.
     pub findings: Vec<Diagnostic>,
     pub(super) last_output: Option<u32>,
     pub(super) tls_zeros_end: Option<u64>,
@@ -124,17 +126,17 @@ pub struct Machine<'p> {
     pub(super) overlay_region: usize,
     /// The fill of gaps, empty for the default.
     pub(super) pattern: Vec<u8>,
-    /// Dot was assigned outside of sections, and no section has come since.
+    /// The location counter was assigned outside of sections, and no section has come since.
     pub(super) dot_assigned: bool,
     /// Regions that the output section before names, for addresses and load addresses.
     pub(super) regions_before: (usize, Option<usize>),
 }
 
-/// Where a section starts, and why there.
+/// The start of a section, and the alignments that led to it.
 #[derive(Clone, Copy)]
 pub(super) struct Start {
     pub(super) address: u64,
-    /// Bytes between dot and the address.
+    /// Bytes between the location counter and the address.
     pub(super) padding: u64,
     /// The alignment that the address has for it.
     pub(super) used: u64,

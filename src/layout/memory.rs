@@ -1,4 +1,4 @@
-//! `MEMORY` regions: where the next section of each goes.
+//! `MEMORY` regions: the bounds of each and the address for its next section.
 
 /// A region during one run of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,20 +7,20 @@ pub struct Region {
     pub origin: u64,
     /// Length in bytes.
     pub length: u64,
-    /// Where the next section goes.
+    /// The address for the next section.
     pub current: u64,
-    /// The last section that was put here and that others take their load addresses after.
+    /// The last section placed here, from which later ones derive their load addresses.
     pub last: Option<Last>,
 }
 
-/// Where a section is.
+/// The place of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Last {
     /// Address.
     pub address: u64,
     /// Load address.
     pub load: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
 }
 
@@ -30,8 +30,8 @@ impl Region {
         Region { origin, length, current: origin, last: None }
     }
 
-    /// Load address of a section that says nothing about it: as far from its address as that of
-    /// the section before, unless it lies wholly below that one.
+    /// Load address of a section without `AT`: as far from its address as that of the section
+    /// before, unless it lies wholly below that one.
     pub fn load_address(&self, address: u64, size: u64, align: u64) -> u64 {
         let Some(last) = self.last else { return address };
         if size != 0 && address < last.address && last.address - address >= size {
@@ -41,8 +41,8 @@ impl Region {
         super::align::round_up(load, align).unwrap_or(load)
     }
 
-    /// Remembers a section for those behind it. Empty ones say something only by a load address of
-    /// their own, or if they stand behind the others.
+    /// Remembers a section for those behind it. Empty ones count only if they have a load address
+    /// of their own (`always`) or stand behind the others.
     pub fn remember(&mut self, section: Last, always: bool) {
         let counts = match self.last {
             None => section.address != section.load,

@@ -1,19 +1,20 @@
 //! Output sections, segments and addresses: the one layout engine.
 //!
 //! A layout is always made from a script: the built-in one of the kind of output, or the one that
-//! `-T` names. [`crate::plan`] turns scripts and options into a [`LayoutPlan`], a list of commands whose
-//! input patterns have dense rule numbers. `passes::match_script` gives each section its rule
-//! before garbage collection; `passes::lay_out` lists what is left for each rule, finds places
-//! for orphans, and carries the commands out until nothing moves any more:
+//! `-T` names. [`crate::plan`] turns scripts and options into a [`LayoutPlan`], a list of commands
+//! whose input patterns have dense rule numbers. `passes::match_script` gives each section its rule
+//! before garbage collection; `passes::lay_out` lists the live sections of each rule, finds places
+//! for orphans, and carries the commands out until no address changes:
 //!
 //! - [`place`], [`sort`], [`priority`], [`link_order`]: which sections each rule takes, in which order;
 //! - [`orphan`]: a rule for each section that no rule took;
 //! - [`output`]: type and flags of output sections;
 //! - [`size`]: offsets inside an output section;
-//! - [`dot`]: the location counter, with [`scope`] for what expressions see and `regions` for `MEMORY`;
+//! - [`dot`]: the location counter, with [`scope`] for the names in expressions and `regions` for
+//! `MEMORY`;
 //! - [`segments`]: program headers, from `PHDRS` or derived;
 //! - [`converge`]: the only fixpoint loop;
-//! - [`file_offsets`]: where everything stands in the file, once sizes are final.
+//! - [`file_offsets`]: offsets in the file, once sizes are final.
 //!
 //! Relocatable output goes through the same code: its addresses are 0 and it has no segments.
 

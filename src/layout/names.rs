@@ -1,4 +1,4 @@
-//! The symbols and output sections that a script names, and where the values of symbols come from.
+//! The symbols and output sections that a script names, and the source of each symbol's value.
 
 use crate::arch::Target;
 use crate::ids::SectionId;
@@ -12,10 +12,10 @@ use crate::symbols::{LinkerSymbolOrigin, Reserved};
 use crate::synth::Kind;
 use hashbrown::HashMap;
 
-/// Where the value of a symbol comes from.
+/// The source of a symbol's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// From assignments; the row among the linker's symbols if objects see it.
+    /// Assignments of the script; with the row among linker-defined symbols if objects refer to it.
     Script(Option<u32>),
     /// An offset in a section that is laid out.
     Section(SectionId, u64),
@@ -27,22 +27,22 @@ pub enum Source {
     Headers,
     /// In a section that is not laid out.
     Discarded,
-    /// Nowhere.
+    /// No definition.
     Undefined,
 }
 
 /// A symbol that the script assigns or asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Where its value comes from.
+    /// The source of its value.
     pub source: Source,
-    /// What this round has assigned.
+    /// The value that this round has assigned; `None` before the assignment.
     pub value: Option<Value>,
     /// The output section that the symbol belongs to if its value moves with the program.
     pub anchor: Option<u32>,
-    /// What the round before ended with.
+    /// The value at the end of the round before.
     pub previous: Option<Value>,
-    /// What an object defines it as, where the script assigns it nevertheless.
+    /// An object's definition that the script's assignment overrides.
     pub in_objects: Option<InObject>,
 }
 
@@ -68,7 +68,7 @@ pub struct Symbols<'p> {
 }
 
 impl<'p> Symbols<'p> {
-    /// Finds out what each name of the plan is.
+    /// Finds the source of each name in the plan.
     pub fn new<T: Target>(link: &Placed<'_, T>, plan: &'p LayoutPlan, outputs: &OutputNames<'p>) -> Self {
         let mut symbols = Symbols::default();
         for symbol in plan.symbols() {
@@ -98,7 +98,7 @@ impl<'p> Symbols<'p> {
         symbols
     }
 
-    /// The symbols of a plan that no object has a part in.
+    /// The symbols of a plan without objects, for tests of the engine.
     #[cfg(test)]
     pub fn of_script(plan: &'p LayoutPlan) -> Self {
         let mut symbols = Symbols::default();
@@ -231,7 +231,7 @@ pub struct OutputNames<'p> {
 }
 
 impl<'p> OutputNames<'p> {
-    /// For each name the first output section that holds something, else the first.
+    /// For each name the first output section that is not empty, else the first.
     pub fn new(plan: &'p LayoutPlan, holds_something: &dyn Fn(u32) -> bool) -> Self {
         let mut rows: Names<'p> = HashMap::default();
         let mut filled: Names<'p> = HashMap::default();

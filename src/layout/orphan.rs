@@ -1,9 +1,9 @@
 //! Places for sections that no rule takes.
 //!
 //! As in GNU ld, an orphan joins the output section of its own name if there is one; else it gets
-//! an output section behind the best neighbour: the customary one of its class (`.text`,
-//! `.rodata`, `.data`, …) or the last one whose properties come nearest. It stands behind the
-//! symbols that are assigned after the neighbour, but before dot is moved for what follows.
+//! an output section behind the best neighbour: the customary one of its class (`.text`, `.rodata`,
+//! `.data`, …) or the last one whose properties come nearest. It stands behind the symbols that are
+//! assigned after the neighbour, but before the location counter is moved for the next section.
 //! Orphans of one class stay together, in input order.
 
 use super::output::Facts;
@@ -25,24 +25,24 @@ pub struct Key<'a> {
     pub alloc: bool,
     /// Thread-local storage.
     pub tls: bool,
-    /// Type, flags and entry size, where differing sections stay apart (`-r`).
+    /// Type, flags and entry size under `-r`, where sections that differ in these stay apart.
     pub exact: Option<(u32, u64, u64)>,
     /// A section that has an output section of its own (group members under `-r`, `--unique`).
     pub own: SectionId,
 }
 
-/// An orphan and what decides about its place.
+/// An orphan with the properties that decide about its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Orphan<'a> {
     /// The section.
     pub id: SectionId,
-    /// What its header says.
+    /// Its header fields.
     pub info: SectionInfo<'a>,
-    /// Which others it goes with.
+    /// The key of the output section that it shares with others.
     pub key: Key<'a>,
     /// Whether it may join an output section of the script that has its name.
     pub may_join: bool,
-    /// Behind everything else, whatever its properties: the symbol table and its kin.
+    /// Behind all other sections, as the symbol table and its kin are.
     pub last: bool,
 }
 
@@ -153,7 +153,7 @@ pub fn place(
     let mut placer = Placer::new(plan, lists);
     placer.append = append;
     let mut known: HashMap<Key<'_>, u32, Hasher> = HashMap::default();
-    // What comes last is placed last, so that it stays there.
+    // Sections that stand last are placed last, so that no other gets behind them.
     let (last, others): (Vec<&Orphan<'_>>, Vec<&Orphan<'_>>) = orphans.iter().partition(|orphan| orphan.last);
     for orphan in others.into_iter().chain(last) {
         let rule = *known.entry(orphan.key).or_insert_with(|| placer.rule_for(orphan));
@@ -170,9 +170,9 @@ struct Placer<'p> {
     nodes: Vec<Node>,
     first: Option<usize>,
     last_of_class: HashMap<Class, usize, Hasher>,
-    /// All go behind everything else.
+    /// All orphans go behind the script's output sections (`-r`).
     append: bool,
-    /// Properties of output sections that hold something, by row.
+    /// Properties of output sections that are not empty, by row.
     properties: Vec<Option<Properties>>,
     by_name: HashMap<Vec<u8>, u32, Hasher>,
 }
@@ -306,8 +306,8 @@ impl<'p> Placer<'p> {
         std::iter::successors(self.first, |&node| self.nodes[node].next).last()
     }
 
-    /// The last output section that is alike, or else the last that comes near: what differs may
-    /// be less and less important.
+    /// The last output section of the same properties, or else the last of similar ones: each
+    /// attempt compares fewer properties.
     fn nearest(&self, own: Properties) -> Option<usize> {
         // Sections of another type come into question only where there is none of the same.
         self.nearest_of(own, &|other| other.sh_type == own.sh_type)
@@ -361,7 +361,7 @@ impl<'p> Placer<'p> {
         if exact.is_some() {
             return exact;
         }
-        // Types say nothing about neighbours of what is not loaded or thread-local.
+        // Types tell nothing about neighbours of sections that are not loaded or are thread-local.
         let last = |near: &dyn Fn(Properties) -> bool| {
             if own.alloc && !own.tls { last(near) } else { self.last_filled(near) }
         };
@@ -382,8 +382,8 @@ impl<'p> Placer<'p> {
         near.or_else(|| if own.alloc { last(&|other| other.alloc) } else { None })
     }
 
-    /// Behind an output section (or the start), its symbols, but before dot is moved for the next
-    /// allocated section.
+    /// Behind an output section (or the start), its symbols, but before the location counter is
+    /// moved for the next allocated section.
     fn position_after(&self, neighbour: Option<usize>) -> Option<usize> {
         let mut skip_dot = neighbour.is_none();
         let mut last = neighbour;
@@ -452,7 +452,7 @@ fn join(a: Properties, b: Properties) -> Properties {
     }
 }
 
-/// What the lists of an output section say together.
+/// Header fields of all sections of an output section, joined.
 pub fn facts_of(plan: &LayoutPlan, lists: &[List], output: usize) -> Facts {
     plan.outputs[output].body.iter().fold(Facts::default(), |facts, item| match item {
         crate::plan::Body::Rule(rule) => facts.join(lists[*rule as usize].facts),

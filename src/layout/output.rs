@@ -1,4 +1,4 @@
-//! Type and flags of output sections, from those of what they hold.
+//! Type and flags of output sections, derived from those of their items.
 
 use crate::arch::machine::SHT_UNWIND;
 use crate::elf::consts as elf;
@@ -12,10 +12,11 @@ use sframe_format::SHT_GNU_SFRAME;
 /// gABI: kept by `--gc-sections`.
 const SHF_GNU_RETAIN: u64 = 0x20_0000;
 
-/// What several sections say together. Joining is associative, so blocks can be read in parallel.
+/// Header fields of several sections, joined. Joining is associative, so blocks can be read in
+/// parallel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// How many there are.
+    /// Number of sections.
     pub count: u32,
     /// Type of all of them; see [`join_types`].
     pub sh_type: u32,
@@ -36,7 +37,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What one section says.
+    /// The fields of one section.
     pub fn of(id: SectionId, info: &SectionInfo<'_>) -> Facts {
         Facts {
             count: 1,
@@ -51,7 +52,7 @@ impl Facts {
         }
     }
 
-    /// What both say together; `self` stands first.
+    /// The fields of both, joined; `self` stands first.
     #[must_use]
     pub fn join(self, next: Facts) -> Facts {
         if self.count == 0 {
@@ -121,12 +122,12 @@ pub struct Attributes {
     pub sh_type: u32,
     /// `SHF_*`.
     pub flags: u64,
-    /// Bytes.
+    /// Size of an entry in bytes; 0 if entries have no common size.
     pub entsize: u64,
 }
 
-/// What an output section is, from what it holds and what the script says of it. `script_data`
-/// tells whether the script writes bytes into it, `script_type` is the value of `TYPE = …`.
+/// Header fields of an output section, from its items and the script. `script_data` tells whether
+/// the script writes bytes into it, `script_type` is the value of `TYPE = …`.
 pub fn attributes(
     plan: &OutputPlan,
     facts: &Facts,
@@ -148,7 +149,7 @@ pub fn attributes(
     } else if facts.count == 0 {
         flags |= alloc | u64::from(elf::SHF_WRITE);
     }
-    // Contents of the old way (`.ctors`) in an array of functions do not change what it is.
+    // Contents of the older form (`.ctors`) in an array of functions do not change its type.
     if sh_type == elf::SHT_PROGBITS {
         sh_type = match &plan.name[..] {
             b".init_array" => elf::SHT_INIT_ARRAY,
@@ -173,8 +174,7 @@ pub fn attributes(
         }
         Some(OutputSectionType::ReadOnly) => flags &= !u64::from(elf::SHF_WRITE),
         Some(OutputSectionType::Type { read_only, .. }) => {
-            // What it holds has a type of its own, which counts more (GNU ld's manual, "Output
-            // Section Type").
+            // The type of its items counts more (GNU ld's manual, "Output Section Type").
             if let Some(value) = script_type.filter(|_| facts.count == 0) {
                 sh_type = value as u32;
             }

@@ -1,9 +1,9 @@
-//! Which sections each rule has taken, in input order.
+//! The sections of each rule, in input order.
 //!
 //! Sections are listed by a counting sort over their rule numbers, so a million sections cost two
 //! walks over dense arrays. The linker's own sections come after those of all inputs, unless they
-//! stand for something that has a place there: commons for their object, merged pieces for the
-//! first section that they came from.
+//! stand for inputs: commons for their object, merged pieces for the first section that they came
+//! from.
 
 use super::output::{self, Facts};
 use super::shuffle::InputOrder;
@@ -16,7 +16,7 @@ use crate::phase::SectionInfo;
 use crate::phase::state;
 use rayon::prelude::*;
 
-/// Items that are gathered by one task.
+/// Items per task.
 const BLOCK: usize = 1 << 14;
 
 /// The sections of one rule.
@@ -28,7 +28,7 @@ pub struct List {
     pub sizes: Vec<u64>,
     /// Alignment of each, as a power of two.
     pub aligns: Vec<u8>,
-    /// What they say together.
+    /// Their header fields, joined.
     pub facts: Facts,
     /// Whether a section of the linker is among them: its size may still change.
     pub has_internal: bool,
@@ -42,8 +42,8 @@ pub struct List {
     pub length: u64,
     /// Largest alignment, as a power of two.
     pub max_align: u8,
-    /// For what start (modulo the largest alignment) and `SUBALIGN` the offsets hold; `None`:
-    /// they must be computed.
+    /// Start (modulo the largest alignment) and `SUBALIGN` that the offsets were computed for;
+    /// `None`: not computed yet.
     pub computed_for: Option<(u64, Option<u8>)>,
 }
 
@@ -87,7 +87,7 @@ fn placeable<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = Sec
     (0..link.section_count() as u32).map(SectionId).filter(|&id| is_placed(link, id))
 }
 
-/// Where a section stands in input order.
+/// The position of a section in input order.
 pub fn input_position<T: Target>(link: &Placed<'_, T>, order: &InputOrder, id: SectionId) -> (u32, u32) {
     let Some(row) = link.synthetic_row(id) else { return (order.rank(id.0), 0) };
     let section = link.synthetics.section(row);
@@ -109,7 +109,7 @@ fn file_of<'l, 'a, T: Target>(
 }
 
 impl List {
-    /// Reads sizes, alignments and what the sections say together.
+    /// Reads sizes, alignments and header fields of the sections.
     pub fn gather<T: Target>(&mut self, link: &Placed<'_, T>) {
         let count = self.items.len();
         self.sizes.resize(count, 0);
@@ -152,8 +152,8 @@ fn is_dropped_if_empty<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     !matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
 }
 
-/// What a section's header says; the name only where it may decide whether this is SFrame data, so
-/// that names are not walked for every section.
+/// Header fields of a section; the name only if it may decide whether this is SFrame data, so that
+/// names are not walked for every section.
 fn brief_info<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> SectionInfo<'a> {
     let Some((object, index)) = link.locate(id) else { return link.section_info(id) };
     let Some(header) = object.headers.get(index as usize) else { return link.section_info(id) };

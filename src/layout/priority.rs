@@ -1,9 +1,10 @@
 //! An order of input sections that no script asks for: that of a profile or of an ordering file.
 //!
-//! Sections with a priority move inside the list of their rule, so that what a script says about the order of its input
-//! statements, and what it assigns between them, stays true. The built-in scripts have several statements for code and
-//! data only to put cold and hot parts together; an order that somebody has written down counts more than that, so there
-//! sections move through the whole output section, as in lld and gold, which lay out without a script.
+//! Sections with a priority move inside the list of their rule, so that the order of a script's
+//! input statements, and the symbols assigned between them, stay valid. The built-in scripts have
+//! several statements for code and data only to put cold and hot parts together; an order that
+//! somebody has written down counts more than that, so there sections move through the whole output
+//! section, as in lld and gold, which lay out without a script.
 
 use super::place::{self, List};
 use super::shuffle::InputOrder;
@@ -17,7 +18,8 @@ use crate::plan::{Body, LayoutPlan};
 #[derive(Clone, Debug, Default)]
 pub struct Priorities {
     rows: Vec<(SectionId, i32)>,
-    /// Somebody has written this order down: it holds across the statements of built-in scripts.
+    /// The order comes from a file and is not computed: it holds across the statements of built-in
+    /// scripts.
     pub written: bool,
 }
 
@@ -29,7 +31,7 @@ impl Priorities {
         Priorities { rows, written }
     }
 
-    /// Whether nothing is to be moved.
+    /// Whether no section has a priority.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -46,7 +48,7 @@ impl Priorities {
         rows.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// Orders the sections of a list; what has the same priority stays as it is.
+    /// Orders the sections of a list; the sort is stable.
     pub fn sort(&self, items: &mut [SectionId]) {
         if !self.is_empty() && items.iter().any(|&id| self.of(id) != 0) {
             items.sort_by_cached_key(|&id| self.of(id));
@@ -72,8 +74,8 @@ pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
         && !fixed.iter().any(is_fixed)
 }
 
-/// Where an order was written down and the script is a built-in one: brings the sections that it names to the ends of
-/// their output sections, whatever statement took them.
+/// With an order from a file and a built-in script: moves the sections that the file names to the
+/// ends of their output sections, across input statements.
 pub fn gather<T: Target>(
     link: &Placed<'_, T>,
     rules: &mut [u32],

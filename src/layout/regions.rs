@@ -12,15 +12,16 @@ use crate::plan::{OutputPlan, OverlayPlace};
 use crate::script::ast::{Name, OutputSectionType};
 
 impl Machine<'_> {
-    /// Whether the sections in it would be loaded if the script did not say otherwise.
+    /// Whether an output section of kind `INFO` or its like has allocated contents: these are
+    /// loaded though the script makes the section not allocated.
     pub(super) fn is_loaded(&self, plan: &OutputPlan, index: usize) -> bool {
         let facts = &self.outputs[index].facts;
         is_unallocated_kind(plan) && is_alloc(facts.any) && facts.sh_type != elf::SHT_NOBITS
     }
 
     /// The regions for addresses and load addresses that the script names for a section. `AT>`
-    /// alone is for both. A section that says nothing of its load address is loaded where the one
-    /// before it is, if both go to the same region.
+    /// alone is for both. A section without load address or load region has the load region of the
+    /// one before it, if both go to the same region.
     pub(super) fn declared_regions(&self, plan: &OutputPlan) -> (usize, Option<usize>) {
         let find = |name: &Option<Name>| memory::find(self.plan, &name.as_ref()?.bytes);
         let (region, load) = (find(&plan.region), find(&plan.load_region));
@@ -44,7 +45,7 @@ impl Machine<'_> {
         if declared != memory::DEFAULT {
             return declared;
         }
-        // A section with an address goes there, whatever region its attributes would choose.
+        // An explicit address overrides the region that attributes would choose.
         let has_address = plan.address.is_some() || plan.overlay.is_some() && self.overlay_fixed;
         if self.plan.memory.is_empty() || has_address || !alloc || self.settings.relocatable {
             return memory::DEFAULT;
@@ -126,7 +127,7 @@ impl Machine<'_> {
     }
 }
 
-/// `INFO` and its kin: not allocated, but laid out among what is.
+/// `INFO` and its kin: not allocated, but laid out among allocated sections.
 pub(super) fn is_unallocated_kind(plan: &OutputPlan) -> bool {
     matches!(plan.kind.as_deref(), Some(OutputSectionType::NoAlloc))
 }

@@ -1,7 +1,7 @@
-//! What expressions of the script see: symbols, output sections, regions, constants.
+//! The scope of expressions in scripts: symbols, output sections, regions, constants.
 //!
-//! A layout runs in rounds. A question about something that this round has not reached yet is
-//! answered with what the round before found, and the rounds go on until that is the same.
+//! A layout runs in rounds. A name that this round has not reached yet has its value of the round
+//! before, and rounds go on until both are equal.
 
 use super::machine::Machine;
 use super::names::{Entry, InObject, Source};
@@ -12,7 +12,7 @@ use crate::script::data_segment::DataSegment;
 use crate::script::eval::{Base, Lookup, Scope, SectionFacts, Symbol, Value};
 
 impl Machine<'_> {
-    /// What is known of a symbol now.
+    /// The value of a symbol at this point of the round.
     fn value_of(&self, entry: &Entry) -> Symbol {
         match entry.source {
             Source::Script(_) => match (entry.value.or(entry.previous), entry.in_objects) {

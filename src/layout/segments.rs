@@ -1,4 +1,4 @@
-//! Program headers: as `PHDRS` says, or derived from what the output sections are.
+//! Program headers: from `PHDRS`, or derived from type and flags of the output sections.
 //!
 //! A derived loaded segment holds consecutive output sections of equal permissions; where two of
 //! different permissions share a page they must share the segment.
@@ -15,10 +15,10 @@ pub const PT_GNU_SFRAME: u32 = 0x6474_e554;
 /// `PT_GNU_PROPERTY`.
 pub const PT_GNU_PROPERTY: u32 = 0x6474_e553;
 
-/// What options and inputs say about segments.
+/// Demands of options and inputs on segments.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
-    /// Bytes.
+    /// Size of a page in bytes (`-z max-page-size`).
     pub page_size: u64,
     /// Alignment of loaded segments in the file: the page size, or 1 where the output is not paged.
     pub align_page: u64,
@@ -200,7 +200,7 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     if wishes.separate_all && load_flags != flags {
         return true;
     }
-    // What is read-only may follow in a writable segment, but not the other way round.
+    // A read-only section may follow in a writable segment, but not the other way round.
     let writes_more = flags & !load_flags & elf::PF_W != 0;
     writes_more || wishes.separate_code && (load_flags ^ flags) & elf::PF_X != 0
 }

@@ -7,7 +7,7 @@ use crate::ids::SectionId;
 use crate::phase::Placed;
 use crate::script::glob::Glob;
 
-/// The input order, or what `--shuffle-sections` makes of it.
+/// The input order, or a permutation of it by `--shuffle-sections`.
 #[derive(Default)]
 pub struct InputOrder {
     /// For each section of an object, the number that stands in for its own; empty without shuffles.
@@ -15,7 +15,7 @@ pub struct InputOrder {
 }
 
 impl InputOrder {
-    /// What options ask for. Relocatable output keeps its order: the final link shuffles.
+    /// The order that options ask for. Relocatable output keeps its order: the final link shuffles.
     pub fn new<T: Target>(link: &Placed<'_, T>) -> Self {
         let shuffles = &link.config.layout.shuffles;
         if shuffles.is_empty() || link.config.is_relocatable() {

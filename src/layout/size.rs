@@ -1,7 +1,7 @@
 //! Offsets inside an output section: one exact scan over dense sizes and alignments.
 //!
-//! The scan is repeated only if something changed that it depends on: what changes from one round
-//! of the layout to the next is mostly the address of whole output sections.
+//! The scan is repeated only if one of its inputs changed: mostly it is addresses of whole output
+//! sections that change from one round of the layout to the next.
 
 use super::align::align_to;
 use super::place::List;

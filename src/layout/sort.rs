@@ -8,8 +8,8 @@ use crate::plan::Rule;
 use crate::script::ast::{Sort, SortKey};
 use std::cmp::{Ordering, Reverse};
 
-/// Puts the sections of a rule in the order that it asks for. What it finds equal stays in input
-/// order, so the sort key is total.
+/// Puts the sections of a rule in the order that it asks for. Equal ones stay in input order, so
+/// the sort key is total.
 pub fn sort<T: Target>(link: &Placed<'_, T>, rule: &Rule, items: &mut [SectionId]) {
     if is_plain(rule.file_sort) && is_plain(rule.sort) {
         return;
@@ -21,9 +21,9 @@ pub fn sort<T: Target>(link: &Placed<'_, T>, rule: &Rule, items: &mut [SectionId
     }
 }
 
-/// Brings the lists of a statement whose patterns ask for different orders together, in the list
-/// of its first rule. As in GNU ld, sections come in input order, and one whose pattern is sorted is
-/// put in front of the first that it sorts before, whatever pattern that one came from.
+/// Brings the lists of a statement whose patterns ask for different orders together, in the list of
+/// its first rule. As in GNU ld, sections come in input order, and one whose pattern is sorted is
+/// put in front of the first that it sorts before, even if another pattern took that one.
 pub fn mix<T: Target>(
     link: &Placed<'_, T>,
     order: &InputOrder,
@@ -95,8 +95,8 @@ fn compare_by(key: SortKey, a: &Keyed<'_>, b: &Keyed<'_>) -> Ordering {
     }
 }
 
-/// The priority that the end of a name says: `.init_array.00101` has 101, and so has
-/// `.ctors.65434`, whose numbers count backwards.
+/// The priority at the end of a name: `.init_array.00101` has 101, and so has `.ctors.65434`, whose
+/// numbers count backwards.
 pub fn init_priority(name: &[u8]) -> Option<u64> {
     let dot = memchr::memrchr(b'.', name)?;
     let digits = &name[dot + 1..];

@@ -2,8 +2,8 @@
 //! on to the next statement that matches them (GNU ld's manual, "Command-line Options").
 //!
 //! The first output section that leaves its region gives up the section that does not fit and all
-//! behind it, even where a small one would still fit, so that the order of sections stays that of the
-//! script. Then everything is laid out again. A section only ever goes on, so this ends.
+//! behind it, even where a small one would still fit, so that the order of sections stays that of
+//! the script. Then everything is laid out again. A section never goes back, so the loop ends.
 
 use super::machine::Machine;
 use super::place;
@@ -22,8 +22,8 @@ use std::collections::VecDeque;
 /// The rules that each section can still go on to, in order.
 pub type Alternatives = HashMap<SectionId, VecDeque<u32>, foldhash::fast::FixedState>;
 
-/// Moves what does not fit the first region that is too small; whether something has moved. What
-/// cannot go anywhere is reported and stays.
+/// Moves sections out of the first region that is too small; whether any has moved. A section
+/// without a further rule is reported and stays.
 pub fn run<T: Target>(
     link: &Placed<'_, T>,
     machine: &mut Machine<'_>,

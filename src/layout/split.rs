@@ -2,8 +2,8 @@
 //! relocations, for loaders that take no more.
 //!
 //! An output section ends before the input section with which it would reach a bound, as in GNU ld;
-//! what is left goes into `NAME.0`, `NAME.1` and so on, right behind it. An input section is never
-//! taken apart, so a large one has more alone.
+//! the rest goes into `NAME.0`, `NAME.1` and so on, right behind it. An input section is never
+//! split, so a large one may exceed a bound by itself.
 
 use super::align;
 use super::place::{self, List};
@@ -48,8 +48,8 @@ pub fn run<T: Target>(link: &Placed<'_, T>, plan: &mut LayoutPlan, lists: &mut V
     plan.commands = commands;
 }
 
-/// Takes what is beyond the bounds out of an output section. One in which the script writes bytes or
-/// assigns symbols stays whole, because these have their place among the sections.
+/// Takes the sections beyond the bounds out of an output section. One in which the script writes
+/// bytes or assigns symbols stays whole, because these have their place among the sections.
 fn pieces<T: Target>(link: &Placed<'_, T>, plan: &LayoutPlan, lists: &mut [List], output: u32) -> Pieces {
     let body = &plan.outputs[output as usize].body;
     if !body.iter().all(|item| matches!(item, Body::Rule(_))) {
@@ -81,10 +81,10 @@ fn pieces<T: Target>(link: &Placed<'_, T>, plan: &LayoutPlan, lists: &mut [List]
     pieces
 }
 
-/// What a piece holds so far.
+/// The contents of a piece so far.
 #[derive(Default)]
 struct Piece {
-    /// Bytes.
+    /// Size in bytes.
     size: u64,
     relocations: u64,
     sections: u32,

@@ -1,4 +1,4 @@
-//! The engine on scripts in memory and sections that are only sizes.
+//! Tests of the layout engine on scripts in memory and sections without contents.
 
 use super::machine::{Machine, OutputState, Settings};
 use super::names::{OutputNames, Symbols};

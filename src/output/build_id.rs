@@ -1,8 +1,8 @@
 //! The identifier in `.note.gnu.build-id`.
 //!
 //! It is a hash of the whole file with the identifier's own place filled with zeros. The file is
-//! hashed in shards of a fixed size by many threads, and then the shards' hashes are: the result
-//! depends on the contents only.
+//! hashed in shards of a fixed size by many threads, and then the shards' hashes are hashed: the
+//! result depends on the contents only.
 
 use crate::arch::Target;
 use crate::cli::BuildId;
@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of a shard. Part of what an identifier means: another size gives other identifiers.
+/// Bytes of a shard. Another size would give other identifiers for the same file.
 const SHARD: usize = 4 << 20;
 
 /// Fills the identifier in. The rest of the file is finished; its `holes`, in order, are not touched.
@@ -39,8 +39,8 @@ pub fn write<T: Target>(link: &Image<'_, T>, file: &mut [u8], holes: &[Range<u64
     Ok(())
 }
 
-/// The identifier of `length` bytes of a file, by the algorithm that gives this length: 8 for the fast hash, 16 for
-/// MD5, 20 for what `--build-id=sha1` gives. `None` for other lengths.
+/// The identifier of `length` bytes of a file, by the algorithm that gives this length: 8 for the
+/// fast hash, 16 for MD5, 20 for `--build-id=sha1`. `None` for other lengths.
 pub fn hash(file: &[u8], length: usize) -> Option<Vec<u8>> {
     match length {
         8 => Some(shards(file, &[], |bytes| xxh3_64(bytes).to_be_bytes()).to_vec()),
@@ -85,8 +85,8 @@ fn shards<const N: usize>(
     hash(hashes.as_flattened())
 }
 
-/// What `--build-id=sha1` stands for: 20 bytes that no two different files share. Nobody recomputes
-/// an identifier, so a hash that is several times faster than SHA-1 serves; lld does the same.
+/// The hash for `--build-id=sha1`: 20 bytes that no two different files share. Nobody recomputes an
+/// identifier, so a hash that is several times faster than SHA-1 serves; lld does the same.
 fn digest_20(bytes: &[u8]) -> [u8; 20] {
     let mut digest = [0; 20];
     digest.copy_from_slice(&blake3::hash(bytes).as_bytes()[..20]);

@@ -32,7 +32,7 @@ pub struct Method {
     pub level: Option<u8>,
 }
 
-/// What `--compress-sections` and `--compress-debug-sections` say of an output section.
+/// The method for an output section, by `--compress-sections` and `--compress-debug-sections`.
 pub fn method(options: &StripOptions, name: &[u8], flags: u64) -> Method {
     match options.compress_sections.iter().rev().find(|rule| glob::matches(&rule.pattern, name)) {
         Some(rule) => Method { kind: rule.format, level: rule.level },
@@ -66,8 +66,8 @@ pub fn alignment(kind: CompressDebug) -> u64 {
     if kind == CompressDebug::ZlibGnu { 1 } else { 8 }
 }
 
-/// What is in the file for these contents, header included; `None` if that is no smaller. `align`
-/// is the alignment of the contents, in bytes.
+/// The compressed form of these contents, header included; `None` if it is no smaller. `align` is
+/// the alignment of the contents, in bytes.
 pub fn compress<E: ByteOrder>(method: Method, contents: &[u8], align: u64) -> Option<Vec<u8>> {
     let Method { kind, level } = method;
     let zlib = |contents| zlib(contents, level.unwrap_or(ZLIB_LEVEL));
@@ -114,8 +114,8 @@ fn zlib(contents: &[u8], level: u8) -> Vec<Vec<u8>> {
     parts
 }
 
-/// A stretch of a deflate stream. Should the library fail, the stretch comes out longer than it
-/// was, so that the whole is not used.
+/// A stretch of a deflate stream. If the library fails, the result is longer than the input, so
+/// that [`compress`] rejects the whole.
 fn deflate(shard: &[u8], level: u8, flush: FlushCompress) -> Vec<u8> {
     let mut state = Compress::new(Compression::new(level.into()), false);
     let mut out = Vec::with_capacity(shard.len() / 2 + 64);

@@ -13,7 +13,8 @@ use std::fmt::Write;
 /// Column of the file names.
 const FILE_COLUMN: usize = 50;
 
-/// A file that has a symbol in its table. Sorts by symbol, definitions first, then in link order.
+/// A file with a symbol in its symbol table. Sorts by symbol, definitions first, then in link
+/// order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Mention {
     symbol: SymbolId,
@@ -22,7 +23,7 @@ struct Mention {
     file: u32,
 }
 
-/// The table, sorted by name, in GNU ld's form. Symbols that only libraries speak of are left out.
+/// The table, sorted by name, in GNU ld's form. Symbols that only libraries mention are left out.
 pub fn table<T: Target>(link: &Resolved<'_, T>) -> String {
     let mut mentions = mentions(link);
     mentions.par_sort_unstable();

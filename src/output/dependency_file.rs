@@ -1,4 +1,4 @@
-//! `--dependency-file`: what the output is made from, as a rule for make.
+//! `--dependency-file`: all input files, as a rule for make.
 
 use crate::phase::Directives;
 use std::collections::HashSet;

@@ -1,8 +1,9 @@
-//! `--error-handling-script`: a program that says more about what is missing.
+//! `--error-handling-script`: a program that says more about missing symbols and libraries.
 //!
-//! It is called as by GNU ld and lld: with `undefined-symbol` or `missing-lib` and the name. What it
-//! prints goes where the linker prints. GNU ld ignores how it ends; a script that fails has not said what
-//! it was asked for, so that is an error as in lld, each kind of failure once.
+//! It is called as by GNU ld and lld: with `undefined-symbol` or `missing-lib` and the name. It
+//! prints to the linker's own streams. GNU ld ignores its exit status; here, as in lld, a script
+//! that fails is an error, because its text is missing from the report. Each kind of failure is
+//! reported once.
 
 use crate::diag::{Code, Diagnostic, Severity};
 use std::collections::HashSet;
@@ -11,8 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Calls `script` once for each missing symbol and library, for at most `limit` of them. The findings
-/// say that it fails; one that cannot be run is not called again.
+/// Calls `script` once for each missing symbol and library, for at most `limit` of them. Gives a
+/// finding for each kind of failure; a script that cannot be run is not called again.
 pub fn run(script: &Path, diagnostics: &[Diagnostic], limit: usize) -> Vec<Diagnostic> {
     let mut told = HashSet::new();
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);

@@ -1,9 +1,9 @@
 //! The output file.
 //!
 //! Output is made under a temporary name beside the real one and moved there when it is complete,
-//! so that a failed or interrupted link leaves what was there before. An output that exists and is
-//! not a regular file (a device, a pipe, a socket) is written to, never replaced or removed: a
-//! linker that is run as root with `-o /dev/null` must leave the device alone.
+//! so that a failed or interrupted link leaves the old file. An output that exists and is not a
+//! regular file (a device, a pipe, a socket) is written to, never replaced or removed: a linker
+//! that is run as root with `-o /dev/null` must leave the device alone.
 //!
 //! A mapped file whose blocks the disk cannot give kills the process that touches them (`SIGBUS`).
 //! So all of a file is reserved before it is mapped; where the file system cannot reserve, the
@@ -27,22 +27,22 @@ pub struct OutputFile {
     place: Place,
 }
 
-/// Where the bytes go.
+/// The destination of the bytes.
 enum Place {
-    /// They are those of the new file.
+    /// The bytes are the mapped new file.
     Mapped(Temporary),
-    /// What is not in these holes is written to the new file.
+    /// The bytes are written to the new file, without these holes.
     Written(Temporary, Vec<Range<u64>>),
-    /// They are written to something that exists and must stay what it is.
+    /// The bytes are written to an existing device, pipe or socket, which is not replaced.
     Existing,
 }
 
 impl OutputFile {
-    /// Makes a file of `size` zero bytes. It is executable by whom the umask lets, if `executable`
-    /// says so. The `holes`, in order, take no place on the disk, so nobody may write or even read them.
+    /// Makes a file of `size` zero bytes. With `executable`, it gets the execute bits that the
+    /// umask lets through. The `holes`, in order, take no place on the disk, so nobody may write or
+    /// even read them.
     ///
-    /// # Errors
-    /// What the system says, above all that it has no room for so much.
+    /// # Errors The system's error, above all that the disk is full.
     pub fn create(path: &Path, size: u64, holes: &[Range<u64>], executable: bool) -> io::Result<OutputFile> {
         let length = usize::try_from(size).map_err(|_| ErrorKind::FileTooLarge)?;
         let path = path.to_path_buf();
@@ -69,8 +69,7 @@ impl OutputFile {
 
     /// Puts the file in its place.
     ///
-    /// # Errors
-    /// What the system says; the old file is then still there.
+    /// # Errors The system's error; the old file is then still there.
     pub fn commit(self) -> io::Result<()> {
         let OutputFile { path, bytes, place } = self;
         match place {
@@ -92,27 +91,28 @@ impl OutputFile {
     }
 }
 
-/// What of a stretch of a file is in no hole, in order, without empty pieces. The holes are in order.
+/// The pieces of a stretch outside of `holes` (which ascend), in order, none of them empty.
 pub fn pieces(stretch: Range<u64>, holes: &[Range<u64>]) -> Vec<Range<u64>> {
     let starts = std::iter::once(stretch.start).chain(holes.iter().map(|hole| hole.end.max(stretch.start)));
     let ends = holes.iter().map(|hole| hole.start.min(stretch.end)).chain(std::iter::once(stretch.end));
     starts.zip(ends).map(|(start, end)| start..end).filter(|piece| !piece.is_empty()).collect()
 }
 
-/// Whether the path leads to something that is there and is no regular file.
+/// Whether the path leads to an existing file that is not a regular one.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
 /// Gives a new file its size and reserves all of it on the disk but the holes, which are in order;
-/// `false` if the file system does not know how.
+/// `false` if the file system cannot reserve.
 fn reserve(file: &File, size: u64, holes: &[Range<u64>]) -> io::Result<bool> {
     if size == 0 {
         return Ok(false);
     }
     let pieces = pieces(0..size, holes);
-    // The system takes blocks until there are none; an output of absurd size would leave nothing to
-    // other programs until it has failed. Some file systems do not know how large they are.
+    // The system would reserve blocks until the disk is full: an output of absurd size would starve
+    // other programs until it fails. So the free space is compared first; some file systems do not
+    // report any.
     let room = rustix::fs::fstatvfs(file)?;
     let wanted: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
     if room.f_blocks != 0 && wanted > room.f_bavail.saturating_mul(room.f_frsize) {

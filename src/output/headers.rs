@@ -110,7 +110,7 @@ fn write_sections<T: Target>(link: &Image<'_, T>, file: &mut [u8]) {
     }
 }
 
-/// `sh_link` and `sh_info`, by what the section is (gABI, figure "sh_link and sh_info").
+/// `sh_link` and `sh_info`, by the kind of section (gABI, figure "sh_link and sh_info").
 fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>) -> (u32, u32) {
     let index_of =
         |kind: Kind| link.chunk_of(kind).map_or(0, |chunk| link.layout.chunks[chunk.index()].header_index);

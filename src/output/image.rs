@@ -3,7 +3,7 @@
 //! The image begins with the section of the lowest load address; every section stands as far behind
 //! it as their load addresses are apart, with zeros between. Sections without contents, and those
 //! that are not loaded, are no part of it. So an image is a file without headers whose sections
-//! have file offsets of their own; all else is done as for any other output.
+//! have file offsets of their own; all other passes treat it as any output.
 
 use crate::diag::{Code, Diagnostic, Sink};
 use crate::elf::is_alloc;

@@ -5,8 +5,8 @@
 //!
 //! A handler may run at any moment on any thread, so the list is guarded by a spin lock that is
 //! only held with all signals blocked: the holder is never the thread that the handler interrupted,
-//! and goes on to release it. Making or renaming a temporary happens under the lock as well;
-//! nothing stands in between where a signal could find a file without its entry.
+//! and goes on to release it. Making or renaming a temporary happens under the lock as well; a
+//! signal can therefore never find a file without its entry.
 
 use std::cell::UnsafeCell;
 use std::ffi::CString;
@@ -105,7 +105,7 @@ fn change_mask(signals: &libc::sigset_t) -> libc::sigset_t {
 }
 
 /// Removes the temporary files of this process, whose end is near: afterwards no thread can make
-/// one, and a link that tries waits for ever.
+/// one: the lock is never given back, and a link that tries waits for ever.
 ///
 /// It may be called by a signal's handler (only system calls, no allocation, no lock that the
 /// interrupted thread could hold), if the handler runs with all other signals blocked.

@@ -1,7 +1,8 @@
-//! `-Map` and `--print-map`: where everything went, in GNU ld's form.
+//! `-Map` and `--print-map`: the place of every section and symbol, in GNU ld's form.
 //!
-//! The script's commands are shown in their order, each with the addresses that it led to: output
-//! sections with the input sections that each pattern took, and the symbols defined in those.
+//! The script's commands are shown in their order, each with the addresses that result from it:
+//! output sections with the input sections that each pattern took, and the symbols defined in
+//! those.
 
 use super::trace::{IncludedMember, ReportData};
 use crate::arch::Target;
@@ -204,8 +205,8 @@ impl<T: Target> Map<'_, '_, T> {
         self.line(format!("OUTPUT({} {})", link.config.output.display(), T::OUTPUT_FORMAT));
     }
 
-    /// The output section that each description led to: the one that holds what its rules took,
-    /// else the one of its name.
+    /// The output section of each description: the one with the items of its rules, else the one of
+    /// its name.
     fn chunks_of_outputs(&self) -> HashMap<u32, ChunkId> {
         let link = self.link;
         let mut chunks = HashMap::new();
@@ -279,7 +280,7 @@ impl<T: Target> Map<'_, '_, T> {
         }
     }
 
-    /// The pattern of a rule and what it took.
+    /// The pattern of a rule and the sections that it took.
     fn rule(&mut self, number: u32, taken: &[SectionId]) {
         let plan = &self.link.layout.plan;
         let statement = plan.rules.get(number as usize).map_or(NO_RULE, |rule| rule.statement);

@@ -1,4 +1,4 @@
-//! Bytes to disk, and texts about them.
+//! The output file on disk, its headers, and reports about the link.
 
 pub mod build_id;
 pub mod compress;

@@ -1,9 +1,8 @@
 //! No file that a link writes may be one that it reads.
 //!
-//! The output replaces what was there, and maps and dependency files are written over it, so an
-//! input under such a name would be gone. Files are told apart by device and number: other paths,
-//! symbolic and hard links lead to the same one. Only regular files count; `/dev/null` may be read
-//! and written.
+//! The output, maps and dependency files replace existing files, so an input under such a name
+//! would be lost. Files are told apart by device and number: other paths, symbolic and hard links
+//! lead to the same one. Only regular files count; `/dev/null` may be read and written.
 
 use super::reports::{map_path, trace_path};
 use crate::cli::{Config, Explanation};
@@ -16,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// Reports every file that would be written over an input. `inputs` are the paths of all inputs;
 /// members of thin archives are found without.
 ///
-/// Libraries that are found because other libraries need them are no inputs: where libraries need
+/// Libraries that are opened because other libraries need them are no inputs: where libraries need
 /// each other, one of them may be the output.
 pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
     for (name, path) in written(session.config) {

@@ -1,8 +1,7 @@
-//! What a link tells about itself, where that is asked for: who takes part, who defines what, where
-//! everything went.
+//! Reports that options ask for: files of the link, definitions of symbols, places of sections.
 //!
-//! Reports are made from the finished state of the link; nothing is collected for them beforehand
-//! except [`trace::IncludedMember`]s, which the search for definitions knows and nobody else.
+//! Reports are made from the finished state of the link; only [`trace::IncludedMember`]s are kept for
+//! them beforehand, because archive extraction alone knows the reasons.
 
 use super::trace::ReportData;
 use super::{cross_reference, dependency_file, map, stats, trace};
@@ -36,7 +35,8 @@ pub fn search<T: Target>(config: &Config, opened: &mut Opened<'_>, printed: &mut
     printed.push_str(&std::mem::take(&mut opened.attempts));
 }
 
-/// Reports on the files, once it is known which take part. Gives what later reports need of them.
+/// Reports on the files, once it is known which take part. Gives the data about them for later
+/// reports.
 pub fn files<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     opened: &Opened<'a>,

@@ -3,7 +3,7 @@
 //! The archive has one folder, named as the file. In it each input lies under its whole path, and
 //! `response.txt` holds the options with those paths; `sframe-ld @response.txt`, run in that
 //! folder, repeats the link without looking at anything outside. It is written even if the link
-//! fails, which is when it is wanted most.
+//! fails, because a bug report needs it then.
 
 use super::overwrite::{self, overwritten};
 use crate::cli::Config;
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Mutex;
 
-/// An input source that notes what is read.
+/// An input source that records every file that is read.
 pub struct Recorder<'s> {
     source: &'s dyn InputSource,
     read: Mutex<BTreeSet<PathBuf>>,
@@ -50,7 +50,7 @@ pub fn write(config: &Config, recorder: &Recorder<'_>, current: &Path, sink: &Si
     if let Some(identity) = FileIdentity::at(path)
         && let Some(input) = recorder.paths().iter().find(|read| FileIdentity::at(read) == Some(identity))
     {
-        // A link that failed may have said so already, or may not have come so far.
+        // A failed link may have reported this already, or may have failed before it checked it.
         if !sink.has_errors() {
             sink.report(overwritten(overwrite::REPRODUCE, path, input));
         }

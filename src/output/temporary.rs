@@ -1,9 +1,10 @@
 //! Temporary names beside an output.
 //!
-//! The output `DIR/NAME` is made as `DIR/.NAME.sframe-ld-N`, with the smallest `N` that is free, and
-//! is locked (`flock`) as long as its process lives. A link that is killed cannot clean up; since
-//! the names can be guessed, the next link to the same output finds what is left and removes each
-//! one that nobody holds a lock on. No directory is listed for that, which may be a large one.
+//! The output `DIR/NAME` is made as `DIR/.NAME.sframe-ld-N`, with the smallest `N` that is free,
+//! and is locked (`flock`) as long as its process lives. A link that is killed cannot clean up;
+//! since the names can be guessed, the next link to the same output finds the files left and
+//! removes each one that nobody holds a lock on. No directory is listed for that, which may be a
+//! large one.
 
 use super::interrupt::Temporaries;
 use std::ffi::OsString;
@@ -13,10 +14,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// How many names are looked at for what killed links left.
+/// Names that are checked for files of killed links.
 const SWEPT: u32 = 8;
 
-/// How many links may write to one output at the same time.
+/// Links that may write to one output at the same time.
 const NAMES: u32 = 1000;
 
 /// So much of the output's name goes into a temporary one, in bytes; names have at most 255.
@@ -34,8 +35,7 @@ impl Temporary {
     /// Makes an empty file beside `output`. The umask is applied to `mode` as to any file that is
     /// created.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors The system's error.
     pub fn create(output: &Path, mode: u32) -> io::Result<Temporary> {
         for number in 0..NAMES {
             let Some(temporary) = Temporary::claim(name(output, number), mode)? else { continue };
@@ -77,10 +77,9 @@ impl Temporary {
         &self.file
     }
 
-    /// Moves the file to `output`, in place of what was there.
+    /// Moves the file to `output`, in place of the old one.
     ///
-    /// # Errors
-    /// What the system says; the old file is then still there.
+    /// # Errors The system's error; the old file is then still there.
     pub fn persist(mut self, output: &Path) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let mut temporaries = Temporaries::lock();

@@ -1,5 +1,5 @@
-//! `--trace`, `--trace-symbol`, `--why-extract`: files that take part, files that speak of a
-//! symbol, reasons for archive members.
+//! `--trace`, `--trace-symbol`, `--why-extract`: files that take part, files that mention a symbol,
+//! reasons for archive members.
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
@@ -18,11 +18,11 @@ pub struct IncludedMember<'a> {
     pub member: FileName<'a>,
     /// The first file that refers to the symbol; `None` if an option or a script does.
     pub referrer: Option<FileName<'a>>,
-    /// What was wanted.
+    /// The symbol that the member defines and the link wanted.
     pub symbol: SymbolId,
 }
 
-/// What reports need of passes that are over.
+/// Data of earlier passes that reports need.
 #[derive(Clone, Debug, Default)]
 pub struct ReportData<'a> {
     /// Archive members in the order of their extraction.
@@ -53,7 +53,7 @@ pub fn files<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> String
     text
 }
 
-/// The archive members that take part, each with the first file that refers to what it defines.
+/// The archive members that take part, each with the first file that refers to a symbol of it.
 pub fn included_members<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     opened: &Opened<'a>,

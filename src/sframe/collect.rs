@@ -1,11 +1,11 @@
 //! The functions that a section of the linker's own describes, from whatever source.
 //!
 //! `--sframe-index`, `--sframe=merge` and `--sframe-from-eh-frame` all end in one blob. Sources of
-//! functions differ (SFrame inputs, `.eh_frame` records, the linker's PLTs); what they have in
-//! common is here. A source hands in [`Batch`]es, of one [`Part`] for each input section or file that
-//! it read. In a batch every function is encoded already, for nothing in its bytes depends on
-//! addresses, and named by its [`Place`]: an input section and an offset in it, which is settled
-//! long before layout. [`unite`] makes one [`Table`] of all batches.
+//! functions differ (SFrame inputs, `.eh_frame` records, the linker's PLTs); their common part is
+//! here. A source hands in [`Batch`]es, of one [`Part`] for each input section or file that it
+//! read. In a batch every function is encoded already, for nothing in its bytes depends on
+//! addresses, and named by its [`Place`]: an input section and an offset in it, which is known long
+//! before the layout. [`unite`] makes one [`Table`] of all batches.
 //!
 //! # Adding a source
 //! 1. Make batches in parallel, one for each job, in an order that depends on the inputs alone:
@@ -15,11 +15,11 @@
 //! 2. Put them into [`Inputs::batches`] before `build_sframe` calls [`unite`]. Where two batches
 //!    describe a function at one place, the one that comes first counts. So derived functions that
 //!    only fill gaps (`=missing`) come behind those of SFrame inputs.
-//! 3. [`Role`] says what becomes of them. Functions that are in the output by other means (SFrame
-//!    inputs that are concatenated) are [`Role::Present`]: they keep others out and are not written.
-//!    Those that give way as a whole (`=all`) are [`Role::Superseded`].
+//! 3. [`Role`] gives their fate. Functions that are in the output by other means (SFrame inputs
+//! that are concatenated) are [`Role::Present`]: they keep others out and are not written. Those
+//! that give way to derived ones (`=all`) are [`Role::Superseded`].
 //!
-//! [`Share::tally`] says afterwards what became of each part, for `--print-sframe`.
+//! [`Share::tally`] counts the functions of each part by fate afterwards, for `--print-sframe`.
 
 use super::encoding;
 use crate::arch::Target;
@@ -35,7 +35,7 @@ use sframe_format::{Attributes, Blob, Fde};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where a function is: a section of an object or of the linker, and an offset in bytes.
+/// The place of a function: a section of an object or of the linker, and an offset in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Place {
     /// The section that holds the function.
@@ -44,18 +44,18 @@ pub struct Place {
     pub offset: u64,
 }
 
-/// What becomes of a batch's functions.
+/// The fate of a batch's functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// They are written, as far as they are alive and the first of their place.
     Written,
     /// They are in the output by other means; others of their place are not written.
     Present,
-    /// They are as if they were not there.
+    /// They are neither written nor keep others out.
     Superseded,
 }
 
-/// Where a batch comes from.
+/// The source of a part of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// An SFrame section.
@@ -66,7 +66,7 @@ pub enum Origin {
     Plt,
 }
 
-/// Numbers of functions of a batch, by what became of them.
+/// Numbers of functions of a batch, by fate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Written, or in the output by other means.
@@ -79,7 +79,7 @@ pub struct Tally {
     pub collected: u64,
     /// A script discards them.
     pub script: u64,
-    /// Nothing says where they are: an earlier `-r` link removed the relocation.
+    /// Their place is unknown: an earlier `-r` link removed the relocation.
     pub unrelocated: u64,
     /// They are in no section of an object: undefined, absolute, in a shared library.
     pub elsewhere: u64,
@@ -87,7 +87,7 @@ pub struct Tally {
     pub empty: u64,
     /// A function of the same place came first.
     pub duplicate: u64,
-    /// The version that is written cannot express them.
+    /// The version of the output cannot express them.
     pub inexpressible: u64,
     /// `--sframe-from-eh-frame=all` takes their place.
     pub superseded: u64,
@@ -109,7 +109,7 @@ impl Tally {
         self.superseded += other.superseded;
     }
 
-    /// Those that are not in the output, and why, in words; only what there is.
+    /// Numbers that are not in the output, each with its reason in words; zeros are left out.
     pub fn dropped(&self) -> impl Iterator<Item = (u64, &'static str, &'static str)> {
         [
             (self.lost_group, "lost_group", "of discarded groups"),
@@ -139,7 +139,7 @@ impl Tally {
     }
 }
 
-/// For machine-readable reports; keys are left out where there is nothing to count.
+/// For machine-readable reports; zeros are left out.
 impl Serialize for Tally {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -193,7 +193,7 @@ impl fmt::Display for Cause {
 /// The functions that one job found.
 #[derive(Debug)]
 pub struct Batch {
-    /// What becomes of them.
+    /// The fate of its functions.
     pub role: Role,
     parts: Vec<Part>,
     /// In the order of the encoder's numbers.
@@ -203,16 +203,17 @@ pub struct Batch {
     encoder: Encoder,
 }
 
-/// What a batch has from one section or file: its functions from `functions` on, up to those of the next part.
+/// The part of a batch from one section or file: its functions from `functions` on, up to those of
+/// the next part.
 #[derive(Debug)]
 struct Part {
     origin: Origin,
     functions: usize,
     left_out: usize,
     mark: Mark,
-    /// Numbers that reading has settled already.
+    /// Functions that reading has counted and dropped already.
     passed_over: Tally,
-    /// Numbers that only [`unite`] knows.
+    /// Functions that [`unite`] drops, because another of their place came first.
     duplicates: AtomicU32,
 }
 
@@ -237,12 +238,12 @@ impl Batch {
             parts: Vec::new(),
             functions: Vec::new(),
             left_out: Vec::new(),
-            // Sharing is the table's business: most equal rows are in other batches.
+            // Only the table shares rows: most equal rows are in other batches.
             encoder: Encoder::new(options.share(false)),
         }
     }
 
-    /// What is taken from now on comes from there.
+    /// Begins a part: functions added from now on come from `origin`.
     pub fn begin(&mut self, origin: Origin) {
         self.parts.push(Part {
             origin,
@@ -289,8 +290,8 @@ impl Batch {
         self.functions.extend_from_slice(functions);
     }
 
-    /// Takes a function. One without bytes, or that cannot be written, is counted and left out. Those of a batch that
-    /// is not written are only noted.
+    /// Takes a function. One without bytes, or that cannot be written, is counted and left out.
+    /// Functions of a batch that is not written are counted but not encoded.
     ///
     /// # Errors
     /// Its rows are malformed.
@@ -334,14 +335,14 @@ impl Batch {
         self.left_out.push(function);
     }
 
-    /// Counts what is not read at all.
+    /// Counts functions that are not read at all.
     pub fn pass_over(&mut self, count: impl FnOnce(&mut Tally)) {
         if let Some(part) = self.parts.last_mut() {
             count(&mut part.passed_over);
         }
     }
 
-    /// Notes that a function is not written, for its place has one.
+    /// Counts a function that is not written because another of its place came first.
     fn drop_duplicate(&self, function: u32) {
         let end = self.parts.partition_point(|part| part.functions <= function as usize);
         if let Some(part) = self.parts[..end].last() {
@@ -351,7 +352,7 @@ impl Batch {
 }
 
 impl Share<'_> {
-    /// What became of the functions, once [`unite`] has chosen.
+    /// Numbers of the functions by fate, once [`unite`] has chosen.
     pub fn tally<T: Target>(&self, link: &Resolved<'_, T>) -> Tally {
         let mut tally = self.part.passed_over;
         let superseded = self.role == Role::Superseded;
@@ -385,15 +386,15 @@ impl Share<'_> {
 pub struct Refused {
     /// The section.
     pub section: SectionId,
-    /// Byte offset of what was found.
+    /// Byte offset of the finding.
     pub offset: u64,
-    /// Its version, if that is what is not known.
+    /// Its version, if it is unknown.
     pub version: Option<u8>,
-    /// What is wrong.
+    /// The finding, in words.
     pub what: String,
 }
 
-/// What inputs describe.
+/// The functions of all inputs.
 #[derive(Debug, Default)]
 pub struct Inputs {
     /// By source, then in link order, none of them empty.
@@ -402,7 +403,7 @@ pub struct Inputs {
     pub refused: Vec<Refused>,
 }
 
-/// What is written of the functions.
+/// The functions that are written.
 #[derive(Debug, Default)]
 pub struct Chosen {
     /// The linker's own tables of jumps, if they are described.

@@ -1,17 +1,17 @@
 //! `--sframe=concat`: SFrame inputs one behind the other, each blob made right by its own version.
 //!
 //! No byte moves. A section is copied and its relocations are applied like any other's; then the
-//! blobs in it are mended, because what relocations compute is relative to the field, and that is
-//! not what every version and flag says (SFrame rule 5):
+//! blobs in it are mended, because relocations store values relative to the field, and not every
+//! version and flag means that (SFrame rule 5):
 //!
-//! - V2 and V3 get the flag that says so, if they lack it (GNU as 2.40 to 2.44);
+//! - V2 and V3 get the flag for field-relative values, if they lack it (GNU as 2.40 to 2.44);
 //! - V1 has no such flag: values become relative to the blob's header;
 //! - rows of functions that are not in the output get size 0 and a start that decodes to the blob
 //!   itself, so that no address matches them;
-//! - SORTED stays only where one blob is all that the output section holds and still ascends.
+//! - SORTED stays only if the blob is alone in its output section and still ascends.
 //!
-//! In blobs of unknown versions and in junk, relocated fields of dead functions are 0, and that is
-//! all that can be done. Under `-r` everything stays as it is but the sizes of dead rows.
+//! In blobs of unknown versions and in junk, relocated fields of dead functions become 0, because
+//! their rows cannot be found. Under `-r` only the sizes of dead rows change.
 
 use super::{abi, index};
 use crate::arch::{RelocBase, Target};
@@ -39,7 +39,7 @@ pub fn mend<T: Target>(link: &Placed<'_, T>, id: SectionId, place: &mut [u8]) {
         address: if relocatable { 0 } else { link.section_address(id) },
     };
     if link.corrupt_sframes.binary_search(&id).is_ok() {
-        // It passes whole. Dead relocations have been applied as 0.
+        // A corrupt section passes unchanged. Dead relocations have been applied as 0.
         if relocatable {
             mender.clear(place, 0..mender.relocations.len());
         }
@@ -90,7 +90,7 @@ impl<T: Target> Mender<'_, '_, T> {
         row + rest.iter().take_while(|relocation| relocation.r_offset.get() < offset as u64).count()
     }
 
-    /// The FDE of each relocation that is one's, with whether its function is gone.
+    /// The FDE of each relocation in a start field, with whether its function is gone.
     fn rows(
         &self,
         header: sframe_format::Header,
@@ -129,7 +129,7 @@ impl<T: Target> Mender<'_, '_, T> {
                 self.report_range(start, &error);
             }
         }
-        // What an earlier link left without a relocation describes nothing any more.
+        // Rows that an earlier link left without a relocation describe no function any more.
         if relocated > 0 && relocated < header.fde_count {
             self.bury_unrelocated(&mut blob, start, relocations);
         }
@@ -139,7 +139,8 @@ impl<T: Target> Mender<'_, '_, T> {
         }
     }
 
-    /// Turns the value that the relocation stored into one that counts as the blob's version says.
+    /// Re-encodes the value that the relocation stored as the start field of the blob's version:
+    /// relative to the blob's header in V1, to the field in V2 and V3.
     fn convert(
         &self,
         blob: &mut BlobMut<'_>,
@@ -183,7 +184,7 @@ impl<T: Target> Mender<'_, '_, T> {
         }
     }
 
-    /// Clears the fields of dead references in what is no blob (`-r`; a final link has applied 0).
+    /// Clears the fields of dead references outside of blobs (`-r`; a final link has applied 0).
     fn clear(&self, place: &mut [u8], relocations: Range<usize>) {
         for relocation in &self.relocations[relocations] {
             if is_dropped(self.link, self.object, relocation)
@@ -218,8 +219,8 @@ fn is_field_relative<T: Target>(relocation: &Rela<T::E>) -> bool {
     T::reloc_info(relocation.kind()).is_none_or(|info| info.base == RelocBase::Place)
 }
 
-/// What `--emit-relocs` adds to addends of SFrame relocations, so that they recompute what was
-/// written: V1 values count from the blob's header, a relocation from its field.
+/// The numbers that `--emit-relocs` adds to addends of SFrame relocations, so that they recompute
+/// the values written: V1 values count from the blob's header, a relocation from its field.
 #[derive(Clone, Debug, Default)]
 pub struct EmittedBias {
     /// V1 blobs, by offset in the section.
@@ -227,7 +228,7 @@ pub struct EmittedBias {
 }
 
 impl EmittedBias {
-    /// That of a section; nothing for all but SFrame inputs of final links.
+    /// The bias for a section; 0 for all but SFrame inputs of final links.
     pub fn of<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Self {
         let Some((object, index)) = link.locate(id) else { return Self::default() };
         if link.config.is_relocatable() || !is_input(object, index as usize) {
@@ -244,7 +245,7 @@ impl EmittedBias {
         EmittedBias { blobs: Section::new(bytes, 0).pieces().filter_map(of_version_1).collect() }
     }
 
-    /// What is added to the addend of a relocation at `offset` of the section.
+    /// The number to add to the addend of a relocation at `offset` of the section.
     pub fn at(&self, offset: u64) -> i64 {
         match self.blobs.iter().find(|blob| blob.contains(&offset)) {
             Some(blob) => (offset - blob.start) as i64,
@@ -253,8 +254,8 @@ impl EmittedBias {
     }
 }
 
-/// Reports what is wrong with an SFrame input that passes all the same, and counts the references to
-/// dead functions that cannot be made dead rows (SFrame rules 4 and 10). Gives whether it is corrupt.
+/// Reports defects of an SFrame input that passes all the same, and counts the references to dead
+/// functions that cannot be made dead rows (SFrame rules 4 and 10). Gives whether it is corrupt.
 pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let Ok(bytes) = object.section_bytes(index) else { return false };
     let told_before = index::is_refused(link, object.section_id(index as u32));
@@ -293,11 +294,11 @@ pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T
     corrupt
 }
 
-/// Why a piece of a section is taken as it is.
+/// Why a piece of a section passes unchanged.
 struct Defect {
     /// Byte offset in the section.
     offset: u64,
-    /// The version, if that is what is not known.
+    /// The version, if it is unknown.
     version: Option<u8>,
     what: String,
 }

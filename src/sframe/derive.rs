@@ -1,10 +1,11 @@
 //! `--sframe-from-eh-frame`: functions taken from the inputs' `.eh_frame`.
 //!
 //! The records have been taken apart before ([`crate::frames`]), so that each is known by the
-//! section of its code; the relocation of its start says where in it. What an FDE says is run and
-//! put into rows by [`sframe_format::derive`], which needs no addresses: so functions are derived
-//! before anything is laid out, in parallel over objects, and go the way of all others
-//! ([`super::collect`]). Functions whose rows SFrame does not have are listed with the reason.
+//! section of its code; the relocation of its start gives the offset in it.
+//! [`sframe_format::derive`] runs the call frame instructions of an FDE and makes FREs of them. It
+//! needs no addresses: so functions are derived before the layout, in parallel over objects, and
+//! join all others in [`super::collect`]. Functions whose rows SFrame does not have are listed with
+//! the reason.
 
 use super::collect::{Batch, Cause, LeftOut, Origin, Place, Role, Share};
 use super::{abi, encoding, read};
@@ -38,9 +39,9 @@ pub fn batches<'a, T: Target>(
     (0..frames.files.len()).into_par_iter().filter_map(derive).collect()
 }
 
-/// Which functions have rows already, by the file whose section gives them.
+/// Functions of SFrame inputs, by the file whose section describes them.
 struct Described<'b> {
-    /// Files and what is known of them, ascending.
+    /// Files and their functions, by ascending file.
     shares: Vec<(FileId, Share<'b>)>,
 }
 
@@ -100,7 +101,8 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
         let mut next = 0;
         let result = derive::for_each(abi::<T>(), section.bytes, 0, |source, result| {
             next += fdes[next..].iter().take_while(|fde| (fde.offset as usize) < source.offset).count();
-            // One that is no row of its section describes nothing: its code has no relocation.
+            // An FDE that is no row of its section describes no function: its code has no
+            // relocation.
             let Some(fde) = fdes.get(next).filter(|fde| fde.offset as usize == source.offset) else { return };
             let begin = *first.filter(|first| first.offset == source.offset).get_or_insert(source);
             first = Some(begin);
@@ -130,11 +132,12 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
         fde.function.is_some() && self.link.sections.is(fde.function, state::DISCARDED_BY_GROUP)
     }
 
-    /// Where the code of an FDE starts, by the relocation of its start.
+    /// The place where the code of an FDE starts, by its relocation.
     fn place(&self, section: &FrameSection<'a, T::E>, fde: &Fde) -> Option<Place> {
         let relocation = section.relocations.get(fde.first_relocation as usize)?;
         let symbol = relocation.symbol();
-        // As for `Fde::function`: what this file defines stands for this file's code.
+        // As for `Fde::function`: the FDE means the code of its own file, even if another
+        // definition of the symbol prevails.
         let here = self.object.symbol_section(symbol);
         let (place, value) = here.or_else(|| self.link.referenced_section(self.object, symbol))?;
         let offset = value.wrapping_add_signed(relocation.r_addend.get());

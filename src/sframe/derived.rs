@@ -1,4 +1,4 @@
-//! What `--sframe-from-eh-frame` gave, for `--print-sframe` and `--stats`.
+//! The report on functions derived by `--sframe-from-eh-frame`, for `--print-sframe` and `--stats`.
 
 use super::collect::{Batch, Origin, Share, Tally};
 use crate::arch::Target;
@@ -12,13 +12,13 @@ use std::fmt::{self, Write};
 pub struct Derived {
     /// The object.
     pub file: String,
-    /// What became of them.
+    /// Numbers of functions by fate.
     pub tally: Tally,
     /// Those that cannot be expressed: place and reason.
     pub left_out: Vec<(String, String)>,
 }
 
-/// Looks at what was derived. Liveness must be settled.
+/// Counts derived functions. Liveness must be frozen.
 pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
     let of = |share: Share<'_>| {
         let Origin::EhFrame(file) = share.origin else { return None };

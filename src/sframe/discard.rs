@@ -1,9 +1,10 @@
 //! Which SFrame inputs are in the output, and why the others are not.
 //!
-//! SFrame rule 2: `.sframe` keeps nothing alive and is kept by what it describes. A section that
-//! is linked to its text (`SHF_LINK_ORDER`) lives and dies with it; a member of a group dies with
-//! the group. Any other lives as long as a section that its relocations point at does; one without
-//! relocations describes nobody knows what, and is kept unless `--gc-sections` collects.
+//! SFrame rule 2: `.sframe` keeps nothing alive and is kept by the text that it describes. A
+//! section that is linked to its text (`SHF_LINK_ORDER`) lives and dies with it; a member of a
+//! group dies with the group. Any other lives as long as a section that its relocations point at
+//! does; one without relocations describes unknown code, and is kept unless `--gc-sections` is
+//! given.
 //!
 //! Rule 3: text that lost with its group while its own `.sframe` stands outside is a violation, so
 //! that section is kept for its reference to be reported.
@@ -21,7 +22,7 @@ use crate::phase::state;
 use rayon::prelude::*;
 use serde::Serialize;
 
-/// What became of an SFrame input. Machine-readable reports have stable words for it.
+/// The fate of an SFrame input. Machine-readable reports have stable words for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
@@ -42,7 +43,7 @@ pub enum Fate {
     /// A script discards it.
     #[serde(rename = "discarded-by-script")]
     Script,
-    /// Nothing that it describes is in the output.
+    /// No text that it describes is in the output.
     #[serde(rename = "collected-with-text")]
     DeadText,
 }
@@ -63,14 +64,14 @@ impl Fate {
     }
 }
 
-/// What became of an SFrame input, once liveness is settled.
+/// The fate of an SFrame input, once liveness is frozen.
 pub fn fate<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Fate {
     let has = |bits| link.sections.is(id, bits);
     if link.sections.is_alive(id) {
         match (has(state::ABSORBED), &link.chosen.table) {
             (false, _) => Fate::Kept,
             (true, Some(_)) => Fate::Taken,
-            // The script discards what would replace it.
+            // The script discards the linker's own section, which would replace it.
             (true, None) => Fate::Script,
         }
     } else if is_refused(link, id) && !is_unwanted(link) {
@@ -92,8 +93,8 @@ fn is_unwanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.sframe.mode == SFrameMode::Discard
 }
 
-/// Clears `ALIVE` of the SFrame inputs that are not in the output. Comes when everything else is
-/// settled.
+/// Clears `ALIVE` of the SFrame inputs that are not in the output. Comes once the liveness of all
+/// other sections is known.
 pub fn discard<T: Target>(link: &Resolved<'_, T>) {
     link.objects.par_iter().for_each(|object| {
         for &index in &object.sframes {
@@ -111,7 +112,8 @@ pub fn discard<T: Target>(link: &Resolved<'_, T>) {
     });
 }
 
-/// Whether what a section describes keeps it. The section itself has not been discarded.
+/// Whether a section is kept by the text that it describes. The section itself has not been
+/// discarded.
 fn lives<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let header = &object.headers[index];
     let linked = header.sh_link.get();
@@ -120,7 +122,7 @@ fn lives<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index
         && (linked as usize) < object.headers.len()
     {
         let text = object.section_id(linked);
-        // What `--sframe-split` made of text outside groups dies in silence with it.
+        // A part made by `--sframe-split` for text outside groups dies in silence with it.
         return link.sections.is_alive(text) || (is_violated(link, text) && !object.is_made(index));
     }
     let mut first = None;
@@ -130,7 +132,7 @@ fn lives<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index
             continue;
         }
         let Some((text, _)) = link.referenced_section(object, relocation.symbol()) else {
-            // Not in any section, so nothing can die with it.
+            // The symbol is in no section, so it cannot die.
             return true;
         };
         if link.sections.is_alive(text) {
@@ -141,7 +143,7 @@ fn lives<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index
     }
     match first {
         None => !link.config.gc.enabled,
-        // A section of its own for text that is gone: of a discarded group it is a violation.
+        // Only one text, which is gone: a violation if a group discarded it.
         Some(text) => !several && is_violated(link, text),
     }
 }

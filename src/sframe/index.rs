@@ -1,9 +1,9 @@
 //! The one sorted blob: `.sframe_idx` of `--sframe-index`, `.sframe` of `--sframe=merge`.
 //!
-//! [`absorb`] reads the inputs before scripts are matched: what is recognised counts as absorbed
-//! from then on, so `*(.sframe)` sees only the rest, and the linker's own section takes its place.
-//! [`choose`] chooses the functions when liveness is frozen, which settles the size. [`order`]
-//! puts them in order when addresses are known; [`write`] writes.
+//! [`absorb`] reads the inputs before scripts are matched: recognised sections count as absorbed
+//! from then on, so `*(.sframe)` matches only the rest, and the linker's own section takes their
+//! place. [`choose`] chooses the functions once liveness is frozen, which determines the size.
+//! [`order`] sorts them once addresses are known, and [`write()`] copies them.
 //!
 //! Under `-r` there are no addresses: rows are ordered by output section and offset, the start
 //! fields are 0, and each has one PC-relative relocation ([`relocations`]). `--emit-relocs` gives
@@ -33,8 +33,8 @@ pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.sframe.index.is_some() || link.config.sframe.mode == SFrameMode::Merge
 }
 
-/// What becomes of recognised inputs; `None` if the linker makes no blob of its own. With
-/// `--sframe-from-eh-frame=all`, what is derived takes their place in every mode.
+/// The role of recognised inputs; `None` if the linker makes no blob of its own. With
+/// `--sframe-from-eh-frame=all`, derived functions take their place in every mode.
 fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
     match (link.config.sframe.from_eh_frame, is_wanted(link)) {
         (None, false) => None,
@@ -50,7 +50,8 @@ pub fn absorb<'a, T: Target>(link: &Resolved<'a, T>, frames: &Frames<'a, T::E>) 
     let Some(role) = role_of_inputs(link) else { return collect::Inputs::default() };
     let (mut batches, mut refused) = read::inputs(link, role);
     if role == Role::Present {
-        // They pass as they are, and are looked at with all others that do.
+        // Unrecognised sections pass unchanged; `check_sframes` looks at them with all others that
+        // do.
         refused.clear();
     } else {
         replace(link, &batches, &refused);
@@ -61,7 +62,7 @@ pub fn absorb<'a, T: Target>(link: &Resolved<'a, T>, frames: &Frames<'a, T::E>) 
     collect::Inputs { batches, refused }
 }
 
-/// Takes the inputs that were read out of the link, and tells of the others.
+/// Marks recognised inputs as absorbed, and reports the others.
 fn replace<T: Target>(link: &Resolved<'_, T>, batches: &[Batch], refused: &[Refused]) {
     for share in batches.iter().flat_map(Batch::shares) {
         if let Origin::Input(section) = share.origin {
@@ -92,7 +93,7 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     Some(SyntheticSection::new(Kind::SFrame, name, SHT_GNU_SFRAME, flags, 8))
 }
 
-/// Tells of an input that is not recognised.
+/// Reports an input that is not recognised.
 fn report<T: Target>(link: &Inputs<'_, T>, refused: &Refused) {
     let Some((object, index)) = link.locate(refused.section) else { return };
     let (code, message) = match refused.version {
@@ -120,7 +121,7 @@ fn report<T: Target>(link: &Inputs<'_, T>, refused: &Refused) {
     );
 }
 
-/// Chooses the functions; the section's size is settled by that. Comes when liveness is frozen and
+/// Chooses the functions, which determines the section's size. Comes once liveness is frozen and
 /// the PLTs have their entries.
 pub fn choose<T: Target>(link: &Numbered<'_, T>) -> Chosen {
     let Some(row) = link.synthetic.find(Kind::SFrame) else { return Chosen::default() };
@@ -140,8 +141,8 @@ pub fn batches<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = &
     link.described.batches.iter().chain(&link.chosen.plts)
 }
 
-/// One message for all functions that the version cannot express. What cannot be derived is no news:
-/// every C library has such functions; reports list them.
+/// One message for all functions that the version cannot express. Functions that cannot be derived
+/// are listed by reports only, because every C library has some.
 fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
     let written = batches.iter().filter(|batch| batch.role == Role::Written);
     let all: Vec<&LeftOut> = written
@@ -176,7 +177,8 @@ fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
     link.sink.report(diagnostic);
 }
 
-/// A program counter in an overlay may mean any of its sections: no table tells which.
+/// Warns of functions in overlays: their sections share addresses, so a program counter does not
+/// identify a function.
 fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
     let plan = &link.plan;
     if plan.outputs.iter().all(|output| output.overlay.is_none()) {
@@ -251,8 +253,8 @@ pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, out: &mut [u8]) {
     }
 }
 
-/// Readers that look at one blob take a sorted one for the whole section: the mark stays only where
-/// nothing stands beside it (SFrame rule 4).
+/// Clears the SORTED flag unless the blob is alone in its output section (SFrame rule 4): readers
+/// that look at one blob take a sorted one for the whole section.
 fn clear_sorted<T: Target>(link: &Placed<'_, T>, address: u64, out: &mut [u8]) {
     let chunk = link.chunk_of(Kind::SFrame).and_then(|chunk| link.layout.chunks.get(chunk.index()));
     let alone = chunk.is_some_and(|chunk| chunk.items.len() == 1);
@@ -261,7 +263,7 @@ fn clear_sorted<T: Target>(link: &Placed<'_, T>, address: u64, out: &mut [u8]) {
     }
 }
 
-/// How many functions one message names.
+/// Functions that one message names.
 const NAMED: usize = 5;
 
 /// Names the functions that 32 bits do not reach.
@@ -293,7 +295,7 @@ fn report_reach<T: Target>(link: &Placed<'_, T>, table: &Table, address: u64) {
     link.sink.report_recoverable(diagnostic.help("--sframe-version=3 has no such limit"));
 }
 
-/// The function's name, if a symbol says it, and its place.
+/// The function's name, if it has a symbol, and its place.
 fn describe<T: Target>(link: &Resolved<'_, T>, place: Place) -> String {
     let text = link.describe_place(place.section, place.offset);
     let Some((object, index)) = link.locate(place.section) else { return text };
@@ -313,9 +315,9 @@ pub fn relocation_count<T: Target>(link: &Placed<'_, T>) -> u32 {
     link.chosen.table.as_ref().map_or(0, |table| table.settled as u32)
 }
 
-/// Writes one relocation for each function but thunks, of which no other table of relocations speaks
-/// either. `base` is what offsets in the section count from: its
-/// address, or its offset in its output section.
+/// Writes one relocation for each function but thunks, for which `--emit-relocs` writes none
+/// elsewhere either. Offsets count from `base`: the section's address, or its offset in its output
+/// section.
 pub fn relocations<T: Target>(link: &Placed<'_, T>, base: u64, out: &mut [Rela<T::E>]) {
     let Some(table) = &link.chosen.table else { return };
     let version = encoding::<T>(link.config).version;
@@ -335,7 +337,7 @@ pub fn relocations<T: Target>(link: &Placed<'_, T>, base: u64, out: &mut [Rela<T
     }
 }
 
-/// Whether an input was not recognised, and told of.
+/// Whether an input was reported as not recognised.
 pub fn is_refused<T: Target>(link: &Made<'_, T>, id: SectionId) -> bool {
     link.described.refused.binary_search_by_key(&id, |refused| refused.section).is_ok()
 }

@@ -1,4 +1,4 @@
-//! The linker's side of `.sframe`: what a mode does with it.
+//! The linker's policy for `.sframe` sections, by mode (`--sframe=`, `--sframe-index`).
 //!
 //! The format itself is the `sframe-format` crate's business.
 
@@ -26,8 +26,8 @@ pub fn abi<T: Target>() -> Abi {
     T::SFRAME_ABI
 }
 
-/// How the linker's own blob is written: `--sframe-version`, `--sframe-share`. Readers on a
-/// foreign byte order reject shared rows, so only little-endian outputs have them.
+/// Options for the linker's own blob: `--sframe-version`, `--sframe-share`. Readers on a foreign
+/// byte order reject shared rows, so only little-endian outputs have them.
 pub fn encoding<T: Target>(config: &Config) -> Options {
     let version = match config.sframe.version {
         SFrameVersion::V2 => Version::V2,

@@ -1,7 +1,7 @@
 //! Rows for the procedure linkage tables, which no assembler describes.
 //!
 //! All entries of a table look the same, so one PC-mask function describes them: program counters
-//! are taken modulo the size of an entry. What an entry does to the stack is the machine's to say
+//! are taken modulo the size of an entry. The machine gives the effect of an entry on the stack
 //! ([`Target::plt_frames`]).
 
 use super::collect::{Batch, Origin, Place, Role};
@@ -32,8 +32,8 @@ pub fn describe<T: Target>(link: &Numbered<'_, T>) -> Batch {
         let Ok(size) = u32::try_from(size) else { continue };
         let section = link.synthetic_id(row);
         let function = function_of::<T>(part, shape, size, repeat);
-        // Rows of the machine's own tables are well-formed; a version that lacks a rule leaves
-        // them out, which is told with all the others.
+        // Rows of the machine's own tables are well-formed; if the version cannot express one, the
+        // batch leaves it out and `choose` reports it with all others.
         let _ = batch.add(Place { section, offset }, &function);
     }
     batch

@@ -1,8 +1,8 @@
 //! The linker's own code, carried out instruction by instruction against the rows that describe it.
 //!
-//! Every table that a machine can make is written, and a small decoder says of each instruction what it
-//! does to the stack. It knows no instruction but those that the tables have: a new one fails here until
-//! someone has said what it does.
+//! Every table that a machine can make is written, and a small decoder gives the effect of each
+//! instruction on the stack. It knows only the instructions of the tables: a new one fails here
+//! until someone has added its effect.
 
 use super::abi;
 use super::plt::{function_of, row_of};
@@ -19,10 +19,10 @@ const SLOT: u64 = 0x40_8018;
 /// Entries of a series that is looked at: the last one tells whether they repeat.
 const ENTRIES: u64 = 3;
 
-/// What an instruction does.
+/// The effect of an instruction on the stack.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Effect {
-    /// Nothing to the stack.
+    /// The stack stays.
     Nothing,
     /// The stack grows by so many bytes.
     Push(i64),
@@ -100,8 +100,8 @@ struct Stack {
     saved: Option<i64>,
 }
 
-/// What psABIs say of a call: DWARF's number of the stack pointer, how far the CFA is above it when the
-/// call instruction is done, and the stack.
+/// The state after a call by the psABI: DWARF's number of the stack pointer, the distance of the
+/// CFA above it, and the stack.
 fn at_call(machine: Machine) -> (u32, i64, Stack) {
     match machine {
         Machine::X86_64 => (7, 8, Stack { pointer: 0, saved: Some(0) }),
@@ -110,7 +110,7 @@ fn at_call(machine: Machine) -> (u32, i64, Stack) {
     }
 }
 
-/// The one row that is right for a stack.
+/// The rules that are right for a state of the stack.
 fn expected(machine: Machine, stack: Stack) -> Rules {
     let (register, cfa, _) = at_call(machine);
     let saved = |at: i64| RegisterRule::Saved(Location::at_cfa((at - cfa) as i32));
@@ -122,8 +122,8 @@ fn expected(machine: Machine, stack: Stack) -> Rules {
     })
 }
 
-/// Carries out `code` from `offset` on up to its jump, comparing what `rules` says of each byte of each
-/// instruction. Gives the stack of the jump.
+/// Carries out `code` from `offset` on up to its jump, comparing `rules` at each byte of each
+/// instruction. Gives the stack at the jump.
 fn carry_out(
     machine: Machine,
     code: &[u8],
@@ -163,7 +163,8 @@ fn shapes<T: Target>() -> Vec<PltShape> {
             ibt_plt: has(1),
             force_bti: has(2),
             pac_plt: has(3),
-            // These say nothing of PLTs. They are listed, so that a new one makes someone think of it.
+            // These do not concern PLTs. They are listed so that a new property is a compile error
+            // here.
             shstk: false,
             cet_report: Report::Ignore,
             x86_64_level: None,

@@ -1,13 +1,15 @@
-//! Reading SFrame inputs: which are recognised, and which functions they describe where.
+//! Reads SFrame inputs into batches of encoded functions, and decides which inputs are recognised.
 //!
 //! A section is recognised if every byte of it is known: blobs of V1, V2, V3 for this machine and
-//! zeros between them, each with its rows, each relocation in the start field of a function. What
-//! is not goes the way `--sframe=` says, whole. Half-read sections would make two answers of one.
+//! zeros between them, each with its rows, each relocation in the start field of a function. An
+//! unrecognised section is treated as `--sframe=` asks, as a whole: a function of a half-read
+//! section would be described in two places.
 //!
-//! A link with `-r` that discards a function takes its relocation and its size (or leaves `R_*_NONE`): such rows are
-//! dead. A row with a size and no relocation is of an object that has lost its relocations.
+//! A link with `-r` that discards a function takes its relocation and its size (or leaves
+//! `R_*_NONE`): such rows are dead. A row with a size and no relocation comes from an object whose
+//! relocations were stripped.
 //!
-//! In relocatable objects the flag for field-relative values says nothing: whatever the version,
+//! In relocatable objects the flag for field-relative values has no meaning: whatever the version,
 //! the function is at symbol plus addend.
 
 use super::collect::{Batch, Origin, Place, Refused, Role};
@@ -23,7 +25,7 @@ use sframe_format::write::Function;
 use sframe_format::{Attributes, Blob, ErrorKind, Fde, Piece, Section};
 use zerocopy::IntoBytes;
 
-/// Objects that one job reads: what a [`Reader`] needs is made once for them.
+/// Objects that one job reads, with one [`Reader`] and its buffers.
 const OBJECTS_PER_JOB: usize = 32;
 
 /// Reads all SFrame inputs that are in the link so far. Batches come in link order.
@@ -42,7 +44,7 @@ pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec
     (batches.into_iter().filter(|batch| !batch.is_empty()).collect(), refused.into_iter().flatten().collect())
 }
 
-/// Whether a section would be recognised: it is no use to propose `--sframe-index` for others.
+/// Whether a section would be recognised, so that a message may propose `--sframe-index`.
 pub fn is_readable<T: Target>(link: &Resolved<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     Reader::new(link, Role::Present).section(object, index as usize).is_ok()
@@ -57,7 +59,7 @@ impl std::convert::From<sframe_format::Error> for Finding {
     }
 }
 
-/// What a function's start field refers to.
+/// The target of a function's start field.
 enum Start {
     At(Place, u64),
     Nothing,
@@ -67,14 +69,14 @@ enum Start {
 /// Reads sections. Its memory serves all of them.
 struct Reader<'r, 'a, T: Target> {
     link: &'r Resolved<'a, T>,
-    /// What was read so far.
+    /// The functions read so far.
     batch: Batch,
     function: Function,
     /// Offset and number of each relocation, ascending.
     relocations: Vec<(u64, u32)>,
     /// By FDE of the blob that is read: number of its relocation, plus 1.
     of_function: Vec<u32>,
-    /// Where functions are, to find those that overlap: place and end.
+    /// Place and end of each function, to find those that overlap.
     spans: Vec<(Place, u64)>,
 }
 
@@ -290,7 +292,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         self.batch.add(place, &self.function).map_err(|wrong| Finding(fde.offset, wrong.to_string()))
     }
 
-    /// What is wrong with two functions of the section that overlap.
+    /// The finding about two functions of the section that overlap; `None` if none do.
     fn overlap(&mut self) -> Option<String> {
         if !self.spans.is_sorted() {
             self.spans.sort_unstable();
@@ -305,8 +307,8 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
     }
 }
 
-/// Reads the beginning of something that the link has not looked at for a while, or ever: a byte of each cache line, all
-/// at once. Its walk would wait for one line after the other (a fifth of this pass's time).
+/// Reads a byte of each cache line at the beginning of bytes that are not in the cache, all at
+/// once. The walk would wait for one line after the other (a fifth of this pass's time).
 fn touch(bytes: &[u8]) {
     const LINE: usize = 64;
     const MOST: usize = 1024;

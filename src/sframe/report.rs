@@ -1,4 +1,4 @@
-//! What the link did with SFrame inputs, for `--print-sframe` and `--stats`.
+//! The report on SFrame inputs and the linker's own blob, for `--print-sframe` and `--stats`.
 //!
 //! [`collect`] reads every input once more, so it is called only when someone asks. The same
 //! report has two forms: lines to read ([`std::fmt::Display`]) and JSON ([`Report::to_json`]) whose
@@ -55,7 +55,7 @@ pub struct Dead {
     pub collected: u64,
     /// A script discards them.
     pub script: u64,
-    /// Nothing says where they are: an earlier `-r` link removed the relocation.
+    /// Their place is unknown: an earlier `-r` link removed the relocation.
     pub unrelocated: u64,
 }
 
@@ -90,7 +90,7 @@ pub struct Own {
     pub thunks: u64,
     /// Those of them that are instructions moved away from a processor's erratum.
     pub veneers: u64,
-    /// What became of all functions of all sources.
+    /// Numbers of functions of all sources, by fate.
     #[serde(rename = "sources")]
     pub tally: Tally,
 }
@@ -106,30 +106,30 @@ pub struct Input {
     pub index: u32,
     /// The text section that it describes, if it describes one only.
     pub text: Option<String>,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
     /// Versions of its blobs, ascending, unknown ones too.
     pub versions: Vec<u8>,
-    /// What it holds.
+    /// Functions, rows and bytes in it.
     pub amount: Amount,
     /// Those of its functions whose rows are dead in the output; none if it was dropped.
     pub dead: Dead,
-    /// What became of its functions, if the linker's own blob takes its place.
+    /// Numbers of its functions by fate, if the linker's own blob takes its place.
     pub taken: Option<Tally>,
-    /// What is corrupt in it.
+    /// Its corrupt places.
     pub findings: Vec<Finding>,
 }
 
-/// Something corrupt.
+/// A corrupt place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
     /// Byte offset in the section.
     pub offset: u64,
-    /// What is wrong there.
+    /// The defect, in words.
     pub what: String,
 }
 
-/// What became of all SFrame inputs, in link order.
+/// The fates of all SFrame inputs, in link order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// `--sframe=` as it was in force.
@@ -138,11 +138,11 @@ pub struct Report {
     pub inputs: Vec<Input>,
     /// The blob that the linker made, if it made one.
     pub own: Option<Own>,
-    /// What `.eh_frame` inputs gave.
+    /// Functions derived from `.eh_frame` inputs.
     pub derived: Vec<Derived>,
 }
 
-/// Looks at all SFrame inputs. Liveness must be settled.
+/// Reads all SFrame inputs. Liveness must be frozen.
 pub fn collect<T: Target>(link: &Placed<'_, T>) -> Report {
     let tallies = tallies(link);
     let inputs = link
@@ -171,7 +171,7 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Report {
     Report { mode, inputs, own: own(link), derived: derived::collect(link) }
 }
 
-/// By SFrame input that was read: what became of its functions.
+/// For each recognised SFrame input: numbers of its functions by fate.
 fn tallies<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, Tally)> {
     let of = |share: Share<'_>| match share.origin {
         Origin::Input(section) => Some((section, share.tally(link))),
@@ -296,17 +296,17 @@ fn count_dead<T: Target>(link: &Placed<'_, T>, text: SectionId, dead: &mut Dead)
 }
 
 impl Report {
-    /// What is in the output. Dead rows are counted in: their bytes are there.
+    /// The sum of kept inputs, with their dead rows, whose bytes are in the output.
     pub fn kept(&self) -> Amount {
         self.sum(|fate| fate == Fate::Kept)
     }
 
-    /// What is not.
+    /// The sum of dropped inputs.
     pub fn dropped(&self) -> Amount {
         self.sum(|fate| !matches!(fate, Fate::Kept | Fate::Taken))
     }
 
-    /// What the linker's own blob replaces.
+    /// The sum of inputs that the linker's own blob replaces.
     pub fn taken(&self) -> Amount {
         self.sum(|fate| fate == Fate::Taken)
     }

@@ -1,4 +1,4 @@
-//! Rows for thunks, which the layout makes when everything else of the table is settled.
+//! Rows for thunks, which the layout makes after `build_sframe` has chosen all other functions.
 //!
 //! A thunk that a call goes through leaves the stack and the return address alone: one row describes it. Thunks come
 //! inside the layout's loop and never go away again; each gets its function at once, for that makes the table larger.
@@ -26,7 +26,7 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
         return false;
     }
     let Some(row) = link.synthetics.find(Kind::SFrame) else { return false };
-    // A table of nothing is not in the output, and does not come into it for the sake of a thunk.
+    // An empty table is not in the output, and a thunk alone does not bring it there.
     let Some(table) = link.chosen.table.as_mut().filter(|table| !table.functions.is_empty()) else {
         return false;
     };
@@ -61,7 +61,8 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     table.functions.len() > before
 }
 
-/// What holds for `size` bytes at a place of a function that the table describes.
+/// The rules that hold for `size` bytes inside a function that the table describes, as a function
+/// of its own.
 fn frame_at(table: &Table, place: Place, size: u64) -> Option<Function> {
     let settled = &table.functions[..table.settled];
     let number = settled.partition_point(|function| function.place <= place).checked_sub(1)?;

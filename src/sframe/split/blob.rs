@@ -9,8 +9,9 @@ use sframe_format::{Blob, Error, ErrorKind, Fde, Flags, Header, Version};
 /// they are, byte for byte; functions that share rows go on sharing them. Start fields are copied as they are, for
 /// relocations to fill. Gives the header that was written.
 ///
-/// The blob is not marked sorted. In V2 its starts count from their fields, as relocations compute them, whatever GNU
-/// as before 2.45 put into the flags: so the blob is right when a linker does no more than apply them.
+/// The blob is not marked sorted. In V2 its starts count from their fields, as relocations compute
+/// them, and the flag for that is set, which GNU as before 2.45 omits: so the blob is right when a
+/// linker only applies relocations.
 ///
 /// # Errors
 /// A function's attribute or rows are malformed.
@@ -59,7 +60,7 @@ pub fn extract(
 /// The rows of the functions that were taken.
 struct RowBytes<'b, 'data> {
     blob: &'b Blob<'data>,
-    /// Where rows went, by where they were; functions that share rows go on sharing them.
+    /// New offset of rows, by old offset; functions that share rows go on sharing them.
     placed: HashMap<u32, u32, FixedState>,
     /// Whether there is more than one function, so that rows may be shared.
     several: bool,

@@ -1,10 +1,11 @@
 //! Taking an `.sframe` that covers several text sections apart: one part for each of them.
 //!
-//! What assemblers should write is one `.sframe` for each text section, in the section group of its text section and
-//! tied to it by `SHF_LINK_ORDER`. A [`Plan`] says how a monolithic section becomes that: which functions belong to
-//! which text section, by the relocations of their starts. Both who rewrites files (`sframe split`) and who rewrites
-//! what it reads (`--sframe-split`, [`object`]) follow it: the first part takes the old section's number, all others
-//! come behind the last section, so that no section number changes.
+//! Assemblers should write one `.sframe` for each text section, in the section group of its text
+//! section and tied to it by `SHF_LINK_ORDER`. A [`Plan`] divides a monolithic section that way: it
+//! assigns functions to text sections by the relocations of their starts. Both the command that
+//! rewrites files (`sframe split`) and the linker, which rewrites its inputs (`--sframe-split`,
+//! [`object`]), follow it: the first part takes the old section's number, all others come behind
+//! the last section, so that no section number changes.
 
 mod blob;
 pub mod object;
@@ -20,7 +21,8 @@ use std::fmt;
 use std::ops::Range;
 use zerocopy::byteorder::{ByteOrder, U64};
 
-/// Whether inputs are split: nothing would be seen of it where they are read function by function, or dropped.
+/// Whether inputs are split: it would have no effect where they are read function by function, or
+/// dropped.
 pub fn is_wanted(config: &Config) -> bool {
     config.sframe.split && config.sframe.mode == SFrameMode::Concat && config.sframe.index.is_none()
 }
@@ -40,7 +42,7 @@ pub fn would_help<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
 pub enum Defect {
     /// Bytes that are no blob of a known version, or rows that cannot be read.
     Format(sframe_format::Error),
-    /// A relocation, by its offset in the section, and what is wrong with it.
+    /// A relocation, by its offset in the section, and the finding.
     Relocation(u64, &'static str),
     /// The section is in a group without any text that it describes.
     ForeignGroup,
@@ -98,18 +100,18 @@ pub struct Part<'data> {
     functions: Range<usize>,
 }
 
-/// What a section is to become.
+/// The plan for a section.
 #[derive(Clone, Debug)]
 pub struct Plan<'data, E: ByteOrder> {
     /// Its parts, in the order of their first functions.
     pub parts: Vec<Part<'data>>,
     /// The functions of all parts.
     pub functions: Vec<Function<E>>,
-    /// Functions in none of them: without relocation, because an earlier link removed what they describe.
+    /// Functions in none of them: an earlier link discarded their code and removed the relocation.
     pub dead: usize,
 }
 
-/// What ties a section to others.
+/// Ties of a section to others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ties {
     /// The section that it is linked to (`SHF_LINK_ORDER`).
@@ -173,7 +175,7 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
         self.functions = part_of.into_iter().map(|(_, function)| function).collect();
     }
 
-    /// Whether the section, with these ties, is what would be made of it.
+    /// Whether the section, with these ties, already is as the plan would make it.
     pub fn is_in_shape(&self, ties: Ties, group_of: impl Fn(u32) -> Option<u32>) -> bool {
         let [part] = self.parts.as_slice() else { return false };
         self.dead == 0 && ties.link == part.text && part.text.is_none_or(|text| group_of(text) == ties.group)

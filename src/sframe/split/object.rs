@@ -1,8 +1,9 @@
-//! `--sframe-split`: objects whose `.sframe` was taken apart, as later passes see them.
+//! `--sframe-split`: gives objects the section tables that they would have, had the assembler split
+//! their `.sframe`.
 //!
-//! Nothing of the file is copied but its section headers. New sections and the groups that grew lie in bytes of the
-//! link's own ([`ObjectFile::made`]), which headers name like all others. So every later pass sees what it would see
-//! had the assembler written the object that way.
+//! Only the section headers of the file are copied. New sections and the groups that grew lie in
+//! bytes of the link's own ([`ObjectFile::made`]), which headers name like all others. So later
+//! passes need not know of the split.
 
 use super::{Defect, Plan, Ties};
 use crate::diag::{Code, Diagnostic, Location};
@@ -17,9 +18,9 @@ use zerocopy::byteorder::{ByteOrder, U32, U64};
 /// Bytes of a group with one member, and two more.
 const GROWTH_OF_GROUP: usize = 16;
 
-/// Takes the monolithic SFrame sections of an object apart. One that cannot be stays whole, with a warning if nobody
-/// else gives one: what is corrupt is told of later, with all its consequences. `order` is the object's place in the
-/// link. Comes before anything is known of the object's sections.
+/// Takes the monolithic SFrame sections of an object apart. One that cannot be split stays whole,
+/// with a warning unless `check_sframes` reports it as corrupt later. `order` is the object's place
+/// in the link. Comes before `index_objects` reads the section headers.
 pub fn split<'a, E: ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     store: &'a InputStore,
@@ -29,7 +30,8 @@ pub fn split<'a, E: ByteOrder>(
         .filter(|&index| is_input(object, index) && object.headers[index].sh_size.get() > 0)
         .map(|index| index as u32)
         .collect();
-    // A file with sections outside is refused later; offsets behind its end must not become valid.
+    // `index_objects` refuses a file with sections outside of it; offsets behind its end must not
+    // become valid here.
     let is_inside = |header: &Shdr<E>| section_range(object.bytes, header).is_some();
     if frames.is_empty() || !object.headers.iter().all(is_inside) {
         return Vec::new();
@@ -154,7 +156,7 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
     fn put_parts(&mut self, plan: &Plan<'_, E>, frame: u32, table: u32) -> Result<(), Defect> {
         let (old, old_table) = (self.headers[frame as usize], self.headers[table as usize]);
         let mut numbers = Some((frame, table));
-        // Close to what is needed: what a part has more is a header and its share of the rows, which it brings along.
+        // Close to the final size: a part adds a header, and its rows come out of the old section.
         let sizes = [old.sh_size.get(), old_table.sh_size.get()].map(|size| size as usize);
         self.made.reserve(sizes[0] + sizes[1] + plan.parts.len() * (HEADER_SIZE + GROWTH_OF_GROUP));
         self.headers.reserve_exact(2 * plan.parts.len());
@@ -192,7 +194,7 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
         }
     }
 
-    /// Lets a header name bytes that were made.
+    /// Points a header at bytes of [`ObjectFile::made`].
     fn place(&self, header: &mut Shdr<E>, start: usize, end: usize) {
         header.sh_offset = U64::new((self.object.bytes.len() + start) as u64);
         header.sh_size = U64::new((end - start) as u64);
