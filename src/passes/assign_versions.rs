@@ -1,9 +1,9 @@
-//! Which version each definition of the output has.
+//! Gives each definition of the output its version.
 //!
 //! A version script names symbols by pattern; a definition that carries a version of its own
-//! (`.symver`, `name@VERSION` and `name@@VERSION`) keeps that. What a script lists under `local:`
-//! gets version 0 and is not exported. References are not looked at: their versions are those of
-//! the libraries that define them.
+//! (`.symver`, `name@VERSION` and `name@@VERSION`) keeps that. Symbols that a script lists under
+//! `local:` get version 0 and are not exported. References are not looked at: their versions are
+//! those of the libraries that define them.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -18,7 +18,8 @@ use crate::symbols::versions::FIRST_VERSION;
 use crate::symbols::{Definition, Definitions, VersionDefinition, Versions};
 use rayon::prelude::*;
 
-/// Gives the versions that the output defines, and the version word of every definition.
+/// Gives the versions that the output defines, and the version word (`.gnu.version`) of every
+/// definition.
 pub fn run<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     plan: &LayoutPlan,
@@ -139,8 +140,8 @@ fn assign_own_versions<'a, T: Target>(
     }
 }
 
-/// A version whose node lists nothing and that no symbol has is only there to be followed by
-/// others.
+/// Marks versions without patterns and without symbols as weak (`VER_FLG_WEAK`): such a version
+/// only serves as a parent of others.
 fn mark_unused(script: &VersionScript, versions: &mut Versions<'_>) {
     let Versions { definitions, words } = versions;
     for (row, definition) in definitions.iter_mut().enumerate() {

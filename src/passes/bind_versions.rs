@@ -1,4 +1,4 @@
-//! References that name a version.
+//! Binds references that name a version.
 //!
 //! `name@VERSION` is a global of its own. If no object defines it under that name, it means the
 //! default definition `name@@VERSION` of an object, or the symbol of that name and version in a

@@ -1,7 +1,7 @@
 //! `NOCROSSREFS` and `NOCROSSREFS_TO`: references between output sections that the script forbids.
 //!
 //! Sections of an overlay are never in memory together, so a reference from one to another is a
-//! mistake. Checked once addresses are settled, over the relocations of the sections that take part.
+//! mistake. Checked after the layout, over the relocations of the sections that rules name.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -10,7 +10,7 @@ use crate::phase::Placed;
 use crate::script::ast::Name;
 use rayon::prelude::*;
 
-/// None of `from` may refer to one of `to` that is another.
+/// A forbidden direction: no section of `from` may refer to a different one of `to`.
 struct Rule {
     from: Vec<ChunkId>,
     to: Vec<ChunkId>,

@@ -1,7 +1,7 @@
-//! Looks at the SFrame inputs that are kept: what is corrupt or of a version that nobody knows.
+//! Reports kept SFrame inputs that are corrupt or of an unknown version.
 //!
-//! Comes when liveness and dead symbols are known, before anything is written, so that everything
-//! there is to say is said even if the link fails later.
+//! Comes once liveness and dead symbols are known and before bytes are written, so that the reports
+//! appear even if the link fails later.
 
 use crate::arch::Target;
 use crate::ids::SectionId;
@@ -10,7 +10,7 @@ use crate::phase::{Scanned, state};
 use crate::sframe;
 use rayon::prelude::*;
 
-/// Reports findings. Gives the inputs that are corrupt: nothing in them is mended.
+/// Reports findings. Gives the corrupt inputs, which `sframe::concat` must not mend.
 pub fn run<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionId> {
     let corrupt = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
         let kept = object.sframes.iter().copied().filter(|&index| {

@@ -1,13 +1,14 @@
-//! Which sections are in the output: `--gc-sections`, and what lives by other sections' grace.
+//! Decides which sections are in the output: `--gc-sections`, and sections that live and die with
+//! others (`SHF_LINK_ORDER`, `.sframe`).
 //!
 //! Marking starts from the roots (entry, exports, `KEEP`, retained sections, init arrays, notes)
 //! and follows relocations, group membership, link order, the language-specific data of live
-//! functions' FDEs, and `__start_NAME`. It is parallel: a bit is set once, whoever comes first,
-//! so the outcome does not depend on the order. Sections that are not loaded are kept but keep
-//! nothing alive.
+//! functions' FDEs, and `__start_NAME`. It is parallel: a bit is set once, by any thread, so the
+//! outcome does not depend on the order. Sections that are not loaded are kept but keep nothing
+//! alive.
 //!
-//! `.sframe` is never a root and never keeps text alive (SFrame rule 2): it is settled last, from
-//! what is alive by then, in links without `--gc-sections` too.
+//! `.sframe` is never a root and never keeps text alive (SFrame rule 2): its liveness is derived
+//! last, from that of all other sections, in links without `--gc-sections` too.
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
@@ -23,10 +24,10 @@ use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 
-/// What lives by the grace of another section, by that section.
+/// Pairs of a section and a dependent one, which lives and dies with it; sorted.
 type Dependents = Vec<(SectionId, SectionId)>;
 
-/// Clears `ALIVE` of everything that is not needed.
+/// Clears `ALIVE` of all sections that are not needed.
 pub fn run<T: Target>(link: &Bound<'_, T>) {
     let dependents = link_order_dependents(link);
     if link.config.gc.enabled {
@@ -78,7 +79,7 @@ fn drop_orphaned_dependents<T: Target>(link: &Resolved<'_, T>, dependents: &Depe
     }
 }
 
-/// Why a section is never collected, as `--why-live` says it.
+/// The reason why a section is a root, as `--why-live` shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Root {
     /// The entry symbol.
@@ -89,9 +90,9 @@ pub(super) enum Root {
     Finalizer,
     /// `-u`, `--require-defined` and their like.
     Option,
-    /// An expression of a script names it.
+    /// An expression of a script refers to it.
     Script,
-    /// Other modules can refer to it.
+    /// It is exported.
     Exported,
     /// `SHF_GNU_RETAIN`.
     Retained,
@@ -99,13 +100,13 @@ pub(super) enum Root {
     Keep,
     /// Start-up code or readers of the program look for it: initializers, notes.
     Reserved,
-    /// Records of functions; the functions keep what these refer to.
+    /// `.eh_frame`: live functions keep the targets of their own records.
     Frames,
-    /// Debug information and the like, which keeps nothing.
+    /// Debug information and the like, which keeps no other section alive.
     NotLoaded,
 }
 
-/// How marking came to a section or a symbol.
+/// The edge by which marking reached a section or a symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reach {
     /// It is a root.
@@ -120,16 +121,16 @@ pub(super) enum Reach {
     Dependent(SectionId),
 }
 
-/// What remembers where marking has been.
+/// A record of the sections and symbols that marking has reached.
 pub(super) trait Visits {
-    /// Notes that a section is reached, by way of a symbol and an addend to it if they are given;
-    /// whether it was not reached before.
+    /// Notes that marking reached a section, through a symbol and an addend if `by` has them. Gives
+    /// whether this is the first time.
     fn section(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool;
     /// The same for a global that no section of an object defines.
     fn name(&self, id: SymbolId, how: Reach) -> bool;
 }
 
-/// The marking that decides: bits that any thread may set.
+/// The marking of the pass itself: state bits that any thread may set.
 struct Bits<'m, 'a, T: Target>(&'m Bound<'a, T>);
 
 impl<T: Target> Visits for Bits<'_, '_, T> {
@@ -147,7 +148,7 @@ impl<T: Target> Visits for Bits<'_, '_, T> {
     }
 }
 
-/// Follows what keeps what alive.
+/// The walk along edges that keep sections alive.
 pub(super) struct Marker<'m, 'a, T: Target, V> {
     link: &'m Bound<'a, T>,
     dependents: &'m Dependents,
@@ -175,8 +176,8 @@ fn mark_and_sweep<T: Target>(link: &Bound<'_, T>, dependents: &Dependents) {
     });
 }
 
-/// Walks the links of a finished collection again, one after the other and breadth first, so that
-/// `visits` sees the shortest way to each section.
+/// Walks the edges of a finished collection again, serially and breadth first, so that `visits`
+/// sees the shortest way to each section.
 pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, visits: V) -> V {
     let dependents = link_order_dependents(link);
     let marker = Marker { link, dependents: &dependents, visits };
@@ -210,7 +211,7 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         })
     }
 
-    /// Marks what symbols make a root.
+    /// Marks the roots that are symbols: entry, exports, options, scripts.
     fn root_symbols(&self, roots: &mut Vec<SectionId>) {
         let link = self.link;
         let globs = &link.config.symbols.undefined_globs;
@@ -288,7 +289,8 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         (!is_alloc(flags) && !grouped && !ordered).then_some(Root::NotLoaded)
     }
 
-    /// Follows edges depth first for a while; gives back what is left to follow.
+    /// Follows edges depth first for a while; gives back the sections still to follow, for other
+    /// threads.
     fn trace(&self, start: &[SectionId]) -> Vec<SectionId> {
         const BUDGET: usize = 10_000;
         let mut stack = start.to_vec();
@@ -340,7 +342,7 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         }
     }
 
-    /// Marks what a reference to a symbol, plus an addend in bytes, keeps.
+    /// Marks the section that a reference to a symbol, plus an addend in bytes, means.
     fn symbol(&self, id: SymbolId, addend: u64, how: Reach, stack: &mut Vec<SectionId>) {
         let link = self.link;
         if let Some((section, _)) = link.symbol_section(id) {
@@ -377,7 +379,7 @@ fn is_reserved<'n>(sh_type: u32, grouped: bool, name: impl Fn() -> &'n [u8]) -> 
     }
 }
 
-/// Old names that start-up code relies on without referring to them.
+/// Section names that start-up code relies on without a reference.
 fn is_root_name(name: &[u8]) -> bool {
     const EXACT: &[&[u8]] = &[b".init", b".fini", b".jcr"];
     const PREFIXES: &[&[u8]] = &[b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];

@@ -1,8 +1,8 @@
 //! Compresses sections that are not loaded (`--compress-debug-sections`, `--compress-sections`).
 //!
-//! Their contents depend on addresses, and how far they shrink decides where things stand in the
-//! file; addresses do not depend on that, since these sections are not loaded. So they are written
-//! here, between layout and the output, one after the other to need memory for one at a time.
+//! Their contents depend on addresses, and their compressed sizes decide file offsets; no address
+//! depends on these, since the sections are not loaded. So their contents are written here, between
+//! layout and output, serially to need memory for one at a time.
 
 use super::write_output::write_chunk;
 use crate::arch::Target;
@@ -53,7 +53,8 @@ fn compress_section<'a, T: Target>(
     Some(packed)
 }
 
-/// Tables that readers look for as they are, and that are settled again after this pass.
+/// Tables of the file format, which readers expect uncompressed. Those of symbols and names even
+/// get their sizes only after this pass.
 fn is_table(sh_type: u32) -> bool {
     matches!(
         sh_type,
@@ -66,7 +67,8 @@ fn is_table(sh_type: u32) -> bool {
     )
 }
 
-/// gABI, `SHF_COMPRESSED`: never together with `SHF_ALLOC`. Only `--compress-sections` can ask.
+/// gABI, `SHF_COMPRESSED`: never together with `SHF_ALLOC`. Only `--compress-sections` can name a
+/// loaded section.
 fn report_loaded<T: Target>(link: &Inputs<'_, T>, name: &[u8]) {
     let name = String::from_utf8_lossy(name);
     let message =

@@ -1,4 +1,4 @@
-//! Addresses of all symbols, once the layout is settled.
+//! Computes the addresses of all symbols, once sections have theirs.
 //!
 //! Applying relocations asks for symbols' addresses millions of times; looking each up through
 //! its object, section and output section once, in parallel, is cheaper than doing it each time.

@@ -1,14 +1,13 @@
-//! Sections that only output for another link has: relocations and groups.
+//! Adds the sections that only output for another link has: relocations and groups.
 //!
 //! Which output section has relocations, and which members of a group are left, is known when the
 //! output sections are; so the layout calls this pass once they are in order with all their items,
-//! before it numbers section headers and settles file offsets. Nothing of what is added has an
-//! address.
+//! before it numbers section headers. The added sections have no addresses.
 //!
-//! Groups stand before everything else, because the gABI wants a group's header before those of
-//! its members; under `-r`, relocations stand behind what they apply to. In a final link
-//! (`--emit-relocs`) they stand behind everything that is loaded. The layout keeps `.symtab_shndx`
-//! for this pass to decide about, which knows how many sections there are in the end.
+//! Groups stand before everything else, because the gABI wants a group's header before those of its
+//! members; under `-r`, relocations stand behind the section that they apply to. In a final link
+//! (`--emit-relocs`) they stand behind all loaded sections. The layout keeps `.symtab_shndx` for
+//! this pass to decide about, which knows how many sections there are in the end.
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
@@ -20,8 +19,8 @@ use crate::symbols::flag;
 use crate::synth::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 
-/// Adds the sections and their chunks. All ids of chunks change; what holds one is brought up to
-/// date: sections, segments, symbols of the linker.
+/// Adds the sections and their chunks. All ids of chunks change, so places of sections, segments
+/// and linker-defined symbols are renumbered.
 pub fn run<T: Target>(link: &mut Placed<'_, T>) {
     if !emit::is_wanted(link) {
         return;
@@ -32,10 +31,10 @@ pub fn run<T: Target>(link: &mut Placed<'_, T>) {
     insert(link, &order, relocations, groups);
 }
 
-/// What stands at a place in the new order of chunks.
+/// An entry of the new order of chunks.
 #[derive(Clone, Copy)]
 enum Place {
-    /// A chunk that was there, by its number.
+    /// An old chunk, by its old number.
     Chunk(usize),
     /// Relocations, by row.
     Relocations(usize),
@@ -59,8 +58,8 @@ fn relocations<T: Target>(link: &Placed<'_, T>) -> Vec<OutputRelocations> {
         .collect()
 }
 
-/// The groups that prevailed, with the members that are left; none where groups are dissolved
-/// (final links, `--force-group-allocation`).
+/// The prevailing groups with their live members; none where groups are dissolved (final links,
+/// `--force-group-allocation`).
 fn groups<T: Target>(link: &Placed<'_, T>) -> Vec<OutputGroup> {
     if !link.config.is_relocatable() || link.config.layout.force_group_allocation {
         return Vec::new();
@@ -76,7 +75,7 @@ fn groups<T: Target>(link: &Placed<'_, T>) -> Vec<OutputGroup> {
                 members: members(link, entry.group.members.iter().map(|&member| object.section_id(member))),
             };
             if !group.members.is_empty() {
-                // The signature stays in the symbol table though nothing refers to it.
+                // Keeps the signature in the symbol table even without references.
                 link.symbols.set(object.symbol_id(group.signature), flag::LIVE);
                 found.push(group);
             }

@@ -1,9 +1,9 @@
 //! Makes the sections that the linker may fill in this link.
 //!
 //! Whether a section is needed and how large it is shows only later (relocations, layout), but
-//! scripts match names, so everything that may come into being exists from here on; what stays
-//! empty is dropped by the layout. What is known already (notes, the interpreter's path) gets its
-//! contents at once. Types, flags and entry sizes are those that GNU ld gives them.
+//! scripts match names, so every section that may be needed exists from here on; the layout drops
+//! those that stay empty. Contents that are known already (notes, the interpreter's path) are set
+//! at once. Types, flags and entry sizes are those that GNU ld gives them.
 
 use crate::arch::Target;
 use crate::arch::machine::SHN_LARGE_COMMON;
@@ -24,7 +24,7 @@ const AW: u64 = A | elf::SHF_WRITE as u64;
 const AX: u64 = A | elf::SHF_EXECINSTR as u64;
 const WORD: u64 = 8;
 
-/// Makes them, and allocates common blocks.
+/// Makes the synthetic sections, and allocates common blocks.
 pub fn run<'a, T: Target>(
     resolved: Resolved<'a, T>,
     plan: &LayoutPlan,
@@ -69,7 +69,7 @@ fn add<T: Target>(
     link.synthetic.rows.push(SyntheticSection { entsize, ..section });
 }
 
-/// A section whose contents are settled now.
+/// Adds a section with final contents.
 fn add_bytes<'a, T: Target>(
     link: &mut Made<'a, T>,
     kind: Kind,
@@ -115,7 +115,7 @@ fn add_notes<T: Target>(link: &mut Made<'_, T>) {
     }
 }
 
-/// What the dynamic linker reads.
+/// Adds the dynamic linker's tables: `.interp`, `.dynsym`, `.dynamic` and others.
 fn add_dynamic_tables<T: Target>(link: &mut Made<'_, T>) {
     let dynamic = &link.config.dynamic;
     if let Some(path) = interpreter(link) {
@@ -150,7 +150,7 @@ fn add_dynamic_tables<T: Target>(link: &mut Made<'_, T>) {
 /// `SHT_ANDROID_RELR`, the number that RELR had before the gABI took it in.
 const SHT_ANDROID_RELR: u32 = 0x6fff_ff00;
 
-/// The path for `PT_INTERP`: executables that a dynamic linker starts have one.
+/// The path for `PT_INTERP`; `None` for outputs that no dynamic linker starts.
 fn interpreter<T: Target>(link: &Inputs<'_, T>) -> Option<Vec<u8>> {
     let config = link.config;
     if config.is_shared() || config.dynamic.no_dynamic_linker || config.static_link {
@@ -162,7 +162,7 @@ fn interpreter<T: Target>(link: &Inputs<'_, T>) -> Option<Vec<u8>> {
     })
 }
 
-/// Tables that code goes through. Static programs have them too, for `STT_GNU_IFUNC`.
+/// Adds `.got`, `.plt` and their relocations. Static programs have them too, for `STT_GNU_IFUNC`.
 fn add_linkage_tables<T: Target>(link: &mut Made<'_, T>) {
     let plt = T::plt_shape(&link.config.properties, link.features);
     let info = A | u64::from(elf::SHF_INFO_LINK);
@@ -180,8 +180,8 @@ fn add_linkage_tables<T: Target>(link: &mut Made<'_, T>) {
     add(link, Kind::GotPlt, ".got.plt", (elf::SHT_PROGBITS, AW), (WORD, WORD));
 }
 
-/// Names this linker in `.comment`, as compilers name themselves. Not where a script replaces the
-/// default one: an image holds what its script asks for.
+/// Names this linker in `.comment`, as compilers name themselves. Not if a script replaces the
+/// default one: an image holds only the contents that its script asks for.
 fn add_comment<T: Target>(link: &mut Made<'_, T>) {
     const TEXT: &str = concat!("Linker: sframe-ld ", env!("CARGO_PKG_VERSION"), "\0");
     let flags = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
@@ -269,7 +269,8 @@ fn add_common_section<T: Target>(
     let (mut size, mut align) = (0u64, 1u64);
     for &row in rows {
         let block = &link.definitions.commons[row];
-        // Sizes are an input's word: what does not fit an address space is the layout's to report.
+        // The sizes come from untrusted inputs; the layout reports those that do not fit the
+        // address space.
         size = size.checked_next_multiple_of(block.align).unwrap_or(u64::MAX);
         align = align.max(block.align);
         places[row] = CommonPlace { section: id, offset: size };

@@ -1,8 +1,8 @@
-//! Symbols that the linker defines: assignments of scripts and `--defsym`, and reserved names.
+//! Defines symbols of scripts, of `--defsym`, and reserved names.
 //!
-//! A plain assignment defines its symbol whatever else does. `PROVIDE` and the reserved names
-//! (`_DYNAMIC`, `__ehdr_start`, `__start_NAME`, …) come into being only where an object refers to
-//! them and no object defines them. Values come with the layout.
+//! A plain assignment overrides any other definition of its symbol. `PROVIDE` and the reserved
+//! names (`_DYNAMIC`, `__ehdr_start`, `__start_NAME`, …) come into being only where an object
+//! refers to them and no object defines them. Values come with the layout.
 
 use crate::arch::Target;
 use crate::cli::Visibility;
@@ -25,11 +25,11 @@ use rayon::prelude::*;
 pub struct Assigned {
     /// The symbol.
     pub symbol: SymbolId,
-    /// `PROVIDE`: only where it is needed.
+    /// `PROVIDE`: only if an object refers to it and none defines it.
     pub provide: bool,
     /// Hidden visibility.
     pub hidden: bool,
-    /// The one symbol that its value is made from: it has the same type.
+    /// The symbol that is its whole value (`a = b`); it passes on its type.
     pub source: Option<SymbolId>,
 }
 
@@ -44,7 +44,7 @@ pub struct Interned {
     pub symbols: Vec<Assigned>,
 }
 
-/// Makes globals of the names that the command line and scripts speak of.
+/// Makes globals of the names in options and scripts.
 pub fn intern_names<'a>(
     directives: &Directives<'a>,
     plan: &LayoutPlan,
@@ -95,7 +95,7 @@ const RESERVED: &[(&[u8], Reserved)] = &[
     (b"_PROCEDURE_LINKAGE_TABLE_", Reserved::ProcedureLinkageTable),
 ];
 
-/// Finds the sections that `__start_NAME` and `__stop_NAME` symbols speak of.
+/// Finds the sections that `__start_NAME` and `__stop_NAME` symbols name.
 pub fn find_identifier_sections<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     sections: &SectionStates,
@@ -126,7 +126,7 @@ pub fn find_identifier_sections<'a, T: Target>(
     wanted
 }
 
-/// Defines them: gives the table of their symbols, which `definitions` then name by row.
+/// Defines linker symbols. Gives their table, whose rows `definitions` then names.
 pub fn run<T: Target>(
     inputs: &Inputs<'_, T>,
     plan: &LayoutPlan,
@@ -152,18 +152,18 @@ struct Definer<'d, 'a, T: Target> {
     symbols: Vec<LinkerSymbol>,
 }
 
-/// What scripts say a symbol is.
+/// The assignments of a symbol in scripts.
 #[derive(Clone, Copy)]
 enum Assignee<'p> {
     /// One value, outside of output sections' descriptions.
     Once(&'p Expr),
     /// A value inside one, which is an offset there, or several values.
     Moves,
-    /// A value that is being found, or was.
+    /// A degree that was found; `None`: none, or the search is still inside it.
     Degree(Option<i32>),
 }
 
-/// Symbols whose values are other symbols are followed so far.
+/// Longest chain of symbols whose values are other symbols.
 const CHAIN: u32 = 100;
 
 impl<T: Target> Definer<'_, '_, T> {
@@ -193,7 +193,7 @@ impl<T: Target> Definer<'_, '_, T> {
         }
     }
 
-    /// Finds the symbols whose values are numbers, whatever the layout will be.
+    /// Finds the symbols whose values are absolute numbers in every layout.
     fn find_fixed(&mut self) {
         let mut assignees: HashMap<&[u8], Assignee<'_>> = HashMap::default();
         self.plan.for_each_placed_assignment(&mut |assignment, inside| {
@@ -216,7 +216,8 @@ impl<T: Target> Definer<'_, '_, T> {
         }
     }
 
-    /// How often the load address counts in a symbol's value, if that can be said.
+    /// How often the load address counts in a symbol's value (0: absolute, 1: an address); `None`
+    /// if unknown.
     fn degree(&self, assignees: &mut HashMap<&[u8], Assignee<'_>>, name: &[u8], chain: u32) -> Option<i32> {
         let id = self.inputs.globals.lookup(name)?;
         match self.definitions.definition(id) {
@@ -234,7 +235,7 @@ impl<T: Target> Definer<'_, '_, T> {
                     Assignee::Moves => return Some(1),
                     Assignee::Once(expr) => expr,
                 };
-                // A value that needs itself has none.
+                // A value that depends on itself has no degree.
                 *assignee = Assignee::Degree(None);
                 let found =
                     fixed::degree(expr, &mut |name| self.degree(assignees, name, chain.checked_sub(1)?));
@@ -248,8 +249,8 @@ impl<T: Target> Definer<'_, '_, T> {
         }
     }
 
-    /// Provided symbols that no object defines and that not an object but the command line or another
-    /// expression of the script asks for. Sorted.
+    /// Provided symbols that no object defines or refers to, but the command line or another
+    /// expression of the script does. Sorted.
     fn provided_by_name(&self, assigned: &[Assigned]) -> Vec<SymbolId> {
         let undefined = |id: SymbolId| {
             matches!(self.definitions.definition(id), Definition::Undefined | Definition::Shared { .. })
@@ -264,7 +265,8 @@ impl<T: Target> Definer<'_, '_, T> {
         if provided.is_empty() {
             return wanted;
         }
-        // The value of a provided symbol counts if the symbol does, so this may take several rounds.
+        // A provided symbol that is needed makes the symbols in its value needed, so this may take
+        // several rounds.
         loop {
             let before = wanted.len();
             let is_used = |name: &[u8]| {
@@ -294,7 +296,7 @@ impl<T: Target> Definer<'_, '_, T> {
         reserved != Reserved::Dynamic || self.inputs.is_dynamic()
     }
 
-    /// An object refers to it, and no object defines it.
+    /// Whether an object refers to the symbol and no object defines it.
     fn is_wanted(&self, symbol: SymbolId) -> bool {
         self.definitions.mentions(symbol).contains(Mentions::IN_OBJECT)
             && matches!(
@@ -303,7 +305,7 @@ impl<T: Target> Definer<'_, '_, T> {
             )
     }
 
-    /// Whether a symbol is a function or a variable, as far as objects or the script say.
+    /// The type (`STT_*`) of a symbol, by objects that mention it or by the script.
     fn kind_of(&self, symbol: SymbolId) -> u8 {
         let kind = match self.definitions.definition(symbol) {
             Definition::Object { file, symbol } => {
@@ -329,8 +331,8 @@ impl<T: Target> Definer<'_, '_, T> {
         row as usize
     }
 
-    /// `__start_NAME` and `__stop_NAME` of sections whose names are C identifiers, with the visibility
-    /// that `-z start-stop-visibility` says.
+    /// `__start_NAME` and `__stop_NAME` of sections whose names are C identifiers, with the
+    /// visibility of `-z start-stop-visibility`.
     fn define_start_stop(&mut self, identifier_sections: &IdentifierSections<'_>) {
         let visibility = match self.inputs.config.symbols.start_stop_visibility {
             Visibility::Default => elf::STV_DEFAULT,
@@ -373,7 +375,7 @@ impl<T: Target> Definer<'_, '_, T> {
     }
 }
 
-/// The section that a `__start_` (true) or `__stop_` (false) name speaks of.
+/// The section in a `__start_` (true) or `__stop_` (false) name.
 pub fn start_stop(name: &[u8]) -> Option<(&[u8], bool)> {
     if let Some(section) = name.strip_prefix(b"__start_") {
         return is_identifier(section).then_some((section, true));

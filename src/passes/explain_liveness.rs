@@ -1,8 +1,8 @@
-//! `--why-live`: for each symbol that is asked for and in the output, the references that kept it, up
-//! to a root of `--gc-sections`.
+//! `--why-live`: for each symbol that the option names and that is in the output, the references
+//! that kept it, up to a root of `--gc-sections`.
 //!
-//! The collection itself remembers no ways. When they are asked for, its links are walked once
-//! more, one after the other, which gives the shortest way to each section, the same in every link.
+//! `collect_garbage` remembers no paths. With the option, its edges are walked once more, serially
+//! and breadth first, which gives the shortest path to each section, the same in every link.
 
 use super::collect_garbage::{Reach, Root, Visits, retrace};
 use crate::arch::Target;
@@ -18,7 +18,7 @@ use std::fmt::Write;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
 
-/// The way to each section, and to each global that no section of an object defines.
+/// The path to each section, and to each global that no section of an object defines.
 #[derive(Default)]
 struct Trail {
     sections: RefCell<Map<SectionId, Step>>,
@@ -42,23 +42,23 @@ impl Visits for Trail {
     }
 }
 
-/// Something that is alive.
+/// A live section or symbol.
 #[derive(Clone, Copy)]
 enum Item {
     Symbol(SymbolId),
     Section(SectionId),
 }
 
-/// The next line of a way.
+/// The next line of a path.
 enum Line {
-    /// The last one says this of itself.
+    /// The root, with its reason.
     End(&'static str),
-    /// How the next one keeps it.
+    /// The kind of edge, and the item on its other end.
     Kept(&'static str, Item),
 }
 
-/// The ways to all symbols that `--why-live` names: globals in order of first mention, then the local
-/// ones of each object.
+/// The paths to all symbols that `--why-live` names: globals in order of first mention, then the
+/// local ones of each object.
 pub fn text<T: Target>(link: &Bound<'_, T>) -> String {
     let globs: Vec<Glob> = link.config.gc.why_live.iter().map(|pattern| Glob::new(pattern)).collect();
     let report = Report { link, trail: retrace(link, Trail::default()) };
@@ -88,7 +88,7 @@ struct Report<'l, 'a, T: Target> {
 }
 
 impl<T: Target> Report<'_, '_, T> {
-    /// Adds the way to a symbol, if it is alive.
+    /// Adds the path to a symbol, if it is alive.
     fn explain(&self, id: SymbolId, text: &mut String) {
         if !self.is_alive(id) {
             return;
@@ -111,7 +111,7 @@ impl<T: Target> Report<'_, '_, T> {
             return self.trail.sections.borrow().contains_key(&section);
         }
         match self.link.definition(id) {
-            // What libraries define and common blocks live by references only.
+            // Symbols of libraries and common blocks live by references only.
             Definition::Shared { .. } => self.trail.names.borrow().contains_key(&id),
             Definition::Object { .. } if self.is_common(id) => self.trail.names.borrow().contains_key(&id),
             _ => true,
@@ -156,8 +156,8 @@ impl<T: Target> Report<'_, '_, T> {
         self.trail.sections.borrow().get(&section).copied()
     }
 
-    /// The symbol by which a section was reached: the one that was named, or the one around the place
-    /// that a section symbol and an addend mean.
+    /// The symbol by which a section was reached: the symbol of the relocation, or for a section
+    /// symbol the one around the place that its addend means.
     fn way_in(&self, section: SectionId, step: Step) -> Option<SymbolId> {
         let (symbol, addend) = step.by?;
         let (file, index) = self.link.symbol_entry(symbol)?;

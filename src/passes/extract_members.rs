@@ -1,9 +1,9 @@
-//! Which files take part: the search for definitions, in command-line order.
+//! Decides which files take part: the search for definitions, in command-line order.
 //!
-//! As GNU ld does it: an archive is looked at where it stands, and gives the members that define
-//! what is wanted at that point, until none does; archives of a group are looked at in turn until
-//! nothing new is found. A library given with `--as-needed` that nothing before it needs is kept in
-//! mind: it still serves references that come later.
+//! As GNU ld does it: an archive is searched where it stands, for members that define symbols
+//! wanted at that point, until none does; archives of a group are searched in turn until a round
+//! takes no member. A library with `--as-needed` that no file before it needs is deferred: it still
+//! serves references that come later.
 //!
 //! The simulation works on one byte for each global, with names long since turned into ids, so
 //! that going through thousands of objects serially costs little.
@@ -15,7 +15,7 @@ use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SharedFile};
 
-/// What the search knows of a global.
+/// The state of a global in the search.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
     /// Not seen, or only weak references.
@@ -39,8 +39,8 @@ pub struct Extracted {
     pub reasons: Vec<(u32, SymbolId)>,
 }
 
-/// Runs the search. `wanted` are references from outside (`-u`, the entry, scripts), `defined` what
-/// scripts and `--defsym` define.
+/// Runs the search. `wanted` are references of options and scripts (`-u`, the entry), `defined` are
+/// symbols of scripts and `--defsym`.
 pub fn run<T: Target>(
     files: &[Parsed<'_, T>],
     steps: &[Step],
@@ -71,7 +71,7 @@ struct Search<'s, 'a, T: Target> {
     files: &'s [Parsed<'a, T>],
     known: Vec<Known>,
     taken: Vec<bool>,
-    /// `--as-needed` libraries that nothing needed where they stand.
+    /// `--as-needed` libraries that no file before them needed.
     deferred: Vec<u32>,
     found: Extracted,
 }
@@ -93,8 +93,8 @@ impl<T: Target> Search<'_, '_, T> {
         }
     }
 
-    /// Plain files are taken once, archives searched until nothing new is found. A group inside a
-    /// group (a script's `GROUP` between `--start-group`) is part of it.
+    /// Plain files are taken once, archives searched until a round takes no member. A group inside
+    /// a group (a script's `GROUP` between `--start-group`) is part of it.
     fn group(&mut self, steps: &[Step]) {
         loop {
             let before = self.found.objects.len() + self.found.shared.len();

@@ -1,10 +1,9 @@
-//! Rows for everything that takes part: objects in link order, their local symbols, their
-//! sections.
+//! Numbers the files that take part: objects in link order, their local symbols, their sections.
 //!
 //! Section tables of objects are looked at here for the first time, in parallel: relocation
-//! sections are tied to what they apply to, SFrame inputs are found, and each section gets its
-//! first state. What is no content of the program (tables, relocations, groups) is marked, so that no later pass has to
-//! look at section types for that.
+//! sections are tied to the sections that they apply to, SFrame inputs are found, and each section
+//! gets its first state. Sections without contents of the program (tables, relocations, groups) are
+//! marked `NOT_CONTENT`, so that later passes need not check types.
 
 use super::extract_members::Extracted;
 use super::parse_inputs::{Parsed, ParsedInputs};
@@ -81,11 +80,11 @@ pub fn run<'a, T: Target>(
     }
 }
 
-/// What the sections of one object say.
+/// Facts from the section headers of one object.
 struct Row {
     /// The first state of each.
     states: Vec<u8>,
-    /// What `.note.GNU-stack` asks for, if there is one.
+    /// `.note.GNU-stack`: whether it asks for an executable stack; `None` without the section.
     executable_stack: Option<bool>,
     /// One of them is of the large code model.
     has_large: bool,
@@ -103,7 +102,7 @@ fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
     });
 }
 
-/// An executable stack that nobody asked for on the command line.
+/// Warns of an executable stack that no option asks for.
 fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     config: &Config,

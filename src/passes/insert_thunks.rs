@@ -1,11 +1,11 @@
 //! Puts code between branches and targets that they do not reach, and moves instructions away from
-//! where a processor gets them wrong.
+//! places where a processor's erratum concerns them.
 //!
-//! Part of the layout's loop: it looks at a layout that has come to rest, and adds thunks where
-//! they are missing, whereupon everything is laid out again. Thunks stand in pools, which may be
-//! behind any section of code of any output section. A new pool is put as far ahead of the branch
-//! as that reaches, so that it serves branches from both sides; there is room left for what is
-//! still to be inserted in between. Nothing that was added goes away, so the loop ends.
+//! Part of the layout's loop: it takes a layout that has converged, and adds missing thunks; then
+//! the layout is repeated. Thunks stand in pools, which may be behind any section of code of any
+//! output section. A new pool is put as far ahead of the branch as that reaches, so that it serves
+//! branches from both sides; a slack remains for thunks that are inserted in between later. Thunks
+//! and pools are never removed, so the loop ends.
 //!
 //! Which pools need thunks for which symbols is a set, so that it does not matter which thread
 //! finds out; thunks are made in the order of pools and symbols.
@@ -32,15 +32,15 @@ use crate::synth::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes by which what is inserted later may move things apart.
+/// Bytes by which later insertions may move a branch and its pool apart.
 const SLACK: u64 = 2 << 20;
 /// Branches are watched that would not reach if they were this much longer, in bytes.
 const MARGIN: u64 = 16 << 20;
-/// Pools with moved instructions have multiples of this size, so that what is behind them keeps its
-/// place in its page, and no new instruction must be moved.
+/// Pools with moved instructions have multiples of this size, so that code behind them keeps its
+/// offset in its page, and no new instruction must be moved.
 const PAGE: u64 = 0x1000;
 
-/// Adds what is missing; whether there was anything.
+/// Adds missing thunks and moves instructions; whether there were any.
 pub fn run<T: Target>(link: &mut Placed<'_, T>, layout: &mut Machine<'_>) -> bool {
     let Some(spec) = T::THUNKS.filter(|_| !link.config.is_relocatable()) else { return false };
     let moves = T::avoids_errata(&link.config.relocations);
@@ -120,7 +120,7 @@ fn code_sections<'l, T: Target>(
     })
 }
 
-/// Brings what is known of branches up to date with the layout.
+/// Updates the watched branches to the layout.
 fn watch<T: Target>(link: &mut Placed<'_, T>, reach: u64) {
     let moved_far = |&(id, address): &(SectionId, u64)| {
         (link.section_address(id).wrapping_sub(address) as i64).unsigned_abs() > MARGIN / 2
@@ -240,7 +240,7 @@ struct Insertion {
 }
 
 impl Insertion {
-    /// Makes sure that the first and the last branch of each object reach a pool.
+    /// Adds pools so that the first and the last branch of each object reach one.
     fn add_pools<T: Target>(
         &mut self,
         link: &mut Placed<'_, T>,
@@ -315,7 +315,7 @@ impl Insertion {
         self.add(link, pool, Purpose::Call(destination), form);
     }
 
-    /// Makes sure that the indirect jumps of thunks may land.
+    /// Adds landing pads for the indirect jumps of thunks.
     fn add_landing_pads<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>) {
         // Entries of the PLT have landing pads where the output is checked.
         if !link.slots.plt_shape.landing_pad {
@@ -333,7 +333,7 @@ impl Insertion {
         }
     }
 
-    /// Makes sure that an instruction has a place elsewhere.
+    /// Adds a thunk for an instruction that must be moved, unless it has one.
     fn move_away<T: Target>(
         &mut self,
         link: &mut Placed<'_, T>,
@@ -397,7 +397,7 @@ impl Insertion {
         let end = place.saturating_add(reach - self.spec.align);
         let to = boundaries.partition_point(|boundary| boundary.address < end);
         let candidates = boundaries.get(from..to)?;
-        // Better in the output section of the branch itself: a script may put others anywhere.
+        // Prefers the output section of the branch itself: a script may put others anywhere.
         let own = link.layout.chunk_at(place).map(|chunk| link.layout.chunks[chunk.index()].address);
         let is_own = |boundary: &&Boundary| own == Some(layout.outputs[boundary.output as usize].address);
         let boundary = *candidates.iter().rfind(is_own).or(candidates.last())?;
@@ -426,7 +426,7 @@ impl Insertion {
     }
 }
 
-/// Whether what is added to a pool might be out of reach of branches that reach its beginning.
+/// Whether a thunk at the end of a pool might be out of reach of branches that reach its beginning.
 fn is_full<T: Target>(link: &Placed<'_, T>, pool: &Pool) -> bool {
     link.section_size(pool.section) > SLACK / 2
 }
@@ -444,7 +444,8 @@ fn needs_landing_pad<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destinat
     code.is_some_and(|code| !T::is_landing_pad(code))
 }
 
-/// Where pools may be put. Not in sections that are put together to one function.
+/// The places for pools: behind sections of code, but not of `.init` and `.fini`, whose sections
+/// make up one function.
 fn boundaries<T: Target>(link: &Placed<'_, T>, layout: &Machine<'_>) -> Vec<Boundary> {
     let mut found = Vec::new();
     for (number, output) in layout.plan.outputs.iter().enumerate() {

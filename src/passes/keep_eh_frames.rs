@@ -1,5 +1,5 @@
-//! Settles which `.eh_frame` records are in the output, and where: comes when liveness is frozen,
-//! and before relocations are scanned, so that only those of kept records count.
+//! Decides which `.eh_frame` records are in the output, and gives them offsets. Comes once liveness
+//! is frozen and before relocations are scanned, so that only those of kept records count.
 
 use crate::arch::Target;
 use crate::frames::{KeptFrames, eh_merge};

@@ -1,7 +1,7 @@
-//! Gives everything an address and a place in the file.
+//! Gives every section and symbol its address.
 //!
 //! Lists the live sections of each rule, puts them in order, finds places for orphans, and lets
-//! [`crate::layout::converge`] carry the plan out until nothing moves.
+//! [`crate::layout::converge`] carry the plan out until no address changes.
 
 use crate::arch::Target;
 use crate::cli::{Config, Magic, OrphanHandling, OutputFormat, SeparateCode};
@@ -35,8 +35,8 @@ use crate::synth::{self, symtab};
 use crate::timing::Timings;
 use rayon::prelude::*;
 
-/// How often sections may change their size with their addresses. Each may only grow, so a few
-/// times are enough.
+/// Number of times that sections may change their size with their addresses. Each may only grow, so
+/// a few times are enough.
 const MAX_RESIZES: u32 = 32;
 
 /// Lays the output out. `priorities` is the order of a profile or an ordering file.
@@ -135,13 +135,13 @@ fn mix_orders<T: Target>(link: &Placed<'_, T>, order: &InputOrder, rule_of: &mut
     }
 }
 
-/// What the orphans are and which of them go together; `--orphan-handling` speaks here.
+/// Properties and keys of orphans; reports them as `--orphan-handling` asks.
 fn orphans<'a, T: Target>(link: &Placed<'a, T>, left: &[SectionId]) -> Vec<Orphan<'a>> {
     let handling = link.config.layout.orphan_handling;
     left.iter()
         .map(|&id| {
             let orphan = orphan(link, id);
-            // Sections that the linker turned out not to need are dropped.
+            // Empty synthetic sections are dropped.
             let unused = id.0 >= link.first_internal() && orphan.info.size == 0;
             if !orphan.last && !unused && matches!(handling, OrphanHandling::Warn | OrphanHandling::Error) {
                 report_orphan(link, &orphan, handling);
@@ -215,8 +215,8 @@ fn report_orphan<T: Target>(link: &Inputs<'_, T>, orphan: &Orphan<'_>, handling:
     );
 }
 
-/// Rounds, then the sizes that depend on addresses, until both rest. Gives the rules back, which only
-/// `--enable-non-contiguous-regions` changes.
+/// Repeats rounds and then the sizes that depend on addresses, until neither changes. Gives the
+/// rules back, which only `--enable-non-contiguous-regions` changes.
 fn converge<T: Target>(
     link: &mut Placed<'_, T>,
     plan: &LayoutPlan,
@@ -273,7 +273,8 @@ fn converge<T: Target>(
     }
 }
 
-/// Which output sections exist before the first run: those that hold something or are written to.
+/// Decides which output sections exist in the first run: those with items, or with data of the
+/// script.
 fn start_outputs<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
     for (index, output) in machine.plan.outputs.iter().enumerate() {
         let lists = output.body.iter().filter_map(|item| match item {
@@ -353,7 +354,7 @@ fn settings<T: Target>(config: &Config) -> Settings {
     }
 }
 
-/// Whether the script speaks of `SIZEOF_HEADERS`.
+/// Whether the script uses `SIZEOF_HEADERS`.
 fn keeps_headers_room(plan: &LayoutPlan) -> bool {
     fn speaks_of(expr: &Expr) -> bool {
         matches!(expr.kind, ExprKind::SizeOfHeaders) || expr.operands().into_iter().any(speaks_of)
@@ -374,7 +375,7 @@ fn fixed<'a, T: Target>(link: &Placed<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
     let paged = layout.magic == Magic::Paged;
     let (max_page_size, _) = page_sizes::<T>(config);
     let executable = layout.executable_stack.or(link.executable_stack);
-    // Where neither objects nor options speak of a stack (firmware), there is no header for it.
+    // If neither objects nor options mention a stack (firmware), there is no header for it.
     let stack = executable.or(layout.stack_size.map(|_| false)).filter(|_| !layout.no_gnu_stack);
     Fixed {
         names: plan.outputs.iter().map(|output| link.store.keep(&output.name[..])).collect(),
@@ -400,7 +401,7 @@ fn fixed<'a, T: Target>(link: &Placed<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
     }
 }
 
-/// Sections of types that do not go together in one output section.
+/// Warns of sections whose types contradict each other in one output section.
 fn report_types<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>) {
     for (plan, state) in machine.plan.outputs.iter().zip(&machine.outputs) {
         let Some((first, other)) = state.facts.mismatch.filter(|_| !plan.discard) else { continue };

@@ -1,7 +1,7 @@
 //! Gives sections and segments their places in the file.
 //!
-//! Addresses are final. What is not loaded may be compressed, which decides where things stand; and
-//! the tables of symbols and names have their sizes now that all output sections are known.
+//! Addresses are final. Sections that are not loaded may be compressed, which decides file offsets;
+//! and the tables of symbols and names get their sizes, because all output sections are known now.
 
 use super::compress_debug;
 use crate::arch::Target;
@@ -71,7 +71,7 @@ fn report_segments<T: Target>(link: &Placed<'_, T>, segments: &[Segment]) {
         link.sink.report(finding);
     }
     let output = link.config.output.display().to_string();
-    // -N asks for such a segment.
+    // -N asks for a writable and executable segment.
     if link.config.layout.magic != Magic::OMagic {
         let report = link.config.diagnostics.rwx_segments;
         for finding in check::rwx(&link.layout, segments, report, &output) {

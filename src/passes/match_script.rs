@@ -1,9 +1,9 @@
-//! Gives every section the rule of the layout plan that takes it, before garbage collection:
-//! `KEEP` makes roots, and what `/DISCARD/` takes is gone before anything can ask for it.
+//! Gives every section the rule of the layout plan that takes it, before garbage collection: `KEEP`
+//! makes roots, and sections of `/DISCARD/` are dropped before a reference can keep them.
 //!
-//! The linker's own sections are matched like those of a file `<internal>`. Sections whose
-//! contents are no part of the program (symbol tables, relocations, groups) are not matched,
-//! whatever their names. What no rule takes stays an orphan; `lay_out` finds it a place.
+//! The linker's own sections are matched like those of a file `<internal>`. Sections whose contents
+//! are no part of the program (symbol tables, relocations, groups) are not matched, whatever their
+//! names. A section that no rule takes is an orphan; `lay_out` finds it a place.
 
 use crate::arch::Target;
 use crate::cli::Config;
@@ -42,7 +42,7 @@ pub fn run<'a, T: Target>(made: Made<'a, T>, mut plan: LayoutPlan) -> Matched<'a
 }
 
 /// `--enable-non-contiguous-regions`: the rules that also match each section, behind the one that
-/// took it. What `/DISCARD/` matches cannot be discarded any more, so the search ends there.
+/// took it. Liveness is frozen, so a section cannot move on to `/DISCARD/`: the search ends there.
 pub fn alternatives<T: Target>(link: &Matched<'_, T>) -> Alternatives {
     let mut found = Alternatives::default();
     if !link.config.layout.non_contiguous_regions || link.config.is_relocatable() {
@@ -81,12 +81,12 @@ struct Matching<'l, 'a, T: Target> {
     unique: Vec<Glob>,
 }
 
-/// What becomes of a section.
+/// The result of matching a section.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It has this rule, or none.
     Rule(u32),
-    /// It is left out, for a reason that is no rule's.
+    /// It is left out, but not by a rule.
     Dropped,
 }
 
@@ -130,7 +130,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         }
         match self.link.synthetic_row(id) {
             Some(row) => !is_table(self.link.synthetic.section(row).kind),
-            // What the SFrame index replaces is no input any more.
+            // SFrame inputs that the index replaces are not matched.
             None => !self.link.sections.is(id, state::ABSORBED) || !self.link.is_sframe_section(id),
         }
     }
@@ -150,7 +150,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         }
     }
 
-    /// Members of groups are not merged into anything that is not in their group.
+    /// Under `-r`, members of a group are not joined with sections outside it.
     fn stays_alone(&self, info: &SectionInfo<'_>) -> bool {
         self.link.config.is_relocatable()
             && !self.plan.force_group_allocation
@@ -208,8 +208,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         }
     }
 
-    /// `ONLY_IF_RO` and `ONLY_IF_RW`, in order: an output section whose condition does not hold is
-    /// as if it were not written, and its sections look for another.
+    /// `ONLY_IF_RO` and `ONLY_IF_RW`, in order: an output section whose constraint fails is
+    /// skipped, and its sections are matched again.
     fn check_constraints(&self, rules: &mut [u32], disabled: &mut [bool]) {
         let output_of = |rule: u32| self.plan.rules.get(rule as usize).map(|rule| rule.output as usize);
         let constrained =
@@ -246,7 +246,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         }
     }
 
-    /// Marks what rules keep and throw away.
+    /// Marks sections that rules keep (`KEEP`) and discard (`/DISCARD/`).
     fn mark(&self, rules: &[u32]) {
         let sections = &self.link.sections;
         rules.par_iter().enumerate().with_min_len(BLOCK).for_each(|(id, &rule)| {
@@ -262,12 +262,12 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     }
 }
 
-/// Tables about the output itself: scripts have no say in them.
+/// Tables about the output itself, which scripts do not match.
 fn is_table(kind: Kind) -> bool {
     matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
 }
 
-/// Sections that the kind of output leaves out, whatever the script says.
+/// Sections that the kind of output leaves out, even if the script names them.
 fn is_left_out(config: &Config, info: &SectionInfo<'_>) -> bool {
     if config.strip.strip >= Strip::Debug && !is_alloc(info.flags) && is_debug(info.name) {
         return true;
@@ -278,7 +278,7 @@ fn is_left_out(config: &Config, info: &SectionInfo<'_>) -> bool {
     info.flags & u64::from(elf::SHF_EXCLUDE) != 0 || info.name == b".note.GNU-stack"
 }
 
-/// Output sections whose condition does not hold are not carried out.
+/// Removes output sections whose constraint fails from the plan.
 fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
     plan.commands.retain(|command| match command {
         Command::Output(output) => !disabled[*output as usize],
@@ -286,7 +286,7 @@ fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
     });
 }
 
-/// What describes a section that was thrown away goes with it.
+/// Discards sections that describe (`SHF_LINK_ORDER`) a discarded one.
 fn discard_dependents<T: Target>(link: &Resolved<'_, T>) {
     let sections = &link.sections;
     let dependents: Vec<(SectionId, SectionId)> = (0..link.first_internal())

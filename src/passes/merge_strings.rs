@@ -1,14 +1,14 @@
 //! Joins mergeable sections: equal strings and constants are in the output once.
 //!
-//! Comes after garbage collection and before layout. Sections that the same rule takes and that
-//! agree in what their pieces are become one section of the linker, which stands where the first
-//! of them stood; they count as absorbed then. Under `-r`, only sections of one name are joined,
-//! groups stay as they are, and so does `.comment`, where each line is a file's own.
+//! Comes after garbage collection and before layout. Sections of the same rule and the same kind of
+//! pieces become one synthetic section, which takes the place of the first of them; they count as
+//! absorbed then. Under `-r`, only sections of one name are joined, groups stay as they are, and so
+//! does `.comment`, where each line is a file's own.
 //!
 //! `-O0` joins nothing; `-O2` lets a string stand in the end of a longer one, except under `-r`.
 //!
-//! What cannot be cut into pieces stays as it is: sections with relocations, that may be written
-//! to, whose size is no multiple of the pieces', whose last string does not end.
+//! Sections that cannot be cut into pieces stay: those with relocations, writable ones, those whose
+//! size is no multiple of the entry size, and those whose last string has no end.
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
@@ -24,7 +24,8 @@ use rayon::prelude::*;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key<'a> {
     rule: u32,
-    /// For orphans and under `-r`, where the name decides about the output section.
+    /// The section's name for orphans and under `-r`, where it decides about the output section;
+    /// else empty.
     name: &'a [u8],
     sh_type: u32,
     flags: u64,
@@ -135,7 +136,7 @@ fn candidate<'a, T: Target>(
     }
     let rule = link.rules[id.index()];
     let by_name = relocatable || rule == u32::MAX;
-    // How a section came into the link says nothing about what its pieces are.
+    // Flags about groups and retention do not change the kind of pieces.
     let irrelevant = u64::from(elf::SHF_GROUP | elf::SHF_GNU_RETAIN | elf::SHF_INFO_LINK);
     Some(Candidate {
         key: Key {

@@ -1,4 +1,4 @@
-//! The passes of a link, one file each, named by what they do. `pipeline.rs` calls them in order.
+//! The passes of a link, one file each, named by their verbs. `pipeline.rs` calls them in order.
 
 pub mod assign_versions;
 pub mod bind_versions;

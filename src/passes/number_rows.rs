@@ -1,8 +1,7 @@
-//! Numbers what the dynamic linker gets: words of the GOT, entries of the PLT, copies.
+//! Numbers GOT slots, PLT entries and copy relocations.
 //!
-//! Serial and in the order of symbol ids, which depends on nothing but the inputs. What is
-//! numbered here is what `scan_relocations` found to be needed; a table nobody needs stays empty
-//! and is dropped.
+//! Serial and in the order of symbol ids, which depends on nothing but the inputs. It numbers only
+//! slots and entries that `scan_relocations` found to be needed; a table without any is dropped.
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
@@ -110,8 +109,7 @@ impl Numbers {
     }
 }
 
-/// Makes room for the words that the dynamic linker and `_GLOBAL_OFFSET_TABLE_` want beside those of
-/// symbols.
+/// Makes room for the reserved words of the dynamic linker and of `_GLOBAL_OFFSET_TABLE_`.
 fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     let base_needed = link.asked.needs & need::GOT_BASE != 0 || is_got_symbol_used(link);
     let entries = u64::from(slots.plt);
@@ -126,7 +124,8 @@ fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     }
 }
 
-/// Functions that some object says to have a calling convention of their own.
+/// Functions that an object marks as having a calling convention of their own
+/// (`STO_AARCH64_VARIANT_PCS`).
 fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
     let Some((bit, _)) = T::VARIANT_CALLS else { return Vec::new() };
     let mut found: Vec<SymbolId> = link

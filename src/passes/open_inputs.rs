@@ -1,8 +1,8 @@
-//! From the inputs of the command line to files, in order.
+//! Opens the inputs of the command line, in order.
 //!
-//! One walk in command-line order finds libraries, unpacks archives and follows text scripts; the
-//! order of what it lists is the order of the link. Opening is what takes time, so every path that
-//! is named directly is opened by many threads before the walk comes to it.
+//! One walk in command-line order finds libraries, unpacks archives and follows text scripts; it
+//! lists files in link order. Opening takes most of the time, so every path that is named directly
+//! is opened by many threads before the walk comes to it.
 
 mod dependents;
 
@@ -35,8 +35,8 @@ pub struct Candidate<'a> {
     pub shared: bool,
     /// For shared libraries: `--as-needed`.
     pub as_needed: bool,
-    /// For shared libraries: found in a search directory, so that its file name is what the dynamic
-    /// linker should look for; a path that was given is kept (GNU ld's rule).
+    /// For shared libraries: found in a search directory, so that the dynamic linker looks for its
+    /// file name; a path that was given is kept (GNU ld's rule).
     pub searched: bool,
     /// `--just-symbols`.
     pub just_symbols: bool,
@@ -47,20 +47,21 @@ pub struct Candidate<'a> {
 /// One step of the search for definitions, in order. Ranges are rows of [`Opened::files`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Taken whatever happens.
+    /// A file that is always taken.
     File(u32),
-    /// Taken if a member defines what is wanted: an archive, or objects of one `--start-lib`.
+    /// An archive, or objects of one `--start-lib`: a member is taken if it defines a wanted
+    /// symbol.
     Members(std::ops::Range<u32>),
-    /// The next steps, this many, are repeated until nothing new is taken.
+    /// The next steps, this many, are repeated until a round takes no file.
     Group(u32),
 }
 
-/// Everything that the command line names, opened.
+/// The opened inputs of the command line.
 #[derive(Default)]
 pub struct Opened<'a> {
     /// Files and members.
     pub files: Vec<Candidate<'a>>,
-    /// How to go through them.
+    /// The steps of the search for definitions.
     pub steps: Vec<Step>,
     /// Text scripts among the inputs, whose commands augment the layout.
     pub scripts: Vec<Script>,
@@ -70,13 +71,14 @@ pub struct Opened<'a> {
     pub attempts: String,
     /// The machine of the link.
     pub machine: Option<Machine>,
-    /// Where libraries are looked for, before the machine's own directories.
+    /// Directories that libraries are searched in, before the machine's own ones.
     directories: Vec<PathBuf>,
     /// Shared libraries by path, with their rows.
     seen_libraries: HashMap<PathBuf, u32>,
 }
 
-/// Opens all inputs, and what the scripts of `-T` name. Reports every one that cannot be found, read or understood.
+/// Opens all inputs, and the files that scripts of `-T` name. Reports every one that cannot be
+/// found, read or parsed.
 pub fn run<'a>(
     config: &Config,
     inputs: &[InputSpec],
@@ -110,7 +112,7 @@ pub fn run<'a>(
         walk.input(position, input);
     }
     walk.begin_input(&InputState::default());
-    // The command line has seen to a machine that it names itself.
+    // `configure` has handled a machine that the command line names.
     let found = walk.opened.machine.filter(|_| config.machine.is_none());
     if let Some(finding) = found.and_then(|machine| config.wrong_byte_order(machine)) {
         sink.report(finding);
@@ -119,7 +121,7 @@ pub fn run<'a>(
     walk.opened
 }
 
-/// Opens what is named by path, in parallel.
+/// Opens the inputs that are named by path, in parallel.
 fn open_named(
     config: &Config,
     inputs: &[InputSpec],
@@ -471,8 +473,8 @@ impl<'a> Walk<'_, 'a> {
                     self.opened.files[index as usize].hide_symbols = hide;
                 }
                 FileKind::Bitcode => self.report(lto_only(name)),
-                // Archives may hold anything (documentation, shared libraries); what is no object
-                // defines nothing.
+                // Archives may hold any files (documentation, shared libraries); members that are
+                // not objects define no symbols.
                 _ => {}
             }
         }
@@ -525,7 +527,7 @@ impl<'a> Walk<'_, 'a> {
         self.opened.scripts.push(script);
     }
 
-    /// What a script says about inputs.
+    /// Carries out a script's commands about inputs (`INPUT`, `GROUP`, `SEARCH_DIR` and others).
     fn file_commands(&mut self, path: &Path, script: &Script, state: &InputState) {
         for command in &script.commands {
             match command {
@@ -556,7 +558,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// The files that scripts of `-T` name, where these options stand among the inputs.
+    /// Opens the files that scripts of `-T` name, at the place of these options among the inputs.
     fn main_scripts(&mut self, main: &[MainScript], here: impl Fn(usize) -> bool) {
         for main in main.iter().filter(|main| here(main.inputs_before)) {
             self.begin_input(&InputState::default());
@@ -611,7 +613,7 @@ impl<'a> Walk<'_, 'a> {
     }
 
     /// `=path` and absolute paths of scripts inside the sysroot count from the sysroot; relative
-    /// names are looked for beside the script, in the current directory, then where libraries are.
+    /// names are searched beside the script, in the current directory, then in library directories.
     fn find_script_file(&self, script: &Path, text: &str) -> Option<PathBuf> {
         let sysroot = self.config.search.sysroot.as_deref();
         if text.starts_with('=') {
@@ -633,7 +635,8 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-/// The machine that a script's `OUTPUT_FORMAT` names; `None` in it: none that is linked for.
+/// The machine that a script's `OUTPUT_FORMAT` names; `Some(None)`: a machine that is not
+/// supported.
 fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
     let mut include = |_: &str, _: &str| Err("no script is read yet".to_owned());
     let script = parse_script(&mut Sources::new(), "", bytes, &mut include).ok()?;

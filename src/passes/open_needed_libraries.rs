@@ -1,10 +1,10 @@
 //! `-rpath-link`: opens the libraries that libraries need.
 //!
-//! A library that is found only because another one needs it takes no part in the link: nothing
-//! binds to it and the output does not name it. But what it defines is there at run time, so with
-//! it the linker can say whether a library's own undefined symbols will be found, and which library
-//! has to be named when an object's are not. Without the option nothing is opened: most links name
-//! directories with everything in them, and reading it all costs more than it tells.
+//! A library that is opened only because another one needs it takes no part in the link: no symbol
+//! binds to it and the output does not name it. But its symbols are there at run time, so the
+//! linker can tell whether a library's own undefined symbols will be found, and which library an
+//! object's undefined symbol would need. Without the option no such library is opened: reading them
+//! all would cost more than the messages are worth.
 //!
 //! Directories are searched as GNU ld does: those of `-rpath-link`, of `-rpath`, of the needing
 //! library itself (`DT_RUNPATH`, `DT_RPATH`), and the machine's own.
@@ -19,7 +19,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// Opens them.
+/// Opens the libraries and lists their symbols.
 pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> NeededLibraries<'a> {
     let mut needed = NeededLibraries::default();
     if inputs.config.search.rpath_link.is_empty() {
@@ -28,7 +28,7 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> N
     let named: HashSet<&[u8]> = inputs.shared.iter().map(|library| library.soname).collect();
     let mut wanted: Vec<(&[u8], Vec<PathBuf>)> = Vec::new();
     inputs.shared.iter().for_each(|library| want(library, &mut wanted));
-    // Libraries may need each other in circles; what was found is not opened again.
+    // Libraries may need each other in circles; a library is opened once.
     let mut next = 0;
     while let Some((name, own)) = wanted.get(next) {
         next += 1;
@@ -47,7 +47,7 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> N
     needed
 }
 
-/// Lists what a library needs, with the directories that it names itself.
+/// Lists the libraries that a library needs, with its own search directories.
 fn want<'a, E: zerocopy::byteorder::ByteOrder>(
     library: &SharedFile<'a, E>,
     wanted: &mut Vec<(&'a [u8], Vec<PathBuf>)>,

@@ -1,8 +1,8 @@
-//! In which order sections are to stand, where a profile or an ordering file says so.
+//! Computes the order of sections that a profile or an ordering file asks for.
 //!
-//! `--symbol-ordering-file` and `--section-ordering-file` name sections in the order wanted; a call graph, from profiles
-//! in objects or from a file, is made into an order by [`cluster`]. An order that was written down is taken instead of
-//! one that would be computed. Nothing is looked at where there is neither.
+//! `--symbol-ordering-file` and `--section-ordering-file` name sections in the order wanted; a call
+//! graph, from profiles in objects or from a file, is made into an order by [`cluster`]. An order
+//! from a file takes precedence over a computed one. Without either, the pass reads no input.
 
 mod cluster;
 
@@ -36,8 +36,8 @@ pub fn run<T: Target>(link: &Scanned<'_, T>) -> Priorities {
     Priorities::new(rows, written)
 }
 
-/// `--section-ordering-file` as gold reads it: a name that is a line counts before patterns, of patterns the first. What
-/// is named stands behind what is not.
+/// `--section-ordering-file` as gold reads it: a name that is a line counts before patterns, of
+/// patterns the first. Named sections stand behind unnamed ones.
 fn by_patterns<T: Target>(link: &Scanned<'_, T>, patterns: &[Word]) -> Vec<(SectionId, i32)> {
     if patterns.is_empty() {
         return Vec::new();
@@ -77,7 +77,7 @@ fn by_symbols<T: Target>(link: &Scanned<'_, T>, symbols: &[Word]) -> Vec<(Sectio
     rows
 }
 
-/// What a name stands for.
+/// The sections of a name in an ordering file.
 #[derive(Clone, Default)]
 struct Found {
     /// The sections of all symbols of that name, the global's first.
@@ -86,7 +86,7 @@ struct Found {
     trouble: Option<(String, &'static str)>,
 }
 
-/// Reports a name that nothing has, or whose symbol lies in no section of the output.
+/// Reports a name that no symbol has, or whose symbol lies in no section of the output.
 fn report<T: Target>(link: &Scanned<'_, T>, word: &Word, found: &Found) {
     if !link.config.diagnostics.warn_symbol_ordering || !found.sections.is_empty() {
         return;
@@ -105,7 +105,7 @@ fn find<T: Target>(link: &Scanned<'_, T>, names: &[&[u8]]) -> Vec<Found> {
     if names.is_empty() {
         return found;
     }
-    // Of a name that is there twice, the first row counts.
+    // If a name is listed twice, its first row counts.
     let mut rows: HashMap<&[u8], usize, Hasher> = HashMap::default();
     for (row, name) in names.iter().enumerate() {
         rows.entry(name).or_insert(row);
@@ -165,7 +165,7 @@ fn find_global<T: Target>(link: &Scanned<'_, T>, name: &[u8]) -> Found {
     }
 }
 
-/// The section of a symbol, or what kind of symbol it is.
+/// The section of a symbol, or the kind of symbol that has none.
 fn place<T: Target>(
     link: &Scanned<'_, T>,
     place: SymbolPlace,
@@ -226,7 +226,7 @@ fn calls_of_file<T: Target>(link: &Scanned<'_, T>, orders: &OrderFiles) -> Vec<S
     .collect()
 }
 
-/// The calls of the profiles in objects. Those of what is not in the output do not count.
+/// The calls of the profiles in objects. Calls from or to sections outside the output do not count.
 fn calls_of_objects<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionCall> {
     if link.objects.iter().all(|object| object.profile == 0) {
         return Vec::new();
@@ -262,8 +262,8 @@ fn calls_of_objects<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionCall> {
     calls.into_iter().flatten().collect()
 }
 
-/// Whether the script gives two sections to the same statement, so that they can stand side by side. Calls between others
-/// would only spoil the sizes and weights that sections are grouped by.
+/// Whether the script gives two sections to the same statement, so that they can stand side by
+/// side. Calls between others would only distort the sizes and weights that clusters are made by.
 fn share_a_statement<T: Target>(link: &Scanned<'_, T>, a: SectionId, b: SectionId) -> bool {
     let statement = |id: SectionId| {
         let rule = link.plan.rules.get(link.rules[id.index()] as usize);

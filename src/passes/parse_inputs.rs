@@ -1,9 +1,9 @@
-//! From opened files to symbol tables: every name becomes a global.
+//! Parses opened files and makes every name a global.
 //!
-//! All candidates are parsed, archive members that may never be extracted too: their symbols are
-//! what the search for definitions looks at. Files are taken in batches whose size depends on
-//! their number only; each batch hashes its names into lists by shard (see
-//! [`crate::symbols::intern`]), so no lock is taken and ids do not depend on threads.
+//! All candidates are parsed, archive members that may never be extracted too: the search for
+//! definitions looks at their symbols. Files are taken in batches whose size depends on their
+//! number only; each batch hashes its names into lists by shard (see [`crate::symbols::intern`]),
+//! so no lock is taken and ids do not depend on threads.
 
 use super::open_inputs::Candidate;
 use crate::arch::Target;

@@ -1,8 +1,8 @@
-//! Reads files that say in which order sections are to stand: `--symbol-ordering-file`, `--section-ordering-file`,
+//! Reads files with an order of sections: `--symbol-ordering-file`, `--section-ordering-file`,
 //! `--call-graph-ordering-file`.
 //!
-//! A section ordering file is gold's or GNU ld's by what it holds: GNU ld's has output sections with braces, which the
-//! patterns of gold's cannot have.
+//! A section ordering file is in gold's or in GNU ld's form, by its contents: GNU ld's has output
+//! sections with braces, which the patterns of gold's cannot have.
 
 use crate::diag::{Code, Diagnostic};
 use crate::input::ordering::{Call, OrderFiles, Word};
@@ -13,7 +13,8 @@ use crate::script::{Sources, Span, parse_section_order};
 use hashbrown::HashSet;
 use std::path::Path;
 
-/// Reads them: gives the orders, and what section ordering files in GNU ld's form say.
+/// Reads ordering files. Gives the orders of gold's and lld's forms, and the scripts of section
+/// ordering files in GNU ld's form.
 pub fn run(session: Session<'_>, files: &mut SideFiles<'_>) -> (OrderFiles, Vec<OutputSection>) {
     let options = &session.config.scripts;
     let mut orders = OrderFiles::default();
@@ -52,8 +53,7 @@ fn listed(files: &mut SideFiles<'_>, path: &Path, kind: &str) -> Vec<Word> {
     }
 }
 
-/// The lines that say something, each without the space around it. Empty lines and those that
-/// begin with `#` say nothing.
+/// The trimmed lines, without empty ones and comments (`#`).
 fn lines(files: &mut SideFiles<'_>, name: &str, text: &[u8]) -> Vec<Word> {
     let Some(file) = files.sources.add(name, text) else {
         let message = format!("{name} is larger than 4 GiB");
@@ -89,7 +89,7 @@ fn without_repetition(session: Session<'_>, sources: &Sources, lines: Vec<Word>)
     symbols
 }
 
-/// Reports a line that orders nothing.
+/// Warns of a line without effect on the order.
 pub fn warn(session: Session<'_>, sources: &Sources, span: Span, message: String) {
     session.sink.report(Diagnostic::warning(Code::Ordering, message).at(sources.location(span)).ordered(
         span.file,

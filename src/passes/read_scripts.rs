@@ -1,8 +1,8 @@
-//! The scripts of the link, joined into one layout plan.
+//! Reads the scripts of the link and joins them into one layout plan.
 //!
 //! There is always a main script: that of `-T`, or the built-in one of the kind of output (`-dT`
-//! names another). Scripts among the inputs and `--defsym` add to it. What scripts say about
-//! symbols (entry, references) is noted here, because the search for definitions must know it.
+//! names another). Scripts among the inputs and `--defsym` add to it. Their directives about
+//! symbols (entry, references) are taken here, because the search for definitions needs them.
 
 use crate::cli::{Config, OutputFormat, OutputMode};
 use crate::diag::{Diagnostic, Sink};
@@ -32,7 +32,7 @@ pub struct MainScripts {
 
 /// A script of `-T`.
 pub struct MainScript {
-    /// Where it was found.
+    /// The path that it was read from.
     pub path: PathBuf,
     pub script: Script,
     /// How many inputs stand before it.
@@ -59,7 +59,7 @@ pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, si
     main
 }
 
-/// What these scripts say that the command line could have said: name and format of the output.
+/// Applies commands of these scripts that stand for options: name and format of the output.
 pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> {
     let mut config = Cow::Borrowed(config);
     for command in main.replacing.iter().flat_map(|main| &main.script.commands) {
@@ -75,15 +75,16 @@ pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> 
         }
     }
     if config.output_format == OutputFormat::Binary {
-        // An image has no headers and no tables about itself.
+        // A binary image has no headers and no tables about itself.
         config.to_mut().layout.no_section_headers = true;
     }
     config
 }
 
-/// Joins all scripts into the plan of the layout, and notes what they and the lists say of symbols.
-/// `augmenting` are the scripts among the inputs, already parsed into `sources`. All is borrowed, since
-/// objects may name libraries that turn out to be further scripts: then this is done again.
+/// Joins all scripts into the layout plan, and collects the directives of scripts and lists about
+/// symbols. `augmenting` are the scripts among the inputs, already parsed into `sources`. All
+/// arguments are borrowed: objects may name libraries that are scripts, and then the caller calls
+/// this again.
 pub fn run<'a>(
     session: Session<'a>,
     main: &MainScripts,

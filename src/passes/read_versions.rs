@@ -38,7 +38,7 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -
     }
     listed.extend(config.symbols.export_symbols.iter().map(|name| SymbolPattern::plain(name)));
     lists.dynamic = (!listed.is_empty()).then(|| NameList::new(&listed));
-    // Unlike --export-dynamic-symbol, these bind every definition that they do not name.
+    // Unlike --export-dynamic-symbol, these options bind every definition that they do not name.
     let symbols = &config.symbols;
     lists.dynamic_is_exclusive = !options.dynamic_lists.is_empty()
         || symbols.dynamic_list_data
@@ -52,7 +52,8 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -
     lists
 }
 
-/// What a file says; nothing where it cannot be read or understood.
+/// The parsed contents of a file; the empty default if it cannot be read or parsed, which is
+/// reported.
 fn parsed<R: Default>(
     files: &mut SideFiles<'_>,
     path: &Path,

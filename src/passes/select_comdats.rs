@@ -1,10 +1,10 @@
-//! Which copy of each COMDAT group prevails.
+//! Selects the prevailing copy of each COMDAT group.
 //!
 //! Groups are chosen after archive extraction and before definitions: the first file in link order
-//! wins, as a minimum over keys, so that objects can be looked at in any order. All members of
-//! the losers are discarded, whatever their own lists say. `.gnu.linkonce.*` sections, the
-//! older form, are groups of one, signed by the section's name; between `.gnu.linkonce.t.NAME` and a
-//! group NAME the first one wins too, if the group has but one section (GNU ld's rule).
+//! wins, as a minimum over keys, so that objects can be looked at in any order. All members of the
+//! losers are discarded, even if the prevailing copy has other members. `.gnu.linkonce.*` sections,
+//! the older form, are groups of one, signed by the section's name; between `.gnu.linkonce.t.NAME`
+//! and a group NAME the first one wins too, if the group has but one section (GNU ld's rule).
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -139,7 +139,7 @@ const LINKONCE: &[u8] = b".gnu.linkonce.";
 struct Linkonce<'a> {
     /// By file: their header indices.
     by_file: Vec<Vec<u32>>,
-    /// By name: where the first one is.
+    /// By name: the position of the first one in link order.
     first: HashMap<&'a [u8], u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Which definition of each global holds.
+//! Selects the prevailing definition of each global.
 //!
 //! By the gABI: a definition that is not weak beats a common block, that beats a weak definition,
 //! that beats a shared library's; among equals the first file in link order wins. The choice is a

@@ -1,8 +1,8 @@
-//! What each symbol is for the dynamic linker: imported, exported, or bound here.
+//! Decides for each symbol whether it is imported, exported or bound inside the output.
 //!
 //! After this pass the flags of a symbol that later passes ask for (imported, function, TLS,
-//! absolute, …) are settled, for globals and for locals; only `LIVE` and the `NEEDS_*` bits are
-//! still added.
+//! absolute, …) are set, for globals and for locals; later passes only add `LIVE` and the `NEEDS_*`
+//! bits.
 
 use crate::arch::Target;
 use crate::cli::{OutputMode, Symbolic};
@@ -14,7 +14,7 @@ use crate::phase::{Bound, Inputs, Matched, Resolved, SectionStates, state};
 use crate::symbols::{Definition, Mentions, SymbolFlags, flag};
 use rayon::prelude::*;
 
-/// Settles the flags of all symbols.
+/// Sets the flags of all symbols.
 pub fn run<'a, T: Target>(matched: Matched<'a, T>) -> Bound<'a, T> {
     let symbols = SymbolFlags::new(matched.symbol_count);
     let bound = Bound { matched, symbols };
@@ -37,7 +37,7 @@ pub fn run<'a, T: Target>(matched: Matched<'a, T>) -> Bound<'a, T> {
     bound
 }
 
-/// What the symbol's own definition says.
+/// The flags by the symbol's own definition.
 #[inline]
 fn definition_bits<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
@@ -95,8 +95,8 @@ fn global_bits<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u32 {
     }
 }
 
-/// An undefined symbol is the dynamic linker's business if there will be one; otherwise a weak one
-/// is 0, and any other has been or will be reported.
+/// The flags of an undefined symbol: imported if the dynamic linker may resolve it; otherwise a
+/// weak one is 0, and any other is reported by another pass.
 fn undefined_bits<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: u8) -> u32 {
     let mentions = link.mentions(id);
     if !mentions.contains(Mentions::IN_OBJECT) {
@@ -119,7 +119,7 @@ fn undefined_bits<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: u
     bits
 }
 
-/// Why a definition is exported, and not bound here, whatever the rest says.
+/// Properties of a definition that make it exported and preemptible against other options.
 #[derive(Clone, Copy)]
 struct Exemption {
     /// `STB_GNU_UNIQUE`.

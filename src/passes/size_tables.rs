@@ -1,4 +1,4 @@
-//! Settles which tables the dynamic linker gets, and how large the linker's own sections are.
+//! Fills the dynamic linker's tables up to addresses, and sizes all synthetic sections.
 //!
 //! Comes before the layout. Two sections may still grow while addresses are found: `.relr.dyn`, whose
 //! size depends on how close its places lie, and the SFrame table, which describes thunks.
@@ -18,7 +18,7 @@ use rayon::prelude::*;
 use std::sync::atomic::Ordering;
 
 /// Sizes the linker's own sections. `chosen` holds the functions of its SFrame table;
-/// `corrupt_sframes` are inputs that pass as they are.
+/// `corrupt_sframes` are inputs that pass unchanged.
 pub fn run<'a, T: Target>(
     numbered: Numbered<'a, T>,
     chosen: Chosen,
@@ -46,7 +46,8 @@ struct Sizes<'l, 'a, T: Target> {
 }
 
 impl<'a, T: Target> Sizes<'_, 'a, T> {
-    /// A section that is needed and was not made would leave its contents nowhere.
+    /// Sets size and alignment of a section. `create_synthetics` must have made it if the size is
+    /// not 0, or its contents would be lost.
     fn set(&mut self, kind: Kind, size: u64, align: u64) {
         if !self.sections.set_size(kind, size, align) && size > 0 && !self.link.config.is_relocatable() {
             let message = format!("{kind:?} needs {size:#x} bytes, but there is no section for it");
@@ -54,7 +55,7 @@ impl<'a, T: Target> Sizes<'_, 'a, T> {
         }
     }
 
-    /// Call frame information, which is chosen already.
+    /// Sizes sections of call frame information, whose records and functions are chosen already.
     fn frames(&mut self, chosen: &Chosen) {
         let live: &Live<'_, T> = self.link;
         if !live.kept_frames.files.is_empty() {
@@ -86,7 +87,7 @@ impl<'a, T: Target> Sizes<'_, 'a, T> {
         self.set(Kind::RelrDyn, relr::first_guess(counts.packed), 8);
     }
 
-    /// Settles contents and sizes of the tables that the dynamic linker reads besides.
+    /// Fills and sizes the other tables of the dynamic linker.
     fn dynamic(&mut self, packs: bool, relative_count: u64) -> DynamicTables<'a> {
         let link = self.link;
         mark_used_libraries(link);
@@ -140,8 +141,8 @@ fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u3
     row_of
 }
 
-/// Which libraries the output needs: those that something in it refers to by a reference that is
-/// not weak, and those that such libraries need but do not name themselves.
+/// Marks the libraries that the output needs: those that a live section refers to by a reference
+/// that is not weak, and those that such libraries need but do not name themselves.
 fn mark_used_libraries<T: Target>(link: &Bound<'_, T>) {
     (0..link.globals.len() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
         let id = SymbolId(row);
@@ -155,7 +156,7 @@ fn mark_used_libraries<T: Target>(link: &Bound<'_, T>) {
     while mark_needed_by_libraries(link) {}
 }
 
-/// Marks the libraries that those which are needed take symbols from without naming them.
+/// Marks libraries from which needed libraries take symbols without naming them.
 fn mark_needed_by_libraries<T: Target>(link: &Resolved<'_, T>) -> bool {
     let mut changed = false;
     for library in link.shared.iter().filter(|library| library.is_needed()) {

@@ -15,7 +15,7 @@ use crate::phase::Resolved;
 use crate::phase::state;
 use rayon::prelude::*;
 
-/// Comes after definitions are frozen and losing groups are marked.
+/// Splits the `.eh_frame` sections that no losing group holds. Definitions are frozen by now.
 pub fn run<'a, T: Target>(link: &Resolved<'a, T>) -> Frames<'a, T::E> {
     let splits: Vec<Split<'_, T::E>> = (0..link.objects.len())
         .into_par_iter()

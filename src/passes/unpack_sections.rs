@@ -1,7 +1,7 @@
-//! Unpacks the compressed sections that are in the output.
+//! Decompresses sections that are in the output.
 //!
-//! Comes when liveness is frozen, so that nothing is unpacked in vain, and before anything looks
-//! at contents that are not loaded.
+//! Comes once liveness is frozen, so that no dead section is decompressed, and before
+//! `merge_strings` and relocation read contents that are not loaded.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -11,7 +11,7 @@ use crate::phase::Resolved;
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
-/// Unpacks what is kept. What cannot be unpacked is reported.
+/// Decompresses kept sections; reports those that cannot be.
 pub fn run<T: Target>(link: &Resolved<'_, T>) {
     link.objects.par_iter().filter(|object| !object.packed.is_empty()).for_each(|object| {
         object.packed.par_iter().for_each(|entry| {
@@ -26,7 +26,7 @@ pub fn run<T: Target>(link: &Resolved<'_, T>) {
     });
 }
 
-/// The message about a compressed section that is not what it says.
+/// The message about a compressed section with malformed contents.
 pub fn finding<E: ByteOrder>(
     object: &ObjectFile<'_, E>,
     section: u32,

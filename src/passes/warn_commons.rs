@@ -1,8 +1,7 @@
 //! `--warn-common`: common blocks that meet other declarations of their symbol.
 //!
-//! A common block is a definition that yields to others without a word. Programs that count on it
-//! often mean different variables; the texts are GNU ld's, a pair of neighbours in link order at a
-//! time.
+//! A common block is a definition that yields to others silently. Programs that count on it often
+//! mean different variables; the texts are GNU ld's, a pair of neighbours in link order at a time.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -11,7 +10,7 @@ use crate::input::object::{FileName, SymbolPlace};
 use crate::phase::{Inputs, SectionStates, state};
 use std::cmp::Ordering;
 
-/// A declaration that takes room.
+/// A declaration that allocates memory.
 #[derive(Clone, Copy)]
 enum Declared {
     Common { size: u64 },

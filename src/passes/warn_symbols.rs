@@ -1,4 +1,4 @@
-//! Warnings that inputs carry for those who use them.
+//! Reports the warnings that inputs carry for users of their symbols.
 //!
 //! A section `.gnu.warning.SYMBOL` holds a text for everyone who refers to SYMBOL, `.gnu.warning`
 //! one for everyone who links the object (a convention of GNU ld; the C library has them for its
@@ -32,13 +32,14 @@ pub fn is_warning_name(name: &[u8]) -> bool {
     name.strip_prefix(NAME).is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
 }
 
-/// A text for those who refer to a symbol.
+/// The warning of a symbol.
 struct Warning {
     symbol: SymbolId,
     text: String,
 }
 
-/// Reports them. Comes after garbage collection: what nothing live uses is not worth a word.
+/// Reports the warnings. Comes after garbage collection, because only references of live sections
+/// count.
 pub fn run<T: Target>(link: &Bound<'_, T>) {
     if link.config.is_relocatable() {
         return;
@@ -79,7 +80,7 @@ fn of_objects<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
         .collect()
 }
 
-/// What libraries say of the symbols that are bound to them.
+/// Warnings of libraries for the symbols that are bound to them.
 fn of_libraries<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for library in &link.shared {
@@ -103,7 +104,7 @@ fn of_libraries<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
     warnings
 }
 
-/// The symbol of this name, if an object speaks of it.
+/// The symbol of this name, if an object mentions it.
 fn used<T: Target>(link: &Resolved<'_, T>, name: &[u8]) -> Option<SymbolId> {
     link.globals.lookup(name).filter(|&id| link.mentions(id).contains(Mentions::IN_OBJECT))
 }

@@ -1,4 +1,4 @@
-//! The bytes of the output: every section copied, relocated and in its place.
+//! Writes the bytes of the output: every section copied, relocated and in its place.
 //!
 //! The file is cut into disjoint slices, one for each output section, those into slices for the
 //! sections they hold; any thread may fill any slice. A section is copied and relocated in one go,
@@ -17,7 +17,7 @@ use crate::synth::{self, section::Kind};
 use crate::{relocs, sframe};
 use rayon::prelude::*;
 
-/// Fills the whole file but for what depends on its own contents (build-id).
+/// Fills the whole file except the build-id, which depends on the rest.
 pub fn run<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
     let mut slices = slices(image, file);
     write_tables(image, &mut slices);
@@ -100,7 +100,7 @@ pub fn write_chunk<T: Target>(link: &Placed<'_, T>, id: ChunkId, out: &mut [u8])
 const MIN_ITEMS: usize = 32;
 const MIN_BYTES: usize = 256 << 10;
 
-/// Fills `out`, which starts at offset `base` of the chunk, with `items` and what is between them.
+/// Fills `out`, which starts at offset `base` of the chunk, with `items` and the gaps between them.
 fn write_items<T: Target>(
     link: &Placed<'_, T>,
     chunk: &Chunk<'_>,
@@ -140,8 +140,8 @@ fn slice_of(out: &mut [u8], base: u64, start: u64, size: u64) -> &mut [u8] {
     &mut out[from..to]
 }
 
-/// Fills what lies between sections: with what the script says, else with instructions that do
-/// nothing between code and zeros between data.
+/// Fills `out`, a gap that starts at `offset` of the chunk: with the script's pattern, else with
+/// no-operation instructions between code and zeros between data.
 fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
     if out.is_empty() {
         return;
@@ -165,7 +165,8 @@ fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
     }
 }
 
-/// Fills with instructions that do nothing, the n-th of which has n bytes; without any, with what is there.
+/// Fills with no-operation instructions, the n-th of which has n bytes; without any, the zeros
+/// stay.
 fn fill_code(instructions: &[&[u8]], out: &mut [u8]) {
     let Some(longest) = instructions.last() else { return };
     for part in out.chunks_mut(longest.len()) {

@@ -87,7 +87,7 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     }
     let inputs = Inputs::of(session, parsed, Vec::new(), states);
     let made = Made::<X86_64>::of(Resolved::of(inputs), Frames::default());
-    // What a default script does: `.rodata` and its kin go one way, the rest is orphans.
+    // As a default script matches them: `.rodata` and its kin by one rule, the rest as orphans.
     let is_data = |id| made.section_info(SectionId(id)).name.starts_with(b".rodata");
     let rules = (0..made.first_internal()).map(|id| if is_data(id) { 7 } else { u32::MAX }).collect();
     let live = keep_eh_frames::run(Bound::of(made, rules));

@@ -1,7 +1,7 @@
-//! Libraries that objects name in `.deplibs` (`SHT_LLVM_DEPENDENT_LIBRARIES`, what
-//! `#pragma comment(lib, "NAME")` makes).
+//! Libraries that objects name in `.deplibs` (`SHT_LLVM_DEPENDENT_LIBRARIES`, from `#pragma
+//! comment(lib, "NAME")`).
 //!
-//! Only objects that take part count, and which do is known when the search for definitions is over.
+//! Only objects that take part count, and these are known once the search for definitions is over.
 //! So the libraries are put behind all other inputs, as lld does, and the search is made again;
 //! links without such sections pay nothing.
 
@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use zerocopy::byteorder::ByteOrder;
 
-/// Opens what objects name, each name once.
+/// Opens the libraries that objects name, each name once.
 pub struct Dependents<'c, 'a> {
     config: &'c Config,
     source: &'c dyn InputSource,
@@ -28,7 +28,7 @@ pub struct Dependents<'c, 'a> {
 }
 
 impl<'c, 'a> Dependents<'c, 'a> {
-    /// Nothing is open yet.
+    /// The state before any library is open.
     pub fn new(
         config: &'c Config,
         source: &'c dyn InputSource,
@@ -38,9 +38,9 @@ impl<'c, 'a> Dependents<'c, 'a> {
         Dependents { config, source, store, sink, known: HashSet::new() }
     }
 
-    /// Adds to `opened` what the extracted objects name and no object named before, and to `sources`
-    /// the texts of scripts among that. Whether anything came in, so that all scripts have to be joined
-    /// and the search made again.
+    /// Opens libraries that the extracted objects name and no object named before. Adds them to
+    /// `opened`, and texts of scripts among them to `sources`. Gives whether there were any: then
+    /// all scripts have to be joined and the search made again.
     pub fn open<T: Target>(
         &mut self,
         files: &[Parsed<'a, T>],

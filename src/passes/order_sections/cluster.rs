@@ -1,11 +1,12 @@
 //! Groups functions by their calls, so that those that run together lie together: call-chain clustering, known as C³ or
 //! hfsort (Ottoni and Maher, "Optimizing Function Placement for Large-Scale Data-Center Applications", CGO 2017).
 //!
-//! Functions are looked at from the hottest on, by calls for each byte. Each is put behind the function that calls it most,
-//! with what stands behind either already, unless the callers are many, the cluster would not fit a large page, or
-//! the caller's cluster would lose too much of its heat. In the end clusters stand by their heat.
+//! Functions are looked at from the hottest on, by calls for each byte. Each is put behind the
+//! function that calls it most, together with the functions behind either, unless the callers are
+//! many, the cluster would not fit a large page, or the caller's cluster would lose too much of its
+//! heat. In the end clusters stand by their heat.
 
-/// Clusters grow no larger than this, in bytes: what a large page and its entry in the TLB cover.
+/// Clusters grow no larger than this, in bytes: small enough for one large page and its TLB entry.
 const MAX_SIZE: u64 = 1 << 20;
 /// A function goes to a caller only if at least one of so many of its calls come from there.
 const MIN_SHARE: u64 = 10;
