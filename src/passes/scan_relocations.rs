@@ -1,9 +1,9 @@
-//! What the relocations of everything that is kept ask for.
+//! Collects the needs of relocations in live sections.
 //!
-//! One parallel walk over the loaded sections: `NEEDS_*` bits of symbols, places for the dynamic
-//! linker, references that lead nowhere. Nothing is scanned a second time: later passes count and
-//! write from what is kept here. All problems are reported, a few for each section, so that
-//! one broken file does not hide the next.
+//! One parallel walk over the loaded sections: `NEEDS_*` bits of symbols, places of dynamic
+//! relocations, references to undefined and discarded symbols. No relocation is scanned a second
+//! time for these: later passes count and write from the results. All problems are reported, a few
+//! for each section, so that one broken file does not hide the next.
 
 use crate::arch::relocation::NextRelocation;
 use crate::arch::{RelocExpr, RelocInfo, Site, Target};
@@ -23,10 +23,10 @@ use crate::relocs::{discarded, undefined};
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
 
-/// How many problems of one section are told.
+/// Problems that are reported for one section.
 const TOLD: u32 = 8;
 
-/// What the scan of one object gave.
+/// The results of scanning one object.
 #[derive(Default)]
 pub struct Found {
     /// Places for the dynamic linker.
@@ -41,7 +41,7 @@ pub struct Found {
     pub text_relocation: Option<Reference>,
 }
 
-/// What must be known before sections are looked at: which symbols are dead, which are undefined.
+/// Marks dead and undefined symbols, before [`run`] looks at relocations.
 pub fn prepare<T: Target>(link: &Live<'_, T>) {
     mark_dead_symbols(link);
     if !link.config.is_relocatable() {
@@ -62,7 +62,7 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> Vec<Found> {
                     let section = object.section_id(index as u32);
                     let relocations = object.relocations(index);
                     match relocatable {
-                        // An FDE whose function is gone loses its relocations without a word.
+                        // An FDE whose function is discarded loses its relocations silently.
                         true if is_frame_section(link, object, index) => {}
                         true => find_discarded(link, object, section, relocations, &mut found),
                         false => scan_lists(link, section, [relocations], &mut found),
@@ -75,7 +75,7 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> Vec<Found> {
         .collect()
 }
 
-/// Puts what was found together, and reports.
+/// Joins the results of all objects, and reports problems.
 pub fn finish<T: Target>(link: &Live<'_, T>, found: Vec<Found>) -> Asked {
     let mut undefined = Vec::with_capacity(found.len());
     let mut text_relocation = None;
@@ -100,8 +100,8 @@ pub fn finish<T: Target>(link: &Live<'_, T>, found: Vec<Found>) -> Asked {
     asked
 }
 
-/// Sections of the program whose bytes are written as they are. What was taken apart is scanned
-/// by the pass that keeps the parts.
+/// Sections of the program whose bytes are written as they are. Absorbed ones are left out:
+/// [`scan_frames`] scans the records of `.eh_frame`.
 fn is_scanned<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let id = object.section_id(index as u32);
     object.relocation_sections.get(index).is_some_and(|&table| table != 0)
@@ -111,7 +111,7 @@ fn is_scanned<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, inde
         && !link.sections.is(id, state::NOT_CONTENT)
 }
 
-/// Whether a section holds call frame records that were told apart.
+/// Whether a section is `.eh_frame` that was split into records.
 fn is_frame_section<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let frames = link.frames.files.get(object.id.index());
     frames.is_some_and(|frames| frames.sections.iter().any(|section| section.index as usize == index))
@@ -260,7 +260,7 @@ impl<T: Target> Scan<'_, '_, T> {
         }
         let action = decide(info, &site, &self.link.mode);
         self.take(info, &action, &reference, site.addend);
-        // That nothing defines the symbol is told already.
+        // The undefined symbol itself is reported already.
         if let Some(problem) = action.problem
             && facts & flag::UNDEFINED == 0
         {

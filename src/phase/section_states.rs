@@ -53,7 +53,7 @@ impl SectionStates {
         self.is(id, state::ALIVE)
     }
 
-    /// Sets bits and gives back what was set before.
+    /// Sets bits; gives all bits that were set before.
     #[inline]
     pub fn set(&self, id: SectionId, bits: u8) -> u8 {
         let before = self.get(id);

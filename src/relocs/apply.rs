@@ -1,7 +1,7 @@
 //! Writes relocated values into sections of the output.
 //!
 //! The hot loop: one table look-up, one decision, one value, one store for each relocation; no
-//! allocation, no lock, no call through a pointer. Only what goes wrong is slow.
+//! allocation, no lock, no call through a pointer. Only problems are slow.
 
 use super::address::{self, from_thread_pointer, symbol_size};
 use super::branches;
@@ -20,7 +20,7 @@ use crate::phase::{DynamicRow, Placed};
 use crate::symbols::flag;
 use crate::synth::pools::Destination;
 
-/// How many problems of one section are told.
+/// Problems that are reported for one section.
 const TOLD: u32 = 8;
 
 /// Applies the relocations of a section of an object. `out` holds a copy of its bytes
@@ -69,7 +69,7 @@ pub fn apply_list<T: Target>(
     }
 }
 
-/// What is the same for all relocations of a loaded section.
+/// Facts that are the same for all relocations of a loaded section.
 struct Frame<'b> {
     /// Input bytes: decisions are made from them, as in the scan.
     bytes: &'b [u8],
@@ -93,7 +93,7 @@ struct Apply<'s, 'a, T: Target> {
     told: u32,
 }
 
-/// What a field that refers to something dead gets in a section that is not loaded.
+/// The tombstone of a field that refers to a dead section, in a section that is not loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tombstone {
     /// This value.
@@ -125,8 +125,8 @@ impl Tombstone {
 }
 
 impl<T: Target> Apply<'_, '_, T> {
-    /// Applies one relocation of a loaded section; whether the next one is done with it. What is
-    /// malformed was reported by the scan.
+    /// Applies one relocation of a loaded section; whether the next one is done with it. The scan
+    /// has reported malformed relocations.
     #[inline]
     fn loaded(&mut self, frame: &Frame<'_>, relocation: &Rela<T::E>, next: Option<&Rela<T::E>>) -> bool {
         let Some(info) = T::reloc_info(relocation.kind()) else { return false };
@@ -233,8 +233,8 @@ impl<T: Target> Apply<'_, '_, T> {
         value.wrapping_sub(base) as i64
     }
 
-    /// What a place holds that the dynamic linker writes to. It reads the addend from its own
-    /// table, except for `.relr.dyn`; for everyone else the address is there to be read.
+    /// The bytes at a place of a dynamic relocation. The dynamic linker reads the addend from its
+    /// own table, except for `.relr.dyn`; other readers find the address there.
     fn in_place(
         &self,
         frame: &Frame<'_>,
