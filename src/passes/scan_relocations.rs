@@ -5,8 +5,7 @@
 //! time for these: later passes count and write from the results. All problems are reported, a few
 //! for each section, so that one broken file does not hide the next.
 
-use crate::arch::relocation::NextRelocation;
-use crate::arch::{RelocExpr, RelocInfo, Site, Target};
+use crate::arch::{RelocExpr, RelocInfo, Target};
 use crate::cli::TextRelocations;
 use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::Rela;
@@ -14,11 +13,10 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::input::sframe::is_input;
 use crate::phase::{Asked, Live, state};
-use crate::relocs::decide::{Action, DynamicKind, Problem, decide, need};
-use crate::relocs::facts::{described, facts, slot_facts};
+use crate::relocs::decide::{Action, DynamicKind, Problem, need};
 use crate::relocs::site::{DynRelocSite, Reference};
+use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::relocs::{discarded, undefined};
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
@@ -172,103 +170,55 @@ fn scan_lists<'r, T: Target>(
     found: &mut Found,
 ) {
     let Some((object, index)) = link.locate(section) else { return };
-    let header = &object.headers[index as usize];
-    let flags = header.sh_flags.get();
-    let mut scan = Scan {
-        link,
-        object,
-        section,
-        bytes: object.section_bytes(index as usize).unwrap_or_default(),
-        writable: flags & u64::from(elf::SHF_WRITE) != 0,
-        code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
-        describes: is_input(object, index as usize),
-        told: 0,
-        found,
-    };
+    let walk = Walk::new(link, object, index as usize);
+    let mut scan = Scan { link, walk: &walk, section, told: 0, found };
     for relocations in lists {
-        let mut position = 0;
-        while let Some(relocation) = relocations.get(position) {
-            let next = relocations.get(position + 1);
-            position += 1 + usize::from(scan.one(relocation, next));
-        }
+        walk.each(relocations, &mut scan);
     }
 }
 
 struct Scan<'s, 'a, T: Target> {
     link: &'s Live<'a, T>,
-    object: &'s ObjectFile<'a, T::E>,
+    walk: &'s Walk<'s, 'a, T>,
     section: SectionId,
-    bytes: &'a [u8],
-    writable: bool,
-    code: bool,
-    /// It is SFrame data: it describes functions.
-    describes: bool,
     told: u32,
     found: &'s mut Found,
 }
 
-impl<T: Target> Scan<'_, '_, T> {
-    /// Scans one relocation; whether it takes the next one with it.
+impl<T: Target> Visitor<T> for Scan<'_, '_, T> {
     #[inline]
-    fn one(&mut self, relocation: &Rela<T::E>, next: Option<&Rela<T::E>>) -> bool {
-        let Some(info) = T::reloc_info(relocation.kind()) else {
-            self.unknown(relocation);
-            return false;
-        };
-        if info.expr == RelocExpr::Nothing {
-            return false;
-        }
-        let offset = relocation.r_offset.get();
-        let end = offset.checked_add(info.size.into());
-        if end.is_none_or(|end| end > self.bytes.len() as u64) {
-            self.outside(info, relocation);
-            return false;
-        }
-        let index = relocation.symbol();
-        if index as usize >= self.object.symbols.len() && index != 0 {
-            self.no_symbol(info, relocation);
-            return false;
-        }
-        let symbol = self.object.symbol_id(index);
-        let mut facts = facts(self.link, index, symbol);
+    fn decided(&mut self, relocation: Decided<'_, T>) {
+        let Decided { info, offset, index, symbol, addend, facts, action } = relocation;
         let reference = Reference { section: self.section, offset, symbol };
-        if facts & (flag::DISCARDED | flag::UNDEFINED) != 0 {
-            if facts & flag::DISCARDED != 0 {
-                self.found.discarded.push(reference);
-                return false;
-            }
+        if facts & flag::UNDEFINED != 0 {
             self.found.undefined.push(reference);
         }
-        if self.describes {
-            facts = described(self.link, symbol, facts);
-        }
-        if info.expr == RelocExpr::GotSlot {
-            facts |= slot_facts(self.link, symbol);
-        }
-        let site = Site {
-            facts,
-            bytes: self.bytes,
-            offset: offset as usize,
-            symbol: index,
-            addend: relocation.r_addend.get(),
-            writable: self.writable,
-            code: self.code,
-            next: next.map(NextRelocation::of),
-        };
         if info.expr.is_tls() != (facts & flag::TLS != 0) {
             self.check_thread_locality(info, &reference, index);
         }
-        let action = decide(info, &site, &self.link.mode);
-        self.take(info, &action, &reference, site.addend);
+        self.take(info, action, &reference, addend);
         // The undefined symbol itself is reported already.
         if let Some(problem) = action.problem
             && facts & flag::UNDEFINED == 0
         {
             self.problem(info, problem, &reference);
         }
-        action.takes_next
     }
 
+    fn undecided(&mut self, relocation: Undecided<'_, T>) {
+        match relocation {
+            Undecided::UnknownType(relocation) => self.unknown(relocation),
+            Undecided::Outside(info, relocation) => self.outside(info, relocation),
+            Undecided::NoSymbol(info, relocation) => self.no_symbol(info, relocation),
+            Undecided::Discarded(_, relocation, symbol) => {
+                let offset = relocation.r_offset.get();
+                self.found.discarded.push(Reference { section: self.section, offset, symbol });
+            }
+        }
+    }
+}
+
+impl<T: Target> Scan<'_, '_, T> {
     #[inline]
     fn take(&mut self, info: &RelocInfo<T>, action: &Action<T>, reference: &Reference, addend: i64) {
         let needs = action.needs & flag::NEEDS;
@@ -287,7 +237,7 @@ impl<T: Target> Scan<'_, '_, T> {
     fn dynamic(&mut self, info: &RelocInfo<T>, kind: DynamicKind, reference: &Reference, addend: i64) {
         let &Reference { section, offset, symbol } = reference;
         self.found.sites.push(DynRelocSite { section, offset, symbol, addend, kind });
-        if self.writable {
+        if self.walk.writable {
             return;
         }
         self.found.text_relocation.get_or_insert(*reference);
@@ -311,13 +261,17 @@ impl<T: Target> Scan<'_, '_, T> {
         if self.told > TOLD {
             return;
         }
-        let index = self.section.0 - self.object.first_section;
+        let index = self.section.0 - self.walk.object.first_section;
         let location = Location::Section {
-            file: self.object.name.to_string(),
-            section: self.object.section_name_lossy(index as usize),
+            file: self.walk.object.name.to_string(),
+            section: self.walk.object.section_name_lossy(index as usize),
             offset,
         };
-        self.link.sink.report_recoverable(diagnostic.at(location).ordered(self.object.id.0, index, offset));
+        self.link.sink.report_recoverable(diagnostic.at(location).ordered(
+            self.walk.object.id.0,
+            index,
+            offset,
+        ));
     }
 
     #[cold]
@@ -325,7 +279,7 @@ impl<T: Target> Scan<'_, '_, T> {
         let message = format!(
             "unknown relocation type {} against {}",
             relocation.kind(),
-            self.link.symbol_text(self.object.symbol_id(relocation.symbol()))
+            self.link.symbol_text(self.walk.object.symbol_id(relocation.symbol()))
         );
         self.tell(relocation.r_offset.get(), Diagnostic::error(Code::UnknownRelocation, message));
     }
@@ -335,7 +289,7 @@ impl<T: Target> Scan<'_, '_, T> {
         let message = format!(
             "{} reaches past the end of the section, which has {:#x} bytes in the file",
             info.name,
-            self.bytes.len()
+            self.walk.bytes.len()
         );
         self.tell(relocation.r_offset.get(), Diagnostic::error(Code::MalformedInput, message));
     }
@@ -346,7 +300,7 @@ impl<T: Target> Scan<'_, '_, T> {
             "{} refers to symbol {}, but the file has {} symbols",
             info.name,
             relocation.symbol(),
-            self.object.symbols.len()
+            self.walk.object.symbols.len()
         );
         self.tell(relocation.r_offset.get(), Diagnostic::error(Code::MalformedInput, message));
     }
@@ -365,8 +319,8 @@ impl<T: Target> Scan<'_, '_, T> {
                 (library.symbols[symbol as usize].kind(), library.name)
             }
             _ if index != 0 && !self.link.globals.contains(symbol) => {
-                let own = self.object.symbols.get(index as usize);
-                (own.map_or(elf::STT_NOTYPE, |symbol| symbol.kind()), self.object.name)
+                let own = self.walk.object.symbols.get(index as usize);
+                (own.map_or(elf::STT_NOTYPE, |symbol| symbol.kind()), self.walk.object.name)
             }
             _ => return,
         };

@@ -5,17 +5,15 @@
 
 use super::address::{self, from_thread_pointer, symbol_size};
 use super::branches;
-use super::decide::{Action, DynamicKind, decide};
-use super::facts::{described, facts, slot_facts};
-use crate::arch::relocation::NextRelocation;
-use crate::arch::{RelocBase, RelocExpr, RelocInfo, Site, Target};
+use super::decide::{Action, DynamicKind};
+use super::facts::facts;
+use super::walk::{Decided, Undecided, Visitor, Walk};
+use crate::arch::{RelocBase, RelocExpr, RelocInfo, Target};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
-use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
-use crate::input::sframe::is_input;
 use crate::phase::{DynamicRow, Placed};
 use crate::symbols::flag;
 use crate::synth::pools::Destination;
@@ -44,39 +42,25 @@ pub fn apply_list<T: Target>(
     out: &mut [u8],
 ) {
     let Some((object, index)) = link.locate(section) else { return };
-    let header = &object.headers[index as usize];
-    let flags = header.sh_flags.get();
     let mut apply = Apply { link, object, section, index, start, address, out, told: 0 };
-    if !is_alloc(flags) {
+    if !is_alloc(object.headers[index as usize].sh_flags.get()) {
         let tombstone = Tombstone::of_section(link, object.section_name(index as usize));
         for relocation in relocations {
             apply.not_loaded(relocation, tombstone);
         }
         return;
     }
-    let frame = Frame {
-        bytes: object.section_bytes(index as usize).unwrap_or_default(),
-        writable: flags & u64::from(elf::SHF_WRITE) != 0,
-        code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
-        describes: is_input(object, index as usize),
-        in_place: link.config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC)
-            || link.config.relocations.pack_relative,
-    };
-    let mut position = 0;
-    while let Some(relocation) = relocations.get(position) {
-        let next = relocations.get(position + 1);
-        position += 1 + usize::from(apply.loaded(&frame, relocation, next));
-    }
+    let walk = Walk::new(link, object, index as usize);
+    let in_place = link.config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC)
+        || link.config.relocations.pack_relative;
+    walk.each(relocations, &mut Loaded { apply, describes: walk.describes, in_place });
 }
 
-/// Facts that are the same for all relocations of a loaded section.
-struct Frame<'b> {
-    /// Input bytes: decisions are made from them, as in the scan.
-    bytes: &'b [u8],
-    writable: bool,
-    code: bool,
-    /// It is SFrame data: it describes functions. Dead fields become 0 whatever their addend, for
-    /// the SFrame pass makes dead rows of them.
+/// Applies relocations of a loaded section.
+struct Loaded<'s, 'a, T: Target> {
+    apply: Apply<'s, 'a, T>,
+    /// It is SFrame data. Dead fields become 0 whatever their addend, for the SFrame pass makes dead
+    /// rows of them.
     describes: bool,
     /// Places of relative relocations hold the address too.
     in_place: bool,
@@ -124,68 +108,50 @@ impl Tombstone {
     }
 }
 
-impl<T: Target> Apply<'_, '_, T> {
-    /// Applies one relocation of a loaded section; whether the next one is done with it. The scan
-    /// has reported malformed relocations.
+impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
     #[inline]
-    fn loaded(&mut self, frame: &Frame<'_>, relocation: &Rela<T::E>, next: Option<&Rela<T::E>>) -> bool {
-        let Some(info) = T::reloc_info(relocation.kind()) else { return false };
-        let offset = relocation.r_offset.get();
-        let end = offset.checked_add(info.size.into());
-        if info.expr == RelocExpr::Nothing || end.is_none_or(|end| end > frame.bytes.len() as u64) {
-            return false;
-        }
-        let Some(at) = offset.checked_sub(self.start).filter(|&at| at <= self.out.len() as u64) else {
-            return false;
-        };
-        let at = at as usize;
-        let index = relocation.symbol();
-        let symbol = self.object.symbol_id(index);
-        let mut facts = facts(self.link, index, symbol);
-        let addend = relocation.r_addend.get();
-        if facts & flag::DISCARDED != 0 {
-            let value = if frame.describes { 0 } else { addend };
-            T::write_field(info.field, &mut self.out[at..], value);
-            return false;
-        }
-        if frame.describes {
-            facts = described(self.link, symbol, facts);
-        }
-        if info.expr == RelocExpr::GotSlot {
-            facts |= slot_facts(self.link, symbol);
-        }
-        let site = Site {
-            facts,
-            bytes: frame.bytes,
-            offset: offset as usize,
-            symbol: index,
-            addend,
-            writable: frame.writable,
-            code: frame.code,
-            next: next.map(NextRelocation::of),
-        };
-        let action = decide(info, &site, &self.link.mode);
+    fn decided(&mut self, relocation: Decided<'_, T>) {
+        let Decided { info, offset, index, symbol, addend, facts, action } = relocation;
+        let in_place = self.in_place;
+        let apply = &mut self.apply;
+        let Some(at) = apply.position(offset) else { return };
         if let Some(kind) = action.dynamic {
-            let value = self.in_place(frame, kind, index, symbol, addend);
-            T::write_field(info.field, &mut self.out[at..], value);
-            return action.takes_next;
+            let value = if in_place { apply.in_place(kind, index, symbol, addend) } else { 0 };
+            T::write_field(info.field, &mut apply.out[at..], value);
+            return;
         }
-        let place = self.address.wrapping_add(at as u64);
-        let value = self.value(&action, index, symbol, addend, place);
+        let place = apply.address.wrapping_add(at as u64);
+        let value = apply.value(action, index, symbol, addend, place);
         let outside = match action.edit {
-            Some(edit) => T::edit(edit, self.out, at, value, place).err(),
+            Some(edit) => T::edit(edit, apply.out, at, value, place).err(),
             None => {
-                T::write_field(info.field, &mut self.out[at..], value);
+                T::write_field(info.field, &mut apply.out[at..], value);
                 if info.holds(value) { None } else { Some(value) }
             }
         };
         if let Some(value) = outside
             && facts & flag::UNDEFINED_WEAK == 0
-            && !self.redirect(info, (symbol, addend), at, place)
+            && !apply.redirect(info, (symbol, addend), at, place)
         {
-            self.overflow(info, &action, symbol, offset, value);
+            apply.overflow(info, action, symbol, offset, value);
         }
-        action.takes_next
+    }
+
+    /// The scan reported all that is malformed.
+    fn undecided(&mut self, relocation: Undecided<'_, T>) {
+        let Undecided::Discarded(info, relocation, _) = relocation else { return };
+        let Some(at) = self.apply.position(relocation.r_offset.get()) else { return };
+        let value = if self.describes { 0 } else { relocation.r_addend.get() };
+        T::write_field(info.field, &mut self.apply.out[at..], value);
+    }
+}
+
+impl<T: Target> Apply<'_, '_, T> {
+    /// Where an offset of the input section is in `out`, in bytes.
+    #[inline]
+    fn position(&self, offset: u64) -> Option<usize> {
+        let at = offset.checked_sub(self.start)?;
+        (at <= self.out.len() as u64).then_some(at as usize)
     }
 
     /// Lets a branch that does not reach its target go through a thunk, if there is one.
@@ -235,16 +201,8 @@ impl<T: Target> Apply<'_, '_, T> {
 
     /// The bytes at a place of a dynamic relocation. The dynamic linker reads the addend from its
     /// own table, except for `.relr.dyn`; other readers find the address there.
-    fn in_place(
-        &self,
-        frame: &Frame<'_>,
-        kind: DynamicKind,
-        index: u32,
-        symbol: SymbolId,
-        addend: i64,
-    ) -> i64 {
+    fn in_place(&self, kind: DynamicKind, index: u32, symbol: SymbolId, addend: i64) -> i64 {
         match kind {
-            _ if !frame.in_place => 0,
             DynamicKind::Relative => address::target(self.link, self.object, index, symbol, addend) as i64,
             DynamicKind::TpSlot => address::tp_slot(self.link, symbol).wrapping_add_signed(addend) as i64,
             DynamicKind::Symbolic => addend,

@@ -18,3 +18,4 @@ pub mod facts;
 pub mod site;
 pub mod slots;
 pub mod undefined;
+pub mod walk;

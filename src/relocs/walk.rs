@@ -1,0 +1,143 @@
+//! The relocations of a loaded section, each with the decision about it.
+//!
+//! The scan and the writing pass walk the same relocations through this one function, so both see
+//! the same facts, skip the same relocations and get the same answers: one counts on a slot exactly
+//! where the other uses it.
+
+use super::decide::{Action, decide};
+use super::facts::{described, facts, slot_facts};
+use crate::arch::relocation::NextRelocation;
+use crate::arch::{RelocExpr, RelocInfo, Site, Target};
+use crate::elf::Rela;
+use crate::elf::consts as elf;
+use crate::ids::SymbolId;
+use crate::input::ObjectFile;
+use crate::input::sframe::is_input;
+use crate::phase::Bound;
+use crate::symbols::flag;
+
+/// A section whose relocations are walked.
+pub struct Walk<'w, 'a, T: Target> {
+    link: &'w Bound<'a, T>,
+    /// Its object.
+    pub object: &'w ObjectFile<'a, T::E>,
+    /// Input bytes: decisions are made from them, before and after the output is written.
+    pub bytes: &'a [u8],
+    /// The program may write to it.
+    pub writable: bool,
+    code: bool,
+    /// It is SFrame data, which describes functions and does not call them.
+    pub describes: bool,
+}
+
+/// A relocation that an action was decided for.
+pub struct Decided<'r, T: Target> {
+    /// Its type.
+    pub info: &'static RelocInfo<T>,
+    /// Offset in the input section, in bytes.
+    pub offset: u64,
+    /// Index of its symbol in the object.
+    pub index: u32,
+    /// The symbol.
+    pub symbol: SymbolId,
+    /// Addend.
+    pub addend: i64,
+    /// Facts that the decision was made from.
+    pub facts: u32,
+    /// The decision.
+    pub action: &'r Action<T>,
+}
+
+/// A relocation that no action can be decided for.
+pub enum Undecided<'r, T: Target> {
+    /// No table knows the type.
+    UnknownType(&'r Rela<T::E>),
+    /// Its field does not lie within the section.
+    Outside(&'static RelocInfo<T>, &'r Rela<T::E>),
+    /// The object has no such symbol.
+    NoSymbol(&'static RelocInfo<T>, &'r Rela<T::E>),
+    /// Its symbol is defined in a section that is not in the output.
+    Discarded(&'static RelocInfo<T>, &'r Rela<T::E>, SymbolId),
+}
+
+/// A visitor of a [`Walk`].
+pub trait Visitor<T: Target> {
+    /// Called for relocations with an action.
+    fn decided(&mut self, relocation: Decided<'_, T>);
+    /// Called for all others but those that only mark a place.
+    fn undecided(&mut self, relocation: Undecided<'_, T>);
+}
+
+impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
+    /// Section `index` of an object.
+    pub fn new(link: &'w Bound<'a, T>, object: &'w ObjectFile<'a, T::E>, index: usize) -> Self {
+        let flags = object.headers[index].sh_flags.get();
+        Walk {
+            link,
+            object,
+            bytes: object.section_bytes(index).unwrap_or_default(),
+            writable: flags & u64::from(elf::SHF_WRITE) != 0,
+            code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
+            describes: is_input(object, index),
+        }
+    }
+
+    /// Visits relocations in their order. Where an action takes the next relocation with it, that one
+    /// is passed over.
+    #[inline]
+    pub fn each(&self, relocations: &[Rela<T::E>], visitor: &mut impl Visitor<T>) {
+        let mut position = 0;
+        while let Some(relocation) = relocations.get(position) {
+            let next = relocations.get(position + 1);
+            position += 1 + usize::from(self.one(relocation, next, visitor));
+        }
+    }
+
+    #[inline]
+    fn one(&self, relocation: &Rela<T::E>, next: Option<&Rela<T::E>>, visitor: &mut impl Visitor<T>) -> bool {
+        let Some(info) = T::reloc_info(relocation.kind()) else {
+            visitor.undecided(Undecided::UnknownType(relocation));
+            return false;
+        };
+        if info.expr == RelocExpr::Nothing {
+            return false;
+        }
+        let offset = relocation.r_offset.get();
+        let end = offset.checked_add(info.size.into());
+        if end.is_none_or(|end| end > self.bytes.len() as u64) {
+            visitor.undecided(Undecided::Outside(info, relocation));
+            return false;
+        }
+        let index = relocation.symbol();
+        if index as usize >= self.object.symbols.len() && index != 0 {
+            visitor.undecided(Undecided::NoSymbol(info, relocation));
+            return false;
+        }
+        let symbol = self.object.symbol_id(index);
+        let mut facts = facts(self.link, index, symbol);
+        if facts & flag::DISCARDED != 0 {
+            visitor.undecided(Undecided::Discarded(info, relocation, symbol));
+            return false;
+        }
+        if self.describes {
+            facts = described(self.link, symbol, facts);
+        }
+        if info.expr == RelocExpr::GotSlot {
+            facts |= slot_facts(self.link, symbol);
+        }
+        let addend = relocation.r_addend.get();
+        let site = Site {
+            facts,
+            bytes: self.bytes,
+            offset: offset as usize,
+            symbol: index,
+            addend,
+            writable: self.writable,
+            code: self.code,
+            next: next.map(NextRelocation::of),
+        };
+        let action = decide(info, &site, &self.link.mode);
+        visitor.decided(Decided { info, offset, index, symbol, addend, facts, action: &action });
+        action.takes_next
+    }
+}
