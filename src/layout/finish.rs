@@ -11,7 +11,6 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{ChunkId, SectionId, SymbolId};
-use crate::input::object::SymbolPlace;
 use crate::phase::Placed;
 use crate::script::eval::{Base, Value};
 use crate::symbols::Definition;
@@ -195,36 +194,24 @@ fn reserved_place<T: Target>(link: &Placed<'_, T>, reserved: Reserved) -> Option
 }
 
 /// Address of a symbol that is defined in this output; `None` if it is not.
-pub fn symbol_address<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
-    match link.definition(id) {
-        Definition::Linker(row) => Some(link.layout.linker_values[row as usize].value),
-        Definition::Object { file, symbol } => {
-            if let Some(common) = link.common_place(id) {
-                return Some(link.section_address(common.section).wrapping_add(common.offset));
-            }
-            let object = &link.objects[file.index()];
-            match object.symbol_place(symbol as usize) {
-                SymbolPlace::Absolute => Some(object.symbols[symbol as usize].st_value.get()),
-                SymbolPlace::Section(_) => {
-                    let (section, offset) = link.symbol_section(id)?;
-                    let placed =
-                        link.sections.is_alive(section) && link.places.chunk[section.index()].is_some();
-                    placed.then(|| link.section_address(section).wrapping_add(offset))
-                }
-                _ => None,
-            }
-        }
-        _ => None,
-    }
+fn address_here<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
+    let is_placed =
+        |section: SectionId| link.sections.is_alive(section) && link.output_chunk(section).is_some();
+    let is_here = match link.definition(id) {
+        Definition::Linker(_) => true,
+        Definition::Object { .. } => link.symbol_section(id).is_none_or(|(section, _)| is_placed(section)),
+        Definition::Shared { .. } | Definition::Undefined => false,
+    };
+    is_here.then(|| link.values[id.index()])
 }
 
-/// The entry address: `-e`, then `ENTRY`, then `_start`; a name or a number. An executable without
-/// any gets the start of its code, with a warning, as in GNU ld.
+/// The entry address: that of the entry symbol, or the number that stands in its place. Where an
+/// executable has none, the start of its code, with a warning, as GNU ld has it. Symbols have their
+/// values.
 pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
     let config = link.config;
-    let chosen = config.symbols.entry.as_deref().or(link.plan.entry.as_ref().map(|name| &*name.bytes));
-    let name = chosen.unwrap_or(if link.plan.replaces_default { b"start" } else { b"_start" });
-    if let Some(address) = link.globals.lookup(name).and_then(|id| symbol_address(link, id)) {
+    let name = &link.entry[..];
+    if let Some(address) = link.globals.lookup(name).and_then(|id| address_here(link, id)) {
         return if config.is_relocatable() { 0 } else { address };
     }
     if let Some(number) = parse_number(name) {
@@ -239,7 +226,8 @@ pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
         Some(address) => format!("defaulting to {address:016x}"),
         None => "not setting start address".to_owned(),
     };
-    if chosen.is_none() && link.plan.replaces_default {
+    let is_default = !asked && link.plan.entry.is_none();
+    if is_default && link.plan.replaces_default {
         return text.unwrap_or(0);
     }
     let name = link.name_text(name);

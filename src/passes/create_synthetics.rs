@@ -7,6 +7,7 @@
 
 use crate::arch::Target;
 use crate::arch::machine::SHN_LARGE_COMMON;
+use crate::arch::target::PltShape;
 use crate::cli::{BuildId, OutputMode, SortCommon, Strip};
 use crate::elf::consts as elf;
 use crate::frames::Frames;
@@ -32,7 +33,15 @@ pub fn run<'a, T: Target>(
     described: collect::Inputs,
 ) -> Made<'a, T> {
     let synthetic = SyntheticSections::default();
-    let mut made = Made { resolved, frames, described, synthetic, features: 0, common_places: Vec::new() };
+    let mut made = Made {
+        resolved,
+        frames,
+        described,
+        synthetic,
+        features: 0,
+        plt_shape: PltShape::default(),
+        common_places: Vec::new(),
+    };
     let link = &mut made;
     add_notes(link);
     if !link.config.is_relocatable() {
@@ -87,6 +96,7 @@ fn add_notes<T: Target>(link: &mut Made<'_, T>) {
     let note = (elf::SHT_NOTE, A);
     let (properties, features) = property_note::merge(link);
     link.features = features;
+    link.plt_shape = T::plt_shape(&link.config.properties, features);
     if !properties.is_empty() {
         add_bytes(link, Kind::PropertyNote, ".note.gnu.property", note, WORD, properties);
     }
@@ -164,7 +174,7 @@ fn interpreter<T: Target>(link: &Inputs<'_, T>) -> Option<Vec<u8>> {
 
 /// Adds `.got`, `.plt` and their relocations. Static programs have them too, for `STT_GNU_IFUNC`.
 fn add_linkage_tables<T: Target>(link: &mut Made<'_, T>) {
-    let plt = T::plt_shape(&link.config.properties, link.features);
+    let plt = link.plt_shape.clone();
     let info = A | u64::from(elf::SHF_INFO_LINK);
     // Start-up code of static programs finds it between `__rela_iplt_start` and `_end`, which the
     // scripts put around sections of this name.

@@ -318,7 +318,7 @@ impl Insertion {
     /// Adds landing pads for the indirect jumps of thunks.
     fn add_landing_pads<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>) {
         // Entries of the PLT have landing pads where the output is checked.
-        if !link.slots.plt_shape.landing_pad {
+        if !link.plt_shape.landing_pad {
             return;
         }
         for index in 0..link.thunks.all.len() {

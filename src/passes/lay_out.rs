@@ -55,7 +55,6 @@ pub fn run<'a, T: Target>(
     link.layout.plan = plan;
     link.local_symbols = synth::thunks::names(&link);
     report_missing_headers(&link);
-    link.layout.entry = finish::entry(&link);
     create_relocatable::run(&mut link);
     link.places.rule.resize(link.section_count(), u32::MAX);
     for (index, chunk) in link.layout.chunks.iter_mut().enumerate() {
@@ -68,6 +67,7 @@ pub fn run<'a, T: Target>(
         link.frame_order = sframe::index::order(&link);
         timings.pass("order SFrame table");
         link.values = compute_values::run(&link);
+        link.layout.entry = finish::entry(&link);
         timings.pass("compute values");
     }
     link

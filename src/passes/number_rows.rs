@@ -24,7 +24,6 @@ pub fn run<T: Target>(scanned: Scanned<'_, T>) -> Numbered<'_, T> {
         _ => Some(numbers.words(2)),
     };
     let mut slots = Slots {
-        plt_shape: T::plt_shape(&scanned.config.properties, scanned.features),
         got_words: numbers.got,
         tls_module,
         got_plt_words: 0,

@@ -68,13 +68,13 @@ impl<'a, T: Target> Sizes<'_, 'a, T> {
     }
 
     fn slots(&mut self) {
-        let (slots, copies) = (&self.link.slots, &self.link.copies);
+        let (link, slots, copies) = (self.link, &self.link.slots, &self.link.copies);
         self.set(Kind::CopyData, copies.data.size, copies.data.align);
         self.set(Kind::CopyRelro, copies.relro.size, copies.relro.align);
         self.set(Kind::Got, u64::from(slots.got_words) * 8, 8);
         self.set(Kind::GotPlt, slots.got_plt_words * 8, 8);
-        let (lazy, sec, direct) = slots.plt_sizes();
-        let align = slots.plt_shape.align;
+        let (lazy, sec, direct) = link.plt_sizes();
+        let align = link.plt_shape.align;
         self.set(Kind::Plt, lazy, align);
         self.set(Kind::PltSec, sec, align);
         self.set(Kind::PltGot, direct, align);

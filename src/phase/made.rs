@@ -6,6 +6,7 @@
 
 use super::{Resolved, SectionInfo, builds_on, info_of};
 use crate::arch::Target;
+use crate::arch::target::PltShape;
 use crate::frames::Frames;
 use crate::frames::eh_frame::fde_edges;
 use crate::ids::{SectionId, SymbolId};
@@ -25,6 +26,8 @@ pub struct Made<'a, T: Target> {
     pub synthetic: SyntheticSections<'a>,
     /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output.
     pub features: u32,
+    /// The form of PLT entries, which depends on those bits and on options.
+    pub plt_shape: PltShape,
     /// The place of each common block, by its row; empty if blocks stay common, as under `-r`.
     pub common_places: Vec<CommonPlace>,
 }
@@ -85,6 +88,7 @@ impl<'a, T: Target> Made<'a, T> {
             described: collect::Inputs::default(),
             synthetic: SyntheticSections::default(),
             features: 0,
+            plt_shape: PltShape::default(),
             common_places: Vec::new(),
         }
     }

@@ -5,7 +5,6 @@
 
 use super::{Scanned, builds_on};
 use crate::arch::Target;
-use crate::arch::target::PltShape;
 use crate::ids::{SharedId, SymbolId};
 use crate::symbols::Definition;
 
@@ -70,11 +69,9 @@ impl DynamicRow {
     }
 }
 
-/// Sizes of the tables of slots and entries, and how entries are made.
+/// Sizes of the tables of slots and entries.
 #[derive(Default)]
 pub struct Slots {
-    /// The form of PLT entries: IBT, BTI and the like.
-    pub plt_shape: PltShape,
     /// Words of `.got`.
     pub got_words: u32,
     /// First of two words in `.got` for this module's TLS block.
@@ -85,17 +82,6 @@ pub struct Slots {
     pub plt: u32,
     /// Entries of `.plt.got`.
     pub plt_got: u32,
-}
-
-impl Slots {
-    /// Sizes of `.plt`, `.plt.sec` and `.plt.got` in bytes.
-    pub fn plt_sizes(&self) -> (u64, u64, u64) {
-        let shape = &self.plt_shape;
-        let (lazy, direct) = (u64::from(self.plt), u64::from(self.plt_got));
-        let plt = if lazy == 0 { 0 } else { shape.header + lazy * shape.entry };
-        let sec = if shape.split { lazy * shape.direct_entry } else { 0 };
-        (plt, sec, direct * shape.direct_entry)
-    }
 }
 
 /// Room for one copy of a library's variable (`R_*_COPY`).
@@ -147,6 +133,15 @@ impl<T: Target> Numbered<'_, T> {
     pub fn row(&self, id: SymbolId) -> Option<&DynamicRow> {
         let row = *self.row_of.get(id.index())?;
         self.rows.get(row as usize)
+    }
+
+    /// Sizes of `.plt`, `.plt.sec` and `.plt.got` in bytes.
+    pub fn plt_sizes(&self) -> (u64, u64, u64) {
+        let shape = &self.plt_shape;
+        let (lazy, direct) = (u64::from(self.slots.plt), u64::from(self.slots.plt_got));
+        let plt = if lazy == 0 { 0 } else { shape.header + lazy * shape.entry };
+        let sec = if shape.split { lazy * shape.direct_entry } else { 0 };
+        (plt, sec, direct * shape.direct_entry)
     }
 
     /// The copy that a row's symbol names.

@@ -161,7 +161,7 @@ pub fn plt<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
 
 /// Address of a row's PLT entry; 0 if it has none.
 pub fn plt_of_row<T: Target>(link: &Placed<'_, T>, row: &DynamicRow) -> u64 {
-    let (shape, at) = (&link.slots.plt_shape, &link.addresses);
+    let (shape, at) = (&link.plt_shape, &link.addresses);
     if row.plt_got != u32::MAX {
         return at.plt_got.wrapping_add(u64::from(row.plt_got) * shape.direct_entry);
     }
@@ -184,7 +184,7 @@ pub fn plt_slot<T: Target>(link: &Placed<'_, T>, index: u32) -> u64 {
 /// The addresses that go into an entry of `.plt`.
 pub fn plt_entry<T: Target>(link: &Placed<'_, T>, index: u32) -> PltEntry {
     let plt = link.addresses.plt;
-    let entry = lazy_entry(plt, index, &link.slots.plt_shape);
+    let entry = lazy_entry(plt, index, &link.plt_shape);
     PltEntry { plt, entry, slot: plt_slot(link, index), index }
 }
 

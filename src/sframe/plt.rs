@@ -15,11 +15,11 @@ use sframe_format::{CfaRule, Frame, Location, RegisterRule, Row, Rules};
 
 /// The tables of this link, as functions. Their entries are numbered.
 pub fn describe<T: Target>(link: &Numbered<'_, T>) -> Batch {
-    let shape = &link.slots.plt_shape;
+    let shape = &link.plt_shape;
     let mut batch = Batch::new(Role::Written, encoding::<T>(link.config));
     batch.begin(Origin::Plt);
     let lazy = u64::from(link.slots.plt) * shape.entry;
-    let (_, sec, direct) = link.slots.plt_sizes();
+    let (_, sec, direct) = link.plt_sizes();
     let header = if lazy == 0 { 0 } else { shape.header };
     let parts = [
         (Kind::Plt, 0, header, PltPart::Header, None),

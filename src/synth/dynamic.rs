@@ -174,7 +174,7 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
         list.push(size, Value::SizeOf(Kind::RelrDyn));
         list.number(entry, 8u64);
     }
-    let shape = &list.link.slots.plt_shape;
+    let shape = &list.link.plt_shape;
     if let Some(([address, size, entry], _)) = T::PLT_TAGS
         && list.link.config.dynamic.mark_plt
         && list.has(Kind::Plt)

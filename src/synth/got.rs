@@ -26,7 +26,7 @@ pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
         store::<T>(out, 0, address::of_synthetic(link, Kind::Dynamic));
     }
     for index in 0..link.slots.plt {
-        let target = T::lazy_target(address::plt_entry(link, index), &link.slots.plt_shape);
+        let target = T::lazy_target(address::plt_entry(link, index), &link.plt_shape);
         store::<T>(out, T::GOT_PLT_RESERVED + u64::from(index), target);
     }
 }

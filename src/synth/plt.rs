@@ -11,7 +11,7 @@ use crate::relocs::address;
 
 /// Writes `.plt`.
 pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
-    let shape = &link.slots.plt_shape;
+    let shape = &link.plt_shape;
     let Some((header, entries)) = out.split_at_mut_checked(shape.header as usize) else { return };
     let at = &link.addresses;
     T::write_plt_header(header, at.plt, at.reserved, shape);
@@ -22,7 +22,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
 
 /// Writes `.plt.sec`.
 pub fn write_sec<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
-    let (shape, start) = (&link.slots.plt_shape, link.addresses.plt_sec);
+    let (shape, start) = (&link.plt_shape, link.addresses.plt_sec);
     for (index, out) in out.chunks_exact_mut(shape.direct_entry as usize).enumerate() {
         let address = start.wrapping_add(index as u64 * shape.direct_entry);
         T::write_plt_direct(out, address, address::plt_slot(link, index as u32), shape);
@@ -31,7 +31,7 @@ pub fn write_sec<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
 
 /// Writes `.plt.got`.
 pub fn write_got<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
-    let (shape, at) = (&link.slots.plt_shape, &link.addresses);
+    let (shape, at) = (&link.plt_shape, &link.addresses);
     for row in link.rows.iter().filter(|row| row.plt_got != u32::MAX) {
         let start = u64::from(row.plt_got) * shape.direct_entry;
         let word = if row.resolved != u32::MAX { row.resolved } else { row.got };
