@@ -7,7 +7,7 @@ use crate::phase::Image;
 use crate::phase::state;
 use crate::sframe;
 use crate::symbols::Definition;
-use serde_json::json;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt::Write;
 
 /// The numbers in the form that is asked for.
@@ -25,15 +25,30 @@ pub fn stats<T: Target>(link: &Image<'_, T>, format: StatsFormat) -> String {
             let _ = write!(text, "{frames}");
         }
         StatsFormat::Json => {
-            let mut object = json!({ "linker": "sframe-ld", "version": env!("CARGO_PKG_VERSION") });
-            for (key, value) in numbers {
-                object[key] = value.into();
-            }
-            object["sframe"] = frames.to_json();
-            let _ = writeln!(text, "{object}");
+            let json = serde_json::to_string(&Stats { numbers, frames });
+            let _ = writeln!(text, "{}", json.expect("numbers and names have a JSON form"));
         }
     }
     text
+}
+
+/// All numbers as one object, in their order.
+struct Stats {
+    numbers: Vec<(&'static str, u64)>,
+    frames: sframe::report::Report,
+}
+
+impl Serialize for Stats {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("linker", "sframe-ld")?;
+        map.serialize_entry("version", env!("CARGO_PKG_VERSION"))?;
+        for (key, value) in &self.numbers {
+            map.serialize_entry(key, value)?;
+        }
+        map.serialize_entry("sframe", &self.frames)?;
+        map.end()
+    }
 }
 
 fn numbers<T: Target>(link: &Image<'_, T>) -> Vec<(&'static str, u64)> {

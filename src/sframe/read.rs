@@ -23,7 +23,6 @@ use crate::phase::state;
 use rayon::prelude::*;
 use sframe_format::write::Function;
 use sframe_format::{Attributes, Blob, ErrorKind, Fde, Piece, Section};
-use zerocopy::IntoBytes;
 
 /// Objects that one job reads, with one [`Reader`] and its buffers.
 const OBJECTS_PER_JOB: usize = 32;
@@ -116,9 +115,6 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             return refuse(0, None, "its bytes lie outside the file".to_owned());
         };
         let relocations = object.relocations(index);
-        touch(bytes);
-        touch(relocations.as_bytes());
-        touch(object.symbols.as_bytes());
         self.relocations.clear();
         let offsets = relocations.iter().zip(0..);
         self.relocations.extend(offsets.map(|(relocation, number)| (relocation.r_offset.get(), number)));
@@ -305,15 +301,6 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         let name = |place: Place| self.link.describe_place(place.section, place.offset);
         Some(format!("the functions at {} and {} overlap", name(pair[0].0), name(pair[1].0)))
     }
-}
-
-/// Reads a byte of each cache line at the beginning of bytes that are not in the cache, all at
-/// once. The walk would wait for one line after the other (a fifth of this pass's time).
-fn touch(bytes: &[u8]) {
-    const LINE: usize = 64;
-    const MOST: usize = 1024;
-    let lines = bytes.iter().take(MOST).step_by(LINE);
-    std::hint::black_box(lines.fold(0, |all, byte| all ^ byte));
 }
 
 fn is_none<T: Target>(relocation: &Rela<T::E>) -> bool {

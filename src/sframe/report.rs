@@ -1,7 +1,7 @@
 //! The report on SFrame inputs and the linker's own blob, for `--print-sframe` and `--stats`.
 //!
 //! [`collect`] reads every input once more, so it is called only when someone asks. The same
-//! report has two forms: lines to read ([`std::fmt::Display`]) and JSON ([`Report::to_json`]) whose
+//! report has two forms: lines to read ([`std::fmt::Display`]) and JSON ([`serde::Serialize`]) whose
 //! keys and words are stable.
 
 use super::collect::{Batch, Origin, Role, Share, Tally};
@@ -16,13 +16,12 @@ use crate::phase::Placed;
 use crate::phase::state;
 use crate::synth::Kind;
 use rayon::prelude::*;
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 use sframe_format::{Blob, ErrorKind, Piece, Section};
 use std::fmt::{self, Write};
 
 /// Functions, rows and bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Amount {
     /// SFrame sections.
     pub sections: u64,
@@ -47,7 +46,7 @@ impl Amount {
 }
 
 /// Functions whose rows are dead, by the reason.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Dead {
     /// Their section group lost to another.
     pub lost_group: u64,
@@ -74,7 +73,7 @@ impl Dead {
 }
 
 /// The blob that the linker made.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Own {
     /// Name of its section, as scripts match it.
     pub section: String,
@@ -96,7 +95,7 @@ pub struct Own {
 }
 
 /// One SFrame input.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Input {
     /// The file.
     pub file: String,
@@ -121,7 +120,7 @@ pub struct Input {
 }
 
 /// A corrupt place.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Finding {
     /// Byte offset in the section.
     pub offset: u64,
@@ -347,19 +346,21 @@ impl Report {
         }
         derived::write_summary(&self.derived, out)
     }
+}
 
-    /// The whole report as one JSON object.
-    pub fn to_json(&self) -> Value {
-        json!({
-            "mode": self.mode,
-            "kept": self.kept(),
-            "dropped": self.dropped(),
-            "taken": self.taken(),
-            "dead": self.dead(),
-            "own": self.own,
-            "inputs": self.inputs,
-            "derived": self.derived,
-        })
+/// The whole report as one object, totals first.
+impl Serialize for Report {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Report", 8)?;
+        object.serialize_field("mode", self.mode)?;
+        object.serialize_field("kept", &self.kept())?;
+        object.serialize_field("dropped", &self.dropped())?;
+        object.serialize_field("taken", &self.taken())?;
+        object.serialize_field("dead", &self.dead())?;
+        object.serialize_field("own", &self.own)?;
+        object.serialize_field("inputs", &self.inputs)?;
+        object.serialize_field("derived", &self.derived)?;
+        object.end()
     }
 }
 
@@ -474,6 +475,7 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
 
     fn report() -> Report {
         let kept = Input {
@@ -521,7 +523,7 @@ mod tests {
 
     #[test]
     fn json_is_one_object_with_stable_words() {
-        let json = report().to_json();
+        let json = serde_json::to_value(report()).unwrap();
         assert_eq!(json["mode"], "concat");
         assert_eq!((&json["kept"]["sections"], &json["kept"]["blobs"]), (&json!(1), &json!(1)));
         let kept = &json["inputs"][0];
