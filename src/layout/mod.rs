@@ -11,7 +11,7 @@
 //! - [`output`]: type and flags of output sections;
 //! - [`size`]: offsets inside an output section;
 //! - [`dot`]: the location counter, with [`scope`] for the names in expressions and `regions` for
-//! `MEMORY`;
+//!   `MEMORY`;
 //! - [`segments`]: program headers, from `PHDRS` or derived;
 //! - [`converge`]: the only fixpoint loop;
 //! - [`file_offsets`]: offsets in the file, once sizes are final.

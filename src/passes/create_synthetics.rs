@@ -174,7 +174,7 @@ fn interpreter<T: Target>(link: &Inputs<'_, T>) -> Option<Vec<u8>> {
 
 /// Adds `.got`, `.plt` and their relocations. Static programs have them too, for `STT_GNU_IFUNC`.
 fn add_linkage_tables<T: Target>(link: &mut Made<'_, T>) {
-    let plt = link.plt_shape.clone();
+    let plt = link.plt_shape;
     let info = A | u64::from(elf::SHF_INFO_LINK);
     // Start-up code of static programs finds it between `__rela_iplt_start` and `_end`, which the
     // scripts put around sections of this name.

@@ -16,8 +16,8 @@
 //!    describe a function at one place, the one that comes first counts. So derived functions that
 //!    only fill gaps (`=missing`) come behind those of SFrame inputs.
 //! 3. [`Role`] gives their fate. Functions that are in the output by other means (SFrame inputs
-//! that are concatenated) are [`Role::Present`]: they keep others out and are not written. Those
-//! that give way to derived ones (`=all`) are [`Role::Superseded`].
+//!    that are concatenated) are [`Role::Present`]: they keep others out and are not written. Those
+//!    that give way to derived ones (`=all`) are [`Role::Superseded`].
 //!
 //! [`Share::tally`] counts the functions of each part by fate afterwards, for `--print-sframe`.
 
