@@ -72,7 +72,7 @@ pub struct OutputState {
 }
 
 impl OutputState {
-    /// Whether a run looks at it at all.
+    /// Whether a run carries out its statements.
     pub fn is_processed(&self) -> bool {
         self.in_output || self.assigns
     }
@@ -99,7 +99,7 @@ pub struct Machine<'p> {
     pub output_names: OutputNames<'p>,
     /// Symbols that the plan mentions.
     pub symbols: Symbols<'p>,
-    /// Options.
+    /// Settings by options and the machine.
     pub settings: Settings,
     /// Bytes of the file header and the program headers.
     pub headers_size: u64,

@@ -3,7 +3,7 @@
 /// A region during one run of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// First address.
+    /// Its first address.
     pub origin: u64,
     /// Length in bytes.
     pub length: u64,

@@ -1,10 +1,11 @@
 //! Output sections, segments and addresses: the one layout engine.
 //!
 //! A layout is always made from a script: the built-in one of the kind of output, or the one that
-//! `-T` names. [`crate::plan`] turns scripts and options into a [`LayoutPlan`], a list of commands
-//! whose input patterns have dense rule numbers. `passes::match_script` gives each section its rule
-//! before garbage collection; `passes::lay_out` lists the live sections of each rule, finds places
-//! for orphans, and carries the commands out until no address changes:
+//! `-T` names. [`crate::plan`] turns scripts and options into a
+//! [`LayoutPlan`](crate::plan::LayoutPlan), a list of commands whose input patterns have dense rule
+//! numbers. `passes::match_script` gives each section its rule before garbage collection;
+//! `passes::lay_out` lists the live sections of each rule, finds places for orphans, and carries
+//! the commands out until no address changes:
 //!
 //! - [`place`], [`sort`], [`priority`], [`link_order`]: which sections each rule takes, in which order;
 //! - [`orphan`]: a rule for each section that no rule took;

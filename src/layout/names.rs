@@ -63,7 +63,7 @@ pub struct Symbols<'p> {
     rows: Names<'p>,
     /// One for each name, in order of first mention.
     pub entries: Vec<Entry>,
-    /// Their names.
+    /// Names of `entries`.
     pub names: Vec<&'p [u8]>,
 }
 

@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 /// Which orphans share an output section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key<'a> {
-    /// Name.
+    /// Its name.
     pub name: &'a [u8],
     /// Whether they are allocated, and thread-local.
     pub alloc: bool,
@@ -42,7 +42,7 @@ pub struct Orphan<'a> {
     pub key: Key<'a>,
     /// Whether it may join an output section of the script that has its name.
     pub may_join: bool,
-    /// Behind all other sections, as the symbol table and its kin are.
+    /// Placed behind all other sections, like the symbol table.
     pub last: bool,
 }
 

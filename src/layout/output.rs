@@ -18,7 +18,8 @@ const SHF_GNU_RETAIN: u64 = 0x20_0000;
 pub struct Facts {
     /// Number of sections.
     pub count: u32,
-    /// Type of all of them; see [`join_types`].
+    /// Type of all of them; `SHT_NOBITS` gives way to types with contents, and different ones make
+    /// `SHT_PROGBITS`.
     pub sh_type: u32,
     /// A first section of a type that does not go with others, and the first such other.
     pub mismatch: Option<(SectionId, SectionId)>,
@@ -97,8 +98,8 @@ fn join_types(a: u32, b: u32) -> u32 {
     }
 }
 
-/// Whether sections of both types can stand in one output section without a loss that someone
-/// should hear of.
+/// Whether sections of both types can stand in one output section without a loss that deserves a
+/// warning.
 fn go_together(a: u32, b: u32) -> bool {
     let plain = |sh_type| {
         matches!(

@@ -82,7 +82,7 @@ pub fn list<T: Target>(link: &Placed<'_, T>, order: &InputOrder) -> (Vec<List>, 
     (lists, left)
 }
 
-/// Sections that are laid out as they are.
+/// Sections that are laid out: alive, with content, and not absorbed.
 fn placeable<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = SectionId> + 'l {
     (0..link.section_count() as u32).map(SectionId).filter(|&id| is_placed(link, id))
 }
@@ -144,7 +144,7 @@ impl List {
 }
 
 /// Whether a section of the linker is left out while it is empty, so that its type, flags and
-/// alignment concern nobody. The symbol table and its kin get their sizes only after the layout.
+/// alignment do not count. The symbol table and its kin get their sizes only after the layout.
 fn is_dropped_if_empty<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     use crate::synth::Kind;
     let Some(row) = link.synthetic_row(id) else { return false };
@@ -179,7 +179,7 @@ pub fn gather<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
     lists.par_iter_mut().for_each(|list| list.gather(link));
 }
 
-/// Whether a section is laid out as it is.
+/// Whether a section is laid out: alive, with content, and not absorbed.
 #[inline]
 pub fn is_placed<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let bits = link.sections.get(id);

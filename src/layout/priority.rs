@@ -2,9 +2,9 @@
 //!
 //! Sections with a priority move inside the list of their rule, so that the order of a script's
 //! input statements, and the symbols assigned between them, stay valid. The built-in scripts have
-//! several statements for code and data only to put cold and hot parts together; an order that
-//! somebody has written down counts more than that, so there sections move through the whole output
-//! section, as in lld and gold, which lay out without a script.
+//! several statements for code and data only to put cold and hot parts together; an order from a
+//! file counts more than that, so there sections move through the whole output section, as in lld
+//! and gold, which lay out without a script.
 
 use super::place::{self, List};
 use super::shuffle::InputOrder;

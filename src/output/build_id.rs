@@ -85,8 +85,8 @@ fn shards<const N: usize>(
     hash(hashes.as_flattened())
 }
 
-/// The hash for `--build-id=sha1`: 20 bytes that no two different files share. Nobody recomputes an
-/// identifier, so a hash that is several times faster than SHA-1 serves; lld does the same.
+/// The hash for `--build-id=sha1`: 20 bytes that no two different files share. No tool recomputes
+/// an identifier, so a hash that is several times faster than SHA-1 serves; lld does the same.
 fn digest_20(bytes: &[u8]) -> [u8; 20] {
     let mut digest = [0; 20];
     digest.copy_from_slice(&blake3::hash(bytes).as_bytes()[..20]);

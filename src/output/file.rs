@@ -39,10 +39,11 @@ enum Place {
 
 impl OutputFile {
     /// Makes a file of `size` zero bytes. With `executable`, it gets the execute bits that the
-    /// umask lets through. The `holes`, in order, take no place on the disk, so nobody may write or
-    /// even read them.
+    /// umask lets through. The `holes`, in order, take no place on the disk, so they must not be
+    /// written or even read.
     ///
-    /// # Errors The system's error, above all that the disk is full.
+    /// # Errors
+    /// The system's error, above all that the disk is full.
     pub fn create(path: &Path, size: u64, holes: &[Range<u64>], executable: bool) -> io::Result<OutputFile> {
         let length = usize::try_from(size).map_err(|_| ErrorKind::FileTooLarge)?;
         let path = path.to_path_buf();
@@ -62,14 +63,15 @@ impl OutputFile {
         }
     }
 
-    /// The whole file.
+    /// The bytes of the whole file, for passes to fill.
     pub fn bytes(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
     /// Puts the file in its place.
     ///
-    /// # Errors The system's error; the old file is then still there.
+    /// # Errors
+    /// The system's error; the old file is then still there.
     pub fn commit(self) -> io::Result<()> {
         let OutputFile { path, bytes, place } = self;
         match place {

@@ -1,7 +1,7 @@
 //! Temporary files that a signal must not leave behind.
 //!
 //! The library installs no handler. It keeps a list of the temporary files of this process, and a
-//! command that is told to end calls [`remove_temporaries`] from the handler of the signal.
+//! command that gets a signal to end calls [`remove_temporaries`] from the handler of the signal.
 //!
 //! A handler may run at any moment on any thread, so the list is guarded by a spin lock that is
 //! only held with all signals blocked: the holder is never the thread that the handler interrupted,

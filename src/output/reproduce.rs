@@ -232,7 +232,7 @@ impl Rewriter<'_> {
     }
 
     fn inside(&self, path: &Path) -> Vec<u8> {
-        // The leading `./` puts it below `--sysroot=.` in the eyes of the search.
+        // The leading `./` lets the search find it below `--sysroot=.`.
         [&b"./"[..], inside(path, self.current).strip_prefix(".").unwrap_or(path).as_os_str().as_bytes()]
             .concat()
     }

@@ -10,7 +10,7 @@ use crate::symbols::Definition;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt::Write;
 
-/// The numbers in the form that is asked for.
+/// The numbers in the given form.
 pub fn stats<T: Target>(link: &Image<'_, T>, format: StatsFormat) -> String {
     let numbers = numbers(link);
     let frames = sframe::report::collect(link);

@@ -3,8 +3,7 @@
 //! The output `DIR/NAME` is made as `DIR/.NAME.sframe-ld-N`, with the smallest `N` that is free,
 //! and is locked (`flock`) as long as its process lives. A link that is killed cannot clean up;
 //! since the names can be guessed, the next link to the same output finds the files left and
-//! removes each one that nobody holds a lock on. No directory is listed for that, which may be a
-//! large one.
+//! removes each one without a lock. No directory is listed for that, which may be a large one.
 
 use super::interrupt::Temporaries;
 use std::ffi::OsString;
@@ -35,7 +34,8 @@ impl Temporary {
     /// Makes an empty file beside `output`. The umask is applied to `mode` as to any file that is
     /// created.
     ///
-    /// # Errors The system's error.
+    /// # Errors
+    /// The system's error.
     pub fn create(output: &Path, mode: u32) -> io::Result<Temporary> {
         for number in 0..NAMES {
             let Some(temporary) = Temporary::claim(name(output, number), mode)? else { continue };
@@ -79,7 +79,8 @@ impl Temporary {
 
     /// Moves the file to `output`, in place of the old one.
     ///
-    /// # Errors The system's error; the old file is then still there.
+    /// # Errors
+    /// The system's error; the old file is then still there.
     pub fn persist(mut self, output: &Path) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let mut temporaries = Temporaries::lock();
@@ -109,7 +110,7 @@ fn name(output: &Path, number: u32) -> PathBuf {
     ))
 }
 
-/// Locks a file for this process, without waiting. Where the file system knows no locks, nobody
+/// Locks a file for this process, without waiting. Where the file system knows no locks, no link
 /// can take the file for abandoned either.
 fn lock(file: &File) -> bool {
     !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
@@ -129,8 +130,8 @@ fn remove_abandoned(path: &Path) -> bool {
     let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) else {
         return false;
     };
-    // With the lock, nobody else removes it or gives it another name. The link that was at work
-    // may have moved it to its place before it gave up the lock.
+    // With the lock, no other link removes or renames it. The link that was at work may have moved
+    // it to its place before it gave up the lock.
     let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
     regular && file.try_lock().is_ok() && is_at(&file, path) && fs::remove_file(path).is_ok()
 }

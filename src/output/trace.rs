@@ -14,7 +14,7 @@ use std::path::PathBuf;
 /// An archive member that takes part, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IncludedMember<'a> {
-    /// The member.
+    /// Name of the archive and the member.
     pub member: FileName<'a>,
     /// The first file that refers to the symbol; `None` if an option or a script does.
     pub referrer: Option<FileName<'a>>,
@@ -90,7 +90,7 @@ pub fn why_extract<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> 
     text
 }
 
-/// `-y`: who refers to a symbol and who defines it, files in inputs order.
+/// `-y`: the files that refer to a symbol or define it, in input order.
 pub fn symbols<T: Target>(inputs: &Inputs<'_, T>) -> String {
     let mut text = String::new();
     for name in &inputs.config.reports.trace_symbols {

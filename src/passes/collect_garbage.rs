@@ -196,7 +196,7 @@ pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, visits: V) -> V
 
 impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
     /// Marks a section; whether it was unmarked and its edges must be followed. Those of `.sframe`
-    /// never are: it keeps nothing alive, whoever refers to it.
+    /// never are: it keeps no section alive.
     fn mark(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool {
         self.link.sections.is_alive(id)
             && !self.link.is_sframe_section(id)

@@ -15,7 +15,7 @@ use crate::output::compress;
 use crate::phase::{FileSection, Inputs, Placed};
 
 /// Contents of the sections that shrink, by [`ChunkId`]; their headers are changed. A section that
-/// would not shrink stays as it is.
+/// would not shrink stays uncompressed.
 pub fn run<'a, T: Target>(link: &Placed<'a, T>, sections: &mut [FileSection<'a>]) -> Vec<Option<Vec<u8>>> {
     let options = &link.config.strip;
     if options.compress_debug == CompressDebug::None && options.compress_sections.is_empty() {

@@ -31,9 +31,9 @@ enum Known {
 /// The files that take part, as rows of the candidates, in link order.
 #[derive(Default, Debug, PartialEq, Eq)]
 pub struct Extracted {
-    /// Objects.
+    /// Objects, as rows of the candidates.
     pub objects: Vec<u32>,
-    /// Shared libraries.
+    /// Shared libraries, as rows of the candidates.
     pub shared: Vec<u32>,
     /// Archive members among `objects`, each with the global that asked for it (`--why-extract`).
     pub reasons: Vec<(u32, SymbolId)>,

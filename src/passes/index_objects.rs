@@ -1,9 +1,9 @@
 //! Numbers the files that take part: objects in link order, their local symbols, their sections.
 //!
-//! Section tables of objects are looked at here for the first time, in parallel: relocation
-//! sections are tied to the sections that they apply to, SFrame inputs are found, and each section
-//! gets its first state. Sections without contents of the program (tables, relocations, groups) are
-//! marked `NOT_CONTENT`, so that later passes need not check types.
+//! This pass is the first to read section tables, in parallel over objects: relocation sections are
+//! tied to the sections that they apply to, SFrame inputs are found, and each section gets its
+//! first state. Sections without contents of the program (tables, relocations, groups) are marked
+//! `NOT_CONTENT`, so that later passes need not check types.
 
 use super::extract_members::Extracted;
 use super::parse_inputs::{Parsed, ParsedInputs};

@@ -2,8 +2,8 @@
 //! makes roots, and sections of `/DISCARD/` are dropped before a reference can keep them.
 //!
 //! The linker's own sections are matched like those of a file `<internal>`. Sections whose contents
-//! are no part of the program (symbol tables, relocations, groups) are not matched, whatever their
-//! names. A section that no rule takes is an orphan; `lay_out` finds it a place.
+//! are no part of the program (symbol tables, relocations, groups) are not matched, even if a
+//! pattern fits their names. A section that no rule takes is an orphan; `lay_out` finds it a place.
 
 use crate::arch::Target;
 use crate::cli::Config;

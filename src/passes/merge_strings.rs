@@ -2,7 +2,7 @@
 //!
 //! Comes after garbage collection and before layout. Sections of the same rule and the same kind of
 //! pieces become one synthetic section, which takes the place of the first of them; they count as
-//! absorbed then. Under `-r`, only sections of one name are joined, groups stay as they are, and so
+//! absorbed then. Under `-r`, only sections of one name are joined, groups are not joined, and so
 //! does `.comment`, where each line is a file's own.
 //!
 //! `-O0` joins nothing; `-O2` lets a string stand in the end of a longer one, except under `-r`.
@@ -66,7 +66,7 @@ pub fn run<'a, T: Target>(link: &Matched<'a, T>) -> Merged<'a> {
 }
 
 /// Merges sections of one key: into one group, or into more if offsets would not fit into 32 bits.
-/// A single section that is too large stays as it is.
+/// A single section that is too large is not merged.
 fn merge<'a>(
     key: Key<'a>,
     inputs: &[MergeInput<'a>],

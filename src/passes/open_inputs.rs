@@ -144,7 +144,7 @@ struct Walk<'w, 'a> {
     sink: &'w Sink,
     opened: Opened<'a>,
     early: Vec<Option<io::Result<FileBytes>>>,
-    /// Number of the open `--start-group`, and the step that stands for it.
+    /// Number of the open `--start-group`, and its [`Step::Group`].
     group: Option<(u32, usize)>,
     /// Number of the open `--start-lib`, and its first file.
     lib: Option<(u32, u32)>,

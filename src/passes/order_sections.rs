@@ -1,7 +1,7 @@
 //! Computes the order of sections that a profile or an ordering file asks for.
 //!
 //! `--symbol-ordering-file` and `--section-ordering-file` name sections in the order wanted; a call
-//! graph, from profiles in objects or from a file, is made into an order by [`cluster`]. An order
+//! graph, from profiles in objects or from a file, is made into an order by `cluster`. An order
 //! from a file takes precedence over a computed one. Without either, the pass reads no input.
 
 mod cluster;

@@ -98,8 +98,8 @@ pub fn finish<T: Target>(link: &Live<'_, T>, found: Vec<Found>) -> Asked {
     asked
 }
 
-/// Sections of the program whose bytes are written as they are. Absorbed ones are left out:
-/// [`scan_frames`] scans the records of `.eh_frame`.
+/// Whether a section is loaded and copied to the output, so that its relocations count. Absorbed
+/// ones are left out: [`scan_frames`] scans the records of `.eh_frame`.
 fn is_scanned<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let id = object.section_id(index as u32);
     object.relocation_sections.get(index).is_some_and(|&table| table != 0)

@@ -3,8 +3,8 @@
 //! By the gABI: a definition that is not weak beats a common block, that beats a weak definition,
 //! that beats a shared library's; among equals the first file in link order wins. The choice is a
 //! minimum over packed keys (rank, file, symbol), which does not depend on the order in which
-//! objects are looked at, so all of them are looked at at once. Symbols in discarded sections
-//! define nothing.
+//! objects are looked at, so all objects are read in parallel. Symbols in discarded sections define
+//! nothing.
 
 use crate::arch::Target;
 use crate::diag::demangle::shown;

@@ -122,7 +122,7 @@ impl<'a, T: Target> Sizes<'_, 'a, T> {
     }
 }
 
-/// By global: its row in `.dynsym`, or that of the name that stands for it.
+/// By global: its row in `.dynsym`, or that of its representative.
 fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u32> {
     let mut row_of = vec![0; link.globals.len()];
     for (row, symbol) in (1..).zip(&tables.symbols) {

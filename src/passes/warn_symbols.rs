@@ -1,7 +1,7 @@
 //! Reports the warnings that inputs carry for users of their symbols.
 //!
-//! A section `.gnu.warning.SYMBOL` holds a text for everyone who refers to SYMBOL, `.gnu.warning`
-//! one for everyone who links the object (a convention of GNU ld; the C library has them for its
+//! A section `.gnu.warning.SYMBOL` holds a warning about references to SYMBOL, `.gnu.warning` one
+//! about linking the object at all (a convention of GNU ld; the C library has them for its
 //! dangerous functions, in its shared form too). One warning for each object that refers to the
 //! symbol from a section that is kept, at the first such place.
 

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// The scripts and lists that options name.
 pub struct Directives<'a> {
-    /// The phase before.
+    /// The phase before: command line, sink and store.
     pub session: Session<'a>,
     /// The entry symbol's name; empty if there is none.
     pub entry: Vec<u8>,
@@ -21,7 +21,7 @@ pub struct Directives<'a> {
     pub script_paths: Vec<PathBuf>,
     /// Version scripts, `VERSION` commands and lists of names.
     pub lists: Lists,
-    /// Ordering files.
+    /// Orders of sections and calls, from ordering files.
     pub orders: OrderFiles,
 }
 

@@ -38,9 +38,9 @@ pub struct FileSection<'a> {
     pub flags: u64,
     /// Alignment in bytes.
     pub align: u64,
-    /// Size in bytes: as it is written, or for `SHT_NOBITS` in memory.
+    /// Size in bytes: in the file, or for `SHT_NOBITS` in memory.
     pub size: u64,
-    /// File offset.
+    /// Offset in the file, in bytes.
     pub offset: u64,
 }
 

@@ -164,9 +164,9 @@ impl SectionInfo<'_> {
     }
 }
 
-/// The fields of an object's section header. SFrame input has its own type whatever the assembler
-/// wrote (SFrame rule 1). Alignments that are no power of two count as 1; `index_objects` has
-/// reported them.
+/// The fields of an object's section header. SFrame input has the type `SHT_GNU_SFRAME` even if its
+/// header has another (SFrame rule 1). Alignments that are no power of two count as 1;
+/// `index_objects` has reported them.
 pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
     index: usize,

@@ -89,7 +89,7 @@ pub struct Slots {
 pub struct Copy {
     /// The symbol that the relocation names.
     pub symbol: SymbolId,
-    /// The library.
+    /// The library that defines the variable.
     pub library: SharedId,
     /// Address in the library.
     pub value: u64,

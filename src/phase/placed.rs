@@ -113,7 +113,7 @@ pub struct OutputGroup {
     pub section: u32,
     /// Index of the signature in that object's symbol table.
     pub signature: u32,
-    /// Flag word.
+    /// Its first word: `GRP_COMDAT` or 0.
     pub flags: u32,
     /// Members, each once.
     pub members: Vec<ChunkId>,

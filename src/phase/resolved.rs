@@ -20,13 +20,13 @@ pub struct Resolved<'a, T: Target> {
     pub needed_libraries: NeededLibraries<'a>,
     /// State bits of sections; later passes up to [`super::Live`] set them.
     pub sections: SectionStates,
-    /// Section groups.
+    /// Section groups by file, and the prevailing copy of each.
     pub groups: GroupTable<'a>,
     /// Definitions of globals.
     pub definitions: Definitions,
     /// Symbols that the linker defines.
     pub linker_symbols: Vec<LinkerSymbol>,
-    /// Sections whose names are C identifiers that `__start_NAME` or `__stop_NAME` speak of.
+    /// Sections whose names are C identifiers that a `__start_NAME` or `__stop_NAME` symbol names.
     pub identifier_sections: IdentifierSections<'a>,
     /// Versions that the output defines, and those of its symbols.
     pub versions: Versions<'a>,

@@ -39,7 +39,7 @@ pub struct Asked {
 
 /// A synthetic section of merged pieces.
 pub struct MergedSection<'a> {
-    /// The section.
+    /// Its header fields and size.
     pub section: SyntheticSection<'a>,
     /// The rule that took the input sections of these pieces.
     pub rule: u32,

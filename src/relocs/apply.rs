@@ -59,8 +59,8 @@ pub fn apply_list<T: Target>(
 /// Applies relocations of a loaded section.
 struct Loaded<'s, 'a, T: Target> {
     apply: Apply<'s, 'a, T>,
-    /// It is SFrame data. Dead fields become 0 whatever their addend, for the SFrame pass makes dead
-    /// rows of them.
+    /// It is SFrame data. Dead fields become 0 without their addend, and `sframe::concat` makes
+    /// dead rows of them.
     describes: bool,
     /// Places of relative relocations hold the address too.
     in_place: bool,

@@ -18,11 +18,11 @@ use rayon::prelude::*;
 pub struct Entry {
     /// Address of the place.
     pub address: u64,
-    /// Type.
+    /// Its type (`R_*`).
     pub kind: u32,
     /// Row in `.dynsym`, 0 for none.
     pub symbol: u32,
-    /// Addend.
+    /// Its addend; `.rela.*` holds it, not the place.
     pub addend: u64,
 }
 

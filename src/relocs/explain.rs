@@ -2,7 +2,7 @@
 //!
 //! A message has room for two files and a place. Here is the rest: both files' groups with their
 //! members, which copy prevails and why, the way of the reference, and its fate in the other modes.
-//! As text for people, and as a graph for Graphviz, from the same [`Story`].
+//! As text for people, and as a graph for Graphviz, from the same data.
 
 use super::discarded::is_violation;
 use super::site::Reference;

@@ -10,9 +10,9 @@ pub struct DynRelocSite {
     pub section: SectionId,
     /// Offset in that section, in bytes.
     pub offset: u64,
-    /// The symbol.
+    /// The symbol of the relocation, global or local.
     pub symbol: SymbolId,
-    /// Addend.
+    /// The relocation's addend.
     pub addend: i64,
     /// The computation of the dynamic relocation.
     pub kind: DynamicKind,

@@ -12,7 +12,7 @@ use crate::symbols::flag;
 /// One word of `.got`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
-    /// Its number.
+    /// Its number, from the start of `.got`.
     pub index: u32,
     /// Its content, in terms of the row's symbol.
     pub content: Content,
@@ -40,7 +40,7 @@ pub enum Content {
 /// A dynamic relocation of a GOT word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WordRelocation {
-    /// Type.
+    /// Its type (`R_*`).
     pub kind: u32,
     /// The symbol that is looked up; [`SymbolId::NONE`] if none is. Only then has the relocation the
     /// word's content for its addend.

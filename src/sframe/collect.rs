@@ -1,11 +1,11 @@
-//! The functions that a section of the linker's own describes, from whatever source.
+//! Collects functions from all sources for the linker's own SFrame section.
 //!
 //! `--sframe-index`, `--sframe=merge` and `--sframe-from-eh-frame` all end in one blob. Sources of
 //! functions differ (SFrame inputs, `.eh_frame` records, the linker's PLTs); their common part is
-//! here. A source hands in [`Batch`]es, of one [`Part`] for each input section or file that it
-//! read. In a batch every function is encoded already, for nothing in its bytes depends on
-//! addresses, and named by its [`Place`]: an input section and an offset in it, which is known long
-//! before the layout. [`unite`] makes one [`Table`] of all batches.
+//! here. A source hands in [`Batch`]es, of one part for each input section or file that it read. In
+//! a batch every function is encoded already, for nothing in its bytes depends on addresses, and
+//! named by its [`Place`]: an input section and an offset in it, which is known long before the
+//! layout. [`unite`] makes one [`Table`] of all batches.
 //!
 //! # Adding a source
 //! 1. Make batches in parallel, one for each job, in an order that depends on the inputs alone:
@@ -47,7 +47,7 @@ pub struct Place {
 /// The fate of a batch's functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// They are written, as far as they are alive and the first of their place.
+    /// They are written if they are alive and the first of their place.
     Written,
     /// They are in the output by other means; others of their place are not written.
     Present,
@@ -94,7 +94,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds up.
+    /// Adds the numbers of another tally.
     pub fn add(&mut self, other: &Tally) {
         self.taken += other.taken;
         self.rows += other.rows;
@@ -168,7 +168,7 @@ pub struct Described {
 pub struct LeftOut {
     /// Where it is.
     pub place: Place,
-    /// Why.
+    /// The cause.
     pub reason: Cause,
 }
 

@@ -77,7 +77,7 @@ struct Mender<'m, 'a, T: Target> {
     id: SectionId,
     object: &'m ObjectFile<'a, T::E>,
     /// All of the section. Assemblers write them by ascending offset; one that is out of order is
-    /// applied all the same, but belongs to no row.
+    /// applied too, but belongs to no row.
     relocations: &'a [Rela<T::E>],
     /// Address of the section in the output.
     address: u64,
@@ -254,7 +254,7 @@ impl EmittedBias {
     }
 }
 
-/// Reports defects of an SFrame input that passes all the same, and counts the references to dead
+/// Reports defects of an SFrame input that passes unchanged, and counts the references to dead
 /// functions that cannot be made dead rows (SFrame rules 4 and 10). Gives whether it is corrupt.
 pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let Ok(bytes) = object.section_bytes(index) else { return false };

@@ -10,7 +10,7 @@ use std::fmt::{self, Write};
 /// The functions of one object's `.eh_frame`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Derived {
-    /// The object.
+    /// Name of the object.
     pub file: String,
     /// Numbers of functions by fate.
     pub tally: Tally,
@@ -63,7 +63,7 @@ pub(super) fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// A tally in words, as far as it is about derived functions.
+/// The numbers of a tally that can concern derived functions, in words.
 struct Words<'t>(&'t Tally);
 
 impl fmt::Display for Words<'_> {

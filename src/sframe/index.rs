@@ -210,8 +210,8 @@ fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
 /// Functions that are worth a job of their own.
 const FUNCTIONS_PER_JOB: usize = 4096;
 
-/// Puts the functions in order: by address, under `-r` by output section and offset. Comes when
-/// addresses are final.
+/// Sorts the functions by address, under `-r` by output section and offset. Comes once addresses
+/// are final.
 pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
     let Some(table) = &link.chosen.table else { return Ordered::default() };
     let relocatable = link.config.is_relocatable();

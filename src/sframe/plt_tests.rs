@@ -16,7 +16,7 @@ use sframe_format::{Blob, CfaRule, Frame, Location, RegisterRule, Rules, Version
 
 const PLT: u64 = 0x40_1000;
 const SLOT: u64 = 0x40_8018;
-/// Entries of a series that is looked at: the last one tells whether they repeat.
+/// Entries of a series that the test checks: the last one tells whether they repeat.
 const ENTRIES: u64 = 3;
 
 /// The effect of an instruction on the stack.

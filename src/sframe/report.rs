@@ -1,8 +1,8 @@
 //! The report on SFrame inputs and the linker's own blob, for `--print-sframe` and `--stats`.
 //!
-//! [`collect`] reads every input once more, so it is called only when someone asks. The same
-//! report has two forms: lines to read ([`std::fmt::Display`]) and JSON ([`serde::Serialize`]) whose
-//! keys and words are stable.
+//! [`collect`] reads every input once more, so it is called only if an option asks for the report.
+//! The same report has two forms: lines to read ([`std::fmt::Display`]) and JSON
+//! ([`serde::Serialize`]) whose keys and words are stable.
 
 use super::collect::{Batch, Origin, Role, Share, Tally};
 use super::derived::{self, Derived, counted};
@@ -97,7 +97,7 @@ pub struct Own {
 /// One SFrame input.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Input {
-    /// The file.
+    /// Name of the file.
     pub file: String,
     /// Name of the section.
     pub section: String,
@@ -133,7 +133,7 @@ pub struct Finding {
 pub struct Report {
     /// `--sframe=` as it was in force.
     pub mode: &'static str,
-    /// The inputs.
+    /// The SFrame inputs.
     pub inputs: Vec<Input>,
     /// The blob that the linker made, if it made one.
     pub own: Option<Own>,

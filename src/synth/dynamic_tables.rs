@@ -31,8 +31,8 @@ pub struct DynamicTables<'a> {
     pub first_hashed: usize,
     /// Shape of `.gnu.hash`.
     pub gnu_hash: GnuHashShape,
-    /// By global: row of `.dynsym` of the symbol or of the name that stands for it, 0 if it has
-    /// none. Empty in static links.
+    /// By global: row of `.dynsym` of the symbol or of its representative
+    /// ([`super::dynsym::representative`]), 0 if it has none. Empty in static links.
     pub row_of: Vec<u32>,
     /// Version words of `symbols`.
     pub words: Vec<u16>,
@@ -131,14 +131,14 @@ pub struct NeededVersion<'a> {
 pub struct DynamicEntry {
     /// `DT_*`.
     pub tag: u32,
-    /// Its value.
+    /// Its value, which only the layout may know.
     pub value: EntryValue,
 }
 
 /// The value of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EntryValue {
-    /// Known.
+    /// A number that is known before the layout.
     Number(u64),
     /// Address of a section that the linker makes.
     AddressOf(Kind),

@@ -32,7 +32,7 @@ impl<'a> DynamicStrings<'a> {
         })
     }
 
-    /// The whole table.
+    /// Contents of the section.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }

@@ -76,8 +76,8 @@ fn role<T: Target>(link: &Bound<'_, T>, id: SymbolId) -> Option<bool> {
     }
 }
 
-/// The global that stands for this one: a name with a version that means the same definition as
-/// the plain name gives way to it.
+/// The global whose row serves for this one: if `name@VERSION` means the same definition as the
+/// plain name, the plain name's.
 pub fn representative<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> SymbolId {
     let name = link.globals.names[id.index()];
     let plain = plain_name(name);

@@ -13,7 +13,7 @@ use zerocopy::byteorder::U32;
 /// Size in bytes of the zero word that ends the list of records.
 const TERMINATOR: u64 = 4;
 
-/// The section, if any input has records. Under `-r` inputs stay as they are.
+/// The section, if any input has records. Under `-r` inputs stay sections of their own.
 pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
     if link.config.is_relocatable() || link.frames.files.iter().all(|file| file.sections.is_empty()) {
         return None;

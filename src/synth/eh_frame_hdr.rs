@@ -50,7 +50,7 @@ pub fn size(fdes: usize) -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Row {
     code: i32,
-    /// An FDE without code gives way to one that has some.
+    /// Sorts an FDE without code behind one with code at the same address.
     is_empty: bool,
     fde: i32,
 }

@@ -1,9 +1,9 @@
 //! Synthetic sections: those that the linker makes itself.
 //!
-//! A synthetic section is a section like any other: it has a [`SectionId`], a name, type and flags,
-//! it is matched by the script (as a section of the file `<internal>`) and laid out. It exists from
-//! `create_synthetics` on, if it may be needed; `size_tables` gives it its size; the layout drops
-//! empty ones; `write_output` writes its bytes.
+//! A synthetic section is a section like any other: it has a [`SectionId`](crate::ids::SectionId),
+//! a name, type and flags, it is matched by the script (as a section of the file `<internal>`) and
+//! laid out. It exists from `create_synthetics` on, if it may be needed; `size_tables` gives it its
+//! size; the layout drops empty ones; `write_output` writes its bytes.
 
 pub mod attributes;
 pub mod copy;

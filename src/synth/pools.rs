@@ -18,14 +18,14 @@ pub enum Purpose {
     Moved(SectionId, u64),
 }
 
-/// A thunk.
+/// A thunk: code that a branch goes through, or an instruction moved out of the way of an erratum.
 #[derive(Clone, Copy, Debug)]
 pub struct Thunk {
     /// Its use.
     pub purpose: Purpose,
     /// Its instruction sequence.
     pub form: ThunkForm,
-    /// Its pool.
+    /// Row of its pool.
     pub pool: u32,
     /// Offset in its pool, in bytes.
     pub offset: u64,
@@ -40,7 +40,7 @@ pub struct Pool {
     pub section: SectionId,
     /// Its address in the latest round of the layout.
     pub address: u64,
-    /// Its thunks.
+    /// Rows of its thunks, in order of offset.
     pub thunks: Vec<u32>,
 }
 

@@ -59,7 +59,7 @@ type Properties = Option<BTreeMap<u32, u64>>;
 
 /// Merges the notes of all objects and marks the input sections as absorbed. Gives the output
 /// section's contents, empty if no property holds, and the machine's feature bits that hold for the
-/// whole output ([`crate::synth::section::SyntheticSections::features`]).
+/// whole output ([`crate::phase::Made::features`]).
 pub fn merge<T: Target>(link: &Resolved<'_, T>) -> (Vec<u8>, u32) {
     let found: Vec<Properties> = link.objects.par_iter().map(|object| read(link, object)).collect();
     report_missing(link, &found);

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 pub struct SectionNames {
     /// By chunk: offset of its name.
     pub offsets: Vec<u32>,
-    /// The table.
+    /// Contents of the section.
     pub bytes: Vec<u8>,
 }
 

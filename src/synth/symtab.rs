@@ -159,8 +159,8 @@ fn index_symbols<T: Target>(link: &Placed<'_, T>, plan: &SymtabPlan) -> Vec<u32>
 struct Entry<'n> {
     id: SymbolId,
     name: &'n [u8],
-    /// Index in its object, or row of [`super::Synthetics::symbols`] if it has no id; meaningless
-    /// for others that no object owns.
+    /// Index in its object, or row of [`Placed::local_symbols`] if it has no id; unused for other
+    /// symbols without an object.
     symbol: u32,
 }
 

@@ -20,8 +20,8 @@ pub struct SymtabPlan {
     pub string_size: u64,
     /// Some symbol is an indirect function or unique, which only `ELFOSABI_GNU` has.
     pub has_gnu_symbols: bool,
-    /// By [`SymbolId`]: index in the output's table, 0 if it has none. Only where relocations are
-    /// written (`-r`, `--emit-relocs`).
+    /// By [`SymbolId`](crate::ids::SymbolId): index in the output's table, 0 if it has none. Only
+    /// where relocations are written (`-r`, `--emit-relocs`).
     pub index_of: Vec<u32>,
     /// By chunk: index of its section symbol, 0 if it has none.
     pub section_symbol: Vec<u32>,

@@ -112,7 +112,7 @@ fn thunk_name<T: Target>(link: &Resolved<'_, T>, index: usize, thunk: &Thunk) ->
     name
 }
 
-/// The name of a symbol as it is in the file; a section symbol has its section's.
+/// The mangled name of a symbol; a section symbol has its section's.
 fn raw_name<T: Target>(link: &Resolved<'_, T>, symbol: SymbolId) -> Vec<u8> {
     if link.globals.contains(symbol) {
         return link.globals.names[symbol.index()].to_vec();

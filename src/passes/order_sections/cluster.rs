@@ -20,7 +20,7 @@ pub struct Edge {
     pub from: u32,
     /// The called function.
     pub to: u32,
-    /// How often.
+    /// Number of calls.
     pub weight: u64,
 }
 

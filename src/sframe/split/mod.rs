@@ -49,7 +49,7 @@ pub enum Defect {
 }
 
 impl Defect {
-    /// The version, if the section is of one that nobody knows.
+    /// The version of the section, if it is unknown.
     pub fn unknown_version(&self) -> Option<u8> {
         match self {
             Defect::Format(error) => match error.kind {
@@ -85,7 +85,7 @@ impl fmt::Display for Defect {
 pub struct Function<E: ByteOrder> {
     /// Its row in the blob.
     pub index: u32,
-    /// The relocation, as it is.
+    /// The relocation, as the input has it.
     pub relocation: Rela<E>,
 }
 
