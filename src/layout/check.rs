@@ -1,4 +1,4 @@
-//! Checks of a finished layout: overlapping sections, and segments that are writable and
+//! Checks of a converged layout: overlapping sections, and segments that are writable and
 //! executable.
 
 use super::chunks::{Chunk, Layout, Segment};

@@ -28,7 +28,7 @@ pub struct Chunk<'a> {
     pub size: u64,
     /// The `MEMORY` region that it is in; 0 for none.
     pub region: usize,
-    /// Index in the section header table; 0 before the layout has come to rest.
+    /// Index in the section header table; 0 before the layout has converged.
     pub header_index: u32,
     /// Input and synthetic sections that it holds, in order of address.
     pub items: Vec<SectionId>,

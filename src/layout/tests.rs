@@ -153,7 +153,7 @@ fn messages(machine: &Machine<'_>) -> Vec<String> {
 }
 
 #[test]
-fn dot_moves_as_written() {
+fn location_counter_moves_as_written() {
     let case = Case::new(
         "SECTIONS { . = 0x1000; .text : { a = .; *(.text) b = .; . = ALIGN(32); c = .; }
            . = ALIGN(0x100); d = .; .data : { *(.data) BYTE(1) SHORT(0x203) . += 5; FILL(0xabcd) . += 2; e = .; } f = .; }",

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn uuids_say_what_they_are() {
+    fn random_identifiers_carry_version_and_variant() {
         let bytes = random_uuid().unwrap();
         assert_eq!((bytes[6] >> 4, bytes[8] >> 6), (4, 2));
     }

@@ -261,7 +261,7 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
                 || self.link.lists.dynamic.is_some())
     }
 
-    /// Why a section is a root, if it is one.
+    /// Why a section is a root; `None` if it is not.
     fn root(&self, object: &ObjectFile<'_, T::E>, index: usize) -> Option<Root> {
         let header = &object.headers[index];
         let flags = header.sh_flags.get();

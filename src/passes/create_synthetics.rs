@@ -3,7 +3,7 @@
 //! Whether a section is needed and how large it is shows only later (relocations, layout), but
 //! scripts match names, so every section that may be needed exists from here on; the layout drops
 //! those that stay empty. Contents that are known already (notes, the interpreter's path) are set
-//! at once. Types, flags and entry sizes are those that GNU ld gives them.
+//! at once. Types, flags and entry sizes are those of GNU ld.
 
 use crate::arch::Target;
 use crate::arch::machine::SHN_LARGE_COMMON;

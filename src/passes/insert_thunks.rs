@@ -384,7 +384,7 @@ impl Insertion {
         number
     }
 
-    /// A pool that a branch at `place` reaches: one that there is, or a new one.
+    /// A pool that a branch at `place` reaches: an existing or a new one.
     fn pool<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>, place: u64) -> Option<u32> {
         let reach = self.spec.reach - SLACK;
         let fits = |pool: &Pool| reaches(place, pool.address, reach) && !is_full(link, pool);

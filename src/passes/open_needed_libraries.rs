@@ -69,7 +69,7 @@ fn expand_origin(directory: &[u8], origin: &[u8]) -> PathBuf {
     OsStr::from_bytes(directory).into()
 }
 
-/// The first library of a name that is one of this link's machine.
+/// The first library of a name for this link's machine.
 fn find<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     source: &dyn InputSource,

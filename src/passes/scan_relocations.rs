@@ -346,7 +346,8 @@ impl<T: Target> Scan<'_, '_, T> {
         );
     }
 
-    /// A library that protects its symbol goes on using its own.
+    /// Reports copies and canonical PLT entries that cannot work: of protected symbols, whose
+    /// library goes on using its own definition, and copies of data without a size.
     fn check_preemption(&mut self, info: &RelocInfo<T>, reference: &Reference) {
         let link = self.link;
         let Definition::Shared { library, symbol } = link.definition(reference.symbol) else {

@@ -1,7 +1,7 @@
 //! The phase that knows which sections and `.eh_frame` records are in the output.
 //!
-//! `collect_garbage` marks sections, `keep_eh_frames` then keeps the records of live functions.
-//! Nothing comes to life or dies later.
+//! `collect_garbage` marks sections, `keep_eh_frames` then keeps the records of live functions. No
+//! later pass changes liveness.
 
 use super::{Bound, builds_on};
 use crate::arch::Target;

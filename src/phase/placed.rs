@@ -14,7 +14,7 @@ use crate::synth::pools::Thunks;
 use crate::synth::section::{Kind, SyntheticSection, SyntheticSections, SyntheticSymbol};
 use crate::synth::symtab_plan::SymtabPlan;
 
-/// Output sections, segments and the addresses of all that they hold.
+/// Output sections and segments, and the addresses of sections, symbols and tables.
 pub struct Placed<'a, T: Target> {
     /// The phase before: tables for the dynamic linker.
     pub tables: Tables<'a, T>,

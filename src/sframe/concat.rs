@@ -164,13 +164,13 @@ impl<T: Target> Mender<'_, '_, T> {
         }
     }
 
-    /// Whether the output section holds nothing but this input, which is one blob.
+    /// Whether the output section holds only this input, and that only one blob.
     fn is_only_blob(&self) -> bool {
         let chunk = self.link.output_chunk(self.id);
         self.link.layout.chunks.get(chunk.index()).is_some_and(|chunk| chunk.items.len() == 1)
     }
 
-    /// Gives dead rows size 0, and changes nothing else (`-r`).
+    /// Gives dead rows size 0 and leaves all other bytes (`-r`).
     fn bury(&self, bytes: &mut [u8], start: usize, relocations: Range<usize>) {
         let Ok(header) = sframe_format::Header::parse(bytes) else { return };
         for (row, dead, _) in self.rows(header, start, relocations) {

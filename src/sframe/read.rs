@@ -307,7 +307,8 @@ fn is_none<T: Target>(relocation: &Rela<T::E>) -> bool {
     relocation.kind() == T::DYNAMIC.none
 }
 
-/// The object that a batch's origin is in, if it is one.
+/// The object of an origin: that of the SFrame section, or of the `.eh_frame` records; `None` for
+/// PLTs.
 pub fn file_of<T: Target>(link: &crate::phase::Inputs<'_, T>, origin: Origin) -> Option<FileId> {
     match origin {
         Origin::Input(section) => Some(link.section_file(section)),

@@ -1,7 +1,8 @@
 //! Rows for thunks, which the layout makes after `build_sframe` has chosen all other functions.
 //!
-//! A thunk that a call goes through leaves the stack and the return address alone: one row describes it. Thunks come
-//! inside the layout's loop and never go away again; each gets its function at once, for that makes the table larger.
+//! A thunk that a call goes through leaves the stack and the return address alone: one row
+//! describes it. The layout's loop makes thunks and never removes one; each gets its function at
+//! once, because that makes the table larger.
 //!
 //! An instruction that was moved away from an erratum runs in the frame of the function that it was taken from: its
 //! row is the one that holds there. Where that function has no rows, there is none here either.
