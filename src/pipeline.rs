@@ -215,7 +215,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // ---- sections -----------------------------------------------------------------------------
     let frames = split_eh_frames::run(&resolved);
     progress.timings.pass("split .eh_frame");
-    let described = sframe::index::absorb(&resolved, &frames);
+    let described = sframe::absorb::absorb(&resolved, &frames);
     progress.timings.pass("read SFrame inputs");
     let made = create_synthetics::run(resolved, &plan, frames, described);
     let matched = match_script::run(made, plan);

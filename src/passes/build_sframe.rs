@@ -1,13 +1,95 @@
 //! Chooses the functions of the linker's own SFrame section, which determines its size.
 //!
-//! Comes once liveness is frozen and the PLTs, which get rows too, have their sizes.
+//! Comes once liveness is frozen and the PLTs, which get rows too, have their entries.
 
 use crate::arch::Target;
-use crate::phase::Numbered;
-use crate::sframe::collect::Chosen;
-use crate::sframe::index;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::ids::ChunkId;
+use crate::phase::{Numbered, Scanned};
+use crate::sframe::collect::{Batch, Chosen, LeftOut, Origin, Role, Table, unite};
+use crate::sframe::table::describe;
+use crate::sframe::{encoding, plt};
+use crate::synth::section::Kind;
+
+/// Functions that one message names.
+const NAMED: usize = 5;
 
 /// Chooses the functions; none if the linker makes no SFrame section.
 pub fn run<T: Target>(link: &Numbered<'_, T>) -> Chosen {
-    index::choose(link)
+    let Some(row) = link.synthetic.find(Kind::SFrame) else { return Chosen::default() };
+    if !link.sections.is_alive(link.synthetic_id(row)) {
+        return Chosen::default();
+    }
+    let plts = (link.config.sframe.plt && !link.config.is_relocatable()).then(|| plt::describe(link));
+    let batches: Vec<&Batch> = link.described.batches.iter().chain(&plts).collect();
+    let table = unite(link, &batches);
+    report_left_out(link, &batches);
+    report_overlays(link, &table);
+    Chosen { plts, table: Some(table) }
+}
+
+/// One message for all functions that the version cannot express. Functions that cannot be derived
+/// are listed by reports only, because every C library has some.
+fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
+    let written = batches.iter().filter(|batch| batch.role == Role::Written);
+    let all: Vec<&LeftOut> = written
+        .flat_map(|batch| batch.shares())
+        .filter(|share| !matches!(share.origin, Origin::EhFrame(_)))
+        .flat_map(|share| share.left_out)
+        .filter(|left_out| link.sections.is_alive(left_out.place.section))
+        .collect();
+    if all.is_empty() {
+        return;
+    }
+    let version = encoding::<T>(link.config).version as u8;
+    let count = match all.len() {
+        1 => "1 function is".to_owned(),
+        count => format!("{count} functions are"),
+    };
+    let mut diagnostic = Diagnostic::warning(
+        Code::SFrameNote,
+        format!("{count} left out: SFrame V{version} cannot express them"),
+    )
+    .at(Location::Link);
+    for left_out in all.iter().take(NAMED) {
+        let place = link.describe_place(left_out.place.section, left_out.place.offset);
+        diagnostic = diagnostic.note(format!("{place}: {}", left_out.reason));
+    }
+    if all.len() > NAMED {
+        diagnostic = diagnostic.note(format!("and {} more", all.len() - NAMED));
+    }
+    if version == 2 {
+        diagnostic = diagnostic.help("--sframe-version=3 can express more");
+    }
+    link.sink.report(diagnostic);
+}
+
+/// Warns of functions in overlays: their sections share addresses, so a program counter does not
+/// identify a function.
+fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
+    let plan = &link.plan;
+    if plan.outputs.iter().all(|output| output.overlay.is_none()) {
+        return;
+    }
+    let mut last = ChunkId::NONE.0;
+    for function in &table.functions {
+        let section = function.place.section;
+        let Some(rule) = plan.rules.get(link.rules[section.index()] as usize) else { continue };
+        let output = &plan.outputs[rule.output as usize];
+        if output.overlay.is_none() || last == rule.output {
+            continue;
+        }
+        last = rule.output;
+        let name = String::from_utf8_lossy(&output.name);
+        link.sink.report_recoverable(
+            Diagnostic::error(
+                Code::LayoutError,
+                format!("functions of overlay section {name} cannot be in one sorted SFrame blob"),
+            )
+            .note(format!("the first one is at {}", describe(link, function.place)))
+            .note("sections of an overlay have the same addresses")
+            .help("--sframe=concat or --sframe=discard without --sframe-index")
+            .ordered(link.section_file(section).0, section.0, 0),
+        );
+    }
 }

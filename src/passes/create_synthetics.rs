@@ -56,7 +56,7 @@ pub fn run<'a, T: Target>(
             add_comment(link);
         }
     }
-    if let Some(section) = sframe::index::section(link) {
+    if let Some(section) = sframe::absorb::section(link) {
         link.synthetic.rows.push(section);
     }
     if allocates_commons(link, plan) {

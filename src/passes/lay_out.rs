@@ -64,7 +64,7 @@ pub fn run<'a, T: Target>(
     timings.pass("lay out");
     if !link.sink.has_errors() {
         link.addresses = address::look_up(&link);
-        link.frame_order = sframe::index::order(&link);
+        link.frame_order = sframe::table::order(&link);
         timings.pass("order SFrame table");
         link.values = compute_values::run(&link);
         link.layout.entry = finish::entry(&link);

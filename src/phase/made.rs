@@ -1,7 +1,7 @@
 //! Frame records, the functions of SFrame inputs, and the synthetic sections that scripts can
 //! place.
 //!
-//! `create_synthetics` makes it from the results of `split_eh_frames` and `sframe::index::absorb`,
+//! `create_synthetics` makes it from the results of `split_eh_frames` and `sframe::absorb`,
 //! before scripts are matched, because patterns match synthetic sections too.
 
 use super::{Resolved, SectionInfo, builds_on, info_of};

@@ -39,7 +39,7 @@ pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
 /// Number of relocations of a section that are written.
 pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
     if is_own_sframe(link, id) {
-        return sframe::index::relocation_count(link);
+        return sframe::table::relocation_count(link);
     }
     let mut count = 0;
     for_each_kept(link, id, |_, _, _| count += 1);
@@ -49,7 +49,7 @@ pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
 /// Writes the relocations of a section: as many as [`count`] said.
 pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [Rela<T::E>]) {
     if is_own_sframe(link, id) {
-        return sframe::index::relocations(link, base(link, id), out);
+        return sframe::table::relocations(link, base(link, id), out);
     }
     let mut places = out.iter_mut();
     for_each_written(link, id, |relocation| {

@@ -13,7 +13,8 @@
 //! In blobs of unknown versions and in junk, relocated fields of dead functions become 0, because
 //! their rows cannot be found. Under `-r` only the sizes of dead rows change.
 
-use super::{abi, index};
+use super::abi;
+use super::absorb::is_refused;
 use crate::arch::{RelocBase, Target};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
@@ -258,7 +259,7 @@ impl EmittedBias {
 /// functions that cannot be made dead rows (SFrame rules 4 and 10). Gives whether it is corrupt.
 pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let Ok(bytes) = object.section_bytes(index) else { return false };
-    let told_before = index::is_refused(link, object.section_id(index as u32));
+    let told_before = is_refused(link, object.section_id(index as u32));
     let mut rest = object.relocations(index);
     let mut corrupt = false;
     for piece in Section::new(bytes, 0).strict().pieces() {

@@ -9,7 +9,7 @@
 //! Rule 3: text that lost with its group while its own `.sframe` stands outside is a violation, so
 //! that section is kept for its reference to be reported.
 
-use super::index::is_refused;
+use super::absorb::is_refused;
 use crate::arch::Target;
 use crate::cli::SFrameMode;
 use crate::elf::consts as elf;

@@ -184,7 +184,7 @@ fn own<T: Target>(link: &Placed<'_, T>) -> Option<Own> {
     let row = link.synthetics.find(Kind::SFrame)?;
     let mut tally = Tally::default();
     let mut added = 0;
-    for batch in super::index::batches(link) {
+    for batch in super::table::batches(link) {
         for share in batch.shares() {
             let part = share.tally(link);
             tally.add(&part);

@@ -33,7 +33,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
             let eh_frame = address::of_synthetic(link, Kind::EhFrame);
             eh_frame_hdr::write(link, link.section_address(id), eh_frame, out);
         }
-        Kind::SFrame => sframe::index::write(link, link.section_address(id), out),
+        Kind::SFrame => sframe::table::write(link, link.section_address(id), out),
         Kind::OutputRelocations(row) => rela_output::write(link, row, out),
         Kind::OutputGroup(row) => groups::write(link, row, out),
         // Written together, by `write_output`.

@@ -1,0 +1,114 @@
+//! Reads the inputs that the linker's own blob replaces, and makes the section for it.
+//!
+//! [`absorb`] runs before scripts are matched: recognised sections count as absorbed from then on, so
+//! `*(.sframe)` matches only the rest, and the linker's own section takes their place.
+
+use super::collect::{self, Batch, Origin, Refused, Role};
+use super::{derive, read};
+use crate::arch::Target;
+use crate::cli::{SFrameFromEhFrame, SFrameMode};
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::consts as elf;
+use crate::frames::Frames;
+use crate::ids::SectionId;
+use crate::phase::{Inputs, Made, Resolved, state};
+use crate::synth::section::{Kind, SyntheticSection};
+use sframe_format::SHT_GNU_SFRAME;
+
+/// Whether this link makes one blob of the inputs that it recognises.
+pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
+    link.config.sframe.index.is_some() || link.config.sframe.mode == SFrameMode::Merge
+}
+
+/// The role of recognised inputs; `None` if the linker makes no blob of its own. With
+/// `--sframe-from-eh-frame=all`, derived functions take their place in every mode.
+fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
+    match (link.config.sframe.from_eh_frame, is_wanted(link)) {
+        (None, false) => None,
+        (_, false) if link.config.sframe.mode == SFrameMode::Discard => None,
+        (Some(SFrameFromEhFrame::All), _) => Some(Role::Superseded),
+        (_, true) => Some(Role::Written),
+        (Some(SFrameFromEhFrame::Missing), false) => Some(Role::Present),
+    }
+}
+
+/// Reads the inputs and marks those that the blob replaces.
+pub fn absorb<'a, T: Target>(link: &Resolved<'a, T>, frames: &Frames<'a, T::E>) -> collect::Inputs {
+    let Some(role) = role_of_inputs(link) else { return collect::Inputs::default() };
+    let (mut batches, mut refused) = read::inputs(link, role);
+    if role == Role::Present {
+        // Unrecognised sections pass unchanged; `check_sframes` looks at them with all others that
+        // do.
+        refused.clear();
+    } else {
+        replace(link, &batches, &refused);
+    }
+    if let Some(which) = link.config.sframe.from_eh_frame {
+        batches.extend(derive::batches(link, frames, which, &batches));
+    }
+    collect::Inputs { batches, refused }
+}
+
+/// Marks recognised inputs as absorbed, and reports the others.
+fn replace<T: Target>(link: &Resolved<'_, T>, batches: &[Batch], refused: &[Refused]) {
+    for share in batches.iter().flat_map(Batch::shares) {
+        if let Origin::Input(section) = share.origin {
+            link.sections.set(section, state::ABSORBED);
+        }
+    }
+    for refused in refused {
+        report(link, refused);
+        if link.config.sframe.mode == SFrameMode::Merge {
+            link.sections.clear(refused.section, state::ALIVE);
+        }
+    }
+}
+
+/// The section that will hold the blob, if there may be one. [`absorb`] has read the inputs.
+pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
+    let describes = link.described.batches.iter().any(|batch| batch.role == Role::Written);
+    // `--sframe-plt` in a concat link: a blob of its own.
+    let wants_plt = link.config.sframe.plt
+        && role_of_inputs(link).is_none()
+        && link.config.sframe.mode == SFrameMode::Concat
+        && !link.config.is_relocatable();
+    if !describes && !wants_plt {
+        return None;
+    }
+    let name: &[u8] = if link.config.sframe.index.is_some() { b".sframe_idx" } else { b".sframe" };
+    let flags = if link.config.sframe.alloc { u64::from(elf::SHF_ALLOC) } else { 0 };
+    Some(SyntheticSection::new(Kind::SFrame, name, SHT_GNU_SFRAME, flags, 8))
+}
+
+/// Reports an input that is not recognised.
+fn report<T: Target>(link: &Inputs<'_, T>, refused: &Refused) {
+    let Some((object, index)) = link.locate(refused.section) else { return };
+    let (code, message) = match refused.version {
+        Some(version) => {
+            let message = format!("SFrame version {version} is not known; versions 1 to 3 are");
+            (Code::SFrameVersion, message)
+        }
+        None => (Code::SFrameCorrupt, format!("corrupt SFrame data: {}", refused.what)),
+    };
+    let fate = match (link.config.sframe.mode, link.config.sframe.index) {
+        (SFrameMode::Merge, _) => "the section is left out",
+        (SFrameMode::Discard, _) => "the section is left out, as --sframe=discard says",
+        (SFrameMode::Concat, Some(_)) => "the section is not in the index; it goes into .sframe as it is",
+        (SFrameMode::Concat, None) => "no derived rows take its place; it goes into .sframe as it is",
+    };
+    link.sink.report(
+        Diagnostic::warning(code, message)
+            .at(Location::Section {
+                file: object.name.to_string(),
+                section: object.section_name_lossy(index as usize),
+                offset: refused.offset,
+            })
+            .note(fate)
+            .ordered(object.id.0, index, refused.offset),
+    );
+}
+
+/// Whether an input was reported as not recognised.
+pub fn is_refused<T: Target>(link: &Made<'_, T>, id: SectionId) -> bool {
+    link.described.refused.binary_search_by_key(&id, |refused| refused.section).is_ok()
+}

@@ -1,0 +1,157 @@
+//! The one blob that the linker makes of SFrame inputs and derived functions: `.sframe_idx` of
+//! `--sframe-index`, `.sframe` of `--sframe=merge`, or one more blob in a concat link.
+//!
+//! `passes::build_sframe` has chosen the functions. [`order`] sorts them once addresses are known, and
+//! [`write()`] copies them.
+//!
+//! Under `-r` there are no addresses: rows are ordered by output section and offset, the start
+//! fields are 0, and each has one PC-relative relocation ([`relocations`]). `--emit-relocs` gives
+//! the same relocations in a final link.
+
+use super::collect::{Batch, Described, Ordered, Place, Table};
+use super::{abi, encoding};
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::Rela;
+use crate::elf::consts as elf;
+use crate::phase::{Placed, Resolved};
+use crate::synth::section::Kind;
+use rayon::prelude::*;
+use sframe_format::write::FunctionId;
+use sframe_format::{BlobMut, ErrorKind, HEADER_SIZE};
+use zerocopy::byteorder::{I64, U64};
+
+/// All batches, those of inputs first.
+pub fn batches<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = &'l Batch> {
+    link.described.batches.iter().chain(&link.chosen.plts)
+}
+
+/// Functions that are worth a job of their own.
+const FUNCTIONS_PER_JOB: usize = 4096;
+
+/// Sorts the functions by address, under `-r` by output section and offset. Comes once addresses
+/// are final.
+pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
+    let Some(table) = &link.chosen.table else { return Ordered::default() };
+    let relocatable = link.config.is_relocatable();
+    let key = |function: &Described| {
+        let Place { section, offset } = function.place;
+        if relocatable {
+            let chunk = link.places.chunk[section.index()];
+            (chunk.0, link.places.offset[section.index()].wrapping_add(offset))
+        } else {
+            (0, link.section_address(section).wrapping_add(offset))
+        }
+    };
+    let mut keyed: Vec<((u32, u64), FunctionId)> = table
+        .functions
+        .par_iter()
+        .enumerate()
+        .with_min_len(FUNCTIONS_PER_JOB)
+        .map(|(number, function)| (key(function), FunctionId(number as u32)))
+        .collect();
+    keyed.par_sort_unstable();
+    let chunk = |entry: Option<&((u32, u64), FunctionId)>| entry.map(|entry| entry.0.0);
+    let sorted = chunk(keyed.first()) == chunk(keyed.last());
+    Ordered { functions: keyed.into_iter().map(|((_, address), id)| (address, id)).collect(), sorted }
+}
+
+/// Writes the section, which is at `address`.
+pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, out: &mut [u8]) {
+    let Some(table) = &link.chosen.table else { return };
+    let result = if link.config.is_relocatable() {
+        let order: Vec<FunctionId> = link.frame_order.functions.iter().map(|&(_, id)| id).collect();
+        table.encoder.write_relocatable(&order, link.frame_order.sorted, out)
+    } else {
+        table.encoder.write(address, &link.frame_order.functions, out)
+    };
+    let Err(error) = result else { return clear_sorted(link, address, out) };
+    match error.kind {
+        ErrorKind::StartRange { .. } => report_reach(link, table, address),
+        kind => link.sink.report(Diagnostic::error(Code::Internal, format!("SFrame index: {kind}"))),
+    }
+}
+
+/// Clears the SORTED flag unless the blob is alone in its output section (SFrame rule 4): readers
+/// that look at one blob take a sorted one for the whole section.
+fn clear_sorted<T: Target>(link: &Placed<'_, T>, address: u64, out: &mut [u8]) {
+    let chunk = link.chunk_of(Kind::SFrame).and_then(|chunk| link.layout.chunks.get(chunk.index()));
+    let alone = chunk.is_some_and(|chunk| chunk.items.len() == 1);
+    if !alone && let Ok(mut blob) = BlobMut::parse(out, address) {
+        blob.set_sorted(false);
+    }
+}
+
+/// Functions that one message names.
+const NAMED: usize = 5;
+
+/// Names the functions that 32 bits do not reach.
+fn report_reach<T: Target>(link: &Placed<'_, T>, table: &Table, address: u64) {
+    let width = encoding::<T>(link.config).version.fde_size() as u64;
+    let mut far = Vec::new();
+    for (row, &(function, id)) in (0..).zip(&link.frame_order.functions) {
+        let field = address.wrapping_add(HEADER_SIZE as u64 + row * width);
+        let distance = function.wrapping_sub(field) as i64;
+        if i32::try_from(distance).is_err() {
+            far.push((table.functions[id.0 as usize].place, function));
+        }
+    }
+    let Some(&(first, at)) = far.first() else { return };
+    let mut diagnostic = Diagnostic::error(
+        Code::RelocationOverflow,
+        format!(
+            "function {} at {at:#x} is out of reach of SFrame V2: it is more than 2 GiB away from the section at \
+             {address:#x}",
+            describe(link, first)
+        ),
+    );
+    for &(place, at) in far.iter().take(NAMED).skip(1) {
+        diagnostic = diagnostic.note(format!("so is {} at {at:#x}", describe(link, place)));
+    }
+    if far.len() > NAMED {
+        diagnostic = diagnostic.note(format!("and {} more", far.len() - NAMED));
+    }
+    link.sink.report_recoverable(diagnostic.help("--sframe-version=3 has no such limit"));
+}
+
+/// The function's name, if it has a symbol, and its place.
+pub fn describe<T: Target>(link: &Resolved<'_, T>, place: Place) -> String {
+    let text = link.describe_place(place.section, place.offset);
+    let Some((object, index)) = link.locate(place.section) else { return text };
+    let named = object.symbols.iter().enumerate().find(|(number, symbol)| {
+        symbol.kind() == elf::STT_FUNC
+            && symbol.st_value.get() == place.offset
+            && object.symbol_place(*number) == crate::input::object::SymbolPlace::Section(index)
+    });
+    match named {
+        Some((number, _)) => format!("{} ({text})", link.name_text(object.symbol_name(number))),
+        None => text,
+    }
+}
+
+/// How many relocations the section has where relocations are written.
+pub fn relocation_count<T: Target>(link: &Placed<'_, T>) -> u32 {
+    link.chosen.table.as_ref().map_or(0, |table| table.settled as u32)
+}
+
+/// Writes one relocation for each function but thunks, for which `--emit-relocs` writes none
+/// elsewhere either. Offsets count from `base`: the section's address, or its offset in its output
+/// section.
+pub fn relocations<T: Target>(link: &Placed<'_, T>, base: u64, out: &mut [Rela<T::E>]) {
+    let Some(table) = &link.chosen.table else { return };
+    let version = encoding::<T>(link.config).version;
+    let kind = abi::<T>().start_relocation(version);
+    let rows = (0..).zip(&link.frame_order.functions).filter(|(_, (_, id))| (id.0 as usize) < table.settled);
+    for (place, (row, &(_, id))) in out.iter_mut().zip(rows) {
+        let Place { section, offset } = table.functions[id.0 as usize].place;
+        let chunk = link.places.chunk[section.index()];
+        let symbol = link.symtab.section_symbol.get(chunk.index()).copied().unwrap_or(0);
+        let addend = link.places.offset[section.index()].wrapping_add(offset);
+        let field = HEADER_SIZE as u64 + row * version.fde_size() as u64;
+        *place = Rela {
+            r_offset: U64::new(base.wrapping_add(field)),
+            r_info: U64::new(u64::from(symbol) << 32 | u64::from(kind)),
+            r_addend: I64::new(addend as i64),
+        };
+    }
+}
