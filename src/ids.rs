@@ -4,6 +4,8 @@
 //! named by a `u32`. A newtype for each kind keeps a file from being taken for a section. Counts
 //! are checked where ids are made (`index_objects`), so the narrowing happens in one place.
 
+use std::num::NonZeroU32;
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -73,4 +75,26 @@ id! {
 id! {
     /// An output section. Row of [`crate::layout::chunks::Layout::chunks`].
     ChunkId
+}
+
+/// A word of the GOT, an entry of a PLT or a row of the copies, counted from 0 in its table. An
+/// `Option` of it takes four bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Slot(NonZeroU32);
+
+impl Slot {
+    /// The slot of this number.
+    ///
+    /// # Panics
+    /// If the number is 2^32 - 1. A symbol has a few slots at most, and there are fewer symbols.
+    #[inline]
+    pub fn new(number: u32) -> Self {
+        Slot(NonZeroU32::MIN.checked_add(number).expect("fewer slots than 32 bits count"))
+    }
+
+    /// Its number.
+    #[inline]
+    pub fn number(self) -> u32 {
+        self.0.get() - 1
+    }
 }

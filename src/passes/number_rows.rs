@@ -4,7 +4,7 @@
 //! slots and entries that `scan_relocations` found to be needed; a table without any is dropped.
 
 use crate::arch::Target;
-use crate::ids::SymbolId;
+use crate::ids::{Slot, SymbolId};
 use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Resolved, Scanned, Slots};
 use crate::relocs::decide::need;
 use crate::symbols::{Definition, flag};
@@ -21,7 +21,7 @@ pub fn run<T: Target>(scanned: Scanned<'_, T>) -> Numbered<'_, T> {
     let (rows, row_of) = number(&scanned, &copies, &mut numbers);
     let tls_module = match scanned.asked.needs & need::TLS_MODULE {
         0 => None,
-        _ => Some(numbers.words(2)),
+        _ => numbers.words(2),
     };
     let mut slots = Slots {
         got_words: numbers.got,
@@ -52,7 +52,7 @@ fn number<T: Target>(
         let flags = link.symbols.flags(id);
         let mut row = numbers.row(id, flags);
         if flags & flag::NEEDS_COPY != 0 {
-            row.copy = copies.find(link, id).unwrap_or(NONE);
+            row.copy = copies.find(link, id);
         }
         row_of[id.index()] = rows.len() as u32;
         rows.push(row);
@@ -69,9 +69,9 @@ struct Numbers {
 }
 
 impl Numbers {
-    fn words(&mut self, count: u32) -> u32 {
+    fn words(&mut self, count: u32) -> Option<Slot> {
         self.got += count;
-        self.got - count
+        Some(Slot::new(self.got - count))
     }
 
     fn row(&mut self, id: SymbolId, flags: u32) -> DynamicRow {
@@ -83,16 +83,16 @@ impl Numbers {
             row.got = self.words(1);
         }
         if resolved && (calls || needs(flag::NEEDS_GOT)) {
-            row.resolved = if canonical || row.got == NONE { self.words(1) } else { row.got };
+            row.resolved = if canonical || row.got.is_none() { self.words(1) } else { row.got };
         }
         // A function whose PLT entry is its address in this program must have a jump slot: lookups
         // for other relocations find that address, and the entry would jump to itself.
         let direct = resolved || (needs(flag::NEEDS_GOT) && !canonical);
         if calls && direct {
-            row.plt_got = self.plt_got;
+            row.plt_got = Some(Slot::new(self.plt_got));
             self.plt_got += 1;
         } else if calls {
-            row.plt = self.plt;
+            row.plt = Some(Slot::new(self.plt));
             self.plt += 1;
         }
         if needs(flag::NEEDS_GOT_TP) {
@@ -157,30 +157,38 @@ mod tests {
         numbers.row(SymbolId(0), flags)
     }
 
+    fn numbers_of<const N: usize>(slots: [Option<Slot>; N]) -> [Option<u32>; N] {
+        slots.map(|slot| slot.map(Slot::number))
+    }
+
     #[test]
     fn symbols_get_the_entries_that_they_need() {
         let mut numbers = Numbers::default();
         let called = row(&mut numbers, flag::IMPORTED | flag::FUNCTION | flag::NEEDS_PLT);
-        assert_eq!((called.plt, called.plt_got, called.got), (0, NONE, NONE));
+        assert_eq!(numbers_of([called.plt, called.plt_got, called.got]), [Some(0), None, None]);
         let both = row(&mut numbers, flag::IMPORTED | flag::NEEDS_PLT | flag::NEEDS_GOT);
-        assert_eq!((both.plt, both.plt_got, both.got), (NONE, 0, 0));
+        assert_eq!(numbers_of([both.plt, both.plt_got, both.got]), [None, Some(0), Some(0)]);
         let canonical = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_GOT;
         let canonical = row(&mut numbers, flag::IMPORTED | canonical);
-        assert_eq!((canonical.plt, canonical.plt_got, canonical.got), (1, NONE, 1));
+        assert_eq!(numbers_of([canonical.plt, canonical.plt_got, canonical.got]), [Some(1), None, Some(1)]);
         let tls =
             row(&mut numbers, flag::TLS | flag::NEEDS_TLS_GD | flag::NEEDS_GOT_TP | flag::NEEDS_TLS_DESC);
-        assert_eq!((tls.got_tp, tls.tls_gd, tls.tls_desc, numbers.got), (2, 3, 5, 7));
+        assert_eq!(numbers_of([tls.got_tp, tls.tls_gd, tls.tls_desc]), [Some(2), Some(3), Some(5)]);
+        assert_eq!(numbers.got, 7);
     }
 
     #[test]
     fn resolved_functions_have_no_jump_slot() {
         let mut numbers = Numbers::default();
         let loaded = row(&mut numbers, flag::IFUNC | flag::NEEDS_GOT);
-        assert_eq!((loaded.got, loaded.resolved, loaded.plt_got), (0, 0, NONE));
+        assert_eq!(numbers_of([loaded.got, loaded.resolved, loaded.plt_got]), [Some(0), Some(0), None]);
         let canonical = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_GOT;
         let canonical = row(&mut numbers, flag::IFUNC | canonical);
-        assert_eq!((canonical.got, canonical.resolved, canonical.plt_got, canonical.plt), (1, 2, 0, NONE));
+        assert_eq!(
+            numbers_of([canonical.got, canonical.resolved, canonical.plt_got, canonical.plt]),
+            [Some(1), Some(2), Some(0), None]
+        );
         let exported = row(&mut numbers, flag::IFUNC | flag::IMPORTED | flag::NEEDS_PLT);
-        assert_eq!((exported.resolved, exported.plt), (NONE, 0));
+        assert_eq!(numbers_of([exported.resolved, exported.plt]), [None, Some(0)]);
     }
 }

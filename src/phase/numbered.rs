@@ -5,7 +5,7 @@
 
 use super::{Scanned, builds_on};
 use crate::arch::Target;
-use crate::ids::{SharedId, SymbolId};
+use crate::ids::{SharedId, Slot, SymbolId};
 use crate::symbols::Definition;
 
 /// Symbols with their slots, entries and copies.
@@ -26,45 +26,43 @@ pub struct Numbered<'a, T: Target> {
 
 builds_on!(['a, T: Target] Numbered<'a, T>, scanned: Scanned<'a, T>);
 
-/// The GOT slots, PLT entries and copy of one symbol. Slot numbers count from 0 in their own table;
-/// `u32::MAX`: none.
+/// The GOT slots, PLT entries and copy of one symbol. Slot numbers count from 0 in their own table.
 #[derive(Clone, Copy, Debug)]
 pub struct DynamicRow {
     /// The symbol.
     pub symbol: SymbolId,
     /// First word in `.got` with its address.
-    pub got: u32,
+    pub got: Option<Slot>,
     /// Word in `.got` with its offset from the thread pointer.
-    pub got_tp: u32,
+    pub got_tp: Option<Slot>,
     /// First of two words in `.got` for `__tls_get_addr`.
-    pub tls_gd: u32,
+    pub tls_gd: Option<Slot>,
     /// First of two words in `.got` of the TLS descriptor.
-    pub tls_desc: u32,
+    pub tls_desc: Option<Slot>,
     /// Entry of `.plt` (and word of `.got.plt` after the reserved ones).
-    pub plt: u32,
+    pub plt: Option<Slot>,
     /// Entry of `.plt.got`.
-    pub plt_got: u32,
+    pub plt_got: Option<Slot>,
     /// Word in `.got` with the result of the symbol's resolver, for an `STT_GNU_IFUNC` of this
     /// output. The same word as `got` unless the PLT entry is the function's address.
-    pub resolved: u32,
+    pub resolved: Option<Slot>,
     /// Row of [`Copies::all`]; meaningful with `NEEDS_COPY`.
-    pub copy: u32,
+    pub copy: Option<Slot>,
 }
 
 impl DynamicRow {
     /// A row without slots, entries and copy.
     pub fn new(symbol: SymbolId) -> Self {
-        let none = u32::MAX;
         DynamicRow {
             symbol,
-            got: none,
-            got_tp: none,
-            tls_gd: none,
-            tls_desc: none,
-            plt: none,
-            plt_got: none,
-            resolved: none,
-            copy: none,
+            got: None,
+            got_tp: None,
+            tls_gd: None,
+            tls_desc: None,
+            plt: None,
+            plt_got: None,
+            resolved: None,
+            copy: None,
         }
     }
 }
@@ -75,7 +73,7 @@ pub struct Slots {
     /// Words of `.got`.
     pub got_words: u32,
     /// First of two words in `.got` for this module's TLS block.
-    pub tls_module: Option<u32>,
+    pub tls_module: Option<Slot>,
     /// Words of `.got.plt`, the reserved ones included.
     pub got_plt_words: u64,
     /// Entries of `.plt` after the header.
@@ -146,17 +144,17 @@ impl<T: Target> Numbered<'_, T> {
 
     /// The copy that a row's symbol names.
     pub fn copy(&self, row: &DynamicRow) -> Option<&Copy> {
-        self.copies.all.get(row.copy as usize)
+        self.copies.all.get(row.copy?.number() as usize)
     }
 }
 
 impl Copies {
     /// Row of a library symbol's copy: its names share it.
-    pub fn find<T: Target>(&self, link: &Scanned<'_, T>, id: SymbolId) -> Option<u32> {
+    pub fn find<T: Target>(&self, link: &Scanned<'_, T>, id: SymbolId) -> Option<Slot> {
         let Definition::Shared { library, symbol } = link.definition(id) else { return None };
         let value = link.shared.get(library.index())?.symbols.get(symbol as usize)?.st_value.get();
         let same = |copy: &Copy| copy.library == library && copy.value == value;
-        self.all.iter().position(same).map(|row| row as u32)
+        self.all.iter().position(same).map(|row| Slot::new(row as u32))
     }
 }
 

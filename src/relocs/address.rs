@@ -3,7 +3,7 @@
 use crate::arch::Target;
 use crate::arch::target::{PltEntry, PltShape};
 use crate::elf::consts as elf;
-use crate::ids::{SectionId, SymbolId};
+use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::{Addresses, Copy, DynamicRow, Placed, Resolved, state};
@@ -79,8 +79,7 @@ pub fn target<T: Target>(
 
 /// Address of the GOT slot with a symbol's offset from the thread pointer; 0 if it has none.
 pub fn tp_slot<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
-    let slot = link.row(id).map_or(u32::MAX, |row| row.got_tp);
-    if slot == u32::MAX { 0 } else { got_word(link, slot) }
+    link.row(id).and_then(|row| row.got_tp).map_or(0, |slot| got_word(link, slot))
 }
 
 /// Address of a place of an input section in the output.
@@ -148,8 +147,8 @@ pub fn of_imported<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64>
 }
 
 /// Address of a word of `.got`.
-pub fn got_word<T: Target>(link: &Placed<'_, T>, word: u32) -> u64 {
-    link.addresses.got.wrapping_add(u64::from(word) * 8)
+pub fn got_word<T: Target>(link: &Placed<'_, T>, word: Slot) -> u64 {
+    link.addresses.got.wrapping_add(u64::from(word.number()) * 8)
 }
 
 /// Address that calls of a symbol go to, and its address in this program if the PLT entry is
@@ -162,13 +161,12 @@ pub fn plt<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
 /// Address of a row's PLT entry; 0 if it has none.
 pub fn plt_of_row<T: Target>(link: &Placed<'_, T>, row: &DynamicRow) -> u64 {
     let (shape, at) = (&link.plt_shape, &link.addresses);
-    if row.plt_got != u32::MAX {
-        return at.plt_got.wrapping_add(u64::from(row.plt_got) * shape.direct_entry);
-    }
-    match row.plt {
-        u32::MAX => 0,
-        plt if shape.split => at.plt_sec.wrapping_add(u64::from(plt) * shape.direct_entry),
-        plt => lazy_entry(at.plt, plt, shape),
+    let direct = |table: u64, entry: Slot| table.wrapping_add(u64::from(entry.number()) * shape.direct_entry);
+    match (row.plt_got, row.plt) {
+        (Some(entry), _) => direct(at.plt_got, entry),
+        (None, Some(entry)) if shape.split => direct(at.plt_sec, entry),
+        (None, Some(entry)) => lazy_entry(at.plt, entry.number(), shape),
+        (None, None) => 0,
     }
 }
 

@@ -12,7 +12,7 @@ use crate::arch::{RelocBase, RelocExpr, RelocInfo, Target};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::elf::is_alloc;
-use crate::ids::{SectionId, SymbolId};
+use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::phase::{DynamicRow, Placed};
 use crate::symbols::flag;
@@ -170,8 +170,10 @@ impl<T: Target> Apply<'_, '_, T> {
     fn value(&self, action: &Action<T>, index: u32, symbol: SymbolId, addend: i64, place: u64) -> i64 {
         let link = self.link;
         let at = &link.addresses;
-        let slot = |word: u32| at.got.wrapping_add(u64::from(word) * 8).wrapping_add_signed(addend);
-        let row_slot = |pick: fn(&DynamicRow) -> u32| link.row(symbol).map_or(0, |row| slot(pick(row)));
+        let slot = |slot: Option<Slot>| {
+            slot.map_or(0, |slot| address::got_word(link, slot).wrapping_add_signed(addend))
+        };
+        let row_slot = |pick: fn(&DynamicRow) -> Option<Slot>| slot(link.row(symbol).and_then(pick));
         let target = || address::target(link, self.object, index, symbol, addend);
         let value = match action.expr {
             RelocExpr::Nothing | RelocExpr::TlsDescCall => 0,
@@ -182,7 +184,7 @@ impl<T: Target> Apply<'_, '_, T> {
             RelocExpr::GotTp => row_slot(|row| row.got_tp),
             RelocExpr::TlsGd => row_slot(|row| row.tls_gd),
             RelocExpr::TlsDesc => row_slot(|row| row.tls_desc),
-            RelocExpr::TlsLd => slot(link.slots.tls_module.unwrap_or(u32::MAX)),
+            RelocExpr::TlsLd => slot(link.slots.tls_module),
             RelocExpr::DtpOffset => target().wrapping_sub(at.tls_start),
             RelocExpr::TpOffset => from_thread_pointer(link, symbol, target(), addend) as u64,
             RelocExpr::TlsBlock => at.tls_start.wrapping_sub(at.thread_pointer),

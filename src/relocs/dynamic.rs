@@ -199,7 +199,7 @@ pub fn packed_places<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
     let got = address::of_synthetic(link, Kind::Got);
     slots::for_all_words(link, |_, word| {
         if word.relocation.is_some_and(|relocation| relocation.kind == T::DYNAMIC.relative) {
-            places.push(got.wrapping_add(u64::from(word.index) * 8));
+            places.push(got.wrapping_add(u64::from(word.index.number()) * 8));
         }
     });
     places.par_sort_unstable();

@@ -5,7 +5,7 @@
 
 use super::address::{self, from_thread_pointer, value};
 use crate::arch::Target;
-use crate::ids::SymbolId;
+use crate::ids::{Slot, SymbolId};
 use crate::phase::{DynamicRow, Numbered, Placed};
 use crate::symbols::flag;
 
@@ -13,7 +13,7 @@ use crate::symbols::flag;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
     /// Its number, from the start of `.got`.
-    pub index: u32,
+    pub index: Slot,
     /// Its content, in terms of the row's symbol.
     pub content: Content,
     /// Its dynamic relocation, if it has one.
@@ -50,22 +50,22 @@ pub struct WordRelocation {
 }
 
 impl Word {
-    fn fixed(index: u32, content: Content) -> Self {
+    fn fixed(index: Slot, content: Content) -> Self {
         Word { index, content, relocation: None }
     }
 
-    fn imported(index: u32, kind: u32, symbol: SymbolId) -> Self {
+    fn imported(index: Slot, kind: u32, symbol: SymbolId) -> Self {
         let relocation = WordRelocation { kind, symbol, in_place: false };
         Word { index, content: Content::Nothing, relocation: Some(relocation) }
     }
 
-    fn dynamic(index: u32, kind: u32, content: Content) -> Self {
+    fn dynamic(index: Slot, kind: u32, content: Content) -> Self {
         let relocation = WordRelocation { kind, symbol: SymbolId::NONE, in_place: false };
         Word { index, content, relocation: Some(relocation) }
     }
 
     /// An address of this output.
-    fn local<T: Target>(link: &Numbered<'_, T>, index: u32, content: Content) -> Self {
+    fn local<T: Target>(link: &Numbered<'_, T>, index: Slot, content: Content) -> Self {
         if !link.mode.position_independent {
             return Word::fixed(index, content);
         }
@@ -83,27 +83,27 @@ pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut vi
     let id = row.symbol;
     let flags = link.symbols.flags(id);
     let imported = flags & flag::IMPORTED != 0;
-    if row.resolved != u32::MAX {
-        visit(Word::dynamic(row.resolved, dynamic.irelative, Content::Address));
+    if let Some(slot) = row.resolved {
+        visit(Word::dynamic(slot, dynamic.irelative, Content::Address));
     }
-    if row.got != u32::MAX && row.got != row.resolved {
+    if let Some(slot) = row.got.filter(|_| row.got != row.resolved) {
         visit(match () {
-            () if imported => Word::imported(row.got, dynamic.glob_dat, id),
+            () if imported => Word::imported(slot, dynamic.glob_dat, id),
             // The PLT entry is the function's address.
-            () if flags & flag::IFUNC != 0 => Word::local(link, row.got, Content::PltEntry),
-            () if flags & flag::ABSOLUTE != 0 => Word::fixed(row.got, Content::Address),
-            () => Word::local(link, row.got, Content::Address),
+            () if flags & flag::IFUNC != 0 => Word::local(link, slot, Content::PltEntry),
+            () if flags & flag::ABSOLUTE != 0 => Word::fixed(slot, Content::Address),
+            () => Word::local(link, slot, Content::Address),
         });
     }
-    if row.got_tp != u32::MAX {
+    if let Some(slot) = row.got_tp {
         visit(match () {
-            () if imported => Word::imported(row.got_tp, dynamic.tpoff, id),
-            () if shared => Word::dynamic(row.got_tp, dynamic.tpoff, Content::BlockOffset),
-            () => Word::fixed(row.got_tp, Content::ThreadOffset),
+            () if imported => Word::imported(slot, dynamic.tpoff, id),
+            () if shared => Word::dynamic(slot, dynamic.tpoff, Content::BlockOffset),
+            () => Word::fixed(slot, Content::ThreadOffset),
         });
     }
-    if row.tls_gd != u32::MAX {
-        let (module, offset) = (row.tls_gd, row.tls_gd + 1);
+    if let Some(slot) = row.tls_gd {
+        let (module, offset) = (slot, Slot::new(slot.number() + 1));
         if imported {
             visit(Word::imported(module, dynamic.dtpmod, id));
             visit(Word::imported(offset, dynamic.dtpoff, id));
@@ -112,16 +112,16 @@ pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut vi
             visit(Word::fixed(offset, Content::BlockOffset));
         }
     }
-    if row.tls_desc != u32::MAX {
+    if let Some(slot) = row.tls_desc {
         visit(match () {
-            () if imported => Word::imported(row.tls_desc, dynamic.tlsdesc, id),
-            () => Word::dynamic(row.tls_desc, dynamic.tlsdesc, Content::BlockOffset),
+            () if imported => Word::imported(slot, dynamic.tlsdesc, id),
+            () => Word::dynamic(slot, dynamic.tlsdesc, Content::BlockOffset),
         });
     }
 }
 
 /// The module number: a library learns its own at run time, an executable's is 1.
-fn module_word<T: Target>(index: u32, shared: bool) -> Word {
+fn module_word<T: Target>(index: Slot, shared: bool) -> Word {
     if shared {
         Word::dynamic(index, T::DYNAMIC.dtpmod, Content::Nothing)
     } else {

@@ -195,7 +195,7 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
 
 /// Whether a function that keeps to another calling convention is called through `.plt`.
 fn calls_variants<T: Target>(link: &Numbered<'_, T>) -> bool {
-    let is_called = |id: &SymbolId| link.row(*id).is_some_and(|row| row.plt != u32::MAX);
+    let is_called = |id: &SymbolId| link.row(*id).is_some_and(|row| row.plt.is_some());
     link.variants.iter().any(is_called)
 }
 

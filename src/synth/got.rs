@@ -14,7 +14,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     }
     slots::for_all_words(link, |row, word| {
         if word.relocation.is_none_or(|relocation| relocation.in_place) {
-            store::<T>(out, word.index.into(), slots::number(link, row, word.content));
+            store::<T>(out, word.index.number().into(), slots::number(link, row, word.content));
         }
     });
 }

@@ -32,9 +32,9 @@ pub fn write_sec<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
 /// Writes `.plt.got`.
 pub fn write_got<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let (shape, at) = (&link.plt_shape, &link.addresses);
-    for row in link.rows.iter().filter(|row| row.plt_got != u32::MAX) {
-        let start = u64::from(row.plt_got) * shape.direct_entry;
-        let word = if row.resolved != u32::MAX { row.resolved } else { row.got };
+    for row in &link.rows {
+        let (Some(entry), Some(word)) = (row.plt_got, row.resolved.or(row.got)) else { continue };
+        let start = u64::from(entry.number()) * shape.direct_entry;
         let slot = address::got_word(link, word);
         let end = start + shape.direct_entry;
         if let Some(out) = out.get_mut(start as usize..end as usize) {

@@ -6,6 +6,7 @@
 
 use crate::arch::Target;
 use crate::elf::Rela;
+use crate::ids::Slot;
 use crate::phase::{Numbered, Placed};
 use crate::relocs::address;
 use crate::relocs::dynamic::{self, Entry};
@@ -53,10 +54,11 @@ fn sort<T: Target>(entries: &mut [Entry], combine: bool) {
 pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let count = link.slots.plt as usize;
     let mut entries = vec![Entry { address: 0, kind: T::DYNAMIC.none, symbol: 0, addend: 0 }; count];
-    for row in link.rows.iter().filter(|row| row.plt != u32::MAX) {
-        if let Some(entry) = entries.get_mut(row.plt as usize) {
+    for row in &link.rows {
+        let Some(slot) = row.plt.map(Slot::number) else { continue };
+        if let Some(entry) = entries.get_mut(slot as usize) {
             *entry = Entry {
-                address: address::plt_slot(link, row.plt),
+                address: address::plt_slot(link, slot),
                 kind: T::DYNAMIC.jump_slot,
                 symbol: link.dynamic.row(row.symbol),
                 addend: 0,
