@@ -2,7 +2,7 @@
 
 use super::config::{CallNop, Gcs, Report, SFrameViolation, SeparateCode, TextRelocations, Visibility};
 use super::state::State;
-use super::table::REFUSED_WORDS;
+use super::table::refused::REFUSED_WORDS;
 use super::values::{Outcome, REPORT_WORDS, nearest, number, page_size, pair, shown, word};
 use crate::diag::{Code, Diagnostic};
 

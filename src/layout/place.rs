@@ -48,8 +48,11 @@ pub struct List {
 }
 
 /// Lists the live sections of each rule; those without a rule come second.
-pub fn list<T: Target>(link: &Placed<'_, T>, order: &InputOrder) -> (Vec<List>, Vec<SectionId>) {
-    let rules = &link.places.rule;
+pub fn list<T: Target>(
+    link: &Placed<'_, T>,
+    rules: &[u32],
+    order: &InputOrder,
+) -> (Vec<List>, Vec<SectionId>) {
     let mut counts = vec![0u32; link.plan.rules.len()];
     let mut orphans = 0u32;
     for id in placeable(link) {

@@ -47,7 +47,8 @@ pub fn run<'a, T: Target>(
     timings: &mut Timings,
 ) -> Placed<'a, T> {
     let mut link = Placed::new(tables, growing);
-    let mut rules = link.places.rule.clone();
+    let merged = link.merged.iter().map(|merged| merged.rule);
+    let mut rules: Vec<u32> = link.rules.iter().copied().chain(merged).collect();
     let mut plan = link.plan.clone();
     let lists = list_sections(&link, priorities, &mut plan, &mut rules);
     let alternatives = match_script::alternatives(&link);
@@ -81,7 +82,7 @@ fn list_sections<T: Target>(
     rules: &mut [u32],
 ) -> Vec<List> {
     let order = InputOrder::new(link);
-    let (mut lists, left) = place::list(link, &order);
+    let (mut lists, left) = place::list(link, rules, &order);
     mix_orders(link, &order, rules, &mut lists);
     priority::gather(link, rules, priorities, &order, &mut lists);
     lists.par_iter_mut().zip(&plan.rules).for_each(|(list, rule)| {

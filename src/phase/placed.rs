@@ -130,15 +130,10 @@ impl<'a, T: Target> Placed<'a, T> {
     /// The state that `lay_out` begins with: every section known, none placed.
     pub fn new(tables: Tables<'a, T>, growing: Growing<'a>) -> Self {
         let count = tables.section_count();
-        let merged = tables.merged.iter().map(|merged| merged.rule);
         Placed {
             synthetics: growing.synthetics,
-            places: Places {
-                rule: tables.rules.iter().copied().chain(merged).collect(),
-                chunk: vec![ChunkId::NONE; count],
-                offset: vec![0; count],
-            },
-            layout: Layout { plan: tables.plan.clone(), ..Layout::default() },
+            places: Places { rule: Vec::new(), chunk: vec![ChunkId::NONE; count], offset: vec![0; count] },
+            layout: Layout::default(),
             thunks: Thunks::default(),
             addresses: Addresses::default(),
             values: Vec::new(),
@@ -205,7 +200,6 @@ impl<'a, T: Target> Placed<'a, T> {
     pub fn add_synthetic(&mut self, section: SyntheticSection<'a>) -> SectionId {
         let id = SectionId::from_index(self.section_count());
         self.synthetics.rows.push(section);
-        self.places.rule.push(u32::MAX);
         self.places.chunk.push(ChunkId::NONE);
         self.places.offset.push(0);
         id

@@ -130,7 +130,7 @@ fn module_word<T: Target>(index: Slot, shared: bool) -> Word {
 }
 
 /// The word with the number of this module, if there is one.
-pub fn own_module_word<T: Target>(link: &Numbered<'_, T>) -> Option<Word> {
+fn own_module_word<T: Target>(link: &Numbered<'_, T>) -> Option<Word> {
     link.slots.tls_module.map(|slot| module_word::<T>(slot, link.mode.shared))
 }
 

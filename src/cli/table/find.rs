@@ -1,6 +1,7 @@
 //! Looks options up in the table, by exact name or by abbreviation.
 
-use super::{GROUPS, REFUSED};
+use super::GROUPS;
+use super::refused::REFUSED;
 use crate::cli::spec::{Effect, OptionSpec, Refused};
 use std::collections::HashMap;
 use std::sync::OnceLock;

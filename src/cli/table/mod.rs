@@ -5,7 +5,7 @@ mod dynamic;
 mod find;
 mod inputs;
 mod layout;
-mod refused;
+pub mod refused;
 mod reports;
 mod sframe;
 mod strip;
@@ -13,7 +13,6 @@ mod symbols;
 
 use super::spec::OptionGroup;
 pub use find::{all, completions, find, find_prefix, find_refused};
-pub use refused::{REFUSED, REFUSED_WORDS};
 
 /// All options, in the order of `--help`.
 pub static GROUPS: &[OptionGroup] = &[

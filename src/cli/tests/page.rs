@@ -6,7 +6,8 @@
 //! table, `SFRAME_BLESS=1 cargo test --lib page_of_options` writes the page again.
 
 use crate::cli::spec::{Effect, dashed};
-use crate::cli::table::{self, REFUSED, REFUSED_WORDS};
+use crate::cli::table;
+use crate::cli::table::refused::{REFUSED, REFUSED_WORDS};
 use crate::cli::z::WORDS;
 use std::collections::BTreeMap;
 use std::fmt::Write;

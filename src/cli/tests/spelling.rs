@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::cli::spec::{Effect, OptionSpec, allows_single_dash, dashed};
-use crate::cli::table::{self, REFUSED, REFUSED_WORDS};
+use crate::cli::table;
+use crate::cli::table::refused::{REFUSED, REFUSED_WORDS};
 use crate::cli::z::{WORDS, ZEffect};
 use crate::diag::{Code, Location, Severity};
 use std::collections::HashSet;
