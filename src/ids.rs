@@ -73,7 +73,7 @@ id! {
     GroupId
 }
 id! {
-    /// An output section. Row of [`crate::layout::chunks::Layout::chunks`].
+    /// An output section. Row of [`crate::chunks::Layout::chunks`].
     ChunkId
 }
 

@@ -4,7 +4,9 @@
 //! in through a trait, and messages go out as values ([`diag`]). `pipeline.rs` lists the passes;
 //! `DESIGN.md` lists the modules, lowest first, and says what each owns.
 pub mod arch;
+pub mod chunks;
 pub mod cli;
+pub mod decision;
 pub mod diag;
 pub mod elf;
 pub mod frames;
@@ -20,8 +22,10 @@ pub mod plan;
 pub mod relocs;
 pub mod script;
 pub mod sframe;
+pub mod sframe_output;
 pub mod symbols;
 pub mod synth;
+pub mod tables;
 pub mod timing;
 pub mod tool;
 

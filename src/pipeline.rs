@@ -14,8 +14,9 @@ use crate::passes::read_scripts::MainScripts;
 use crate::passes::*;
 use crate::phase::{Image, Resolved, Session};
 use crate::script::Sources;
+use crate::sframe_output;
 use crate::timing::Timings;
-use crate::{arch, output, sframe};
+use crate::{arch, output};
 use std::time::Duration;
 
 /// The result of a link.
@@ -215,7 +216,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // ---- sections -----------------------------------------------------------------------------
     let frames = split_eh_frames::run(&resolved);
     progress.timings.pass("split .eh_frame");
-    let described = sframe::absorb::absorb(&resolved, &frames);
+    let described = sframe_output::absorb::absorb(&resolved, &frames);
     progress.timings.pass("read SFrame inputs");
     let made = create_synthetics::run(resolved, &plan, frames, described);
     let matched = match_script::run(made, plan);

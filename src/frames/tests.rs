@@ -2,12 +2,12 @@
 
 use super::eh_merge::DROPPED;
 use crate::arch::x86_64::X86_64;
+use crate::chunks::Chunk;
 use crate::cli::{Config, OutputMode};
 use crate::diag::{Policy, Sink};
 use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::InputStore;
 use crate::input::object::{FileName, ObjectFile};
-use crate::layout::chunks::Chunk;
 use crate::passes::{keep_eh_frames, size_tables, split_eh_frames};
 use crate::phase::{Bound, Inputs, Made, Numbered, Placed, Resolved, Scanned, Session, state};
 use crate::sframe::collect::Chosen;

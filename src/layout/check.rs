@@ -1,7 +1,7 @@
 //! Checks of a converged layout: overlapping sections, and segments that are writable and
 //! executable.
 
-use super::chunks::{Chunk, Layout, Segment};
+use crate::chunks::{Chunk, Layout, Segment};
 use crate::cli::Report;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;

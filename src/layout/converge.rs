@@ -5,12 +5,12 @@
 //! headers take room themselves. When two rounds end alike, the addresses are published, and
 //! sections whose size depends on addresses are asked again.
 
-use super::chunks::{Chunk, NOTHING, Segment, order_of};
 use super::machine::Machine;
 use super::output::{self, Attributes};
 use super::segments::{self, PhdrValues, Wishes};
 use super::{file_offsets, link_order};
 use crate::arch::Target;
+use crate::chunks::{Chunk, NOTHING, Segment, order_of};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
@@ -67,7 +67,7 @@ pub struct Round<'a> {
     pub chunks: Vec<Chunk<'a>>,
     /// For each chunk, its output section in the plan.
     pub outputs: Vec<u32>,
-    /// The chunks in order of address, as [`super::chunks::Layout::order`].
+    /// The chunks in order of address, as [`crate::chunks::Layout::order`].
     pub order: Vec<ChunkId>,
     /// Program headers, without offsets.
     pub segments: Vec<Segment>,

@@ -4,12 +4,13 @@
 //! symbol a value. Values that come later in the script are those of the run before
 //! ([`super::scope`]).
 
-use super::chunks::{Data, Fill};
 use super::machine::{Machine, Start};
-use super::memory::Region;
 use super::names::Source;
 use super::regions::is_unallocated_kind;
-use super::{align, size};
+use super::size;
+use crate::chunks::align;
+use crate::chunks::memory::Region;
+use crate::chunks::{Data, Fill};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;

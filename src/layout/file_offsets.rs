@@ -4,8 +4,8 @@
 //! that the file can be mapped; then sections that are not loaded; the section header table comes
 //! last.
 
-use super::align::round_up;
-use super::chunks::{Chunk, Layout, Segment};
+use crate::chunks::align::round_up;
+use crate::chunks::{Chunk, Layout, Segment};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::ChunkId;

@@ -1,12 +1,12 @@
 //! Facts that follow from addresses: places of sections, values of linker-defined symbols, the
 //! entry.
 
-use super::chunks::{Chunk, LinkerValue, TlsTemplate};
 use super::converge::Round;
 use super::link_order;
 use super::machine::Machine;
 use super::names::{Source, reserved_section};
 use crate::arch::Target;
+use crate::chunks::{Chunk, LinkerValue, TlsTemplate};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;

@@ -14,7 +14,7 @@ use crate::ids::SectionId;
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::state;
-use crate::synth::Kind;
+use crate::tables::section::Kind;
 use rayon::prelude::*;
 
 /// Longer chains of `sh_link` count as cycles.

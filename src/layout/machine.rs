@@ -1,11 +1,11 @@
 //! The state of one run of the location counter: sections, symbols, regions, and the counter
 //! itself.
 
-use super::chunks::{Data, Fill};
-use super::memory::Region;
 use super::names::{OutputNames, Symbols};
 use super::output::{Attributes, Facts};
 use super::place::List;
+use crate::chunks::memory::Region;
+use crate::chunks::{Data, Fill};
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
 use crate::plan::{LayoutPlan, memory};

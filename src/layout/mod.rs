@@ -19,16 +19,13 @@
 //!
 //! Relocatable output goes through the same code: its addresses are 0 and it has no segments.
 
-pub mod align;
 pub mod check;
-pub mod chunks;
 pub mod converge;
 pub mod dot;
 pub mod file_offsets;
 pub mod finish;
 pub mod link_order;
 pub mod machine;
-pub mod memory;
 pub mod names;
 pub mod orphan;
 pub mod output;

@@ -9,7 +9,7 @@ use crate::plan::{Command, LayoutPlan};
 use crate::script::eval::Value;
 use crate::symbols::Definition;
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
-use crate::synth::Kind;
+use crate::tables::section::Kind;
 use hashbrown::HashMap;
 
 /// The source of a symbol's value.

@@ -149,7 +149,7 @@ impl List {
 /// Whether a section of the linker is left out while it is empty, so that its type, flags and
 /// alignment do not count. The symbol table and its kin get their sizes only after the layout.
 fn is_dropped_if_empty<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
-    use crate::synth::Kind;
+    use crate::tables::section::Kind;
     let Some(row) = link.synthetic_row(id) else { return false };
     let kind = link.synthetics.section(row).kind;
     !matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)

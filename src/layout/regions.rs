@@ -1,9 +1,9 @@
 //! The part of the location counter that is about regions: where a section goes, where it is
 //! loaded, and whether it fits ("Output Section LMA" and "Output Section Region" in GNU ld's manual).
 
-use super::align;
 use super::machine::{Machine, Start};
-use super::memory::Last;
+use crate::chunks::align;
+use crate::chunks::memory::Last;
 use crate::diag::Code;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;

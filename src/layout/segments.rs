@@ -3,8 +3,8 @@
 //! A derived loaded segment holds consecutive output sections of equal permissions; where two of
 //! different permissions share a page they must share the segment.
 
-use super::chunks::{Chunk, NOTHING, Segment};
 use super::file_offsets::congruent;
+use crate::chunks::{Chunk, NOTHING, Segment};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -186,7 +186,7 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
         return false;
     }
     let page = |address: u64| address & wishes.page_size.wrapping_neg();
-    let next_page = super::align::round_up(end, wishes.page_size);
+    let next_page = crate::chunks::align::round_up(end, wishes.page_size);
     if next_page.is_none_or(|next| next < page(chunk.address)) {
         return true;
     }
@@ -218,7 +218,7 @@ fn headers_alone(
         return None;
     }
     let first = &chunks[load?.first as usize];
-    let room = super::align::round_up(headers_size, wishes.page_size)?;
+    let room = crate::chunks::align::round_up(headers_size, wishes.page_size)?;
     let start_of = |address: u64| address & wishes.page_size.wrapping_neg();
     let address = start_of(first.address).checked_sub(room)?;
     let load_address = start_of(first.load_address).checked_sub(room)?;
@@ -253,7 +253,7 @@ fn notes(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
         let is_note = is_alloc(chunk.flags) && chunk.sh_type == elf::SHT_NOTE;
         let follows = |run: &Segment| {
             let last = &chunks[run.last as usize];
-            let end = super::align::round_up(last.address.wrapping_add(last.size), chunk.align);
+            let end = crate::chunks::align::round_up(last.address.wrapping_add(last.size), chunk.align);
             run.align == chunk.align && end == Some(chunk.address) && run.last as usize + 1 == index
         };
         match &mut run {

@@ -3,8 +3,8 @@
 //! The scan is repeated only if one of its inputs changed: mostly it is addresses of whole output
 //! sections that change from one round of the layout to the next.
 
-use super::align::align_to;
 use super::place::List;
+use crate::chunks::align::align_to;
 use crate::ids::SectionId;
 
 /// Lays a list out from address `start`, and writes for each section its

@@ -15,7 +15,7 @@ use crate::ids::SectionId;
 use crate::phase::Placed;
 use crate::plan::memory;
 use crate::plan::{Body, Command};
-use crate::synth::Kind;
+use crate::tables::section::Kind;
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 

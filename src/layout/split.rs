@@ -5,9 +5,9 @@
 //! the rest goes into `NAME.0`, `NAME.1` and so on, right behind it. An input section is never
 //! split, so a large one may exceed a bound by itself.
 
-use super::align;
 use super::place::{self, List};
 use crate::arch::Target;
+use crate::chunks::align;
 use crate::ids::SectionId;
 use crate::phase::Placed;
 use crate::plan::{Body, Command, LayoutPlan};

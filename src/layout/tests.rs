@@ -1,11 +1,12 @@
 //! Tests of the layout engine on scripts in memory and sections without contents.
 
+use super::converge;
 use super::machine::{Machine, OutputState, Settings};
 use super::names::{OutputNames, Symbols};
 use super::orphan::{self, Key, Orphan};
 use super::output::Facts;
 use super::place::List;
-use super::{align, converge};
+use crate::chunks::align;
 use crate::cli::Config;
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;

@@ -158,7 +158,7 @@ impl<'a> Merges<'a> {
         self.groups.push(group);
     }
 
-    /// The groups; [`crate::synth::Kind::Merged`] has their numbers.
+    /// The groups; [`crate::tables::section::Kind::Merged`] has their numbers.
     pub fn groups(&self) -> &[Group<'a>] {
         &self.groups
     }

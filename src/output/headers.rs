@@ -1,14 +1,14 @@
 //! File header, program headers and section headers.
 
 use crate::arch::Target;
+use crate::chunks::Chunk;
 use crate::cli::OutputMode;
 use crate::elf::consts as elf;
 use crate::elf::{Ehdr, Phdr, Shdr};
 use crate::ids::ChunkId;
-use crate::layout::chunks::Chunk;
 use crate::phase::{Image, Placed};
 use crate::synth::groups;
-use crate::synth::section::Kind;
+use crate::tables::section::Kind;
 use zerocopy::byteorder::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 

@@ -5,9 +5,9 @@
 //! that are not loaded, are no part of it. So an image is a file without headers whose sections
 //! have file offsets of their own; all other passes treat it as any output.
 
+use crate::chunks::{Chunk, Layout};
 use crate::diag::{Code, Diagnostic, Sink};
 use crate::elf::is_alloc;
-use crate::layout::chunks::{Chunk, Layout};
 use crate::phase::FileSection;
 
 /// Bytes that an image may have before it is taken for a mistake.

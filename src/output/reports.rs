@@ -14,7 +14,7 @@ use crate::passes::lay_out;
 use crate::passes::open_inputs::Opened;
 use crate::phase::{Bound, Image, Inputs, Placed, Resolved, Scanned, Session};
 use crate::relocs::explain;
-use crate::sframe;
+use crate::sframe_output;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -130,7 +130,7 @@ pub fn finish<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &m
     }
     // Statistics as text hold the same lines.
     if link.config.sframe.print && options.stats != Some(StatsFormat::Text) {
-        printed.push_str(&sframe::report::collect(link).to_string());
+        printed.push_str(&sframe_output::report::collect(link).to_string());
     }
     if let Some(format) = options.stats {
         printed.push_str(&stats::stats(link, format));

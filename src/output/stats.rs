@@ -5,7 +5,7 @@ use crate::cli::StatsFormat;
 use crate::ids::SectionId;
 use crate::phase::Image;
 use crate::phase::state;
-use crate::sframe;
+use crate::sframe_output;
 use crate::symbols::Definition;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt::Write;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 /// The numbers in the given form.
 pub fn stats<T: Target>(link: &Image<'_, T>, format: StatsFormat) -> String {
     let numbers = numbers(link);
-    let frames = sframe::report::collect(link);
+    let frames = sframe_output::report::collect(link);
     let mut text = String::new();
     match format {
         StatsFormat::Text => {
@@ -35,7 +35,7 @@ pub fn stats<T: Target>(link: &Image<'_, T>, format: StatsFormat) -> String {
 /// All numbers as one object, in their order.
 struct Stats {
     numbers: Vec<(&'static str, u64)>,
-    frames: sframe::report::Report,
+    frames: sframe_output::report::Report,
 }
 
 impl Serialize for Stats {

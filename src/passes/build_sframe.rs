@@ -7,9 +7,10 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::ChunkId;
 use crate::phase::{Numbered, Scanned};
 use crate::sframe::collect::{Batch, Chosen, LeftOut, Origin, Role, Table, unite};
-use crate::sframe::table::describe;
-use crate::sframe::{encoding, plt};
-use crate::synth::section::Kind;
+use crate::sframe::encoding;
+use crate::sframe_output::plt;
+use crate::sframe_output::table::describe;
+use crate::tables::section::Kind;
 
 /// Functions that one message names.
 const NAMED: usize = 5;

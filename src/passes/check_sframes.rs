@@ -7,17 +7,17 @@ use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::phase::{Scanned, state};
-use crate::sframe;
+use crate::sframe_output;
 use rayon::prelude::*;
 
-/// Reports findings. Gives the corrupt inputs, which `sframe::concat` must not mend.
+/// Reports findings. Gives the corrupt inputs, which `sframe_output::concat` must not mend.
 pub fn run<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionId> {
     let corrupt = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
         let kept = object.sframes.iter().copied().filter(|&index| {
             let id = object.section_id(index);
             link.sections.is_alive(id) && !link.sections.is(id, state::ABSORBED)
         });
-        kept.filter(|&index| sframe::concat::check_section(link, object, index as usize))
+        kept.filter(|&index| sframe_output::concat::check_section(link, object, index as usize))
             .map(|index| object.section_id(index))
             .collect()
     };

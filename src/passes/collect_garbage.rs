@@ -19,7 +19,7 @@ use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
 use crate::passes::define_linker_symbols::{matches_any, start_stop};
 use crate::phase::{Bound, Inputs, Resolved, state};
-use crate::sframe;
+use crate::sframe_output;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
@@ -34,7 +34,7 @@ pub fn run<T: Target>(link: &Bound<'_, T>) {
         mark_and_sweep(link, &dependents);
     }
     drop_orphaned_dependents(link, &dependents);
-    sframe::discard::discard(link);
+    sframe_output::discard::discard(link);
 }
 
 /// Pairs (target, dependent) of all `SHF_LINK_ORDER` sections, sorted.

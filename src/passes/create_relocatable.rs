@@ -10,13 +10,13 @@
 //! this pass to decide about, which knows how many sections there are in the end.
 
 use crate::arch::Target;
+use crate::chunks::Chunk;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::layout::chunks::Chunk;
 use crate::phase::{Inputs, OutputGroup, OutputRelocations, Placed};
 use crate::relocs::emit;
 use crate::symbols::flag;
-use crate::synth::section::{Kind, SyntheticSection};
+use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 
 /// Adds the sections and their chunks. All ids of chunks change, so places of sections, segments

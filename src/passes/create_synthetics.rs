@@ -15,10 +15,11 @@ use crate::ids::{FileId, SectionId};
 use crate::phase::{CommonPlace, Inputs, Made, Resolved};
 use crate::plan::LayoutPlan;
 use crate::relocs::dynamic;
-use crate::sframe::{self, collect};
+use crate::sframe::collect;
+use crate::sframe_output;
 use crate::symbols::Definition;
-use crate::synth::section::{Kind, SyntheticSection, SyntheticSections};
 use crate::synth::{attributes, eh_frame, eh_frame_hdr, notes, property_note};
+use crate::tables::section::{Kind, SyntheticSection, SyntheticSections};
 
 const A: u64 = elf::SHF_ALLOC as u64;
 const AW: u64 = A | elf::SHF_WRITE as u64;
@@ -56,7 +57,7 @@ pub fn run<'a, T: Target>(
             add_comment(link);
         }
     }
-    if let Some(section) = sframe::absorb::section(link) {
+    if let Some(section) = sframe_output::absorb::section(link) {
         link.synthetic.rows.push(section);
     }
     if allocates_commons(link, plan) {

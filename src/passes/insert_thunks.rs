@@ -27,8 +27,8 @@ use crate::plan::Body;
 use crate::relocs::address;
 use crate::relocs::branches::target;
 use crate::symbols::{Definition, flag};
-use crate::synth::pools::{Branch, Destination, Pool, Purpose, Thunk, Watched, reaches};
-use crate::synth::section::{Kind, SyntheticSection};
+use crate::tables::pools::{Branch, Destination, Pool, Purpose, Thunk, Watched, reaches};
+use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 

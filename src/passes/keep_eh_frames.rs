@@ -4,7 +4,7 @@
 use crate::arch::Target;
 use crate::frames::{KeptFrames, eh_merge};
 use crate::phase::{Bound, Live};
-use crate::synth::section::Kind;
+use crate::tables::section::Kind;
 
 /// Gives records their offsets.
 pub fn run<'a, T: Target>(bound: Bound<'a, T>) -> Live<'a, T> {

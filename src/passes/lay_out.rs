@@ -27,11 +27,11 @@ use crate::relocs::{address, emit};
 use crate::script::builtin::Switches;
 use crate::script::expr::{Expr, ExprKind};
 use crate::script::glob::Glob;
-use crate::sframe;
+use crate::sframe_output;
 use crate::symbols::Mentions;
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
-use crate::synth::section::Kind;
 use crate::synth::{self, symtab};
+use crate::tables::section::Kind;
 use crate::timing::Timings;
 use rayon::prelude::*;
 
@@ -65,7 +65,7 @@ pub fn run<'a, T: Target>(
     timings.pass("lay out");
     if !link.sink.has_errors() {
         link.addresses = address::look_up(&link);
-        link.frame_order = sframe::table::order(&link);
+        link.frame_order = sframe_output::table::order(&link);
         timings.pass("order SFrame table");
         link.values = compute_values::run(&link);
         link.layout.entry = finish::entry(&link);

@@ -5,15 +5,15 @@
 
 use super::compress_debug;
 use crate::arch::Target;
+use crate::chunks::Segment;
 use crate::cli::{Magic, OutputFormat, SeparateCode};
 use crate::diag::{Code, Diagnostic};
-use crate::layout::chunks::Segment;
 use crate::layout::{check, file_offsets};
 use crate::output::image;
 use crate::phase::{FilePlan, FileSection, Image, Placed};
-use crate::synth::section::Kind;
-use crate::synth::section_names::SectionNames;
 use crate::synth::symtab;
+use crate::tables::section::Kind;
+use crate::tables::section_names::SectionNames;
 
 /// Makes the image.
 pub fn run<T: Target>(placed: Placed<'_, T>) -> Image<'_, T> {

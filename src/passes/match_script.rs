@@ -20,7 +20,7 @@ use crate::plan::{Command, LayoutPlan, NO_RULE, Rule};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
 use crate::script::matcher::{File, Matcher};
-use crate::synth::section::Kind;
+use crate::tables::section::Kind;
 use rayon::prelude::*;
 
 /// Sections that are matched by one task.

@@ -16,7 +16,7 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::merge::{Group, MergeInput, Merges, Pieces};
 use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, info_of, state};
-use crate::synth::section::{Kind, SyntheticSection};
+use crate::tables::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;
 

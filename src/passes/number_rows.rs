@@ -4,9 +4,9 @@
 //! slots and entries that `scan_relocations` found to be needed; a table without any is dropped.
 
 use crate::arch::Target;
+use crate::decision::decide::need;
 use crate::ids::{Slot, SymbolId};
 use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Resolved, Scanned, Slots};
-use crate::relocs::decide::need;
 use crate::symbols::{Definition, flag};
 use crate::synth::copy;
 use rayon::prelude::*;

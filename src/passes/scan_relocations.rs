@@ -7,6 +7,8 @@
 
 use crate::arch::{RelocExpr, RelocInfo, Target};
 use crate::cli::TextRelocations;
+use crate::decision::decide::{Action, DynamicKind, Problem, need};
+use crate::decision::site::{DynRelocSite, Reference};
 use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
@@ -14,8 +16,6 @@ use crate::elf::is_alloc;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::phase::{Asked, Live, state};
-use crate::relocs::decide::{Action, DynamicKind, Problem, need};
-use crate::relocs::site::{DynRelocSite, Reference};
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::relocs::{discarded, undefined};
 use crate::symbols::{Definition, flag};

@@ -10,10 +10,10 @@ use crate::phase::{Bound, Growing, Live, Numbered, Resolved, Tables};
 use crate::relocs::dynamic::{self, Counts};
 use crate::sframe::collect::Chosen;
 use crate::symbols::{Definition, Mentions};
-use crate::synth::dynamic_tables::DynamicTables;
-use crate::synth::dynstr::DynamicStrings;
-use crate::synth::section::{Kind, SyntheticSections};
 use crate::synth::{dynsym, eh_frame, eh_frame_hdr, hash, reldyn, relr, symbol_versions};
+use crate::tables::dynamic_tables::DynamicTables;
+use crate::tables::dynstr::DynamicStrings;
+use crate::tables::section::{Kind, SyntheticSections};
 use rayon::prelude::*;
 use std::sync::atomic::Ordering;
 

@@ -5,16 +5,18 @@
 //! while its bytes are in the processor's cache.
 
 use crate::arch::Target;
+use crate::chunks::Chunk;
 use crate::cli::OutputFormat;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
 use crate::input::sframe::is_input;
-use crate::layout::chunks::Chunk;
 use crate::output::headers;
 use crate::phase::{Image, Placed, state};
-use crate::synth::{self, section::Kind};
-use crate::{relocs, sframe};
+use crate::relocs;
+use crate::sframe_output;
+use crate::synth;
+use crate::tables::section::Kind;
 use rayon::prelude::*;
 
 /// Fills the whole file except the build-id, which depends on the rest.
@@ -191,7 +193,7 @@ fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8])
         if !link.config.is_relocatable() {
             relocs::apply::apply_section(link, id, &mut out[..size]);
         }
-        sframe::concat::mend(link, id, &mut out[..size]);
+        sframe_output::concat::mend(link, id, &mut out[..size]);
     } else if link.config.is_relocatable() {
         relocs::emit::bury(link, id, out);
         relocs::emit::write_addends(link, id, out);

@@ -5,10 +5,10 @@
 
 use super::{Placed, builds_on};
 use crate::arch::Target;
+use crate::chunks::{Chunk, Segment};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::layout::chunks::{Chunk, Segment};
-use crate::synth::section_names::SectionNames;
+use crate::tables::section_names::SectionNames;
 use std::ops::Range;
 
 /// The file, before its bytes are written.

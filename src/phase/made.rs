@@ -1,7 +1,7 @@
 //! Frame records, the functions of SFrame inputs, and the synthetic sections that scripts can
 //! place.
 //!
-//! `create_synthetics` makes it from the results of `split_eh_frames` and `sframe::absorb`,
+//! `create_synthetics` makes it from the results of `split_eh_frames` and `sframe_output::absorb`,
 //! before scripts are matched, because patterns match synthetic sections too.
 
 use super::{Resolved, SectionInfo, builds_on, info_of};
@@ -11,7 +11,7 @@ use crate::frames::Frames;
 use crate::frames::eh_frame::fde_edges;
 use crate::ids::{SectionId, SymbolId};
 use crate::sframe::collect;
-use crate::synth::section::SyntheticSections;
+use crate::tables::section::SyntheticSections;
 
 /// All sections that scripts can match.
 pub struct Made<'a, T: Target> {

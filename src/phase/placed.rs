@@ -6,13 +6,13 @@
 use super::tables::Growing;
 use super::{SectionInfo, Tables, builds_on, info_of};
 use crate::arch::Target;
+use crate::chunks::Layout;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, FileId, SectionId};
-use crate::layout::chunks::Layout;
 use crate::sframe::collect::{Chosen, Ordered};
-use crate::synth::pools::Thunks;
-use crate::synth::section::{Kind, SyntheticSection, SyntheticSections, SyntheticSymbol};
-use crate::synth::symtab_plan::SymtabPlan;
+use crate::tables::pools::Thunks;
+use crate::tables::section::{Kind, SyntheticSection, SyntheticSections, SyntheticSymbol};
+use crate::tables::symtab_plan::SymtabPlan;
 
 /// Output sections and segments, and the addresses of sections, symbols and tables.
 pub struct Placed<'a, T: Target> {

@@ -4,10 +4,10 @@
 
 use super::{Live, SectionInfo, builds_on, state};
 use crate::arch::Target;
+use crate::decision::site::{DynRelocSite, Reference};
 use crate::ids::SectionId;
 use crate::merge::Merges;
-use crate::relocs::site::{DynRelocSite, Reference};
-use crate::synth::section::{Kind, SyntheticSection};
+use crate::tables::section::{Kind, SyntheticSection};
 
 /// Needs of the link besides its inputs: GOT, PLT, dynamic relocations, merged sections.
 pub struct Scanned<'a, T: Target> {
@@ -31,7 +31,7 @@ pub struct Asked {
     pub sites: Vec<Vec<DynRelocSite>>,
     /// By object: references to symbols of discarded sections, in the same order.
     pub discarded: Vec<Vec<Reference>>,
-    /// Bits of [`crate::relocs::decide::need`].
+    /// Bits of [`crate::decision::decide::need`].
     pub needs: u32,
     /// Some dynamic relocation is for a place that is not writable (`DT_TEXTREL`).
     pub text_relocations: bool,

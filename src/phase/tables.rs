@@ -7,8 +7,8 @@ use super::{Numbered, builds_on};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::sframe::collect::Chosen;
-use crate::synth::dynamic_tables::DynamicTables;
-use crate::synth::section::SyntheticSections;
+use crate::tables::dynamic_tables::DynamicTables;
+use crate::tables::section::SyntheticSections;
 
 /// The tables for the dynamic linker.
 pub struct Tables<'a, T: Target> {

@@ -9,7 +9,7 @@ use crate::input::object::SymbolPlace;
 use crate::phase::{Addresses, Copy, DynamicRow, Placed, Resolved, state};
 use crate::symbols::{Definition, flag};
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
-use crate::synth::section::Kind;
+use crate::tables::section::Kind;
 
 /// Address of the first synthetic section of a kind; 0 if it is not in the output.
 pub fn of_synthetic<T: Target>(link: &Placed<'_, T>, kind: Kind) -> u64 {

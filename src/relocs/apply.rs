@@ -5,10 +5,10 @@
 
 use super::address::{self, from_thread_pointer, symbol_size};
 use super::branches;
-use super::decide::{Action, DynamicKind};
-use super::facts::facts;
 use super::walk::{Decided, Undecided, Visitor, Walk};
 use crate::arch::{RelocBase, RelocExpr, RelocInfo, Target};
+use crate::decision::decide::{Action, DynamicKind};
+use crate::decision::facts::facts;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::elf::is_alloc;
@@ -16,7 +16,7 @@ use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::phase::{DynamicRow, Placed};
 use crate::symbols::flag;
-use crate::synth::pools::Destination;
+use crate::tables::pools::Destination;
 
 /// Problems that are reported for one section.
 const TOLD: u32 = 8;
@@ -59,7 +59,7 @@ pub fn apply_list<T: Target>(
 /// Applies relocations of a loaded section.
 struct Loaded<'s, 'a, T: Target> {
     apply: Apply<'s, 'a, T>,
-    /// It is SFrame data. Dead fields become 0 without their addend, and `sframe::concat` makes
+    /// It is SFrame data. Dead fields become 0 without their addend, and `sframe_output::concat` makes
     /// dead rows of them.
     describes: bool,
     /// Places of relative relocations hold the address too.

@@ -4,7 +4,7 @@ use super::address;
 use crate::arch::Target;
 use crate::phase::Placed;
 use crate::symbols::flag;
-use crate::synth::pools::{Destination, Purpose};
+use crate::tables::pools::{Destination, Purpose};
 
 /// Address that a branch goes to; `None` for symbols that are undefined or discarded: such branches
 /// are not reached, or already reported.

@@ -9,9 +9,9 @@
 //! group, where they go with it. One outside that still refers to a loser is broken, and the 0
 //! that GNU ld writes there would send an exception to nowhere.
 
-use super::site::Reference;
 use crate::arch::Target;
 use crate::cli::SFrameViolation;
+use crate::decision::site::Reference;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
 use crate::input::source_lines::{Deed, SourceLines};

@@ -4,13 +4,13 @@
 //! Both walk the same sources by the same functions, so that the sizes are right.
 
 use super::address;
-use super::decide::DynamicKind;
-use super::site::DynRelocSite;
 use super::slots::{self, Word};
 use crate::arch::Target;
+use crate::decision::decide::DynamicKind;
+use crate::decision::site::DynRelocSite;
 use crate::phase::{Bound, Inputs, Made, Numbered, Placed, Scanned};
 use crate::symbols::flag;
-use crate::synth::section::Kind;
+use crate::tables::section::Kind;
 use rayon::prelude::*;
 
 /// One entry of `.rela.dyn` or `.rela.plt`.

@@ -15,6 +15,7 @@
 //! without the other.
 
 use crate::arch::Target;
+use crate::decision::facts::is_dropped;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -26,9 +27,8 @@ use crate::input::{ObjectFile, call_graph};
 use crate::phase::Placed;
 use crate::phase::{Inputs, state};
 use crate::relocs::apply::Tombstone;
-use crate::relocs::facts::is_dropped;
-use crate::sframe;
-use crate::synth::Kind;
+use crate::sframe_output;
+use crate::tables::section::Kind;
 use zerocopy::byteorder::{I64, U64};
 
 /// Whether relocations are written at all.
@@ -39,7 +39,7 @@ pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
 /// Number of relocations of a section that are written.
 pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
     if is_own_sframe(link, id) {
-        return sframe::table::relocation_count(link);
+        return sframe_output::table::relocation_count(link);
     }
     let mut count = 0;
     for_each_kept(link, id, |_, _, _| count += 1);
@@ -49,7 +49,7 @@ pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
 /// Writes the relocations of a section: as many as [`count`] said.
 pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [Rela<T::E>]) {
     if is_own_sframe(link, id) {
-        return sframe::table::relocations(link, base(link, id), out);
+        return sframe_output::table::relocations(link, base(link, id), out);
     }
     let mut places = out.iter_mut();
     for_each_written(link, id, |relocation| {
@@ -137,7 +137,7 @@ fn base<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u64 {
 
 fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: impl FnMut(Written)) {
     let base = base(link, id);
-    let bias = sframe::concat::EmittedBias::of(link, id);
+    let bias = sframe_output::concat::EmittedBias::of(link, id);
     for_each_kept(link, id, |object, relocation, alive| {
         let offset = relocation.r_offset.get();
         let (kind, (symbol, addend)) = if alive {

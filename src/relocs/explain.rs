@@ -5,8 +5,8 @@
 //! As text for people, and as a graph for Graphviz, from the same data.
 
 use super::discarded::is_violation;
-use super::site::Reference;
 use crate::arch::Target;
+use crate::decision::site::Reference;
 use crate::ids::{FileId, SectionId};
 use crate::input::group::GroupEntry;
 use crate::phase::Scanned;

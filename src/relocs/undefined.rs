@@ -1,8 +1,8 @@
 //! Undefined symbols: all references to one symbol make one message.
 
-use super::site::Reference;
 use crate::arch::Target;
 use crate::cli::Report;
+use crate::decision::site::Reference;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;

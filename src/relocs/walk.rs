@@ -4,10 +4,10 @@
 //! the same facts, skip the same relocations and get the same answers: one counts on a slot exactly
 //! where the other uses it.
 
-use super::decide::{Action, decide};
-use super::facts::{described, facts, slot_facts};
 use crate::arch::relocation::NextRelocation;
 use crate::arch::{RelocExpr, RelocInfo, Site, Target};
+use crate::decision::decide::{Action, decide};
+use crate::decision::facts::{described, facts, slot_facts};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;

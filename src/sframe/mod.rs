@@ -2,20 +2,10 @@
 //!
 //! The format itself is the `sframe-format` crate's business.
 
-pub mod absorb;
 pub mod collect;
-pub mod concat;
 pub mod derive;
-pub mod derived;
-pub mod discard;
-pub mod plt;
-#[cfg(test)]
-mod plt_tests;
 pub mod read;
-pub mod report;
 pub mod split;
-pub mod table;
-pub mod thunks;
 
 use crate::arch::Target;
 use crate::cli::{Config, SFrameVersion};

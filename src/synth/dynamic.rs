@@ -1,15 +1,15 @@
 //! `.dynamic`: the dynamic linker's table of tables (gABI, "Dynamic Section"), in GNU ld's order.
 
-use super::dynamic_tables::{DynamicEntry, DynamicTables, EntryValue as Value};
-use super::section::{Kind, SyntheticSections};
 use crate::arch::Target;
 use crate::cli::{OutputMode, Symbolic};
+use crate::decision::decide::need;
 use crate::elf::Dyn;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::phase::{Inputs, Numbered, Placed, Resolved};
-use crate::relocs::decide::need;
 use crate::symbols::Definition;
+use crate::tables::dynamic_tables::{DynamicEntry, DynamicTables, EntryValue as Value};
+use crate::tables::section::{Kind, SyntheticSections};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::U64;

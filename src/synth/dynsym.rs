@@ -4,7 +4,6 @@
 //! and functions with a canonical PLT entry count as exports though a library defines them, because
 //! the dynamic linker has to find them here first.
 
-use super::dynamic_tables::{DynamicSymbol, GnuHashShape};
 use super::gnu_hash;
 use crate::arch::Target;
 use crate::cli::OutputMode;
@@ -16,6 +15,7 @@ use crate::phase::{Bound, Inputs, Placed, Resolved};
 use crate::relocs::address;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
+use crate::tables::dynamic_tables::{DynamicSymbol, GnuHashShape};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};

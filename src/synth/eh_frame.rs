@@ -1,12 +1,12 @@
 //! `.eh_frame` of the output: the kept records of all inputs, and the zero word that ends them.
 
-use super::{Kind, SyntheticSection};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::frames::KeptRecord;
 use crate::ids::FileId;
 use crate::phase::Placed;
 use crate::phase::{Live, Made};
+use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use zerocopy::byteorder::U32;
 

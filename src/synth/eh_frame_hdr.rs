@@ -5,7 +5,6 @@
 //! FDE gives the code's address, symbol plus addend, in every pointer encoding. So both sections
 //! can be written at the same time.
 
-use super::{Kind, SyntheticSection};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
@@ -16,6 +15,7 @@ use crate::phase::Inputs;
 use crate::phase::Made;
 use crate::phase::Placed;
 use crate::symbols::Definition;
+use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use zerocopy::byteorder::{I32, U32};
 

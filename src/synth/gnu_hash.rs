@@ -5,8 +5,8 @@
 //! its hash, with the low bit set at the end of a bucket. Rows of one bucket follow each other in
 //! `.dynsym`, so [`super::dynsym`] sorts by [`GnuHashShape::bucket`].
 
-use super::dynamic_tables::{DynamicTables, GnuHashShape};
 use crate::arch::Target;
+use crate::tables::dynamic_tables::{DynamicTables, GnuHashShape};
 use zerocopy::byteorder::{U32, U64};
 
 /// The hash of a name (Bernstein's, 32 bits).

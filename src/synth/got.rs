@@ -4,7 +4,7 @@
 use crate::arch::Target;
 use crate::phase::Placed;
 use crate::relocs::{address, slots};
-use crate::synth::section::Kind;
+use crate::tables::section::Kind;
 use zerocopy::byteorder::U64;
 
 /// Writes `.got`.

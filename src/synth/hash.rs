@@ -1,7 +1,7 @@
 //! `.hash`: the gABI's symbol hash table ("Hash Table").
 
-use super::dynamic_tables::DynamicTables;
 use crate::arch::Target;
+use crate::tables::dynamic_tables::DynamicTables;
 use zerocopy::byteorder::{U32, U64};
 
 /// The gABI's hash of a name, also of version names.

@@ -8,8 +8,6 @@
 pub mod attributes;
 pub mod copy;
 pub mod dynamic;
-pub mod dynamic_tables;
-pub mod dynstr;
 pub mod dynsym;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
@@ -20,25 +18,20 @@ pub mod hash;
 pub mod merged;
 pub mod notes;
 pub mod plt;
-pub mod pools;
 pub mod property_note;
 pub mod rela_output;
 pub mod reldyn;
 pub mod relr;
-pub mod section;
-pub mod section_names;
 pub mod symbol_versions;
 pub mod symtab;
-pub mod symtab_plan;
 pub mod thunks;
 mod write;
 
-pub use section::{Kind, SyntheticSection, SyntheticSymbol};
 pub use write::write;
 
 /// Lets the sections grow whose sizes depend on addresses. Gives whether any did. None shrinks, or
 /// the layout's loop might not end.
 pub fn update_sizes<T: crate::arch::Target>(link: &mut crate::phase::Placed<'_, T>) -> bool {
     // `|` and not `||`: both must update their size each time.
-    relr::update_size(link) | crate::sframe::thunks::update_size(link)
+    relr::update_size(link) | crate::sframe_output::thunks::update_size(link)
 }

@@ -8,7 +8,7 @@
 use crate::arch::Target;
 use crate::phase::Placed;
 use crate::relocs::dynamic;
-use crate::synth::section::Kind;
+use crate::tables::section::Kind;
 use zerocopy::byteorder::U64;
 
 const WORD: u64 = 8;

@@ -4,8 +4,6 @@
 //! defines, then those that it needs from libraries. Outputs without versions have none of the
 //! tables.
 
-use super::dynamic_tables::{DefinedVersion, DynamicTables, NeededLibrary, NeededVersion};
-use super::dynstr::DynamicStrings;
 use super::hash::hash;
 use crate::arch::Target;
 use crate::elf::consts as elf;
@@ -17,6 +15,8 @@ use crate::phase::Resolved;
 use crate::symbols::Definition;
 use crate::symbols::Mentions;
 use crate::symbols::versions::FIRST_VERSION;
+use crate::tables::dynamic_tables::{DefinedVersion, DynamicTables, NeededLibrary, NeededVersion};
+use crate::tables::dynstr::DynamicStrings;
 use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{U16, U32};

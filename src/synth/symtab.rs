@@ -21,7 +21,7 @@ use crate::phase::state;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use crate::synth::groups;
-use crate::synth::symtab_plan::{Part, SymtabPlan};
+use crate::tables::symtab_plan::{Part, SymtabPlan};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};

@@ -10,8 +10,8 @@ use crate::ids::{SectionId, SymbolId};
 use crate::phase::{Placed, Resolved};
 use crate::relocs::apply;
 use crate::relocs::branches::target;
-use crate::synth::pools::{Destination, Purpose, Thunk};
-use crate::synth::section::{Kind, SyntheticSymbol};
+use crate::tables::pools::{Destination, Purpose, Thunk};
+use crate::tables::section::{Kind, SyntheticSymbol};
 
 /// Writes a pool.
 pub fn write<T: Target>(link: &Placed<'_, T>, pool: u32, out: &mut [u8]) {

@@ -1,14 +1,15 @@
 //! The bytes of synthetic sections, by kind.
 
 use super::{
-    Kind, dynamic, dynsym, eh_frame, eh_frame_hdr, gnu_hash, got, groups, hash, merged, plt, rela_output,
-    reldyn, relr, symbol_versions, thunks,
+    dynamic, dynsym, eh_frame, eh_frame_hdr, gnu_hash, got, groups, hash, merged, plt, rela_output, reldyn,
+    relr, symbol_versions, thunks,
 };
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::phase::Placed;
 use crate::relocs::{address, apply};
-use crate::sframe;
+use crate::sframe_output;
+use crate::tables::section::Kind;
 
 /// Writes a synthetic section into its place in the output.
 pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
@@ -33,7 +34,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
             let eh_frame = address::of_synthetic(link, Kind::EhFrame);
             eh_frame_hdr::write(link, link.section_address(id), eh_frame, out);
         }
-        Kind::SFrame => sframe::table::write(link, link.section_address(id), out),
+        Kind::SFrame => sframe_output::table::write(link, link.section_address(id), out),
         Kind::OutputRelocations(row) => rela_output::write(link, row, out),
         Kind::OutputGroup(row) => groups::write(link, row, out),
         // Written together, by `write_output`.

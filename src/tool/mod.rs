@@ -1,7 +1,7 @@
 //! The command `sframe`: looks at, checks and looks up SFrame sections in finished files.
 //!
 //! Every subcommand is a module with a function `run` that prints its result and returns an
-//! [`Outcome`](report::Outcome). Files come in through [`open`], which lays relocatable objects out at addresses of
+//! `report::Outcome`. Files come in through `open`, which lays relocatable objects out at addresses of
 //! their own, so that no subcommand needs to know whether a file was linked.
 
 pub mod args;

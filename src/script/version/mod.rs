@@ -5,7 +5,7 @@
 //! script, take it. `--dynamic-list` and `--export-dynamic-symbol-list` take lists of patterns in
 //! the same language, without versions; `--retain-symbols-file` takes plain names.
 //!
-//! This file has the trees; [`parse`] makes them and `matcher` answers which node a symbol
+//! This file has the trees; `parse` makes them and `matcher` answers which node a symbol
 //! belongs to.
 
 mod matcher;

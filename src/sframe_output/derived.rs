@@ -1,8 +1,8 @@
 //! The report on functions derived by `--sframe-from-eh-frame`, for `--print-sframe` and `--stats`.
 
-use super::collect::{Batch, Origin, Share, Tally};
 use crate::arch::Target;
 use crate::phase::Placed;
+use crate::sframe::collect::{Batch, Origin, Share, Tally};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::json;
 use std::fmt::{self, Write};
@@ -23,7 +23,7 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
     let of = |share: Share<'_>| {
         let Origin::EhFrame(file) = share.origin else { return None };
         let alive = share.left_out.iter().filter(|left| link.sections.is_alive(left.place.section));
-        let text = |place: super::collect::Place| link.describe_place(place.section, place.offset);
+        let text = |place: crate::sframe::collect::Place| link.describe_place(place.section, place.offset);
         Some(Derived {
             file: link.objects[file.index()].name.to_string(),
             tally: share.tally(link),

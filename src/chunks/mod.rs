@@ -3,9 +3,12 @@
 //! File offsets are not here: they depend on the sizes of compressed sections, which `make_image`
 //! finds out ([`crate::phase::Image`]).
 
-use super::memory::Region;
+pub mod align;
+pub mod memory;
+
 use crate::ids::{ChunkId, SectionId};
 use crate::plan::LayoutPlan;
+use memory::Region;
 
 /// An output section.
 #[derive(Clone, Debug)]

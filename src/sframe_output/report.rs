@@ -4,7 +4,6 @@
 //! The same report has two forms: lines to read ([`std::fmt::Display`]) and JSON
 //! ([`serde::Serialize`]) whose keys and words are stable.
 
-use super::collect::{Batch, Origin, Role, Share, Tally};
 use super::derived::{self, Derived, counted};
 use super::discard::{Fate, fate};
 use crate::arch::Target;
@@ -14,7 +13,8 @@ use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::Placed;
 use crate::phase::state;
-use crate::synth::Kind;
+use crate::sframe::collect::{Batch, Origin, Role, Share, Tally};
+use crate::tables::section::Kind;
 use rayon::prelude::*;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use sframe_format::{Blob, ErrorKind, Piece, Section};

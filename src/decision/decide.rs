@@ -3,7 +3,7 @@
 //!
 //! [`decide`] is a pure function of the relocation type, facts about the symbol, the bytes around
 //! the field and the kind of output. `scan_relocations` calls it to learn which GOT slots, PLT
-//! entries and dynamic relocations must exist; [`super::apply`] calls it again to learn which value
+//! entries and dynamic relocations must exist; [`crate::relocs::apply`] calls it again to learn which value
 //! to write. Both get the same answer because it has no other input.
 
 use crate::arch::relocation::fact;

@@ -4,12 +4,12 @@
 //! are taken modulo the size of an entry. The machine gives the effect of an entry on the stack
 //! ([`Target::plt_frames`]).
 
-use super::collect::{Batch, Origin, Place, Role};
-use super::{abi, encoding};
 use crate::arch::Target;
 use crate::arch::target::{PltFrame, PltPart, PltShape};
 use crate::phase::Numbered;
-use crate::synth::section::Kind;
+use crate::sframe::collect::{Batch, Origin, Place, Role};
+use crate::sframe::{abi, encoding};
+use crate::tables::section::Kind;
 use sframe_format::write::Function;
 use sframe_format::{CfaRule, Frame, Location, RegisterRule, Row, Rules};
 

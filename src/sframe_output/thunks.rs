@@ -7,14 +7,14 @@
 //! An instruction that was moved away from an erratum runs in the frame of the function that it was taken from: its
 //! row is the one that holds there. Where that function has no rows, there is none here either.
 
-use super::collect::{Described, Place, Table};
 use super::plt;
 use crate::arch::Target;
 use crate::arch::target::PltFrame;
 use crate::arch::thunk::ThunkForm;
 use crate::phase::Placed;
-use crate::synth::pools::Purpose;
-use crate::synth::section::Kind;
+use crate::sframe::collect::{Described, Place, Table};
+use crate::tables::pools::Purpose;
+use crate::tables::section::Kind;
 use sframe_format::write::{Encoder, Function, FunctionId};
 use sframe_format::{Blob, Row};
 

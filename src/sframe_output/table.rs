@@ -8,14 +8,14 @@
 //! fields are 0, and each has one PC-relative relocation ([`relocations`]). `--emit-relocs` gives
 //! the same relocations in a final link.
 
-use super::collect::{Batch, Described, Ordered, Place, Table};
-use super::{abi, encoding};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::phase::{Placed, Resolved};
-use crate::synth::section::Kind;
+use crate::sframe::collect::{Batch, Described, Ordered, Place, Table};
+use crate::sframe::{abi, encoding};
+use crate::tables::section::Kind;
 use rayon::prelude::*;
 use sframe_format::write::FunctionId;
 use sframe_format::{BlobMut, ErrorKind, HEADER_SIZE};

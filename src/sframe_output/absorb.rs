@@ -3,8 +3,6 @@
 //! [`absorb`] runs before scripts are matched: recognised sections count as absorbed from then on, so
 //! `*(.sframe)` matches only the rest, and the linker's own section takes their place.
 
-use super::collect::{self, Batch, Origin, Refused, Role};
-use super::{derive, read};
 use crate::arch::Target;
 use crate::cli::{SFrameFromEhFrame, SFrameMode};
 use crate::diag::{Code, Diagnostic, Location};
@@ -12,7 +10,9 @@ use crate::elf::consts as elf;
 use crate::frames::Frames;
 use crate::ids::SectionId;
 use crate::phase::{Inputs, Made, Resolved, state};
-use crate::synth::section::{Kind, SyntheticSection};
+use crate::sframe::collect::{self, Batch, Origin, Refused, Role};
+use crate::sframe::{derive, read};
+use crate::tables::section::{Kind, SyntheticSection};
 use sframe_format::SHT_GNU_SFRAME;
 
 /// Whether this link makes one blob of the inputs that it recognises.

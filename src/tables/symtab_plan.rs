@@ -7,11 +7,11 @@ use crate::ids::ChunkId;
 #[derive(Default, Debug)]
 pub struct SymtabPlan {
     /// Output sections with a section symbol, in order.
-    pub(super) section_symbols: Vec<ChunkId>,
+    pub section_symbols: Vec<ChunkId>,
     /// Locals by file; the last part is that of symbols without a file.
-    pub(super) locals: Vec<Part>,
+    pub locals: Vec<Part>,
     /// Globals by file; the last part is that of symbols without a file.
-    pub(super) globals: Vec<Part>,
+    pub globals: Vec<Part>,
     /// Index of the first global.
     pub first_global: u32,
     /// Number of symbols.
@@ -29,15 +29,15 @@ pub struct SymtabPlan {
 
 /// The part of one file.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Part {
+pub struct Part {
     /// First symbol index.
-    pub(super) first: u32,
+    pub first: u32,
     /// Number of symbols.
-    pub(super) count: u32,
+    pub count: u32,
     /// First byte in the string table.
-    pub(super) string_start: u64,
+    pub string_start: u64,
     /// Bytes of names, NULs included.
-    pub(super) string_size: u64,
+    pub string_size: u64,
     /// Some symbol is an indirect function or unique.
-    pub(super) gnu: bool,
+    pub gnu: bool,
 }

@@ -32,7 +32,7 @@ pub struct DynamicTables<'a> {
     /// Shape of `.gnu.hash`.
     pub gnu_hash: GnuHashShape,
     /// By global: row of `.dynsym` of the symbol or of its representative
-    /// ([`super::dynsym::representative`]), 0 if it has none. Empty in static links.
+    /// ([`crate::synth::dynsym::representative`]), 0 if it has none. Empty in static links.
     pub row_of: Vec<u32>,
     /// Version words of `symbols`.
     pub words: Vec<u16>,

@@ -4,13 +4,13 @@
 //! instruction on the stack. It knows only the instructions of the tables: a new one fails here
 //! until someone has added its effect.
 
-use super::abi;
 use super::plt::{function_of, row_of};
 use super::thunks::FRAME;
 use crate::arch::target::{PltEntry, PltPart, PltShape};
 use crate::arch::thunk::ThunkForm;
 use crate::arch::{ForTarget, Target, dispatch};
 use crate::cli::{Gcs, Machine, PropertyOptions, Report};
+use crate::sframe::abi;
 use sframe_format::write::{Encoder, Function, Options};
 use sframe_format::{Blob, CfaRule, Frame, Location, RegisterRule, Rules, Version};
 

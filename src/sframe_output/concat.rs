@@ -13,16 +13,16 @@
 //! In blobs of unknown versions and in junk, relocated fields of dead functions become 0, because
 //! their rows cannot be found. Under `-r` only the sizes of dead rows change.
 
-use super::abi;
 use super::absorb::is_refused;
 use crate::arch::{RelocBase, Target};
+use crate::decision::facts::is_dropped;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
 use crate::phase::{Inputs, Placed, Scanned};
-use crate::relocs::facts::is_dropped;
+use crate::sframe::abi;
 use sframe_format::{BlobMut, ErrorKind, Piece, Section, Version};
 use std::ops::Range;
 

@@ -1,0 +1,17 @@
+//! What becomes of `.sframe` in the output: one table (an index or a merged one), or the inputs'
+//! sections as they are.
+//!
+//! [`crate::sframe`] reads what inputs describe, before anything has an address. The modules here
+//! build on that: [`table`] orders and writes the collection, [`mod@concat`] mends sections in place,
+//! [`plt`] and [`thunks`] add the linker's own code, and [`report`] counts it all.
+
+pub mod absorb;
+pub mod concat;
+pub mod derived;
+pub mod discard;
+pub mod plt;
+#[cfg(test)]
+mod plt_tests;
+pub mod report;
+pub mod table;
+pub mod thunks;

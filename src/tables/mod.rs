@@ -1,0 +1,10 @@
+//! The sections that the linker makes itself, as rows, and the contents of their tables as values.
+//!
+//! Passes fill these tables; [`crate::synth`] writes them. Nothing here knows of addresses.
+
+pub mod dynamic_tables;
+pub mod dynstr;
+pub mod pools;
+pub mod section;
+pub mod section_names;
+pub mod symtab_plan;
