@@ -1,6 +1,10 @@
 //! Reads version scripts and symbol lists: `--version-script`, `VERSION { … }` of linker scripts,
 //! `--dynamic-list` and its kin, `--retain-symbols-file`.
+//!
+//! Version scripts and lists of dynamic symbols are also looked for where libraries are, as GNU ld
+//! and gold do; the list of symbols to retain is not.
 
+use crate::cli::Config;
 use crate::diag::Diagnostic;
 use crate::input::side_files::SideFiles;
 use crate::phase::{Lists, Session};
@@ -22,7 +26,7 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -
     }
     let options = &config.scripts;
     for path in &options.version_scripts {
-        script.append(parsed(files, path, "version script", parse_version_script));
+        script.append(parsed(config, files, path, "version script", parse_version_script));
     }
     script.check(files.sources).into_iter().for_each(|finding| sink.report(finding));
     let mut lists =
@@ -30,11 +34,11 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -
 
     let mut listed: Vec<SymbolPattern> = Vec::new();
     for path in &options.dynamic_lists {
-        listed.extend(parsed(files, path, "dynamic list", parse_dynamic_list));
+        listed.extend(parsed(config, files, path, "dynamic list", parse_dynamic_list));
     }
     listed.extend(cxx_patterns(config));
     for path in &options.export_lists {
-        listed.extend(parsed(files, path, "list of symbols to export", parse_dynamic_list));
+        listed.extend(parsed(config, files, path, "list of symbols to export", parse_dynamic_list));
     }
     listed.extend(config.symbols.export_symbols.iter().map(|name| SymbolPattern::plain(name)));
     lists.dynamic = (!listed.is_empty()).then(|| NameList::new(&listed));
@@ -46,27 +50,34 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -
         || symbols.dynamic_list_cpp_typeinfo;
 
     if let Some(path) = &options.retain_symbols {
-        let names = parsed(files, path, "list of symbols to retain", parse_symbol_names);
-        lists.retained = Some(NameList::new(&names));
+        let kind = "list of symbols to retain";
+        let names = files.read(path, kind).and_then(|text| {
+            let parsed = parse_symbol_names(files.sources, &path.to_string_lossy(), &text);
+            files.accept(parsed)
+        });
+        lists.retained = Some(NameList::new(&names.unwrap_or_default()));
     }
     lists
 }
 
-/// The parsed contents of a file; the empty default if it cannot be read or parsed, which is
-/// reported.
+/// The parsed contents of a file that is named by path or lies in a `-L` directory; the empty
+/// default if it cannot be read or parsed, which is reported.
 fn parsed<R: Default>(
+    config: &Config,
     files: &mut SideFiles<'_>,
     path: &Path,
     kind: &str,
     parse: impl Fn(&mut Sources, &str, &[u8]) -> Result<R, Vec<Diagnostic>>,
 ) -> R {
-    let Some(text) = files.read(path, kind) else { return R::default() };
-    let parsed = parse(files.sources, &path.to_string_lossy(), &text);
+    let Some((name, text)) = files.find(path, &config.search.directories, kind) else {
+        return R::default();
+    };
+    let parsed = parse(files.sources, &name, &text);
     files.accept(parsed).unwrap_or_default()
 }
 
 /// `--dynamic-list-cpp-new` and `--dynamic-list-cpp-typeinfo`.
-fn cxx_patterns(config: &crate::cli::Config) -> Vec<SymbolPattern> {
+fn cxx_patterns(config: &Config) -> Vec<SymbolPattern> {
     let mut texts: Vec<&[u8]> = Vec::new();
     if config.symbols.dynamic_list_cpp_new {
         texts.extend([&b"operator new*"[..], b"operator delete*"]);
