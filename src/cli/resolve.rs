@@ -12,6 +12,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     warn_open_groups(&state);
     resolve_mode(&mut state);
     refuse_split_of_final_output(&state);
+    refuse_object_without_sections(&state);
     resolve_machine(&mut state);
     resolve_search(&mut state);
     resolve_undefined(&mut state);
@@ -66,6 +67,17 @@ fn refuse_split_of_final_output(state: &State<'_>) {
                 .at(Location::Argument(name.into()))
                 .help("add -r, or leave it out"),
         );
+    }
+}
+
+/// An object is nothing but its sections.
+fn refuse_object_without_sections(state: &State<'_>) {
+    if state.config.layout.no_section_headers
+        && let Some(relocatable) = &state.pending.relocatable
+    {
+        let message = format!("{relocatable} and -z nosectionheader may not be used together");
+        let place = Location::Argument(relocatable.clone());
+        state.report(Diagnostic::error(Code::BadOption, message).at(place));
     }
 }
 

@@ -50,7 +50,7 @@ pub fn assign(
         }
         cursor = filler.load(segment, cursor)?;
     }
-    cursor = filler.rest(cursor)?;
+    cursor = filler.rest(&segments, cursor)?;
     let mut plan = FilePlan { segments, ..FilePlan::default() };
     if section_headers {
         plan.section_headers_offset = round_up(cursor, 8)?;
@@ -133,15 +133,16 @@ impl Filler<'_, '_, '_> {
         Some(if segment.file_size == 0 { cursor } else { file_end.max(cursor) })
     }
 
-    /// Places the sections that no loaded segment holds; gives the end.
-    fn rest(&mut self, mut cursor: u64) -> Option<u64> {
+    /// Places the sections that no loaded segment holds, given these segments; gives the end.
+    fn rest(&mut self, loads: &[Segment], mut cursor: u64) -> Option<u64> {
         for (index, section) in self.sections.iter_mut().enumerate().filter(|(index, _)| !self.done[*index]) {
             let chunk = &self.layout.chunks[index];
             let unloaded = is_alloc(chunk.flags) && !self.layout.segments.is_empty();
-            section.offset = if unloaded {
-                congruent(cursor, chunk.address, section.align)?
-            } else {
-                round_up(cursor, section.align)?
+            let inside = if unloaded { offset_in_load(loads, chunk) } else { None };
+            section.offset = match inside {
+                Some(offset) => offset,
+                None if unloaded => congruent(cursor, chunk.address, section.align)?,
+                None => round_up(cursor, section.align)?,
             };
             if section.sh_type != elf::SHT_NOBITS {
                 cursor = section.offset.checked_add(section.file_size())?;
@@ -151,16 +152,28 @@ impl Filler<'_, '_, '_> {
     }
 }
 
-/// The file offset of a segment of these chunks. A segment of zeros alone reads no bytes there, so
-/// its offset may lie before the end of the file so far.
+/// The offset of thread-local zeros, which have an address among loaded sections and take no room
+/// there: the one that belongs to the address, so that a PT_TLS of zeros alone is congruent too.
+fn offset_in_load(segments: &[Segment], chunk: &Chunk<'_>) -> Option<u64> {
+    if chunk.sh_type != elf::SHT_NOBITS || chunk.takes_address_space() {
+        return None;
+    }
+    let holds = |load: &&Segment| {
+        load.p_type == elf::PT_LOAD && chunk.address.wrapping_sub(load.address) <= load.memory_size
+    };
+    // The end of one segment may be the start of the next, whose page it then is.
+    let load = segments.iter().rfind(holds)?;
+    load.offset.checked_add(chunk.address.wrapping_sub(load.address))
+}
+
+/// The file offset of a segment of these chunks. A segment of zeros alone reads no bytes there: it
+/// has the smallest offset that fits its address, which `objcopy` would give it too.
 fn segment_base(chunks: &[Chunk<'_>], held: &[ChunkId], segment: &Segment, cursor: u64) -> Option<u64> {
     let first = chunks.get(held.first()?.index())?;
-    let base = congruent(cursor, first.address, segment.align)?;
     let zeros = !segment.file_header
         && !segment.program_headers
         && held.iter().all(|id| chunks[id.index()].file_size() == 0);
-    let inside = base.checked_sub(segment.align).filter(|_| zeros && base > cursor);
-    Some(inside.unwrap_or(base))
+    congruent(if zeros { 0 } else { cursor }, first.address, segment.align)
 }
 
 /// Places and sizes of the segments that lie in others or in none.
@@ -198,7 +211,10 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     let (mut file_end, mut memory_end) = (start, first.address);
     for id in held {
         let chunk = &layout.chunks[id.index()];
-        file_end = file_end.max(sections[id.index()].range().end);
+        let section = &sections[id.index()];
+        if section.file_size() > 0 {
+            file_end = file_end.max(section.range().end);
+        }
         if is_alloc(chunk.flags) && (chunk.takes_address_space() || segment.p_type == elf::PT_TLS) {
             memory_end = memory_end.max(chunk.address.saturating_add(chunk.size));
         }
@@ -210,20 +226,18 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     }
 }
 
-/// The read-only part reaches to a page boundary; if no section follows it, the loaded segment that
-/// holds it is extended as far, since the system maps whole pages anyway.
-fn relro(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &mut [Segment], segment: &mut Segment) {
+/// The read-only part reaches to a page boundary, behind the end of the loaded segment that holds it
+/// if no section follows: the system maps whole pages anyway.
+fn relro(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &[Segment], segment: &mut Segment) {
     let memory_size = segment.memory_size;
     span(layout, sections, segment);
     // It may end inside an output section: only the head of `.got.plt` is protected where the
     // rest is written lazily.
     segment.memory_size = memory_size;
-    let end = segment.address.saturating_add(segment.memory_size);
-    let holder = segments.iter_mut().find(|load| {
+    let holder = segments.iter().find(|load| {
         load.p_type == elf::PT_LOAD && segment.address.wrapping_sub(load.address) < load.memory_size
     });
     let Some(load) = holder else { return };
-    load.memory_size = load.memory_size.max(end - load.address);
     let file_end = load.offset.saturating_add(load.file_size);
     segment.file_size = segment.memory_size.min(file_end.saturating_sub(segment.offset));
 }

@@ -246,7 +246,8 @@ fn fits_headers(chunks: &[&Chunk<'_>], load: &Segment, wishes: &Wishes, headers_
     chunk.address >= headers_size && in_page(chunk.address) >= in_page(headers_size)
 }
 
-/// Neighbouring notes of one alignment share a segment: their entries follow one another.
+/// Neighbouring notes of one alignment share a segment: their entries follow one another, in memory
+/// and where they are loaded.
 fn notes(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
     let mut run: Option<Segment> = None;
     for (index, chunk) in chunks.iter().enumerate() {
@@ -254,7 +255,11 @@ fn notes(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
         let follows = |run: &Segment| {
             let last = &chunks[run.last as usize];
             let end = crate::chunks::align::round_up(last.address.wrapping_add(last.size), chunk.align);
-            run.align == chunk.align && end == Some(chunk.address) && run.last as usize + 1 == index
+            let shift = |chunk: &Chunk<'_>| chunk.load_address.wrapping_sub(chunk.address);
+            run.align == chunk.align
+                && end == Some(chunk.address)
+                && run.last as usize + 1 == index
+                && shift(last) == shift(chunk)
         };
         match &mut run {
             Some(segment) if is_note && follows(segment) => {

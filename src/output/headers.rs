@@ -50,7 +50,7 @@ fn file_header<T: Target>(link: &Image<'_, T>) -> Ehdr<T::E> {
         e_ehsize: U16::new(size_of::<Ehdr<T::E>>() as u16),
         e_phentsize: U16::new(if link.file.segments.is_empty() { 0 } else { size_of::<Phdr<T::E>>() as u16 }),
         e_phnum: U16::new(link.file.segments.len() as u16),
-        e_shentsize: U16::new(size_of::<Shdr<T::E>>() as u16),
+        e_shentsize: U16::new(if sections == 0 { 0 } else { size_of::<Shdr<T::E>>() as u16 }),
         e_shnum: U16::new(if sections >= reserve { 0 } else { sections as u16 }),
         e_shstrndx: U16::new(if names >= reserve { elf::SHN_XINDEX } else { names as u16 }),
     }

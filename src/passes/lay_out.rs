@@ -323,14 +323,18 @@ fn page_sizes<T: Target>(config: &Config) -> (u64, u64) {
 
 fn separate_code<T: Target>(config: &Config) -> bool {
     let layout = &config.layout;
-    let wanted = layout.separate_code.map_or(T::SEPARATE_CODE, |wanted| wanted != SeparateCode::No);
-    layout.magic == Magic::Paged && wanted && layout.rosegment != Some(false)
+    let default = T::SEPARATE_CODE && layout.rosegment != Some(false);
+    let wanted = layout.separate_code.map_or(default, |wanted| wanted != SeparateCode::No);
+    layout.magic == Magic::Paged && wanted
 }
 
 /// The text of the built-in script that this link uses, as GNU ld would read it.
 pub fn built_in_text<T: Target>(config: &Config) -> String {
     let script = read_scripts::built_in(config);
-    settings::<T>(config).switches.map_or_else(String::new, |switches| script.resolved_text(&switches))
+    let rosegment = read_scripts::rosegment(config);
+    settings::<T>(config)
+        .switches
+        .map_or_else(String::new, |switches| script.resolved_text(rosegment, &switches))
 }
 
 fn settings<T: Target>(config: &Config) -> Settings {

@@ -4,7 +4,7 @@
 //! names another). Scripts among the inputs and `--defsym` add to it. Their directives about
 //! symbols (entry, references) are taken here, because the search for definitions needs them.
 
-use crate::cli::{Config, OutputFormat, OutputMode};
+use crate::cli::{Config, OutputFormat, OutputMode, SeparateCode};
 use crate::diag::{Diagnostic, Sink};
 use crate::input::InputSource;
 use crate::input::side_files::{SideFiles, read_include};
@@ -100,7 +100,8 @@ pub fn run<'a>(
         replacing: main.replacing.iter().map(|main| main.script.clone()).collect(),
         ..Scripts::default()
     };
-    scripts.builtin = main.default.clone().unwrap_or_else(|| built_in(config).script(&mut sources));
+    scripts.builtin =
+        main.default.clone().unwrap_or_else(|| built_in(config).script(rosegment(config), &mut sources));
     for defsym in &config.symbols.defsyms {
         let text = [&defsym.name[..], b"=", defsym.expression.as_bytes()].concat();
         match parse_defsym(&mut sources, "--defsym", &text) {
@@ -143,6 +144,12 @@ pub fn built_in(config: &Config) -> BuiltIn {
     }
 }
 
+/// Whether the built-in script has constants before the code: GNU ld's `--rosegment`, which means
+/// nothing where code shares its pages.
+pub fn rosegment(config: &Config) -> bool {
+    config.layout.rosegment == Some(true) && config.layout.separate_code != Some(SeparateCode::No)
+}
+
 /// The parser of a script's language.
 type Parse = fn(&mut Sources, &str, &[u8], &mut Include<'_>) -> Result<Script, Vec<Diagnostic>>;
 
@@ -154,7 +161,7 @@ fn main_script(
     parse: Parse,
 ) -> Option<(PathBuf, Script)> {
     let directories = &config.search.directories;
-    let (name, text) = files.find(path, directories, "linker script")?;
+    let (name, text) = files.find(path, directories, "linker script file")?;
     let source = files.source;
     let mut include = |name: &str, _: &str| read_include(source, directories, name);
     let parsed = parse(files.sources, &name, &text, &mut include);

@@ -8,6 +8,16 @@
 use super::ast::Script;
 use super::parse::parse_script;
 use super::source::Sources;
+use std::borrow::Cow;
+
+/// Comments of the scripts: the place of constants with `--rosegment`, the address of their pages
+/// without it, their start, and their end.
+const MARKERS: [&str; 4] = [
+    "/* With --rosegment, constants stand here. */",
+    "/* Without --rosegment, constants stand here. */",
+    "/* The constants. */",
+    "/* End of the constants. */",
+];
 
 /// The kinds of output that have a default layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +46,20 @@ impl Layout {
         }
     }
 
+    /// The text of the script; with `rosegment`, constants stand before the code, so that
+    /// everything read-only is one segment.
+    fn text_for(self, rosegment: bool) -> Cow<'static, str> {
+        let text = self.text();
+        let at = |marker: &str| text.find(marker).filter(|_| rosegment);
+        // A test finds the markers in every script that has constants.
+        match MARKERS.map(at) {
+            [Some(here), Some(gap), Some(start), Some(end)] => {
+                Cow::Owned([&text[..here], &text[start..end], &text[here..gap], &text[end..]].concat())
+            }
+            _ => Cow::Borrowed(text),
+        }
+    }
+
     /// The text of the script.
     pub fn text(self) -> &'static str {
         match self {
@@ -47,15 +71,16 @@ impl Layout {
     }
 
     /// The script, its text added to `sources`.
-    pub fn script(self, sources: &mut Sources) -> Script {
+    pub fn script(self, rosegment: bool, sources: &mut Sources) -> Script {
         let mut include = |_: &str, _: &str| Err("the built-in scripts include nothing".to_owned());
         // A test parses all four.
-        parse_script(sources, self.name(), self.text().as_bytes(), &mut include).unwrap_or_default()
+        parse_script(sources, self.name(), self.text_for(rosegment).as_bytes(), &mut include)
+            .unwrap_or_default()
     }
 
     /// The text of the script with its switches resolved, for `--verbose`.
-    pub fn resolved_text(self, switches: &Switches) -> String {
-        let mut text = self.text().to_owned();
+    pub fn resolved_text(self, rosegment: bool, switches: &Switches) -> String {
+        let mut text = self.text_for(rosegment).into_owned();
         for (name, value) in switches.constants() {
             let value = if name == "IMAGE_BASE" { format!("{value:#x}") } else { value.to_string() };
             text = text.replace(&format!("CONSTANT({name})"), &value);
@@ -115,7 +140,7 @@ mod tests {
     }
 
     fn names(layout: Layout) -> Vec<String> {
-        let script = layout.script(&mut Sources::new());
+        let script = layout.script(false, &mut Sources::new());
         output_sections(&script).iter().map(|section| section.name.text().into_owned()).collect()
     }
 
@@ -158,7 +183,7 @@ mod tests {
 
     #[test]
     fn relocatable_merges_only_equal_names() {
-        let script = Layout::Relocatable.script(&mut Sources::new());
+        let script = Layout::Relocatable.script(false, &mut Sources::new());
         assert!(output_sections(&script).len() > 60);
         for section in output_sections(&script) {
             for item in &section.body {
@@ -174,9 +199,24 @@ mod tests {
     }
 
     #[test]
+    fn rosegment_moves_the_constants_before_the_code() {
+        for layout in [Layout::Static, Layout::Pie, Layout::Shared] {
+            let script = layout.script(true, &mut Sources::new());
+            let moved: Vec<_> =
+                output_sections(&script).iter().map(|section| section.name.text().into_owned()).collect();
+            let place = |name: &str| moved.iter().position(|have| have == name);
+            assert!(place(".relr.dyn") < place(".rodata") && place(".rodata") < place(".init"), "{layout:?}");
+            assert!(place(".exception_ranges") < place(".init"), "{layout:?}");
+            let mut sorted = [moved, names(layout)];
+            sorted.iter_mut().for_each(|names| names.sort());
+            assert_eq!(sorted[0], sorted[1], "nothing is lost or doubled");
+        }
+    }
+
+    #[test]
     fn kept_sections_are_kept() {
         for layout in [Layout::Static, Layout::Pie, Layout::Shared] {
-            let script = layout.script(&mut Sources::new());
+            let script = layout.script(false, &mut Sources::new());
             for name in [
                 ".init",
                 ".fini",
@@ -212,13 +252,15 @@ mod tests {
         assert_eq!(switches.constant(b"PROTECT_GOT"), Some(0));
         assert_eq!(switches.constant(b"MAXPAGESIZE"), None);
         for layout in Layout::ALL {
-            let text = layout.resolved_text(&switches);
+            let text = layout.resolved_text(false, &switches);
             for (name, _) in switches.constants() {
                 assert!(!text.contains(&format!("CONSTANT({name})")), "{layout:?}");
             }
         }
         assert!(
-            Layout::Static.resolved_text(&switches).contains("SEGMENT_START(\"text-segment\", 0x400000)")
+            Layout::Static
+                .resolved_text(false, &switches)
+                .contains("SEGMENT_START(\"text-segment\", 0x400000)")
         );
     }
 }

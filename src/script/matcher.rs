@@ -408,7 +408,7 @@ mod tests {
             File { name: b"crtend.o", archive: Some(b"libgcc.a") },
         ];
         for layout in Layout::ALL {
-            let script = layout.script(&mut Sources::new());
+            let script = layout.script(false, &mut Sources::new());
             let statements = statements(&script);
             let matcher = Matcher::new(statements.iter().copied());
             for name in names {
