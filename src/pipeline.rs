@@ -254,6 +254,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     check_cross_references::run(&placed);
     // frozen: the sections of the output and all addresses.
     let image = make_image::run(placed);
+    output::reports::refused(&image, &report_data, &mut progress.printed);
     sink.checkpoint()?;
     progress.timings.pass("make image");
     // frozen: places in the file.

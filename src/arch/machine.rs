@@ -35,7 +35,16 @@ pub fn object_format(machine: Machine) -> (object::Architecture, object::Endiann
     }
 }
 
-/// The machine's name in messages.
+/// The architecture as GNU tools name it.
+pub fn architecture(machine: Machine) -> &'static str {
+    match machine {
+        Machine::X86_64 => "i386:x86-64",
+        Machine::AArch64 => "aarch64",
+        Machine::S390x => "s390:64-bit",
+    }
+}
+
+/// The emulation's name in messages.
 pub fn describe(machine: Machine) -> &'static str {
     match machine {
         Machine::X86_64 => "elf_x86_64",

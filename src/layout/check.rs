@@ -73,8 +73,9 @@ fn find(
     }
 }
 
-/// Reports loaded segments that are writable and executable, and executable thread-local storage.
-pub fn rwx(layout: &Layout<'_>, segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic> {
+/// Reports loaded segments that are writable and executable, and executable thread-local storage, in
+/// GNU ld's line and no other, because builds filter it out by its text.
+pub fn rwx(segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic> {
     let severity = match report {
         Report::Ignore => return Vec::new(),
         Report::Warning => Severity::Warning,
@@ -91,14 +92,7 @@ pub fn rwx(layout: &Layout<'_>, segments: &[Segment], report: Report, output: &s
             elf::PT_TLS if executable => format!("{output} has a TLS segment with execute permission"),
             _ => continue,
         };
-        let mut finding = Diagnostic::new(severity, Code::ExecutableStack, message);
-        let held = layout.chunks_of(segment).filter_map(|id| layout.chunks.get(id.index()));
-        let held: Vec<_> =
-            held.take(8).map(|chunk| String::from_utf8_lossy(chunk.name).into_owned()).collect();
-        if !held.is_empty() {
-            finding = finding.note(format!("it holds {}", held.join(", ")));
-        }
-        findings.push(finding);
+        findings.push(Diagnostic::new(severity, Code::ExecutableStack, message));
     }
     findings
 }

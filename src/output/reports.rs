@@ -106,6 +106,25 @@ pub fn symbol_order<T: Target>(link: &Scanned<'_, T>, priorities: &Priorities, p
     }
 }
 
+/// The map of a link that the layout refuses: people look there why an `ASSERT` fails or a region is
+/// too small.
+pub fn refused<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &mut String) {
+    let options = &link.config.reports;
+    if !link.sink.has_errors() || options.map.is_none() && !options.print_map {
+        return;
+    }
+    show_map(link, map::map(link, data), printed);
+}
+
+fn show_map<T: Target>(link: &Image<'_, T>, text: String, printed: &mut String) {
+    if link.config.reports.print_map {
+        printed.push_str(&text);
+    }
+    if let Some(path) = &link.config.reports.map {
+        write_text(link.session, &map_path(link.config, path), "map", text, printed);
+    }
+}
+
 /// Reports on the finished link.
 pub fn finish<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &mut String) {
     let options = &link.config.reports;
@@ -114,12 +133,7 @@ pub fn finish<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &m
     if options.map.is_some() || options.print_map {
         let mut text = map::map(link, data);
         text.push_str(&cross_references.take().unwrap_or_default());
-        if options.print_map {
-            printed.push_str(&text);
-        }
-        if let Some(path) = &options.map {
-            write_text(link.session, &map_path(link.config, path), "map", text, printed);
-        }
+        show_map(link, text, printed);
     }
     printed.push_str(&cross_references.unwrap_or_default());
     if options.print_memory_usage {

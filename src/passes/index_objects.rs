@@ -102,7 +102,8 @@ fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
     });
 }
 
-/// Warns of an executable stack that no option asks for.
+/// Warns of an executable stack that no option asks for, in GNU ld's line and no other, because
+/// builds filter it out by its text.
 fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     config: &Config,
@@ -117,10 +118,9 @@ fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
         Diagnostic::new(
             severity,
             Code::ExecutableStack,
-            "requires an executable stack: its .note.GNU-stack section is executable",
+            "requires executable stack (because the .note.GNU-stack section is executable)",
         )
         .at(Location::File(object.name.to_string()))
-        .help("-z noexecstack makes the stack not executable, -z execstack says that it may be")
         .ordered(object.id.0, 0, 0),
     );
 }

@@ -74,7 +74,7 @@ fn report_segments<T: Target>(link: &Placed<'_, T>, segments: &[Segment]) {
     // -N asks for a writable and executable segment.
     if link.config.layout.magic != Magic::OMagic {
         let report = link.config.diagnostics.rwx_segments;
-        for finding in check::rwx(&link.layout, segments, report, &output) {
+        for finding in check::rwx(segments, report, &output) {
             link.sink.report(finding);
         }
     }

@@ -233,7 +233,10 @@ impl<'a> Walk<'_, 'a> {
     }
 
     fn cannot_open(&self, argument: &str, path: &Path, error: &io::Error) {
-        let message = format!("cannot open {}: {}", path.display(), reason(error));
+        let message = match error.kind() {
+            io::ErrorKind::NotFound => format!("cannot find {}: {}", path.display(), reason(error)),
+            _ => format!("cannot open {}: {}", path.display(), reason(error)),
+        };
         let mut diagnostic = Diagnostic::error(Code::CannotOpen, message);
         if argument.as_bytes() != path.as_os_str().as_encoded_bytes() {
             diagnostic = diagnostic.note(format!("named by {argument}"));
@@ -353,9 +356,7 @@ impl<'a> Walk<'_, 'a> {
             FileKind::Archive | FileKind::ThinArchive => self.archive(path, name, bytes, state),
             FileKind::Text | FileKind::Empty => self.script(path, name, bytes, state),
             FileKind::Bitcode => self.report(lto_only(name)),
-            FileKind::Elf32 => {
-                self.report(wrong_machine(name, "it is a 32-bit ELF file", self.opened.machine))
-            }
+            FileKind::Elf32 => self.report(wrong_machine(name, "32-bit", self.opened.machine)),
             FileKind::OtherElf => self.report(
                 Diagnostic::error(
                     Code::UnknownFileType,
@@ -382,11 +383,12 @@ impl<'a> Walk<'_, 'a> {
         if found == Some(wanted) || self.config.diagnostics.no_warn_mismatch {
             return true;
         }
-        let what = match machine(bytes) {
-            Some((number, big)) => {
-                format!("it is for machine {number} ({}-endian)", if big { "big" } else { "little" })
+        let what = match (found, machine(bytes)) {
+            (Some(found), _) => crate::arch::machine::architecture(found).to_owned(),
+            (None, Some((number, big))) => {
+                format!("unknown (machine {number}, {}-endian)", if big { "big" } else { "little" })
             }
-            None => "its ELF header is cut short".to_string(),
+            (None, None) => "unknown (ELF header cut short)".to_owned(),
         };
         self.report(wrong_machine(name, &what, Some(wanted)));
         false
@@ -653,13 +655,9 @@ fn lto_only(name: FileName<'_>) -> Diagnostic {
         .help("compile it with -fno-lto, or with -ffat-lto-objects")
 }
 
-fn wrong_machine(name: FileName<'_>, what: &str, wanted: Option<Machine>) -> Diagnostic {
-    let diagnostic = Diagnostic::error(Code::WrongMachine, format!("incompatible file: {what}"))
-        .at(Location::File(name.to_string()));
-    match wanted {
-        Some(machine) => {
-            diagnostic.note(format!("the link is for {}", crate::arch::machine::describe(machine)))
-        }
-        None => diagnostic,
-    }
+/// A file of another architecture, in one line as from GNU ld, because builds filter it by its text.
+fn wrong_machine(name: FileName<'_>, found: &str, wanted: Option<Machine>) -> Diagnostic {
+    let wanted = wanted.map_or("64-bit", crate::arch::machine::architecture);
+    let message = format!("{found} architecture of input file `{name}' is incompatible with {wanted} output");
+    Diagnostic::error(Code::WrongMachine, message)
 }

@@ -383,47 +383,54 @@ impl<T: Target> Scan<'_, '_, T> {
             (false, true) => "a position-independent executable",
             (false, false) => "an executable",
         };
-        let option = if mode.shared { "-fPIC" } else { "-fPIE" };
+        // In the message's own line, where people look for it.
+        let option = if mode.shared { "-fPIC" } else { "-fPIC or -fPIE" };
         let relocation = info.name;
         let symbol = self.link.symbol_text(reference.symbol);
         let (message, help) = match problem {
             Problem::NeedsPic => (
-                format!("relocation {relocation} cannot be used against {symbol} in {output}"),
-                format!("recompile with {option}"),
+                format!(
+                    "relocation {relocation} cannot be used against {symbol} in {output}; recompile with {option}"
+                ),
+                None,
             ),
             Problem::AbsoluteDistance => (
                 format!(
                     "relocation {relocation} cannot be used against absolute symbol {symbol} in {output}: \
                      the distance depends on the load address"
                 ),
-                "use an absolute relocation, or define the symbol in a section".into(),
+                Some("use an absolute relocation, or define the symbol in a section"),
             ),
             Problem::DistanceToNothing => (
                 format!(
                     "relocation {relocation} cannot be used against undefined weak symbol {symbol} in {output}: \
-                     the code would find the load address where it expects 0"
+                     the code would find the load address where it expects 0; recompile with {option}"
                 ),
-                format!("recompile with {option}"),
+                None,
             ),
             Problem::NeedsTlsModel => (
-                format!("relocation {relocation} against {symbol} cannot be used in {output}"),
-                format!("recompile with {option}, without -ftls-model=local-exec"),
+                format!(
+                    "relocation {relocation} against {symbol} cannot be used in {output}; \
+                     recompile with {option}, without -ftls-model=local-exec"
+                ),
+                None,
             ),
             Problem::CopyForbidden => (
                 format!(
                     "relocation {relocation} against {symbol} needs a copy relocation, which -z nocopyreloc \
-                     and -z indirect-extern-access forbid"
+                     and -z indirect-extern-access forbid; recompile with {option}"
                 ),
-                format!("recompile with {option}"),
+                None,
             ),
             Problem::UnexpectedInstruction => (
                 format!(
                     "relocation {relocation} against {symbol} is on an instruction that its ABI does not allow"
                 ),
-                "the linker rewrites only the sequences of the psABI; recompile, or mend the assembly".into(),
+                Some("the linker rewrites only the sequences of the psABI; recompile, or mend the assembly"),
             ),
         };
-        self.tell(reference.offset, Diagnostic::error(Code::RelocationNotAllowed, message).help(help));
+        let diagnostic = Diagnostic::error(Code::RelocationNotAllowed, message);
+        self.tell(reference.offset, help.into_iter().fold(diagnostic, Diagnostic::help));
     }
 }
 

@@ -252,8 +252,11 @@ fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
         let winner = best[id.index()].load(Ordering::Relaxed);
         let Definition::Object { file, symbol } = unpack(winner) else { continue };
         let name = shown(names[id.index()], demangled);
-        let mut diagnostic = Diagnostic::error(Code::DuplicateSymbol, format!("duplicate symbol: {name}"))
-            .ordered(file.0, 0, symbol.into());
+        let mut diagnostic = Diagnostic::error(
+            Code::DuplicateSymbol,
+            format!("multiple definition of `{name}'"),
+        )
+        .ordered(file.0, 0, symbol.into());
         let others = group.iter().map(|&(_, file, index)| (file, index));
         for (file, index) in std::iter::once((file, symbol)).chain(others) {
             diagnostic = defined_at(&objects[file.index()], index as usize, &mut lines, demangled)

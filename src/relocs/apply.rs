@@ -301,7 +301,11 @@ impl<T: Target> Apply<'_, '_, T> {
         let message = if value < min || value > max {
             format!("relocation {} out of range: {value} is not in [{min}, {max}]", info.name)
         } else {
-            format!("relocation {}: {value} is not a multiple of {}", info.name, info.multiple)
+            let symbol = self.link.symbol_text(symbol);
+            let (relocation, multiple) = (info.name, info.multiple);
+            format!(
+                "misaligned symbol {symbol} for relocation {relocation}: {value} is not a multiple of {multiple}"
+            )
         };
         let mut diagnostic = Diagnostic::error(Code::RelocationOverflow, message)
             .note(format!("references {}", self.link.symbol_text(symbol)));

@@ -241,7 +241,7 @@ impl EvalError {
                     help = Some("write blanks around `/` to divide: it may be part of a name");
                 }
                 let name = crate::diag::demangle::demangle(name.as_bytes());
-                (Code::UndefinedSymbol, format!("undefined symbol in an expression: {name}"))
+                (Code::UndefinedSymbol, format!("undefined symbol `{name}' referenced in expression"))
             }
             EvalError::Undefined { what: Thing::Section, .. } => {
                 (Code::ScriptError, format!("there is no output section `{name}`"))

@@ -44,9 +44,10 @@ fn libraries_of_another_machine_are_passed_over_and_objects_refused(machine: &'s
         "skipping incompatible wrong/libf.a when searching for -lf",
     ]);
     work.run("program");
-    let emulation = names(machine).0;
-    work.gcc(&["-o", "program", &main, "wrong.o"]).fails().says(&["wrong.o", "incompatible", emulation]);
-    work.gcc(&["-o", "program", &main, "wrong/libf.a"]).fails().says(&["wrong/libf.a", emulation]);
+    work.gcc(&["-o", "program", &main, "wrong.o"]).fails().says(&["wrong.o", "is incompatible with"]);
+    work.gcc(&["-o", "program", &main, "wrong/libf.a"])
+        .fails()
+        .says(&["wrong/libf.a", "is incompatible with"]);
 }
 
 fn the_machine_follows_from_option_or_first_object(machine: &'static Machine) {
@@ -62,12 +63,12 @@ fn the_machine_follows_from_option_or_first_object(machine: &'static Machine) {
     }
     assert!(work.read("by-object") == work.read("by-option"), "the same link");
     let wrong = names(other(machine)).0;
-    work.ld(&["-m", wrong, "-o", "wrong", &object]).fails().says(&["a.o", "incompatible", wrong]);
+    work.ld(&["-m", wrong, "-o", "wrong", &object]).fails().says(&["`a.o' is incompatible with"]);
     let foreign = Work::on(other(machine));
     foreign.s("b", "\t.globl b\nb:\t.long 0\n");
     work.write("b.o", foreign.read("b.o"));
-    work.ld(&["-o", "mixed", &object, "b.o"]).fails().says(&["b.o", "incompatible", emulation]);
-    work.ld(&["-o", "mixed", "b.o", &object]).fails().says(&["a.o", "incompatible", wrong]);
+    work.ld(&["-o", "mixed", &object, "b.o"]).fails().says(&["`b.o' is incompatible with"]);
+    work.ld(&["-o", "mixed", "b.o", &object]).fails().says(&["`a.o' is incompatible with"]);
 }
 
 fn the_byte_order_must_be_the_machines(machine: &'static Machine) {

@@ -186,9 +186,9 @@ fn an_output_that_is_an_input_is_refused_whatever_path_leads_to_it() {
         (&["-o", "out", &a, &f, "-Map", &f], "the map f.o is also an input"),
         (&["-o", "out", &a, &f, "--dependency-file=f.o"], "the dependency file f.o is also an input"),
         (&["-o", "out", &a, &f, "--reproduce=hard"], "the archive of --reproduce hard is the same file as"),
-        (&["-o", "out", "missing.o", &f, "--reproduce=f.o"], "cannot open missing.o"),
+        (&["-o", "out", "missing.o", &f, "--reproduce=f.o"], "cannot find missing.o"),
         (&["-o", "out", &a, &f, "--time-trace=f.o"], "the time trace f.o is also an input"),
-        (&["-o", "out", "missing.o", &f, "--time-trace=f.o"], "cannot open missing.o"),
+        (&["-o", "out", "missing.o", &f, "--time-trace=f.o"], "cannot find missing.o"),
         (&["-o", "out", &a, &f, "--print-symbol-order=f.o"], "the order of symbols f.o is also an input"),
         (
             &["-o", "out", &a, &archive, "--why-extract=a.o"],

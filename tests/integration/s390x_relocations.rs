@@ -241,7 +241,7 @@ fn odd_addresses_are_out_of_reach_of_code() {
     work.command(&assembler, &["-o", "odd.o", "odd.s"]).ok();
     let outcome = work.ld(&["odd.o", "-o", "out"]).fails();
     outcome.says(&[
-        "odd.o:(.text+0x2): relocation R_390_PC32DBL",
+        "odd.o:(.text+0x2): misaligned symbol odd for relocation R_390_PC32DBL",
         "is not a multiple of 2",
         "references odd",
     ]);

@@ -49,7 +49,7 @@ fn duplicate_symbols_name_every_place() {
     let b = work.cc("b", "int twice(int x) { return x + 1; }", &[]);
     let c = work.cc("c", "int twice(int x) { return x + 2; }", &[]);
     work.gxx(&["-o", "program", &a, &b, &c]).fails().says(&[
-        "duplicate symbol",
+        "multiple definition of",
         "twice(int)",
         "a.o",
         "b.o",

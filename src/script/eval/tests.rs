@@ -273,7 +273,7 @@ fn errors_as_diagnostics() {
     let mut sources = Sources::new();
     let expr = parse_expression(&mut sources, "t.ld", b"1 + a/b").unwrap();
     let diagnostic = eval(&expr, &mut outside()).unwrap_err().diagnostic(&sources);
-    assert_eq!(diagnostic.message, "undefined symbol in an expression: a/b");
+    assert_eq!(diagnostic.message, "undefined symbol `a/b' referenced in expression");
     assert!(diagnostic.help[0].contains("blanks"));
     assert!(matches!(
         diagnostic.location,
