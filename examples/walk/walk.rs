@@ -16,7 +16,8 @@ use object::{Object, ObjectSection};
 use sframe_format::derive::derive;
 use sframe_format::write::Options;
 use sframe_format::{
-    Abi, FrameAddress, Module, ModuleId, Registers, RuleCache, Section, UnwindError, Unwinder,
+    Abi, FileRows, FrameAddress, Module, ModuleId, Registers, RuleCache, Section, Source, UnwindError,
+    Unwinder,
 };
 use std::ffi::CStr;
 use std::ops::Range;
@@ -38,10 +39,7 @@ struct Loaded {
 /// Everything that walking needs.
 struct Walker {
     files: Vec<Loaded>,
-    /// Reads the files' own sections.
-    own: Unwinder<&'static [u8]>,
-    /// Reads rows derived from `.eh_frame`.
-    derived: Unwinder<&'static [u8]>,
+    unwinder: Unwinder<&'static [u8]>,
     cache: RuleCache<512>,
     stack: Range<u64>,
     steps: Steps,
@@ -54,15 +52,6 @@ static WALKER: Mutex<Option<Walker>> = Mutex::new(None);
 struct Frame {
     address: u64,
     sp: u64,
-}
-
-/// Whose rows led from a frame to its caller.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Own,
-    Derived,
-    /// The walk ended.
-    None,
 }
 
 /// Results of single steps.
@@ -84,29 +73,27 @@ struct Steps {
 #[unsafe(no_mangle)]
 pub extern "C" fn walk_prepare() {
     let mut files: Vec<Loaded> = Vec::new();
-    let (mut own, mut derived) = (Unwinder::new(), Unwinder::new());
+    let mut unwinder = Unwinder::new(Abi::Amd64);
     let mut found: Vec<Headers> = Vec::new();
     // SAFETY: the callback gets the vector that is passed with it, and nothing else.
     unsafe { libc::dl_iterate_phdr(Some(note_file), (&raw mut found).cast()) };
     for headers in found {
-        let number = files.len() as u64 * 2;
+        let id = ModuleId(files.len() as u64);
+        let mut rows = FileRows::default();
         let source = headers.sframe.map(|(data, address)| {
-            let module = Module::new(ModuleId(number), headers.range.clone(), headers.bias, data, address);
-            own.add_module(module);
+            rows = FileRows::new(data, address);
             describe_section(&headers.path, data, address)
         });
         if let Some((frames, address)) = headers.eh_frame
-            && let Ok(rows) = derive(Options::new(Abi::Amd64), frames, address, 0)
+            && let Ok(derived) = derive(Options::new(Abi::Amd64), frames, address, 0)
         {
-            let data: &'static [u8] = rows.bytes.leak();
-            let id = ModuleId(number + 1);
-            derived.add_module(Module::new(id, headers.range.clone(), headers.bias, data, 0));
+            rows = rows.with_derived(derived.bytes.leak(), 0);
         }
+        unwinder.add_module(Module::new(id, headers.range.clone(), headers.bias, rows));
         let name = headers.path.rsplit('/').next().unwrap_or_default().to_owned();
         files.push(Loaded { name, range: headers.range, source });
     }
-    let walker =
-        Walker { files, own, derived, cache: RuleCache::new(), stack: stack(), steps: Steps::default() };
+    let walker = Walker { files, unwinder, cache: RuleCache::new(), stack: stack(), steps: Steps::default() };
     *WALKER.lock().unwrap_or_else(PoisonError::into_inner) = Some(walker);
 }
 
@@ -205,12 +192,13 @@ fn stack() -> Range<u64> {
 }
 
 impl Walker {
-    /// Walks from an instruction outwards, into `frames`. Gives why it ended early, if it did.
+    /// Walks from an instruction outwards, into `frames`, each with what led on from it, or what called it outermost. Gives why
+    /// it ended early, if it did.
     fn walk(
         &mut self,
         pc: u64,
-        mut registers: Registers<'_>,
-        frames: &mut Vec<(Frame, Source)>,
+        mut registers: Registers,
+        frames: &mut Vec<(Frame, Option<Source>)>,
     ) -> Option<UnwindError> {
         frames.clear();
         let stack = self.stack.clone();
@@ -224,24 +212,20 @@ impl Walker {
         let mut at = FrameAddress::InstructionPointer(pc);
         while frames.len() < MOST_FRAMES {
             let frame = Frame { address: at.address(), sp: registers.sp };
-            let mut source = Source::Own;
-            let mut next = self.own.unwind_frame(at, &mut registers, &mut self.cache, &mut read);
-            if let Err(UnwindError::NoInformation { .. }) = next {
-                source = Source::Derived;
-                next = self.derived.unwind_frame(at, &mut registers, &mut self.cache, &mut read);
-            }
-            match next {
-                Ok(Some(caller)) => at = caller,
+            match self.unwinder.unwind_frame(at, &mut registers, &mut self.cache, &mut read) {
+                Ok(Some(caller)) => {
+                    at = caller.address;
+                    frames.push((frame, Some(caller.source)));
+                }
                 Ok(None) => {
-                    frames.push((frame, source));
+                    frames.push((frame, self.unwinder.source_at(at)));
                     return None;
                 }
                 Err(error) => {
-                    frames.push((frame, Source::None));
+                    frames.push((frame, None));
                     return Some(error);
                 }
             }
-            frames.push((frame, source));
         }
         None
     }
@@ -250,12 +234,13 @@ impl Walker {
         self.files.iter().find(|file| file.range.contains(&address))
     }
 
-    fn describe(&self, frame: Frame, source: Source) -> String {
+    fn describe(&self, frame: Frame, source: Option<Source>) -> String {
         let file = self.file_at(frame.address.wrapping_sub(1));
         let source = match (source, file.and_then(|file| file.source.as_deref())) {
-            (Source::Own, Some(section)) => section,
-            (Source::None, _) => "no rows",
-            _ => "derived from .eh_frame",
+            (Some(Source::Sframe), Some(section)) => section,
+            (Some(Source::EhFrame), _) => "derived from .eh_frame",
+            (Some(_), _) => "the kernel's signal frame",
+            (None, _) => "the walk ends",
         };
         let name = file.map_or("??", |file| &file.name);
         format!("{:#014x} {} in {name}: {source}", frame.address, symbol(frame.address))
@@ -338,7 +323,7 @@ pub unsafe extern "C" fn walk_from(title: *const c_char, context: *const ucontex
     compare(&title, interrupted.pc, interrupted.registers(), &reference)
 }
 
-fn compare(title: &str, pc: u64, registers: Registers<'_>, reference: &[Frame]) -> c_int {
+fn compare(title: &str, pc: u64, registers: Registers, reference: &[Frame]) -> c_int {
     let mut guard = WALKER.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(walker) = guard.as_mut() else { return 2 };
     let mut frames = Vec::with_capacity(MOST_FRAMES);
@@ -383,7 +368,7 @@ impl Interrupted {
         Self { pc: register(REG_RIP), sp: register(REG_RSP), fp: register(REG_RBP), all }
     }
 
-    fn registers(&self) -> Registers<'_> {
+    fn registers(&self) -> Registers {
         Registers::new(self.sp, self.fp, None).with_others(&self.all)
     }
 }

@@ -17,7 +17,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use framehop::Unwinder as _;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use input::Input;
-use sframe_format::{FrameAddress, Registers, RuleCache, SectionIndex};
+use sframe_format::{Abi, FrameAddress, Module, ModuleId, Registers, RuleCache, SectionIndex};
 
 const DEEP: usize = 4000;
 const RANDOM: usize = 100_000;
@@ -25,16 +25,16 @@ const RANDOM: usize = 100_000;
 fn add(criterion: &mut Criterion, input: &Input) {
     let mut group = criterion.benchmark_group(format!("add/{}", input.name));
     group.bench_function("sframe-format", |bencher| {
-        let mut unwinder = sframe_format::Unwinder::new();
+        let mut unwinder = sframe_format::Unwinder::new(Abi::Amd64);
         bencher.iter(|| {
             unwinder.add_module(input.module());
             unwinder.remove_module(black_box(0));
         });
     });
     group.bench_function("sframe-format, table", |bencher| {
-        let mut unwinder = sframe_format::Unwinder::new();
+        let mut unwinder = sframe_format::Unwinder::new(Abi::Amd64);
         bencher.iter(|| {
-            unwinder.add_module(input.module().with_table());
+            unwinder.add_module(Module::new(ModuleId(1), 0..1, 0, input.rows().tabled()));
             unwinder.remove_module(black_box(0));
         });
     });

@@ -6,8 +6,8 @@ use sframe_format::table::{Listed, RuleTable};
 use sframe_format::verify::{Context, verify};
 use sframe_format::write::{Encoder, Function, Options};
 use sframe_format::{
-    Attributes, Blob, BlobMut, Fde, FrameAddress, Match, Module, ModuleId, Registers, RuleCache, Section,
-    SectionIndex, UnwindRules, Unwinder, Version,
+    Abi, Attributes, Blob, BlobMut, Fde, FileRows, FrameAddress, Match, Module, ModuleId, Registers,
+    RuleCache, Section, SectionIndex, UnwindRules, Unwinder, Version,
 };
 
 /// Address of the section; the first 8 bytes choose it, so that wrapping is met too.
@@ -67,8 +67,9 @@ pub fn look_up(bytes: &[u8]) {
     let section = Section::new(bytes, address);
     let index = SectionIndex::new(bytes, address);
     let table = RuleTable::new(&index);
-    let mut unwinder = Unwinder::new();
-    unwinder.add_module(Module::new(ModuleId(1), 0..u64::MAX, 0, bytes, address).with_table());
+    let mut unwinder = Unwinder::new(Abi::Amd64);
+    unwinder.follow_frame_pointers(true);
+    unwinder.add_module(Module::new(ModuleId(1), 0..u64::MAX, 0, FileRows::new(bytes, address).tabled()));
     let mut cache = RuleCache::<16>::new();
     for blob in section.blobs() {
         for fde in blob.fdes().take(64) {
@@ -93,7 +94,7 @@ pub fn assert_agrees(table: &RuleTable, index: &SectionIndex<&[u8]>, pc: u64) {
         |found: Match| UnwindRules { abi: found.abi, signal: found.is_signal(), rules: found.row.rules };
     match table.find(pc) {
         Listed::Row(listed) => {
-            assert_eq!(index.lookup(pc).map(|found| found.map(rules)), Ok(Some(*listed)), "{pc:#x}")
+            assert_eq!(index.lookup(pc).map(|found| found.map(rules)), Ok(Some(listed)), "{pc:#x}")
         }
         Listed::NoRow => assert_eq!(index.lookup(pc), Ok(None), "{pc:#x}"),
         Listed::Elsewhere => {}

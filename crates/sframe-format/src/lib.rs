@@ -10,7 +10,8 @@
 //! | [`fre`], [`rules`] | rows, as bytes and as rules |
 //! | [`lookup`], `index` | from a program counter to its row |
 //! | `table` | the same faster, from rows laid out by address |
-//! | [`unwind`], `unwinder` | from a frame to its caller, and whole stacks |
+//! | [`unwind`], [`signal`] | from a frame to its caller, whether it called or was interrupted |
+//! | `cache`, `unwinder` | whole stacks over many files, with the source of every frame |
 //! | `verify` | everything the format demands, as typed findings |
 //! | `write` | blobs of version 2 and 3 from rows |
 //! | `convert` | from version to version, and from many blobs to one |
@@ -34,6 +35,8 @@ extern crate std;
 pub mod abi;
 pub mod blob;
 #[cfg(feature = "alloc")]
+pub mod cache;
+#[cfg(feature = "alloc")]
 pub mod convert;
 #[cfg(feature = "derive")]
 pub mod derive;
@@ -46,10 +49,14 @@ pub mod header;
 pub mod index;
 mod info;
 pub mod lookup;
+#[cfg(feature = "alloc")]
+mod packed;
 pub mod patch;
+mod registers;
 pub mod rules;
 #[cfg(feature = "alloc")]
 mod short;
+pub mod signal;
 #[cfg(feature = "alloc")]
 pub mod table;
 pub mod unwind;
@@ -63,6 +70,8 @@ pub mod write;
 
 pub use abi::Abi;
 pub use blob::{Blob, Gap, Piece, Section};
+#[cfg(feature = "alloc")]
+pub use cache::RuleCache;
 pub use endian::Endian;
 pub use error::{Error, ErrorKind};
 pub use fde::Fde;
@@ -75,9 +84,9 @@ pub use patch::BlobMut;
 pub use rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules, UnwindRules};
 #[cfg(feature = "alloc")]
 pub use table::RuleTable;
-pub use unwind::{FrameAddress, Registers, UnwindError};
+pub use unwind::{FrameAddress, ModuleId, Registers, UnwindError};
 #[cfg(feature = "alloc")]
-pub use unwinder::{Module, ModuleId, RuleCache, Unwinder};
+pub use unwinder::{FileRows, Module, Source, StackFrame, Unwinder};
 pub use version::{Flags, Version};
 
 #[cfg(all(doctest, feature = "std"))]

@@ -25,6 +25,7 @@ use crate::blob::Blob;
 use crate::fde::Fde;
 use crate::fre::{Attributes, FdeType, Fre, PcType};
 use crate::index::SectionIndex;
+use crate::packed::{Kind, Packed};
 use crate::rules::UnwindRules;
 use crate::version::Version;
 
@@ -55,7 +56,9 @@ pub struct RuleTable {
     /// By address; the first is not part of any block.
     rows: Vec<TableRow>,
     /// By number, from 1 on.
-    rules: Vec<UnwindRules>,
+    rules: Vec<Packed>,
+    /// The rules that do not fit a word.
+    kept: Vec<UnwindRules>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,9 +71,9 @@ struct TableRow {
 
 /// The answer of a [`RuleTable`] for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listed<'table> {
+pub enum Listed {
     /// The rules of the row that holds there.
-    Row(&'table UnwindRules),
+    Row(UnwindRules),
     /// No row covers it.
     NoRow,
     /// The table does not know; [`SectionIndex::lookup`] does.
@@ -95,11 +98,29 @@ impl RuleTable {
 
     /// The rules at `address`.
     #[inline]
-    pub fn find(&self, address: u64) -> Listed<'_> {
+    pub fn find(&self, address: u64) -> Listed {
+        let Some(packed) = self.packed_at(address) else { return Listed::Elsewhere };
+        let rules = match packed.kind() {
+            Kind::Kept(place) => self.kept.get(place).copied(),
+            _ => packed.unpack(),
+        };
+        rules.map_or(Listed::NoRow, Listed::Row)
+    }
+
+    /// The rules at `address` in a word; `None` if the table does not know. A place of [`Kind::Kept`] is one of
+    /// [`RuleTable::kept`].
+    #[inline]
+    pub(crate) fn packed_at(&self, address: u64) -> Option<Packed> {
         match self.number_at(address) {
-            None | Some(NO_ROW) => Listed::NoRow,
-            Some(number) => self.rules.get(usize::from(number) - 1).map_or(Listed::Elsewhere, Listed::Row),
+            None | Some(NO_ROW) => Some(Packed::NO_ROW),
+            Some(number) => self.rules.get(usize::from(number) - 1).copied(),
         }
+    }
+
+    /// Rules that do not fit a word.
+    #[inline]
+    pub(crate) fn kept(&self, place: usize) -> Option<&UnwindRules> {
+        self.kept.get(place)
     }
 
     #[inline]
@@ -116,7 +137,10 @@ impl RuleTable {
 
     /// Bytes of memory that it takes.
     pub fn size(&self) -> usize {
-        size_of_val(&*self.blocks) + size_of_val(&*self.rows) + size_of_val(&*self.rules)
+        size_of_val(&*self.blocks)
+            + size_of_val(&*self.rows)
+            + size_of_val(&*self.rules)
+            + size_of_val(&*self.kept)
     }
 }
 
@@ -169,7 +193,14 @@ impl Builder {
         let shift = bytes_per_row.saturating_mul(ROWS_PER_BLOCK).max(2).ilog2().min(16);
         let before = TableRow { start: 0, rules: NO_ROW };
         Some(Self {
-            table: RuleTable { first, shift, blocks: Vec::new(), rows: vec![before], rules: Vec::new() },
+            table: RuleTable {
+                first,
+                shift,
+                blocks: Vec::new(),
+                rows: vec![before],
+                rules: Vec::new(),
+                kept: Vec::new(),
+            },
             numbers: HashMap::default(),
             decoded: Vec::new(),
             decoded_for: None,
@@ -278,7 +309,11 @@ impl Builder {
             return Some(number);
         }
         self.numbers.insert(rules, next?);
-        self.table.rules.push(rules);
+        let packed = Packed::new(&rules).unwrap_or_else(|| {
+            self.table.kept.push(rules);
+            Packed::kept(self.table.kept.len() - 1)
+        });
+        self.table.rules.push(packed);
         next
     }
 

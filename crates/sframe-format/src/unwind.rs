@@ -4,15 +4,21 @@
 //! handler. `Unwinder` (with `alloc`) finds the module and the row first. The interface follows the `framehop` crate: memory is
 //! read by a closure, addresses are either instruction pointers or return addresses, and the end of the stack is
 //! `Ok(None)`. Unlike framehop it does not fall back in silence: [`UnwindError::NoInformation`] lets the caller try
-//! `.eh_frame` or frame pointers for this frame.
+//! other ways for this frame.
 
 use core::fmt;
-use core::hint::select_unpredictable;
 
 use crate::abi::{Abi, Register};
 use crate::error::Error;
 use crate::lookup::Match;
+pub use crate::registers::Registers;
 use crate::rules::{Base, Frame, Location, RegisterRule, Rules};
+use crate::signal::interrupted;
+
+/// The number of a file, under which caches keep its rows: the same file must have the same number wherever it is
+/// loaded, so that processes share the rows that one of them found; two files must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ModuleId(pub u64);
 
 /// A code address in a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,63 +48,16 @@ impl FrameAddress {
     }
 }
 
-/// The registers that unwinding follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Registers<'other> {
-    /// Stack pointer.
-    pub sp: u64,
-    /// Frame pointer (rbp, x29, r11).
-    pub fp: u64,
-    /// Link register (x30, r14), known in the topmost frame only. x86-64 has none.
-    pub link: Option<u64>,
-    /// Other registers by DWARF number, for the flexible rules of the topmost frame; may be empty.
-    pub others: &'other [Option<u64>],
-    /// AArch64: number of bits in a code address; the bits above are stripped from signed return addresses.
-    pub address_bits: u8,
-}
-
-impl<'other> Registers<'other> {
-    /// Registers of the topmost frame, 48-bit code addresses.
-    pub fn new(sp: u64, fp: u64, link: Option<u64>) -> Self {
-        Self { sp, fp, link, others: &[], address_bits: 48 }
-    }
-
-    /// The same with further registers, indexed by DWARF number.
-    #[must_use]
-    pub fn with_others(mut self, others: &'other [Option<u64>]) -> Self {
-        self.others = others;
-        self
-    }
-
-    #[inline]
-    fn get(&self, abi: Abi, register: Register) -> Result<u64, UnwindError> {
-        // No processor can predict which of the two registers it is.
-        if register == abi.stack_pointer() || register == abi.frame_pointer() {
-            return Ok(select_unpredictable(register == abi.stack_pointer(), self.sp, self.fp));
-        }
-        let value = match register {
-            number if number == abi.return_address() && self.link.is_some() => self.link,
-            number => self.others.get(number as usize).copied().flatten(),
-        };
-        value.ok_or(UnwindError::Register { register })
-    }
-
-    /// A return address without its authentication bits: bit 55 tells user from kernel addresses.
-    #[inline]
-    fn strip(&self, address: u64) -> u64 {
-        let mask = u64::MAX.checked_shl(self.address_bits.into()).unwrap_or(0);
-        if address >> 55 & 1 == 0 { address & !mask } else { address | mask }
-    }
-}
-
 /// Why a step was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnwindError {
-    /// No SFrame row covers the address.
+    /// No row covers the address.
     NoInformation {
         /// The address that was looked up.
         address: u64,
+        /// The file that holds it, if one does: it has rows for other addresses, or none at all.
+        module: Option<ModuleId>,
     },
     /// The function's rows are malformed.
     Malformed(Error),
@@ -119,14 +78,15 @@ pub enum UnwindError {
         /// Stack pointer that the caller would have.
         caller_sp: u64,
     },
-    /// A signal frame without rows: the saved registers must be read as the operating system lays them out.
-    SignalContext,
 }
 
 impl fmt::Display for UnwindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoInformation { address } => write!(f, "no SFrame row covers {address:#x}"),
+            Self::NoInformation { address, module: Some(_) } => write!(f, "no row covers {address:#x}"),
+            Self::NoInformation { address, module: None } => {
+                write!(f, "no file with rows is at {address:#x}")
+            }
             Self::Malformed(error) => write!(f, "malformed SFrame rows: {error}"),
             Self::Memory { address } => write!(f, "the word at {address:#x} cannot be read"),
             Self::Register { register } => {
@@ -135,7 +95,6 @@ impl fmt::Display for UnwindError {
             Self::NoProgress { sp, caller_sp } => {
                 write!(f, "the caller's stack pointer {caller_sp:#x} does not lie above {sp:#x}")
             }
-            Self::SignalContext => write!(f, "signal frame without rows"),
         }
     }
 }
@@ -180,7 +139,7 @@ pub fn step<F>(
     rules: &Rules,
     topmost: bool,
     signal: bool,
-    registers: &mut Registers<'_>,
+    registers: &mut Registers,
     read_word: &mut F,
 ) -> Result<Option<FrameAddress>, UnwindError>
 where
@@ -189,10 +148,59 @@ where
     let frame = match rules {
         Rules::Frame(frame) => frame,
         Rules::Outermost => return Ok(None),
-        Rules::SignalContext => return Err(UnwindError::SignalContext),
+        Rules::SignalContext => return step_from_context(abi, registers, read_word).map(Some),
     };
+    let base = need(registers, abi, frame.cfa.register)?.wrapping_add_signed(frame.cfa.offset);
+    let cfa = if frame.cfa.dereference {
+        read_word(base).map_err(|()| UnwindError::Memory { address: base })?
+    } else {
+        base
+    };
+    if !signal {
+        return step_from_cfa(abi, frame, cfa, topmost, signal, registers, read_word);
+    }
+    let context = interrupted(abi, registers, read_word);
+    let caller = step_from_cfa(abi, frame, cfa, topmost, signal, registers, read_word)?;
+    // All registers that the context holds, if it is what the rows speak of.
+    if let (Ok((pc, restored)), Some(address)) = (context, caller)
+        && (pc, restored.sp) == (address.address(), registers.sp)
+    {
+        *registers = restored;
+    }
+    Ok(caller)
+}
+
+/// Goes from a signal frame to the code that was interrupted, by the registers that the kernel saved.
+///
+/// # Errors
+/// [`UnwindError::Memory`]; `registers` are unchanged then.
+#[cold]
+pub(crate) fn step_from_context(
+    abi: Abi,
+    registers: &mut Registers,
+    read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Result<FrameAddress, UnwindError> {
+    let (pc, restored) =
+        interrupted(abi, registers, read_word).map_err(|address| UnwindError::Memory { address })?;
+    *registers = restored;
+    Ok(FrameAddress::InstructionPointer(pc))
+}
+
+/// The rest of a step, when the CFA is known.
+#[inline(always)]
+pub(crate) fn step_from_cfa<F>(
+    abi: Abi,
+    frame: &Frame,
+    cfa: u64,
+    topmost: bool,
+    signal: bool,
+    registers: &mut Registers,
+    read_word: &mut F,
+) -> Result<Option<FrameAddress>, UnwindError>
+where
+    F: FnMut(u64) -> Result<u64, ()>,
+{
     let mut read = |address| read_word(address).map_err(|()| UnwindError::Memory { address });
-    let cfa = canonical_frame_address(abi, frame, registers, &mut read)?;
     let caller_sp = cfa.wrapping_sub(abi.cfa_bias() as u64);
     // A leaf may have its caller's stack pointer; a signal frame may have come from another stack.
     if !signal && (caller_sp < registers.sp || caller_sp == registers.sp && !topmost) {
@@ -200,7 +208,7 @@ where
     }
     let return_address = match frame.ra {
         RegisterRule::Saved(location) => resolve(abi, location, cfa, registers, &mut read)?,
-        RegisterRule::Unchanged if topmost => registers.get(abi, abi.return_address())?,
+        RegisterRule::Unchanged if topmost => need(registers, abi, abi.return_address())?,
         RegisterRule::Unchanged => return Err(UnwindError::Register { register: abi.return_address() }),
     };
     let fp = match frame.fp {
@@ -213,10 +221,10 @@ where
         },
     };
     let address = if frame.mangled { registers.strip(return_address) } else { return_address };
-    if address == 0 {
+    if address == 0 && !signal {
         return Ok(None);
     }
-    *registers = Registers { sp: caller_sp, fp, link: None, others: &[], ..*registers };
+    registers.enter_caller(caller_sp, fp);
     Ok(Some(if signal {
         FrameAddress::InstructionPointer(address)
     } else {
@@ -225,14 +233,8 @@ where
 }
 
 #[inline]
-fn canonical_frame_address(
-    abi: Abi,
-    frame: &Frame,
-    registers: &Registers<'_>,
-    read: &mut impl FnMut(u64) -> Result<u64, UnwindError>,
-) -> Result<u64, UnwindError> {
-    let base = registers.get(abi, frame.cfa.register)?.wrapping_add_signed(frame.cfa.offset);
-    if frame.cfa.dereference { read(base) } else { Ok(base) }
+fn need(registers: &Registers, abi: Abi, register: Register) -> Result<u64, UnwindError> {
+    registers.get(abi, register).ok_or(UnwindError::Register { register })
 }
 
 #[inline]
@@ -240,12 +242,12 @@ fn resolve(
     abi: Abi,
     location: Location,
     cfa: u64,
-    registers: &Registers<'_>,
+    registers: &Registers,
     read: &mut impl FnMut(u64) -> Result<u64, UnwindError>,
 ) -> Result<u64, UnwindError> {
     let base = match location.base {
         Base::Cfa => cfa,
-        Base::Register(register) => registers.get(abi, register)?,
+        Base::Register(register) => need(registers, abi, register)?,
     };
     let address = base.wrapping_add_signed(location.offset.into());
     if location.dereference { read(address) } else { Ok(address) }
@@ -260,7 +262,7 @@ impl Match {
     pub fn step<F>(
         &self,
         topmost: bool,
-        registers: &mut Registers<'_>,
+        registers: &mut Registers,
         read_word: &mut F,
     ) -> Result<Option<FrameAddress>, UnwindError>
     where

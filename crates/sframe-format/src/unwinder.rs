@@ -1,46 +1,149 @@
-//! Stacks over several modules, with a cache of the rows that were found.
+//! Stacks over several modules, with the source of every frame.
 //!
-//! The cache is keyed by file and by the file's own addresses, not by absolute ones, so that it serves every process
-//! that has the file loaded, wherever. It belongs to the caller. Modules with a table need it only for the rows that
-//! the table leaves to the section.
+//! A file may have rows of its own, in its SFrame section, and rows that were derived from its `.eh_frame`; the second
+//! are asked where the first say nothing. Behind both come the trampolines of signal handlers, which are known by their
+//! instructions, and the frame pointer, if the caller wants that. Every frame says which of them found it; a walk that
+//! stops says why, and the end of the stack is no such stop.
+//!
+//! The rows of a file ([`FileRows`]) are made once and shared by all processes that have it loaded. A step allocates
+//! nothing and takes no lock, so that it may be taken in a signal handler.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::abi::Abi;
+use crate::cache::RuleCache;
 use crate::index::SectionIndex;
-use crate::rules::{Rules, UnwindRules};
-use crate::table::{Listed, RuleTable};
-use crate::unwind::{FrameAddress, Registers, UnwindError, step};
+use crate::packed::{Kind, Packed};
+use crate::rules::{CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
+use crate::signal::is_trampoline;
+use crate::table::RuleTable;
+use crate::unwind::{FrameAddress, ModuleId, Registers, UnwindError, step, step_from_context};
 
-/// The key of a module's rows in the cache: the same file must have the same number wherever it is loaded, so
-/// that processes share the rows that one of them found; two files must not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ModuleId(pub u64);
-
-/// A loaded file with its SFrame section.
+/// The rows of a file, by all its sources.
 #[derive(Clone, Debug)]
-pub struct Module<D> {
-    id: ModuleId,
-    range: Range<u64>,
-    bias: u64,
+pub struct FileRows<D> {
+    own: Option<Rows<D>>,
+    derived: Option<Rows<D>>,
+}
+
+#[derive(Clone, Debug)]
+struct Rows<D> {
     index: SectionIndex<D>,
     table: Option<RuleTable>,
 }
 
-impl<D: Deref<Target = [u8]>> Module<D> {
-    /// A file loaded at the addresses `range`, `bias` bytes above the addresses that the file itself states (the
-    /// difference wraps), whose SFrame section has the bytes `data` and the file's address `section_address`.
-    pub fn new(id: ModuleId, range: Range<u64>, bias: u64, data: D, section_address: u64) -> Self {
-        Self { id, range, bias, index: SectionIndex::new(data, section_address), table: None }
+impl<D> Default for FileRows<D> {
+    fn default() -> Self {
+        Self { own: None, derived: None }
+    }
+}
+
+impl<D: Deref<Target = [u8]>> FileRows<D> {
+    /// The rows of an SFrame section with the bytes `data` and the file's address `address`. [`FileRows::default`] is a
+    /// file without rows.
+    pub fn new(data: D, address: u64) -> Self {
+        Self { own: Some(Rows::new(data, address)), derived: None }
     }
 
-    /// The same module with its rows laid out for speed, if they can be ([`RuleTable::new`]). Takes time and memory,
-    /// [`RuleTable`] says how much; rows of the table are not cached.
+    /// The same with an SFrame section that was derived from the file's `.eh_frame` ([`derive()`](crate::derive), feature
+    /// `derive`), for what it has no rows of its own for. Frames by these rows are of [`Source::EhFrame`].
     #[must_use]
-    pub fn with_table(mut self) -> Self {
-        self.table = RuleTable::new(&self.index);
+    pub fn with_derived(mut self, data: D, address: u64) -> Self {
+        self.derived = Some(Rows::new(data, address));
         self
+    }
+
+    /// The same with the rows laid out for speed, if they can be ([`RuleTable::new`]). Takes time and memory,
+    /// [`RuleTable`] says how much.
+    #[must_use]
+    pub fn tabled(mut self) -> Self {
+        for rows in [&mut self.own, &mut self.derived].into_iter().flatten() {
+            rows.table = RuleTable::new(&rows.index);
+        }
+        self
+    }
+
+    /// The index of the file's own section.
+    pub fn index(&self) -> Option<&SectionIndex<D>> {
+        self.own.as_ref().map(|rows| &rows.index)
+    }
+
+    /// Bytes of memory that the tables take ([`RuleTable::size`]).
+    pub fn table_size(&self) -> usize {
+        let rows = [&self.own, &self.derived].into_iter().flatten();
+        rows.filter_map(|rows| rows.table.as_ref()).map(RuleTable::size).sum()
+    }
+
+    /// Whether a source has no table, so that its rows are worth a place in a cache by file.
+    fn is_slow(&self) -> bool {
+        [&self.own, &self.derived].into_iter().flatten().any(|rows| rows.table.is_none())
+    }
+
+    /// The rules at the file's address `pc`, in a word. What does not fit one is written to `kept`.
+    ///
+    /// # Errors
+    /// [`UnwindError::Malformed`].
+    #[inline]
+    fn find(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, UnwindError> {
+        for (rows, derived) in [(&self.own, false), (&self.derived, true)] {
+            let Some(rows) = rows else { continue };
+            let found = rows.find(pc, kept)?;
+            if found != Packed::NO_ROW {
+                return Ok(found.derived(derived));
+            }
+        }
+        Ok(Packed::NO_ROW)
+    }
+}
+
+impl<D: Deref<Target = [u8]>> Rows<D> {
+    fn new(data: D, address: u64) -> Self {
+        Self { index: SectionIndex::new(data, address), table: None }
+    }
+
+    #[inline]
+    fn find(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, UnwindError> {
+        if let Some(table) = &self.table
+            && let Some(packed) = table.packed_at(pc)
+        {
+            if let Kind::Kept(place) = packed.kind()
+                && let Some(rules) = table.kept(place)
+            {
+                *kept = *rules;
+            }
+            return Ok(packed);
+        }
+        match self.index.rules_into(pc, kept) {
+            Ok(true) => Ok(Packed::new(kept).unwrap_or(Packed::kept(0))),
+            Ok(false) => Ok(Packed::NO_ROW),
+            Err(error) => Err(UnwindError::Malformed(error)),
+        }
+    }
+}
+
+/// A loaded file.
+#[derive(Debug)]
+pub struct Module<D> {
+    id: ModuleId,
+    range: Range<u64>,
+    bias: u64,
+    rows: Arc<FileRows<D>>,
+}
+
+impl<D> Clone for Module<D> {
+    fn clone(&self) -> Self {
+        Self { id: self.id, range: self.range.clone(), bias: self.bias, rows: Arc::clone(&self.rows) }
+    }
+}
+
+impl<D> Module<D> {
+    /// A file loaded at the addresses `range`, `bias` bytes above the addresses that the file itself states (the
+    /// difference wraps).
+    pub fn new(id: ModuleId, range: Range<u64>, bias: u64, rows: impl Into<Arc<FileRows<D>>>) -> Self {
+        Self { id, range, bias, rows: rows.into() }
     }
 
     /// The number it is cached under.
@@ -53,105 +156,111 @@ impl<D: Deref<Target = [u8]>> Module<D> {
         self.range.clone()
     }
 
-    /// The index of its section.
-    pub fn index(&self) -> &SectionIndex<D> {
-        &self.index
+    /// What is to be added to the file's own addresses.
+    pub fn bias(&self) -> u64 {
+        self.bias
     }
+
+    /// Its rows.
+    pub fn rows(&self) -> &Arc<FileRows<D>> {
+        &self.rows
+    }
+}
+
+/// What a frame was found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// By nothing: it is the topmost frame.
+    Topmost,
+    /// Rows of the file's own SFrame section.
+    Sframe,
+    /// Rows that were derived from the file's `.eh_frame`.
+    EhFrame,
+    /// The registers that the kernel saved for a signal handler, where no rows told how to find them.
+    SignalContext,
+    /// The frame pointer, where no rows cover the code ([`Unwinder::follow_frame_pointers`]).
+    FramePointer,
+}
+
+/// A frame of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StackFrame {
+    /// Where it goes on.
+    pub address: FrameAddress,
+    /// What it was found by.
+    pub source: Source,
 }
 
 /// Unwinds stacks over several modules.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Unwinder<D> {
+    abi: Abi,
     modules: Vec<Module<D>>,
+    /// The modules as they are now; no other list of modules of this program has the same number.
+    generation: u64,
+    frame_pointers: bool,
 }
 
-impl<D> Default for Unwinder<D> {
-    fn default() -> Self {
-        Self { modules: Vec::new() }
-    }
-}
-
-/// A row in a [`RuleCache`].
-#[derive(Clone, Copy, Debug)]
-struct Remembered {
-    /// `None` in an empty slot.
-    module: Option<ModuleId>,
-    address: u64,
-    rules: UnwindRules,
-}
-
-const EMPTY: Remembered = Remembered {
-    module: None,
-    address: 0,
-    rules: UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost },
-};
-
-/// Rows found before, by module and the file's own address, `N` slots. It belongs to the caller, who may use one
-/// for many unwinders (processes).
-#[derive(Clone, Debug)]
-pub struct RuleCache<const N: usize = 512> {
-    slots: Vec<Remembered>,
-    hits: u64,
-    misses: u64,
-}
-
-impl<const N: usize> Default for RuleCache<N> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl<const N: usize> RuleCache<N> {
-    /// An empty cache; the only allocation there is.
-    pub fn new() -> Self {
-        Self { slots: alloc::vec![EMPTY; N.max(1)], hits: 0, misses: 0 }
-    }
-
-    /// Number of hits and of misses.
-    pub fn statistics(&self) -> (u64, u64) {
-        (self.hits, self.misses)
-    }
-
-    /// The cached rules of an address; a miss calls `find`.
-    #[inline]
-    fn find_or<E>(
-        &mut self,
-        module: ModuleId,
-        address: u64,
-        find: impl FnOnce(&mut UnwindRules) -> Result<(), E>,
-    ) -> Result<&UnwindRules, E> {
-        let hash = (address ^ module.0.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let place = ((u128::from(hash) * self.slots.len() as u128) >> 64) as usize;
-        let slot = &mut self.slots[place];
-        if slot.address == address && slot.module == Some(module) {
-            self.hits += 1;
-            return Ok(&slot.rules);
+impl<D> Clone for Unwinder<D> {
+    fn clone(&self) -> Self {
+        Self {
+            abi: self.abi,
+            modules: self.modules.clone(),
+            generation: self.generation,
+            frame_pointers: self.frame_pointers,
         }
-        self.misses += 1;
-        // Marked empty until its rules are complete.
-        slot.module = None;
-        find(&mut slot.rules)?;
-        (slot.module, slot.address) = (Some(module), address);
-        Ok(&slot.rules)
     }
 }
 
-impl<D: Deref<Target = [u8]>> Unwinder<D> {
-    /// An unwinder without modules.
-    pub fn new() -> Self {
-        Self::default()
+/// A number that no list of modules had before.
+fn next_generation() -> u64 {
+    static LAST: AtomicUsize = AtomicUsize::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) as u64
+}
+
+impl<D> Unwinder<D> {
+    /// An unwinder without modules, for programs of an architecture.
+    pub fn new(abi: Abi) -> Self {
+        Self { abi, modules: Vec::new(), generation: next_generation(), frame_pointers: false }
+    }
+
+    /// The architecture.
+    pub fn abi(&self) -> Abi {
+        self.abi
+    }
+
+    /// Whether code without rows is left by the frame pointer: x86-64 and AArch64 keep it and the return address in
+    /// neighbouring words. Off at first: code that keeps no frame pointer gives wrong frames then.
+    pub fn follow_frame_pointers(&mut self, follow: bool) {
+        self.frame_pointers = follow;
     }
 
     /// Adds a module. One whose range it overlaps is removed first, as a new mapping replaces an old one.
     pub fn add_module(&mut self, module: Module<D>) {
-        self.modules.retain(|old| old.range.end <= module.range.start || module.range.end <= old.range.start);
+        self.remove_overlapping(module.range());
         let place = self.modules.partition_point(|old| old.range.start < module.range.start);
         self.modules.insert(place, module);
+        self.generation = next_generation();
+    }
+
+    /// Removes the modules that a range of addresses overlaps: something else was mapped there.
+    pub fn remove_overlapping(&mut self, range: Range<u64>) {
+        let before = self.modules.len();
+        self.modules.retain(|old| old.range.end <= range.start || range.end <= old.range.start);
+        if self.modules.len() != before {
+            self.generation = next_generation();
+        }
     }
 
     /// Removes the module that was loaded at `start`.
     pub fn remove_module(&mut self, start: u64) {
         self.modules.retain(|module| module.range.start != start);
+        self.generation = next_generation();
+    }
+
+    /// The modules, ascending by address.
+    pub fn modules(&self) -> &[Module<D>] {
+        &self.modules
     }
 
     /// The module that holds the address.
@@ -159,6 +268,18 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
     pub fn module_at(&self, address: u64) -> Option<&Module<D>> {
         let place = self.modules.partition_point(|module| module.range.start <= address);
         self.modules.get(place.checked_sub(1)?).filter(|module| address < module.range.end)
+    }
+}
+
+impl<D: Deref<Target = [u8]>> Unwinder<D> {
+    /// The source of the rows that cover an address, if any do: for the outermost frame, which no other was found by.
+    pub fn source_at(&self, address: FrameAddress) -> Option<Source> {
+        let pc = address.lookup_address();
+        let module = self.module_at(pc)?;
+        let mut rules = UnwindRules { abi: self.abi, signal: false, rules: Rules::Outermost };
+        let found = module.rows.find(pc.wrapping_sub(module.bias), &mut rules).ok()?;
+        let source = if found.is_derived() { Source::EhFrame } else { Source::Sframe };
+        (found != Packed::NO_ROW).then_some(source)
     }
 
     /// Goes from the frame at `address` to its caller; `Ok(None)` is the end of the stack. Nothing is allocated.
@@ -169,40 +290,120 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
     pub fn unwind_frame<F, const N: usize>(
         &self,
         address: FrameAddress,
-        registers: &mut Registers<'_>,
+        registers: &mut Registers,
         cache: &mut RuleCache<N>,
         read_word: &mut F,
-    ) -> Result<Option<FrameAddress>, UnwindError>
+    ) -> Result<Option<StackFrame>, UnwindError>
     where
         F: FnMut(u64) -> Result<u64, ()>,
     {
         let pc = address.lookup_address();
-        let module = self.module_at(pc).ok_or(UnwindError::NoInformation { address: pc })?;
-        let file_address = pc.wrapping_sub(module.bias);
-        let missing = UnwindError::NoInformation { address: pc };
-        let found = match module.table.as_ref().map_or(Listed::Elsewhere, |table| table.find(file_address)) {
-            Listed::Row(rules) => rules,
-            Listed::NoRow => return Err(missing),
-            Listed::Elsewhere => cache.find_or(module.id, file_address, |rules| {
-                match module.index.rules_into(file_address, rules) {
-                    Ok(true) => Ok(()),
-                    Ok(false) => Err(missing),
-                    Err(error) => Err(UnwindError::Malformed(error)),
-                }
-            })?,
+        let rules = match cache.by_address.find(self.generation, pc) {
+            Some(rules) => {
+                cache.hits += 1;
+                rules
+            }
+            None => self.look_up(pc, cache)?,
         };
         let topmost = matches!(address, FrameAddress::InstructionPointer(_));
-        step(found.abi, &found.rules, topmost, found.signal, registers, read_word)
+        if rules.kind() == Kind::Frame {
+            let source = if rules.is_derived() { Source::EhFrame } else { Source::Sframe };
+            let caller = rules.step(topmost, registers, read_word)?;
+            return Ok(caller.map(|address| StackFrame { address, source }));
+        }
+        self.step_aside(address, rules, registers, cache, read_word)
+    }
+
+    /// The rules of an address that the cache does not hold; it does afterwards.
+    #[inline(never)]
+    fn look_up<const N: usize>(&self, pc: u64, cache: &mut RuleCache<N>) -> Result<Packed, UnwindError> {
+        let mut kept = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
+        let Some(module) = self.module_at(pc) else { return Ok(Packed::NO_ROW) };
+        let file_address = pc.wrapping_sub(module.bias);
+        let by_file = module.rows.is_slow();
+        let known = if by_file { cache.by_file.find(module.id.0, file_address) } else { None };
+        let found = match known {
+            Some(known) => {
+                cache.hits += 1;
+                if let Kind::Kept(place) = known.kind()
+                    && let Some(rules) = cache.by_file.kept(place)
+                {
+                    kept = *rules;
+                }
+                known
+            }
+            None => {
+                cache.misses += 1;
+                let found = module.rows.find(file_address, &mut kept)?;
+                if by_file {
+                    let kept = matches!(found.kind(), Kind::Kept(_)).then_some(&kept);
+                    cache.by_file.insert(module.id.0, file_address, found, kept);
+                }
+                found
+            }
+        };
+        let kept = matches!(found.kind(), Kind::Kept(_)).then_some(&kept);
+        Ok(cache.by_address.insert(self.generation, pc, found, kept))
+    }
+
+    /// A step by rules that are no plain frame.
+    #[inline(never)]
+    fn step_aside<const N: usize>(
+        &self,
+        address: FrameAddress,
+        rules: Packed,
+        registers: &mut Registers,
+        cache: &RuleCache<N>,
+        read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Result<Option<StackFrame>, UnwindError> {
+        let topmost = matches!(address, FrameAddress::InstructionPointer(_));
+        match rules.kind() {
+            Kind::Kept(place) => {
+                let Some(UnwindRules { abi, signal, rules: kept }) = cache.by_address.kept(place) else {
+                    return Ok(None);
+                };
+                let source = match (kept, rules.is_derived()) {
+                    (Rules::SignalContext, _) => Source::SignalContext,
+                    (_, true) => Source::EhFrame,
+                    (_, false) => Source::Sframe,
+                };
+                let caller = step(*abi, kept, topmost, *signal, registers, read_word)?;
+                Ok(caller.map(|address| StackFrame { address, source }))
+            }
+            Kind::NoRow => self.step_without_rows(address, registers, read_word).map(Some),
+            Kind::Frame | Kind::Outermost => Ok(None),
+        }
+    }
+
+    /// A step from code that no row covers.
+    fn step_without_rows(
+        &self,
+        address: FrameAddress,
+        registers: &mut Registers,
+        read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Result<StackFrame, UnwindError> {
+        // A handler returns to the trampoline's first instruction: no call stands before it.
+        if is_trampoline(self.abi, address.address(), read_word) {
+            let address = step_from_context(self.abi, registers, read_word)?;
+            return Ok(StackFrame { address, source: Source::SignalContext });
+        }
+        if self.frame_pointers
+            && let Ok(Some(address)) = step_by_frame_pointer(self.abi, registers, read_word)
+        {
+            return Ok(StackFrame { address, source: Source::FramePointer });
+        }
+        let pc = address.lookup_address();
+        Err(UnwindError::NoInformation { address: pc, module: self.module_at(pc).map(|module| module.id) })
     }
 
     /// The frames of a stack from the instruction pointer `pc` on, the first being `pc` itself.
-    pub fn iter_frames<'unwinder, 'other, F, const N: usize>(
+    pub fn iter_frames<'unwinder, F, const N: usize>(
         &'unwinder self,
         pc: u64,
-        registers: Registers<'other>,
+        registers: Registers,
         cache: &'unwinder mut RuleCache<N>,
         read_word: F,
-    ) -> Frames<'unwinder, 'other, D, F, N>
+    ) -> Frames<'unwinder, D, F, N>
     where
         F: FnMut(u64) -> Result<u64, ()>,
     {
@@ -213,10 +414,10 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
 
 /// The frames of one stack, topmost first.
 #[derive(Debug)]
-pub struct Frames<'unwinder, 'other, D, F, const N: usize> {
+pub struct Frames<'unwinder, D, F, const N: usize> {
     unwinder: &'unwinder Unwinder<D>,
     state: State,
-    registers: Registers<'other>,
+    registers: Registers,
     cache: &'unwinder mut RuleCache<N>,
     read_word: F,
 }
@@ -228,30 +429,54 @@ enum State {
     Done,
 }
 
-impl<D: Deref<Target = [u8]>, F: FnMut(u64) -> Result<u64, ()>, const N: usize> Frames<'_, '_, D, F, N> {
+impl<D, F, const N: usize> Frames<'_, D, F, N> {
     /// Registers of the frame that was returned last.
-    pub fn registers(&self) -> &Registers<'_> {
+    pub fn registers(&self) -> &Registers {
         &self.registers
     }
 }
 
 impl<D: Deref<Target = [u8]>, F: FnMut(u64) -> Result<u64, ()>, const N: usize> Iterator
-    for Frames<'_, '_, D, F, N>
+    for Frames<'_, D, F, N>
 {
-    type Item = Result<FrameAddress, UnwindError>;
+    type Item = Result<StackFrame, UnwindError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let caller = match self.state {
-            State::First(pc) => Ok(Some(FrameAddress::InstructionPointer(pc))),
+            State::First(pc) => {
+                let address = FrameAddress::InstructionPointer(pc);
+                Ok(Some(StackFrame { address, source: Source::Topmost }))
+            }
             State::Unwinding(address) => {
                 self.unwinder.unwind_frame(address, &mut self.registers, self.cache, &mut self.read_word)
             }
             State::Done => return None,
         };
         self.state = match caller {
-            Ok(Some(address)) => State::Unwinding(address),
+            Ok(Some(frame)) => State::Unwinding(frame.address),
             _ => State::Done,
         };
         caller.transpose()
     }
+}
+
+/// A step by the frame pointer, which points at the caller's, the return address behind it (x86-64 psABI 3.2.2, AAPCS64
+/// 6.4.6). s390x keeps no such chain.
+fn step_by_frame_pointer(
+    abi: Abi,
+    registers: &mut Registers,
+    read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Result<Option<FrameAddress>, UnwindError> {
+    let fp = abi.frame_pointer();
+    if abi == Abi::S390x || !registers.fp.is_multiple_of(8) {
+        return Err(UnwindError::Register { register: fp });
+    }
+    let frame = Frame {
+        cfa: CfaRule::register(fp, 16),
+        ra: RegisterRule::Saved(Location::at_cfa(-8)),
+        fp: RegisterRule::Saved(Location::at_cfa(-16)),
+        mangled: abi.is_aarch64(),
+    };
+    step(abi, &Rules::Frame(frame), false, false, registers, read_word)
 }

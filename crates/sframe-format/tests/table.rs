@@ -6,8 +6,8 @@ use pretty_assertions::assert_eq;
 use sframe_format::table::Listed;
 use sframe_format::write::{Encoder, Function, Options, write_sorted};
 use sframe_format::{
-    Abi, BlobMut, CfaRule, Frame, FrameAddress, Location, Module, ModuleId, RegisterRule, Registers, Row,
-    RuleCache, RuleTable, Rules, SectionIndex, UnwindRules, Unwinder,
+    Abi, BlobMut, CfaRule, FileRows, Frame, FrameAddress, Location, Module, ModuleId, RegisterRule,
+    Registers, Row, RuleCache, RuleTable, Rules, SectionIndex, UnwindRules, Unwinder,
 };
 
 fn rules(cfa_offset: i64) -> Rules {
@@ -193,12 +193,12 @@ fn tables_answer_for_most_bytes_of_every_fixture() {
 }
 
 #[test]
-fn an_unwinder_asks_the_table_first_and_the_cache_for_the_rest() {
+fn an_unwinder_asks_the_cache_first_then_the_table_then_the_section() {
     let functions =
         [(0x1000, function(&[(0, 8)])), (0x1010, Function { repeat_size: Some(8), ..function(&[(0, 16)]) })];
-    let module = Module::new(ModuleId(1), 0x1_1000..0x1_2000, 0x1_0000, section(&functions), 0x9000);
-    let mut unwinder = Unwinder::new();
-    unwinder.add_module(module.with_table());
+    let rows = FileRows::new(section(&functions), 0x9000).tabled();
+    let mut unwinder = Unwinder::new(Abi::Amd64);
+    unwinder.add_module(Module::new(ModuleId(1), 0x1_1000..0x1_2000, 0x1_0000, rows));
     let mut cache: RuleCache = RuleCache::new();
     let mut step = |pc| {
         let mut registers = Registers::new(0x8000, 0, None);
@@ -208,9 +208,10 @@ fn an_unwinder_asks_the_table_first_and_the_cache_for_the_rest() {
             &mut cache,
             &mut |address| Ok(address),
         );
-        (caller.map(|caller| caller.map(FrameAddress::address)).ok().flatten(), cache.statistics())
+        (caller.ok().flatten().map(|caller| caller.address.address()), cache.statistics())
     };
-    assert_eq!(step(0x1_1004), (Some(0x8000), (0, 0)));
-    assert_eq!(step(0x1_1014), (Some(0x8008), (0, 1)));
-    assert_eq!(step(0x1_1020), (None, (0, 1)));
+    assert_eq!(step(0x1_1004), (Some(0x8000), (0, 1)));
+    assert_eq!(step(0x1_1014), (Some(0x8008), (0, 2)));
+    assert_eq!(step(0x1_1014), (Some(0x8008), (1, 2)));
+    assert_eq!(step(0x1_1020), (None, (1, 3)));
 }

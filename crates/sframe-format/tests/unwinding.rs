@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use sframe_format::unwind::step;
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{
-    Abi, Base, CfaRule, Frame, FrameAddress, Location, Module, ModuleId, RegisterRule, Registers, Row,
-    RuleCache, Rules, UnwindError, Unwinder,
+    Abi, Base, CfaRule, FileRows, Frame, FrameAddress, Location, Module, ModuleId, RegisterRule, Registers,
+    Row, RuleCache, Rules, Source, StackFrame, UnwindError, Unwinder,
 };
 
 /// Memory with 8-byte words at these addresses and nothing else.
@@ -73,7 +73,7 @@ fn realigned_stack_is_unwound_through_memory_and_registers() {
     let mut registers = Registers::new(0x1000, 0x77, None).with_others(&others);
     let caller = step(Abi::Amd64, &early, true, false, &mut registers, &mut read);
     assert_eq!(caller, Ok(Some(FrameAddress::ReturnAddress(0x4444))));
-    assert_eq!((registers.sp, registers.others), (0x2000, &[][..]));
+    assert_eq!((registers.sp, registers.get(Abi::Amd64, 10)), (0x2000, None));
     let mut registers = Registers::new(0x1000, 0x77, None);
     let caller = step(Abi::Amd64, &early, true, false, &mut registers, &mut read);
     assert_eq!(caller, Err(UnwindError::Register { register: 10 }));
@@ -121,12 +121,12 @@ fn module() -> Module<Vec<u8>> {
     let functions =
         [(0x1000, function(leaf)), (0x1010, function(body)), (0x1020, function(Rules::Outermost))];
     let bytes = write_sorted(Options::new(Abi::Amd64), 0x5000, &functions).unwrap().bytes;
-    Module::new(ModuleId(1), 0x1_1000..0x1_2000, 0x1_0000, bytes, 0x5000)
+    Module::new(ModuleId(1), 0x1_1000..0x1_2000, 0x1_0000, FileRows::new(bytes, 0x5000))
 }
 
 #[test]
 fn whole_stacks_are_unwound_with_and_without_the_cache() {
-    let mut unwinder = Unwinder::new();
+    let mut unwinder = Unwinder::new(Abi::Amd64);
     unwinder.add_module(module());
     // The return address of the second frame is the first byte after its caller: the call was its last instruction.
     let words = [(0x8000, 0x1_1018), (0x8020, 0), (0x8028, 0x1_1030)];
@@ -135,23 +135,25 @@ fn whole_stacks_are_unwound_with_and_without_the_cache() {
         let registers = Registers::new(0x8000, 0x8020, None);
         let frames: Vec<_> = unwinder.iter_frames(0x1_1004, registers, &mut cache, memory(&words)).collect();
         let expected = [
-            Ok(FrameAddress::InstructionPointer(0x1_1004)),
-            Ok(FrameAddress::ReturnAddress(0x1_1018)),
-            Ok(FrameAddress::ReturnAddress(0x1_1030)),
+            Ok(StackFrame { address: FrameAddress::InstructionPointer(0x1_1004), source: Source::Topmost }),
+            Ok(StackFrame { address: FrameAddress::ReturnAddress(0x1_1018), source: Source::Sframe }),
+            Ok(StackFrame { address: FrameAddress::ReturnAddress(0x1_1030), source: Source::Sframe }),
         ];
         assert_eq!(frames, expected);
         assert_eq!(cache.statistics(), (3 * round, 3));
     }
     let outside = unwinder.iter_frames(0x1_1040, Registers::new(0, 0, None), &mut cache, memory(&[]));
-    assert_eq!(outside.last(), Some(Err(UnwindError::NoInformation { address: 0x1_1040 })));
+    assert_eq!(
+        outside.last(),
+        Some(Err(UnwindError::NoInformation { address: 0x1_1040, module: Some(ModuleId(1)) }))
+    );
 }
 
 #[test]
 fn a_new_module_replaces_overlapping_ones() {
-    let mut unwinder = Unwinder::new();
+    let mut unwinder = Unwinder::new(Abi::Amd64);
     unwinder.add_module(module());
-    let bytes = Vec::new();
-    unwinder.add_module(Module::new(ModuleId(2), 0x1_1800..0x1_3000, 0, bytes, 0));
+    unwinder.add_module(Module::new(ModuleId(2), 0x1_1800..0x1_3000, 0, FileRows::default()));
     assert!(unwinder.module_at(0x1_1000).is_none());
     assert_eq!(unwinder.module_at(0x1_1800).unwrap().id(), ModuleId(2));
     unwinder.remove_module(0x1_1800);

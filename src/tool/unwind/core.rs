@@ -43,7 +43,7 @@ pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
             Some(root) => root.join(file.trim_start_matches('/')),
             None => PathBuf::from(file),
         };
-        core.modules.add_file(core.abi, &path, file, *place, arguments.derivation);
+        core.modules.add_file(&path, file, *place, arguments.derivation);
     }
     for module in &arguments.modules {
         let file = module.path.display().to_string();
@@ -53,10 +53,10 @@ pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
             (None, Some((_, place))) => *place,
             (None, None) => return Err(bad(&file, "the core file maps no file of that name; say FILE@BIAS")),
         };
-        core.modules.add_file(core.abi, &module.path, &file, place, arguments.derivation);
+        core.modules.add_file(&module.path, &file, place, arguments.derivation);
     }
     if let Some(address) = core.vdso {
-        core.modules.add_image(core.abi, &core.memory, address, "[vdso]");
+        core.modules.add_image(&core.memory, address, "[vdso]");
     }
     Ok(Process { abi: core.abi, threads: core.threads, memory: core.memory, modules: core.modules })
 }
@@ -92,7 +92,7 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Core, Problem> {
         abi,
         threads: Vec::new(),
         memory: Memory::default(),
-        modules: Modules::default(),
+        modules: Modules::new(abi),
         files: Vec::new(),
         vdso: None,
     };

@@ -19,7 +19,7 @@ use super::registers;
 use super::report::{Outcome, complain, hexadecimal, output, print_json};
 use process::{Process, Thread};
 use serde::Serialize;
-use sframe_format::{Abi, FrameAddress, Registers, RuleCache, UnwindError};
+use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Source, StackFrame, UnwindError};
 use std::io::{self, Write};
 
 /// Frames of one stack at most; a stack that goes in circles ends here.
@@ -39,6 +39,8 @@ pub struct Stack {
 struct FrameReport {
     address: String,
     kind: &'static str,
+    /// What led to this frame.
+    source: &'static str,
     place: String,
 }
 
@@ -85,8 +87,9 @@ pub fn unwind(process: &Process, thread: &Thread, demangled: bool) -> Stack {
     let (mut frames, mut stopped) = (Vec::new(), None);
     for frame in process.modules.unwinder().iter_frames(thread.pc, start, &mut cache, read).take(DEEPEST) {
         match frame {
-            Ok(address) => frames.push(FrameReport {
+            Ok(StackFrame { address, source }) => frames.push(FrameReport {
                 address: hexadecimal(address.address()),
+                source: name_of(source),
                 kind: match address {
                     FrameAddress::InstructionPointer(_) => "instruction-pointer",
                     FrameAddress::ReturnAddress(_) => "return-address",
@@ -100,6 +103,16 @@ pub fn unwind(process: &Process, thread: &Thread, demangled: bool) -> Stack {
         stopped = Some(format!("more than {DEEPEST} frames"));
     }
     Stack { thread: thread.name.clone(), frames, stopped }
+}
+
+fn name_of(source: Source) -> &'static str {
+    match source {
+        Source::Topmost => "topmost",
+        Source::Sframe => "sframe",
+        Source::EhFrame => "eh-frame",
+        Source::SignalContext => "signal-context",
+        Source::FramePointer => "frame-pointer",
+    }
 }
 
 fn reason(abi: Abi, error: UnwindError) -> String {

@@ -5,7 +5,7 @@ use crate::tool::args::Derivation;
 use crate::tool::derived;
 use crate::tool::open::{Input, Load, Problem, for_each_input, open_elf};
 use crate::tool::places::Places;
-use sframe_format::{Abi, Module, ModuleId, Unwinder};
+use sframe_format::{Abi, FileRows, Module, ModuleId, Unwinder};
 use std::ops::Range;
 use std::path::Path;
 
@@ -18,8 +18,8 @@ struct Loaded {
 }
 
 /// The loaded files of a process.
-#[derive(Default)]
 pub struct Modules {
+    abi: Abi,
     unwinder: Unwinder<Vec<u8>>,
     loaded: Vec<Loaded>,
     problems: Vec<Problem>,
@@ -40,6 +40,11 @@ pub enum Place {
 }
 
 impl Modules {
+    /// No files yet, of a process of an architecture.
+    pub fn new(abi: Abi) -> Self {
+        Self { abi, unwinder: Unwinder::new(abi), loaded: Vec::new(), problems: Vec::new() }
+    }
+
     /// The unwinder over all of them.
     pub fn unwinder(&self) -> &Unwinder<Vec<u8>> {
         &self.unwinder
@@ -51,28 +56,28 @@ impl Modules {
     }
 
     /// Adds a file from disk. A file that cannot be read is noted.
-    pub fn add_file(&mut self, abi: Abi, path: &Path, name: &str, place: Place, derivation: Derivation) {
-        let result = for_each_input(path, 0, &mut |input| self.add(abi, input, name, place, derivation));
+    pub fn add_file(&mut self, path: &Path, name: &str, place: Place, derivation: Derivation) {
+        let result = for_each_input(path, 0, &mut |input| self.add(input, name, place, derivation));
         self.problems.extend(result.err());
     }
 
     /// Adds a file that memory holds as a whole from `address` on: the kernel's vDSO.
-    pub fn add_image(&mut self, abi: Abi, memory: &Memory, address: u64, name: &str) {
+    pub fn add_image(&mut self, memory: &Memory, address: u64, name: &str) {
         let Some(bytes) = memory.from(address) else { return };
         let derivation = Derivation::of_files_without();
         let place = Place::Mapping { offset: 0, address };
-        let result = open_elf(name, bytes).and_then(|input| self.add(abi, input, name, place, derivation));
+        let result = open_elf(name, bytes).and_then(|input| self.add(input, name, place, derivation));
         self.problems.extend(result.err());
     }
 
     fn add(
         &mut self,
-        abi: Abi,
         mut input: Input<'_>,
         name: &str,
         place: Place,
         derivation: Derivation,
     ) -> Result<(), Problem> {
+        let abi = self.abi;
         if input.abi != Some(abi) {
             let message = format!(
                 "is for {}, the process was {abi}",
@@ -97,7 +102,12 @@ impl Modules {
             Some(section) => {
                 let id = ModuleId(self.loaded.len() as u64);
                 let data = section.data.to_vec();
-                self.unwinder.add_module(Module::new(id, range.clone(), bias, data, section.address));
+                let rows = if section.derived {
+                    FileRows::default().with_derived(data, section.address)
+                } else {
+                    FileRows::new(data, section.address)
+                };
+                self.unwinder.add_module(Module::new(id, range.clone(), bias, rows));
             }
             None => {
                 let message = "no SFrame section; --derived takes what .eh_frame gives";

@@ -33,11 +33,11 @@ pub fn read(arguments: &Unwind) -> Result<Process, Problem> {
         let address = piece.bias.ok_or_else(|| bad(&file, "expected FILE@ADDRESS"))?;
         pieces.push((address, bytes));
     }
-    let mut modules = Modules::default();
+    let mut modules = Modules::new(abi);
     for module in &arguments.modules {
         let file = module.path.display().to_string();
         let place = Place::Bias(module.bias.unwrap_or(0));
-        modules.add_file(abi, &module.path, &file, place, arguments.derivation);
+        modules.add_file(&module.path, &file, place, arguments.derivation);
     }
     Ok(Process { abi, threads: vec![thread], memory: Memory::new(pieces), modules })
 }

@@ -22,9 +22,9 @@ fn stack() -> Vec<u8> {
 fn saved_registers_and_memory_give_the_callers() {
     let text = format!("rip 0x401080 0x401080 <f>\nrsp = {STACK:#x}\nrbp 5\neflags 0x246 [ ZF ]\n");
     let thread = parse_registers(Abi::Amd64, &text).unwrap();
-    let mut modules = Modules::default();
+    let mut modules = Modules::new(Abi::Amd64);
     let derivation = Derivation::of_files_without();
-    modules.add_file(Abi::Amd64, &fixtures::path(PROGRAM), "prog", Place::Bias(0), derivation);
+    modules.add_file(&fixtures::path(PROGRAM), "prog", Place::Bias(0), derivation);
     assert_eq!(modules.problems(), []);
     let memory = Memory::new(vec![(STACK, stack())]);
     let process = Process { abi: Abi::Amd64, threads: vec![thread], memory, modules };
@@ -32,7 +32,7 @@ fn saved_registers_and_memory_give_the_callers() {
     let addresses: Vec<&str> = stack.frames.iter().map(|frame| frame.address.as_str()).collect();
     assert_eq!(addresses, ["0x401080", "0x401049", "0x1234"]);
     assert!(stack.frames[1].place.starts_with("_start+0x9"), "{:?}", stack.frames);
-    assert!(stack.stopped.unwrap().contains("no SFrame row covers 0x1233"));
+    assert!(stack.stopped.unwrap().contains("no file with rows is at 0x1233"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use framehop::Unwinder as _;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use object::{Object, ObjectSection};
 use sframe_format::{
-    Abi, Base, Blob, Fde, Frame, FrameAddress, Location, Match, Module, ModuleId, RegisterRule, Registers,
+    Abi, Base, Blob, Fde, FileRows, Frame, Location, Match, Module, ModuleId, RegisterRule, Registers,
     RuleCache, Rules, Unwinder, derive, write,
 };
 
@@ -108,20 +108,25 @@ impl Input {
 
     /// The module for this crate.
     pub fn module(&self) -> Module<&[u8]> {
-        Module::new(ModuleId(1), 0..self.end, 0, &self.sframe, self.sframe_address)
+        Module::new(ModuleId(1), 0..self.end, 0, self.rows())
+    }
+
+    /// The rows of the library.
+    pub fn rows(&self) -> FileRows<&[u8]> {
+        FileRows::new(&self.sframe, self.sframe_address)
     }
 
     /// An unwinder with the module alone.
     pub fn unwinder(&self) -> Unwinder<&[u8]> {
-        let mut unwinder = Unwinder::new();
+        let mut unwinder = Unwinder::new(Abi::Amd64);
         unwinder.add_module(self.module());
         unwinder
     }
 
     /// The same with a table.
     pub fn tabled(&self) -> Unwinder<&[u8]> {
-        let mut unwinder = Unwinder::new();
-        unwinder.add_module(self.module().with_table());
+        let mut unwinder = Unwinder::new(Abi::Amd64);
+        unwinder.add_module(Module::new(ModuleId(1), 0..self.end, 0, self.rows().tabled()));
         unwinder
     }
 
@@ -257,7 +262,7 @@ fn walk(unwinder: &Unwinder<&[u8]>, stack: &Stack) -> Vec<u64> {
     let registers = Registers::new(stack.sp, stack.fp, None);
     let mut cache = RuleCache::<512>::new();
     let frames = unwinder.iter_frames(stack.pc, registers, &mut cache, |address| stack.read(address));
-    frames.map_while(Result::ok).map(FrameAddress::address).collect()
+    frames.map_while(Result::ok).map(|frame| frame.address.address()).collect()
 }
 
 /// Number of frames that this crate finds.

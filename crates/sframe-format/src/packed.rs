@@ -1,0 +1,191 @@
+//! The rules of a row in one word, for caches and tables.
+//!
+//! Almost every row counts its CFA from the stack or frame pointer and finds the return address and the frame pointer
+//! at small offsets from it. Those fit 64 bits; a step by them decodes nothing and looks at one word. Others (flexible
+//! rules, signal frames) are kept beside the words, and a word says at which place.
+//!
+//! ```text
+//! bit 63       52 51       38 37        22 21             0
+//! ┌──────────────┬───────────┬────────────┬────────────────┐
+//! │ kind, flags  │ RA offset │ FP offset  │ CFA offset     │
+//! └──────────────┴───────────┴────────────┴────────────────┘
+//! ```
+
+use core::hint::select_unpredictable;
+
+use crate::abi::Abi;
+use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
+use crate::unwind::{FrameAddress, Registers, UnwindError, step_from_cfa};
+
+const CFA: Field = Field { shift: 0, bits: 22 };
+const FP: Field = Field { shift: 22, bits: 16 };
+const RA: Field = Field { shift: 38, bits: 14 };
+/// The CFA counts from the frame pointer, not the stack pointer.
+const CFA_BY_FP: u64 = 1 << 52;
+const RA_SAVED: u64 = 1 << 53;
+const FP_SAVED: u64 = 1 << 54;
+const MANGLED: u64 = 1 << 55;
+/// The rules were derived from `.eh_frame`.
+const DERIVED: u64 = 1 << 56;
+const ABI_SHIFT: u32 = 57;
+const KIND_SHIFT: u32 = 61;
+
+/// A signed bit field of the word.
+struct Field {
+    shift: u32,
+    bits: u32,
+}
+
+impl Field {
+    #[inline(always)]
+    const fn get(&self, word: u64) -> i64 {
+        (word << (64 - self.bits - self.shift)) as i64 >> (64 - self.bits)
+    }
+
+    fn put(&self, value: i64) -> Option<u64> {
+        let word = (value as u64 & ((1 << self.bits) - 1)) << self.shift;
+        (self.get(word) == value).then_some(word)
+    }
+}
+
+/// What the word says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// No row covers the address.
+    NoRow,
+    /// The rules themselves.
+    Frame,
+    /// This is the outermost frame.
+    Outermost,
+    /// The rules are kept at this place of a list.
+    Kept(usize),
+}
+
+/// The rules of a row, or where they are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packed(u64);
+
+impl Packed {
+    /// No row covers the address.
+    pub const NO_ROW: Self = Self(0);
+    const FRAME: u64 = 1 << KIND_SHIFT;
+    const OUTERMOST: u64 = 2 << KIND_SHIFT;
+    const KEPT: u64 = 3 << KIND_SHIFT;
+
+    /// Packs rules, if they fit the word.
+    pub fn new(unwind: &UnwindRules) -> Option<Self> {
+        let abi = unwind.abi;
+        let Frame { cfa, ra, fp, mangled } = match unwind.rules {
+            _ if unwind.signal => return None,
+            Rules::Frame(frame) => frame,
+            Rules::Outermost => return Some(Self(Self::OUTERMOST | (abi as u64) << ABI_SHIFT)),
+            Rules::SignalContext => return None,
+        };
+        let flag = |condition: bool, flag: u64| if condition { flag } else { 0 };
+        let by_fp = cfa.register == abi.frame_pointer();
+        if cfa.dereference || !by_fp && cfa.register != abi.stack_pointer() {
+            return None;
+        }
+        let offset = |rule| match rule {
+            RegisterRule::Unchanged => Some(0),
+            RegisterRule::Saved(Location { base: Base::Cfa, offset, dereference: true }) => {
+                Some(i64::from(offset))
+            }
+            RegisterRule::Saved(_) => None,
+        };
+        let offsets = CFA.put(cfa.offset)? | RA.put(offset(ra)?)? | FP.put(offset(fp)?)?;
+        let flags = flag(by_fp, CFA_BY_FP)
+            | flag(ra != RegisterRule::Unchanged, RA_SAVED)
+            | flag(fp != RegisterRule::Unchanged, FP_SAVED)
+            | flag(mangled, MANGLED);
+        Some(Self(Self::FRAME | (abi as u64) << ABI_SHIFT | flags | offsets))
+    }
+
+    /// Rules that are kept at a place of a list.
+    pub fn kept(place: usize) -> Self {
+        Self(Self::KEPT | place as u64 & u64::from(u32::MAX))
+    }
+
+    /// The same, derived from `.eh_frame`.
+    #[must_use]
+    pub fn derived(self, derived: bool) -> Self {
+        if derived { Self(self.0 | DERIVED) } else { self }
+    }
+
+    /// Whether the rules were derived from `.eh_frame`.
+    #[inline(always)]
+    pub fn is_derived(self) -> bool {
+        self.0 & DERIVED != 0
+    }
+
+    #[inline(always)]
+    pub fn kind(self) -> Kind {
+        match self.0 >> KIND_SHIFT {
+            1 => Kind::Frame,
+            2 => Kind::Outermost,
+            3 => Kind::Kept(self.0 as u32 as usize),
+            _ => Kind::NoRow,
+        }
+    }
+
+    /// The packed rules in full; `None` if they are kept elsewhere or there are none.
+    pub fn unpack(self) -> Option<UnwindRules> {
+        let abi = self.abi();
+        let rules = match self.kind() {
+            Kind::Frame => {
+                let by_fp = self.0 & CFA_BY_FP != 0;
+                let register = if by_fp { abi.frame_pointer() } else { abi.stack_pointer() };
+                Rules::Frame(Frame {
+                    cfa: CfaRule::register(register, CFA.get(self.0)),
+                    ra: self.rule(RA_SAVED, &RA),
+                    fp: self.rule(FP_SAVED, &FP),
+                    mangled: self.0 & MANGLED != 0,
+                })
+            }
+            Kind::Outermost => Rules::Outermost,
+            Kind::NoRow | Kind::Kept(_) => return None,
+        };
+        Some(UnwindRules { abi, signal: false, rules })
+    }
+
+    #[inline(always)]
+    fn abi(self) -> Abi {
+        match self.0 >> ABI_SHIFT & 0xf {
+            1 => Abi::AArch64Big,
+            2 => Abi::AArch64Little,
+            4 => Abi::S390x,
+            _ => Abi::Amd64,
+        }
+    }
+
+    #[inline(always)]
+    fn rule(self, flag: u64, field: &Field) -> RegisterRule {
+        if self.0 & flag == 0 {
+            return RegisterRule::Unchanged;
+        }
+        RegisterRule::Saved(Location::at_cfa(field.get(self.0) as i32))
+    }
+
+    /// [`step`](crate::unwind::step) by rules of [`Kind::Frame`].
+    #[inline(always)]
+    pub fn step<F>(
+        self,
+        topmost: bool,
+        registers: &mut Registers,
+        read_word: &mut F,
+    ) -> Result<Option<FrameAddress>, UnwindError>
+    where
+        F: FnMut(u64) -> Result<u64, ()>,
+    {
+        // No processor can predict which of the two registers it is.
+        let base = select_unpredictable(self.0 & CFA_BY_FP != 0, registers.fp, registers.sp);
+        let cfa = base.wrapping_add_signed(CFA.get(self.0));
+        let frame = Frame {
+            cfa: CfaRule::register(0, 0),
+            ra: self.rule(RA_SAVED, &RA),
+            fp: self.rule(FP_SAVED, &FP),
+            mangled: self.0 & MANGLED != 0,
+        };
+        step_from_cfa(self.abi(), &frame, cfa, topmost, false, registers, read_word)
+    }
+}

@@ -1,0 +1,100 @@
+//! What the Linux kernel leaves on the stack when it calls a signal handler: the registers of the code that was
+//! interrupted.
+//!
+//! The handler returns to a trampoline of a few instructions, in the vDSO, in the C library (`__restore_rt` on x86-64) or,
+//! on s390x before Linux 5.12, on the stack itself. Rows of the trampoline find the interrupted code's stack pointer, program
+//! counter and frame pointer at best; the frame holds all registers, at offsets that the kernel's ABI fixes
+//! (`arch/*/include/uapi/asm/sigcontext.h`). A function that was interrupted in its leaf part has its return address in one
+//! of them.
+
+use crate::abi::Abi;
+use crate::registers::Registers;
+
+/// Where the registers are, counted from the stack pointer at the trampoline.
+struct Layout {
+    /// The registers by DWARF number from `first` on, one word each; their order.
+    general: General,
+    sp: u64,
+    pc: u64,
+}
+
+enum General {
+    /// In the order of DWARF numbers.
+    InOrder { start: u64, count: u32 },
+    /// The DWARF number of each, from a place on.
+    Listed { start: u64, numbers: &'static [u8] },
+}
+
+/// x86-64, `struct rt_sigframe` behind the return address: `ucontext` at once, whose `sigcontext` starts at byte 40.
+const AMD64: Layout = Layout {
+    general: General::Listed { start: 40, numbers: &[8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2] },
+    sp: 160,
+    pc: 168,
+};
+/// AArch64, `struct rt_sigframe`: `siginfo` (128 bytes), `ucontext`, whose `sigcontext` starts at byte 176 with the
+/// fault's address.
+const AARCH64: Layout =
+    Layout { general: General::InOrder { start: 312, count: 31 }, sp: 312 + 31 * 8, pc: 312 + 32 * 8 };
+/// s390x, `struct rt_sigframe`: the register save area (160 bytes), the trampoline's instruction, `siginfo`, `ucontext`,
+/// whose registers start at byte 40 with the program status word.
+const S390X: Layout =
+    Layout { general: General::InOrder { start: 352, count: 16 }, sp: 352 + 15 * 8, pc: 344 };
+
+fn layout(abi: Abi) -> &'static Layout {
+    match abi {
+        Abi::Amd64 => &AMD64,
+        Abi::AArch64Little | Abi::AArch64Big => &AARCH64,
+        Abi::S390x => &S390X,
+    }
+}
+
+/// The program counter and the registers that a signal interrupted, by the frame that the kernel made. `trampoline` are
+/// the registers at the trampoline.
+///
+/// # Errors
+/// The address of a word that cannot be read.
+pub fn interrupted(
+    abi: Abi,
+    trampoline: &Registers,
+    read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Result<(u64, Registers), u64> {
+    let mut read = |offset: u64| {
+        let address = trampoline.sp.wrapping_add(offset);
+        read_word(address).map_err(|()| address)
+    };
+    let layout = layout(abi);
+    let pc = read(layout.pc)?;
+    let mut registers = Registers::new(read(layout.sp)?, 0, None);
+    registers.address_bits = trampoline.address_bits;
+    match layout.general {
+        General::InOrder { start, count } => {
+            for number in 0..count {
+                registers.set(abi, number, read(start + 8 * u64::from(number))?);
+            }
+        }
+        General::Listed { start, numbers } => {
+            for (place, &number) in (0..).zip(numbers) {
+                registers.set(abi, number.into(), read(start + 8 * place)?);
+            }
+        }
+    }
+    Ok((pc, registers))
+}
+
+/// Whether the instructions at `address` are the kernel's or the C library's trampoline that ends a signal handler:
+/// `rt_sigreturn` and nothing else. For code without rows; the vDSO of AArch64 has none on purpose.
+pub fn is_trampoline(abi: Abi, address: u64, read_word: &mut impl FnMut(u64) -> Result<u64, ()>) -> bool {
+    let Ok(code) = read_word(address) else { return false };
+    match abi {
+        // mov $15, %rax; syscall
+        Abi::Amd64 => {
+            code == 0x0f00_0000_0fc0_c748
+                && read_word(address.wrapping_add(8)).is_ok_and(|word| word & 0xff == 5)
+        }
+        // mov x8, #139; svc #0. Instructions are little-endian, whatever the data is.
+        Abi::AArch64Little => code == 0xd400_0001_d280_1168,
+        Abi::AArch64Big => code.swap_bytes() == 0xd400_0001_d280_1168,
+        // svc 173
+        Abi::S390x => code >> 48 == 0x0aad,
+    }
+}
