@@ -199,7 +199,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         define_linker_symbols::run(&inputs, &plan, &assigned.symbols, &identifier_sections, &mut definitions);
     let versions = assign_versions::run(&inputs, &plan, &definitions);
     sink.checkpoint()?;
-    let resolved = Resolved {
+    let mut resolved = Resolved {
         inputs,
         sections,
         needed_libraries,
@@ -214,9 +214,9 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: definitions.
 
     // ---- sections -----------------------------------------------------------------------------
-    let frames = split_eh_frames::run(&resolved);
+    let frames = split_eh_frames::run(&mut resolved);
     progress.timings.pass("split .eh_frame");
-    let described = sframe_output::absorb::absorb(&resolved, &frames);
+    let described = sframe_output::absorb::absorb(&mut resolved, &frames);
     progress.timings.pass("read SFrame inputs");
     let made = create_synthetics::run(resolved, &plan, frames, described);
     let matched = match_script::run(made, plan);
@@ -224,7 +224,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: the rule of each section; the linker's own take part in it.
     let bound = settle_symbols::run(matched);
     progress.timings.pass("match script");
-    collect_garbage::run(&bound);
+    let bound = collect_garbage::run(bound);
     output::reports::collected(&bound, &mut progress.printed);
     progress.timings.pass("collect garbage");
     // frozen: liveness.

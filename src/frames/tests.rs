@@ -9,7 +9,7 @@ use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::InputStore;
 use crate::input::object::{FileName, ObjectFile};
 use crate::passes::{keep_eh_frames, size_tables, split_eh_frames};
-use crate::phase::{Bound, Inputs, Made, Numbered, Placed, Resolved, Scanned, Session, state};
+use crate::phase::{Bound, Inputs, Made, Numbered, Placed, Resolved, Scanned, SectionState, Session};
 use crate::sframe::collect::Chosen;
 use crate::symbols::Definition;
 use crate::synth;
@@ -124,7 +124,8 @@ impl World {
     /// A link whose symbols are resolved, and whose frames are split.
     fn link(&self) -> Bound<'_, X86_64> {
         let session = Session { config: &self.config, sink: &self.sink, store: &self.store };
-        let (mut globals, mut objects, mut states): (Vec<&[u8]>, Vec<_>, Vec<u8>) = Default::default();
+        let (mut globals, mut objects, mut states): (Vec<&[u8]>, Vec<_>, Vec<SectionState>) =
+            Default::default();
         for (number, bytes) in self.objects.iter().enumerate() {
             let mut object =
                 ObjectFile::parse(FileName { path: ["a.o", "b.o", "c.o"][number], member: None }, bytes)
@@ -143,7 +144,7 @@ impl World {
             }
             for header in object.headers {
                 let content = matches!(header.sh_type.get(), elf::SHT_PROGBITS);
-                states.push(if content { state::ALIVE } else { state::NOT_CONTENT });
+                states.push(if content { SectionState::ALIVE } else { SectionState::NOT_CONTENT });
             }
             objects.push(object);
         }
@@ -151,7 +152,7 @@ impl World {
         let inputs = Inputs::of(session, objects, globals, states);
         let mut resolved = Resolved::of(inputs);
         resolved.definitions.of = vec![Definition::Undefined; count];
-        let frames = split_eh_frames::run(&resolved);
+        let frames = split_eh_frames::run(&mut resolved);
         let mut made = Made::of(resolved, frames);
         let sections = [synth::eh_frame::section(&made), synth::eh_frame_hdr::section(&made)];
         made.synthetic.rows.extend(sections.into_iter().flatten());
@@ -206,7 +207,7 @@ fn records_belong_to_the_sections_of_their_functions() {
     let (f, g) = (section_of(&link, 0, ".text.f"), section_of(&link, 0, ".text.g"));
     assert_eq!(frames.fdes.iter().map(|fde| fde.function).collect::<Vec<_>>(), [f, g]);
     assert_eq!((frames.fdes_of(f), frames.fdes_of(g)), (&[0][..], &[1][..]));
-    assert!(link.sections.is(section_of(&link, 0, ".eh_frame"), state::ABSORBED));
+    assert!(link.sections.is(section_of(&link, 0, ".eh_frame"), SectionState::ABSORBED));
     let names = |function| -> Vec<&[u8]> {
         link.frame_edges(function).map(|symbol| link.globals.names[symbol.index()]).collect()
     };
@@ -218,9 +219,10 @@ fn records_belong_to_the_sections_of_their_functions() {
 fn equal_cies_are_kept_once_and_dead_functions_lose_their_records() {
     let objects = (0..3).map(|_| object_of(&["f", "g"], &two_functions(Some("personality")))).collect();
     let world = World::new(objects);
-    let link = world.link();
+    let mut link = world.link();
     for (file, name) in [(0, ".text.f"), (0, ".text.g"), (1, ".text.g")] {
-        link.sections.clear(section_of(&link, file, name), state::ALIVE);
+        let section = section_of(&link, file, name);
+        link.matched.made.resolved.sections.discard(section, SectionState::COLLECTED);
     }
     let link = linked(link);
     let out = written(&link);
@@ -287,7 +289,7 @@ fn broken_sections_stay_whole_with_a_warning() {
     let link = world.link();
     assert!(link.frames.has_whole_sections);
     for file in 0..3 {
-        assert!(!link.sections.is(section_of(&link, file, ".eh_frame"), state::ABSORBED));
+        assert!(!link.sections.is(section_of(&link, file, ".eh_frame"), SectionState::ABSORBED));
         assert!(link.frames.files[file].sections.is_empty());
     }
     assert!(synth::eh_frame_hdr::section(&link).is_none());
@@ -321,7 +323,7 @@ fn under_r_sections_stay_whole() {
     world.config.mode = OutputMode::Relocatable;
     let link = world.link();
     let eh_frame = section_of(&link, 0, ".eh_frame");
-    assert!(!link.sections.is(eh_frame, state::ABSORBED));
+    assert!(!link.sections.is(eh_frame, SectionState::ABSORBED));
     assert!(link.synthetic.rows.is_empty());
     let live = keep_eh_frames::run(link);
     assert!(live.kept_frames.files.is_empty());

@@ -13,7 +13,7 @@ use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::phase::Inputs;
 use crate::phase::Placed;
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 
@@ -111,7 +111,9 @@ fn sort_list<T: Target>(
 ) -> bool {
     let own_frames = link.synthetics.find(Kind::SFrame).map(|row| link.synthetic_id(row));
     let key = |id: SectionId| match target(link, id) {
-        Some(target) if !link.sections.is(target, state::ABSORBED) => (1, position(target).unwrap_or(0)),
+        Some(target) if !link.sections.is(target, SectionState::ABSORBED) => {
+            (1, position(target).unwrap_or(0))
+        }
         _ if Some(id) == own_frames => (2, 0),
         _ => (0, 0),
     };

@@ -4,7 +4,7 @@ use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::object::SymbolPlace;
 use crate::phase::Placed;
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::plan::{Command, LayoutPlan};
 use crate::script::eval::Value;
 use crate::symbols::Definition;
@@ -215,7 +215,7 @@ fn section_source<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u
     if !section.is_some() || !link.sections.is_alive(section) {
         return Source::Discarded;
     }
-    if link.sections.is(section, state::ABSORBED) {
+    if link.sections.is(section, SectionState::ABSORBED) {
         return match link.merges.place(section, offset) {
             Some((merged, offset)) => Source::Section(merged, offset),
             None => Source::Discarded,

@@ -13,7 +13,7 @@ use crate::ids::{FileId, SectionId};
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::SectionInfo;
-use crate::phase::state;
+use crate::phase::SectionState;
 use rayon::prelude::*;
 
 /// Items per task.
@@ -185,6 +185,6 @@ pub fn gather<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
 /// Whether a section is laid out: alive, with content, and not absorbed.
 #[inline]
 pub fn is_placed<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
-    let bits = link.sections.get(id);
-    bits & (state::ALIVE | state::ABSORBED | state::NOT_CONTENT) == state::ALIVE
+    let elsewhere = SectionState::ABSORBED | SectionState::NOT_CONTENT;
+    link.sections.get(id) & (SectionState::ALIVE | elsewhere) == SectionState::ALIVE
 }

@@ -11,7 +11,7 @@ use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::phase::{Placed, Scanned, state};
+use crate::phase::{Placed, Scanned, SectionState};
 use crate::plan::{Body, LayoutPlan};
 
 /// Priorities of sections, by section. Those below 0 stand before sections without one, those above 0 behind them.
@@ -61,7 +61,10 @@ impl Priorities {
 /// are not laid out.
 pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
     let sections = &link.sections;
-    if !sections.is_alive(id) || sections.is(id, state::ABSORBED) || sections.is(id, state::NOT_CONTENT) {
+    if !sections.is_alive(id)
+        || sections.is(id, SectionState::ABSORBED)
+        || sections.is(id, SectionState::NOT_CONTENT)
+    {
         return false;
     }
     let info = link.section_info(id);

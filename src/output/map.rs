@@ -9,7 +9,7 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::phase::{Image, Placed};
 use crate::plan::{Body, Command, NO_RULE, OutputPlan};
 use crate::script::Span;
@@ -77,7 +77,7 @@ fn symbols<T: Target>(link: &Placed<'_, T>) -> Vec<PlacedSymbol> {
 fn absorbed<T: Target>(link: &Placed<'_, T>) -> HashMap<u32, Vec<SectionId>> {
     let mut by_rule: HashMap<u32, Vec<SectionId>> = HashMap::new();
     for id in (0..link.first_internal()).map(SectionId) {
-        if link.sections.is(id, state::ABSORBED | state::ALIVE) {
+        if link.sections.is(id, SectionState::ABSORBED | SectionState::ALIVE) {
             by_rule.entry(link.places.rule[id.index()]).or_default().push(id);
         }
     }
@@ -138,11 +138,12 @@ impl<T: Target> Map<'_, '_, T> {
 
     fn discarded(&mut self) {
         let link = self.link;
-        let gone = state::DISCARDED_BY_GROUP | state::DISCARDED_BY_SCRIPT | state::COLLECTED;
+        let gone =
+            SectionState::DISCARDED_BY_GROUP | SectionState::DISCARDED_BY_SCRIPT | SectionState::COLLECTED;
         self.line("Discarded input sections\n");
         for id in (0..link.first_internal()).map(SectionId) {
-            let bits = link.sections.get(id);
-            if bits & gone != 0 && bits & state::ALIVE == 0 {
+            let state = link.sections.get(id);
+            if state.intersects(gone) && !state.contains(SectionState::ALIVE) {
                 self.section(id, false);
             }
         }
@@ -323,7 +324,7 @@ impl<T: Target> Map<'_, '_, T> {
         let link = self.link;
         let info = link.section_info(id);
         let name = format!(" {}", String::from_utf8_lossy(info.name));
-        let absorbed = link.sections.is(id, state::ABSORBED);
+        let absorbed = link.sections.is(id, SectionState::ABSORBED);
         let address = if absorbed { link.absorbed_address(id, 0) } else { link.section_address(id) };
         self.place(&name, if kept { address } else { 0 }, link.section_size(id));
         let file = match link.locate(id) {

@@ -4,7 +4,7 @@ use crate::arch::Target;
 use crate::cli::StatsFormat;
 use crate::ids::SectionId;
 use crate::phase::Image;
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::sframe_output;
 use crate::symbols::Definition;
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -52,7 +52,7 @@ impl Serialize for Stats {
 }
 
 fn numbers<T: Target>(link: &Image<'_, T>) -> Vec<(&'static str, u64)> {
-    let count = |bits: u8| {
+    let count = |bits: SectionState| {
         let inputs = (0..link.first_internal()).map(SectionId);
         inputs.filter(|&id| link.sections.is(id, bits)).count() as u64
     };
@@ -65,9 +65,9 @@ fn numbers<T: Target>(link: &Image<'_, T>) -> Vec<(&'static str, u64)> {
         ("shared_libraries", link.shared.len() as u64),
         ("input_bytes", link.objects.iter().map(|object| object.bytes.len() as u64).sum()),
         ("input_sections", u64::from(link.first_internal())),
-        ("sections_discarded_by_group", count(state::DISCARDED_BY_GROUP)),
-        ("sections_discarded_by_script", count(state::DISCARDED_BY_SCRIPT)),
-        ("sections_collected", count(state::COLLECTED)),
+        ("sections_discarded_by_group", count(SectionState::DISCARDED_BY_GROUP)),
+        ("sections_discarded_by_script", count(SectionState::DISCARDED_BY_SCRIPT)),
+        ("sections_collected", count(SectionState::COLLECTED)),
         ("global_symbols", link.globals.len() as u64),
         ("global_symbols_defined", defined as u64),
         ("dynamic_symbols", link.dynamic.symbols.len() as u64),

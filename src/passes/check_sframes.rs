@@ -6,7 +6,7 @@
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::phase::{Scanned, state};
+use crate::phase::{Scanned, SectionState};
 use crate::sframe_output;
 use rayon::prelude::*;
 
@@ -15,7 +15,7 @@ pub fn run<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionId> {
     let corrupt = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
         let kept = object.sframes.iter().copied().filter(|&index| {
             let id = object.section_id(index);
-            link.sections.is_alive(id) && !link.sections.is(id, state::ABSORBED)
+            link.sections.is_alive(id) && !link.sections.is(id, SectionState::ABSORBED)
         });
         kept.filter(|&index| sframe_output::concat::check_section(link, object, index as usize))
             .map(|index| object.section_id(index))

@@ -18,23 +18,26 @@ use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
 use crate::passes::define_linker_symbols::{matches_any, start_stop};
-use crate::phase::{Bound, Inputs, Resolved, state};
+use crate::phase::{Bound, Inputs, Resolved, SectionState};
 use crate::sframe_output;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Pairs of a section and a dependent one, which lives and dies with it; sorted.
 type Dependents = Vec<(SectionId, SectionId)>;
 
 /// Clears `ALIVE` of all sections that are not needed.
-pub fn run<T: Target>(link: &Bound<'_, T>) {
-    let dependents = link_order_dependents(link);
-    if link.config.gc.enabled {
-        mark_and_sweep(link, &dependents);
+pub fn run<'a, T: Target>(mut bound: Bound<'a, T>) -> Bound<'a, T> {
+    let dependents = link_order_dependents(&bound);
+    if bound.config.gc.enabled {
+        mark_and_sweep(&mut bound, &dependents);
     }
+    let link = &mut bound.matched.made.resolved;
     drop_orphaned_dependents(link, &dependents);
     sframe_output::discard::discard(link);
+    bound
 }
 
 /// Pairs (target, dependent) of all `SHF_LINK_ORDER` sections, sorted.
@@ -61,18 +64,17 @@ fn dependents_of(dependents: &Dependents, target: SectionId) -> impl Iterator<It
 }
 
 /// A section ordered by a discarded one is discarded with it, and so on along chains.
-fn drop_orphaned_dependents<T: Target>(link: &Resolved<'_, T>, dependents: &Dependents) {
+fn drop_orphaned_dependents<T: Target>(link: &mut Resolved<'_, T>, dependents: &Dependents) {
     let mut changed = true;
     while changed {
         changed = false;
         for &(target, dependent) in dependents {
             if link.sections.is_alive(dependent)
                 && !link.sections.is_alive(target)
-                && !link.sections.is(target, state::NOT_CONTENT)
+                && !link.sections.is(target, SectionState::NOT_CONTENT)
                 && !link.is_sframe_section(dependent)
             {
-                link.sections.clear(dependent, state::ALIVE);
-                link.sections.set(dependent, state::COLLECTED);
+                link.sections.discard(dependent, SectionState::COLLECTED);
                 changed = true;
             }
         }
@@ -130,21 +132,35 @@ pub(super) trait Visits {
     fn name(&self, id: SymbolId, how: Reach) -> bool;
 }
 
-/// The marking of the pass itself: state bits that any thread may set.
-struct Bits<'m, 'a, T: Target>(&'m Bound<'a, T>);
+/// The marking of the pass itself: marks that any thread may set.
+struct Marks {
+    /// For each section, whether marking has reached it.
+    sections: Vec<AtomicBool>,
+    /// For each global, whether a live section refers to its name.
+    names: Vec<AtomicBool>,
+}
 
-impl<T: Target> Visits for Bits<'_, '_, T> {
+impl Marks {
+    fn new(sections: usize, names: usize) -> Self {
+        let unmarked = |count| (0..count).map(|_| AtomicBool::new(false)).collect();
+        Marks { sections: unmarked(sections), names: unmarked(names) }
+    }
+}
+
+/// Sets a mark; whether it was not set before. Looks first: most of the time it is set, and a cache
+/// line that is only read stays shared between processors.
+#[inline]
+fn set(mark: &AtomicBool) -> bool {
+    !mark.load(Ordering::Relaxed) && !mark.swap(true, Ordering::Relaxed)
+}
+
+impl Visits for Marks {
     fn section(&self, id: SectionId, _: Option<(SymbolId, u64)>, _: Reach) -> bool {
-        let sections = &self.0.sections;
-        !sections.is(id, state::MARKED) && sections.set(id, state::MARKED) & state::MARKED == 0
+        set(&self.sections[id.index()])
     }
 
     fn name(&self, id: SymbolId, _: Reach) -> bool {
-        if self.0.symbols.flags(id) & flag::LIVE != 0 {
-            return false;
-        }
-        self.0.symbols.set(id, flag::LIVE);
-        true
+        set(&self.names[id.index()])
     }
 }
 
@@ -155,22 +171,35 @@ pub(super) struct Marker<'m, 'a, T: Target, V> {
     visits: V,
 }
 
-fn mark_and_sweep<T: Target>(link: &Bound<'_, T>, dependents: &Dependents) {
-    let marker = Marker { link, dependents, visits: Bits(link) };
+fn mark_and_sweep<T: Target>(bound: &mut Bound<'_, T>, dependents: &Dependents) {
+    let link = &*bound;
+    let marks = Marks::new(link.section_count(), link.globals.len());
+    let marker = Marker { link, dependents, visits: marks };
     let mut frontier: Vec<SectionId> =
         link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
     marker.root_symbols(&mut frontier);
     while !frontier.is_empty() {
         frontier = frontier.par_chunks(256).flat_map_iter(|chunk| marker.trace(chunk)).collect();
     }
-    link.objects.par_iter().for_each(|object| {
-        for id in object.section_ids() {
-            if link.sections.is_alive(id)
-                && !link.sections.is(id, state::MARKED)
-                && !link.is_sframe_section(id)
-            {
-                link.sections.clear(id, state::ALIVE);
-                link.sections.set(id, state::COLLECTED);
+    let marks = marker.visits;
+    marks.names.into_par_iter().enumerate().with_min_len(4096).for_each(|(row, mark)| {
+        if mark.into_inner() {
+            link.symbols.set(SymbolId(row as u32), flag::LIVE);
+        }
+    });
+    sweep(&mut bound.matched.made.resolved, &marks.sections);
+}
+
+/// Collects the sections that are not marked.
+fn sweep<T: Target>(resolved: &mut Resolved<'_, T>, marks: &[AtomicBool]) {
+    let Resolved { inputs, sections, .. } = resolved;
+    let own = sections.by_object(&inputs.objects);
+    inputs.objects.par_iter().zip(own).for_each(|(object, states)| {
+        let marks = &marks[object.first_section as usize..];
+        for (index, (state, mark)) in states.iter_mut().zip(marks).enumerate() {
+            let alive = state.contains(SectionState::ALIVE);
+            if alive && !mark.load(Ordering::Relaxed) && !is_input(object, index) {
+                state.discard(SectionState::COLLECTED);
             }
         }
     });
@@ -267,7 +296,7 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         let flags = header.sh_flags.get();
         let sections = &self.link.sections;
         let id = object.section_id(index as u32);
-        if !sections.is_alive(id) || sections.is(id, state::NOT_CONTENT) || is_input(object, index) {
+        if !sections.is_alive(id) || sections.is(id, SectionState::NOT_CONTENT) || is_input(object, index) {
             return None;
         }
         if flags & u64::from(elf::SHF_GNU_RETAIN) != 0 {
@@ -280,10 +309,10 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         if is_alloc(flags) && is_reserved(sh_type, grouped, name) {
             return Some(Root::Reserved);
         }
-        if sections.is(id, state::KEEP) {
+        if sections.is(id, SectionState::KEEP) {
             return Some(Root::Keep);
         }
-        if sections.is(id, state::ABSORBED) || eh_frame::is_eh_frame(name(), sh_type) {
+        if sections.is(id, SectionState::ABSORBED) || eh_frame::is_eh_frame(name(), sh_type) {
             return Some(Root::Frames);
         }
         (!is_alloc(flags) && !grouped && !ordered).then_some(Root::NotLoaded)
@@ -316,7 +345,7 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         if !is_alloc(header.sh_flags.get()) {
             return;
         }
-        if link.sections.is(id, state::ABSORBED)
+        if link.sections.is(id, SectionState::ABSORBED)
             || eh_frame::is_eh_frame(object.section_name(index as usize), header.sh_type.get())
         {
             // Records of live functions are followed with the function; see `fde_edges`.
@@ -395,11 +424,13 @@ pub fn removed_sections<T: Target>(link: &Resolved<'_, T>) -> Vec<String> {
     link.objects
         .iter()
         .flat_map(|object| {
-            object.section_ids().enumerate().filter(|&(_, id)| link.sections.is(id, state::COLLECTED)).map(
-                |(index, _)| {
+            object
+                .section_ids()
+                .enumerate()
+                .filter(|&(_, id)| link.sections.is(id, SectionState::COLLECTED))
+                .map(|(index, _)| {
                     format!("removing unused section {}:({})", object.name, object.section_name_lossy(index))
-                },
-            )
+                })
         })
         .collect()
 }

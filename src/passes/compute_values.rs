@@ -7,7 +7,7 @@ use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::phase::{Placed, state};
+use crate::phase::{Placed, SectionState};
 use crate::relocs::address;
 use crate::symbols::{Definition, flag};
 use rayon::prelude::*;
@@ -84,7 +84,7 @@ fn symbol_address<T: Target>(
         SymbolPlace::Section(section) => {
             let section = object.section_id(section);
             let value = symbol.st_value.get();
-            if link.sections.is(section, state::ABSORBED) {
+            if link.sections.is(section, SectionState::ABSORBED) {
                 return link.absorbed_address(section, value);
             }
             if !link.sections.is_alive(section) {

@@ -95,13 +95,13 @@ fn add_bytes<'a, T: Target>(
 
 fn add_notes<T: Target>(link: &mut Made<'_, T>) {
     let note = (elf::SHT_NOTE, A);
-    let (properties, features) = property_note::merge(link);
+    let (properties, features) = property_note::merge(&mut link.resolved);
     link.features = features;
     link.plt_shape = T::plt_shape(&link.config.properties, features);
     if !properties.is_empty() {
         add_bytes(link, Kind::PropertyNote, ".note.gnu.property", note, WORD, properties);
     }
-    let attributes = attributes::merge(link);
+    let attributes = attributes::merge(&mut link.resolved);
     if !attributes.is_empty() {
         let kind = (attributes::SHT_GNU_ATTRIBUTES, 0);
         add_bytes(link, Kind::Bytes, ".gnu.attributes", kind, 1, attributes);

@@ -17,7 +17,7 @@ use crate::ids::{FileId, SharedId};
 use crate::input::object::SHT_LLVM_DEPENDENT_LIBRARIES;
 use crate::input::sframe::is_input;
 use crate::input::{InputStore, ObjectFile, SharedFile, call_graph, decompress, implicit};
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::phase::{Directives, Inputs, Session};
 use crate::sframe;
 use rayon::prelude::*;
@@ -83,7 +83,7 @@ pub fn run<'a, T: Target>(
 /// Facts from the section headers of one object.
 struct Row {
     /// The first state of each.
-    states: Vec<u8>,
+    states: Vec<SectionState>,
     /// `.note.GNU-stack`: whether it asks for an executable stack; `None` without the section.
     executable_stack: Option<bool>,
     /// One of them is of the large code model.
@@ -189,9 +189,9 @@ fn index_object<'a, T: Target>(
                 || matches!(mode, OutputMode::Executable { .. })
                     && is_warning(header, || is_warning_name(object.section_name(index))));
         states.push(match (content, excluded) {
-            (false, _) => state::NOT_CONTENT,
-            (true, true) => 0,
-            (true, false) => state::ALIVE,
+            (false, _) => SectionState::NOT_CONTENT,
+            (true, true) => SectionState::empty(),
+            (true, false) => SectionState::ALIVE,
         });
     }
     object.sframes = sframes;

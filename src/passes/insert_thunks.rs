@@ -22,7 +22,7 @@ use crate::input::ObjectFile;
 use crate::layout::machine::Machine;
 use crate::passes::compute_values;
 use crate::phase::Placed;
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::plan::Body;
 use crate::relocs::address;
 use crate::relocs::branches::target;
@@ -114,8 +114,8 @@ fn code_sections<'l, T: Target>(
         is_alloc(flags)
             && flags & u64::from(elf::SHF_EXECINSTR) != 0
             && link.sections.is_alive(id)
-            && !link.sections.is(id, state::ABSORBED)
-            && !link.sections.is(id, state::NOT_CONTENT)
+            && !link.sections.is(id, SectionState::ABSORBED)
+            && !link.sections.is(id, SectionState::NOT_CONTENT)
             && link.places.chunk[id.index()].is_some()
     })
 }

@@ -15,7 +15,7 @@ use crate::ids::SectionId;
 use crate::layout::link_order;
 use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
-use crate::phase::{Made, Matched, Resolved, SectionInfo, state};
+use crate::phase::{Made, Matched, Resolved, SectionInfo, SectionState, SectionStates};
 use crate::plan::{Command, LayoutPlan, NO_RULE, Rule};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
@@ -27,15 +27,17 @@ use rayon::prelude::*;
 const BLOCK: usize = 4096;
 
 /// Matches all sections.
-pub fn run<'a, T: Target>(made: Made<'a, T>, mut plan: LayoutPlan) -> Matched<'a, T> {
+pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matched<'a, T> {
     let mut rules = vec![NO_RULE; made.section_count()];
     let mut disabled = vec![false; plan.outputs.len()];
     let matching = Matching::new(&made, &plan);
-    matching.all(&mut rules, &disabled);
+    let dropped = matching.all(&mut rules, &disabled);
     matching.check_constraints(&mut rules, &mut disabled);
-    matching.mark(&rules);
+    let sections = &mut made.resolved.sections;
+    dropped.into_iter().for_each(|id| sections.discard(id, SectionState::DISCARDED_BY_SCRIPT));
+    mark(&plan, &rules, sections);
     drop_disabled(&mut plan, &disabled);
-    discard_dependents(&made);
+    discard_dependents(&mut made.resolved);
     let matched = Matched { made, rules, plan };
     report_shared_sframe(&matched);
     matched
@@ -105,33 +107,33 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         Matching { link, plan, matcher: Matcher::new(statements), rules, unique }
     }
 
-    /// Matches all sections that are alive.
-    fn all(&self, rules: &mut [u32], disabled: &[bool]) {
-        rules.par_chunks_mut(BLOCK).enumerate().for_each(|(block, rules)| {
+    /// Matches all sections that are alive. Gives those that are left out, but not by a rule.
+    fn all(&self, rules: &mut [u32], disabled: &[bool]) -> Vec<SectionId> {
+        let blocks = rules.par_chunks_mut(BLOCK).enumerate().map(|(block, rules)| {
+            let mut dropped = Vec::new();
             for (at, rule) in rules.iter_mut().enumerate() {
                 let id = SectionId::from_index(block * BLOCK + at);
                 *rule = NO_RULE;
                 if self.is_matched(id) {
                     match self.fate(id, disabled) {
                         Fate::Rule(number) => *rule = number,
-                        Fate::Dropped => {
-                            self.link.sections.set(id, state::DISCARDED_BY_SCRIPT);
-                            self.link.sections.clear(id, state::ALIVE);
-                        }
+                        Fate::Dropped => dropped.push(id),
                     }
                 }
             }
+            dropped
         });
+        blocks.flatten_iter().collect()
     }
 
     fn is_matched(&self, id: SectionId) -> bool {
-        if !self.link.sections.is_alive(id) || self.link.sections.is(id, state::NOT_CONTENT) {
+        if !self.link.sections.is_alive(id) || self.link.sections.is(id, SectionState::NOT_CONTENT) {
             return false;
         }
         match self.link.synthetic_row(id) {
             Some(row) => !is_table(self.link.synthetic.section(row).kind),
             // SFrame inputs that the index replaces are not matched.
-            None => !self.link.sections.is(id, state::ABSORBED) || !self.link.is_sframe_section(id),
+            None => !self.link.sections.is(id, SectionState::ABSORBED) || !self.link.is_sframe_section(id),
         }
     }
 
@@ -245,21 +247,18 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             }
         }
     }
+}
 
-    /// Marks sections that rules keep (`KEEP`) and discard (`/DISCARD/`).
-    fn mark(&self, rules: &[u32]) {
-        let sections = &self.link.sections;
-        rules.par_iter().enumerate().with_min_len(BLOCK).for_each(|(id, &rule)| {
-            let Some(rule) = self.plan.rules.get(rule as usize) else { return };
-            let id = SectionId::from_index(id);
-            if rule.discard {
-                sections.set(id, state::DISCARDED_BY_SCRIPT);
-                sections.clear(id, state::ALIVE);
-            } else if rule.keep {
-                sections.set(id, state::KEEP);
-            }
-        });
-    }
+/// Marks sections that rules keep (`KEEP`) and discard (`/DISCARD/`).
+fn mark(plan: &LayoutPlan, rules: &[u32], sections: &mut SectionStates) {
+    sections.all_mut().par_iter_mut().zip(rules).with_min_len(BLOCK).for_each(|(state, &rule)| {
+        let Some(rule) = plan.rules.get(rule as usize) else { return };
+        if rule.discard {
+            state.discard(SectionState::DISCARDED_BY_SCRIPT);
+        } else if rule.keep {
+            state.insert(SectionState::KEEP);
+        }
+    });
 }
 
 /// Tables about the output itself, which scripts do not match.
@@ -287,8 +286,8 @@ fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
 }
 
 /// Discards sections that describe (`SHF_LINK_ORDER`) a discarded one.
-fn discard_dependents<T: Target>(link: &Resolved<'_, T>) {
-    let sections = &link.sections;
+fn discard_dependents<T: Target>(resolved: &mut Resolved<'_, T>) {
+    let (link, sections) = (&*resolved, &resolved.sections);
     let dependents: Vec<(SectionId, SectionId)> = (0..link.first_internal())
         .into_par_iter()
         .with_min_len(BLOCK)
@@ -296,12 +295,12 @@ fn discard_dependents<T: Target>(link: &Resolved<'_, T>) {
         .filter(|&id| sections.is_alive(id))
         .filter_map(|id| Some((id, link_order::target(link, id)?)))
         .collect();
+    let sections = &mut resolved.sections;
     loop {
         let mut changed = false;
         for &(id, target) in &dependents {
-            if sections.is_alive(id) && sections.is(target, state::DISCARDED_BY_SCRIPT) {
-                sections.set(id, state::DISCARDED_BY_SCRIPT);
-                sections.clear(id, state::ALIVE);
+            if sections.is_alive(id) && sections.is(target, SectionState::DISCARDED_BY_SCRIPT) {
+                sections.discard(id, SectionState::DISCARDED_BY_SCRIPT);
                 changed = true;
             }
         }

@@ -15,7 +15,7 @@ use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::merge::{Group, MergeInput, Merges, Pieces};
-use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, info_of, state};
+use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, info_of, SectionState};
 use crate::tables::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -86,7 +86,7 @@ fn merge<'a>(
 
 /// Makes a section of the linker for each group. The sections that groups are made of count as absorbed from here
 /// on.
-pub fn place<'a, T: Target>(live: Live<'a, T>, asked: Asked, groups: Merged<'a>) -> Scanned<'a, T> {
+pub fn place<'a, T: Target>(mut live: Live<'a, T>, asked: Asked, groups: Merged<'a>) -> Scanned<'a, T> {
     let mut merges = Merges::new(live.first_internal() as usize);
     let mut merged: Vec<MergedSection<'a>> = Vec::with_capacity(groups.groups.len());
     for (number, (key, inputs, mut group)) in (0..).zip(groups.groups) {
@@ -102,7 +102,7 @@ pub fn place<'a, T: Target>(live: Live<'a, T>, asked: Asked, groups: Merged<'a>)
         group.section = SectionId::from_index(live.section_count() + merged.len());
         merged.push(MergedSection { section, rule: key.rule });
         merges.add(group, &inputs);
-        inputs.iter().for_each(|&input| _ = live.sections.set(input, state::ABSORBED));
+        live.bound.matched.made.resolved.sections.absorb(inputs);
     }
     Scanned { live, asked, merges, merged }
 }
@@ -121,7 +121,10 @@ fn candidate<'a, T: Target>(
     }
     let id = object.section_id(index as u32);
     let sections = &link.sections;
-    if !sections.is_alive(id) || sections.is(id, state::ABSORBED) || sections.is(id, state::NOT_CONTENT) {
+    if !sections.is_alive(id)
+        || sections.is(id, SectionState::ABSORBED)
+        || sections.is(id, SectionState::NOT_CONTENT)
+    {
         return None;
     }
     let relocatable = link.config.is_relocatable();

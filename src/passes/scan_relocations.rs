@@ -15,7 +15,7 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::phase::{Asked, Live, state};
+use crate::phase::{Asked, Live, SectionState};
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::relocs::{discarded, undefined};
 use crate::symbols::{Definition, flag};
@@ -105,8 +105,8 @@ fn is_scanned<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, inde
     object.relocation_sections.get(index).is_some_and(|&table| table != 0)
         && is_alloc(object.headers[index].sh_flags.get())
         && link.sections.is_alive(id)
-        && !link.sections.is(id, state::ABSORBED)
-        && !link.sections.is(id, state::NOT_CONTENT)
+        && !link.sections.is(id, SectionState::ABSORBED)
+        && !link.sections.is(id, SectionState::NOT_CONTENT)
 }
 
 /// Whether a section is `.eh_frame` that was split into records.
@@ -118,7 +118,7 @@ fn is_frame_section<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>
 /// Symbols of collected sections are as dead as those of discarded ones.
 fn mark_dead_symbols<T: Target>(link: &Live<'_, T>) {
     link.objects.par_iter().for_each(|object| {
-        let is_dead = |index: u32| link.sections.is(object.section_id(index), state::COLLECTED);
+        let is_dead = |index: u32| link.sections.is(object.section_id(index), SectionState::COLLECTED);
         if !(0..object.headers.len() as u32).any(is_dead) {
             return;
         }

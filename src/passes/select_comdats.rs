@@ -12,7 +12,7 @@ use crate::elf::consts as elf;
 use crate::ids::FileId;
 use crate::input::ObjectFile;
 use crate::input::group::{Group, GroupEntry, GroupTable, groups};
-use crate::phase::{Inputs, SectionStates, state};
+use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::symbols::Interner;
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -21,8 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Reads all groups, picks the prevailing ones and discards the members of the others.
 pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionStates) {
     let (objects, interner, sink) = (&inputs.objects, &inputs.globals.interner, inputs.sink);
-    let states = SectionStates::of_inputs(&inputs.section_states);
-    let sections = &states;
+    let mut sections = SectionStates::of_inputs(&inputs.section_states);
     let global_count = inputs.globals.len();
     let owners: Vec<AtomicU64> = (0..global_count).map(|_| AtomicU64::new(u64::MAX)).collect();
     let found: Vec<Vec<(Group<'_>, Option<u32>)>> = objects
@@ -43,8 +42,9 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionSta
     let local_owners = claim_by_local_signatures(&found);
     let by_file: Vec<Vec<GroupEntry<'_>>> = found
         .into_par_iter()
+        .zip(sections.by_object(objects))
         .enumerate()
-        .map(|(file, groups)| {
+        .map(|(file, (groups, own))| {
             let file = FileId::from_index(file);
             groups
                 .into_iter()
@@ -56,13 +56,13 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionSta
                     };
                     let object = &objects[file.index()];
                     let owner = linkonce_before(object, &group, &linkonce).unwrap_or(owner);
-                    decide(object, group, owner, sections)
+                    decide(object, group, owner, own)
                 })
                 .collect()
         })
         .collect();
-    discard_linkonce(objects, interner, &owners, &linkonce, sections);
-    (GroupTable::new(by_file, objects), states)
+    discard_linkonce(objects, interner, &owners, &linkonce, &mut sections);
+    (GroupTable::new(by_file, objects), sections)
 }
 
 fn key(file: FileId, section: u32) -> u64 {
@@ -110,26 +110,16 @@ fn decide<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
     group: Group<'a>,
     owner: u64,
-    sections: &SectionStates,
+    own: &mut [SectionState],
 ) -> GroupEntry<'a> {
     let prevailing = FileId((owner >> 32) as u32);
     let discarded = owner != key(object.id, group.section);
     if discarded {
         for &member in &group.members {
-            discard(object, member, sections);
+            own[member as usize].discard(SectionState::DISCARDED_BY_GROUP);
         }
     }
     GroupEntry { group, prevailing, discarded }
-}
-
-fn discard<E: zerocopy::byteorder::ByteOrder>(
-    object: &ObjectFile<'_, E>,
-    member: u32,
-    sections: &SectionStates,
-) {
-    let id = object.section_id(member);
-    sections.clear(id, state::ALIVE);
-    sections.set(id, state::DISCARDED_BY_GROUP);
 }
 
 const LINKONCE: &[u8] = b".gnu.linkonce.";
@@ -188,7 +178,7 @@ fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
     interner: &Interner<'_>,
     owners: &[AtomicU64],
     linkonce: &Linkonce<'_>,
-    sections: &SectionStates,
+    sections: &mut SectionStates,
 ) {
     for (object, found) in objects.iter().zip(&linkonce.by_file) {
         for &index in found {
@@ -199,7 +189,7 @@ fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
                 .and_then(|signature| interner.get(signature))
                 .is_some_and(|id| owners[id.index()].load(Ordering::Relaxed) < key(object.id, 0));
             if !first || group {
-                discard(object, index, sections);
+                sections.discard(object.section_id(index), SectionState::DISCARDED_BY_GROUP);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::ids::{FileId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
-use crate::phase::{Inputs, SectionStates, state};
+use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::symbols::{CommonBlock, Definition, Definitions, Mentions};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -95,7 +95,7 @@ fn rank_of<E: zerocopy::byteorder::ByteOrder>(
         SymbolPlace::Undefined => None,
         SymbolPlace::Common => Some(RANK_COMMON),
         SymbolPlace::Section(section)
-            if sections.is(object.section_id(section), state::DISCARDED_BY_GROUP) =>
+            if sections.is(object.section_id(section), SectionState::DISCARDED_BY_GROUP) =>
         {
             None
         }

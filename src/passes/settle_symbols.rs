@@ -10,7 +10,7 @@ use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::phase::{Bound, Inputs, Matched, Resolved, SectionStates, state};
+use crate::phase::{Bound, Inputs, Matched, Resolved, SectionState, SectionStates};
 use crate::symbols::{Definition, Mentions, SymbolFlags, flag};
 use rayon::prelude::*;
 
@@ -52,8 +52,8 @@ fn definition_bits<E: zerocopy::byteorder::ByteOrder>(
     match object.symbol_place(index) {
         SymbolPlace::Absolute => bits |= flag::ABSOLUTE,
         SymbolPlace::Section(section) => {
-            let discarded = state::DISCARDED_BY_GROUP | state::DISCARDED_BY_SCRIPT;
-            if sections.get(object.section_id(section)) & discarded != 0 {
+            let discarded = SectionState::DISCARDED_BY_GROUP | SectionState::DISCARDED_BY_SCRIPT;
+            if sections.get(object.section_id(section)).intersects(discarded) {
                 bits |= flag::DISCARDED;
             }
         }

@@ -12,16 +12,17 @@ use crate::ids::FileId;
 use crate::input::object::Malformed;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
-use crate::phase::state;
 use rayon::prelude::*;
 
 /// Splits the `.eh_frame` sections that no losing group holds. Definitions are frozen by now.
-pub fn run<'a, T: Target>(link: &Resolved<'a, T>) -> Frames<'a, T::E> {
+pub fn run<'a, T: Target>(resolved: &mut Resolved<'a, T>) -> Frames<'a, T::E> {
+    let link = &*resolved;
     let splits: Vec<Split<'_, T::E>> = (0..link.objects.len())
         .into_par_iter()
         .map(|file| split_object(link, FileId::from_index(file)))
         .collect();
     let mut frames = Frames::default();
+    let mut absorbed = Vec::new();
     for (file, split) in splits.into_iter().enumerate() {
         frames.has_terminator |= split.has_terminator;
         for (section, finding) in &split.broken {
@@ -29,12 +30,12 @@ pub fn run<'a, T: Target>(link: &Resolved<'a, T>) -> Frames<'a, T::E> {
             report(link, FileId::from_index(file), *section, finding);
         }
         if !link.config.is_relocatable() {
-            for section in &split.frames.sections {
-                link.sections.set(link.objects[file].section_id(section.index), state::ABSORBED);
-            }
+            let sections = split.frames.sections.iter();
+            absorbed.extend(sections.map(|section| link.objects[file].section_id(section.index)));
         }
         frames.files.push(split.frames);
     }
+    resolved.sections.absorb(absorbed);
     frames
 }
 

@@ -7,7 +7,7 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, SymbolPlace};
-use crate::phase::{Inputs, SectionStates, state};
+use crate::phase::{Inputs, SectionState, SectionStates};
 use std::cmp::Ordering;
 
 /// A declaration that allocates memory.
@@ -33,7 +33,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) {
                     SymbolPlace::Common => Declared::Common { size: symbol.st_size.get() },
                     SymbolPlace::Section(section) => {
                         let section = object.section_id(section);
-                        if symbol.is_weak() || sections.is(section, state::DISCARDED_BY_GROUP) {
+                        if symbol.is_weak() || sections.is(section, SectionState::DISCARDED_BY_GROUP) {
                             continue;
                         }
                         Declared::Definition

@@ -14,7 +14,7 @@ use crate::ids::{FileId, SymbolId};
 use crate::input::ObjectFile;
 use crate::phase::Bound;
 use crate::phase::Resolved;
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::symbols::Definition;
 use crate::symbols::Mentions;
 use rayon::prelude::*;
@@ -138,7 +138,7 @@ fn report_first_reference<T: Target>(
 ) {
     for index in 1..object.headers.len() {
         let id = object.section_id(index as u32);
-        if !link.sections.is_alive(id) || link.sections.is(id, state::NOT_CONTENT) {
+        if !link.sections.is_alive(id) || link.sections.is(id, SectionState::NOT_CONTENT) {
             continue;
         }
         let Some(found) = object.relocations(index).iter().find(|relocation| relocation.symbol() == symbol)

@@ -12,7 +12,7 @@ use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
 use crate::input::sframe::is_input;
 use crate::output::headers;
-use crate::phase::{Image, Placed, state};
+use crate::phase::{Image, Placed, SectionState};
 use crate::relocs;
 use crate::sframe_output;
 use crate::synth;
@@ -181,7 +181,7 @@ fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8])
         return synth::write(link, id, out);
     };
     if object.headers[index as usize].sh_type.get() == elf::SHT_NOBITS
-        || link.sections.is(id, state::ABSORBED)
+        || link.sections.is(id, SectionState::ABSORBED)
     {
         return;
     }

@@ -4,7 +4,7 @@
 //! `index_objects` makes it after archive extraction, and numbers files and sections: no file joins
 //! the link later.
 
-use super::{Directives, builds_on};
+use super::{Directives, SectionState, builds_on};
 use crate::arch::{Mode, Target};
 use crate::cli::OutputMode;
 use crate::elf::Shdr;
@@ -28,8 +28,8 @@ pub struct Inputs<'a, T: Target> {
     /// The object that each section belongs to, by [`SectionId`]. Synthetic sections have the
     /// numbers behind those.
     pub section_files: Vec<FileId>,
-    /// For each section, the bits of [`crate::phase::state`] that it starts with.
-    pub section_states: Vec<u8>,
+    /// For each section, the state that it starts with.
+    pub section_states: Vec<SectionState>,
     /// Number of symbols, locals included.
     pub symbol_count: usize,
     /// Whether some object asks for an executable stack (`.note.GNU-stack`); `None`: no object has
@@ -198,7 +198,7 @@ impl<'a, T: Target> Inputs<'a, T> {
         session: super::Session<'a>,
         objects: Vec<ObjectFile<'a, T::E>>,
         names: Vec<&'a [u8]>,
-        section_states: Vec<u8>,
+        section_states: Vec<SectionState>,
     ) -> Self {
         let directives = Directives {
             session,

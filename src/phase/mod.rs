@@ -37,6 +37,6 @@ pub use numbered::{Copies, Copy, DynamicRow, Extent, Numbered, Slots};
 pub use placed::{Addresses, OutputGroup, OutputRelocations, Placed, Places};
 pub use resolved::{IdentifierSections, Resolved};
 pub use scanned::{Asked, MergedSection, Scanned};
-pub use section_states::{SectionStates, state};
+pub use section_states::{SectionState, SectionStates};
 pub use session::Session;
 pub use tables::{Growing, Tables};

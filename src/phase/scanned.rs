@@ -2,7 +2,7 @@
 //!
 //! `scan_relocations` and `merge_strings` make it, in parallel: neither reads results of the other.
 
-use super::{Live, SectionInfo, builds_on, state};
+use super::{Live, SectionInfo, SectionState, builds_on};
 use crate::arch::Target;
 use crate::decision::site::{DynRelocSite, Reference};
 use crate::ids::SectionId;
@@ -72,7 +72,7 @@ impl<'a, T: Target> Scanned<'a, T> {
     /// For any other symbol it is the symbol's value, and the addend is added to the result.
     #[inline]
     pub fn final_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
-        if !self.sections.is(id, state::ABSORBED) {
+        if !self.sections.is(id, SectionState::ABSORBED) {
             return Some((id, offset));
         }
         self.absorbed_place(id, offset)

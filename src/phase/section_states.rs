@@ -1,86 +1,105 @@
-//! The state of each section: one byte a section, whose bits passes set from many threads at once.
+//! The state of each section: one byte a section.
+//!
+//! Passes up to garbage collection change states of a phase that they own. A pass that decides in
+//! parallel either changes the states of its own object's sections ([`SectionStates::by_object`]), or
+//! gathers its decisions first: nothing changes behind a shared reference.
 
 use crate::ids::SectionId;
-use std::sync::atomic::{AtomicU8, Ordering};
+use crate::input::ObjectFile;
+use bitflags::bitflags;
+use zerocopy::byteorder::ByteOrder;
 
-/// Bits of [`SectionStates`].
-pub mod state {
-    /// In the output. Set for every section when sections are indexed, cleared for sections that
-    /// are discarded or collected.
-    pub const ALIVE: u8 = 1 << 0;
-    /// A script's `KEEP`, or another reason to be a root of garbage collection.
-    pub const KEEP: u8 = 1 << 1;
-    /// Member of a group that lost to another of the same signature.
-    pub const DISCARDED_BY_GROUP: u8 = 1 << 2;
-    /// Matched by `/DISCARD/`.
-    pub const DISCARDED_BY_SCRIPT: u8 = 1 << 3;
-    /// Removed by `--gc-sections`.
-    pub const COLLECTED: u8 = 1 << 4;
-    /// Its contents were taken apart and live on in a section that the linker makes (`.eh_frame`
-    /// records, mergeable pieces, properties): it is not laid out itself.
-    pub const ABSORBED: u8 = 1 << 5;
-    /// Its contents are no part of the program: symbol tables, relocations, groups.
-    pub const NOT_CONTENT: u8 = 1 << 6;
-    /// Reached by garbage collection.
-    pub const MARKED: u8 = 1 << 7;
+bitflags! {
+    /// The state of a section.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct SectionState: u8 {
+        /// In the output. Set for every section when sections are indexed, cleared for sections that
+        /// are discarded or collected.
+        const ALIVE = 1 << 0;
+        /// A script's `KEEP`, or another reason to be a root of garbage collection.
+        const KEEP = 1 << 1;
+        /// Member of a group that lost to another of the same signature.
+        const DISCARDED_BY_GROUP = 1 << 2;
+        /// Matched by `/DISCARD/`.
+        const DISCARDED_BY_SCRIPT = 1 << 3;
+        /// Removed by `--gc-sections`.
+        const COLLECTED = 1 << 4;
+        /// Its contents were taken apart and live on in a section that the linker makes (`.eh_frame`
+        /// records, mergeable pieces, properties): it is not laid out itself.
+        const ABSORBED = 1 << 5;
+        /// Its contents are no part of the program: symbol tables, relocations, groups.
+        const NOT_CONTENT = 1 << 6;
+    }
 }
 
-/// Bits of [`state`], by [`SectionId`].
+impl SectionState {
+    /// Takes the section out of the output, for the reason `why`.
+    #[inline]
+    pub fn discard(&mut self, why: SectionState) {
+        *self = self.difference(SectionState::ALIVE).union(why);
+    }
+}
+
+/// The state of each section, by [`SectionId`].
 #[derive(Default)]
-pub struct SectionStates(Vec<AtomicU8>);
+pub struct SectionStates(Vec<SectionState>);
 
 impl SectionStates {
     /// States of the input sections.
-    pub fn of_inputs(states: &[u8]) -> Self {
-        SectionStates(states.iter().map(|&state| AtomicU8::new(state)).collect())
+    pub fn of_inputs(states: &[SectionState]) -> Self {
+        SectionStates(states.to_vec())
     }
 
-    /// All bits of a section. Those that the linker makes after scripts are matched are alive.
+    /// The state of a section. Those that the linker makes after scripts are matched are alive.
     #[inline]
-    pub fn get(&self, id: SectionId) -> u8 {
-        self.0.get(id.index()).map_or(state::ALIVE, |bits| bits.load(Ordering::Relaxed))
+    pub fn get(&self, id: SectionId) -> SectionState {
+        self.0.get(id.index()).copied().unwrap_or(SectionState::ALIVE)
     }
 
     /// Whether all of `bits` are set.
     #[inline]
-    pub fn is(&self, id: SectionId, bits: u8) -> bool {
-        self.get(id) & bits == bits
+    pub fn is(&self, id: SectionId, bits: SectionState) -> bool {
+        self.get(id).contains(bits)
     }
 
     /// Whether the section is in the output.
     #[inline]
     pub fn is_alive(&self, id: SectionId) -> bool {
-        self.is(id, state::ALIVE)
+        self.is(id, SectionState::ALIVE)
     }
 
-    /// Sets bits; gives all bits that were set before.
-    #[inline]
-    pub fn set(&self, id: SectionId, bits: u8) -> u8 {
-        let before = self.get(id);
-        if before & bits == bits {
-            return before;
+    /// Notes of sections that their contents live on in sections of the linker.
+    pub fn absorb(&mut self, ids: impl IntoIterator<Item = SectionId>) {
+        for id in ids {
+            self.0[id.index()].insert(SectionState::ABSORBED);
         }
-        self.0[id.index()].fetch_or(bits, Ordering::Relaxed)
     }
 
-    /// Clears bits.
+    /// Takes a section out of the output, for the reason `why`.
     #[inline]
-    pub fn clear(&self, id: SectionId, bits: u8) {
-        self.0[id.index()].fetch_and(!bits, Ordering::Relaxed);
+    pub fn discard(&mut self, id: SectionId, why: SectionState) {
+        self.0[id.index()].discard(why);
     }
 
-    /// Number of sections.
-    pub fn len(&self) -> usize {
-        self.0.len()
+    /// All states.
+    pub fn all(&self) -> &[SectionState] {
+        &self.0
     }
 
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// All states, to be changed.
+    pub fn all_mut(&mut self) -> &mut [SectionState] {
+        &mut self.0
+    }
+
+    /// The states of each object's sections, by section header index.
+    pub fn by_object<E: ByteOrder>(&mut self, objects: &[ObjectFile<'_, E>]) -> Vec<&mut [SectionState]> {
+        let mut rest = &mut self.0[..];
+        let own = |object: &ObjectFile<'_, E>| rest.split_off_mut(..object.headers.len()).unwrap_or_default();
+        objects.iter().map(own).collect()
     }
 
     /// Adds so many sections that are alive: the linker's own, which scripts may discard.
     pub fn add_alive(&mut self, count: usize) {
-        self.0.extend((0..count).map(|_| AtomicU8::new(state::ALIVE)));
+        self.0.resize(self.0.len() + count, SectionState::ALIVE);
     }
 }

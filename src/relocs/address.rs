@@ -6,7 +6,7 @@ use crate::elf::consts as elf;
 use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::phase::{Addresses, Copy, DynamicRow, Placed, Resolved, state};
+use crate::phase::{Addresses, Copy, DynamicRow, Placed, Resolved, SectionState};
 use crate::symbols::{Definition, flag};
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
 use crate::tables::section::Kind;
@@ -60,7 +60,7 @@ pub fn target<T: Target>(
         && let SymbolPlace::Section(section) = object.symbol_place(index as usize)
     {
         let section = object.section_id(section);
-        if link.sections.is(section, state::ABSORBED) {
+        if link.sections.is(section, SectionState::ABSORBED) {
             let start = symbol.st_value.get();
             // No code points into frame records. Start-up code of static programs points at their
             // beginning, and its addend is the distance from the field to the instruction.
@@ -85,7 +85,7 @@ pub fn tp_slot<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
 /// Address of a place of an input section in the output.
 #[inline]
 pub fn place<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -> u64 {
-    if link.sections.is(section, state::ABSORBED) {
+    if link.sections.is(section, SectionState::ABSORBED) {
         return link.absorbed_address(section, offset);
     }
     link.section_address(section).wrapping_add(offset)

@@ -16,7 +16,7 @@ use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::phase::Live;
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::sframe;
 use hashbrown::HashMap;
 
@@ -46,7 +46,7 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
 /// not.
 pub fn is_violation<T: Target>(link: &Live<'_, T>, reference: &Reference) -> bool {
     let Some((target, _)) = link.symbol_section(reference.symbol) else { return false };
-    !(link.is_sframe_section(reference.section) && link.sections.is(target, state::COLLECTED))
+    !(link.is_sframe_section(reference.section) && link.sections.is(target, SectionState::COLLECTED))
 }
 
 fn violations<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) -> Vec<Violation> {
@@ -73,7 +73,7 @@ fn describe<T: Target>(link: &Live<'_, T>, lines: &mut SourceLines, violation: &
     let warning = relocatable || violation.lenient;
     let severity = if warning { Severity::Warning } else { Severity::Error };
     let name = String::from_utf8_lossy(link.section_info(violation.target).name).into_owned();
-    let why = if link.sections.is(violation.target, state::DISCARDED_BY_SCRIPT) {
+    let why = if link.sections.is(violation.target, SectionState::DISCARDED_BY_SCRIPT) {
         "a section that the linker script discards"
     } else {
         "a discarded section"

@@ -25,7 +25,7 @@ use crate::input::object::SymbolPlace;
 use crate::input::sframe::is_input;
 use crate::input::{ObjectFile, call_graph};
 use crate::phase::Placed;
-use crate::phase::{Inputs, state};
+use crate::phase::{Inputs, SectionState};
 use crate::relocs::apply::Tombstone;
 use crate::sframe_output;
 use crate::tables::section::Kind;
@@ -255,7 +255,7 @@ fn through_section<T: Target>(
         }
     };
     // Of a section that was taken apart, a section symbol's addend selects the piece.
-    let chooses = link.sections.is(section, state::ABSORBED)
+    let chooses = link.sections.is(section, SectionState::ABSORBED)
         && object.symbols.get(symbol as usize).is_some_and(|symbol| symbol.kind() == elf::STT_SECTION);
     let (chosen, rest) = if chooses { (value.wrapping_add_signed(addend), 0) } else { (value, addend) };
     let (section, offset) = link.final_place(section, chosen)?;

@@ -10,7 +10,7 @@ use crate::decision::site::Reference;
 use crate::ids::{FileId, SectionId};
 use crate::input::group::GroupEntry;
 use crate::phase::Scanned;
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::sframe;
 use std::fmt::Write;
 
@@ -222,8 +222,10 @@ fn why_gone<T: Target>(link: &Scanned<'_, T>, target: SectionId, entry: Option<&
                 file.map_or_else(String::new, |file| format!(", {} comes before it in the link", file.name));
             format!("of all groups of one signature the first is kept{file}")
         }
-        _ if link.sections.is(target, state::DISCARDED_BY_SCRIPT) => "the linker script discards it".into(),
-        _ if link.sections.is(target, state::COLLECTED) => "nothing needs it (--gc-sections)".into(),
+        _ if link.sections.is(target, SectionState::DISCARDED_BY_SCRIPT) => {
+            "the linker script discards it".into()
+        }
+        _ if link.sections.is(target, SectionState::COLLECTED) => "nothing needs it (--gc-sections)".into(),
         _ => "a section of the older form (.gnu.linkonce) lost to another of its name".into(),
     }
 }

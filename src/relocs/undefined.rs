@@ -9,7 +9,7 @@ use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::phase::Live;
-use crate::phase::{Inputs, Resolved, state};
+use crate::phase::{Inputs, Resolved, SectionState};
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use hashbrown::{HashMap, HashSet};
@@ -150,7 +150,7 @@ fn discarded_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Option<S
             return None;
         };
         let place = object.section_id(section);
-        if !link.sections.is(place, state::DISCARDED_BY_GROUP) {
+        if !link.sections.is(place, SectionState::DISCARDED_BY_GROUP) {
             return None;
         }
         let entry = link.groups.of_section(object.id, section)?;

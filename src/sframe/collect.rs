@@ -26,7 +26,7 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{FileId, SectionId};
 use crate::phase::Resolved;
-use crate::phase::state;
+use crate::phase::SectionState;
 use rayon::prelude::*;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use sframe_format::derive;
@@ -129,9 +129,9 @@ impl Tally {
     /// Counts a function of a section that is not in the output.
     pub fn add_dead<T: Target>(&mut self, link: &Resolved<'_, T>, section: SectionId) {
         let has = |bits| link.sections.is(section, bits);
-        if has(state::DISCARDED_BY_GROUP) {
+        if has(SectionState::DISCARDED_BY_GROUP) {
             self.lost_group += 1;
-        } else if has(state::DISCARDED_BY_SCRIPT) {
+        } else if has(SectionState::DISCARDED_BY_SCRIPT) {
             self.script += 1;
         } else {
             self.collected += 1;

@@ -16,7 +16,7 @@ use crate::frames::{Fde, FileFrames, FrameSection, Frames, eh_frame};
 use crate::ids::FileId;
 use crate::input::ObjectFile;
 use crate::phase::Resolved;
-use crate::phase::state;
+use crate::phase::SectionState;
 use rayon::prelude::*;
 use sframe_format::derive::{self, Source};
 
@@ -129,7 +129,7 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
 
     /// Whether the code has been discarded already, before garbage collection.
     fn is_gone(&self, fde: &Fde) -> bool {
-        fde.function.is_some() && self.link.sections.is(fde.function, state::DISCARDED_BY_GROUP)
+        fde.function.is_some() && self.link.sections.is(fde.function, SectionState::DISCARDED_BY_GROUP)
     }
 
     /// The place where the code of an FDE starts, by its relocation.

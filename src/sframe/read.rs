@@ -19,7 +19,7 @@ use crate::elf::Rela;
 use crate::ids::{FileId, SectionId};
 use crate::input::ObjectFile;
 use crate::phase::Resolved;
-use crate::phase::state;
+use crate::phase::SectionState;
 use rayon::prelude::*;
 use sframe_format::write::Function;
 use sframe_format::{Attributes, Blob, ErrorKind, Fde, Piece, Section};
@@ -172,7 +172,9 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             match self.target(object, &fde, relocation)? {
                 Start::Nothing => self.batch.pass_over(|tally| tally.unrelocated += 1),
                 Start::Elsewhere => self.batch.pass_over(|tally| tally.elsewhere += 1),
-                Start::At(place, _) if self.link.sections.is(place.section, state::DISCARDED_BY_GROUP) => {
+                Start::At(place, _)
+                    if self.link.sections.is(place.section, SectionState::DISCARDED_BY_GROUP) =>
+                {
                     self.batch.pass_over(|tally| tally.lost_group += 1);
                 }
                 Start::At(place, limit) => {
@@ -245,7 +247,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         }
         let found = self.link.referenced_section(object, relocation.symbol());
         let Some((section, value)) = found else { return Ok(Start::Elsewhere) };
-        if self.link.sections.is(section, state::ABSORBED) {
+        if self.link.sections.is(section, SectionState::ABSORBED) {
             return Ok(Start::Elsewhere);
         }
         let size = self.link.input_size(section);

@@ -9,7 +9,7 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::frames::Frames;
 use crate::ids::SectionId;
-use crate::phase::{Inputs, Made, Resolved, state};
+use crate::phase::{Inputs, Made, Resolved, SectionState};
 use crate::sframe::collect::{self, Batch, Origin, Refused, Role};
 use crate::sframe::{derive, read};
 use crate::tables::section::{Kind, SyntheticSection};
@@ -33,7 +33,8 @@ fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
 }
 
 /// Reads the inputs and marks those that the blob replaces.
-pub fn absorb<'a, T: Target>(link: &Resolved<'a, T>, frames: &Frames<'a, T::E>) -> collect::Inputs {
+pub fn absorb<'a, T: Target>(resolved: &mut Resolved<'a, T>, frames: &Frames<'a, T::E>) -> collect::Inputs {
+    let link = &*resolved;
     let Some(role) = role_of_inputs(link) else { return collect::Inputs::default() };
     let (mut batches, mut refused) = read::inputs(link, role);
     if role == Role::Present {
@@ -41,8 +42,9 @@ pub fn absorb<'a, T: Target>(link: &Resolved<'a, T>, frames: &Frames<'a, T::E>) 
         // do.
         refused.clear();
     } else {
-        replace(link, &batches, &refused);
+        replace(resolved, &batches, &refused);
     }
+    let link = &*resolved;
     if let Some(which) = link.config.sframe.from_eh_frame {
         batches.extend(derive::batches(link, frames, which, &batches));
     }
@@ -50,16 +52,15 @@ pub fn absorb<'a, T: Target>(link: &Resolved<'a, T>, frames: &Frames<'a, T::E>) 
 }
 
 /// Marks recognised inputs as absorbed, and reports the others.
-fn replace<T: Target>(link: &Resolved<'_, T>, batches: &[Batch], refused: &[Refused]) {
-    for share in batches.iter().flat_map(Batch::shares) {
-        if let Origin::Input(section) = share.origin {
-            link.sections.set(section, state::ABSORBED);
-        }
-    }
+fn replace<T: Target>(link: &mut Resolved<'_, T>, batches: &[Batch], refused: &[Refused]) {
+    link.sections.absorb(batches.iter().flat_map(Batch::shares).filter_map(|share| match share.origin {
+        Origin::Input(section) => Some(section),
+        _ => None,
+    }));
     for refused in refused {
         report(link, refused);
         if link.config.sframe.mode == SFrameMode::Merge {
-            link.sections.clear(refused.section, state::ALIVE);
+            link.sections.discard(refused.section, SectionState::empty());
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::input::ObjectFile;
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::Resolved;
-use crate::phase::state;
+use crate::phase::SectionState;
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -68,7 +68,7 @@ impl Fate {
 pub fn fate<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Fate {
     let has = |bits| link.sections.is(id, bits);
     if link.sections.is_alive(id) {
-        match (has(state::ABSORBED), &link.chosen.table) {
+        match (has(SectionState::ABSORBED), &link.chosen.table) {
             (false, _) => Fate::Kept,
             (true, Some(_)) => Fate::Taken,
             // The script discards the linker's own section, which would replace it.
@@ -78,9 +78,9 @@ pub fn fate<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Fate {
         Fate::Unrecognised
     } else if link.section_info(id).size == 0 {
         Fate::Empty
-    } else if has(state::DISCARDED_BY_GROUP) {
+    } else if has(SectionState::DISCARDED_BY_GROUP) {
         Fate::LostGroup
-    } else if has(state::DISCARDED_BY_SCRIPT) {
+    } else if has(SectionState::DISCARDED_BY_SCRIPT) {
         Fate::Script
     } else if is_unwanted(link) {
         Fate::NotWanted
@@ -95,21 +95,36 @@ fn is_unwanted<T: Target>(link: &Inputs<'_, T>) -> bool {
 
 /// Clears `ALIVE` of the SFrame inputs that are not in the output. Comes once the liveness of all
 /// other sections is known.
-pub fn discard<T: Target>(link: &Resolved<'_, T>) {
-    link.objects.par_iter().for_each(|object| {
-        for &index in &object.sframes {
-            let (id, index) = (object.section_id(index), index as usize);
-            if !link.sections.is_alive(id) || link.sections.is(id, state::ABSORBED) {
-                continue;
-            }
-            if object.headers[index].sh_size.get() == 0 || is_unwanted(link) {
-                link.sections.clear(id, state::ALIVE);
-            } else if !lives(link, object, index) {
-                link.sections.clear(id, state::ALIVE);
-                link.sections.set(id, state::COLLECTED);
-            }
-        }
-    });
+pub fn discard<T: Target>(resolved: &mut Resolved<'_, T>) {
+    let link = &*resolved;
+    let dead: Vec<(SectionId, SectionState)> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let reason = move |&index: &u32| {
+                let id = object.section_id(index);
+                Some((id, why_dead(link, object, index as usize)?))
+            };
+            object.sframes.iter().filter_map(reason)
+        })
+        .collect();
+    dead.into_iter().for_each(|(id, why)| resolved.sections.discard(id, why));
+}
+
+/// Why an SFrame input that is alive so far is not in the output, as a state; `None` if it is.
+fn why_dead<T: Target>(
+    link: &Resolved<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    index: usize,
+) -> Option<SectionState> {
+    let state = link.sections.get(object.section_id(index as u32));
+    if !state.contains(SectionState::ALIVE) || state.contains(SectionState::ABSORBED) {
+        return None;
+    }
+    if object.headers[index].sh_size.get() == 0 || is_unwanted(link) {
+        return Some(SectionState::empty());
+    }
+    (!lives(link, object, index)).then_some(SectionState::COLLECTED)
 }
 
 /// Whether a section is kept by the text that it describes. The section itself has not been
@@ -149,5 +164,5 @@ fn lives<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index
 }
 
 fn is_violated<T: Target>(link: &Resolved<'_, T>, text: SectionId) -> bool {
-    link.sections.is(text, state::DISCARDED_BY_GROUP)
+    link.sections.is(text, SectionState::DISCARDED_BY_GROUP)
 }

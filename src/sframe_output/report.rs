@@ -12,7 +12,7 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::Placed;
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::sframe::collect::{Batch, Origin, Role, Share, Tally};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
@@ -285,11 +285,11 @@ fn dead_functions<T: Target>(
 
 fn count_dead<T: Target>(link: &Placed<'_, T>, text: SectionId, dead: &mut Dead) {
     let has = |bits| link.sections.is(text, bits);
-    if has(state::DISCARDED_BY_GROUP) {
+    if has(SectionState::DISCARDED_BY_GROUP) {
         dead.lost_group += 1;
-    } else if has(state::DISCARDED_BY_SCRIPT) {
+    } else if has(SectionState::DISCARDED_BY_SCRIPT) {
         dead.script += 1;
-    } else if has(state::COLLECTED) {
+    } else if has(SectionState::COLLECTED) {
         dead.collected += 1;
     }
 }

@@ -7,10 +7,10 @@
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
+use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
-use crate::phase::state;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -39,8 +39,17 @@ type Attributes<'a> = BTreeMap<u64, Value<'a>>;
 
 /// Merges the sections of all objects, marks them as absorbed, and gives the output section's
 /// contents; empty if there are no attributes.
-pub fn merge<T: Target>(link: &Resolved<'_, T>) -> Vec<u8> {
-    let found: Vec<Attributes<'_>> = link.objects.par_iter().map(|object| read(link, object)).collect();
+pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> Vec<u8> {
+    let link = &*resolved;
+    let mut absorbed = Vec::new();
+    let found: Vec<_> = link.objects.par_iter().map(|object| read(link, object)).collect();
+    let found: Vec<Attributes<'_>> = found
+        .into_iter()
+        .map(|(attributes, sections)| {
+            absorbed.extend(sections);
+            attributes
+        })
+        .collect();
     let mut merged: BTreeMap<u64, (Value<'_>, usize)> = BTreeMap::new();
     for (row, attributes) in found.iter().enumerate() {
         if link.objects[row].just_symbols {
@@ -61,18 +70,23 @@ pub fn merge<T: Target>(link: &Resolved<'_, T>) -> Vec<u8> {
             }
         }
     }
-    encode::<T::E>(merged.iter().map(|(&tag, &(value, _))| (tag, value)))
+    let contents = encode::<T::E>(merged.iter().map(|(&tag, &(value, _))| (tag, value)));
+    resolved.sections.absorb(absorbed);
+    contents
 }
 
-/// The attributes of an object. Its sections are absorbed.
-fn read<'a, T: Target>(link: &Resolved<'a, T>, object: &ObjectFile<'a, T::E>) -> Attributes<'a> {
-    let mut attributes = Attributes::new();
+/// The attributes of an object, and the sections that hold them.
+fn read<'a, T: Target>(
+    link: &Resolved<'a, T>,
+    object: &ObjectFile<'a, T::E>,
+) -> (Attributes<'a>, Vec<SectionId>) {
+    let (mut attributes, mut sections) = (Attributes::new(), Vec::new());
     for (index, header) in object.headers.iter().enumerate() {
         let id = object.section_id(index as u32);
         if header.sh_type.get() != SHT_GNU_ATTRIBUTES || !link.sections.is_alive(id) {
             continue;
         }
-        link.sections.set(id, state::ABSORBED);
+        sections.push(id);
         let bytes = object.section_bytes(index).unwrap_or(&[]);
         if read_section::<T::E>(bytes, &mut attributes).is_none() {
             link.sink.report(
@@ -89,7 +103,7 @@ fn read<'a, T: Target>(link: &Resolved<'a, T>, object: &ObjectFile<'a, T::E>) ->
             );
         }
     }
-    attributes
+    (attributes, sections)
 }
 
 /// Reads a section: a version, then for each vendor a length and a name, then lists of attributes,

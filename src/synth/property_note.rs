@@ -10,10 +10,10 @@ use crate::cli::Report;
 use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::consts as elf;
 use crate::elf::notes::notes;
+use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
-use crate::phase::state;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
@@ -60,8 +60,17 @@ type Properties = Option<BTreeMap<u32, u64>>;
 /// Merges the notes of all objects and marks the input sections as absorbed. Gives the output
 /// section's contents, empty if no property holds, and the machine's feature bits that hold for the
 /// whole output ([`crate::phase::Made::features`]).
-pub fn merge<T: Target>(link: &Resolved<'_, T>) -> (Vec<u8>, u32) {
-    let found: Vec<Properties> = link.objects.par_iter().map(|object| read(link, object)).collect();
+pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> (Vec<u8>, u32) {
+    let link = &*resolved;
+    let mut absorbed = Vec::new();
+    let found: Vec<_> = link.objects.par_iter().map(|object| read(link, object)).collect();
+    let found: Vec<Properties> = found
+        .into_iter()
+        .map(|(properties, sections)| {
+            absorbed.extend(sections);
+            properties
+        })
+        .collect();
     report_missing(link, &found);
     let taking_part = link.objects.iter().zip(&found).filter(|(object, _)| !object.just_symbols);
     let mut merged = merge_all(taking_part.map(|(_, properties)| properties));
@@ -81,12 +90,13 @@ pub fn merge<T: Target>(link: &Resolved<'_, T>) -> (Vec<u8>, u32) {
     merged.retain(|&property, value| *value != 0 || matches!(property, NO_COPY_ON_PROTECTED | MEMORY_SEAL));
     let features = machine::feature_property(T::MACHINE).and_then(|property| merged.get(&property));
     let features = features.map_or(0, |&bits| bits as u32);
+    resolved.sections.absorb(absorbed);
     (encode::<T>(&merged), features)
 }
 
-/// The properties of an object. Its sections are absorbed.
-fn read<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>) -> Properties {
-    let mut properties: Properties = None;
+/// The properties of an object, and the sections that hold them.
+fn read<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>) -> (Properties, Vec<SectionId>) {
+    let (mut properties, mut sections): (Properties, _) = (None, Vec::new());
     for (index, header) in object.headers.iter().enumerate() {
         if header.sh_type.get() != elf::SHT_NOTE || object.section_name(index) != NAME {
             continue;
@@ -95,7 +105,7 @@ fn read<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>) -> Pro
         if !link.sections.is_alive(id) {
             continue;
         }
-        link.sections.set(id, state::ABSORBED);
+        sections.push(id);
         let bytes = object.section_bytes(index).unwrap_or(&[]);
         let mut end = 0;
         for note in notes::<T::E>(bytes, 8) {
@@ -112,7 +122,7 @@ fn read<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>) -> Pro
             report_malformed(link, object, index);
         }
     }
-    properties
+    (properties, sections)
 }
 
 /// Reads the array of properties; false if it is cut short or a size is wrong.

@@ -17,7 +17,7 @@ use crate::input::object::SymbolPlace;
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::Resolved;
-use crate::phase::state;
+use crate::phase::SectionState;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, flag};
 use crate::synth::groups;
@@ -220,7 +220,7 @@ fn is_merge<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, secti
 
 /// Whether symbols of this section have a place in the output.
 fn is_written<T: Target>(link: &Placed<'_, T>, id: crate::ids::SectionId) -> bool {
-    link.sections.is_alive(id) && !link.sections.is(id, state::NOT_CONTENT)
+    link.sections.is_alive(id) && !link.sections.is(id, SectionState::NOT_CONTENT)
 }
 
 /// The globals that this object defines.

@@ -1,6 +1,6 @@
 //! Tests of which sections are merged with which.
 
-use super::{Asked, Kind, MergedSection, ObjectFile, SectionId, elf, place, run, state};
+use super::{Asked, Kind, MergedSection, ObjectFile, SectionId, SectionState, elf, place, run};
 use crate::arch::x86_64::X86_64;
 use crate::cli::{Config, OutputMode};
 use crate::diag::Sink;
@@ -75,14 +75,14 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     let config = Config { mode, ..Config::default() };
     let (sink, store) = (Sink::default(), InputStore::default());
     let session = Session { config: &config, sink: &sink, store: &store };
-    let (mut parsed, mut states): (Vec<_>, Vec<u8>) = Default::default();
+    let (mut parsed, mut states): (Vec<_>, Vec<SectionState>) = Default::default();
     for (number, bytes) in objects.iter().enumerate() {
         let mut object =
             ObjectFile::parse(FileName { path: "a.o", member: None }, bytes).expect("a valid object");
         object.index_relocation_sections().expect("valid relocations");
         object.id = FileId::from_index(number);
         object.first_section = states.len() as u32;
-        states.extend(object.headers.iter().map(|_| state::ALIVE));
+        states.extend(object.headers.iter().map(|_| SectionState::ALIVE));
         parsed.push(object);
     }
     let inputs = Inputs::of(session, parsed, Vec::new(), states);
@@ -101,7 +101,7 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
             let mut out = vec![0; section.size as usize];
             crate::synth::merged::write(&link, number, &mut out);
             let inputs = (0..link.first_internal()).map(SectionId).filter(|&input| {
-                link.sections.is(input, state::ABSORBED)
+                link.sections.is(input, SectionState::ABSORBED)
                     && link.final_place(input, 0).is_some_and(|(place, _)| place == id)
             });
             let name = |input| String::from_utf8_lossy(link.section_info(input).name).into_owned();
