@@ -65,7 +65,7 @@ id! {
 }
 id! {
     /// A symbol. The globals (one row for each different name) come first, then the local symbols
-    /// of each object. Row of [`crate::symbols::SymbolFlags`].
+    /// of each object. Row of [`crate::phase::Bound::symbols`].
     SymbolId
 }
 id! {

@@ -231,7 +231,6 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     warn_symbols::run(&bound);
     unpack_sections::run(&bound);
     let live = keep_eh_frames::run(bound);
-    scan_relocations::prepare(&live);
     let (found, groups) = rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live));
     let asked = scan_relocations::finish(&live, found);
     let scanned = merge_strings::place(live, asked, groups);

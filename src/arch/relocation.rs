@@ -7,7 +7,8 @@
 
 use crate::cli::{CallNop, Config, OutputMode, TextRelocations};
 use crate::elf::Rela;
-use crate::symbols::flags::flag;
+use crate::symbols::flags::SymbolFlags;
+use bitflags::bitflags;
 use zerocopy::byteorder::ByteOrder;
 
 /// The first operand of a relocation's value.
@@ -76,18 +77,44 @@ pub enum RelocBase {
     GotPage,
 }
 
-/// Facts about a symbol that do not change while relocations are scanned and applied: bits of
-/// [`flag`] and those of this module.
-pub mod fact {
-    /// Bits of [`super::flag`] that decisions may look at.
-    pub const FLAGS: u32 = 0xffff;
-    /// Imported, and no library defines it.
-    pub const NO_DEFINITION: u32 = 1 << 16;
-    /// Defined in a section of the large code model: it may be out of reach of 32 bits.
-    pub const LARGE: u32 = 1 << 17;
-    /// Not known to have an even address. Only where [`crate::arch::Target::EVEN_TARGETS`] asks for
-    /// it.
-    pub const ODD: u32 = 1 << 18;
+bitflags! {
+    /// Facts about a symbol that do not change while relocations are scanned and applied: its flags,
+    /// and what only decisions about relocations ask for.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Facts: u16 {
+        /// [`SymbolFlags::IMPORTED`].
+        const IMPORTED = SymbolFlags::IMPORTED.bits();
+        /// [`SymbolFlags::EXPORTED`].
+        const EXPORTED = SymbolFlags::EXPORTED.bits();
+        /// [`SymbolFlags::ABSOLUTE`].
+        const ABSOLUTE = SymbolFlags::ABSOLUTE.bits();
+        /// [`SymbolFlags::UNDEFINED_WEAK`].
+        const UNDEFINED_WEAK = SymbolFlags::UNDEFINED_WEAK.bits();
+        /// [`SymbolFlags::FUNCTION`].
+        const FUNCTION = SymbolFlags::FUNCTION.bits();
+        /// [`SymbolFlags::IFUNC`].
+        const IFUNC = SymbolFlags::IFUNC.bits();
+        /// [`SymbolFlags::TLS`].
+        const TLS = SymbolFlags::TLS.bits();
+        /// [`SymbolFlags::DISCARDED`].
+        const DISCARDED = SymbolFlags::DISCARDED.bits();
+        /// [`SymbolFlags::UNDEFINED`].
+        const UNDEFINED = SymbolFlags::UNDEFINED.bits();
+        /// Imported, and no library defines it.
+        const NO_DEFINITION = 1 << 13;
+        /// Defined in a section of the large code model: it may be out of reach of 32 bits.
+        const LARGE = 1 << 14;
+        /// Not known to have an even address. Only where [`crate::arch::Target::EVEN_TARGETS`] asks
+        /// for it.
+        const ODD = 1 << 15;
+    }
+}
+
+impl From<SymbolFlags> for Facts {
+    #[inline]
+    fn from(flags: SymbolFlags) -> Self {
+        Facts::from_bits_truncate(flags.bits())
+    }
 }
 
 /// The relocation that follows another one in the table.
@@ -119,8 +146,8 @@ impl NextRelocation {
 /// The place of one relocation, and all that a decision may depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'b> {
-    /// Bits of [`flag`] (those in [`fact::FLAGS`]) and [`fact`] of the symbol.
-    pub facts: u32,
+    /// Facts about the symbol.
+    pub facts: Facts,
     /// Bytes of the whole input section.
     pub bytes: &'b [u8],
     /// Offset of the field in them.
@@ -146,17 +173,17 @@ impl Site<'_> {
         self.bytes.get(start..start.checked_add(length)?)
     }
 
-    /// Whether all of these bits are set.
+    /// Whether all of these hold.
     #[inline]
-    pub fn has(&self, bits: u32) -> bool {
-        self.facts & bits == bits
+    pub fn has(&self, facts: Facts) -> bool {
+        self.facts.contains(facts)
     }
 
     /// Whether the symbol's address is settled by this link (not the dynamic linker, no resolver
     /// function).
     #[inline]
     pub fn is_bound(&self) -> bool {
-        self.facts & (flag::IMPORTED | flag::IFUNC) == 0
+        !self.facts.intersects(Facts::IMPORTED | Facts::IFUNC)
     }
 }
 

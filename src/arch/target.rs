@@ -140,7 +140,7 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Section flag of the large code model, 0 if there is none.
     const SHF_LARGE: u64;
     /// Whether instructions that compute addresses count in halfwords, so that only even addresses
-    /// can be computed. [`super::relocation::fact::ODD`] is asked for then.
+    /// can be computed. [`super::relocation::Facts::ODD`] is asked for then.
     const EVEN_TARGETS: bool = false;
     /// Help of the message that a distance does not fit its field.
     const TOO_FAR_HELP: &'static str;

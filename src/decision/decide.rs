@@ -6,21 +6,9 @@
 //! entries and dynamic relocations must exist; [`crate::relocs::apply`] calls it again to learn which value
 //! to write. Both get the same answer because it has no other input.
 
-use crate::arch::relocation::fact;
+use crate::arch::relocation::Facts;
 use crate::arch::{Mode, RelocBase, RelocExpr, RelocInfo, Site, Target};
-use crate::symbols::flag;
-
-/// Needs that concern the link as a whole; they share a word with the `NEEDS_*` bits of [`flag`].
-pub mod need {
-    /// The base of the GOT must have an address.
-    pub const GOT_BASE: u32 = 1 << 0;
-    /// The GOT pair of this module.
-    pub const TLS_MODULE: u32 = 1 << 1;
-    /// The output cannot be loaded after program start (`DF_STATIC_TLS`).
-    pub const STATIC_TLS: u32 = 1 << 2;
-    /// All of the above.
-    pub const OF_LINK: u32 = 0x7;
-}
+use crate::symbols::Needs;
 
 /// The computation of a dynamic relocation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -70,8 +58,8 @@ pub struct Action<T: Target> {
     pub edit: Option<T::Edit>,
     /// The next relocation is part of the rewritten sequence.
     pub takes_next: bool,
-    /// Bits of [`flag`] (`NEEDS_*`) and [`need`].
-    pub needs: u32,
+    /// Its needs, of its symbol and of the link.
+    pub needs: Needs,
     /// The dynamic relocation at this place.
     pub dynamic: Option<DynamicKind>,
     /// Why it cannot be carried out. The other fields then hold the best approximation, for links
@@ -81,11 +69,11 @@ pub struct Action<T: Target> {
 
 impl<T: Target> Action<T> {
     #[inline]
-    fn value(expr: RelocExpr, base: RelocBase, needs: u32) -> Self {
+    fn value(expr: RelocExpr, base: RelocBase, needs: Needs) -> Self {
         let got_base = if matches!(base, RelocBase::Got | RelocBase::GotPage) || expr == RelocExpr::GotBase {
-            need::GOT_BASE
+            Needs::GOT_BASE
         } else {
-            0
+            Needs::empty()
         };
         Action {
             expr,
@@ -99,13 +87,13 @@ impl<T: Target> Action<T> {
     }
 
     #[inline]
-    fn dynamic(kind: DynamicKind, needs: u32) -> Self {
+    fn dynamic(kind: DynamicKind, needs: Needs) -> Self {
         Action { dynamic: Some(kind), ..Self::value(RelocExpr::Symbol, RelocBase::Zero, needs) }
     }
 
     #[inline]
     fn problem(info: &RelocInfo<T>, problem: Problem) -> Self {
-        Action { problem: Some(problem), ..Self::value(info.expr, info.base, 0) }
+        Action { problem: Some(problem), ..Self::value(info.expr, info.base, Needs::empty()) }
     }
 }
 
@@ -120,10 +108,10 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         };
     }
     match info.expr {
-        RelocExpr::Nothing => Action::value(RelocExpr::Nothing, RelocBase::Zero, 0),
+        RelocExpr::Nothing => Action::value(RelocExpr::Nothing, RelocBase::Zero, Needs::empty()),
         RelocExpr::Symbol => symbol(info, site, mode),
         RelocExpr::Plt if !site.is_bound() && (mode.shared || !T::takes_address(info, site)) => {
-            Action::value(RelocExpr::Plt, info.base, flag::NEEDS_PLT | import(site))
+            Action::value(RelocExpr::Plt, info.base, Needs::PLT | import(site))
         }
         RelocExpr::Plt => symbol(info, site, mode),
         // The slot's address itself, in a word of a literal pool.
@@ -143,33 +131,35 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         RelocExpr::TlsLd | RelocExpr::TlsDesc => {
             Action::value(info.expr, info.base, slot_needs(info.expr, site, mode))
         }
-        RelocExpr::TlsDescCall => Action::value(RelocExpr::Nothing, RelocBase::Zero, 0),
-        RelocExpr::GotBase | RelocExpr::TlsBlock | RelocExpr::Size => Action::value(info.expr, info.base, 0),
+        RelocExpr::TlsDescCall => Action::value(RelocExpr::Nothing, RelocBase::Zero, Needs::empty()),
+        RelocExpr::GotBase | RelocExpr::TlsBlock | RelocExpr::Size => {
+            Action::value(info.expr, info.base, Needs::empty())
+        }
         RelocExpr::TpOffset => thread_pointer_offset(info, site, mode),
-        RelocExpr::DtpOffset if site.has(flag::IMPORTED) => match info.size {
-            8 => Action::dynamic(DynamicKind::DtpOffset, flag::NEEDS_DYNSYM),
+        RelocExpr::DtpOffset if site.has(Facts::IMPORTED) => match info.size {
+            8 => Action::dynamic(DynamicKind::DtpOffset, Needs::DYNSYM),
             // Local-dynamic code says that the variable is this module's, and it is.
-            _ if site.has(flag::EXPORTED) => Action::value(info.expr, info.base, 0),
+            _ if site.has(Facts::EXPORTED) => Action::value(info.expr, info.base, Needs::empty()),
             _ => Action::problem(info, Problem::NeedsTlsModel),
         },
-        RelocExpr::DtpOffset => Action::value(info.expr, info.base, 0),
+        RelocExpr::DtpOffset => Action::value(info.expr, info.base, Needs::empty()),
     }
 }
 
-fn import(site: &Site<'_>) -> u32 {
-    if site.has(flag::IMPORTED) { flag::NEEDS_DYNSYM } else { 0 }
+fn import(site: &Site<'_>) -> Needs {
+    if site.has(Facts::IMPORTED) { Needs::DYNSYM } else { Needs::empty() }
 }
 
 /// The GOT slots behind an operand.
-fn slot_needs(expr: RelocExpr, site: &Site<'_>, mode: &Mode) -> u32 {
+fn slot_needs(expr: RelocExpr, site: &Site<'_>, mode: &Mode) -> Needs {
     match expr {
-        RelocExpr::GotSlot => flag::NEEDS_GOT | import(site),
-        RelocExpr::GotTp if mode.shared => flag::NEEDS_GOT_TP | import(site) | need::STATIC_TLS,
-        RelocExpr::GotTp => flag::NEEDS_GOT_TP | import(site),
-        RelocExpr::TlsGd => flag::NEEDS_TLS_GD | import(site),
-        RelocExpr::TlsDesc => flag::NEEDS_TLS_DESC | import(site),
-        RelocExpr::TlsLd => need::TLS_MODULE,
-        _ => 0,
+        RelocExpr::GotSlot => Needs::GOT | import(site),
+        RelocExpr::GotTp if mode.shared => Needs::GOT_TP | import(site) | Needs::STATIC_TLS,
+        RelocExpr::GotTp => Needs::GOT_TP | import(site),
+        RelocExpr::TlsGd => Needs::TLS_GD | import(site),
+        RelocExpr::TlsDesc => Needs::TLS_DESC | import(site),
+        RelocExpr::TlsLd => Needs::TLS_MODULE,
+        _ => Needs::empty(),
     }
 }
 
@@ -178,38 +168,38 @@ fn slot_needs(expr: RelocExpr, site: &Site<'_>, mode: &Mode) -> u32 {
 fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     let absolute = info.base == RelocBase::Zero;
     let word = absolute && info.size == 8;
-    if site.has(flag::IMPORTED) {
+    if site.has(Facts::IMPORTED) {
         return imported(info, site, mode);
     }
-    if site.has(flag::IFUNC) {
+    if site.has(Facts::IFUNC) {
         if absolute && mode.position_independent {
             return if word {
-                Action::dynamic(DynamicKind::Resolved, 0)
+                Action::dynamic(DynamicKind::Resolved, Needs::empty())
             } else {
                 Action::problem(info, Problem::NeedsPic)
             };
         }
         // The only address known at link time is that of the PLT entry.
-        let needs = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT;
+        let needs = Needs::PLT | Needs::CANONICAL_PLT;
         return Action::value(RelocExpr::Plt, info.base, needs);
     }
-    if site.has(flag::ABSOLUTE) {
-        if site.has(flag::UNDEFINED_WEAK) {
+    if site.has(Facts::ABSOLUTE) {
+        if site.has(Facts::UNDEFINED_WEAK) {
             return undefined_weak(info, site, mode);
         }
         if !absolute && mode.position_independent {
             return Action::problem(info, Problem::AbsoluteDistance);
         }
-        return Action::value(RelocExpr::Symbol, info.base, 0);
+        return Action::value(RelocExpr::Symbol, info.base, Needs::empty());
     }
     if absolute && mode.position_independent {
         return if word {
-            Action::dynamic(DynamicKind::Relative, 0)
+            Action::dynamic(DynamicKind::Relative, Needs::empty())
         } else {
             Action::problem(info, Problem::NeedsPic)
         };
     }
-    Action::value(RelocExpr::Symbol, info.base, 0)
+    Action::value(RelocExpr::Symbol, info.base, Needs::empty())
 }
 
 /// The address of a symbol that the dynamic linker finds: it fills the word in, or the program gets
@@ -217,22 +207,22 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
 fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     let word = info.base == RelocBase::Zero && info.size == 8;
     if word && (mode.position_independent || site.writable || mode.text_relocations) {
-        return Action::dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM);
+        return Action::dynamic(DynamicKind::Symbolic, Needs::DYNSYM);
     }
     if mode.shared || (mode.position_independent && info.base == RelocBase::Zero) {
         return Action::problem(info, Problem::NeedsPic);
     }
-    if site.has(fact::NO_DEFINITION) {
+    if site.has(Facts::NO_DEFINITION) {
         return undefined_weak(info, site, mode);
     }
-    if site.has(flag::FUNCTION) || info.expr == RelocExpr::Plt {
-        let needs = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_DYNSYM;
+    if site.has(Facts::FUNCTION) || info.expr == RelocExpr::Plt {
+        let needs = Needs::PLT | Needs::CANONICAL_PLT | Needs::DYNSYM;
         return Action::value(RelocExpr::Plt, info.base, needs);
     }
     if !mode.copy {
         return Action::problem(info, Problem::CopyForbidden);
     }
-    Action::value(RelocExpr::Symbol, info.base, flag::NEEDS_COPY | flag::NEEDS_DYNSYM)
+    Action::value(RelocExpr::Symbol, info.base, Needs::COPY | Needs::DYNSYM)
 }
 
 /// An undefined weak symbol is 0 at every load address. Position-independent code must read that
@@ -245,18 +235,18 @@ fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) 
     {
         return Action::problem(info, Problem::DistanceToNothing);
     }
-    Action::value(RelocExpr::Symbol, info.base, 0)
+    Action::value(RelocExpr::Symbol, info.base, Needs::empty())
 }
 
 fn thread_pointer_offset<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
-    let dynamic = mode.shared || site.has(flag::IMPORTED);
+    let dynamic = mode.shared || site.has(Facts::IMPORTED);
     if !dynamic {
-        return Action::value(RelocExpr::TpOffset, info.base, 0);
+        return Action::value(RelocExpr::TpOffset, info.base, Needs::empty());
     }
     if info.size != 8 {
         return Action::problem(info, Problem::NeedsTlsModel);
     }
-    let static_tls = if mode.shared { need::STATIC_TLS } else { 0 };
+    let static_tls = if mode.shared { Needs::STATIC_TLS } else { Needs::empty() };
     Action::dynamic(DynamicKind::TpOffset, import(site) | static_tls)
 }
 

@@ -17,12 +17,13 @@ const STATIC: Mode = Mode {
 const PIE: Mode = Mode { position_independent: true, low_addresses: false, ..STATIC };
 const SHARED: Mode = Mode { shared: true, ..PIE };
 
-const LOCAL: u32 = 0;
-const FUNCTION: u32 = flag::IMPORTED | flag::FUNCTION;
-const DATA: u32 = flag::IMPORTED;
-const WEAK: u32 = flag::UNDEFINED_WEAK | flag::ABSOLUTE;
+const NONE: Needs = Needs::empty();
+const LOCAL: Facts = Facts::empty();
+const FUNCTION: Facts = Facts::IMPORTED.union(Facts::FUNCTION);
+const DATA: Facts = Facts::IMPORTED;
+const WEAK: Facts = Facts::UNDEFINED_WEAK.union(Facts::ABSOLUTE);
 
-fn ask(kind: u32, facts: u32, mode: &Mode, writable: bool) -> Action<X86_64> {
+fn ask(kind: u32, facts: Facts, mode: &Mode, writable: bool) -> Action<X86_64> {
     let site =
         Site { facts, bytes: &[0; 32], offset: 8, symbol: 1, addend: -4, writable, code: true, next: None };
     decide(X86_64::reloc_info(kind).expect("a known type"), &site, mode)
@@ -31,8 +32,8 @@ fn ask(kind: u32, facts: u32, mode: &Mode, writable: bool) -> Action<X86_64> {
 /// A decision in short, for tables.
 #[derive(PartialEq, Debug)]
 enum Short {
-    Value(RelocExpr, u32),
-    Dynamic(DynamicKind, u32),
+    Value(RelocExpr, Needs),
+    Dynamic(DynamicKind, Needs),
     Refused(Problem),
 }
 use Short::{Dynamic, Refused, Value};
@@ -45,71 +46,71 @@ fn short(action: Action<X86_64>) -> Short {
     }
 }
 
-fn table(rows: &[(u32, u32, &Mode, Short)]) {
+fn table(rows: &[(u32, Facts, &Mode, Short)]) {
     for (kind, facts, mode, expected) in rows {
-        assert_eq!(&short(ask(*kind, *facts, mode, false)), expected, "{kind} {facts:#x} {mode:?}");
+        assert_eq!(&short(ask(*kind, *facts, mode, false)), expected, "{kind} {facts:?} {mode:?}");
     }
 }
 
 #[test]
 fn local_addresses_are_stored_or_relative() {
     table(&[
-        (elf::R_X86_64_64, LOCAL, &STATIC, Value(RelocExpr::Symbol, 0)),
-        (elf::R_X86_64_32, LOCAL, &STATIC, Value(RelocExpr::Symbol, 0)),
-        (elf::R_X86_64_64, LOCAL, &PIE, Dynamic(DynamicKind::Relative, 0)),
-        (elf::R_X86_64_64, LOCAL, &SHARED, Dynamic(DynamicKind::Relative, 0)),
+        (elf::R_X86_64_64, LOCAL, &STATIC, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_32, LOCAL, &STATIC, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_64, LOCAL, &PIE, Dynamic(DynamicKind::Relative, NONE)),
+        (elf::R_X86_64_64, LOCAL, &SHARED, Dynamic(DynamicKind::Relative, NONE)),
         (elf::R_X86_64_32, LOCAL, &PIE, Refused(Problem::NeedsPic)),
         (elf::R_X86_64_32S, LOCAL, &SHARED, Refused(Problem::NeedsPic)),
         (elf::R_X86_64_16, LOCAL, &PIE, Refused(Problem::NeedsPic)),
-        (elf::R_X86_64_PC32, LOCAL, &SHARED, Value(RelocExpr::Symbol, 0)),
-        (elf::R_X86_64_PC64, LOCAL, &SHARED, Value(RelocExpr::Symbol, 0)),
-        (elf::R_X86_64_PLT32, LOCAL, &SHARED, Value(RelocExpr::Symbol, 0)),
-        (elf::R_X86_64_GOTOFF64, LOCAL, &SHARED, Value(RelocExpr::Symbol, need::GOT_BASE)),
-        (elf::R_X86_64_PLTOFF64, LOCAL, &SHARED, Value(RelocExpr::Symbol, need::GOT_BASE)),
-        (elf::R_X86_64_GOTPC64, LOCAL, &SHARED, Value(RelocExpr::GotBase, need::GOT_BASE)),
-        (elf::R_X86_64_GOT64, LOCAL, &PIE, Value(RelocExpr::GotSlot, flag::NEEDS_GOT | need::GOT_BASE)),
-        (elf::R_X86_64_SIZE32, LOCAL, &SHARED, Value(RelocExpr::Size, 0)),
+        (elf::R_X86_64_PC32, LOCAL, &SHARED, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_PC64, LOCAL, &SHARED, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_PLT32, LOCAL, &SHARED, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_GOTOFF64, LOCAL, &SHARED, Value(RelocExpr::Symbol, Needs::GOT_BASE)),
+        (elf::R_X86_64_PLTOFF64, LOCAL, &SHARED, Value(RelocExpr::Symbol, Needs::GOT_BASE)),
+        (elf::R_X86_64_GOTPC64, LOCAL, &SHARED, Value(RelocExpr::GotBase, Needs::GOT_BASE)),
+        (elf::R_X86_64_GOT64, LOCAL, &PIE, Value(RelocExpr::GotSlot, Needs::GOT | Needs::GOT_BASE)),
+        (elf::R_X86_64_SIZE32, LOCAL, &SHARED, Value(RelocExpr::Size, NONE)),
     ]);
 }
 
 #[test]
 fn absolute_and_undefined_weak_symbols_keep_their_numbers() {
     table(&[
-        (elf::R_X86_64_64, flag::ABSOLUTE, &PIE, Value(RelocExpr::Symbol, 0)),
-        (elf::R_X86_64_32, flag::ABSOLUTE, &SHARED, Value(RelocExpr::Symbol, 0)),
-        (elf::R_X86_64_PC32, flag::ABSOLUTE, &STATIC, Value(RelocExpr::Symbol, 0)),
-        (elf::R_X86_64_PC32, flag::ABSOLUTE, &PIE, Refused(Problem::AbsoluteDistance)),
+        (elf::R_X86_64_64, Facts::ABSOLUTE, &PIE, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_32, Facts::ABSOLUTE, &SHARED, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_PC32, Facts::ABSOLUTE, &STATIC, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_PC32, Facts::ABSOLUTE, &PIE, Refused(Problem::AbsoluteDistance)),
         (elf::R_X86_64_PC32, WEAK, &PIE, Refused(Problem::DistanceToNothing)),
-        (elf::R_X86_64_PLT32, WEAK, &PIE, Value(RelocExpr::Symbol, 0)),
-        (elf::R_X86_64_64, WEAK, &PIE, Value(RelocExpr::Symbol, 0)),
+        (elf::R_X86_64_PLT32, WEAK, &PIE, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_64, WEAK, &PIE, Value(RelocExpr::Symbol, NONE)),
     ]);
 }
 
 #[test]
 fn functions_of_libraries_get_plt_entries() {
-    let call = flag::NEEDS_PLT | flag::NEEDS_DYNSYM;
-    let canonical = call | flag::NEEDS_CANONICAL_PLT;
-    let got = flag::NEEDS_GOT | flag::NEEDS_DYNSYM;
+    let call = Needs::PLT | Needs::DYNSYM;
+    let canonical = call | Needs::CANONICAL_PLT;
+    let got = Needs::GOT | Needs::DYNSYM;
     table(&[
         (elf::R_X86_64_PLT32, FUNCTION, &STATIC, Value(RelocExpr::Plt, call)),
         (elf::R_X86_64_PLT32, FUNCTION, &SHARED, Value(RelocExpr::Plt, call)),
-        (elf::R_X86_64_PLTOFF64, FUNCTION, &SHARED, Value(RelocExpr::Plt, call | need::GOT_BASE)),
+        (elf::R_X86_64_PLTOFF64, FUNCTION, &SHARED, Value(RelocExpr::Plt, call | Needs::GOT_BASE)),
         (elf::R_X86_64_PC32, FUNCTION, &STATIC, Value(RelocExpr::Plt, canonical)),
         (elf::R_X86_64_PC32, FUNCTION, &PIE, Value(RelocExpr::Plt, canonical)),
         (elf::R_X86_64_PC32, FUNCTION, &SHARED, Refused(Problem::NeedsPic)),
         (elf::R_X86_64_32, FUNCTION, &STATIC, Value(RelocExpr::Plt, canonical)),
         (elf::R_X86_64_32, FUNCTION, &PIE, Refused(Problem::NeedsPic)),
         (elf::R_X86_64_64, FUNCTION, &STATIC, Value(RelocExpr::Plt, canonical)),
-        (elf::R_X86_64_64, FUNCTION, &PIE, Dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM)),
+        (elf::R_X86_64_64, FUNCTION, &PIE, Dynamic(DynamicKind::Symbolic, Needs::DYNSYM)),
         (elf::R_X86_64_REX_GOTPCRELX, FUNCTION, &PIE, Value(RelocExpr::GotSlot, got)),
     ]);
     let in_data = ask(elf::R_X86_64_64, FUNCTION, &STATIC, true);
-    assert_eq!(short(in_data), Dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM));
+    assert_eq!(short(in_data), Dynamic(DynamicKind::Symbolic, Needs::DYNSYM));
 }
 
 #[test]
 fn data_of_libraries_is_copied_or_refused() {
-    let copy = flag::NEEDS_COPY | flag::NEEDS_DYNSYM;
+    let copy = Needs::COPY | Needs::DYNSYM;
     let no_copy = Mode { copy: false, ..STATIC };
     let text = Mode { text_relocations: true, ..STATIC };
     table(&[
@@ -120,61 +121,61 @@ fn data_of_libraries_is_copied_or_refused() {
         (elf::R_X86_64_32S, DATA, &STATIC, Value(RelocExpr::Symbol, copy)),
         (elf::R_X86_64_64, DATA, &STATIC, Value(RelocExpr::Symbol, copy)),
         (elf::R_X86_64_PC32, DATA, &no_copy, Refused(Problem::CopyForbidden)),
-        (elf::R_X86_64_64, DATA, &text, Dynamic(DynamicKind::Symbolic, flag::NEEDS_DYNSYM)),
-        (elf::R_X86_64_PC32, DATA | fact::NO_DEFINITION, &PIE, Refused(Problem::DistanceToNothing)),
+        (elf::R_X86_64_64, DATA, &text, Dynamic(DynamicKind::Symbolic, Needs::DYNSYM)),
+        (elf::R_X86_64_PC32, DATA | Facts::NO_DEFINITION, &PIE, Refused(Problem::DistanceToNothing)),
     ]);
 }
 
 #[test]
 fn indirect_functions_get_plt_entries() {
-    let ifunc = flag::IFUNC | flag::FUNCTION;
-    let canonical = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT;
+    let ifunc = Facts::IFUNC | Facts::FUNCTION;
+    let canonical = Needs::PLT | Needs::CANONICAL_PLT;
     table(&[
-        (elf::R_X86_64_PLT32, ifunc, &STATIC, Value(RelocExpr::Plt, flag::NEEDS_PLT)),
-        (elf::R_X86_64_PLT32, ifunc, &SHARED, Value(RelocExpr::Plt, flag::NEEDS_PLT)),
+        (elf::R_X86_64_PLT32, ifunc, &STATIC, Value(RelocExpr::Plt, Needs::PLT)),
+        (elf::R_X86_64_PLT32, ifunc, &SHARED, Value(RelocExpr::Plt, Needs::PLT)),
         (elf::R_X86_64_PC32, ifunc, &PIE, Value(RelocExpr::Plt, canonical)),
         (elf::R_X86_64_64, ifunc, &STATIC, Value(RelocExpr::Plt, canonical)),
         (elf::R_X86_64_32, ifunc, &STATIC, Value(RelocExpr::Plt, canonical)),
-        (elf::R_X86_64_64, ifunc, &PIE, Dynamic(DynamicKind::Resolved, 0)),
+        (elf::R_X86_64_64, ifunc, &PIE, Dynamic(DynamicKind::Resolved, NONE)),
         (elf::R_X86_64_32, ifunc, &PIE, Refused(Problem::NeedsPic)),
-        (elf::R_X86_64_REX_GOTPCRELX, ifunc, &STATIC, Value(RelocExpr::GotSlot, flag::NEEDS_GOT)),
+        (elf::R_X86_64_REX_GOTPCRELX, ifunc, &STATIC, Value(RelocExpr::GotSlot, Needs::GOT)),
     ]);
 }
 
 #[test]
 fn tls_models_relax_by_kind_of_output() {
-    let (local, imported) = (flag::TLS, flag::TLS | flag::IMPORTED);
-    let gd = flag::NEEDS_TLS_GD;
-    let ie = flag::NEEDS_GOT_TP;
-    let dynsym = flag::NEEDS_DYNSYM;
+    let (local, imported) = (Facts::TLS, Facts::TLS | Facts::IMPORTED);
+    let gd = Needs::TLS_GD;
+    let ie = Needs::GOT_TP;
+    let dynsym = Needs::DYNSYM;
     table(&[
-        (elf::R_X86_64_TPOFF32, local, &PIE, Value(RelocExpr::TpOffset, 0)),
+        (elf::R_X86_64_TPOFF32, local, &PIE, Value(RelocExpr::TpOffset, NONE)),
         (elf::R_X86_64_TPOFF32, local, &SHARED, Refused(Problem::NeedsTlsModel)),
         (elf::R_X86_64_TPOFF32, imported, &PIE, Refused(Problem::NeedsTlsModel)),
-        (elf::R_X86_64_TPOFF64, local, &SHARED, Dynamic(DynamicKind::TpOffset, need::STATIC_TLS)),
+        (elf::R_X86_64_TPOFF64, local, &SHARED, Dynamic(DynamicKind::TpOffset, Needs::STATIC_TLS)),
         (elf::R_X86_64_TPOFF64, imported, &PIE, Dynamic(DynamicKind::TpOffset, dynsym)),
-        (elf::R_X86_64_GOTTPOFF, local, &SHARED, Value(RelocExpr::GotTp, ie | need::STATIC_TLS)),
+        (elf::R_X86_64_GOTTPOFF, local, &SHARED, Value(RelocExpr::GotTp, ie | Needs::STATIC_TLS)),
         (elf::R_X86_64_GOTTPOFF, imported, &PIE, Value(RelocExpr::GotTp, ie | dynsym)),
         // Not the sequence of the psABI: the GOT pair serves executables too.
         (elf::R_X86_64_TLSGD, local, &PIE, Value(RelocExpr::TlsGd, gd)),
         (elf::R_X86_64_TLSGD, imported, &SHARED, Value(RelocExpr::TlsGd, gd | dynsym)),
-        (elf::R_X86_64_TLSLD, LOCAL, &SHARED, Value(RelocExpr::TlsLd, need::TLS_MODULE)),
+        (elf::R_X86_64_TLSLD, LOCAL, &SHARED, Value(RelocExpr::TlsLd, Needs::TLS_MODULE)),
         (elf::R_X86_64_TLSLD, LOCAL, &PIE, Refused(Problem::UnexpectedInstruction)),
-        (elf::R_X86_64_DTPOFF32, local, &SHARED, Value(RelocExpr::DtpOffset, 0)),
-        (elf::R_X86_64_DTPOFF32, local, &PIE, Value(RelocExpr::TpOffset, 0)),
+        (elf::R_X86_64_DTPOFF32, local, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
+        (elf::R_X86_64_DTPOFF32, local, &PIE, Value(RelocExpr::TpOffset, NONE)),
         (elf::R_X86_64_DTPOFF64, imported, &SHARED, Dynamic(DynamicKind::DtpOffset, dynsym)),
-        (elf::R_X86_64_DTPOFF32, imported | flag::EXPORTED, &SHARED, Value(RelocExpr::DtpOffset, 0)),
+        (elf::R_X86_64_DTPOFF32, imported | Facts::EXPORTED, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
         (elf::R_X86_64_DTPOFF32, imported, &SHARED, Refused(Problem::NeedsTlsModel)),
-        (elf::R_X86_64_GOTPC32_TLSDESC, local, &SHARED, Value(RelocExpr::TlsDesc, flag::NEEDS_TLS_DESC)),
+        (elf::R_X86_64_GOTPC32_TLSDESC, local, &SHARED, Value(RelocExpr::TlsDesc, Needs::TLS_DESC)),
         (elf::R_X86_64_GOTPC32_TLSDESC, local, &PIE, Refused(Problem::UnexpectedInstruction)),
-        (elf::R_X86_64_TLSDESC_CALL, local, &SHARED, Value(RelocExpr::Nothing, 0)),
+        (elf::R_X86_64_TLSDESC_CALL, local, &SHARED, Value(RelocExpr::Nothing, NONE)),
     ]);
 }
 
 #[test]
 fn a_rewritten_sequence_needs_the_slot_of_its_new_model() {
     let bytes = [0x48, 0x8d, 0x05, 0, 0, 0, 0];
-    let facts = flag::TLS | flag::IMPORTED;
+    let facts = Facts::TLS | Facts::IMPORTED;
     let site = Site {
         facts,
         bytes: &bytes,
@@ -188,7 +189,7 @@ fn a_rewritten_sequence_needs_the_slot_of_its_new_model() {
     let info = X86_64::reloc_info(elf::R_X86_64_GOTPC32_TLSDESC).expect("a known type");
     let action = decide(info, &site, &PIE);
     assert!(action.edit.is_some());
-    assert_eq!((action.expr, action.needs), (RelocExpr::GotTp, flag::NEEDS_GOT_TP | flag::NEEDS_DYNSYM));
+    assert_eq!((action.expr, action.needs), (RelocExpr::GotTp, Needs::GOT_TP | Needs::DYNSYM));
 }
 
 #[test]
@@ -202,12 +203,12 @@ fn function_addresses_taken_through_the_plt_are_entries() {
         action.needs
     };
     let (call, load) = ([0xc0, 0xe5, 0, 0, 0, 0], [0xc0, 0x10, 0, 0, 0, 0]);
-    let called = flag::NEEDS_PLT | flag::NEEDS_DYNSYM;
+    let called = Needs::PLT | Needs::DYNSYM;
     for mode in [&STATIC, &PIE] {
         assert_eq!(needs(&call, FUNCTION, mode), called);
-        assert_eq!(needs(&load, FUNCTION, mode), called | flag::NEEDS_CANONICAL_PLT);
-        assert_eq!(needs(&load, DATA, mode), called | flag::NEEDS_CANONICAL_PLT, "its library says no type");
-        assert_eq!(needs(&load, flag::IFUNC, mode), flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT);
+        assert_eq!(needs(&load, FUNCTION, mode), called | Needs::CANONICAL_PLT);
+        assert_eq!(needs(&load, DATA, mode), called | Needs::CANONICAL_PLT, "its library says no type");
+        assert_eq!(needs(&load, Facts::IFUNC, mode), Needs::PLT | Needs::CANONICAL_PLT);
     }
     assert_eq!(needs(&load, FUNCTION, &SHARED), called);
 }
@@ -221,14 +222,14 @@ fn slot_addresses_in_words_are_left_to_the_dynamic_linker() {
             Site { facts, bytes, offset: 0, symbol: 1, addend: 0, writable: true, code: false, next: None };
         decide(info, &site, mode)
     };
-    let imported = flag::TLS | flag::IMPORTED;
-    let slot = flag::NEEDS_GOT_TP | flag::NEEDS_DYNSYM;
-    assert_eq!((ask(flag::TLS, &PIE).expr, ask(flag::TLS, &PIE).dynamic), (RelocExpr::TpOffset, None));
+    let imported = Facts::TLS | Facts::IMPORTED;
+    let slot = Needs::GOT_TP | Needs::DYNSYM;
+    assert_eq!((ask(Facts::TLS, &PIE).expr, ask(Facts::TLS, &PIE).dynamic), (RelocExpr::TpOffset, None));
     let fixed = ask(imported, &STATIC);
     assert_eq!((fixed.expr, fixed.dynamic, fixed.needs), (RelocExpr::GotTp, None, slot));
     let moved = ask(imported, &PIE);
     assert_eq!((moved.dynamic, moved.needs), (Some(DynamicKind::TpSlot), slot));
-    let shared = ask(flag::TLS, &SHARED);
-    let needs = flag::NEEDS_GOT_TP | need::STATIC_TLS;
+    let shared = ask(Facts::TLS, &SHARED);
+    let needs = Needs::GOT_TP | Needs::STATIC_TLS;
     assert_eq!((shared.dynamic, shared.needs), (Some(DynamicKind::TpSlot), needs));
 }

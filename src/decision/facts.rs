@@ -1,23 +1,23 @@
 //! Facts about a symbol, as input of [`super::decide`].
 
 use crate::arch::Target;
-use crate::arch::relocation::fact;
+use crate::arch::relocation::Facts;
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::phase::{Bound, Made, Resolved};
-use crate::symbols::{Definition, flag};
+use crate::symbols::{Definition, SymbolFlags};
 
 /// The facts that [`super::decide::decide`] takes, for symbol `index` of an object.
 #[inline]
-pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> u32 {
+pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> Facts {
     if index == 0 {
-        return flag::ABSOLUTE;
+        return Facts::ABSOLUTE;
     }
-    let facts = link.symbols.flags(id) & fact::FLAGS;
-    if facts & flag::IMPORTED != 0 && link.definition(id) == Definition::Undefined {
-        return facts | fact::NO_DEFINITION;
+    let facts = Facts::from(link.symbol_flags(id));
+    if facts.contains(Facts::IMPORTED) && link.definition(id) == Definition::Undefined {
+        return facts | Facts::NO_DEFINITION;
     }
     facts
 }
@@ -25,10 +25,10 @@ pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> u32 {
 /// The facts for a section that describes functions and does not call them (`.sframe`): the symbol
 /// means the definition of this output, even if calls may be preempted by another module's.
 #[inline]
-pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: u32) -> u32 {
+pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: Facts) -> Facts {
     match link.definition(id) {
         Definition::Undefined if link.globals.contains(id) => facts,
-        Definition::Undefined | Definition::Object { .. } => facts & !(flag::IMPORTED | flag::IFUNC),
+        Definition::Undefined | Definition::Object { .. } => facts - (Facts::IMPORTED | Facts::IFUNC),
         _ => facts,
     }
 }
@@ -36,8 +36,8 @@ pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: u32) ->
 /// Facts about where a symbol is that only relocations for its GOT slot ask for: whether the code
 /// could do without the slot.
 #[inline]
-pub fn slot_facts<T: Target>(link: &Made<'_, T>, id: SymbolId) -> u32 {
-    let odd = if T::EVEN_TARGETS && !is_even(link, id) { fact::ODD } else { 0 };
+pub fn slot_facts<T: Target>(link: &Made<'_, T>, id: SymbolId) -> Facts {
+    let odd = if T::EVEN_TARGETS && !is_even(link, id) { Facts::ODD } else { Facts::empty() };
     odd | large_fact(link, id)
 }
 
@@ -51,16 +51,16 @@ fn is_even<T: Target>(link: &Made<'_, T>, id: SymbolId) -> bool {
     value.is_multiple_of(2) && info.align >= 2 && info.flags & u64::from(elf::SHF_MERGE) == 0
 }
 
-/// [`fact::LARGE`] if the symbol is defined in a section of the large code model.
-fn large_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u32 {
+/// [`Facts::LARGE`] if the symbol is defined in a section of the large code model.
+fn large_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Facts {
     if !link.has_large {
-        return 0;
+        return Facts::empty();
     }
     match link.symbol_section(id).and_then(|(section, _)| link.locate(section)) {
         Some((object, index)) if object.headers[index as usize].sh_flags.get() & T::SHF_LARGE != 0 => {
-            fact::LARGE
+            Facts::LARGE
         }
-        _ => 0,
+        _ => Facts::empty(),
     }
 }
 
@@ -72,5 +72,5 @@ pub fn is_dropped<T: Target>(
     relocation: &Rela<T::E>,
 ) -> bool {
     let symbol = relocation.symbol();
-    symbol != 0 && link.symbols.flags(object.symbol_id(symbol)) & flag::DISCARDED != 0
+    symbol != 0 && link.symbol_flags(object.symbol_id(symbol)).contains(SymbolFlags::DISCARDED)
 }

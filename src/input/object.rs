@@ -437,6 +437,12 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         }
     }
 
+    /// The number of rows that its local symbols take from `first_local` on: one for each, and one at
+    /// least, for relocations without a symbol.
+    pub fn local_rows(&self) -> usize {
+        (self.first_global as usize).max(1)
+    }
+
     /// The id of a symbol of this file. Indices out of range give the null symbol's.
     #[inline]
     pub fn symbol_id(&self, index: u32) -> SymbolId {

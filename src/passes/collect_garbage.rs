@@ -16,12 +16,13 @@ use crate::elf::is_alloc;
 use crate::frames::eh_frame;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
 use crate::input::sframe::is_input;
 use crate::passes::define_linker_symbols::{matches_any, start_stop};
-use crate::phase::{Bound, Inputs, Resolved, SectionState};
+use crate::phase::{Bound, Inputs, Resolved, SectionState, split_locals};
 use crate::sframe_output;
 use crate::symbols::Mentions;
-use crate::symbols::{Definition, flag};
+use crate::symbols::{Definition, SymbolFlags};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,7 +38,49 @@ pub fn run<'a, T: Target>(mut bound: Bound<'a, T>) -> Bound<'a, T> {
     let link = &mut bound.matched.made.resolved;
     drop_orphaned_dependents(link, &dependents);
     sframe_output::discard::discard(link);
+    mark_dead_symbols(&mut bound);
     bound
+}
+
+/// Symbols of collected sections are as dead as those of discarded ones.
+fn mark_dead_symbols<T: Target>(bound: &mut Bound<'_, T>) {
+    let Bound { matched: link, symbols } = bound;
+    let link = &*link;
+    let (globals, locals) = symbols.split_at_mut(link.globals.len());
+    let own = split_locals(locals, &link.objects);
+    let objects = link.objects.par_iter().zip(own);
+    let dead: Vec<Vec<SymbolId>> = objects.map(|(object, own)| mark_dead_locals(link, object, own)).collect();
+    for id in dead.into_iter().flatten() {
+        globals[id.index()].insert(SymbolFlags::DISCARDED);
+    }
+}
+
+/// Marks the local symbols of an object that are dead; gives its dead globals.
+fn mark_dead_locals<T: Target>(
+    link: &Resolved<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    own: &mut [SymbolFlags],
+) -> Vec<SymbolId> {
+    let mut globals = Vec::new();
+    let is_dead = |index: u32| link.sections.is(object.section_id(index), SectionState::COLLECTED);
+    if !(0..object.headers.len() as u32).any(is_dead) {
+        return globals;
+    }
+    for index in 1..object.symbols.len() as u32 {
+        let SymbolPlace::Section(section) = object.symbol_place(index as usize) else { continue };
+        if !is_dead(section) {
+            continue;
+        }
+        if index < object.first_global {
+            own[index as usize].insert(SymbolFlags::DISCARDED);
+            continue;
+        }
+        let id = object.symbol_id(index);
+        if link.definition(id) == (Definition::Object { file: object.id, symbol: index }) {
+            globals.push(id);
+        }
+    }
+    globals
 }
 
 /// Pairs (target, dependent) of all `SHF_LINK_ORDER` sections, sorted.
@@ -182,11 +225,8 @@ fn mark_and_sweep<T: Target>(bound: &mut Bound<'_, T>, dependents: &Dependents) 
         frontier = frontier.par_chunks(256).flat_map_iter(|chunk| marker.trace(chunk)).collect();
     }
     let marks = marker.visits;
-    marks.names.into_par_iter().enumerate().with_min_len(4096).for_each(|(row, mark)| {
-        if mark.into_inner() {
-            link.symbols.set(SymbolId(row as u32), flag::LIVE);
-        }
-    });
+    let names = bound.symbols.par_iter_mut().zip(marks.names).with_min_len(4096);
+    names.for_each(|(flags, mark)| flags.set(SymbolFlags::LIVE, mark.into_inner()));
     sweep(&mut bound.matched.made.resolved, &marks.sections);
 }
 
@@ -273,14 +313,12 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
     }
 
     fn is_root_symbol(&self, id: SymbolId) -> bool {
-        let symbols = &self.link.symbols;
         let visible =
             matches!(self.link.definitions.visibility[id.index()], elf::STV_DEFAULT | elf::STV_PROTECTED);
         if self.link.config.gc.keep_exported && visible {
             return true;
         }
-        let flags = symbols.flags(id);
-        let exported = flags & flag::EXPORTED != 0;
+        let exported = self.link.symbol_flags(id).contains(SymbolFlags::EXPORTED);
         if self.link.config.is_shared() || self.link.config.is_relocatable() {
             return exported;
         }

@@ -9,7 +9,7 @@ use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::{Placed, SectionState};
 use crate::relocs::address;
-use crate::symbols::{Definition, flag};
+use crate::symbols::{Definition, Needs};
 use rayon::prelude::*;
 
 /// The address of each symbol, for [`Placed::values`].
@@ -50,14 +50,14 @@ pub fn refresh<T: Target>(link: &mut Placed<'_, T>, symbols: &[SymbolId]) {
 }
 
 fn global_address<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
-    let flags = link.symbols.flags(id);
-    if flags & flag::NEEDS_COPY != 0
+    let needs = link.symbol_needs(id);
+    if needs.contains(Needs::COPY)
         && let Some(address) = address::copy(link, id)
     {
         return address;
     }
     match link.definition(id) {
-        Definition::Shared { .. } if flags & flag::NEEDS_CANONICAL_PLT != 0 => address::plt(link, id),
+        Definition::Shared { .. } if needs.contains(Needs::CANONICAL_PLT) => address::plt(link, id),
         Definition::Object { file, symbol } => {
             symbol_address(link, &link.objects[file.index()], symbol as usize, id)
         }

@@ -15,7 +15,6 @@ use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
 use crate::phase::{Inputs, OutputGroup, OutputRelocations, Placed};
 use crate::relocs::emit;
-use crate::symbols::flag;
 use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 
@@ -75,8 +74,6 @@ fn groups<T: Target>(link: &Placed<'_, T>) -> Vec<OutputGroup> {
                 members: members(link, entry.group.members.iter().map(|&member| object.section_id(member))),
             };
             if !group.members.is_empty() {
-                // Keeps the signature in the symbol table even without references.
-                link.symbols.set(object.symbol_id(group.signature), flag::LIVE);
                 found.push(group);
             }
         }

@@ -131,7 +131,7 @@ fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: us
         object.id = FileId::from_index(index);
         object.first_local = u32::try_from(symbols).expect("fewer than 2^32 symbols");
         object.first_section = u32::try_from(sections).expect("fewer than 2^32 sections");
-        symbols += (object.first_global as usize).max(1);
+        symbols += object.local_rows();
         sections += object.headers.len();
     }
     assert!(symbols < u32::MAX as usize && sections < u32::MAX as usize, "fewer than 2^32 rows");

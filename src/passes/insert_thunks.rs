@@ -26,7 +26,7 @@ use crate::phase::SectionState;
 use crate::plan::Body;
 use crate::relocs::address;
 use crate::relocs::branches::target;
-use crate::symbols::{Definition, flag};
+use crate::symbols::{Definition, SymbolFlags};
 use crate::tables::pools::{Branch, Destination, Pool, Purpose, Thunk, Watched, reaches};
 use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
@@ -85,11 +85,12 @@ fn may_be_far<T: Target>(link: &Placed<'_, T>, reach: u64) -> bool {
         return false;
     };
     let is_far = |value: u64| !reaches(start, value, reach) || !reaches(end, value, reach);
+    let elsewhere = SymbolFlags::UNDEFINED | SymbolFlags::UNDEFINED_WEAK | SymbolFlags::TLS;
     end - start >= reach
         || link.globals.ids().any(|id| {
-            let flags = link.symbols.flags(id);
-            flags & flag::ABSOLUTE != 0
-                && flags & (flag::UNDEFINED | flag::UNDEFINED_WEAK | flag::TLS) == 0
+            let flags = link.symbol_flags(id);
+            flags.contains(SymbolFlags::ABSOLUTE)
+                && !flags.intersects(elsewhere)
                 && absolute_value(link, id).is_some_and(is_far)
         })
 }
@@ -433,7 +434,7 @@ fn is_full<T: Target>(link: &Placed<'_, T>, pool: &Pool) -> bool {
 
 /// Whether a destination does not begin with an instruction that indirect jumps may land on.
 fn needs_landing_pad<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) -> bool {
-    if link.symbols.flags(symbol) & (flag::IMPORTED | flag::IFUNC) != 0 {
+    if link.symbol_flags(symbol).intersects(SymbolFlags::IMPORTED | SymbolFlags::IFUNC) {
         return false;
     }
     let code = link.symbol_section(symbol).and_then(|(section, value)| {

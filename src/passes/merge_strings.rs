@@ -15,7 +15,7 @@ use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::merge::{Group, MergeInput, Merges, Pieces};
-use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, info_of, SectionState};
+use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, SectionState, info_of};
 use crate::tables::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;

@@ -4,25 +4,25 @@
 //! slots and entries that `scan_relocations` found to be needed; a table without any is dropped.
 
 use crate::arch::Target;
-use crate::decision::decide::need;
 use crate::ids::{Slot, SymbolId};
 use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Resolved, Scanned, Slots};
-use crate::symbols::{Definition, flag};
+use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::synth::copy;
 use rayon::prelude::*;
 
 const NONE: u32 = u32::MAX;
 
 /// Gives each symbol its row.
-pub fn run<T: Target>(scanned: Scanned<'_, T>) -> Numbered<'_, T> {
+pub fn run<T: Target>(mut scanned: Scanned<'_, T>) -> Numbered<'_, T> {
     // First, since all names of a copied variable get rows too.
-    let copies = copy::collect(&scanned);
+    let (copies, names) = copy::collect(&scanned);
+    for id in names {
+        scanned.asked.of_symbols[id.index()] |= Needs::COPY | Needs::DYNSYM;
+    }
     let mut numbers = Numbers { got: T::GOT_RESERVED as u32, ..Numbers::default() };
     let (rows, row_of) = number(&scanned, &copies, &mut numbers);
-    let tls_module = match scanned.asked.needs & need::TLS_MODULE {
-        0 => None,
-        _ => numbers.words(2),
-    };
+    let module = scanned.asked.needs.contains(Needs::TLS_MODULE);
+    let tls_module = if module { numbers.words(2) } else { None };
     let mut slots = Slots {
         got_words: numbers.got,
         tls_module,
@@ -39,19 +39,20 @@ fn number<T: Target>(
     copies: &Copies,
     numbers: &mut Numbers,
 ) -> (Vec<DynamicRow>, Vec<u32>) {
-    let wanted = flag::NEEDS | flag::EXPORTED;
+    let is_wanted =
+        |id| !link.symbol_needs(id).is_empty() || link.symbol_flags(id).contains(SymbolFlags::EXPORTED);
     let symbols: Vec<SymbolId> = (0..link.symbols.len() as u32)
         .into_par_iter()
         .with_min_len(4096)
         .map(SymbolId)
-        .filter(|&id| link.symbols.flags(id) & wanted != 0)
+        .filter(|&id| is_wanted(id))
         .collect();
     let mut rows = Vec::with_capacity(symbols.len());
     let mut row_of = vec![NONE; link.symbols.len()];
     for id in symbols {
-        let flags = link.symbols.flags(id);
-        let mut row = numbers.row(id, flags);
-        if flags & flag::NEEDS_COPY != 0 {
+        let needs = link.symbol_needs(id);
+        let mut row = numbers.row(id, link.symbol_flags(id), needs);
+        if needs.contains(Needs::COPY) {
             row.copy = copies.find(link, id);
         }
         row_of[id.index()] = rows.len() as u32;
@@ -74,20 +75,20 @@ impl Numbers {
         Some(Slot::new(self.got - count))
     }
 
-    fn row(&mut self, id: SymbolId, flags: u32) -> DynamicRow {
+    fn row(&mut self, id: SymbolId, flags: SymbolFlags, of_symbol: Needs) -> DynamicRow {
         let mut row = DynamicRow::new(id);
-        let needs = |bits| flags & bits != 0;
-        let (calls, canonical) = (needs(flag::NEEDS_PLT), needs(flag::NEEDS_CANONICAL_PLT));
-        let resolved = needs(flag::IFUNC) && !needs(flag::IMPORTED);
-        if needs(flag::NEEDS_GOT) {
+        let needs = |need| of_symbol.contains(need);
+        let (calls, canonical) = (needs(Needs::PLT), needs(Needs::CANONICAL_PLT));
+        let resolved = flags & (SymbolFlags::IFUNC | SymbolFlags::IMPORTED) == SymbolFlags::IFUNC;
+        if needs(Needs::GOT) {
             row.got = self.words(1);
         }
-        if resolved && (calls || needs(flag::NEEDS_GOT)) {
+        if resolved && (calls || needs(Needs::GOT)) {
             row.resolved = if canonical || row.got.is_none() { self.words(1) } else { row.got };
         }
         // A function whose PLT entry is its address in this program must have a jump slot: lookups
         // for other relocations find that address, and the entry would jump to itself.
-        let direct = resolved || (needs(flag::NEEDS_GOT) && !canonical);
+        let direct = resolved || (needs(Needs::GOT) && !canonical);
         if calls && direct {
             row.plt_got = Some(Slot::new(self.plt_got));
             self.plt_got += 1;
@@ -95,13 +96,13 @@ impl Numbers {
             row.plt = Some(Slot::new(self.plt));
             self.plt += 1;
         }
-        if needs(flag::NEEDS_GOT_TP) {
+        if needs(Needs::GOT_TP) {
             row.got_tp = self.words(1);
         }
-        if needs(flag::NEEDS_TLS_GD) {
+        if needs(Needs::TLS_GD) {
             row.tls_gd = self.words(2);
         }
-        if needs(flag::NEEDS_TLS_DESC) {
+        if needs(Needs::TLS_DESC) {
             row.tls_desc = self.words(2);
         }
         row
@@ -110,7 +111,7 @@ impl Numbers {
 
 /// Makes room for the reserved words of the dynamic linker and of `_GLOBAL_OFFSET_TABLE_`.
 fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
-    let base_needed = link.asked.needs & need::GOT_BASE != 0 || is_got_symbol_used(link);
+    let base_needed = link.asked.needs.contains(Needs::GOT_BASE) || is_got_symbol_used(link);
     let entries = u64::from(slots.plt);
     let in_got = base_needed && !T::GOT_SYMBOL_IN_GOT_PLT || entries > 0 && T::GOT_PLT_RESERVED == 0;
     if in_got {
@@ -153,8 +154,11 @@ fn is_got_symbol_used<T: Target>(link: &Resolved<'_, T>) -> bool {
 mod tests {
     use super::*;
 
-    fn row(numbers: &mut Numbers, flags: u32) -> DynamicRow {
-        numbers.row(SymbolId(0), flags)
+    const IFUNC: SymbolFlags = SymbolFlags::IFUNC;
+    const IMPORTED: SymbolFlags = SymbolFlags::IMPORTED;
+
+    fn row(numbers: &mut Numbers, flags: SymbolFlags, needs: Needs) -> DynamicRow {
+        numbers.row(SymbolId(0), flags, needs)
     }
 
     fn numbers_of<const N: usize>(slots: [Option<Slot>; N]) -> [Option<u32>; N] {
@@ -164,15 +168,14 @@ mod tests {
     #[test]
     fn symbols_get_the_entries_that_they_need() {
         let mut numbers = Numbers::default();
-        let called = row(&mut numbers, flag::IMPORTED | flag::FUNCTION | flag::NEEDS_PLT);
+        let called = row(&mut numbers, IMPORTED | SymbolFlags::FUNCTION, Needs::PLT);
         assert_eq!(numbers_of([called.plt, called.plt_got, called.got]), [Some(0), None, None]);
-        let both = row(&mut numbers, flag::IMPORTED | flag::NEEDS_PLT | flag::NEEDS_GOT);
+        let both = row(&mut numbers, IMPORTED, Needs::PLT | Needs::GOT);
         assert_eq!(numbers_of([both.plt, both.plt_got, both.got]), [None, Some(0), Some(0)]);
-        let canonical = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_GOT;
-        let canonical = row(&mut numbers, flag::IMPORTED | canonical);
+        let canonical = Needs::PLT | Needs::CANONICAL_PLT | Needs::GOT;
+        let canonical = row(&mut numbers, IMPORTED, canonical);
         assert_eq!(numbers_of([canonical.plt, canonical.plt_got, canonical.got]), [Some(1), None, Some(1)]);
-        let tls =
-            row(&mut numbers, flag::TLS | flag::NEEDS_TLS_GD | flag::NEEDS_GOT_TP | flag::NEEDS_TLS_DESC);
+        let tls = row(&mut numbers, SymbolFlags::TLS, Needs::TLS_GD | Needs::GOT_TP | Needs::TLS_DESC);
         assert_eq!(numbers_of([tls.got_tp, tls.tls_gd, tls.tls_desc]), [Some(2), Some(3), Some(5)]);
         assert_eq!(numbers.got, 7);
     }
@@ -180,15 +183,15 @@ mod tests {
     #[test]
     fn resolved_functions_have_no_jump_slot() {
         let mut numbers = Numbers::default();
-        let loaded = row(&mut numbers, flag::IFUNC | flag::NEEDS_GOT);
+        let loaded = row(&mut numbers, IFUNC, Needs::GOT);
         assert_eq!(numbers_of([loaded.got, loaded.resolved, loaded.plt_got]), [Some(0), Some(0), None]);
-        let canonical = flag::NEEDS_PLT | flag::NEEDS_CANONICAL_PLT | flag::NEEDS_GOT;
-        let canonical = row(&mut numbers, flag::IFUNC | canonical);
+        let canonical = Needs::PLT | Needs::CANONICAL_PLT | Needs::GOT;
+        let canonical = row(&mut numbers, IFUNC, canonical);
         assert_eq!(
             numbers_of([canonical.got, canonical.resolved, canonical.plt_got, canonical.plt]),
             [Some(1), Some(2), Some(0), None]
         );
-        let exported = row(&mut numbers, flag::IFUNC | flag::IMPORTED | flag::NEEDS_PLT);
+        let exported = row(&mut numbers, IFUNC | IMPORTED, Needs::PLT);
         assert_eq!(numbers_of([exported.resolved, exported.plt]), [None, Some(0)]);
     }
 }

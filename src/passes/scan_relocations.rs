@@ -1,13 +1,14 @@
 //! Collects the needs of relocations in live sections.
 //!
-//! One parallel walk over the loaded sections: `NEEDS_*` bits of symbols, places of dynamic
+//! One parallel walk over the loaded sections: needs of symbols, places of dynamic
 //! relocations, references to undefined and discarded symbols. No relocation is scanned a second
 //! time for these: later passes count and write from the results. All problems are reported, a few
 //! for each section, so that one broken file does not hide the next.
 
+use crate::arch::relocation::Facts;
 use crate::arch::{RelocExpr, RelocInfo, Target};
 use crate::cli::TextRelocations;
-use crate::decision::decide::{Action, DynamicKind, Problem, need};
+use crate::decision::decide::{Action, DynamicKind, Problem};
 use crate::decision::site::{DynRelocSite, Reference};
 use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::Rela;
@@ -18,7 +19,7 @@ use crate::input::ObjectFile;
 use crate::phase::{Asked, Live, SectionState};
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::relocs::{discarded, undefined};
-use crate::symbols::{Definition, flag};
+use crate::symbols::{Definition, GatheredNeeds, Needs, SymbolFlags};
 use rayon::prelude::*;
 
 /// Problems that are reported for one section.
@@ -33,25 +34,20 @@ pub struct Found {
     pub undefined: Vec<Reference>,
     /// References to symbols of discarded sections.
     pub discarded: Vec<Reference>,
-    /// Bits of [`need`].
-    pub needs: u32,
+    /// Needs of the link.
+    pub needs: Needs,
     /// The first dynamic relocation in a section that is not writable.
     pub text_relocation: Option<Reference>,
 }
 
-/// Marks dead and undefined symbols, before [`run`] looks at relocations.
-pub fn prepare<T: Target>(link: &Live<'_, T>) {
-    mark_dead_symbols(link);
-    if !link.config.is_relocatable() {
-        undefined::mark(link);
-    }
-}
-
 /// Scans all objects. Under `-r` only references to discarded sections are looked for. Only reads
-/// the link (and sets bits of symbols), so that mergeable sections can be looked at beside it.
-pub fn run<T: Target>(link: &Live<'_, T>) -> Vec<Found> {
+/// the link, so that mergeable sections can be looked at beside it. Gives the results of each object,
+/// and the needs of each symbol.
+pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<Found>, Vec<Needs>) {
     let relocatable = link.config.is_relocatable();
-    link.objects
+    let needs = GatheredNeeds::new(link.symbol_count);
+    let found = link
+        .objects
         .par_iter()
         .map(|object| {
             let mut found = Found::default();
@@ -63,21 +59,22 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> Vec<Found> {
                         // An FDE whose function is discarded loses its relocations silently.
                         true if is_frame_section(link, object, index) => {}
                         true => find_discarded(link, object, section, relocations, &mut found),
-                        false => scan_lists(link, section, [relocations], &mut found),
+                        false => scan_lists(link, section, [relocations], &needs, &mut found),
                     }
                 }
             }
-            scan_frames(link, object, &mut found);
+            scan_frames(link, object, &needs, &mut found);
             found
         })
-        .collect()
+        .collect();
+    (found, needs.into_needs())
 }
 
 /// Joins the results of all objects, and reports problems.
-pub fn finish<T: Target>(link: &Live<'_, T>, found: Vec<Found>) -> Asked {
+pub fn finish<T: Target>(link: &Live<'_, T>, (found, of_symbols): (Vec<Found>, Vec<Needs>)) -> Asked {
     let mut undefined = Vec::with_capacity(found.len());
     let mut text_relocation = None;
-    let mut asked = Asked::default();
+    let mut asked = Asked { of_symbols, ..Asked::default() };
     for found in found {
         asked.sites.push(found.sites);
         asked.discarded.push(found.discarded);
@@ -115,28 +112,6 @@ fn is_frame_section<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>
     frames.is_some_and(|frames| frames.sections.iter().any(|section| section.index as usize == index))
 }
 
-/// Symbols of collected sections are as dead as those of discarded ones.
-fn mark_dead_symbols<T: Target>(link: &Live<'_, T>) {
-    link.objects.par_iter().for_each(|object| {
-        let is_dead = |index: u32| link.sections.is(object.section_id(index), SectionState::COLLECTED);
-        if !(0..object.headers.len() as u32).any(is_dead) {
-            return;
-        }
-        for index in 1..object.symbols.len() as u32 {
-            let crate::input::object::SymbolPlace::Section(section) = object.symbol_place(index as usize)
-            else {
-                continue;
-            };
-            let id = object.symbol_id(index);
-            let own = index < object.first_global
-                || link.definition(id) == Definition::Object { file: object.id, symbol: index };
-            if own && is_dead(section) {
-                link.symbols.set(id, flag::DISCARDED);
-            }
-        }
-    });
-}
-
 fn find_discarded<T: Target>(
     link: &Live<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -146,19 +121,24 @@ fn find_discarded<T: Target>(
 ) {
     for relocation in relocations {
         let symbol = object.symbol_id(relocation.symbol());
-        if relocation.symbol() != 0 && link.symbols.flags(symbol) & flag::DISCARDED != 0 {
+        if relocation.symbol() != 0 && link.symbol_flags(symbol).contains(SymbolFlags::DISCARDED) {
             found.discarded.push(Reference { section, offset: relocation.r_offset.get(), symbol });
         }
     }
 }
 
 /// Scans the records of an object's `.eh_frame` sections that are kept.
-fn scan_frames<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, found: &mut Found) {
+fn scan_frames<T: Target>(
+    link: &Live<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    needs: &GatheredNeeds,
+    found: &mut Found,
+) {
     let Some(kept) = link.kept_frames.files.get(object.id.index()) else { return };
     let frames = &link.frames.files[object.id.index()];
     for section in &frames.sections {
         let lists = kept.records(frames, section).map(|record| record.relocations);
-        scan_lists(link, object.section_id(section.index), lists, found);
+        scan_lists(link, object.section_id(section.index), lists, needs, found);
     }
 }
 
@@ -167,11 +147,12 @@ fn scan_lists<'r, T: Target>(
     link: &Live<'_, T>,
     section: SectionId,
     lists: impl IntoIterator<Item = &'r [Rela<T::E>]>,
+    needs: &GatheredNeeds,
     found: &mut Found,
 ) {
     let Some((object, index)) = link.locate(section) else { return };
     let walk = Walk::new(link, object, index as usize);
-    let mut scan = Scan { link, walk: &walk, section, told: 0, found };
+    let mut scan = Scan { link, walk: &walk, section, told: 0, needs, found };
     for relocations in lists {
         walk.each(relocations, &mut scan);
     }
@@ -182,6 +163,7 @@ struct Scan<'s, 'a, T: Target> {
     walk: &'s Walk<'s, 'a, T>,
     section: SectionId,
     told: u32,
+    needs: &'s GatheredNeeds,
     found: &'s mut Found,
 }
 
@@ -190,16 +172,16 @@ impl<T: Target> Visitor<T> for Scan<'_, '_, T> {
     fn decided(&mut self, relocation: Decided<'_, T>) {
         let Decided { info, offset, index, symbol, addend, facts, action } = relocation;
         let reference = Reference { section: self.section, offset, symbol };
-        if facts & flag::UNDEFINED != 0 {
+        if facts.contains(Facts::UNDEFINED) {
             self.found.undefined.push(reference);
         }
-        if info.expr.is_tls() != (facts & flag::TLS != 0) {
+        if info.expr.is_tls() != facts.contains(Facts::TLS) {
             self.check_thread_locality(info, &reference, index);
         }
         self.take(info, action, &reference, addend);
         // The undefined symbol itself is reported already.
         if let Some(problem) = action.problem
-            && facts & flag::UNDEFINED == 0
+            && !facts.contains(Facts::UNDEFINED)
         {
             self.problem(info, problem, &reference);
         }
@@ -221,14 +203,14 @@ impl<T: Target> Visitor<T> for Scan<'_, '_, T> {
 impl<T: Target> Scan<'_, '_, T> {
     #[inline]
     fn take(&mut self, info: &RelocInfo<T>, action: &Action<T>, reference: &Reference, addend: i64) {
-        let needs = action.needs & flag::NEEDS;
-        if needs != 0 {
-            self.link.symbols.set(reference.symbol, needs);
-            if needs & (flag::NEEDS_COPY | flag::NEEDS_CANONICAL_PLT) != 0 {
+        let needs = action.needs & Needs::OF_SYMBOL;
+        if !needs.is_empty() {
+            self.needs.add(reference.symbol, needs);
+            if needs.intersects(Needs::COPY | Needs::CANONICAL_PLT) {
                 self.check_preemption(info, reference);
             }
         }
-        self.found.needs |= action.needs & need::OF_LINK;
+        self.found.needs |= action.needs & Needs::OF_LINK;
         if let Some(kind) = action.dynamic {
             self.dynamic(info, kind, reference, addend);
         }
@@ -355,7 +337,7 @@ impl<T: Target> Scan<'_, '_, T> {
         };
         let library = &link.shared[library.index()];
         let definition = &library.symbols[symbol as usize];
-        let copy = link.symbols.flags(reference.symbol) & flag::FUNCTION == 0;
+        let copy = !link.symbol_flags(reference.symbol).contains(SymbolFlags::FUNCTION);
         let name = link.symbol_text(reference.symbol);
         let refused = |why: String| {
             Diagnostic::error(Code::RelocationNotAllowed, why)

@@ -1,8 +1,8 @@
 //! Decides for each symbol whether it is imported, exported or bound inside the output.
 //!
 //! After this pass the flags of a symbol that later passes ask for (imported, function, TLS,
-//! absolute, …) are set, for globals and for locals; later passes only add `LIVE` and the `NEEDS_*`
-//! bits.
+//! absolute, …) are set, for globals and for locals; garbage collection only adds the symbols that
+//! die with their sections, and the names that live sections refer to.
 
 use crate::arch::Target;
 use crate::cli::{OutputMode, Symbolic};
@@ -10,97 +10,103 @@ use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::phase::{Bound, Inputs, Matched, Resolved, SectionState, SectionStates};
-use crate::symbols::{Definition, Mentions, SymbolFlags, flag};
+use crate::phase::{Bound, Inputs, Matched, Resolved, SectionState, SectionStates, split_locals};
+use crate::relocs::undefined;
+use crate::symbols::{Definition, Mentions, SymbolFlags};
+use hashbrown::HashSet;
 use rayon::prelude::*;
 
 /// Sets the flags of all symbols.
 pub fn run<'a, T: Target>(matched: Matched<'a, T>) -> Bound<'a, T> {
-    let symbols = SymbolFlags::new(matched.symbol_count);
-    let bound = Bound { matched, symbols };
-    let link = &bound;
-    (0..link.globals.len() as u32).into_par_iter().with_min_len(1024).for_each(|row| {
-        let id = SymbolId(row);
-        let bits = global_bits(link, id);
-        if bits != 0 {
-            link.symbols.set(id, bits);
+    let symbols = flags(&matched);
+    Bound { matched, symbols }
+}
+
+fn flags<T: Target>(link: &Matched<'_, T>) -> Vec<SymbolFlags> {
+    let mut symbols: Vec<SymbolFlags> =
+        (0..link.symbol_count).into_par_iter().map(|_| SymbolFlags::empty()).collect();
+    let (globals, locals) = symbols.split_at_mut(link.globals.len());
+    let unreported = undefined::unreported(link);
+    globals.par_iter_mut().enumerate().with_min_len(1024).for_each(|(row, flags)| {
+        *flags = global_flags(link, &unreported, SymbolId(row as u32));
+    });
+    let own = split_locals(locals, &link.objects);
+    link.objects.par_iter().zip(own).for_each(|(object, own)| {
+        for (index, flags) in own.iter_mut().enumerate().take(object.first_global as usize).skip(1) {
+            *flags = definition_flags(object, index, &link.sections);
         }
     });
-    link.objects.par_iter().for_each(|object| {
-        for index in 1..object.first_global {
-            let bits = definition_bits(object, index as usize, &link.sections);
-            if bits != 0 {
-                link.symbols.set(SymbolId(object.first_local + index), bits);
-            }
-        }
-    });
-    bound
+    symbols
 }
 
 /// The flags by the symbol's own definition.
 #[inline]
-fn definition_bits<E: zerocopy::byteorder::ByteOrder>(
+fn definition_flags<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     index: usize,
     sections: &SectionStates,
-) -> u32 {
-    let Some(symbol) = object.symbols.get(index) else { return 0 };
-    let mut bits = type_bits(symbol.kind());
+) -> SymbolFlags {
+    let Some(symbol) = object.symbols.get(index) else { return SymbolFlags::empty() };
+    let mut flags = type_flags(symbol.kind());
     if symbol.kind() == elf::STT_GNU_IFUNC {
-        bits |= flag::IFUNC;
+        flags |= SymbolFlags::IFUNC;
     }
     match object.symbol_place(index) {
-        SymbolPlace::Absolute => bits |= flag::ABSOLUTE,
+        SymbolPlace::Absolute => flags |= SymbolFlags::ABSOLUTE,
         SymbolPlace::Section(section) => {
             let discarded = SectionState::DISCARDED_BY_GROUP | SectionState::DISCARDED_BY_SCRIPT;
             if sections.get(object.section_id(section)).intersects(discarded) {
-                bits |= flag::DISCARDED;
+                flags |= SymbolFlags::DISCARDED;
             }
         }
         _ => {}
     }
-    bits
+    flags
 }
 
-fn type_bits(kind: u8) -> u32 {
+fn type_flags(kind: u8) -> SymbolFlags {
     match kind {
-        elf::STT_FUNC | elf::STT_GNU_IFUNC => flag::FUNCTION,
-        elf::STT_TLS => flag::TLS,
-        _ => 0,
+        elf::STT_FUNC | elf::STT_GNU_IFUNC => SymbolFlags::FUNCTION,
+        elf::STT_TLS => SymbolFlags::TLS,
+        _ => SymbolFlags::empty(),
     }
 }
 
-fn global_bits<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u32 {
+fn global_flags<T: Target>(link: &Resolved<'_, T>, unreported: &HashSet<&[u8]>, id: SymbolId) -> SymbolFlags {
     let visibility = link.definitions.visibility[id.index()];
     match link.definition(id) {
-        Definition::Undefined => undefined_bits(link, id, visibility),
+        Definition::Undefined => {
+            let mut flags = undefined_flags(link, id, visibility);
+            flags.set(SymbolFlags::UNDEFINED, undefined::is_reported(link, unreported, id));
+            flags
+        }
         Definition::Shared { library, symbol } => {
             let library = &link.shared[library.index()];
-            flag::IMPORTED | type_bits(library.symbols[symbol as usize].kind())
+            SymbolFlags::IMPORTED | type_flags(library.symbols[symbol as usize].kind())
         }
         Definition::Object { file, symbol } => {
             let object = &link.objects[file.index()];
-            let bits = definition_bits(object, symbol as usize, &link.sections);
+            let flags = definition_flags(object, symbol as usize, &link.sections);
             let source = &object.symbols[symbol as usize];
             let unique = source.binding() == elf::STB_GNU_UNIQUE;
             let exemption = Exemption { unique, listed: is_listed(link, id, source.kind()) };
-            bits | export_bits(link, id, bits, visibility, object.hide_symbols, exemption)
+            flags | export_flags(link, id, flags, visibility, object.hide_symbols, exemption)
         }
         Definition::Linker(row) => {
             let symbol = &link.linker_symbols[row as usize];
-            let bits = if symbol.fixed { flag::ABSOLUTE } else { 0 };
+            let flags = if symbol.fixed { SymbolFlags::ABSOLUTE } else { SymbolFlags::empty() };
             let exemption = Exemption { unique: false, listed: is_listed(link, id, elf::STT_NOTYPE) };
-            bits | export_bits(link, id, bits, visibility, symbol.hidden, exemption)
+            flags | export_flags(link, id, flags, visibility, symbol.hidden, exemption)
         }
     }
 }
 
 /// The flags of an undefined symbol: imported if the dynamic linker may resolve it; otherwise a
-/// weak one is 0, and any other is reported by another pass.
-fn undefined_bits<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: u8) -> u32 {
+/// weak one is 0, and any other may be reported.
+fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: u8) -> SymbolFlags {
     let mentions = link.mentions(id);
     if !mentions.contains(Mentions::IN_OBJECT) {
-        return 0;
+        return SymbolFlags::empty();
     }
     let weak = !mentions.contains(Mentions::STRONG_REFERENCE);
     let may_be_imported =
@@ -110,13 +116,13 @@ fn undefined_bits<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: u
             OutputMode::Shared => link.config.undefined.dynamic_undefined_weak != Some(false) || !weak,
             _ => !weak || link.config.undefined.dynamic_undefined_weak.unwrap_or(!link.shared.is_empty()),
         };
-    let mut bits = if weak { flag::UNDEFINED_WEAK } else { 0 };
+    let mut flags = if weak { SymbolFlags::UNDEFINED_WEAK } else { SymbolFlags::empty() };
     if imported {
-        bits |= flag::IMPORTED;
+        flags |= SymbolFlags::IMPORTED;
     } else if weak {
-        bits |= flag::ABSOLUTE;
+        flags |= SymbolFlags::ABSOLUTE;
     }
-    bits
+    flags
 }
 
 /// Properties of a definition that make it exported and preemptible against other options.
@@ -137,22 +143,22 @@ fn is_listed<T: Target>(link: &Inputs<'_, T>, id: SymbolId, kind: u8) -> bool {
 
 /// Whether a definition of this output is visible to other modules, and whether they may take its
 /// place.
-fn export_bits<T: Target>(
+fn export_flags<T: Target>(
     link: &Resolved<'_, T>,
     id: SymbolId,
-    flags: u32,
+    flags: SymbolFlags,
     visibility: u8,
     hidden: bool,
     Exemption { unique, listed }: Exemption,
-) -> u32 {
+) -> SymbolFlags {
     let version = link.versions.words[id.index()];
     if !link.is_dynamic()
         || hidden
-        || flags & flag::DISCARDED != 0
+        || flags.contains(SymbolFlags::DISCARDED)
         || matches!(visibility, elf::STV_HIDDEN | elf::STV_INTERNAL)
         || version == elf::VER_NDX_LOCAL
     {
-        return 0;
+        return SymbolFlags::empty();
     }
     let symbols = &link.config.symbols;
     let exported = match link.config.mode {
@@ -160,13 +166,12 @@ fn export_bits<T: Target>(
         _ => symbols.export_dynamic || link.mentions(id).contains(Mentions::IN_SHARED) || listed || unique,
     };
     if !exported {
-        return 0;
+        return SymbolFlags::empty();
     }
-    let mut bits = flag::EXPORTED;
     if visibility == elf::STV_PROTECTED {
-        return bits | flag::PROTECTED;
+        return SymbolFlags::EXPORTED;
     }
-    let function = flags & flag::FUNCTION != 0;
+    let function = flags.contains(SymbolFlags::FUNCTION);
     let weak = link.is_weak_definition(id);
     let symbolic = match symbols.symbolic {
         Symbolic::No => link.lists.dynamic_is_exclusive,
@@ -176,7 +181,7 @@ fn export_bits<T: Target>(
         Symbolic::NonWeakFunctions => function && !weak,
     };
     if link.config.mode == OutputMode::Shared && (!symbolic || listed || unique) {
-        bits |= flag::IMPORTED;
+        return SymbolFlags::EXPORTED | SymbolFlags::IMPORTED;
     }
-    bits
+    SymbolFlags::EXPORTED
 }

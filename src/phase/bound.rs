@@ -5,31 +5,48 @@
 use super::{Matched, builds_on};
 use crate::arch::Target;
 use crate::ids::SymbolId;
-use crate::symbols::{SymbolFlags, flag};
+use crate::input::ObjectFile;
+use crate::symbols::SymbolFlags;
+use zerocopy::byteorder::ByteOrder;
 
 /// The matched sections, with flags for each symbol: imported, exported, alive.
 pub struct Bound<'a, T: Target> {
     /// The phase before: sections and their rules.
     pub matched: Matched<'a, T>,
-    /// Flags of symbols; `scan_relocations` adds the `NEEDS_*` bits, `number_rows` reads them.
-    pub symbols: SymbolFlags,
+    /// Flags of each symbol, by [`SymbolId`]; `collect_garbage` adds those that depend on liveness.
+    pub symbols: Vec<SymbolFlags>,
 }
 
 builds_on!(['a, T: Target] Bound<'a, T>, matched: Matched<'a, T>);
 
 impl<T: Target> Bound<'_, T> {
+    /// The flags of a symbol.
+    #[inline]
+    pub fn symbol_flags(&self, id: SymbolId) -> SymbolFlags {
+        self.symbols[id.index()]
+    }
+
     /// Whether a live section refers to an undefined symbol. Without `--gc-sections` every
     /// reference counts as live.
     pub fn is_name_used(&self, id: SymbolId) -> bool {
-        !self.config.gc.enabled || self.symbols.flags(id) & flag::LIVE != 0
+        !self.config.gc.enabled || self.symbol_flags(id).contains(SymbolFlags::LIVE)
     }
+}
+
+/// The flags of each object's local symbols, by index in its symbol table.
+pub fn split_locals<'s, E: ByteOrder>(
+    mut locals: &'s mut [SymbolFlags],
+    objects: &[ObjectFile<'_, E>],
+) -> Vec<&'s mut [SymbolFlags]> {
+    let own = |object: &ObjectFile<'_, E>| locals.split_off_mut(..object.local_rows()).unwrap_or_default();
+    objects.iter().map(own).collect()
 }
 
 #[cfg(test)]
 impl<'a, T: Target> Bound<'a, T> {
     /// For tests of later passes: symbols without flags, and sections with the given rules.
     pub fn of(made: super::Made<'a, T>, rules: Vec<u32>) -> Self {
-        let symbols = SymbolFlags::new(made.symbol_count);
+        let symbols = vec![SymbolFlags::empty(); made.symbol_count];
         Bound { matched: Matched { made, rules, plan: Default::default() }, symbols }
     }
 }

@@ -25,7 +25,7 @@ mod section_states;
 mod session;
 mod tables;
 
-pub use bound::Bound;
+pub use bound::{Bound, split_locals};
 pub(crate) use builds_on::builds_on;
 pub use directives::{Directives, Lists};
 pub use image::{FilePlan, FileSection, Image};

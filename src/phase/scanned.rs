@@ -5,16 +5,16 @@
 use super::{Live, SectionInfo, SectionState, builds_on};
 use crate::arch::Target;
 use crate::decision::site::{DynRelocSite, Reference};
-use crate::ids::SectionId;
+use crate::ids::{SectionId, SymbolId};
 use crate::merge::Merges;
+use crate::symbols::Needs;
 use crate::tables::section::{Kind, SyntheticSection};
 
 /// Needs of the link besides its inputs: GOT, PLT, dynamic relocations, merged sections.
 pub struct Scanned<'a, T: Target> {
     /// The phase before: live sections and records.
     pub live: Live<'a, T>,
-    /// Needs of the link and places of dynamic relocations; the needs of symbols are flags in
-    /// [`super::Bound::symbols`].
+    /// Needs of symbols and of the link, and places of dynamic relocations.
     pub asked: Asked,
     /// The place of each piece of a mergeable section.
     pub merges: Merges<'a>,
@@ -24,15 +24,17 @@ pub struct Scanned<'a, T: Target> {
 
 builds_on!(['a, T: Target] Scanned<'a, T>, live: Live<'a, T>);
 
-/// Needs of relocations that concern the link as a whole.
+/// Needs of relocations.
 #[derive(Default)]
 pub struct Asked {
+    /// The needs of each symbol, by [`SymbolId`].
+    pub of_symbols: Vec<Needs>,
     /// By object: places of dynamic relocations, by section, then in order of the relocation table.
     pub sites: Vec<Vec<DynRelocSite>>,
     /// By object: references to symbols of discarded sections, in the same order.
     pub discarded: Vec<Vec<Reference>>,
-    /// Bits of [`crate::decision::decide::need`].
-    pub needs: u32,
+    /// The needs that concern the link as a whole.
+    pub needs: Needs,
     /// Some dynamic relocation is for a place that is not writable (`DT_TEXTREL`).
     pub text_relocations: bool,
 }
@@ -46,6 +48,12 @@ pub struct MergedSection<'a> {
 }
 
 impl<'a, T: Target> Scanned<'a, T> {
+    /// The needs of a symbol.
+    #[inline]
+    pub fn symbol_needs(&self, id: SymbolId) -> Needs {
+        self.asked.of_symbols[id.index()]
+    }
+
     /// Number of sections: input, synthetic and merged ones.
     pub fn section_count(&self) -> usize {
         self.live.section_count() + self.merged.len()
@@ -96,6 +104,12 @@ impl<'a, T: Target> Scanned<'a, T> {
 impl<'a, T: Target> Scanned<'a, T> {
     /// For tests of later passes: no relocation asks for anything, and nothing is merged.
     pub fn of(live: Live<'a, T>) -> Self {
-        Scanned { asked: Asked::default(), merges: Merges::new(0), merged: Vec::new(), live }
+        let of_symbols = vec![Needs::empty(); live.symbol_count];
+        Scanned {
+            asked: Asked { of_symbols, ..Asked::default() },
+            merges: Merges::new(0),
+            merged: Vec::new(),
+            live,
+        }
     }
 }

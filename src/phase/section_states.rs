@@ -9,10 +9,12 @@ use crate::input::ObjectFile;
 use bitflags::bitflags;
 use zerocopy::byteorder::ByteOrder;
 
+/// The state of a section.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SectionState(u8);
+
 bitflags! {
-    /// The state of a section.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub struct SectionState: u8 {
+    impl SectionState: u8 {
         /// In the output. Set for every section when sections are indexed, cleared for sections that
         /// are discarded or collected.
         const ALIVE = 1 << 0;

@@ -7,7 +7,7 @@ use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::{Addresses, Copy, DynamicRow, Placed, Resolved, SectionState};
-use crate::symbols::{Definition, flag};
+use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
 use crate::tables::section::Kind;
 
@@ -136,14 +136,14 @@ pub fn symbol_size<T: Target>(
 /// The address that a library's symbol has in this program: that of its copy, or of its PLT entry
 /// if that is canonical. `None` for all others. Values of symbols start from here.
 pub fn of_imported<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
-    let flags = link.symbols.flags(id);
-    if flags & flag::IMPORTED == 0 {
+    if !link.symbol_flags(id).contains(SymbolFlags::IMPORTED) {
         return None;
     }
-    if flags & flag::NEEDS_COPY != 0 {
+    let needs = link.symbol_needs(id);
+    if needs.contains(Needs::COPY) {
         return copy(link, id);
     }
-    (flags & flag::NEEDS_CANONICAL_PLT != 0).then(|| plt(link, id))
+    needs.contains(Needs::CANONICAL_PLT).then(|| plt(link, id))
 }
 
 /// Address of a word of `.got`.

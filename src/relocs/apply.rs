@@ -6,6 +6,7 @@
 use super::address::{self, from_thread_pointer, symbol_size};
 use super::branches;
 use super::walk::{Decided, Undecided, Visitor, Walk};
+use crate::arch::relocation::Facts;
 use crate::arch::{RelocBase, RelocExpr, RelocInfo, Target};
 use crate::decision::decide::{Action, DynamicKind};
 use crate::decision::facts::facts;
@@ -15,7 +16,7 @@ use crate::elf::is_alloc;
 use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::phase::{DynamicRow, Placed};
-use crate::symbols::flag;
+use crate::symbols::Needs;
 use crate::tables::pools::Destination;
 
 /// Problems that are reported for one section.
@@ -130,7 +131,7 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
             }
         };
         if let Some(value) = outside
-            && facts & flag::UNDEFINED_WEAK == 0
+            && !facts.contains(Facts::UNDEFINED_WEAK)
             && !apply.redirect(info, (symbol, addend), at, place)
         {
             apply.overflow(info, action, symbol, offset, value);
@@ -208,7 +209,7 @@ impl<T: Target> Apply<'_, '_, T> {
             DynamicKind::Relative => address::target(self.link, self.object, index, symbol, addend) as i64,
             DynamicKind::TpSlot => address::tp_slot(self.link, symbol).wrapping_add_signed(addend) as i64,
             DynamicKind::Symbolic => addend,
-            DynamicKind::Resolved if self.link.symbols.flags(symbol) & flag::NEEDS_CANONICAL_PLT != 0 => {
+            DynamicKind::Resolved if self.link.symbol_needs(symbol).contains(Needs::CANONICAL_PLT) => {
                 address::plt(self.link, symbol).wrapping_add_signed(addend) as i64
             }
             _ => 0,
@@ -246,7 +247,7 @@ impl<T: Target> Apply<'_, '_, T> {
         let facts = facts(self.link, index, symbol);
         let addend = relocation.r_addend.get();
         let place = &mut self.out[at as usize..];
-        if facts & flag::DISCARDED != 0 {
+        if facts.contains(Facts::DISCARDED) {
             let value = match tombstone {
                 Tombstone::Value(value) => value as i64,
                 Tombstone::Addend => addend,
@@ -274,13 +275,13 @@ impl<T: Target> Apply<'_, '_, T> {
             base: info.base,
             edit: None,
             takes_next: false,
-            needs: 0,
+            needs: Needs::empty(),
             dynamic: None,
             problem: None,
         };
         let value = self.value(&action, index, symbol, addend, self.address.wrapping_add(at));
         T::write_field(info.field, &mut self.out[at as usize..], value);
-        if !info.holds(value) && facts & flag::UNDEFINED_WEAK == 0 {
+        if !info.holds(value) && !facts.contains(Facts::UNDEFINED_WEAK) {
             self.overflow(info, &action, symbol, offset, value);
         }
     }

@@ -3,22 +3,22 @@
 use super::address;
 use crate::arch::Target;
 use crate::phase::Placed;
-use crate::symbols::flag;
+use crate::symbols::SymbolFlags;
 use crate::tables::pools::{Destination, Purpose};
 
 /// Address that a branch goes to; `None` for symbols that are undefined or discarded: such branches
 /// are not reached, or already reported.
 #[inline]
 pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) -> Option<u64> {
-    let flags = link.symbols.flags(symbol);
-    if flags & flag::DISCARDED != 0 {
+    let flags = link.symbol_flags(symbol);
+    if flags.contains(SymbolFlags::DISCARDED) {
         return None;
     }
-    if flags & (flag::IMPORTED | flag::IFUNC) != 0 {
+    if flags.intersects(SymbolFlags::IMPORTED | SymbolFlags::IFUNC) {
         let entry = address::plt(link, symbol);
         return (entry != 0).then(|| entry.wrapping_add_signed(addend));
     }
-    if flags & (flag::UNDEFINED | flag::UNDEFINED_WEAK) != 0 {
+    if flags.intersects(SymbolFlags::UNDEFINED | SymbolFlags::UNDEFINED_WEAK) {
         return None;
     }
     Some(address::value(link, symbol).wrapping_add_signed(addend))

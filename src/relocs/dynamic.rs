@@ -8,8 +8,8 @@ use super::slots::{self, Word};
 use crate::arch::Target;
 use crate::decision::decide::DynamicKind;
 use crate::decision::site::DynRelocSite;
-use crate::phase::{Bound, Inputs, Made, Numbered, Placed, Scanned};
-use crate::symbols::flag;
+use crate::phase::{Inputs, Made, Numbered, Placed, Scanned};
+use crate::symbols::{Needs, SymbolFlags};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 
@@ -76,10 +76,10 @@ fn is_packable<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> bool {
 
 /// The kind of a site once all needs are known: the address of a resolver's function is that of its
 /// canonical PLT entry if it has one, and a GOT slot's is relative like any other.
-fn settled_kind<T: Target>(link: &Bound<'_, T>, site: &DynRelocSite) -> DynamicKind {
-    let canonical = flag::NEEDS_CANONICAL_PLT;
+fn settled_kind<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> DynamicKind {
+    let is_canonical = |id| link.symbol_needs(id).contains(Needs::CANONICAL_PLT);
     match site.kind {
-        DynamicKind::Resolved if link.symbols.flags(site.symbol) & canonical != 0 => DynamicKind::Relative,
+        DynamicKind::Resolved if is_canonical(site.symbol) => DynamicKind::Relative,
         DynamicKind::TpSlot => DynamicKind::Relative,
         kind => kind,
     }
@@ -116,11 +116,11 @@ pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
 fn site_entry<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
     let dynamic = &T::DYNAMIC;
     let place = address::place(link, site.section, site.offset);
-    let flags = link.symbols.flags(site.symbol);
-    let (symbol, value) = match flags & flag::IMPORTED {
-        _ if site.kind == DynamicKind::TpSlot => (0, 0),
-        0 => (0, site_target(link, site)),
-        _ => (link.dynamic.row(site.symbol), site.addend as u64),
+    let imported = link.symbol_flags(site.symbol).contains(SymbolFlags::IMPORTED);
+    let (symbol, value) = match site.kind {
+        DynamicKind::TpSlot => (0, 0),
+        _ if imported => (link.dynamic.row(site.symbol), site.addend as u64),
+        _ => (0, site_target(link, site)),
     };
     let in_block = |value: u64| value.wrapping_sub(link.addresses.tls_start);
     let (kind, addend) = match settled_kind(link, site) {

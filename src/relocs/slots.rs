@@ -7,7 +7,7 @@ use super::address::{self, from_thread_pointer, value};
 use crate::arch::Target;
 use crate::ids::{Slot, SymbolId};
 use crate::phase::{DynamicRow, Numbered, Placed};
-use crate::symbols::flag;
+use crate::symbols::SymbolFlags;
 
 /// One word of `.got`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,8 +81,8 @@ pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut vi
     let dynamic = &T::DYNAMIC;
     let shared = link.mode.shared;
     let id = row.symbol;
-    let flags = link.symbols.flags(id);
-    let imported = flags & flag::IMPORTED != 0;
+    let flags = link.symbol_flags(id);
+    let imported = flags.contains(SymbolFlags::IMPORTED);
     if let Some(slot) = row.resolved {
         visit(Word::dynamic(slot, dynamic.irelative, Content::Address));
     }
@@ -90,8 +90,8 @@ pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut vi
         visit(match () {
             () if imported => Word::imported(slot, dynamic.glob_dat, id),
             // The PLT entry is the function's address.
-            () if flags & flag::IFUNC != 0 => Word::local(link, slot, Content::PltEntry),
-            () if flags & flag::ABSOLUTE != 0 => Word::fixed(slot, Content::Address),
+            () if flags.contains(SymbolFlags::IFUNC) => Word::local(link, slot, Content::PltEntry),
+            () if flags.contains(SymbolFlags::ABSOLUTE) => Word::fixed(slot, Content::Address),
             () => Word::local(link, slot, Content::Address),
         });
     }

@@ -10,8 +10,8 @@ use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::phase::Live;
 use crate::phase::{Inputs, Resolved, SectionState};
+use crate::symbols::Definition;
 use crate::symbols::Mentions;
-use crate::symbols::{Definition, flag};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
@@ -20,24 +20,17 @@ const SHOWN: usize = 3;
 /// Undefined symbols for which a likely misspelling is searched; each search reads all names.
 const HINTED: usize = 16;
 
-/// Marks with [`flag::UNDEFINED`] the globals whose references are to be reported. Called before
-/// the scan.
-pub fn mark<T: Target>(link: &Live<'_, T>) {
-    let unreported = unreported(link);
-    (0..link.globals.len() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
-        let id = SymbolId(row);
-        if link.definition(id) == Definition::Undefined
-            && link.mentions(id).contains(Mentions::STRONG_REFERENCE)
-            && severity(link, id) != Report::Ignore
-            && !unreported.contains(link.globals.names[id.index()])
-        {
-            link.symbols.set(id, flag::UNDEFINED);
-        }
-    });
+/// Whether references to a global that nothing defines are reported. `unreported` are the names of
+/// [`unreported`].
+pub fn is_reported<T: Target>(link: &Resolved<'_, T>, unreported: &HashSet<&[u8]>, id: SymbolId) -> bool {
+    !link.config.is_relocatable()
+        && link.mentions(id).contains(Mentions::STRONG_REFERENCE)
+        && severity(link, id) != Report::Ignore
+        && !unreported.contains(link.globals.names[id.index()])
 }
 
 /// Names of `--ignore-unresolved-symbol`.
-fn unreported<'l, T: Target>(link: &'l Inputs<'_, T>) -> HashSet<&'l [u8]> {
+pub fn unreported<'l, T: Target>(link: &'l Inputs<'_, T>) -> HashSet<&'l [u8]> {
     link.config.undefined.ignored.iter().map(Vec::as_slice).collect()
 }
 

@@ -4,7 +4,7 @@
 //! the same facts, skip the same relocations and get the same answers: one counts on a slot exactly
 //! where the other uses it.
 
-use crate::arch::relocation::NextRelocation;
+use crate::arch::relocation::{Facts, NextRelocation};
 use crate::arch::{RelocExpr, RelocInfo, Site, Target};
 use crate::decision::decide::{Action, decide};
 use crate::decision::facts::{described, facts, slot_facts};
@@ -14,7 +14,6 @@ use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
 use crate::phase::Bound;
-use crate::symbols::flag;
 
 /// A section whose relocations are walked.
 pub struct Walk<'w, 'a, T: Target> {
@@ -43,7 +42,7 @@ pub struct Decided<'r, T: Target> {
     /// Addend.
     pub addend: i64,
     /// Facts that the decision was made from.
-    pub facts: u32,
+    pub facts: Facts,
     /// The decision.
     pub action: &'r Action<T>,
 }
@@ -115,7 +114,7 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
         }
         let symbol = self.object.symbol_id(index);
         let mut facts = facts(self.link, index, symbol);
-        if facts & flag::DISCARDED != 0 {
+        if facts.contains(Facts::DISCARDED) {
             visitor.undecided(Undecided::Discarded(info, relocation, symbol));
             return false;
         }

@@ -1,95 +1,107 @@
-//! Symbol flags: how the dynamic linker sees each symbol, and which GOT, PLT and TLS entries it needs.
-//!
-//! Each symbol has one atomic word. Parallel passes only set bits, so the result does not depend on the order in
-//! which threads come to a symbol.
+//! What a symbol is for the dynamic linker, and what it needs of the tables that the linker makes.
 
 use crate::ids::SymbolId;
+use bitflags::bitflags;
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Bits of [`SymbolFlags`].
-pub mod flag {
-    /// The dynamic linker binds the symbol at run time: a library defines it, or another module may
-    /// preempt our definition. Everything else is bound at link time.
-    pub const IMPORTED: u32 = 1 << 3;
-    /// In `.dynsym` as a definition of this output.
-    pub const EXPORTED: u32 = 1 << 4;
-    /// A number, in no section (also an undefined weak symbol, which is 0).
-    pub const ABSOLUTE: u32 = 1 << 5;
-    /// Undefined, and weak everywhere: its value is 0 unless it is [`IMPORTED`].
-    pub const UNDEFINED_WEAK: u32 = 1 << 6;
-    /// `STT_FUNC` or `STT_GNU_IFUNC`.
-    pub const FUNCTION: u32 = 1 << 7;
-    /// `STT_GNU_IFUNC`, defined in this output.
-    pub const IFUNC: u32 = 1 << 8;
-    /// `STT_TLS`.
-    pub const TLS: u32 = 1 << 9;
-    /// Defined in a section that is discarded (COMDAT loser, `/DISCARD/`) or collected.
-    pub const DISCARDED: u32 = 1 << 10;
-    /// Referred to from a live section, or a root (`--gc-sections`).
-    pub const LIVE: u32 = 1 << 11;
-    /// Local definition with `STV_PROTECTED`.
-    pub const PROTECTED: u32 = 1 << 12;
-    /// Undefined: the scan of relocations sets it and reports the references.
-    pub const UNDEFINED: u32 = 1 << 13;
-    /// An address that `.got` must hold.
-    pub const NEEDS_GOT: u32 = 1 << 16;
-    /// A call goes through the PLT.
-    pub const NEEDS_PLT: u32 = 1 << 17;
-    /// The PLT entry is the symbol's address in this program.
-    pub const NEEDS_CANONICAL_PLT: u32 = 1 << 18;
-    /// The library's data is copied into this program.
-    pub const NEEDS_COPY: u32 = 1 << 19;
-    /// A GOT slot with the offset from the thread pointer.
-    pub const NEEDS_GOT_TP: u32 = 1 << 20;
-    /// A GOT pair for `__tls_get_addr`.
-    pub const NEEDS_TLS_GD: u32 = 1 << 21;
-    /// A TLS descriptor.
-    pub const NEEDS_TLS_DESC: u32 = 1 << 22;
-    /// A dynamic relocation names it.
-    pub const NEEDS_DYNSYM: u32 = 1 << 23;
-    /// All bits for which `number_rows` makes a `DynamicRow`.
-    pub const NEEDS: u32 = 0xff << 16;
+bitflags! {
+    /// How a symbol is bound and used. `settle_symbols` decides most of it, `collect_garbage` adds
+    /// what depends on liveness.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct SymbolFlags: u16 {
+        /// The dynamic linker binds the symbol at run time: a library defines it, or another module may
+        /// preempt our definition. Everything else is bound at link time.
+        const IMPORTED = 1 << 0;
+        /// Other modules may bind to this output's definition.
+        const EXPORTED = 1 << 1;
+        /// A number, in no section (also an undefined weak symbol, which is 0).
+        const ABSOLUTE = 1 << 2;
+        /// Undefined, and weak everywhere: its value is 0 unless it is [`Self::IMPORTED`].
+        const UNDEFINED_WEAK = 1 << 3;
+        /// `STT_FUNC` or `STT_GNU_IFUNC`.
+        const FUNCTION = 1 << 4;
+        /// `STT_GNU_IFUNC`, defined in this output.
+        const IFUNC = 1 << 5;
+        /// `STT_TLS`.
+        const TLS = 1 << 6;
+        /// Defined in a section that is discarded (COMDAT loser, `/DISCARD/`) or collected.
+        const DISCARDED = 1 << 7;
+        /// Undefined, and references to it are reported.
+        const UNDEFINED = 1 << 8;
+        /// A live section refers to its name, or it is a root (`--gc-sections`).
+        const LIVE = 1 << 9;
+    }
 }
 
-/// Bits of [`flag`], for globals and locals, by [`SymbolId`].
-#[derive(Default)]
-pub struct SymbolFlags(Vec<AtomicU32>);
+bitflags! {
+    /// What relocations need of the tables that the linker makes.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Needs: u16 {
+        /// An address that `.got` must hold.
+        const GOT = 1 << 0;
+        /// A call goes through the PLT.
+        const PLT = 1 << 1;
+        /// The PLT entry is the symbol's address in this program.
+        const CANONICAL_PLT = 1 << 2;
+        /// The library's data is copied into this program.
+        const COPY = 1 << 3;
+        /// A GOT slot with the offset from the thread pointer.
+        const GOT_TP = 1 << 4;
+        /// A GOT pair for `__tls_get_addr`.
+        const TLS_GD = 1 << 5;
+        /// A TLS descriptor.
+        const TLS_DESC = 1 << 6;
+        /// A dynamic relocation names it.
+        const DYNSYM = 1 << 7;
+        /// The needs that concern the symbol of a relocation.
+        const OF_SYMBOL = 0xff;
+        /// The base of the GOT must have an address.
+        const GOT_BASE = 1 << 8;
+        /// The GOT pair of this module.
+        const TLS_MODULE = 1 << 9;
+        /// The output cannot be loaded after program start (`DF_STATIC_TLS`).
+        const STATIC_TLS = 1 << 10;
+        /// The needs that concern the link as a whole.
+        const OF_LINK = 0x700;
+    }
+}
 
-impl SymbolFlags {
-    /// Flags of so many symbols, all clear.
+/// The needs of each symbol while many threads gather them. They only set bits, so the result does
+/// not depend on the order in which threads come to a symbol.
+pub struct GatheredNeeds(Vec<AtomicU16>);
+
+impl GatheredNeeds {
+    /// For so many symbols, without needs.
     pub fn new(symbols: usize) -> Self {
-        SymbolFlags((0..symbols).into_par_iter().map(|_| AtomicU32::new(0)).collect())
+        GatheredNeeds((0..symbols).into_par_iter().map(|_| AtomicU16::new(0)).collect())
     }
 
-    /// Number of symbols.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The flags of a symbol.
+    /// Adds needs of a symbol. Looks first: most of the time they are there, and a cache line that
+    /// is only read stays shared between processors.
     #[inline]
-    pub fn flags(&self, id: SymbolId) -> u32 {
-        self.0[id.index()].load(Ordering::Relaxed)
-    }
-
-    /// Sets flags. Tests first: most of the time they are set, and a cache line that is only
-    /// read stays shared between processors.
-    #[inline]
-    pub fn set(&self, id: SymbolId, bits: u32) {
-        let flags = &self.0[id.index()];
-        if flags.load(Ordering::Relaxed) & bits != bits {
-            flags.fetch_or(bits, Ordering::Relaxed);
+    pub fn add(&self, id: SymbolId, needs: Needs) {
+        let known = &self.0[id.index()];
+        if known.load(Ordering::Relaxed) & needs.bits() != needs.bits() {
+            known.fetch_or(needs.bits(), Ordering::Relaxed);
         }
     }
 
-    /// Clears flags.
-    pub fn clear(&self, id: SymbolId, bits: u32) {
-        self.0[id.index()].fetch_and(!bits, Ordering::Relaxed);
+    /// The needs of each symbol, by [`SymbolId`], in the same memory.
+    pub fn into_needs(self) -> Vec<Needs> {
+        self.0.into_iter().map(|needs| Needs::from_bits_retain(needs.into_inner())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gathered_needs_add_up_for_each_symbol() {
+        let gathered = GatheredNeeds::new(3);
+        gathered.add(SymbolId(1), Needs::GOT);
+        gathered.add(SymbolId(1), Needs::PLT | Needs::GOT);
+        assert_eq!(gathered.into_needs(), [Needs::empty(), Needs::GOT | Needs::PLT, Needs::empty()]);
     }
 }

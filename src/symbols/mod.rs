@@ -14,7 +14,7 @@ pub mod versions;
 
 pub use common::CommonBlock;
 pub use definitions::{Definition, Definitions, LinkerSymbol, LinkerSymbolOrigin, Mentions, Reserved};
-pub use flags::{SymbolFlags, flag};
+pub use flags::{GatheredNeeds, Needs, SymbolFlags};
 pub use globals::Globals;
 pub use intern::Interner;
 pub use name_list::NameList;

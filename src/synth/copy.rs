@@ -10,17 +10,17 @@ use crate::elf::consts as elf;
 use crate::ids::{SharedId, SymbolId};
 use crate::input::SharedFile;
 use crate::phase::{Copies, Copy, Scanned};
-use crate::symbols::{Definition, flag};
+use crate::symbols::{Definition, Needs};
 use hashbrown::HashMap;
 use zerocopy::byteorder::ByteOrder;
 
-/// Allocates a copy for each library variable with `NEEDS_COPY`, and marks all of its names as
-/// exported.
-pub fn collect<T: Target>(link: &Scanned<'_, T>) -> Copies {
+/// Allocates a copy for each library variable that needs one. Gives the copies and all names of the
+/// variables.
+pub fn collect<T: Target>(link: &Scanned<'_, T>) -> (Copies, Vec<SymbolId>) {
     let wanted: Vec<SymbolId> =
-        link.globals.ids().filter(|&id| link.symbols.flags(id) & flag::NEEDS_COPY != 0).collect();
+        link.globals.ids().filter(|&id| link.symbol_needs(id).contains(Needs::COPY)).collect();
     let mut aliases = Aliases::default();
-    let mut copies = Copies::default();
+    let (mut copies, mut all_names) = (Copies::default(), Vec::new());
     let mut seen: HashMap<(SharedId, u64), ()> = HashMap::new();
     for id in wanted {
         let Definition::Shared { library, symbol } = link.definition(id) else { continue };
@@ -42,11 +42,11 @@ pub fn collect<T: Target>(link: &Scanned<'_, T>) -> Copies {
         for &row in names {
             let Some(&alias) = file.globals.get(row as usize) else { continue };
             if alias.is_some() && link.definition(alias) == (Definition::Shared { library, symbol: row }) {
-                link.symbols.set(alias, flag::NEEDS_COPY | flag::NEEDS_DYNSYM | flag::EXPORTED);
+                all_names.push(alias);
             }
         }
     }
-    copies
+    (copies, all_names)
 }
 
 /// The data symbols of libraries, sorted by address; made for the libraries that need it.

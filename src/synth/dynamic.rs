@@ -2,12 +2,11 @@
 
 use crate::arch::Target;
 use crate::cli::{OutputMode, Symbolic};
-use crate::decision::decide::need;
 use crate::elf::Dyn;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::phase::{Inputs, Numbered, Placed, Resolved};
-use crate::symbols::Definition;
+use crate::symbols::{Definition, Needs};
 use crate::tables::dynamic_tables::{DynamicEntry, DynamicTables, EntryValue as Value};
 use crate::tables::section::{Kind, SyntheticSections};
 use rayon::prelude::*;
@@ -208,7 +207,7 @@ fn flags<T: Target>(list: &mut List<'_, '_, T>) {
         (symbolic, elf::DF_SYMBOLIC),
         (link.asked.text_relocations, elf::DF_TEXTREL),
         (options.bind_now, elf::DF_BIND_NOW),
-        (link.asked.needs & need::STATIC_TLS != 0, elf::DF_STATIC_TLS),
+        (link.asked.needs.contains(Needs::STATIC_TLS), elf::DF_STATIC_TLS),
     ];
     // Dynamic linkers that predate DT_FLAGS read these.
     if symbolic {

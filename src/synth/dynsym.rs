@@ -11,32 +11,33 @@ use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::phase::{Bound, Inputs, Placed, Resolved};
+use crate::phase::{Inputs, Placed, Resolved, Scanned};
 use crate::relocs::address;
 use crate::symbols::Mentions;
-use crate::symbols::{Definition, flag};
+use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::tables::dynamic_tables::{DynamicSymbol, GnuHashShape};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
 
-/// Flags that put a library's symbol among the exports.
-const FOUND_HERE: u32 = flag::NEEDS_COPY | flag::NEEDS_CANONICAL_PLT;
+/// Needs that put a library's symbol among the definitions: other modules must find it here.
+const FOUND_HERE: Needs = Needs::COPY.union(Needs::CANONICAL_PLT);
 
 /// The symbols in their order, without the null one, and the position of the first hashed one.
 /// Name offsets are still 0.
-pub fn select<'a, T: Target>(link: &Bound<'a, T>) -> (Vec<DynamicSymbol<'a>>, usize, GnuHashShape) {
-    let roles: Vec<(SymbolId, bool)> = (0..link.globals.len() as u32)
+pub fn select<'a, T: Target>(link: &Scanned<'a, T>) -> (Vec<DynamicSymbol<'a>>, usize, GnuHashShape) {
+    let roles: Vec<(SymbolId, Role)> = (0..link.globals.len() as u32)
         .into_par_iter()
         .with_min_len(4096)
-        .filter_map(|row| role(link, SymbolId(row)).map(|hashed| (SymbolId(row), hashed)))
+        .filter_map(|row| Some((SymbolId(row), role(link, SymbolId(row))?)))
         .collect();
-    let symbol = |&(id, _): &(SymbolId, bool)| {
+    let symbol = |&(id, _): &(SymbolId, Role)| {
         let name = plain_name(link.globals.names[id.index()]);
         DynamicSymbol { id, name, name_offset: 0, gnu_hash: gnu_hash::hash(name) }
     };
-    let references: Vec<DynamicSymbol<'a>> = roles.iter().filter(|role| !role.1).map(symbol).collect();
-    let mut hashed: Vec<DynamicSymbol<'a>> = roles.par_iter().filter(|role| role.1).map(symbol).collect();
+    let of = |role| roles.par_iter().filter(move |row: &&(SymbolId, Role)| row.1 == role).map(symbol);
+    let references: Vec<DynamicSymbol<'a>> = of(Role::Reference).collect();
+    let mut hashed: Vec<DynamicSymbol<'a>> = of(Role::Definition).collect();
     let shape = GnuHashShape::new(hashed.len());
     hashed.par_sort_unstable_by_key(|symbol| (shape.bucket(symbol.gnu_hash), symbol.id));
     let first_hashed = references.len();
@@ -53,25 +54,37 @@ pub fn plain_name(name: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether a global is in the table; if so, whether as an export.
-fn role<T: Target>(link: &Bound<'_, T>, id: SymbolId) -> Option<bool> {
-    let flags = link.symbols.flags(id);
-    if flags & (flag::EXPORTED | flag::IMPORTED | flag::NEEDS_DYNSYM | flag::NEEDS_COPY) == 0 {
+/// The role of a global in the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    /// Another module is to define it.
+    Reference,
+    /// Other modules find it here: hash tables know it.
+    Definition,
+}
+
+/// The role of a global; `None` if it is not in the table. Alone decides this: flags and needs only
+/// say how the symbol is bound and what relocations ask for.
+fn role<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<Role> {
+    let (flags, needs) = (link.symbol_flags(id), link.symbol_needs(id));
+    let bound_elsewhere = SymbolFlags::EXPORTED | SymbolFlags::IMPORTED;
+    if !flags.intersects(bound_elsewhere) && !needs.intersects(Needs::DYNSYM | Needs::COPY) {
         return None;
     }
     match link.definition(id) {
         Definition::Object { .. } | Definition::Linker(_) => {
-            (flags & flag::EXPORTED != 0 && representative(link, id) == id && is_in_output(link, id))
-                .then_some(true)
+            let exported = flags.contains(SymbolFlags::EXPORTED);
+            (exported && representative(link, id) == id && is_in_output(link, id)).then_some(Role::Definition)
         }
         Definition::Shared { .. } | Definition::Undefined => {
             let referenced = link.mentions(id).contains(Mentions::IN_OBJECT) && link.is_name_used(id);
             // Without libraries no symbol can come from elsewhere, even if a reference that was
             // relaxed away still names it.
             let elsewhere = link.config.mode == OutputMode::Shared || !link.shared.is_empty();
-            let imported = flags & flag::IMPORTED != 0 && elsewhere;
-            let wanted = flags & flag::NEEDS != 0 || imported && referenced;
-            (wanted && representative(link, id) == id).then_some(flags & FOUND_HERE != 0)
+            let imported = flags.contains(SymbolFlags::IMPORTED) && elsewhere;
+            let wanted = !needs.is_empty() || imported && referenced;
+            let role = if needs.intersects(FOUND_HERE) { Role::Definition } else { Role::Reference };
+            (wanted && representative(link, id) == id).then_some(role)
         }
     }
 }
@@ -143,19 +156,15 @@ fn entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
 
 fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
     let visibility = link.definitions.visibility[id.index()];
-    let flags = link.symbols.flags(id);
-    let value = match flags & flag::NEEDS_CANONICAL_PLT {
-        0 => link.values[id.index()],
-        _ => address::plt(link, id),
-    };
+    let needs = link.symbol_needs(id);
+    let canonical = needs.contains(Needs::CANONICAL_PLT);
+    let value = if canonical { address::plt(link, id) } else { link.values[id.index()] };
     match link.definition(id) {
         Definition::Object { file, symbol } => {
             let object = &link.objects[file.index()];
             let source = &object.symbols[symbol as usize];
-            if flags & flag::NEEDS_CANONICAL_PLT != 0
-                && let Some(chunk) = link.layout.chunk_at(value)
-            {
-                let info = defined_info(link, source.st_info, flags);
+            if canonical && let Some(chunk) = link.layout.chunk_at(value) {
+                let info = defined_info(link, source.st_info, canonical);
                 return Entry { info, other: visibility, section: chunk_index(link, chunk), value, size: 0 };
             }
             let (section, value) = match object.symbol_place(symbol as usize) {
@@ -169,7 +178,7 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
                 }
             };
             Entry {
-                info: defined_info(link, source.st_info, flags),
+                info: defined_info(link, source.st_info, canonical),
                 other: source.st_other & !3 | visibility,
                 section,
                 value,
@@ -186,7 +195,7 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
         Definition::Shared { library, symbol } => {
             let source = &link.shared[library.index()].symbols[symbol as usize];
             let kind = if source.kind() == elf::STT_GNU_IFUNC { elf::STT_FUNC } else { source.kind() };
-            if flags & flag::NEEDS_COPY != 0
+            if needs.contains(Needs::COPY)
                 && let Some(chunk) = link.layout.chunk_at(value)
             {
                 let info = source.binding() << 4 | kind;
@@ -194,15 +203,15 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
                 return Entry { info, other: 0, section, value, size: source.st_size.get() };
             }
             // psABIs, "Function Addresses": undefined, but with a value: the function's address in this program.
-            let value = if flags & flag::NEEDS_CANONICAL_PLT != 0 { value } else { 0 };
+            let value = if canonical { value } else { 0 };
             Entry::undefined(reference_binding(link, id) << 4 | kind, 0, value)
         }
         Definition::Undefined => Entry::undefined(reference_binding(link, id) << 4, visibility, 0),
     }
 }
 
-/// Binding and type of a definition of ours.
-fn defined_info<T: Target>(link: &Inputs<'_, T>, info: u8, flags: u32) -> u8 {
+/// Binding and type of a definition of ours, whose PLT entry may be `canonical`.
+fn defined_info<T: Target>(link: &Inputs<'_, T>, info: u8, canonical: bool) -> u8 {
     let (mut binding, mut kind) = (info >> 4, info & 0xf);
     if binding == elf::STB_GNU_UNIQUE && !link.config.symbols.gnu_unique {
         binding = elf::STB_GLOBAL;
@@ -211,7 +220,7 @@ fn defined_info<T: Target>(link: &Inputs<'_, T>, info: u8, flags: u32) -> u8 {
         kind = elf::STT_OBJECT;
     }
     // The value is the PLT entry, which is no resolver.
-    if kind == elf::STT_GNU_IFUNC && flags & flag::NEEDS_CANONICAL_PLT != 0 {
+    if kind == elf::STT_GNU_IFUNC && canonical {
         kind = elf::STT_FUNC;
     }
     binding << 4 | kind

@@ -34,6 +34,17 @@ pub fn signature_index<T: Target>(link: &Placed<'_, T>, group: &OutputGroup) -> 
     link.symtab.section_symbol.get(chunk.index()).copied().unwrap_or(0)
 }
 
+/// The globals that sign groups of the output, ascending: they stay in the symbol table even without
+/// references.
+pub fn global_signatures<T: Target>(link: &Placed<'_, T>) -> Vec<SymbolId> {
+    let signature = |group: &OutputGroup| link.objects[group.file.index()].symbol_id(group.signature);
+    let all = link.output_groups.iter().map(signature);
+    let mut signatures: Vec<SymbolId> = all.filter(|&id| link.globals.contains(id)).collect();
+    signatures.sort_unstable();
+    signatures.dedup();
+    signatures
+}
+
 /// The local symbols of an object that sign groups of the output, ascending: they stay in the
 /// symbol table even if options drop other locals.
 pub fn local_signatures<T: Target>(link: &Placed<'_, T>, file: FileId) -> Vec<u32> {

@@ -18,8 +18,7 @@ use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
-use crate::symbols::Mentions;
-use crate::symbols::{Definition, flag};
+use crate::symbols::{Definition, Mentions, Needs};
 use crate::synth::groups;
 use crate::tables::symtab_plan::{Part, SymtabPlan};
 use rayon::prelude::*;
@@ -254,14 +253,16 @@ fn is_kept_name<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
     link.lists.retained.as_ref().is_none_or(|names| names.contains(link.globals.names[id.index()]))
 }
 
-/// The globals that no object defines and a live section refers to.
+/// The globals that no object defines and that a live section refers to or a group is signed by.
 fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    let signatures = groups::global_signatures(link);
     link.globals.ids().filter_map(move |id| {
+        let is_named = || link.is_name_used(id) || signatures.binary_search(&id).is_ok();
         let written = match link.definition(id) {
             Definition::Object { .. } => false,
             Definition::Linker(_) => true,
             Definition::Shared { .. } => link.mentions(id).contains(Mentions::IN_OBJECT),
-            Definition::Undefined => link.mentions(id).contains(Mentions::IN_OBJECT) && link.is_name_used(id),
+            Definition::Undefined => link.mentions(id).contains(Mentions::IN_OBJECT) && is_named(),
         };
         (written && is_kept_name(link, id)).then(|| Entry {
             id,
@@ -515,14 +516,14 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     /// undefined with a value (psABIs, "Function Addresses").
     fn imported_place(&self, id: SymbolId) -> Placement {
         let link = self.link;
-        let flags = link.symbols.flags(id);
+        let needs = link.symbol_needs(id);
         let value = link.values[id.index()];
-        if flags & flag::NEEDS_COPY != 0
+        if needs.contains(Needs::COPY)
             && let Some(chunk) = link.layout.chunk_at(value)
         {
             return Placement::of_chunk(link, chunk, value);
         }
-        let value = if flags & flag::NEEDS_CANONICAL_PLT != 0 { value } else { 0 };
+        let value = if needs.contains(Needs::CANONICAL_PLT) { value } else { 0 };
         Placement::special(elf::SHN_UNDEF, value)
     }
 

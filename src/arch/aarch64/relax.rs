@@ -7,9 +7,8 @@
 
 use super::instructions::*;
 use super::relocs::{Family, Field, encode};
-use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
+use crate::arch::relocation::{Facts, Mode, Relaxed, RelocBase, RelocExpr, Site};
 use crate::elf::consts as elf;
-use crate::symbols::flags::flag;
 
 /// A rewriting of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +57,7 @@ pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edi
         Family::GeneralPage | Family::GeneralLow => general_dynamic(family, site),
         Family::LocalPage | Family::LocalLow => local_dynamic(family, site),
         Family::InitialPage | Family::InitialLow => initial_exec(family, site),
-        _ => Some(descriptor(family, site.has(flag::IMPORTED))),
+        _ => Some(descriptor(family, site.has(Facts::IMPORTED))),
     }
 }
 
@@ -68,13 +67,13 @@ fn relaxed(expr: RelocExpr, base: RelocBase, edit: Edit) -> Relaxed<Edit> {
 
 /// A branch to a function that is not there goes on with the next instruction.
 fn branch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
-    let absent = site.is_bound() && site.has(flag::UNDEFINED_WEAK);
+    let absent = site.is_bound() && site.has(Facts::UNDEFINED_WEAK);
     absent.then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Nothing))
 }
 
 /// `adrp xN, page; add xN, xN, low` or `adrp xN, page of slot; ldr xN, [xN, low]`.
 fn address(site: &Site<'_>, mode: &Mode, low: u32, is_second: fn(u32) -> bool) -> Option<Relaxed<Edit>> {
-    if !mode.relax || !site.is_bound() || site.facts & (flag::ABSOLUTE | flag::UNDEFINED_WEAK) != 0 {
+    if !mode.relax || !site.is_bound() || site.facts.intersects(Facts::ABSOLUTE | Facts::UNDEFINED_WEAK) {
         return None;
     }
     let next = site.next?;
@@ -117,7 +116,7 @@ fn takes_call(site: &Site<'_>) -> bool {
 fn general_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let first = family == Family::GeneralPage;
     is_call_sequence(site, first)?;
-    let imported = site.has(flag::IMPORTED);
+    let imported = site.has(Facts::IMPORTED);
     Some(match (first, imported) {
         (true, true) => relaxed(RelocExpr::GotTp, RelocBase::PlacePage, Edit::Field(Field::Page)),
         (true, false) => relaxed(RelocExpr::TpOffset, RelocBase::Zero, Edit::MoveHigh),
@@ -149,7 +148,7 @@ fn local_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
 fn initial_exec(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let first = family == Family::InitialPage;
     let start = if first { site.offset } else { site.offset.checked_sub(4)? };
-    if site.has(flag::IMPORTED) || !is_one_register(site, start, is_load) {
+    if site.has(Facts::IMPORTED) || !is_one_register(site, start, is_load) {
         return None;
     }
     let edit = if first { Edit::MoveHigh } else { Edit::MoveLow };

@@ -13,9 +13,8 @@
 //! | initial exec | local exec | offset from the thread pointer | copy of the register |
 
 use super::relocs::{Family, Field, write};
-use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site, fact};
+use crate::arch::relocation::{Facts, Mode, Relaxed, RelocBase, RelocExpr, Site};
 use crate::elf::consts as elf;
-use crate::symbols::flags::flag;
 
 /// A rewriting of the bytes around a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +44,7 @@ const LOAD_SLOT: [u8; 6] = [0xe3, 0x22, 0xc0, 0, 0, 0x04];
 
 /// The rewriting that applies at a site.
 pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
-    let imported = site.has(flag::IMPORTED);
+    let imported = site.has(Facts::IMPORTED);
     match family {
         Family::Fixed => None,
         Family::GotEntry => got_entry(site, mode),
@@ -76,7 +75,11 @@ fn literal(expr: RelocExpr, base: RelocBase) -> Option<Relaxed<Edit>> {
 
 /// `lgrl %r,x@GOTENT` becomes `larl %r,x`. Absolute symbols can be anywhere, out of reach too.
 fn got_entry(site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
-    if !mode.relax || !site.is_bound() || site.addend != 2 || site.facts & (flag::ABSOLUTE | fact::ODD) != 0 {
+    if !mode.relax
+        || !site.is_bound()
+        || site.addend != 2
+        || site.facts.intersects(Facts::ABSOLUTE | Facts::ODD)
+    {
         return None;
     }
     let &[0xc4, register] = site.around(2, 2)? else { return None };
