@@ -298,6 +298,10 @@ pub struct DefSym {
     pub name: Vec<u8>,
     /// A linker-script expression, not yet parsed.
     pub expression: String,
+    /// How many inputs stand before it.
+    pub inputs_before: usize,
+    /// How many scripts of `-T` stand before it.
+    pub scripts_before: usize,
 }
 
 /// ELF symbol visibility.

@@ -13,6 +13,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     resolve_mode(&mut state);
     refuse_split_of_final_output(&state);
     refuse_object_without_sections(&state);
+    refuse_filter_of_programs(&state);
     resolve_machine(&mut state);
     resolve_search(&mut state);
     resolve_undefined(&mut state);
@@ -78,6 +79,16 @@ fn refuse_object_without_sections(state: &State<'_>) {
         let message = format!("{relocatable} and -z nosectionheader may not be used together");
         let place = Location::Argument(relocatable.clone());
         state.report(Diagnostic::error(Code::BadOption, message).at(place));
+    }
+}
+
+/// A filter stands for another library, so it is one.
+fn refuse_filter_of_programs(state: &State<'_>) {
+    let dynamic = &state.config.dynamic;
+    let given = [("-f", !dynamic.auxiliary.is_empty()), ("-F", !dynamic.filter.is_empty())];
+    for (name, _) in given.into_iter().filter(|given| given.1 && !state.config.is_shared()) {
+        let message = format!("{name} may not be used without -shared");
+        state.report(Diagnostic::error(Code::BadOption, message).at(Location::Argument(name.into())));
     }
 }
 

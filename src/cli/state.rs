@@ -22,8 +22,8 @@ pub struct State<'a> {
     pub inputs: Vec<InputSpec>,
     /// Positional options in force.
     pub current: InputState,
-    /// States that `--push-state` saved.
-    pub pushed: Vec<InputState>,
+    /// States that `--push-state` saved, each with whether `-static` held.
+    pub pushed: Vec<(InputState, bool)>,
     /// Number of the next `--start-group`.
     pub next_group: u32,
     /// Number of the next `--start-lib`.
@@ -215,12 +215,15 @@ impl<'a> State<'a> {
         self.current.lib.take().map(|_| ()).ok_or_else(|| "no --start-lib before it".into())
     }
 
-    /// `--pop-state`: the state that `--push-state` saved comes back; open groups stay open.
+    /// `--pop-state`: the state that `--push-state` saved comes back, `-static` included; open groups
+    /// stay open.
     ///
     /// # Errors
     /// Nothing was saved.
     pub fn pop_state(&mut self) -> Outcome {
-        let saved = self.pushed.pop().ok_or_else(|| "no --push-state before it".to_string())?;
+        let (saved, static_link) =
+            self.pushed.pop().ok_or_else(|| "no --push-state before it".to_string())?;
+        self.config.static_link = static_link;
         let InputState { as_needed, static_only, whole_archive, .. } = saved;
         self.current = InputState { as_needed, static_only, whole_archive, ..self.current };
         Ok(())

@@ -130,10 +130,23 @@ pub fn hex_bytes(digits: &[u8]) -> Result<Vec<u8>, String> {
 
 /// Percent-decoded bytes; a `%` that two digits do not follow stays.
 pub fn percent_decode(value: &[u8]) -> Vec<u8> {
+    const NAMED: [(&[u8], u8); 6] = [
+        (b"%[comma]", b','),
+        (b"%[lbrace]", b'{'),
+        (b"%[pct]", b'%'),
+        (b"%[quot]", b'"'),
+        (b"%[rbrace]", b'}'),
+        (b"%[space]", b' '),
+    ];
     let digit = |at: usize| value.get(at).and_then(|&byte| (byte as char).to_digit(16));
     let mut out = Vec::with_capacity(value.len());
     let mut at = 0;
     while at < value.len() {
+        if let Some((name, byte)) = NAMED.iter().find(|(name, _)| value[at..].starts_with(name)) {
+            out.push(*byte);
+            at += name.len();
+            continue;
+        }
         match (value[at], digit(at + 1), digit(at + 2)) {
             (b'%', Some(high), Some(low)) => {
                 out.push((high << 4 | low) as u8);

@@ -21,6 +21,8 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub soname: &'a [u8],
     /// `DT_NEEDED` entries.
     pub needed: Vec<&'a [u8]>,
+    /// `DT_AUDIT`: libraries that watch the dynamic linker when it loads this one.
+    pub audit: Vec<&'a [u8]>,
     /// `DT_RUNPATH` and `DT_RPATH`: directories, with `:` between them.
     pub run_paths: Vec<&'a [u8]>,
     /// Dynamic symbols; row 0 is the null symbol.
@@ -72,6 +74,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             headers,
             soname: found_as,
             needed: Vec::new(),
+            audit: Vec::new(),
             run_paths: Vec::new(),
             symbols: &[],
             symbol_names: &[],
@@ -129,6 +132,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
                 DT_NULL => break,
                 DT_SONAME => self.soname = text().unwrap_or(self.soname),
                 DT_NEEDED => self.needed.extend(text()),
+                DT_AUDIT => self.audit.extend(text()),
                 DT_RPATH | DT_RUNPATH => self.run_paths.extend(text()),
                 _ => {}
             }
@@ -259,3 +263,4 @@ const DT_NEEDED: u64 = 1;
 const DT_SONAME: u64 = 14;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
+const DT_AUDIT: u64 = 0x6fff_fefc;

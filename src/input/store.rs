@@ -9,7 +9,7 @@
 use elsa::sync::FrozenVec;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Which file of the system it is, whatever path leads to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +68,12 @@ pub trait InputSource: Sync {
 
     /// Whether a file is there; used by `-l` searches.
     fn exists(&self, path: &Path) -> bool;
+
+    /// The path that all paths of a file share: absolute, without symbolic links. The path itself
+    /// where the source knows none.
+    fn canonical(&self, path: &Path) -> PathBuf {
+        path.to_path_buf()
+    }
 }
 
 /// The file system.
@@ -96,6 +102,10 @@ impl InputSource for SystemSource {
 
     fn exists(&self, path: &Path) -> bool {
         std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir())
+    }
+
+    fn canonical(&self, path: &Path) -> PathBuf {
+        std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
     }
 }
 

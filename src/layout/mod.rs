@@ -24,6 +24,7 @@ pub mod converge;
 pub mod dot;
 pub mod file_offsets;
 pub mod finish;
+pub mod kept;
 pub mod link_order;
 pub mod machine;
 pub mod names;

@@ -27,6 +27,9 @@ pub struct OutputFile {
     place: Place,
 }
 
+/// The path that stands for standard output (`-o -`).
+const STANDARD: &str = "-";
+
 /// The destination of the bytes.
 enum Place {
     /// The bytes are the mapped new file.
@@ -35,6 +38,8 @@ enum Place {
     Written(Temporary, Vec<Range<u64>>),
     /// The bytes are written to an existing device, pipe or socket, which is not replaced.
     Existing,
+    /// The bytes are written to standard output.
+    Standard,
 }
 
 impl OutputFile {
@@ -47,6 +52,9 @@ impl OutputFile {
     pub fn create(path: &Path, size: u64, holes: &[Range<u64>], executable: bool) -> io::Result<OutputFile> {
         let length = usize::try_from(size).map_err(|_| ErrorKind::FileTooLarge)?;
         let path = path.to_path_buf();
+        if path.as_os_str() == STANDARD {
+            return Ok(OutputFile { path, bytes: MmapMut::map_anon(length)?, place: Place::Standard });
+        }
         if is_special(&path) {
             return Ok(OutputFile { path, bytes: MmapMut::map_anon(length)?, place: Place::Existing });
         }
@@ -87,6 +95,11 @@ impl OutputFile {
                         .write_all_at(&bytes[piece.start as usize..piece.end as usize], piece.start)?;
                 }
                 temporary.persist(&path)
+            }
+            Place::Standard => {
+                let mut out = io::stdout().lock();
+                out.write_all(&bytes)?;
+                out.flush()
             }
             Place::Existing => File::options().write(true).open(&path)?.write_all(&bytes),
         }

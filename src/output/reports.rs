@@ -49,7 +49,7 @@ pub fn files<'a, T: Target>(
         data.members = trace::included_members(inputs, opened, extracted);
     }
     if options.trace > 0 {
-        printed.push_str(&trace::files(inputs, &data));
+        printed.push_str(&trace::files(inputs, opened, &data));
     }
     if let Some(path) = &options.why_extract {
         let text = trace::why_extract(inputs, &data);

@@ -42,6 +42,10 @@ impl InputSource for Recorder<'_> {
     fn exists(&self, path: &Path) -> bool {
         self.source.exists(path)
     }
+
+    fn canonical(&self, path: &Path) -> PathBuf {
+        self.source.canonical(path)
+    }
 }
 
 /// Writes the archive; `current` is the directory that relative paths count from.

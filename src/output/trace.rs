@@ -7,7 +7,7 @@ use crate::input::object::{FileName, SymbolPlace};
 use crate::passes::extract_members::Extracted;
 use crate::passes::open_inputs::Opened;
 use crate::phase::Inputs;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -31,10 +31,12 @@ pub struct ReportData<'a> {
     pub paths: Vec<PathBuf>,
 }
 
-/// `-t`: a line for each file that was read; given twice, also for each archive member that takes
-/// part, below its archive.
-pub fn files<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> String {
+/// `-t`: a line for each file that was read, in place of an archive one for each of its members that
+/// takes part; given twice, the archive has a line, too.
+pub fn files<T: Target>(inputs: &Inputs<'_, T>, opened: &Opened<'_>, data: &ReportData<'_>) -> String {
     let mut text = String::new();
+    let of_members = opened.files.iter().filter(|file| file.name.member.is_some());
+    let archives: HashSet<&str> = of_members.map(|file| file.name.path).collect();
     let mut members: HashMap<&str, Vec<FileName<'_>>> = HashMap::new();
     for object in &inputs.objects {
         if object.name.member.is_some() {
@@ -43,11 +45,11 @@ pub fn files<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> String
     }
     for path in &data.paths {
         let path = path.to_string_lossy();
-        let _ = writeln!(text, "{path}");
-        if inputs.config.reports.trace > 1 {
-            for member in members.remove(&*path).unwrap_or_default() {
-                let _ = writeln!(text, "{member}");
-            }
+        if inputs.config.reports.trace > 1 || !archives.contains(&*path) {
+            let _ = writeln!(text, "{path}");
+        }
+        for member in members.remove(&*path).unwrap_or_default() {
+            let _ = writeln!(text, "{member}");
         }
     }
     text

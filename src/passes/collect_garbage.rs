@@ -4,8 +4,8 @@
 //! Marking starts from the roots (entry, exports, `KEEP`, retained sections, init arrays, notes)
 //! and follows relocations, group membership, link order, the language-specific data of live
 //! functions' FDEs, and `__start_NAME`. It is parallel: a bit is set once, by any thread, so the
-//! outcome does not depend on the order. Sections that are not loaded are kept but keep nothing
-//! alive.
+//! outcome does not depend on the order. Sections that are not loaded, but for notes, are kept but
+//! keep nothing alive.
 //!
 //! `.sframe` is never a root and never keeps text alive (SFrame rule 2): its liveness is derived
 //! last, from that of all other sections, in links without `--gc-sections` too.
@@ -380,7 +380,7 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         if header.sh_flags.get() & u64::from(elf::SHF_GROUP) != 0 {
             self.group_members(object.id, index, id, stack);
         }
-        if !is_alloc(header.sh_flags.get()) {
+        if !is_alloc(header.sh_flags.get()) && !is_plain_note(header.sh_type.get(), header.sh_flags.get()) {
             return;
         }
         if link.sections.is(id, SectionState::ABSORBED)
@@ -435,6 +435,12 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
             }
         }
     }
+}
+
+/// Whether a section is a note on its own. Its references keep sections alive whether it is loaded or
+/// not, as in GNU ld: a reader of the file looks for it.
+fn is_plain_note(sh_type: u32, flags: u64) -> bool {
+    sh_type == elf::SHT_NOTE && flags & u64::from(elf::SHF_GROUP | elf::SHF_LINK_ORDER) == 0
 }
 
 /// Whether start-up code or a reader of the program looks for a section by its type or name.

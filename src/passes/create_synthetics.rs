@@ -120,7 +120,9 @@ fn add_notes<T: Target>(link: &mut Made<'_, T>) {
     if let Some(text) = &link.config.notes.package_metadata
         && !link.config.is_relocatable()
     {
-        let text = [&text[..], b"\0"].concat();
+        // Its size counts the padding, too, as in GNU ld and mold.
+        let mut text = [&text[..], b"\0"].concat();
+        text.resize(text.len().next_multiple_of(4), 0);
         let bytes = notes::encode::<T>(b"FDO", notes::NT_FDO_PACKAGING_METADATA, &text);
         add_bytes(link, Kind::PackageNote, ".note.package", note, 4, bytes);
     }

@@ -249,7 +249,7 @@ impl<T: Target> Definer<'_, '_, T> {
         }
     }
 
-    /// Provided symbols that no object defines or refers to, but the command line or another
+    /// Provided symbols that no object defines or refers to, but the command line, `EXTERN` or another
     /// expression of the script does. Sorted.
     fn provided_by_name(&self, assigned: &[Assigned]) -> Vec<SymbolId> {
         let undefined = |id: SymbolId| {
@@ -277,6 +277,8 @@ impl<T: Target> Definer<'_, '_, T> {
             let from_options = self.inputs.config.symbols.undefined.iter().map(Vec::as_slice);
             let mut found: Vec<SymbolId> = referenced
                 .iter()
+                .copied()
+                .chain(&self.plan.undefined)
                 .map(|name| &name.bytes[..])
                 .chain(from_options)
                 .filter_map(|name| self.inputs.globals.lookup(name))

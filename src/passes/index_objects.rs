@@ -182,12 +182,15 @@ fn index_object<'a, T: Target>(
         if call_graph::is_profile(header) {
             object.profile = index as u32;
         }
-        let excluded = mode != OutputMode::Relocatable
-            && flags & ALLOC == 0
-            && (call_graph::is_profile(header)
-                || flags & u64::from(elf::SHF_EXCLUDE) != 0
-                || matches!(mode, OutputMode::Executable { .. })
-                    && is_warning(header, || is_warning_name(object.section_name(index))));
+        // The identity of another output says nothing of this one.
+        let foreign_id = kind == elf::SHT_NOTE && object.section_name(index) == b".note.gnu.build-id";
+        let excluded = foreign_id
+            || mode != OutputMode::Relocatable
+                && flags & ALLOC == 0
+                && (call_graph::is_profile(header)
+                    || flags & u64::from(elf::SHF_EXCLUDE) != 0
+                    || matches!(mode, OutputMode::Executable { .. })
+                        && is_warning(header, || is_warning_name(object.section_name(index))));
         states.push(match (content, excluded) {
             (false, _) => SectionState::NOT_CONTENT,
             (true, true) => SectionState::empty(),

@@ -19,7 +19,7 @@ use crate::layout::priority::Priorities;
 use crate::layout::segments::Wishes;
 use crate::layout::shuffle::InputOrder;
 use crate::layout::spill::{self, Alternatives};
-use crate::layout::{file_offsets, finish, link_order, priority, sort, split};
+use crate::layout::{file_offsets, finish, kept, link_order, priority, sort, split};
 use crate::passes::{compute_values, create_relocatable, insert_thunks, match_script, read_scripts};
 use crate::phase::{Growing, Inputs, Placed, Tables};
 use crate::plan::{Body, LayoutPlan, NO_RULE, Rule};
@@ -297,6 +297,9 @@ fn start_outputs<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
         state.keep = keep;
         state.in_output = keep || state.facts.count > 0 || output.body.iter().any(writes);
         state.assigns = output.body.iter().any(assigns);
+    }
+    if !link.config.is_relocatable() {
+        kept::keep_those_with_symbols(link, machine);
     }
     // A table of long section numbers is only needed where there are so many.
     let count = machine.outputs.iter().filter(|state| state.in_output).count();

@@ -124,7 +124,7 @@ fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     }
 }
 
-/// Functions that an object marks as having a calling convention of their own
+/// Functions that an object or a library marks as having a calling convention of their own
 /// (`STO_AARCH64_VARIANT_PCS`).
 fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
     let Some((bit, _)) = T::VARIANT_CALLS else { return Vec::new() };
@@ -138,6 +138,14 @@ fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
             marked.map(|(_, &id)| id)
         })
         .collect();
+    for library in &link.shared {
+        let marked = library
+            .symbols
+            .iter()
+            .zip(&library.globals)
+            .filter(|(symbol, id)| symbol.st_other & bit != 0 && id.is_some() && !symbol.is_undefined());
+        found.extend(marked.map(|(_, &id)| id));
+    }
     found.sort_unstable();
     found.dedup();
     found

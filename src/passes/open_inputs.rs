@@ -63,8 +63,9 @@ pub struct Opened<'a> {
     pub files: Vec<Candidate<'a>>,
     /// The steps of the search for definitions.
     pub steps: Vec<Step>,
-    /// Text scripts among the inputs, whose commands augment the layout.
-    pub scripts: Vec<Script>,
+    /// Text scripts among the inputs, whose commands augment the layout, each with the number of
+    /// inputs before it.
+    pub scripts: Vec<(usize, Script)>,
     /// Paths of everything that was read, for `--dependency-file`, `--trace` and `--reproduce`.
     pub paths: Vec<PathBuf>,
     /// `--verbose`: a line for each file that was tried.
@@ -104,9 +105,11 @@ pub fn run<'a>(
         group: None,
         lib: None,
         open_scripts: Vec::new(),
+        position: 0,
     };
     walk.startup_files(main);
     for (position, input) in inputs.iter().enumerate() {
+        walk.position = position;
         walk.main_scripts(main, |before| before == position);
         walk.begin_input(&input.state);
         walk.input(position, input);
@@ -150,6 +153,8 @@ struct Walk<'w, 'a> {
     lib: Option<(u32, u32)>,
     /// The scripts that are being followed, each named by the one before it.
     open_scripts: Vec<PathBuf>,
+    /// Number of the input that is being opened.
+    position: usize,
 }
 
 /// Scripts that name scripts: no more than this.
@@ -526,7 +531,7 @@ impl<'a> Walk<'_, 'a> {
         self.open_scripts.push(path.to_path_buf());
         self.file_commands(path, &script, state);
         self.open_scripts.pop();
-        self.opened.scripts.push(script);
+        self.opened.scripts.push((self.position, script));
     }
 
     /// Carries out a script's commands about inputs (`INPUT`, `GROUP`, `SEARCH_DIR` and others).
@@ -623,7 +628,7 @@ impl<'a> Walk<'_, 'a> {
         }
         if text.starts_with('/') {
             if let Some(root) = sysroot
-                && script.starts_with(root)
+                && self.source.canonical(script).starts_with(self.source.canonical(root))
             {
                 return Some(root.join(text.trim_start_matches('/')));
             }

@@ -82,13 +82,14 @@ pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> 
 }
 
 /// Joins all scripts into the layout plan, and collects the directives of scripts and lists about
-/// symbols. `augmenting` are the scripts among the inputs, already parsed into `sources`. All
+/// symbols. `augmenting` are the scripts among the inputs, already parsed into `sources`, each with the
+/// number of inputs before it. All
 /// arguments are borrowed: objects may name libraries that are scripts, and then the caller calls
 /// this again.
 pub fn run<'a>(
     session: Session<'a>,
     main: &MainScripts,
-    augmenting: &[Script],
+    augmenting: &[(usize, Script)],
     sources: &Sources,
     source: &dyn InputSource,
 ) -> (Directives<'a>, LayoutPlan) {
@@ -105,7 +106,7 @@ pub fn run<'a>(
     for defsym in &config.symbols.defsyms {
         let text = [&defsym.name[..], b"=", defsym.expression.as_bytes()].concat();
         match parse_defsym(&mut sources, "--defsym", &text) {
-            Ok(assignment) => scripts.defsyms.push(assignment),
+            Ok(assignment) => scripts.defsyms.push((defsym.clone(), assignment)),
             Err(found) => found.into_iter().for_each(|diagnostic| sink.report(diagnostic)),
         }
     }
@@ -125,7 +126,11 @@ pub fn run<'a>(
 
 /// The `VERSION` commands of all scripts.
 fn version_commands(scripts: &Scripts) -> Vec<Span> {
-    let all = scripts.replacing.iter().chain([&scripts.builtin]).chain(&scripts.augmenting);
+    let all = scripts
+        .replacing
+        .iter()
+        .chain([&scripts.builtin])
+        .chain(scripts.augmenting.iter().map(|(_, script)| script));
     all.flat_map(|script| &script.commands)
         .filter_map(|command| match command {
             Command::Version(span) => Some(*span),

@@ -2,7 +2,7 @@
 
 use super::memory;
 use super::{Body, Command, LayoutPlan, NO_RULE, OutputPlan, OverlayPlace, Rule};
-use crate::cli::{Config, SortSection};
+use crate::cli::{Config, DefSym, SortSection};
 use crate::diag::{Code, Diagnostic};
 use crate::script::Sources;
 use crate::script::ast::{
@@ -10,6 +10,7 @@ use crate::script::ast::{
     Name, OutputSection, Overlay, RegionAttributes, Script, SectionsItem, Sort, SortKey,
 };
 use crate::script::expr::{BinaryOp, Expr, ExprKind, SectionOperand};
+use std::collections::HashSet;
 
 /// The scripts of a link, parsed.
 #[derive(Default)]
@@ -20,12 +21,12 @@ pub struct Scripts {
     pub own_default: bool,
     /// Scripts of `-T`, in order.
     pub replacing: Vec<Script>,
-    /// Scripts among the inputs, in order.
-    pub augmenting: Vec<Script>,
+    /// Scripts among the inputs, in order, each with the number of inputs before it.
+    pub augmenting: Vec<(usize, Script)>,
     /// `--section-ordering-file`.
     pub orders: Vec<OutputSection>,
     /// `--defsym`, in order.
-    pub defsyms: Vec<Assignment>,
+    pub defsyms: Vec<(DefSym, Assignment)>,
     /// The texts of all scripts.
     pub sources: Sources,
 }
@@ -35,17 +36,30 @@ impl LayoutPlan {
     /// diagnostic; the plan leaves it out.
     pub fn new(scripts: Scripts, config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
         let mut builder = Builder::new(config);
+        // --defsym comes first, so that scripts can use it, or last where it overrides a script.
+        let (early, late): (Vec<_>, Vec<_>) =
+            scripts.defsyms.iter().partition(|(defsym, _)| !scripts.assigns_before(defsym));
+        let assignments = |of: Vec<&(DefSym, Assignment)>| -> Vec<Command> {
+            of.into_iter().map(|(_, assignment)| assign(assignment.clone())).collect()
+        };
+        builder.plan.commands.extend(assignments(early));
+        let mut late = assignments(late);
         builder.plan.sources = scripts.sources;
-        builder.plan.commands.extend(scripts.defsyms.into_iter().map(assign));
-        // A script of -T replaces the built-in one unless it only inserts into it.
-        let replaced = scripts.replacing.iter().any(|script| !has_insert(script));
+        // A script of -T replaces the built-in one if it describes a layout and does not only insert
+        // into that one.
+        let replaced = scripts.replacing.iter().any(|script| has_sections(script) && !has_insert(script));
         builder.plan.replaces_default = replaced || scripts.own_default;
-        for script in scripts.augmenting.into_iter().chain(scripts.replacing) {
+        let augmenting = scripts.augmenting.into_iter().map(|(_, script)| script);
+        for script in augmenting.chain(scripts.replacing) {
             builder.script(script);
         }
         if !replaced {
+            // The entry of a script that is given counts, not that of the built-in one.
+            let entry = builder.plan.entry.take();
             builder.script(scripts.builtin);
+            builder.plan.entry = entry.or(builder.plan.entry.take());
         }
+        builder.plan.commands.append(&mut late);
         builder.insert();
         builder.put_first(scripts.orders);
         builder.finish()
@@ -54,6 +68,19 @@ impl LayoutPlan {
 
 fn assign(assignment: Assignment) -> Command {
     Command::Assignment(Box::new(assignment))
+}
+
+impl Scripts {
+    /// Whether a script that stands before this `--defsym` assigns its symbol.
+    fn assigns_before(&self, defsym: &DefSym) -> bool {
+        let replacing = self.replacing.iter().take(defsym.scripts_before);
+        let augmenting = self.augmenting.iter().filter(|(before, _)| *before < defsym.inputs_before);
+        replacing.chain(augmenting.map(|(_, script)| script)).any(|script| script.assigns(&defsym.name))
+    }
+}
+
+fn has_sections(script: &Script) -> bool {
+    script.commands.iter().any(|command| matches!(command, ScriptCommand::Sections(_)))
 }
 
 fn has_insert(script: &Script) -> bool {
@@ -282,9 +309,35 @@ impl<'c> Builder<'c> {
     }
 
     fn finish(mut self) -> (LayoutPlan, Vec<Diagnostic>) {
+        self.drop_late_provides();
         self.renumber();
         self.undeclared_regions();
         (self.plan, self.findings)
+    }
+
+    /// `PROVIDE` defines what nothing defines: behind an assignment to its symbol it does nothing, and
+    /// its expression is not evaluated.
+    fn drop_late_provides(&mut self) {
+        let mut assigned: HashSet<Box<[u8]>> = HashSet::new();
+        let mut stays = |assignment: &Assignment| {
+            let provide = assignment.kind.is_provide();
+            if !provide && !assignment.is_to_dot() {
+                assigned.insert(assignment.target.bytes.clone());
+            }
+            !provide || !assigned.contains(&assignment.target.bytes)
+        };
+        let outputs = &mut self.plan.outputs;
+        self.plan.commands.retain(|command| match command {
+            Command::Assignment(assignment) => stays(assignment),
+            Command::Output(output) => {
+                outputs[*output as usize].body.retain(|item| match item {
+                    Body::Assignment(assignment) => stays(assignment),
+                    _ => true,
+                });
+                true
+            }
+            _ => true,
+        });
     }
 
     /// A region that sections name and nothing declares has all addresses, from 0 on, as in GNU ld.

@@ -13,9 +13,17 @@ pub fn find(plan: &LayoutPlan, name: &[u8]) -> Option<usize> {
     if name == b"*default*" {
         return Some(DEFAULT);
     }
-    let aliased = plan.region_aliases.iter().find(|(alias, _)| *alias.bytes == *name);
-    let name = aliased.map_or(name, |(_, region)| &region.bytes);
-    plan.memory.iter().position(|region| *region.name.bytes == *name).map(|row| row + 1)
+    let row = |name: &[u8]| plan.memory.iter().position(|region| *region.name.bytes == *name);
+    let aliased = |name: &[u8]| plan.region_aliases.iter().find(|(alias, _)| *alias.bytes == *name);
+    let mut name = name;
+    // An alias may name another one; no chain is longer than there are aliases.
+    for _ in 0..plan.region_aliases.len() {
+        match aliased(name) {
+            Some((_, region)) => name = &region.bytes,
+            None => break,
+        }
+    }
+    row(name).map(|row| row + 1)
 }
 
 /// The region of an allocated section that names none: the first one whose letters fit.

@@ -16,6 +16,28 @@ pub struct Script {
     pub commands: Vec<Command>,
 }
 
+impl Script {
+    /// Whether it assigns a symbol, other than by `PROVIDE`.
+    pub fn assigns(&self, name: &[u8]) -> bool {
+        let is_it =
+            |assignment: &Assignment| *assignment.target.bytes == *name && !assignment.kind.is_provide();
+        let in_body = |section: &OutputSection| {
+            section.body.iter().any(|item| matches!(item, BodyItem::Assignment(found) if is_it(found)))
+        };
+        let in_item = |item: &SectionsItem| match item {
+            SectionsItem::Assignment(assignment) => is_it(assignment),
+            SectionsItem::Output(section) => in_body(section),
+            SectionsItem::Overlay(overlay) => overlay.sections.iter().any(in_body),
+            SectionsItem::Assert(_) | SectionsItem::Entry(_) => false,
+        };
+        self.commands.iter().any(|command| match command {
+            Command::Assignment(assignment) => is_it(assignment),
+            Command::Sections(items) => items.iter().any(in_item),
+            _ => false,
+        })
+    }
+}
+
 /// One command at the top of a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {

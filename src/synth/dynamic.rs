@@ -79,8 +79,20 @@ fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'
         list.number(tag, tables.strings.add(name));
     }
     let path_tag = if options.new_dtags { elf::DT_RUNPATH } else { elf::DT_RPATH };
-    let joined =
-        [(elf::DT_AUDIT, &options.audit), (elf::DT_DEPAUDIT, &options.depaudit), (path_tag, &options.rpath)];
+    let mut depaudit: Vec<&[u8]> = options.depaudit.iter().map(Vec::as_slice).collect();
+    let inherited =
+        link.shared.iter().filter(|library| library.is_needed()).flat_map(|library| &library.audit);
+    for name in inherited {
+        if !depaudit.contains(name) {
+            depaudit.push(name);
+        }
+    }
+    let slices = |parts: &'a [Vec<u8>]| parts.iter().map(Vec::as_slice).collect();
+    let joined: [(u32, Vec<&[u8]>); 3] = [
+        (elf::DT_AUDIT, slices(&options.audit)),
+        (elf::DT_DEPAUDIT, depaudit),
+        (path_tag, slices(&options.rpath)),
+    ];
     for (tag, parts) in joined {
         if !parts.is_empty() {
             list.number(tag, tables.strings.add(link.store.keep(parts.join(&b':'))));
@@ -221,7 +233,9 @@ fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     }
     let union = |bits: &[(bool, u32)]| bits.iter().filter(|bit| bit.0).fold(0, |all, bit| all | bit.1);
     let (flags, flags_1) = (union(&bits), union(&flags_1_bits(link)));
-    if flags != 0 {
+    // The old tags say all but this one.
+    let only_in_flags = flags & elf::DF_STATIC_TLS != 0;
+    if flags != 0 && (options.new_dtags || only_in_flags) {
         list.number(elf::DT_FLAGS, flags);
     }
     if flags_1 != 0 {

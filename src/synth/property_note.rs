@@ -87,7 +87,12 @@ pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> (Vec<u8>, u32) {
     if options.memory_seal {
         merged.insert(MEMORY_SEAL, 0);
     }
-    merged.retain(|&property, value| *value != 0 || matches!(property, NO_COPY_ON_PROTECTED | MEMORY_SEAL));
+    // That all objects say what they use is a statement, even if they use nothing.
+    merged.retain(|&property, value| {
+        *value != 0
+            || matches!(property, NO_COPY_ON_PROTECTED | MEMORY_SEAL)
+            || rule(property) == Some(Rule::OrIfAll)
+    });
     let features = machine::feature_property(T::MACHINE).and_then(|property| merged.get(&property));
     let features = features.map_or(0, |&bits| bits as u32);
     resolved.sections.absorb(absorbed);

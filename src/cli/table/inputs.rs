@@ -7,14 +7,19 @@ use crate::cli::state::{Kind, State};
 use crate::cli::values::{EMULATIONS, Outcome, TARGETS, list, pair, path, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
-    value(&["o", "output"], "FILE", "Write the output to FILE (default a.out)", |state, file| {
-        if file.is_empty() {
-            return Err("expected the name of a file".into());
-        }
-        state.config.output = path(file);
-        state.config.output_given = true;
-        Ok(())
-    }),
+    value(
+        &["o", "output"],
+        "FILE",
+        "Write the output to FILE (default a.out; - is standard output)",
+        |state, file| {
+            if file.is_empty() {
+                return Err("expected the name of a file".into());
+            }
+            state.config.output = path(file);
+            state.config.output_given = true;
+            Ok(())
+        },
+    ),
     flag(&["r", "i", "relocatable", "Ur"], "Make an object for a later link", |state| {
         state.pending.relocatable = Some(state.argument.clone());
     }),
@@ -126,7 +131,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.current.as_needed = false;
     }),
     flag(&["push-state"], "Save --as-needed, -Bstatic and --whole-archive as they are", |state| {
-        state.pushed.push(state.current);
+        state.pushed.push((state.current, state.config.static_link));
     }),
     positional(&["pop-state"], "Restore what --push-state saved", |state| state.pop_state()),
     value(&["just-symbols"], "FILE", "Take only the addresses of FILE's symbols", |state, file| {

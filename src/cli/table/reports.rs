@@ -29,9 +29,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    flag(&["t", "trace"], "Print the names of input files; twice: of archive members too", |state| {
-        state.config.reports.trace = state.config.reports.trace.saturating_add(1);
-    }),
+    flag(
+        &["t", "trace"],
+        "Print the names of input files and archive members; twice: of archives too",
+        |state| {
+            state.config.reports.trace = state.config.reports.trace.saturating_add(1);
+        },
+    ),
     value(&["y", "trace-symbol"], "SYMBOL", "Print the files that mention SYMBOL", |state, name| {
         push_unique(&mut state.config.reports.trace_symbols, name);
         Ok(())

@@ -33,7 +33,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.strip.strip = Strip::All;
     }),
     flag(&["S", "strip-debug"], "Leave out debug sections", |state| {
-        state.config.strip.strip = state.config.strip.strip.max(Strip::Debug);
+        state.config.strip.strip = Strip::Debug;
     }),
     flag(&["x", "discard-all"], "Leave out local symbols", |state| {
         state.config.strip.discard = Discard::All;

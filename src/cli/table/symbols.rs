@@ -171,7 +171,13 @@ fn define_symbol(state: &mut State<'_>, text: &[u8]) -> Outcome {
         return Err(format!("'{}' is not of the form SYMBOL=EXPRESSION", shown(text)));
     }
     let expression = expression.trim().to_string();
-    state.config.symbols.defsyms.push(DefSym { name: name.to_vec(), expression });
+    let (inputs_before, scripts_before) = (state.inputs.len(), state.config.scripts.scripts.len());
+    state.config.symbols.defsyms.push(DefSym {
+        name: name.to_vec(),
+        expression,
+        inputs_before,
+        scripts_before,
+    });
     Ok(())
 }
 

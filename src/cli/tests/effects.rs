@@ -213,7 +213,12 @@ fn values() {
         "start-stop-visibility=hidden",
         "-Bgroup",
     ]);
-    let defsym = |name: &str, expression: &str| DefSym { name: name.into(), expression: expression.into() };
+    let defsym = |name: &str, expression: &str| DefSym {
+        name: name.into(),
+        expression: expression.into(),
+        inputs_before: 0,
+        scripts_before: 0,
+    };
     assert_eq!(made.symbols.defsyms, [defsym("a", "b + 4"), defsym("c", "0x10")]);
     assert_eq!(made.symbols.wrap, [b"malloc"]);
     assert_eq!(made.symbols.exclude_libs, [b"libx.a", b"liby.a", b"libz.a"]);
@@ -249,7 +254,7 @@ fn values() {
 
 #[test]
 fn the_last_one_holds() {
-    assert_eq!(config(&["-s", "-S"]).strip.strip, Strip::All);
+    assert_eq!(config(&["-s", "-S"]).strip.strip, Strip::Debug);
     assert_eq!(config(&["-x", "--discard-none"]).strip.discard, Discard::None);
     assert!(!config(&["--gc-sections", "--no-gc-sections"]).gc.enabled);
     assert!(!config(&["-z", "now", "-z", "lazy"]).dynamic.bind_now);

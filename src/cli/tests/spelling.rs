@@ -57,6 +57,7 @@ fn opener(name: &str) -> &'static [&'static str] {
         "end-lib" => &["--start-lib"],
         "pop-state" => &["--push-state"],
         "split-by-file" | "split-by-reloc" => &["-r"],
+        "f" | "auxiliary" | "F" | "filter" => &["-shared"],
         _ => &[],
     }
 }

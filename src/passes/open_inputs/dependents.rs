@@ -72,6 +72,7 @@ impl<'c, 'a> Dependents<'c, 'a> {
             group: None,
             lib: None,
             open_scripts: Vec::new(),
+            position: usize::MAX,
         };
         for (object, name) in names {
             walk.dependent(object, name);

@@ -1,0 +1,65 @@
+//! Empty output sections that stay because of symbols.
+//!
+//! A symbol in an empty section has that section's address. If the output section went, the symbol
+//! would have to move into a neighbour of another kind, or become an absolute number that no loader
+//! moves. Hidden symbols are only the linker's business: `__TMC_END__` alone keeps nothing.
+
+use super::machine::Machine;
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::input::object::SymbolPlace;
+use crate::phase::Placed;
+use crate::plan::Body;
+use crate::symbols::Definition;
+use rayon::prelude::*;
+
+/// Marks the empty output sections in which objects define symbols that others can see.
+pub fn keep_those_with_symbols<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
+    let sections = empty_sections(link, machine);
+    if sections.is_empty() {
+        return;
+    }
+    let found: Vec<SectionId> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let start = sections.partition_point(|id| id.0 < object.first_section);
+            let end = sections
+                .partition_point(|id| id.index() < object.first_section as usize + object.headers.len());
+            let of_object = sections.get(start..end).unwrap_or_default();
+            let globals = if of_object.is_empty() { &[][..] } else { &object.globals[..] };
+            globals.iter().enumerate().filter_map(move |(row, &id)| {
+                let symbol = object.first_global as usize + row;
+                let SymbolPlace::Section(section) = object.symbol_place(symbol) else { return None };
+                let section = object.section_id(section);
+                let visibility = link.definitions.visibility[id.index()];
+                let visible = matches!(visibility, elf::STV_DEFAULT | elf::STV_PROTECTED);
+                let own = Definition::Object { file: object.id, symbol: symbol as u32 };
+                (visible && of_object.binary_search(&section).is_ok() && link.definition(id) == own)
+                    .then_some(section)
+            })
+        })
+        .collect();
+    for section in found {
+        let rule = machine.section_rules[section.index()] as usize;
+        if let Some(rule) = machine.plan.rules.get(rule) {
+            machine.outputs[rule.output as usize].keep = true;
+        }
+    }
+}
+
+/// The input sections of output sections without bytes, sorted.
+fn empty_sections<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>) -> Vec<SectionId> {
+    let empty = machine.plan.outputs.iter().zip(&machine.outputs).filter(|(plan, state)| {
+        !plan.discard && !state.keep && state.facts.count > 0 && state.facts.bytes == 0
+    });
+    let rules = empty.flat_map(|(plan, _)| &plan.body).filter_map(|item| match item {
+        Body::Rule(rule) => machine.lists.get(*rule as usize),
+        _ => None,
+    });
+    let inputs = rules.flat_map(|list| &list.items).copied().filter(|id| id.0 < link.first_internal());
+    let mut sections: Vec<SectionId> = inputs.collect();
+    sections.sort_unstable();
+    sections
+}
