@@ -99,7 +99,7 @@ fn compare_sections(ours: &Elf, theirs: &Elf, what: &str) {
 
 /// With the oldest and the newest GNU ld that there are; `test` gets the name of one and a folder with it as `ld`.
 fn each_version(machine: &'static Machine, test: impl Fn(&Work, &GnuLd, &Path)) {
-    let found = tools::gnu_lds(machine);
+    let found = machine.gnu_lds();
     let ends = match &found[..] {
         [] => return tools::skip("default_scripts", &format!("no GNU ld for {}", machine.name)),
         [only] => vec![only],

@@ -32,7 +32,7 @@ fn objects(work: &Work, machine: &Machine, style: &[&str]) -> [String; 2] {
 }
 
 fn gnu_ld(machine: &Machine) -> Result<PathBuf, String> {
-    let newest = tools::gnu_lds(machine).pop();
+    let newest = machine.gnu_lds().pop();
     newest.map(|ld| ld.path).ok_or_else(|| format!("no GNU ld for {}", machine.name))
 }
 

@@ -1,7 +1,7 @@
 //! `docs/options.md` against the `--help` of the linkers whose options it lists.
 
 use crate::support::machine::{AARCH64, S390X, X86_64};
-use crate::support::tools::{self, gnu_lds};
+use crate::support::tools;
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -93,7 +93,7 @@ fn compare(peer: &str, linker: &std::path::Path) {
 #[test]
 fn every_option_of_gnu_ld_is_in_the_page() {
     for machine in [&X86_64, &AARCH64, &S390X] {
-        match gnu_lds(machine).pop() {
+        match machine.gnu_lds().pop() {
             Some(newest) => compare("ld", &newest.path),
             None => tools::skip("option_page::gnu_ld", &format!("no GNU ld for {}", machine.name)),
         }

@@ -36,7 +36,7 @@ fn table(work: &Work, file: &str, section: &str) -> Blob {
     // eu-elflint knows no relocations of a section of this type (`--emit-relocs`).
     let elf = work.elf_unchecked(file);
     if elf.find(&format!(".rela{section}")).is_none() {
-        tools::lint(work, file);
+        work.lint(file);
     }
     let found = elf.section(section);
     assert_eq!((found.kind, found.flags & SHF_ALLOC), (SHT_GNU_SFRAME, SHF_ALLOC));

@@ -1,7 +1,7 @@
 //! This project's sections as others read them: `readelf` and `objdump` of binutils, and look-ups of libsframe from C.
 
 use crate::need;
-use crate::support::{Work, tools};
+use crate::support::{Work, foreign, tools};
 use object::write::{Object, StandardSegment};
 use object::{Architecture, BinaryFormat, Endianness, Object as _, ObjectSection, SectionKind};
 use sframe_format::convert::convert;
@@ -256,7 +256,7 @@ fn unsigned(word: &[u8], endian: Endian) -> u32 {
 }
 
 /// Asks libsframe for rows at these addresses and demands the same answers.
-fn agree(work: &Work, program: &tools::Foreign, written: &Written, pcs: &[u64]) {
+fn agree(work: &Work, program: &foreign::Foreign, written: &Written, pcs: &[u64]) {
     let blob = written.blob();
     let index = SectionIndex::new(&*written.bytes, ADDRESS);
     let found: Vec<_> = pcs.iter().map(|&pc| index.lookup(pc).unwrap()).collect();
@@ -280,7 +280,7 @@ fn agree(work: &Work, program: &tools::Foreign, written: &Written, pcs: &[u64]) 
 #[test]
 fn libsframe_finds_the_same_rows() {
     let work = Work::new();
-    let program = need!(tools::libsframe(&work));
+    let program = need!(foreign::libsframe(&work));
     for written in converted() {
         let blob = written.blob();
         let mut pcs = Vec::new();
@@ -301,7 +301,7 @@ fn libsframe_finds_the_same_rows() {
 #[test]
 fn libsframe_agrees_on_random_addresses_of_libraries() {
     let work = Work::new();
-    let program = need!(tools::libsframe(&work));
+    let program = need!(foreign::libsframe(&work));
     let mut random = Random(1);
     for written in derived() {
         let blob = written.blob();

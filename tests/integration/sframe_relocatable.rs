@@ -128,7 +128,7 @@ fn statistics_count_the_inputs_taken() {
 /// GNU ld counts shared rows once where it reserves room, and once for each function where it writes them.
 #[test]
 fn gnu_ld_links_outputs_of_merge_mode() {
-    let newest = tools::gnu_lds(&X86_64).pop().filter(|ld| ld.version >= (2, 47));
+    let newest = X86_64.gnu_lds().pop().filter(|ld| ld.version >= (2, 47));
     let Some(gnu) = newest else {
         return tools::skip("sframe_relocatable::gnu_ld_links_what_merge_mode_made", "no GNU ld 2.47");
     };

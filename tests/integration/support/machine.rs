@@ -8,7 +8,7 @@
 //! Compilers for other machines are Debian's cross compilers, the emulators those of `qemu-user`;
 //! they come from the tree of peer tools.
 
-use super::tools::{self, Found};
+use super::tools::{self, Found, GnuLd};
 use std::path::PathBuf;
 
 /// Numbers of the relocations that dynamic linkers carry out (psABI).
@@ -119,6 +119,11 @@ pub static S390X: Machine = Machine {
 };
 
 impl Machine {
+    /// Every version of GNU ld for it that the peers tree has, the newest last.
+    pub fn gnu_lds(&self) -> Vec<GnuLd> {
+        tools::gnu_lds((!self.native).then_some(self.triple))
+    }
+
     /// A tool of the GNU collection for it: `gcc`, `g++`, `as`, `ar`.
     pub fn tool(&self, name: &str) -> Found {
         match self.native {

@@ -9,7 +9,6 @@
 //! scratch area, from which `cargo xtask test` counts. With `SFRAME_TESTS_REQUIRE_ALL=1` a skip is a
 //! failure.
 
-use super::{Machine, Work};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,7 +40,7 @@ pub fn peers() -> PathBuf {
 }
 
 /// All programs of a name in the folders of the peers tree, in the order of the folders' names.
-fn peer_programs(name: &str) -> Vec<PathBuf> {
+pub fn peer_programs(name: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(peers())
         .into_iter()
         .flatten()
@@ -97,7 +96,7 @@ fn emitted_version(assembler: &Path) -> Option<u8> {
     let (source, object) = (dir.path().join("probe.s"), dir.path().join("probe.o"));
     std::fs::write(&source, ".cfi_sections .sframe\nf: .cfi_startproc\nnop\n.cfi_endproc\n").ok()?;
     let status = Command::new(assembler).arg("-o").arg(&object).arg(&source).output().ok()?.status;
-    let elf = super::Elf::parse(std::fs::read(object).ok()?).ok()?;
+    let elf = super::elf::Elf::parse(std::fs::read(object).ok()?).ok()?;
     let section = elf.find(".sframe")?;
     (status.success() && section.data.len() > 4).then(|| section.data[2])
 }
@@ -141,34 +140,6 @@ pub fn library(name: &str) -> PathBuf {
     String::from_utf8(output.stdout).unwrap().trim().into()
 }
 
-/// A program that runs with the loader and the libraries of a tree of its own.
-pub struct Foreign {
-    libraries: PathBuf,
-    program: PathBuf,
-}
-
-impl Foreign {
-    /// Runs it.
-    #[track_caller]
-    pub fn run(&self, work: &Work, arguments: &[&str]) -> super::Outcome {
-        let loader = self.libraries.join("ld-linux-x86-64.so.2");
-        let (libraries, program) = (self.libraries.to_str().unwrap(), self.program.to_str().unwrap());
-        work.command(loader, &[&["--library-path", libraries, program], arguments].concat())
-    }
-}
-
-/// The program that answers look-ups with libsframe, made with the newest libsframe of the peers tree.
-pub fn libsframe(work: &Work) -> Result<Foreign, String> {
-    const LIBRARY: &str = "usr/lib/x86_64-linux-gnu/libsframe.so.3";
-    let library = peer_programs(LIBRARY).pop().ok_or("no libsframe that reads V3 (cargo xtask peers)")?;
-    let source = work.write("libsframe.c", include_str!("libsframe.c"));
-    // The library wants a newer C library than the machine may have; the tree it comes from has that.
-    let words = ["-O1", "-o", "libsframe", &source, library.to_str().unwrap()];
-    work.command("gcc", &[&words[..], &["-Wl,--unresolved-symbols=ignore-in-shared-libs"]].concat()).ok();
-    let libraries = library.parent().expect("a file has a folder").to_path_buf();
-    Ok(Foreign { libraries, program: work.path("libsframe") })
-}
-
 /// `eu-elflint`.
 pub fn elflint() -> Found {
     static FOUND: OnceLock<Found> = OnceLock::new();
@@ -186,7 +157,7 @@ pub fn program(name: &str) -> Found {
 }
 
 /// Whether a complaint of `eu-elflint` is one that it has about good files too; the list says why.
-fn known_to_elflint(machine: &str, line: &str) -> bool {
+pub fn known_to_elflint(machine: &str, line: &str) -> bool {
     let list = include_str!("../../elflint-known.txt");
     let own = |l: &'static str| match l.split_once('|') {
         Some((name, pattern)) => (name == machine).then_some(pattern),
@@ -200,35 +171,6 @@ fn known_to_elflint(machine: &str, line: &str) -> bool {
         rest.is_some()
     };
     list.lines().filter(|l| !l.is_empty() && !l.starts_with('#')).filter_map(own).any(fits)
-}
-
-/// Demands that `readelf -aW` and `eu-elflint --gnu-ld` find nothing to complain about.
-#[track_caller]
-pub fn lint(work: &Work, file: &str) {
-    match readelf() {
-        Ok(readelf) => {
-            work.command(readelf, &["-aW", file]).quiet();
-        }
-        Err(reason) => skip("support::tools::lint", &reason),
-    }
-    // Of other linkers' quirks it need not judge, unless that is asked for.
-    let judged = own_linker().or_else(|_| match std::env::var_os("SFRAME_TEST_LINT") {
-        Some(_) => Ok(()),
-        None => Err("eu-elflint judges other linkers with SFRAME_TEST_LINT only".into()),
-    });
-    match judged.and_then(|()| elflint()) {
-        Ok(elflint) => {
-            let outcome = work.command(elflint, &["--gnu-ld", "-q", file]);
-            let bad: Vec<&str> = outcome
-                .stdout
-                .lines()
-                .chain(outcome.stderr.lines())
-                .filter(|line| !known_to_elflint(work.machine().name, line))
-                .collect();
-            assert!(bad.is_empty(), "eu-elflint on {file}: {bad:#?}");
-        }
-        Err(reason) => skip("support::tools::lint", &reason),
-    }
 }
 
 /// Why a test of the product's own ways does not run with another linker (`SFRAME_TEST_LD`). `SFRAME_TEST_OWN` says
@@ -247,13 +189,12 @@ pub struct GnuLd {
     pub version: (u32, u32),
 }
 
-/// Every version of GNU ld for a machine that the peers tree has, the newest last.
-pub fn gnu_lds(machine: &Machine) -> Vec<GnuLd> {
-    let paths = if machine.native {
-        let linkers = peer_programs("ld");
-        linkers.into_iter().filter(|path| is_in_folder(path, "bfd")).collect()
-    } else {
-        peer_programs(&format!("{}-ld", machine.triple))
+/// Every version of GNU ld that the peers tree has, the newest last: for the machine of this triple, or
+/// for this machine itself.
+pub fn gnu_lds(triple: Option<&str>) -> Vec<GnuLd> {
+    let paths = match triple {
+        None => peer_programs("ld").into_iter().filter(|path| is_in_folder(path, "bfd")).collect(),
+        Some(triple) => peer_programs(&format!("{triple}-ld")),
     };
     let mut found: Vec<GnuLd> = paths.into_iter().filter_map(GnuLd::at).collect();
     found.sort_by_key(|ld| ld.version);

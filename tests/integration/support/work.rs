@@ -326,10 +326,39 @@ impl Work {
         self.command(emulator, &["-L", &sysroot.to_string_lossy(), &program.to_string_lossy()])
     }
 
+    /// Demands that `readelf -aW` and `eu-elflint --gnu-ld` find nothing to complain about.
+    #[track_caller]
+    pub fn lint(&self, file: &str) {
+        match tools::readelf() {
+            Ok(readelf) => {
+                self.command(readelf, &["-aW", file]).quiet();
+            }
+            Err(reason) => tools::skip("support::work::lint", &reason),
+        }
+        // Of other linkers' quirks it need not judge, unless that is asked for.
+        let judged = tools::own_linker().or_else(|_| match std::env::var_os("SFRAME_TEST_LINT") {
+            Some(_) => Ok(()),
+            None => Err("eu-elflint judges other linkers with SFRAME_TEST_LINT only".into()),
+        });
+        match judged.and_then(|()| tools::elflint()) {
+            Ok(elflint) => {
+                let outcome = self.command(elflint, &["--gnu-ld", "-q", file]);
+                let bad: Vec<&str> = outcome
+                    .stdout
+                    .lines()
+                    .chain(outcome.stderr.lines())
+                    .filter(|line| !tools::known_to_elflint(self.machine().name, line))
+                    .collect();
+                assert!(bad.is_empty(), "eu-elflint on {file}: {bad:#?}");
+            }
+            Err(reason) => tools::skip("support::work::lint", &reason),
+        }
+    }
+
     /// The parsed output, after `readelf` and `eu-elflint` found nothing to complain about.
     #[track_caller]
     pub fn elf(&self, name: &str) -> Elf {
-        tools::lint(self, name);
+        self.lint(name);
         self.elf_unchecked(name)
     }
 
