@@ -109,3 +109,74 @@ fn json_has_the_same_facts_as_text() {
     assert_eq!((&function["symbol"], &function["size"]), (&"Base::f(int)".into(), &34.into()));
     assert_eq!(function["rows"][1]["cfa"], "rsp+16");
 }
+
+#[path = "../crates/stacks/tests/common/mod.rs"]
+mod recordings;
+
+/// A recording of the fixture program in its function `leaf`, which `_start` has called.
+fn recording() -> Vec<u8> {
+    let program = fixture("linked/prog.x86_64.ld2.47").canonicalize().unwrap().display().to_string();
+    let mut writer = recordings::Writer::default();
+    writer.comm(7, "prog", true, 1);
+    writer.mmap(7, (0x40_1000, 0x1000, 0x1000), &program, 2);
+    writer.sample(7, 10, [0x7ffe_0000, 5, 0x40_1080], &[], &recordings::words(&[0x40_1049, 0, 0x1234]));
+    writer.file()
+}
+
+#[test]
+fn samples_of_a_recording_are_written_in_the_form_that_the_output_s_name_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("perf.data"), recording()).unwrap();
+    let (status, text, complaint) = sframe(&["stacks", &path("perf.data"), "--stats"]);
+    assert_eq!(status, 0, "{complaint}");
+    assert!(text.contains("_start+0x9"), "{text}");
+    assert!(complaint.contains("an address in no file") && complaint.contains("sframe  "), "{complaint}");
+    let written = |name: &str| {
+        let (status, text, complaint) = sframe(&["stacks", &path("perf.data"), "-o", &path(name)]);
+        assert_eq!((status, text.as_str(), complaint.as_str()), (0, "", ""), "{name}");
+        std::fs::read(path(name)).unwrap()
+    };
+    assert!(written("a.folded").starts_with(b"prog;"));
+    assert!(written("a.json").starts_with(b"[\n{"));
+    assert!(written("a.pb.gz").starts_with(&[0x1f, 0x8b]));
+    assert!(written("a.html").starts_with(b"<!DOCTYPE html>"));
+    assert_eq!(written("a.txt"), text.as_bytes());
+}
+
+#[test]
+fn a_damaged_recording_gives_what_it_has_and_is_unusable() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("perf.data");
+    let whole = recording();
+    std::fs::write(&path, &whole[..whole.len() - 200]).unwrap();
+    let (status, _, complaint) = sframe(&["stacks", path.to_str().unwrap()]);
+    assert_eq!(status, 2, "{complaint}");
+    assert!(complaint.contains("cut off"), "{complaint}");
+    let (status, _, complaint) = sframe(&["stacks", "fixture:linked/prog.x86_64.ld2.47"]);
+    assert_eq!(status, 2);
+    assert!(complaint.contains("not a recording of perf"), "{complaint}");
+}
+
+#[test]
+fn a_command_is_sampled_where_the_kernel_allows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("stacks.json").display().to_string();
+    let script = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done; exit 3";
+    let (status, _, complaint) = sframe(&["record", "-o", &page, "--", "sh", "-c", script]);
+    if status == 2 {
+        assert!(
+            complaint.contains("does not allow") || complaint.contains("takes no samples"),
+            "{complaint}"
+        );
+        return;
+    }
+    assert_eq!(status, 3, "{complaint}");
+    let samples: serde_json::Value = serde_json::from_slice(&std::fs::read(page).unwrap()).unwrap();
+    let samples = samples.as_array().unwrap();
+    let rooted = samples.iter().filter(|sample| sample["rooted"] == true).count();
+    assert!(samples.len() > 10 && rooted * 10 > samples.len() * 8, "{rooted} of {}", samples.len());
+    let (status, _, complaint) = sframe(&["record", "--", "/no/such/program"]);
+    assert_eq!(status, 2);
+    assert!(complaint.contains("cannot execute"), "{complaint}");
+}

@@ -3,6 +3,7 @@
 use super::open::Input;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use sframe_format::Version;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Look at, check and look up SFrame stack-trace sections
@@ -39,6 +40,10 @@ pub enum Command {
     Lookup(Lookup),
     /// Unwind stacks offline, from a core file or from saved registers and memory
     Unwind(Unwind),
+    /// Unwind the samples of a recording of perf
+    Stacks(Stacks),
+    /// Sample the stacks of a program that runs
+    Record(Record),
     /// Write man pages and shell completions
     #[command(hide = true)]
     Generate(Generate),
@@ -159,6 +164,124 @@ pub struct Unwind {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Unwind the samples of a recording of perf
+///
+/// perf record --call-graph dwarf takes the registers and a copy of the stack for each sample; perf record -g takes call
+/// chains, which are kept. Each file's rows are its SFrame, and where that says nothing what its .eh_frame gives. A sample
+/// that does not reach the root of its stack says why.
+#[derive(Args)]
+pub struct Stacks {
+    /// Recording; `-` is standard input
+    #[arg(value_name = "perf.data", default_value = "perf.data")]
+    pub recording: PathBuf,
+    /// Folder below which the files of the recording are
+    #[arg(long, value_name = "FOLDER")]
+    pub sysroot: Option<PathBuf>,
+    #[command(flatten)]
+    pub rows: StackRows,
+    #[command(flatten)]
+    pub output: StackOutput,
+}
+
+/// Sample the stacks of a program that runs
+///
+/// The kernel takes samples, and they are unwound as they come; nothing is stored. Without -o and --html the page
+/// stacks.html is written. Ctrl-C ends the recording. The exit status is that of the command, if one is started.
+#[derive(Args)]
+#[command(group = ArgGroup::new("target").required(true).args(["pid", "command"]))]
+pub struct Record {
+    /// Process to sample, with its threads and those that it starts
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// Command to start and sample, with its arguments
+    #[arg(last = true)]
+    pub command: Vec<OsString>,
+    /// Samples for each second of a processor's time
+    #[arg(short = 'F', long, value_name = "HERTZ", default_value = "997", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub frequency: u64,
+    /// Bytes of the stack to copy for each sample
+    #[arg(long, value_name = "BYTES", default_value = "32768", value_parser = parse_stack_size)]
+    pub stack_size: u32,
+    /// End after this time
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub duration: Option<std::time::Duration>,
+    #[command(flatten)]
+    pub rows: StackRows,
+    #[command(flatten)]
+    pub output: StackOutput,
+}
+
+/// What to unwind by
+#[derive(Args)]
+pub struct StackRows {
+    /// Which rows of files serve
+    #[arg(long = "rows", value_enum, default_value_t)]
+    pub sources: RowSources,
+    /// Follow frame pointers where there are no rows; wrong where code keeps none
+    #[arg(long)]
+    pub frame_pointers: bool,
+}
+
+/// Which rows of files serve
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum RowSources {
+    /// A file's SFrame, and what its .eh_frame gives where that says nothing
+    #[default]
+    All,
+    /// SFrame only
+    Sframe,
+    /// What .eh_frame gives, only
+    EhFrame,
+}
+
+/// What to write
+#[derive(Args, Clone)]
+pub struct StackOutput {
+    /// Form of the output; by the output's name, if it is not said
+    #[arg(long, value_enum)]
+    pub format: Option<StackFormat>,
+    /// Write here instead of to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write a page with a flame graph
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Name functions that the compiler put into others, and source lines
+    #[arg(long)]
+    pub inline: bool,
+    /// Print on standard error how many stacks are whole, and why the others are not
+    #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    pub stats: Option<StatsFormat>,
+}
+
+/// A form of output
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StackFormat {
+    /// As perf script prints stacks
+    Text,
+    /// A line for each different stack, for flame graphs (.folded)
+    Folded,
+    /// An object for each sample (.json)
+    Json,
+    /// For pprof (.pb.gz)
+    Pprof,
+    /// For the Firefox Profiler
+    Firefox,
+    /// A page with a flame graph (.html)
+    Html,
+    /// Nothing
+    None,
+}
+
+/// A form of statistics
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StatsFormat {
+    /// For people
+    Text,
+    /// JSON
+    Json,
 }
 
 /// A file and an address.
@@ -352,6 +475,21 @@ pub struct Attach {
     /// Address that those bytes were made for
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address, requires = "section")]
     pub address: u64,
+}
+
+/// Reads a number of bytes of the stack: what the kernel copies is a multiple of 8 and fits a record.
+fn parse_stack_size(text: &str) -> Result<u32, String> {
+    let size: u32 = text.parse().map_err(|error| format!("expected a number of bytes: {error}"))?;
+    if (8..=65_528).contains(&size) && size.is_multiple_of(8) {
+        Ok(size)
+    } else {
+        Err("expected a multiple of 8 from 8 to 65528".into())
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("expected a number of seconds: {error}"))?;
+    std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 /// Reads an address: hexadecimal with or without `0x`.

@@ -21,9 +21,12 @@ mod lookup;
 mod open;
 mod places;
 mod readelf_text;
+mod record;
 mod registers;
 mod report;
 pub mod split;
+mod stack_output;
+mod stacks;
 mod stat;
 mod unwind;
 pub mod verify;
@@ -48,6 +51,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Stat(arguments) => stat::run(arguments),
         Command::Lookup(arguments) => lookup::run(arguments),
         Command::Unwind(arguments) => unwind::run(arguments),
+        Command::Stacks(arguments) => stacks::run(arguments),
+        Command::Record(arguments) => return record::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
     };
     outcome.exit_code()

@@ -19,6 +19,7 @@ mod packages;
 mod proof;
 mod same;
 mod sqlite;
+mod stacks;
 mod thunks;
 mod tools;
 mod violations;
@@ -59,7 +60,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 14] = [
+static SUBJECTS: [Subject; 15] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -129,6 +130,12 @@ static SUBJECTS: [Subject; 14] = [
         prove: |proof, arguments| {
             violations::violations(proof, &arguments.comparer.path()?, !arguments.no_record)
         },
+    },
+    Subject {
+        name: "stacks",
+        about: "Recordings of real programs, unwound by sframe stacks, framehop and perf script",
+        in_bare_root: false,
+        prove: |proof, arguments| stacks::stacks(proof, &arguments.command.path()?),
     },
     Subject {
         name: "modules",

@@ -258,6 +258,11 @@ impl<D> Unwinder<D> {
         self.generation = next_generation();
     }
 
+    /// A number that changes with the list of modules; no other list of this program has it.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// The modules, ascending by address.
     pub fn modules(&self) -> &[Module<D>] {
         &self.modules

@@ -1,0 +1,131 @@
+//! Bytes that are mapped or owned, shared by all who read them; and words in them, in a byte order.
+
+use memmap2::Mmap;
+use sframe_format::Endian;
+use std::fs::File;
+use std::io;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+#[derive(Clone)]
+enum Owner {
+    Map(Arc<Mmap>),
+    Vector(Arc<Vec<u8>>),
+}
+
+/// A part of a mapped file or of a vector. Clones share it.
+#[derive(Clone)]
+pub struct Bytes {
+    owner: Owner,
+    range: Range<usize>,
+}
+
+impl Bytes {
+    /// The contents of a regular file.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn map(file: &File) -> io::Result<Self> {
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        // SAFETY: the mapping is private and read-only; a file that another process truncates meanwhile ends this one
+        // with SIGBUS, as it does for every tool that maps its inputs.
+        let map = unsafe { Mmap::map(file) }?;
+        let range = 0..map.len();
+        Ok(Self { owner: Owner::Map(Arc::new(map)), range })
+    }
+
+    /// The part of these bytes that a slice of them is; `None` if it is no part of them.
+    pub fn part(&self, slice: &[u8]) -> Option<Self> {
+        let start = slice.as_ptr().addr().checked_sub(self.as_ptr().addr())?;
+        let end = start.checked_add(slice.len()).filter(|&end| end <= self.len())?;
+        Some(Self { owner: self.owner.clone(), range: self.range.start + start..self.range.start + end })
+    }
+}
+
+impl Default for Bytes {
+    fn default() -> Self {
+        Vec::new().into()
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(vector: Vec<u8>) -> Self {
+        let range = 0..vector.len();
+        Self { owner: Owner::Vector(Arc::new(vector)), range }
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        let all: &[u8] = match &self.owner {
+            Owner::Map(map) => map,
+            Owner::Vector(vector) => vector,
+        };
+        all.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+/// Reads numbers one after the other. `None` stands for the end of the bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reader<'data> {
+    pub(crate) rest: &'data [u8],
+    pub(crate) endian: Endian,
+}
+
+impl<'data> Reader<'data> {
+    pub(crate) fn new(rest: &'data [u8], endian: Endian) -> Self {
+        Self { rest, endian }
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'data [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(count)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.first_chunk().copied()
+    }
+
+    pub(crate) fn u16(&mut self) -> Option<u16> {
+        let bytes = self.array()?;
+        Some(match self.endian {
+            Endian::Little => u16::from_le_bytes(bytes),
+            Endian::Big => u16::from_be_bytes(bytes),
+        })
+    }
+
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        let bytes = self.array()?;
+        Some(match self.endian {
+            Endian::Little => u32::from_le_bytes(bytes),
+            Endian::Big => u32::from_be_bytes(bytes),
+        })
+    }
+
+    pub(crate) fn u64(&mut self) -> Option<u64> {
+        Some(word(self.array()?, self.endian))
+    }
+
+    /// The bytes up to a zero byte, which is skipped, or to the end.
+    pub(crate) fn text(&mut self) -> &'data [u8] {
+        let end = self.rest.iter().position(|&byte| byte == 0);
+        let text = &self.rest[..end.unwrap_or(self.rest.len())];
+        self.rest = end.and_then(|end| self.rest.get(end + 1..)).unwrap_or_default();
+        text
+    }
+}
+
+/// A word in a byte order.
+#[inline]
+pub(crate) fn word(bytes: [u8; 8], endian: Endian) -> u64 {
+    match endian {
+        Endian::Little => u64::from_le_bytes(bytes),
+        Endian::Big => u64::from_be_bytes(bytes),
+    }
+}

@@ -1,0 +1,424 @@
+//! Records of `perf_event_open(2)` as values that borrow from the recording.
+//!
+//! Which fields a sample has, its event says (`perf_event_attr`): [`Layout`]. Records that this crate has no use for are
+//! [`Event::Other`]. The layouts are those of `include/uapi/linux/perf_event.h`.
+
+use crate::bytes::{Reader, word};
+use sframe_format::Endian;
+
+/// `enum perf_event_type`.
+mod kind {
+    pub const MMAP: u32 = 1;
+    pub const LOST: u32 = 2;
+    pub const COMM: u32 = 3;
+    pub const EXIT: u32 = 4;
+    pub const FORK: u32 = 7;
+    pub const SAMPLE: u32 = 9;
+    pub const MMAP2: u32 = 10;
+    pub const LOST_SAMPLES: u32 = 13;
+    pub const CALLCHAIN_DEFERRED: u32 = 22;
+}
+
+/// `enum perf_event_sample_format`.
+pub(crate) mod format {
+    pub const IP: u64 = 1 << 0;
+    pub const TID: u64 = 1 << 1;
+    pub const TIME: u64 = 1 << 2;
+    pub const ADDR: u64 = 1 << 3;
+    pub const READ: u64 = 1 << 4;
+    pub const CALLCHAIN: u64 = 1 << 5;
+    pub const ID: u64 = 1 << 6;
+    pub const CPU: u64 = 1 << 7;
+    pub const PERIOD: u64 = 1 << 8;
+    pub const STREAM_ID: u64 = 1 << 9;
+    pub const RAW: u64 = 1 << 10;
+    pub const BRANCH_STACK: u64 = 1 << 11;
+    pub const REGS_USER: u64 = 1 << 12;
+    pub const STACK_USER: u64 = 1 << 13;
+    pub const IDENTIFIER: u64 = 1 << 16;
+}
+
+const MISC_CPU_MODE: u16 = 7;
+const MISC_KERNEL: u16 = 1;
+/// Another meaning for each type: data was mapped, a program was executed, a build-id stands for the inode.
+const MISC_MMAP_DATA: u16 = 1 << 13;
+const MISC_COMM_EXEC: u16 = 1 << 13;
+const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
+/// Flag of the attribute: records that are no samples end in the fields of samples that tell when and where.
+const SAMPLE_ID_ALL: u64 = 1 << 18;
+const READ_GROUP: u64 = 1 << 3;
+const PROT_EXEC: u32 = 4;
+const BRANCH_HW_INDEX: u64 = 1 << 17;
+
+/// What the records of an event look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Byte order.
+    pub endian: Endian,
+    /// `sample_type`.
+    pub sample: u64,
+    /// `read_format`.
+    pub read: u64,
+    /// Whether all records tell when and where.
+    pub id_all: bool,
+    /// `branch_sample_type`.
+    pub branch: u64,
+    /// `sample_regs_user`: a bit for each register that samples hold.
+    pub user_registers: u64,
+}
+
+impl Layout {
+    /// Reads a `perf_event_attr`. Gives its size too; attributes grow at their end, and missing fields are zero.
+    pub fn of_attribute(bytes: &[u8], endian: Endian) -> Option<(Self, usize)> {
+        let field = |at: usize| {
+            let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk());
+            bytes.map_or(0, |bytes| word(*bytes, endian))
+        };
+        let size = Reader::new(bytes.get(4..)?, endian).u32()?;
+        let size = if size == 0 { 64 } else { size as usize };
+        let layout = Self {
+            endian,
+            sample: field(24),
+            read: field(32),
+            // The first of the bits is the lowest or the highest, by byte order.
+            id_all: match endian {
+                Endian::Little => field(40) & SAMPLE_ID_ALL != 0,
+                Endian::Big => field(40) & (1 << (63 - 18)) != 0,
+            },
+            branch: if size > 72 { field(72) } else { 0 },
+            user_registers: if size > 80 { field(80) } else { 0 },
+        };
+        Some((layout, size))
+    }
+
+    /// The event's number of a sample whose layout is not known yet: all events of a recording have it at one place.
+    pub fn sample_id(&self, body: &[u8]) -> Option<u64> {
+        let at = |count: u32| body.get(8 * count as usize..)?.first_chunk().copied();
+        let id = if self.sample & format::IDENTIFIER != 0 {
+            at(0)?
+        } else if self.sample & format::ID != 0 {
+            let before = format::IP | format::TID | format::TIME | format::ADDR;
+            at((self.sample & before).count_ones())?
+        } else {
+            return None;
+        };
+        Some(word(id, self.endian))
+    }
+
+    /// When a record was made, if it says so.
+    pub fn time(&self, record: &Record<'_>) -> Option<u64> {
+        let sample = self.sample;
+        if sample & format::TIME == 0 {
+            return None;
+        }
+        let at = if record.kind == kind::SAMPLE {
+            let before = format::IP | format::TID;
+            let identifier = u32::from(sample & format::IDENTIFIER != 0);
+            8 * ((sample & before).count_ones() + identifier) as usize
+        } else {
+            if !self.id_all {
+                return None;
+            }
+            let behind = format::ID | format::STREAM_ID | format::CPU | format::IDENTIFIER;
+            record.body.len().checked_sub(8 * (1 + (sample & behind).count_ones()) as usize)?
+        };
+        record.body.get(at..)?.first_chunk().map(|bytes| word(*bytes, self.endian))
+    }
+}
+
+/// A record as it is stored.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'data> {
+    /// Its type.
+    pub kind: u32,
+    /// Flags.
+    pub misc: u16,
+    /// What follows the header.
+    pub body: &'data [u8],
+}
+
+impl Record<'_> {
+    /// Whether it is a sample.
+    pub fn is_sample(&self) -> bool {
+        self.kind == kind::SAMPLE
+    }
+}
+
+/// A record, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event<'data> {
+    /// A file was mapped.
+    Mapped(Mapped<'data>),
+    /// A thread has a name, or a process executes another program.
+    Named {
+        /// Process.
+        pid: u32,
+        /// Thread.
+        tid: u32,
+        /// The name.
+        name: &'data [u8],
+        /// Whether it executes another program.
+        executed: bool,
+    },
+    /// A thread or process was made.
+    Forked {
+        /// The new one's process.
+        pid: u32,
+        /// The new one's thread.
+        tid: u32,
+        /// The process that made it.
+        parent: u32,
+        /// The thread that made it.
+        parent_tid: u32,
+    },
+    /// A thread ended.
+    Exited {
+        /// Process.
+        pid: u32,
+        /// Thread.
+        tid: u32,
+    },
+    /// A sample.
+    Sample(Sample<'data>),
+    /// The user's part of a call chain, taken later.
+    Deferred {
+        /// The number that the sample has, too.
+        cookie: u64,
+        /// The chain.
+        chain: Chain<'data>,
+    },
+    /// Records were lost; how many.
+    Lost(u64),
+    /// A record of no use here.
+    Other,
+}
+
+/// A file at addresses of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped<'data> {
+    /// Process; all ones for the kernel.
+    pub pid: u32,
+    /// First address.
+    pub address: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// Whether code may run there.
+    pub executable: bool,
+    /// Whether it belongs to the kernel.
+    pub kernel: bool,
+    /// The file's build-id, if it is told.
+    pub build_id: Option<&'data [u8]>,
+    /// Path.
+    pub path: &'data [u8],
+}
+
+/// Addresses of a call chain, with marks between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Chain<'data> {
+    words: &'data [[u8; 8]],
+    big: bool,
+}
+
+impl Chain<'_> {
+    /// The addresses and marks, topmost first.
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        let endian = if self.big { Endian::Big } else { Endian::Little };
+        self.words.iter().map(move |bytes| word(*bytes, endian))
+    }
+}
+
+/// Registers of the user's code, and what its stack held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User<'data> {
+    /// Whether the code is of a 64-bit program.
+    pub wide: bool,
+    /// A bit for each register that is there.
+    mask: u64,
+    values: &'data [[u8; 8]],
+    /// The bytes from the stack pointer on.
+    pub stack: &'data [u8],
+}
+
+impl User<'_> {
+    /// The registers by their numbers in `perf_event_open`'s order.
+    pub fn registers(&self, endian: Endian) -> impl Iterator<Item = (u32, u64)> {
+        let numbers = (0..64).filter(|number| self.mask >> number & 1 != 0);
+        numbers.zip(self.values.iter().map(move |bytes| word(*bytes, endian)))
+    }
+}
+
+/// A sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample<'data> {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Processor.
+    pub cpu: Option<u32>,
+    /// When, in nanoseconds.
+    pub time: Option<u64>,
+    /// How many events it stands for.
+    pub period: u64,
+    /// The instruction, in the kernel or outside.
+    pub ip: u64,
+    /// Whether the kernel was running.
+    pub kernel: bool,
+    /// The call chain that the kernel took.
+    pub chain: Chain<'data>,
+    /// Registers and stack, if they were taken.
+    pub user: Option<User<'data>>,
+}
+
+/// Reads a record. `None`: it is shorter than it says.
+pub fn read<'data>(layout: &Layout, record: &Record<'data>) -> Option<Event<'data>> {
+    let mut reader = Reader::new(record.body, layout.endian);
+    let kernel = record.misc & MISC_CPU_MODE == MISC_KERNEL;
+    Some(match record.kind {
+        kind::MMAP => {
+            let (pid, _tid) = (reader.u32()?, reader.u32()?);
+            Event::Mapped(Mapped {
+                pid,
+                address: reader.u64()?,
+                length: reader.u64()?,
+                offset: reader.u64()?,
+                executable: record.misc & MISC_MMAP_DATA == 0,
+                kernel,
+                build_id: None,
+                path: reader.text(),
+            })
+        }
+        kind::MMAP2 => {
+            let (pid, _tid) = (reader.u32()?, reader.u32()?);
+            let (address, length, offset) = (reader.u64()?, reader.u64()?, reader.u64()?);
+            let identity = reader.take(24)?;
+            let build_id = (record.misc & MISC_MMAP_BUILD_ID != 0)
+                .then(|| identity.get(4..4 + usize::from(identity[0]).min(20)))
+                .flatten();
+            let (protection, _flags) = (reader.u32()?, reader.u32()?);
+            let executable = protection & PROT_EXEC != 0;
+            let path = reader.text();
+            Event::Mapped(Mapped { pid, address, length, offset, executable, kernel, build_id, path })
+        }
+        kind::COMM => {
+            let (pid, tid) = (reader.u32()?, reader.u32()?);
+            Event::Named { pid, tid, name: reader.text(), executed: record.misc & MISC_COMM_EXEC != 0 }
+        }
+        kind::FORK | kind::EXIT => {
+            let (pid, parent) = (reader.u32()?, reader.u32()?);
+            let (tid, parent_tid) = (reader.u32()?, reader.u32()?);
+            if record.kind == kind::FORK {
+                Event::Forked { pid, tid, parent, parent_tid }
+            } else {
+                Event::Exited { pid, tid }
+            }
+        }
+        kind::SAMPLE => Event::Sample(sample(layout, &mut reader, kernel)?),
+        kind::CALLCHAIN_DEFERRED => {
+            let cookie = reader.u64()?;
+            Event::Deferred { cookie, chain: chain(&mut reader)? }
+        }
+        kind::LOST => {
+            let _id = reader.u64()?;
+            Event::Lost(reader.u64()?)
+        }
+        kind::LOST_SAMPLES => Event::Lost(reader.u64()?),
+        _ => Event::Other,
+    })
+}
+
+fn words<'data>(reader: &mut Reader<'data>, count: u64) -> Option<&'data [[u8; 8]]> {
+    let bytes = reader.take(usize::try_from(count).ok()?.checked_mul(8)?)?;
+    Some(bytes.as_chunks().0)
+}
+
+fn chain<'data>(reader: &mut Reader<'data>) -> Option<Chain<'data>> {
+    let count = reader.u64()?;
+    Some(Chain { words: words(reader, count)?, big: reader.endian == Endian::Big })
+}
+
+fn sample<'data>(layout: &Layout, reader: &mut Reader<'data>, kernel: bool) -> Option<Sample<'data>> {
+    let has = |bit: u64| layout.sample & bit != 0;
+    let mut sample = Sample {
+        pid: 0,
+        tid: 0,
+        cpu: None,
+        time: None,
+        period: 1,
+        ip: 0,
+        kernel,
+        chain: Chain::default(),
+        user: None,
+    };
+    if has(format::IDENTIFIER) {
+        reader.u64()?;
+    }
+    if has(format::IP) {
+        sample.ip = reader.u64()?;
+    }
+    if has(format::TID) {
+        (sample.pid, sample.tid) = (reader.u32()?, reader.u32()?);
+    }
+    if has(format::TIME) {
+        sample.time = Some(reader.u64()?);
+    }
+    for _ in 0..(layout.sample & (format::ADDR | format::ID | format::STREAM_ID)).count_ones() {
+        reader.u64()?;
+    }
+    if has(format::CPU) {
+        sample.cpu = Some(reader.u32()?);
+        reader.u32()?;
+    }
+    if has(format::PERIOD) {
+        sample.period = reader.u64()?;
+    }
+    if has(format::READ) {
+        skip_counts(layout.read, reader)?;
+    }
+    if has(format::CALLCHAIN) {
+        sample.chain = chain(reader)?;
+    }
+    if has(format::RAW) {
+        let size = reader.u32()? as usize;
+        reader.take(size)?;
+    }
+    if has(format::BRANCH_STACK) {
+        let count = reader.u64()?;
+        if layout.branch & BRANCH_HW_INDEX != 0 {
+            reader.u64()?;
+        }
+        words(reader, count.checked_mul(3)?)?;
+    }
+    let mut user = User { wide: false, mask: 0, values: &[], stack: &[] };
+    if has(format::REGS_USER) {
+        let abi = reader.u64()?;
+        if abi != 0 {
+            user.wide = abi == 2;
+            user.mask = layout.user_registers;
+            user.values = words(reader, layout.user_registers.count_ones().into())?;
+        }
+    }
+    if has(format::STACK_USER) {
+        let size = usize::try_from(reader.u64()?).ok()?;
+        if size != 0 {
+            let stack = reader.take(size)?;
+            let filled = usize::try_from(reader.u64()?).ok()?;
+            user.stack = &stack[..filled.min(size)];
+        }
+    }
+    sample.user = (user.mask != 0).then_some(user);
+    Some(sample)
+}
+
+/// Skips the counts of `PERF_SAMPLE_READ`.
+fn skip_counts(read: u64, reader: &mut Reader<'_>) -> Option<()> {
+    let times = (read & 3).count_ones();
+    let fields = 1 + u64::from((read & 4 != 0) as u32 + (read & 16 != 0) as u32);
+    if read & READ_GROUP == 0 {
+        return words(reader, u64::from(times) + fields).map(|_| ());
+    }
+    let count = reader.u64()?;
+    words(reader, u64::from(times).checked_add(count.checked_mul(fields)?)?).map(|_| ())
+}

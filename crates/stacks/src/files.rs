@@ -1,0 +1,285 @@
+//! One cache of files for all processes.
+//!
+//! A file is known by its path and build-id, and has its rows read once, when the first sample asks. A file that was
+//! replaced since the recording has another build-id than the recording says; it is not used, and that is told. Files that
+//! are no longer there are looked for by build-id, where perf and debuggers keep them.
+
+use crate::bytes::Bytes;
+use crate::image::{Image, Sources};
+use crate::inlines::Inlines;
+use crate::symbols::Symbols;
+use hashbrown::HashMap;
+use sframe_format::{Abi, FileRows};
+use std::cell::{Cell, OnceCell};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The number of a file in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// How files are found and read.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Folder below which the files of the recording are.
+    pub sysroot: Option<PathBuf>,
+    /// Which of their rows serve.
+    pub sources: Sources,
+    /// Whether this is the machine, in this very run, that the recording is of: its kernel is the one that ran.
+    pub here: bool,
+}
+
+/// A file that processes mapped.
+pub struct MappedFile {
+    /// Its path in the recording.
+    pub path: String,
+    /// Its build-id by the recording.
+    expected: Option<Vec<u8>>,
+    /// The file, or why it cannot be used.
+    image: Result<Image, String>,
+    rows: OnceCell<Arc<FileRows<Bytes>>>,
+    symbols: OnceCell<Symbols>,
+    inlines: OnceCell<Option<Inlines>>,
+}
+
+impl MappedFile {
+    /// The ELF file, or a sentence that says why it cannot be used.
+    pub fn image(&self) -> Result<&Image, &str> {
+        self.image.as_ref().map_err(String::as_str)
+    }
+
+    /// The last part of its path.
+    pub fn name(&self) -> &str {
+        let name = self.path.strip_suffix(" (deleted)").unwrap_or(&self.path);
+        name.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(&self.path)
+    }
+
+    /// The build-id: the recording's, or the file's own.
+    pub fn build_id(&self) -> Option<&[u8]> {
+        let own = self.image.as_ref().ok().and_then(Image::build_id);
+        self.expected.as_deref().or(own)
+    }
+
+    /// Whether its rows have been read.
+    pub fn has_rows(&self) -> bool {
+        self.rows.get().is_some()
+    }
+
+    /// Its symbols and those of its separate debug file.
+    pub fn symbols(&self) -> &Symbols {
+        self.symbols.get_or_init(|| {
+            let Ok(image) = &self.image else { return Symbols::default() };
+            let debug = self.debug_file();
+            let files: Vec<&[u8]> =
+                [Some(image.bytes()), debug.as_ref()].into_iter().flatten().map(|b| &**b).collect();
+            Symbols::read(&files)
+        })
+    }
+
+    /// Its debug information, or that of its separate debug file.
+    pub fn inlines(&self) -> Option<&Inlines> {
+        let inlines = self.inlines.get_or_init(|| {
+            let image = self.image.as_ref().ok()?;
+            Inlines::read(image.bytes()).or_else(|| Inlines::read(&self.debug_file()?))
+        });
+        inlines.as_ref()
+    }
+
+    /// The file with the debug information that was split off: by build-id, or by the name in `.gnu_debuglink`.
+    fn debug_file(&self) -> Option<Bytes> {
+        let image = self.image.as_ref().ok()?;
+        let by_id = image.build_id().and_then(|id| {
+            let path = build_id_path(Path::new("/usr/lib/debug/.build-id"), id)?.with_extension("debug");
+            open(&path)
+        });
+        by_id.or_else(|| self.debug_link(image))
+    }
+
+    fn debug_link(&self, image: &Image) -> Option<Bytes> {
+        use object::Object;
+        let file = object::File::parse(&**image.bytes()).ok()?;
+        let (name, checksum) = file.gnu_debuglink().ok()??;
+        let name = std::str::from_utf8(name).ok().filter(|name| !name.contains('/'))?;
+        let folder = Path::new(&self.path).parent()?;
+        let global = Path::new("/usr/lib/debug").join(folder.strip_prefix("/").unwrap_or(folder));
+        let places = [folder.join(name), folder.join(".debug").join(name), global.join(name)];
+        places.iter().filter_map(|place| open(place)).find(|bytes| {
+            let mut crc = flate2::Crc::new();
+            crc.update(bytes);
+            crc.sum() == checksum
+        })
+    }
+}
+
+/// All files.
+pub struct Files {
+    options: Options,
+    abi: Abi,
+    files: Vec<MappedFile>,
+    by_key: HashMap<(String, Option<Vec<u8>>), FileId>,
+    /// Build-ids that the recording tells for paths.
+    build_ids: HashMap<String, Vec<u8>>,
+    /// Time that was spent in reading rows.
+    reading: Cell<Duration>,
+}
+
+impl Files {
+    /// No files yet, for processes of an architecture.
+    pub fn new(abi: Abi, options: Options) -> Self {
+        Self {
+            options,
+            abi,
+            files: Vec::new(),
+            by_key: HashMap::new(),
+            build_ids: HashMap::new(),
+            reading: Cell::default(),
+        }
+    }
+
+    /// Notes the build-id that a path had when it was mapped.
+    pub fn expect(&mut self, path: &[u8], build_id: &[u8]) {
+        self.build_ids.insert(String::from_utf8_lossy(path).into_owned(), build_id.to_vec());
+    }
+
+    /// The build-id that a path had, if the recording tells.
+    pub fn expected(&self, path: &str) -> Option<&[u8]> {
+        self.build_ids.get(path).map(Vec::as_slice)
+    }
+
+    /// The file that was mapped under a path.
+    /// `running` is a path that leads to it while the process runs.
+    pub fn open(&mut self, path: &[u8], build_id: Option<&[u8]>, running: Option<&Path>) -> FileId {
+        let path = String::from_utf8_lossy(path).into_owned();
+        let known = self.build_ids.get(&path).cloned();
+        // A build-id of zeros says that the kernel could not read it.
+        let told = build_id.filter(|id| id.iter().any(|&byte| byte != 0)).map(<[u8]>::to_vec);
+        let key = (path, told.or(known));
+        if let Some(&id) = self.by_key.get(&key) {
+            return id;
+        }
+        let id = FileId(self.files.len() as u32);
+        let image = self.find(&key.0, key.1.as_deref(), running);
+        self.files.push(MappedFile {
+            path: key.0.clone(),
+            expected: key.1.clone(),
+            image,
+            rows: OnceCell::new(),
+            symbols: OnceCell::new(),
+            inlines: OnceCell::new(),
+        });
+        self.by_key.insert(key, id);
+        id
+    }
+
+    fn find(&self, path: &str, build_id: Option<&[u8]>, running: Option<&Path>) -> Result<Image, String> {
+        if path == "[vdso]" {
+            return self.find_vdso(build_id);
+        }
+        let stored = path.strip_suffix(" (deleted)").unwrap_or(path);
+        let place = match &self.options.sysroot {
+            Some(root) => root.join(stored.trim_start_matches('/')),
+            None => PathBuf::from(stored),
+        };
+        let accept = |place: &Path| Image::open(place).and_then(|image| self.accept(image, build_id));
+        // What runs is surely the file that was mapped, whatever stands under its name now.
+        let found = running.and_then(|running| accept(running).ok()).map_or_else(|| accept(&place), Ok);
+        match found {
+            Ok(image) => Ok(image),
+            Err(reason) => self.find_by_build_id(stored, build_id).ok_or(reason),
+        }
+    }
+
+    /// Takes a file that is the one that was mapped.
+    fn accept(&self, image: Image, build_id: Option<&[u8]>) -> Result<Image, String> {
+        if image.abi() != self.abi {
+            return Err(format!("it is for {}, the recording is of {}", image.abi(), self.abi));
+        }
+        match (build_id, image.build_id()) {
+            (Some(expected), Some(found)) if !same_id(expected, found) => Err(format!(
+                "the file was replaced: its build-id is {}, the recording says {}",
+                hexadecimal(found),
+                hexadecimal(expected)
+            )),
+            _ => Ok(image),
+        }
+    }
+
+    /// Looks where perf keeps copies of files, and where debuggers look.
+    fn find_by_build_id(&self, path: &str, build_id: Option<&[u8]>) -> Option<Image> {
+        let id = build_id?;
+        let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".debug"));
+        let cached = home.iter().flat_map(|home| {
+            let own = home.join(path.trim_start_matches('/')).join(hexadecimal(id));
+            let linked = build_id_path(&home.join(".build-id"), id);
+            [Some(own), linked].into_iter().flatten()
+        });
+        let cached = cached.flat_map(|folder| [folder.join("elf"), folder.join("vdso")]);
+        let installed = build_id_path(Path::new("/usr/lib/debug/.build-id"), id);
+        cached.chain(installed).find_map(|place| {
+            let image = Image::open(&place).ok()?;
+            image.build_id().is_some_and(|found| same_id(id, found)).then_some(image)
+        })
+    }
+
+    /// The kernel's own library: this process has one too, which is the same if the kernel is.
+    fn find_vdso(&self, build_id: Option<&[u8]>) -> Result<Image, String> {
+        let own = crate::vdso::own().and_then(|bytes| Image::new(bytes.into()).ok());
+        let same = |image: &Image| match (build_id, image.build_id()) {
+            (Some(expected), Some(found)) => same_id(expected, found),
+            _ => self.options.here,
+        };
+        let own = own.filter(|image| image.abi() == self.abi && same(image));
+        own.or_else(|| self.find_by_build_id("[vdso]", build_id))
+            .ok_or_else(|| "not that of this kernel".into())
+    }
+
+    /// A file of the cache.
+    pub fn get(&self, id: FileId) -> Option<&MappedFile> {
+        self.files.get(id.0 as usize)
+    }
+
+    /// All files, in the order in which they were mapped first.
+    pub fn iter(&self) -> impl Iterator<Item = (FileId, &MappedFile)> {
+        (0..).map(FileId).zip(&self.files)
+    }
+
+    /// Time that was spent in reading rows.
+    pub fn reading(&self) -> Duration {
+        self.reading.get()
+    }
+
+    /// A file's rows. They are read when they are first asked for.
+    pub fn rows(&self, id: FileId) -> Arc<FileRows<Bytes>> {
+        let Some(file) = self.get(id) else { return Arc::default() };
+        let read = || {
+            let started = Instant::now();
+            let rows = file.image.as_ref().map(|image| Arc::new(image.rows(self.options.sources)));
+            self.reading.set(self.reading.get() + started.elapsed());
+            rows.unwrap_or_default()
+        };
+        Arc::clone(file.rows.get_or_init(read))
+    }
+}
+
+fn open(path: &Path) -> Option<Bytes> {
+    Bytes::map(&std::fs::File::open(path).ok()?).ok()
+}
+
+/// Recordings pad build-ids with zeros, or cut them off after 20 bytes.
+fn same_id(recorded: &[u8], found: &[u8]) -> bool {
+    let length = recorded.len().min(found.len());
+    let rest = |id: &[u8]| id[length..].iter().all(|&byte| byte == 0) || id.len() > 20;
+    recorded[..length] == found[..length] && rest(recorded) && rest(found)
+}
+
+/// `FOLDER/ab/cdef…`.
+fn build_id_path(folder: &Path, id: &[u8]) -> Option<PathBuf> {
+    let (first, rest) = id.split_first()?;
+    Some(folder.join(hexadecimal(&[*first])).join(hexadecimal(rest)))
+}
+
+/// Bytes as digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

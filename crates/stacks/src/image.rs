@@ -1,0 +1,228 @@
+//! ELF files as an unwinder needs them: where their segments are, their rows, their build-id.
+
+use crate::bytes::{Bytes, word};
+use object::Endianness;
+use object::elf;
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+use sframe_format::derive::derive;
+use sframe_format::write::Options;
+use sframe_format::{Abi, Endian, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME};
+use std::fs::File;
+use std::path::Path;
+
+type Header = elf::FileHeader64<Endianness>;
+
+/// Which rows of a file serve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sources {
+    /// Its own SFrame, and what its `.eh_frame` gives where that says nothing.
+    #[default]
+    All,
+    /// Its own SFrame only.
+    Sframe,
+    /// What its `.eh_frame` gives, only.
+    Derived,
+}
+
+/// A segment that is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Load {
+    offset: u64,
+    address: u64,
+    file_size: u64,
+    executable: bool,
+}
+
+/// An ELF file.
+pub struct Image {
+    bytes: Bytes,
+    abi: Abi,
+    loads: Vec<Load>,
+    build_id: Option<Vec<u8>>,
+    entry: u64,
+}
+
+/// Offsets in files and addresses agree up to pages of this size, the largest that any of the machines has.
+const LARGEST_PAGE: u64 = 0x1_0000;
+const PAGE: u64 = 0x1000;
+/// Type of the note with the build-id.
+const NT_GNU_BUILD_ID: u32 = 3;
+
+impl Image {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is no ELF file for a machine that SFrame is defined for. A sentence.
+    pub fn open(path: &Path) -> Result<Self, String> {
+        let file = File::open(path).map_err(|error| error.to_string())?;
+        Self::new(Bytes::map(&file).map_err(|error| error.to_string())?)
+    }
+
+    /// A file whose bytes are these.
+    ///
+    /// # Errors
+    /// See [`Image::open`].
+    pub fn new(bytes: Bytes) -> Result<Self, String> {
+        let malformed = |error: object::read::Error| format!("malformed ELF file: {error}");
+        if !bytes.starts_with(&elf::ELFMAG) {
+            return Err("not an ELF file".into());
+        }
+        if bytes.get(4) != Some(&elf::ELFCLASS64) {
+            return Err("a 32-bit ELF file".into());
+        }
+        let header = Header::parse(&*bytes).map_err(malformed)?;
+        let endian = header.endian().map_err(malformed)?;
+        let abi = match (header.e_machine(endian), endian) {
+            (elf::EM_X86_64, Endianness::Little) => Abi::Amd64,
+            (elf::EM_AARCH64, Endianness::Little) => Abi::AArch64Little,
+            (elf::EM_AARCH64, Endianness::Big) => Abi::AArch64Big,
+            (elf::EM_S390, Endianness::Big) => Abi::S390x,
+            (machine, _) => return Err(format!("ELF machine {machine}, which has no SFrame")),
+        };
+        let segments = header.program_headers(endian, &*bytes).map_err(malformed)?;
+        let loads = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
+        let loads = loads.map(|segment| Load {
+            offset: segment.p_offset(endian),
+            address: segment.p_vaddr(endian),
+            file_size: segment.p_filesz(endian),
+            executable: segment.p_flags(endian) & elf::PF_X != 0,
+        });
+        let loads = loads.collect();
+        let notes = segments.iter().filter_map(|segment| segment.notes(endian, &*bytes).ok().flatten());
+        let build_id = notes
+            .flat_map(std::iter::IntoIterator::into_iter)
+            .find_map(|mut note| build_id(endian, &mut note));
+        let entry = header.e_entry(endian);
+        Ok(Self { abi, loads, build_id, entry, bytes })
+    }
+
+    /// The machine it is for.
+    pub fn abi(&self) -> Abi {
+        self.abi
+    }
+
+    /// Its build-id, if it has one.
+    pub fn build_id(&self) -> Option<&[u8]> {
+        self.build_id.as_deref()
+    }
+
+    /// The address that the kernel starts it at.
+    pub fn entry(&self) -> u64 {
+        self.entry
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// What is to be added to the file's own addresses where its bytes from `offset` on are mapped at `address`. The
+    /// mapping begins at a page, its segment need not; of several segments in one page it is the one with code.
+    pub fn bias(&self, offset: u64, address: u64) -> Option<u64> {
+        let starts = |load: &&Load| load.offset - load.offset % LARGEST_PAGE <= offset;
+        let holds = |load: &&Load| starts(load) && offset < load.offset.saturating_add(load.file_size);
+        let exact = |load: &Load| load.offset - load.offset % PAGE == offset;
+        let best = self.loads.iter().filter(holds).max_by_key(|load| (load.executable, exact(load)))?;
+        Some(address.wrapping_sub(best.address.wrapping_add(offset).wrapping_sub(best.offset)))
+    }
+
+    /// The addresses that the file states, from the first to the end of the last.
+    pub fn extent(&self) -> std::ops::Range<u64> {
+        let start = self.loads.iter().map(|load| load.address).min().unwrap_or(0);
+        let end = self.loads.iter().map(|load| load.address.saturating_add(load.file_size)).max();
+        start..end.unwrap_or(start)
+    }
+
+    /// Its rows, laid out for speed. Takes time in proportion to their number.
+    pub fn rows(&self, sources: Sources) -> FileRows<Bytes> {
+        let mut rows = FileRows::default();
+        if sources != Sources::Derived
+            && let Some((data, address)) = self.own_section()
+        {
+            rows = FileRows::new(data, address);
+        }
+        if sources != Sources::Sframe
+            && let Some((data, address)) = self.eh_frame()
+            && let Ok(derived) = derive(Options::new(self.abi), &data, address, 0)
+        {
+            rows = rows.with_derived(derived.bytes.into(), 0);
+        }
+        rows.tabled()
+    }
+
+    fn part(&self, slice: &[u8], address: u64) -> Option<(Bytes, u64)> {
+        self.bytes.part(slice).map(|part| (part, address))
+    }
+
+    /// The section that a reader takes: the index, where there is one, holds all functions.
+    fn own_section(&self) -> Option<(Bytes, u64)> {
+        let sframe = |name: &[u8], kind: u32| match name {
+            b".sframe_idx" => 2,
+            _ if kind == SHT_GNU_SFRAME || name == b".sframe" => 1,
+            _ => 0,
+        };
+        self.section(sframe).or_else(|| self.segment(PT_GNU_SFRAME))
+    }
+
+    fn eh_frame(&self) -> Option<(Bytes, u64)> {
+        let named = self.section(|name, _| u8::from(name == b".eh_frame"));
+        named.or_else(|| self.eh_frame_by_header())
+    }
+
+    /// The section of the highest rank, if one has a rank above 0.
+    fn section(&self, rank: impl Fn(&[u8], u32) -> u8) -> Option<(Bytes, u64)> {
+        let header = Header::parse(&*self.bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, &*self.bytes).ok()?;
+        let ranked = sections.iter().filter_map(|section| {
+            let name = sections.section_name(endian, section).unwrap_or_default();
+            let rank = rank(name, section.sh_type(endian));
+            let data = section.data(endian, &*self.bytes).ok()?;
+            (rank > 0 && !data.is_empty()).then_some((rank, data, section.sh_addr(endian)))
+        });
+        let (_, data, address) = ranked.max_by_key(|(rank, ..)| *rank)?;
+        self.part(data, address)
+    }
+
+    fn segment(&self, kind: u32) -> Option<(Bytes, u64)> {
+        let header = Header::parse(&*self.bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let segments = header.program_headers(endian, &*self.bytes).ok()?;
+        let segment = segments.iter().find(|segment| segment.p_type(endian) == kind)?;
+        self.part(segment.data(endian, &*self.bytes).ok()?, segment.p_vaddr(endian))
+    }
+
+    /// `.eh_frame` of a file without section headers: `.eh_frame_hdr` states its address (LSB, "The .eh_frame_hdr section"),
+    /// as a distance of 4 bytes from that field; it ends with a word of zeros or its segment.
+    fn eh_frame_by_header(&self) -> Option<(Bytes, u64)> {
+        let (header, address) = self.segment(elf::PT_GNU_EH_FRAME)?;
+        let [1, 0x1b, _, _, distance @ ..] = &*header else { return None };
+        let distance = distance.first_chunk::<4>()?;
+        let distance = match self.abi.endian() {
+            Endian::Little => i32::from_le_bytes(*distance),
+            Endian::Big => i32::from_be_bytes(*distance),
+        };
+        let start = address.wrapping_add(4).wrapping_add_signed(distance.into());
+        let load = self.loads.iter().find(|load| start.wrapping_sub(load.address) < load.file_size)?;
+        let from = usize::try_from(load.offset.checked_add(start - load.address)?).ok()?;
+        let to = usize::try_from(load.offset.saturating_add(load.file_size)).ok()?;
+        self.part(self.bytes.get(from..to.min(self.bytes.len()))?, start)
+    }
+
+    /// The word at an address of the file, of what its segments hold.
+    pub fn word(&self, address: u64) -> Option<u64> {
+        let load = self.loads.iter().find(|load| address.wrapping_sub(load.address) < load.file_size)?;
+        let offset = usize::try_from(load.offset.checked_add(address - load.address)?).ok()?;
+        self.bytes.get(offset..)?.first_chunk().map(|bytes| word(*bytes, self.abi.endian()))
+    }
+}
+
+/// The build-id among notes.
+fn build_id(
+    endian: Endianness,
+    note: &mut Result<object::read::elf::Note<'_, Header>, object::read::Error>,
+) -> Option<Vec<u8>> {
+    let note = note.as_ref().ok()?;
+    let found = note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID;
+    found.then(|| note.desc().to_vec())
+}

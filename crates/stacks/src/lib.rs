@@ -1,0 +1,41 @@
+//! Stacks of whole processes: from a recording of `perf`, or from programs that run.
+//!
+//! Events come in, from a file ([`recording`]) or from the kernel ([`live`]): files are mapped, processes fork, execute
+//! and end, samples are taken with the user's registers and a copy of the top of the stack. A [`session`] follows the
+//! processes, unwinds each sample and hands it on with its frames, each of which says what it was found by; a sample
+//! that does not reach the root says why. [`profile`] keeps what many samples have in common once, and the writers of
+//! [`write`] make files of it that people and other tools read.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`bytes`] | bytes that are mapped or owned; reading words in a byte order |
+//! | [`event`] | records of `perf_event_open(2)` as values |
+//! | [`recording`] | the files that `perf record` writes |
+//! | [`image`], `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
+//! | `symbols`, `inlines` | names for their addresses |
+//! | [`files`] | one cache of files for all processes |
+//! | [`process`] | which process has mapped which file where |
+//! | [`session`], `walk` | from events to stacks |
+//! | [`profile`] | many samples as one tree of stacks, and names for its frames |
+//! | [`statistics`] | how many stacks reached the root, and why the others did not |
+//! | [`write`] | text, folded stacks, JSON, pprof, Firefox, HTML |
+//! | [`live`] | samples of programs that run |
+//!
+//! Recordings are not trusted: no bytes make this crate panic, and memory stays in proportion to their number.
+#![warn(missing_docs)]
+
+pub mod bytes;
+pub mod event;
+pub mod files;
+pub mod image;
+mod inlines;
+pub mod live;
+pub mod process;
+pub mod profile;
+pub mod recording;
+pub mod session;
+pub mod statistics;
+mod symbols;
+mod vdso;
+mod walk;
+pub mod write;

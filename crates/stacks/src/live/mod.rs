@@ -1,0 +1,240 @@
+//! Samples of programs that run, by `perf_event_open(2)`: no recorder and no file in between.
+//!
+//! The kernel samples on every processor into a ring of memory ([`ring`]). One thread empties the rings into batches; a queue
+//! of bounded length takes them to the thread that unwinds. If unwinding cannot keep up, the queue fills, then the rings, and
+//! the kernel counts the samples that it has to drop. Records of different processors come out of order, so a batch waits
+//! until the one after it is there.
+
+mod events;
+mod request;
+mod ring;
+mod target;
+
+use crate::event::{Event, Layout, Mapped, Record, read};
+use crate::files::Files;
+use crate::session::{Session, Settings, Stack};
+use crate::statistics::Statistics;
+use events::Events;
+pub use request::{Request, Target};
+use sframe_format::Abi;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+use target::Started;
+
+/// Batches that wait for the unwinder at most.
+const QUEUE: usize = 64;
+/// Time between two looks at the rings.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The architecture of this machine, if it is one that SFrame is defined for.
+pub const HERE: Option<Abi> = if cfg!(target_arch = "x86_64") {
+    Some(Abi::Amd64)
+} else if cfg!(all(target_arch = "aarch64", target_endian = "little")) {
+    Some(Abi::AArch64Little)
+} else if cfg!(target_arch = "s390x") {
+    Some(Abi::S390x)
+} else {
+    None
+};
+
+/// How far a recording is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Samples so far.
+    pub samples: u64,
+    /// Records that the kernel had to drop.
+    pub lost: u64,
+    /// Time since the start.
+    pub elapsed: Duration,
+}
+
+/// What a recording has given.
+pub struct Recorded {
+    /// The files that were mapped.
+    pub files: Files,
+    /// The counts.
+    pub statistics: Statistics,
+    /// What was sampled: `cycles`, or `cpu-clock` where the processor counts no cycles.
+    pub event: &'static str,
+    /// How the command ended, if one was started: its exit status, or 128 and the number of the signal.
+    pub status: Option<i32>,
+}
+
+/// Samples programs until they end, `stop` is set or the time is over.
+///
+/// # Errors
+/// The kernel does not allow it, or there is no such program: a sentence that says so and what helps.
+pub fn record(
+    request: &Request,
+    mut settings: Settings,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
+    take: &mut dyn FnMut(&Stack<'_>),
+) -> Result<Recorded, String> {
+    let abi = HERE.ok_or("samples can be taken on x86-64, AArch64 and s390x only")?;
+    settings.files.here = true;
+    let mut session = Session::new(abi, settings);
+    let mut started = target::start(&request.target)?;
+    let mut events = Events::open(abi, request, &started.threads()?)?;
+    if let Target::Process(pid) = request.target {
+        events.enable()?;
+        synthesize(&mut session, pid, take);
+    }
+    started.go()?;
+    let (layout, event) = (events.layout, events.name);
+    let finished = AtomicBool::new(false);
+    let (sender, receiver) = sync_channel(QUEUE);
+    std::thread::scope(|scope| {
+        scope.spawn(|| empty_rings(&mut events, sender, &finished));
+        let mut unwinder =
+            Unwinder { session: &mut session, layout, waiting: Vec::new(), limit: 0, count: 0, lost: 0 };
+        unwinder.run(&receiver, request, &mut started, stop, &finished, progress, take);
+    });
+    let status = started.wait(stop.load(Ordering::Relaxed));
+    let (files, statistics) = session.finish(take);
+    Ok(Recorded { files, statistics, event, status })
+}
+
+/// Empties the rings until all is over.
+fn empty_rings(events: &mut Events, sender: SyncSender<Vec<u8>>, finished: &AtomicBool) {
+    loop {
+        // Asked before the rings are emptied, so that nothing is left in them when it ends.
+        let last = finished.load(Ordering::Acquire);
+        let mut batch = Vec::new();
+        events.empty(&mut batch);
+        // An empty batch lets the one before it be unwound.
+        if sender.send(batch).is_err() || last {
+            return;
+        }
+        events.wait(TICK);
+    }
+}
+
+struct Unwinder<'session> {
+    session: &'session mut Session,
+    layout: Layout,
+    /// Records that are not in order yet: when, and their bytes.
+    waiting: Vec<(u64, Vec<u8>)>,
+    /// The latest time of the batch before.
+    limit: u64,
+    count: u64,
+    lost: u64,
+}
+
+impl Unwinder<'_> {
+    #[expect(clippy::too_many_arguments, reason = "all belong to one recording")]
+    fn run(
+        &mut self,
+        receiver: &Receiver<Vec<u8>>,
+        request: &Request,
+        started: &mut Started,
+        stop: &AtomicBool,
+        finished: &AtomicBool,
+        progress: &mut dyn FnMut(Progress),
+        take: &mut dyn FnMut(&Stack<'_>),
+    ) {
+        let start = Instant::now();
+        loop {
+            match receiver.recv_timeout(TICK) {
+                Ok(batch) => self.add(&batch, take),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            progress(Progress { samples: self.count, lost: self.lost, elapsed: start.elapsed() });
+            let over = request.duration.is_some_and(|duration| start.elapsed() >= duration);
+            if over || stop.load(Ordering::Relaxed) || started.has_ended() {
+                finished.store(true, Ordering::Release);
+            }
+        }
+        self.hand_on(u64::MAX, take);
+    }
+
+    /// Takes a batch, and unwinds what is older than it can hold.
+    fn add(&mut self, batch: &[u8], take: &mut dyn FnMut(&Stack<'_>)) {
+        let mut latest = self.limit;
+        for bytes in ring::records(batch) {
+            let Some(record) = parse(bytes) else { continue };
+            let time = self.layout.time(&record).unwrap_or(latest);
+            latest = latest.max(time);
+            self.waiting.push((time, bytes.to_vec()));
+        }
+        self.hand_on(self.limit, take);
+        self.limit = latest;
+    }
+
+    fn hand_on(&mut self, limit: u64, take: &mut dyn FnMut(&Stack<'_>)) {
+        self.waiting.sort_by_key(|(time, _)| *time);
+        let count = self.waiting.partition_point(|(time, _)| *time <= limit);
+        for (_, bytes) in self.waiting.drain(..count) {
+            let event = parse(&bytes).and_then(|record| read(&self.layout, &record));
+            match &event {
+                Some(Event::Sample(_)) => self.count += 1,
+                Some(Event::Lost(count)) => self.lost += count,
+                _ => {}
+            }
+            self.session.handle(0, event.as_ref(), take);
+        }
+    }
+}
+
+/// A record of this machine's byte order.
+fn parse(bytes: &[u8]) -> Option<Record<'_>> {
+    let (header, body) = bytes.split_first_chunk::<8>()?;
+    let [kind @ .., _, _, _, _] = header;
+    let [_, _, _, _, misc @ .., _, _] = header;
+    Some(Record { kind: u32::from_ne_bytes(*kind), misc: u16::from_ne_bytes(*misc), body })
+}
+
+/// Tells the session what a process has mapped already, as `/proc` lists it.
+fn synthesize(session: &mut Session, pid: u32, take: &mut dyn FnMut(&Stack<'_>)) {
+    for tid in target::threads_of(pid) {
+        let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
+        let name = name.strip_suffix(b"\n").unwrap_or(&name);
+        session.handle(0, Some(&Event::Named { pid, tid, name, executed: false }), take);
+    }
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    for mapped in maps.split(|&byte| byte == b'\n').filter_map(|line| mapping(pid, line)) {
+        session.handle(0, Some(&Event::Mapped(mapped)), take);
+    }
+}
+
+/// A line of `/proc/PID/maps`: `START-END PERMISSIONS OFFSET DEVICE INODE   PATH`.
+fn mapping(pid: u32, line: &[u8]) -> Option<Mapped<'_>> {
+    let mut words = line.splitn(6, |&byte| byte == b' ');
+    let mut word = || std::str::from_utf8(words.next()?).ok();
+    let (start, end) = word()?.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let executable = word()?.contains('x');
+    let offset = u64::from_str_radix(word()?, 16).ok()?;
+    let (_device, _inode) = (word()?, word()?);
+    let path = words.next().unwrap_or_default().trim_ascii_start();
+    let path: &[u8] = if path.is_empty() { b"//anon" } else { path };
+    let length = end.checked_sub(start)?;
+    executable.then_some(Mapped {
+        pid,
+        address: start,
+        length,
+        offset,
+        executable,
+        kernel: false,
+        build_id: None,
+        path,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mapping;
+
+    #[test]
+    fn maps_of_proc_are_read() {
+        let line = b"7f00-8f00 r-xp 00001000 fd:00 123                        /usr/lib/a b.so (deleted)";
+        let mapped = mapping(7, line).unwrap();
+        assert_eq!((mapped.address, mapped.length, mapped.offset), (0x7f00, 0x1000, 0x1000));
+        assert_eq!(mapped.path, b"/usr/lib/a b.so (deleted)");
+        assert_eq!(mapping(7, b"7f00-8f00 rwxp 00000000 00:00 0 ").unwrap().path, b"//anon");
+        assert!(mapping(7, b"7f00-8f00 rw-p 00000000 00:00 0").is_none());
+        assert!(mapping(7, b"nothing").is_none());
+    }
+}

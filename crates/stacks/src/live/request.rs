@@ -1,0 +1,26 @@
+//! What to record.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// The programs to sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A process, its threads, and those that they start from now on.
+    Process(u32),
+    /// A command and its arguments; it is started.
+    Command(Vec<OsString>),
+}
+
+/// What to record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The programs.
+    pub target: Target,
+    /// Samples for each second of a processor's time.
+    pub frequency: u64,
+    /// Bytes of the stack that are copied for each sample.
+    pub stack_size: u32,
+    /// When to end, if the programs do not before.
+    pub duration: Option<Duration>,
+}

@@ -1,0 +1,72 @@
+//! The memory that the kernel writes records to, and takes to be free when the reader has moved its tail
+//! (`struct perf_event_mmap_page`).
+
+use memmap2::{MmapOptions, MmapRaw};
+use perf_event_open_sys::bindings::perf_event_mmap_page;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Pages of data to ask for; fewer, if the kernel does not allow that many. Powers of two.
+const PAGES: [usize; 8] = [2048, 1024, 512, 256, 128, 64, 32, 16];
+
+/// A ring of records.
+pub struct Ring {
+    map: MmapRaw,
+    page: usize,
+}
+
+impl Ring {
+    /// The ring of an event.
+    ///
+    /// # Errors
+    /// The kernel does not give the memory.
+    pub fn new(event: &impl AsRawFd) -> io::Result<Self> {
+        // SAFETY: it asks for a constant.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let mut failed = None;
+        for pages in PAGES {
+            match MmapOptions::new().len((pages + 1) * page).map_raw(event.as_raw_fd()) {
+                Ok(map) => return Ok(Self { map, page }),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| io::ErrorKind::OutOfMemory.into()))
+    }
+
+    /// Moves all whole records to the end of `batch`.
+    pub fn empty(&mut self, batch: &mut Vec<u8>) {
+        let header = self.map.as_mut_ptr().cast::<perf_event_mmap_page>();
+        // SAFETY: the first page is this structure, aligned and valid as long as the mapping; the kernel writes one of the two
+        // fields and reads the other, both as whole words.
+        let (head, tail) = unsafe {
+            (
+                AtomicU64::from_ptr(&raw mut (*header).data_head),
+                AtomicU64::from_ptr(&raw mut (*header).data_tail),
+            )
+        };
+        let size = self.map.len() - self.page;
+        let (end, start) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
+        let filled = (end.wrapping_sub(start) as usize).min(size);
+        let offset = start as usize % size;
+        let first = filled.min(size - offset);
+        // SAFETY: both pieces lie in the data behind the first page; the kernel writes there only after the tail has moved.
+        unsafe {
+            let data = self.map.as_ptr().add(self.page);
+            batch.extend_from_slice(std::slice::from_raw_parts(data.add(offset), first));
+            batch.extend_from_slice(std::slice::from_raw_parts(data, filled - first));
+        }
+        tail.store(end, Ordering::Release);
+    }
+}
+
+/// The records in a batch, each with its header.
+pub fn records(batch: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = batch;
+    std::iter::from_fn(move || {
+        let size = usize::from(u16::from_ne_bytes(*rest.get(6..)?.first_chunk()?));
+        let (record, behind) = rest.split_at_checked(size.max(8))?;
+        rest = behind;
+        Some(record)
+    })
+}

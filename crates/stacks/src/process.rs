@@ -1,0 +1,256 @@
+//! Which process has mapped which file where.
+//!
+//! Processes copy their parent's mappings when they are forked, and lose them when they execute another program. The
+//! events may miss a beginning (a process that ran before), a middle (records that were lost) or an end.
+
+use crate::bytes::Bytes;
+use crate::event::Mapped;
+use crate::files::{FileId, Files};
+use hashbrown::{HashMap, HashSet};
+use sframe_format::{Abi, Module, ModuleId, Unwinder};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// A process.
+#[derive(Clone)]
+pub struct Process {
+    /// What it has mapped and can be unwound by.
+    unwinder: Unwinder<Bytes>,
+    /// Executable memory that is of no file: first address and end.
+    anonymous: BTreeMap<u64, u64>,
+    threads: HashSet<u32>,
+    /// The name of its first thread.
+    pub name: Vec<u8>,
+}
+
+/// What is at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// A file, and the address that it states.
+    File(FileId, u64),
+    /// Memory of no file: code that was made as the program ran.
+    Anonymous(u64),
+    /// Nothing that is known.
+    Unmapped(u64),
+    /// The kernel.
+    Kernel(u64),
+}
+
+/// The file that an address was found in.
+#[derive(Clone, Copy, Debug)]
+pub struct Last {
+    start: u64,
+    length: u64,
+    bias: u64,
+    file: FileId,
+}
+
+impl Default for Last {
+    fn default() -> Self {
+        Self { start: 0, length: 0, bias: 0, file: FileId(0) }
+    }
+}
+
+impl Process {
+    fn new(abi: Abi, follow_frame_pointers: bool) -> Self {
+        let mut unwinder = Unwinder::new(abi);
+        unwinder.follow_frame_pointers(follow_frame_pointers);
+        Self { unwinder, anonymous: BTreeMap::new(), threads: HashSet::new(), name: Vec::new() }
+    }
+
+    /// The unwinder over its files.
+    pub fn unwinder(&self) -> &Unwinder<Bytes> {
+        &self.unwinder
+    }
+
+    /// [`Process::place`], where `last` is the file that was found last: neighbours in a stack are often of one file.
+    #[inline]
+    pub fn place_after(&self, last: &mut Last, address: u64) -> Place {
+        if address.wrapping_sub(last.start) < last.length {
+            return Place::File(last.file, address.wrapping_sub(last.bias));
+        }
+        if let Some(module) = self.unwinder.module_at(address) {
+            let (range, file) = (module.range(), FileId(module.id().0 as u32));
+            *last = Last { start: range.start, length: range.end - range.start, bias: module.bias(), file };
+            return Place::File(file, address.wrapping_sub(module.bias()));
+        }
+        self.place_of_no_file(address)
+    }
+
+    /// What is at an address.
+    #[inline]
+    pub fn place(&self, address: u64) -> Place {
+        if let Some(module) = self.unwinder.module_at(address) {
+            return Place::File(FileId(module.id().0 as u32), address.wrapping_sub(module.bias()));
+        }
+        self.place_of_no_file(address)
+    }
+
+    fn place_of_no_file(&self, address: u64) -> Place {
+        match self.anonymous.range(..=address).next_back() {
+            Some((_, &end)) if address < end => Place::Anonymous(address),
+            _ => Place::Unmapped(address),
+        }
+    }
+
+    /// Takes the rows of a file that have been read since it was mapped.
+    pub fn load(&mut self, file: FileId, files: &Files) {
+        let id = ModuleId(file.0.into());
+        let modules = self.unwinder.modules().iter().filter(|module| module.id() == id);
+        let fresh: Vec<_> =
+            modules.map(|module| Module::new(id, module.range(), module.bias(), files.rows(file))).collect();
+        fresh.into_iter().for_each(|module| self.unwinder.add_module(module));
+    }
+
+    /// Whether it mapped a file before its rows were read, and has not taken them since.
+    pub fn lacks(&self, file: FileId, files: &Files) -> bool {
+        let rows = files.rows(file);
+        let mut modules = self.unwinder.modules().iter();
+        modules
+            .any(|module| module.id().0 == u64::from(file.0) && !std::sync::Arc::ptr_eq(module.rows(), &rows))
+    }
+
+    fn map(&mut self, range: Range<u64>, executable: bool, file: Option<(FileId, u64)>, files: &Files) {
+        let overlapping: Vec<u64> = self
+            .anonymous
+            .range(..range.end)
+            .filter(|&(_, &end)| end > range.start)
+            .map(|(&start, _)| start)
+            .collect();
+        for start in overlapping {
+            self.anonymous.remove(&start);
+        }
+        match file {
+            Some((id, bias)) => {
+                let known = files.get(id).is_some_and(|file| file.has_rows());
+                let rows = if known { files.rows(id) } else { Default::default() };
+                self.unwinder.add_module(Module::new(ModuleId(id.0.into()), range, bias, rows));
+            }
+            None => {
+                self.unwinder.remove_overlapping(range.clone());
+                if executable {
+                    self.anonymous.insert(range.start, range.end);
+                }
+            }
+        }
+    }
+}
+
+/// All processes.
+pub struct Processes {
+    abi: Abi,
+    follow_frame_pointers: bool,
+    /// Whether they run now, on this machine.
+    live: bool,
+    by_pid: HashMap<u32, Process>,
+    thread_names: HashMap<u32, Vec<u8>>,
+    /// The most there have been at a time.
+    most: usize,
+}
+
+impl Processes {
+    /// No processes yet.
+    pub fn new(abi: Abi, follow_frame_pointers: bool, live: bool) -> Self {
+        Self {
+            abi,
+            follow_frame_pointers,
+            live,
+            by_pid: HashMap::new(),
+            thread_names: HashMap::new(),
+            most: 0,
+        }
+    }
+
+    /// The same without any process.
+    pub fn begin_again(&self) -> Self {
+        Self::new(self.abi, self.follow_frame_pointers, self.live)
+    }
+
+    /// A process, whether it was heard of or not.
+    pub fn get(&mut self, pid: u32) -> &mut Process {
+        let (abi, follow) = (self.abi, self.follow_frame_pointers);
+        self.by_pid.entry(pid).or_insert_with(|| Process::new(abi, follow))
+    }
+
+    /// A file was mapped.
+    pub fn map(&mut self, mapped: &Mapped<'_>, files: &mut Files) {
+        let range = mapped.address..mapped.address.saturating_add(mapped.length);
+        if range.is_empty() {
+            return;
+        }
+        let mut file = None;
+        if mapped.executable && is_file(mapped.path) {
+            let running = self.live.then(|| {
+                PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", mapped.pid, range.start, range.end))
+            });
+            let id = files.open(mapped.path, mapped.build_id, running.as_deref());
+            // A file that cannot be read still has a name. Its addresses are its offsets then.
+            let image = files.get(id).and_then(|file| file.image().ok());
+            let bias = image.and_then(|image| image.bias(mapped.offset, mapped.address));
+            file = Some((id, bias.unwrap_or(mapped.address.wrapping_sub(mapped.offset))));
+        }
+        if let Some((id, _)) = file
+            && self.follow_frame_pointers
+        {
+            // Where frame pointers serve in place of rows, no step fails and asks for them.
+            files.rows(id);
+        }
+        self.get(mapped.pid).map(range, mapped.executable, file, files);
+        self.most = self.most.max(self.by_pid.len());
+    }
+
+    /// A thread has a name, or a process executes another program.
+    pub fn name(&mut self, pid: u32, tid: u32, name: &[u8], executed: bool) {
+        self.thread_names.insert(tid, name.to_vec());
+        if executed {
+            self.by_pid.remove(&pid);
+        }
+        let process = self.get(pid);
+        process.threads.insert(tid);
+        if pid == tid {
+            process.name = name.to_vec();
+        }
+    }
+
+    /// A thread or a process was made.
+    pub fn fork(&mut self, pid: u32, tid: u32, parent: u32, parent_tid: u32) {
+        if let Some(name) = self.thread_names.get(&parent_tid).cloned() {
+            self.thread_names.insert(tid, name);
+        }
+        if pid != parent {
+            let mut child = self.get(parent).clone();
+            child.threads.clear();
+            self.by_pid.insert(pid, child);
+            self.most = self.most.max(self.by_pid.len());
+        }
+        self.get(pid).threads.insert(tid);
+    }
+
+    /// A thread ended.
+    pub fn exit(&mut self, pid: u32, tid: u32) {
+        self.thread_names.remove(&tid);
+        if let Some(process) = self.by_pid.get_mut(&pid) {
+            process.threads.remove(&tid);
+            if process.threads.is_empty() {
+                self.by_pid.remove(&pid);
+            }
+        }
+    }
+
+    /// The name of a thread.
+    pub fn thread_name(&self, tid: u32) -> &[u8] {
+        self.thread_names.get(&tid).map_or(b"", Vec::as_slice)
+    }
+
+    /// The most processes there have been at a time.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+}
+
+/// Whether a mapping's name is a file's: memory of no file has names in brackets, and slashes twice.
+fn is_file(path: &[u8]) -> bool {
+    let special = [&b"["[..], b"//", b"/dev/zero", b"anon_inode:"];
+    path == b"[vdso]" || !path.is_empty() && !special.iter().any(|start| path.starts_with(start))
+}

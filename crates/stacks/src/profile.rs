@@ -1,0 +1,309 @@
+//! Many samples as one tree of stacks, and names for its frames.
+//!
+//! A frame is kept once, a stack as its innermost frame and the stack of its caller, so that what many samples share
+//! takes no more room than one. Addresses are looked up among symbols when all samples are in, each once.
+
+use crate::files::{FileId, Files};
+use crate::process::Place;
+use crate::session::Stack;
+use crate::statistics::End;
+use crate::symbols::demangled;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use serde::Serialize;
+use sframe_format::{Endian, Source};
+
+/// Stands for no stack: the caller of the outermost frame.
+pub const NONE: u32 = u32::MAX;
+
+/// A frame that samples have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FrameKey {
+    /// What is there.
+    pub place: Place,
+    /// The address as it was found; 0 where addresses are not kept.
+    pub address: u64,
+    /// Whether the address is one that a call returns to; the place is then that of the call.
+    pub returns: bool,
+    /// What it was found by; `None` if it was recorded.
+    pub source: Option<Source>,
+}
+
+/// A stack: its innermost frame, and the stack of the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// Number of the caller's stack, or [`NONE`].
+    pub caller: u32,
+    /// Number of the frame.
+    pub frame: u32,
+}
+
+/// A thread that was sampled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Thread {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Name of the process.
+    pub process: String,
+    /// Name of the thread.
+    pub name: String,
+}
+
+/// A sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Number of the thread.
+    pub thread: u32,
+    /// Number of the stack, or [`NONE`].
+    pub stack: u32,
+    /// Number of the event.
+    pub event: u32,
+    /// Processor.
+    pub cpu: Option<u32>,
+    /// When, in nanoseconds.
+    pub time: Option<u64>,
+    /// How many events it stands for.
+    pub period: u64,
+    /// Where the walk ended.
+    pub end: End,
+}
+
+/// Samples.
+#[derive(Default)]
+pub struct Profile {
+    keep_addresses: bool,
+    /// Frames by number.
+    pub frames: Vec<FrameKey>,
+    numbers: HashMap<FrameKey, u32, FixedState>,
+    /// Stacks by number; a caller's number is less than its callees'.
+    pub stacks: Vec<Node>,
+    stack_numbers: HashMap<Node, u32, FixedState>,
+    /// Threads by number.
+    pub threads: Vec<Thread>,
+    thread_numbers: HashMap<Thread, u32, FixedState>,
+    /// Samples in the order in which they came.
+    pub rows: Vec<Row>,
+    /// Names of the events.
+    pub events: Vec<String>,
+}
+
+/// The name of a frame, or of a function that the compiler put into it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Name {
+    /// The function as people write it; an address where none is known.
+    pub function: String,
+    /// Offset in the function, in bytes, if the function is known.
+    pub offset: Option<u64>,
+    /// Path of the file that holds it.
+    pub file: String,
+    /// Source file and line.
+    pub place: Option<(String, u32)>,
+    /// Whether the function is part of the one after it.
+    pub inlined: bool,
+}
+
+impl Profile {
+    /// No samples yet. With `keep_addresses`, frames of one function at different addresses of two processes are two.
+    pub fn new(keep_addresses: bool) -> Self {
+        Self { keep_addresses, ..Self::default() }
+    }
+
+    /// Adds a sample.
+    pub fn add(&mut self, stack: &Stack<'_>) {
+        let mut caller = NONE;
+        for frame in stack.frames.iter().rev() {
+            let address = if self.keep_addresses { frame.address } else { 0 };
+            let key = FrameKey { place: frame.place, address, returns: frame.returns, source: frame.source };
+            let next = self.frames.len() as u32;
+            let number = *self.numbers.entry(key).or_insert(next);
+            if number == next {
+                self.frames.push(key);
+            }
+            let node = Node { caller, frame: number };
+            let next = self.stacks.len() as u32;
+            caller = *self.stack_numbers.entry(node).or_insert(next);
+            if caller == next {
+                self.stacks.push(node);
+            }
+        }
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let thread =
+            Thread { pid: stack.pid, tid: stack.tid, process: text(stack.process), name: text(stack.thread) };
+        let next = self.threads.len() as u32;
+        let number = match self.thread_numbers.get(&thread) {
+            Some(&number) => number,
+            None => {
+                self.thread_numbers.insert(thread.clone(), next);
+                self.threads.push(thread);
+                next
+            }
+        };
+        self.rows.push(Row {
+            thread: number,
+            stack: caller,
+            event: stack.event as u32,
+            cpu: stack.cpu,
+            time: stack.time,
+            period: stack.period,
+            end: stack.end,
+        });
+    }
+
+    /// The frames of a stack, innermost first.
+    pub fn frames_of(&self, stack: u32) -> impl Iterator<Item = u32> {
+        let mut at = stack;
+        std::iter::from_fn(move || {
+            let node = self.stacks.get(at as usize)?;
+            at = node.caller;
+            Some(node.frame)
+        })
+    }
+
+    /// The name of an event.
+    pub fn event(&self, number: u32) -> &str {
+        self.events.get(number as usize).map_or("samples", String::as_str)
+    }
+}
+
+/// Names of all frames of a profile.
+pub struct Names(Vec<Vec<Name>>);
+
+impl Names {
+    /// Looks all frames up; with `inlined`, also functions that were put into others, and source lines.
+    pub fn new(profile: &Profile, files: &Files, kernel: &Kernel, inlined: bool) -> Self {
+        let name = |frame: &FrameKey| match frame.place {
+            Place::File(id, address) => names_in_file(files, id, address, inlined),
+            Place::Anonymous(address) => vec![nameless(address, "[anonymous code]")],
+            Place::Unmapped(address) => vec![nameless(address, "[unknown]")],
+            Place::Kernel(address) => vec![kernel.name(address)],
+        };
+        let named = profile.frames.iter().map(|frame| {
+            let mut names = name(frame);
+            let offsets = names.iter_mut().filter_map(|name| name.offset.as_mut());
+            offsets.for_each(|offset| *offset += u64::from(frame.returns));
+            names
+        });
+        Self(named.collect())
+    }
+
+    /// The names of a frame, innermost first; at least one.
+    pub fn of(&self, frame: u32) -> &[Name] {
+        self.0.get(frame as usize).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn nameless(address: u64, file: &str) -> Name {
+    Name { function: format!("{address:#x}"), offset: None, file: file.into(), place: None, inlined: false }
+}
+
+fn names_in_file(files: &Files, id: FileId, address: u64, inlined: bool) -> Vec<Name> {
+    let Some(file) = files.get(id) else { return vec![nameless(address, "[unknown]")] };
+    let symbol = file.symbols().at(address);
+    let outer = Name {
+        function: symbol.map_or_else(|| format!("{}+{address:#x}", file.name()), |(_, name)| demangled(name)),
+        offset: symbol.map(|(start, _)| address - start),
+        file: file.path.clone(),
+        place: None,
+        inlined: false,
+    };
+    let lines = match file.inlines() {
+        Some(inlines) if inlined => inlines.at(address),
+        _ => Vec::new(),
+    };
+    let Some(last) = lines.len().checked_sub(1) else { return vec![outer] };
+    let name = |(number, line): (usize, crate::inlines::Line)| {
+        let inlined = number != last;
+        let function = line.function.filter(|_| inlined || outer.offset.is_none());
+        Name {
+            function: function.unwrap_or_else(|| if inlined { "??".into() } else { outer.function.clone() }),
+            offset: outer.offset.filter(|_| !inlined),
+            file: outer.file.clone(),
+            place: line.place,
+            inlined,
+        }
+    };
+    lines.into_iter().enumerate().map(name).collect()
+}
+
+/// Names of the kernel's functions, as `/proc/kallsyms` lists them.
+#[derive(Default)]
+pub struct Kernel(Vec<(u64, String, Option<String>)>);
+
+impl Kernel {
+    /// Those of the kernel that runs here; none where it does not tell.
+    pub fn running() -> Self {
+        Self::parse(&std::fs::read_to_string("/proc/kallsyms").unwrap_or_default())
+    }
+
+    /// Those of the kernel with a build-id, if it runs here, or if the recording does not tell its build-id.
+    pub fn of(build_id: Option<&[u8]>) -> Self {
+        match (build_id, running_build_id()) {
+            (Some(recorded), Some(running)) if recorded != running => Self::default(),
+            _ => Self::running(),
+        }
+    }
+
+    /// Reads a list: address, type, name, module.
+    fn parse(text: &str) -> Self {
+        let line = |line: &str| {
+            let mut words = line.split_whitespace();
+            let address = u64::from_str_radix(words.next()?, 16).ok()?;
+            let kind = words.next()?;
+            let name = words.next()?.to_owned();
+            let code = matches!(kind, "t" | "T" | "w" | "W");
+            (code && address != 0).then(|| (address, name, words.next().map(str::to_owned)))
+        };
+        let mut symbols: Vec<_> = text.lines().filter_map(line).collect();
+        symbols.sort();
+        // Of several names of an address the first is taken.
+        symbols.dedup_by_key(|symbol| symbol.0);
+        Self(symbols)
+    }
+
+    fn name(&self, address: u64) -> Name {
+        let end = self.0.partition_point(|symbol| symbol.0 <= address);
+        let Some((start, name, module)) = end.checked_sub(1).and_then(|at| self.0.get(at)) else {
+            return nameless(address, "[kernel]");
+        };
+        let file = module.clone().unwrap_or_else(|| "[kernel]".into());
+        Name { function: name.clone(), offset: Some(address - start), file, place: None, inlined: false }
+    }
+}
+
+/// The build-id of the kernel that runs here, from the notes that it shows: sizes of name and description, type, name,
+/// description, each padded to 4 bytes.
+fn running_build_id() -> Option<Vec<u8>> {
+    let notes = std::fs::read("/sys/kernel/notes").ok()?;
+    let mut reader = crate::bytes::Reader::new(
+        &notes,
+        if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little },
+    );
+    loop {
+        let (name, size, kind) = (reader.u32()? as usize, reader.u32()? as usize, reader.u32()?);
+        let name = reader.take(name.next_multiple_of(4))?;
+        let description = reader.take(size.next_multiple_of(4))?;
+        if kind == 3 && name.starts_with(b"GNU\0") {
+            return description.get(..size).map(<[u8]>::to_vec);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Kernel;
+
+    #[test]
+    fn kernel_symbols_are_found_by_address() {
+        let kernel =
+            Kernel::parse("0 A zero\n1000 T first\n1000 t alias\n2000 t second [module]\n2100 d data\n");
+        let name = |address| {
+            let name = kernel.name(address);
+            (name.function, name.offset, name.file)
+        };
+        assert_eq!(name(0x1010), ("alias".into(), Some(0x10), "[kernel]".into()));
+        assert_eq!(name(0x2100), ("second".into(), Some(0x100), "[module]".into()));
+        assert_eq!(name(0xfff).0, "0xfff");
+    }
+}

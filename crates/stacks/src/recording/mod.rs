@@ -1,0 +1,255 @@
+//! The files that `perf record` writes, and the stream that it writes to a pipe.
+//!
+//! The bytes are mapped and never copied, but for records that perf compressed. A first walk over them notes where each
+//! record is and when it was made; then they are read in the order of time, since each processor's come in a row of their
+//! own. The format is described in perf's `perf.data-file-format.txt`.
+//!
+//! Nothing is believed: sections must lie in the file, records in the data, and what is expanded from compressed records
+//! has a limit. A file that ends early gives what it has, and then says so ([`Recording::damage`]).
+
+mod damage;
+mod expand;
+mod header;
+
+use crate::bytes::{Bytes, Reader};
+use crate::event::{Event, Layout, Record, read};
+pub use damage::Damage;
+use damage::damage;
+use expand::Expander;
+use hashbrown::HashMap;
+pub use header::BuildId;
+use header::{Header, RECORD_HEADER};
+use sframe_format::Endian;
+
+/// Types of the records that perf itself adds.
+mod kind {
+    pub const FIRST: u32 = 64;
+    pub const ATTRIBUTE: u32 = 64;
+    pub const TRACING_DATA: u32 = 66;
+    pub const BUILD_ID: u32 = 67;
+    pub const AUXTRACE: u32 = 71;
+    pub const FEATURE: u32 = 80;
+    pub const COMPRESSED: u32 = 81;
+    pub const COMPRESSED2: u32 = 83;
+}
+
+/// A kind of event that was sampled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sampled {
+    /// Its name, if the recording tells.
+    pub name: Option<String>,
+    layout: Layout,
+}
+
+/// A recording.
+pub struct Recording {
+    bytes: Bytes,
+    /// Records that were compressed; their offsets count from the end of `bytes`.
+    expanded: Vec<u8>,
+    /// Sorted by time.
+    places: Vec<Place>,
+    /// Number of the event for each id.
+    ids: HashMap<u64, usize>,
+    /// The events that were sampled.
+    pub sampled: Vec<Sampled>,
+    /// Build-ids of files, which perf notes when it ends.
+    pub build_ids: Vec<BuildId>,
+    /// The machine as `uname -m` names it.
+    pub machine: Option<String>,
+    /// What is wrong behind the records that could be read.
+    pub damage: Option<Damage>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    time: u64,
+    offset: usize,
+}
+
+impl Recording {
+    /// Reads the structure of a recording.
+    ///
+    /// # Errors
+    /// It is no recording, or its header is damaged.
+    pub fn new(bytes: Bytes) -> Result<Self, Damage> {
+        let header = Header::read(&bytes)?;
+        let mut recording = Self {
+            bytes: bytes.clone(),
+            expanded: Vec::new(),
+            places: Vec::new(),
+            ids: HashMap::new(),
+            sampled: Vec::new(),
+            build_ids: header.build_ids,
+            machine: header.machine,
+            damage: header.damage,
+        };
+        for attribute in header.attributes {
+            recording.add_attribute(attribute.layout, attribute.name, &attribute.ids);
+        }
+        let mut expander = Expander::new(bytes.len());
+        let end = header.data.end;
+        let ended = recording.note(header.endian, &bytes[..end], header.data.start, 0, Some(&mut expander));
+        if let Err(found) = ended {
+            recording.damage.get_or_insert(found);
+        }
+        recording.expanded = expander.finish();
+        let expanded = std::mem::take(&mut recording.expanded);
+        if let Err(found) = recording.note(header.endian, &expanded, 0, bytes.len(), None) {
+            recording.damage.get_or_insert(found);
+        }
+        recording.expanded = expanded;
+        if recording.sampled.is_empty() {
+            return Err(damage(0, "the recording describes no event, so its samples cannot be read"));
+        }
+        // Records of one time stay in the order of the file.
+        recording.places.sort_by_key(|place| place.time);
+        Ok(recording)
+    }
+
+    fn add_attribute(&mut self, layout: Layout, name: Option<String>, ids: &[u64]) {
+        let number = self.sampled.len();
+        self.sampled.push(Sampled { name, layout });
+        self.ids.extend(ids.iter().map(|&id| (id, number)));
+    }
+
+    /// Notes where records are from `start` on. `base` is added to their offsets.
+    fn note(
+        &mut self,
+        endian: Endian,
+        bytes: &[u8],
+        start: usize,
+        base: usize,
+        mut expander: Option<&mut Expander>,
+    ) -> Result<(), Damage> {
+        let (mut offset, mut last) = (start, 0);
+        while offset < bytes.len() {
+            let Some((record, size)) = record_at(endian, bytes, offset) else {
+                let message = "a record ends behind the end of the recording; it was cut off";
+                return Err(damage(base + offset, message));
+            };
+            if size < RECORD_HEADER {
+                return Err(damage(base + offset, format!("a record claims a size of {size} bytes")));
+            }
+            let extra = self
+                .note_one(endian, &record, &mut expander)
+                .map_err(|message| damage(base + offset, message))?;
+            if record.kind < kind::FIRST {
+                let time = self.sampled.first().and_then(|event| event.layout.time(&record)).unwrap_or(last);
+                // Records that perf makes up for what was there before bear no time, or the largest.
+                let time = if time == u64::MAX { 0 } else { time };
+                last = time;
+                self.places.push(Place { time, offset: base + offset });
+            }
+            offset = offset.saturating_add(size).saturating_add(extra);
+        }
+        Ok(())
+    }
+
+    /// Notes what a record of perf's own says. Gives the number of bytes that follow it outside.
+    fn note_one(
+        &mut self,
+        endian: Endian,
+        record: &Record<'_>,
+        expander: &mut Option<&mut Expander>,
+    ) -> Result<usize, String> {
+        let mut reader = Reader::new(record.body, endian);
+        match record.kind {
+            kind::ATTRIBUTE => {
+                if let Some((layout, size)) = Layout::of_attribute(record.body, endian) {
+                    let rest = record.body.get(size..).unwrap_or_default();
+                    let (words, _) = rest.as_chunks();
+                    let ids: Vec<u64> = words.iter().map(|id| crate::bytes::word(*id, endian)).collect();
+                    self.add_attribute(layout, None, &ids);
+                }
+            }
+            kind::FEATURE => {
+                if let Some(feature) = reader.u64() {
+                    match feature {
+                        header::BUILD_ID => self.build_ids.extend(header::build_ids(endian, reader.rest)),
+                        header::ARCH => self.machine = header::text(endian, reader.rest),
+                        header::EVENT_DESC => {
+                            for described in header::described(endian, reader.rest) {
+                                let number = described.ids.first().and_then(|id| self.ids.get(id));
+                                if let Some(event) = number.and_then(|&number| self.sampled.get_mut(number)) {
+                                    event.name = described.name;
+                                }
+                            }
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            kind::BUILD_ID => self.build_ids.extend(header::build_id(endian, record.body)),
+            kind::TRACING_DATA => return Ok(reader.u32().unwrap_or(0) as usize),
+            kind::AUXTRACE => {
+                return Ok(usize::try_from(reader.u64().unwrap_or(0)).unwrap_or(usize::MAX));
+            }
+            kind::COMPRESSED | kind::COMPRESSED2 => {
+                let Some(expander) = expander else {
+                    return Err("a compressed record holds another one".into());
+                };
+                let data = if record.kind == kind::COMPRESSED2 {
+                    let size = reader.u64().and_then(|size| usize::try_from(size).ok());
+                    size.and_then(|size| reader.take(size)).ok_or("a compressed record is too short")?
+                } else {
+                    record.body
+                };
+                expander.add(data)?;
+            }
+            _ => {}
+        }
+        Ok(0)
+    }
+
+    /// The build-id of the kernel that ran.
+    pub fn kernel_build_id(&self) -> Option<&[u8]> {
+        let kernel = self.build_ids.iter().find(|id| id.path.starts_with(b"[kernel.kallsyms]"));
+        kernel.map(|id| &*id.id)
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are no records.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Byte order.
+    pub fn endian(&self) -> Endian {
+        self.sampled.first().map_or(Endian::Little, |event| event.layout.endian)
+    }
+
+    /// The records in the order of time, each with the number of its event in [`Recording::sampled`]; `None` for one that
+    /// is shorter than it says.
+    pub fn events(&self) -> impl Iterator<Item = (usize, Option<Event<'_>>)> {
+        let endian = self.endian();
+        self.places.iter().map(move |place| {
+            let (bytes, offset) = match place.offset.checked_sub(self.bytes.len()) {
+                None => (&*self.bytes, place.offset),
+                Some(offset) => (&*self.expanded, offset),
+            };
+            let Some((record, _)) = record_at(endian, bytes, offset) else { return (0, None) };
+            let number = self.number(&record);
+            let layout = self.sampled.get(number).map(|event| &event.layout);
+            (number, layout.and_then(|layout| read(layout, &record)))
+        })
+    }
+
+    fn number(&self, record: &Record<'_>) -> usize {
+        let [first, _, ..] = &*self.sampled else { return 0 };
+        let id = if record.is_sample() { first.layout.sample_id(record.body) } else { None };
+        id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
+    }
+}
+
+/// The record at an offset and its size.
+fn record_at(endian: Endian, bytes: &[u8], offset: usize) -> Option<(Record<'_>, usize)> {
+    let rest = bytes.get(offset..)?;
+    let mut reader = Reader::new(rest, endian);
+    let (kind, misc, size) = (reader.u32()?, reader.u16()?, usize::from(reader.u16()?));
+    let body = if size < RECORD_HEADER { &[] } else { rest.get(RECORD_HEADER..size)? };
+    Some((Record { kind, misc, body }, size))
+}

@@ -1,0 +1,294 @@
+//! From events to stacks.
+//!
+//! A session takes events in the order of time and hands on a [`Stack`] for each sample: the kernel's frames as they were
+//! recorded, then the user's, unwound from the registers and the copy of the stack, or as they were recorded if there is no
+//! such copy. A kernel may take the user's part of a chain later, when it returns to the program, and mark the sample with a
+//! number; such a sample waits for its second part.
+
+use crate::event::{Chain, Event, Sample};
+use crate::files::{Files, Options};
+use crate::process::{Place, Process, Processes};
+use crate::statistics::{End, Statistics};
+pub use crate::walk::Frame;
+use crate::walk::{Number, SLOTS, dwarf_number, walk};
+use hashbrown::HashMap;
+use sframe_format::{Abi, Registers, RuleCache, Source};
+use std::time::Instant;
+
+/// Marks in call chains (`enum perf_callchain_context`): what follows is of the kernel, of the user, or will be taken later.
+const CONTEXT_KERNEL: u64 = (-128i64) as u64;
+const CONTEXT_USER: u64 = (-512i64) as u64;
+const CONTEXT_USER_DEFERRED: u64 = (-640i64) as u64;
+/// Every mark lies above every address.
+const CONTEXT_LEAST: u64 = (-4095i64) as u64;
+/// Samples that wait for their second part at most.
+const MOST_WAITING: usize = 1 << 16;
+
+/// A sample with its frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack<'a> {
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// The name of the process.
+    pub process: &'a [u8],
+    /// The name of the thread.
+    pub thread: &'a [u8],
+    /// Number of the event.
+    pub event: usize,
+    /// Processor.
+    pub cpu: Option<u32>,
+    /// When, in nanoseconds.
+    pub time: Option<u64>,
+    /// How many events it stands for.
+    pub period: u64,
+    /// The frames, innermost first.
+    pub frames: &'a [Frame],
+    /// Where the walk ended.
+    pub end: End,
+}
+
+/// A sample whose user frames will come later.
+struct Waiting {
+    pid: u32,
+    tid: u32,
+    event: usize,
+    cpu: Option<u32>,
+    time: Option<u64>,
+    period: u64,
+    frames: Vec<Frame>,
+}
+
+/// What a session needs besides events.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// How files are found and read.
+    pub files: Options,
+    /// Follow frame pointers where there are no rows.
+    pub frame_pointers: bool,
+    /// Measure the time that unwinding alone takes.
+    pub measure: bool,
+}
+
+/// Follows processes and unwinds their samples.
+pub struct Session {
+    abi: Abi,
+    measure: bool,
+    processes: Processes,
+    files: Files,
+    cache: RuleCache<SLOTS>,
+    statistics: Statistics,
+    /// The frames of the sample at hand.
+    frames: Vec<Frame>,
+    waiting: HashMap<(u32, u64), Waiting>,
+    started: Instant,
+}
+
+impl Session {
+    /// A session over processes of an architecture.
+    pub fn new(abi: Abi, settings: Settings) -> Self {
+        let live = settings.files.here;
+        Self {
+            abi,
+            measure: settings.measure,
+            processes: Processes::new(abi, settings.frame_pointers, live),
+            files: Files::new(abi, settings.files),
+            cache: RuleCache::new(),
+            statistics: Statistics::default(),
+            frames: Vec::new(),
+            waiting: HashMap::new(),
+            started: Instant::now(),
+        }
+    }
+
+    /// The files that were mapped.
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Notes the build-id that a path had when it was mapped.
+    pub fn expect(&mut self, path: &[u8], build_id: &[u8]) {
+        self.files.expect(path, build_id);
+    }
+
+    /// Takes an event of the kind of number `event`; hands stacks to `take`. `None` is a record that could not be read.
+    pub fn handle(&mut self, event: usize, record: Option<&Event<'_>>, take: &mut dyn FnMut(&Stack<'_>)) {
+        match record {
+            Some(Event::Sample(sample)) => self.sample(event, sample, take),
+            Some(Event::Mapped(mapped)) if !mapped.kernel => self.processes.map(mapped, &mut self.files),
+            Some(Event::Named { pid, tid, name, executed }) => {
+                self.processes.name(*pid, *tid, name, *executed);
+            }
+            Some(Event::Forked { pid, tid, parent, parent_tid }) => {
+                self.processes.fork(*pid, *tid, *parent, *parent_tid);
+            }
+            Some(Event::Exited { pid, tid }) => self.processes.exit(*pid, *tid),
+            Some(Event::Deferred { cookie, chain }) => self.deferred(*cookie, chain, take),
+            Some(Event::Lost(count)) => self.statistics.lost = self.statistics.lost.saturating_add(*count),
+            Some(Event::Mapped(_) | Event::Other) => {}
+            None => self.statistics.unreadable += 1,
+        }
+    }
+
+    /// Forgets processes and counts, and keeps the files: for the same recording once more, with all rows at hand.
+    pub fn begin_again(&mut self) {
+        self.processes = self.processes.begin_again();
+        self.cache = RuleCache::new();
+        self.statistics = Statistics::default();
+        self.waiting.clear();
+        self.started = Instant::now();
+    }
+
+    /// Ends the session: hands out what still waits, and gives the files and the statistics.
+    pub fn finish(mut self, take: &mut dyn FnMut(&Stack<'_>)) -> (Files, Statistics) {
+        let mut left: Vec<Waiting> = std::mem::take(&mut self.waiting).into_values().collect();
+        left.sort_by_key(|waiting| (waiting.time, waiting.tid));
+        for waiting in left {
+            self.hand_on(waiting, End::NoRegisters, take);
+        }
+        self.statistics.cache = self.cache.statistics();
+        self.statistics.whole = self.started.elapsed();
+        self.statistics.reading = self.files.reading();
+        self.statistics.processes = self.processes.most();
+        (self.files, self.statistics)
+    }
+
+    fn sample(&mut self, event: usize, sample: &Sample<'_>, take: &mut dyn FnMut(&Stack<'_>)) {
+        self.frames.clear();
+        let cookie = self.recorded(sample);
+        let recorded = self.frames.len();
+        self.statistics.kernel_frames += self.kernel_frames();
+        if let Some(cookie) = cookie
+            && self.waiting.len() < MOST_WAITING
+        {
+            let Sample { pid, tid, cpu, time, period, .. } = *sample;
+            let frames = self.frames.clone();
+            self.waiting.insert((tid, cookie), Waiting { pid, tid, event, cpu, time, period, frames });
+            return;
+        }
+        let end = match &sample.user {
+            Some(user) if !user.wide => End::Narrow,
+            Some(user) => {
+                // The kernel notes the user's topmost frame beside the copy of its stack.
+                self.frames.retain(|frame| matches!(frame.place, Place::Kernel(_)));
+                let started = self.measure.then(|| (Instant::now(), self.files.reading()));
+                let end = self.unwind(sample.pid, user.registers(self.abi.endian()), user.stack);
+                if let Some((started, reading)) = started {
+                    let read = self.files.reading() - reading;
+                    self.statistics.unwinding += started.elapsed().saturating_sub(read);
+                }
+                end
+            }
+            // A thread of the kernel has no user part.
+            None if recorded > 0 && self.kernel_frames() == recorded as u64 => End::Root,
+            None if recorded > 0 => End::Recorded,
+            None => {
+                let place = if sample.kernel {
+                    Place::Kernel(sample.ip)
+                } else {
+                    self.processes.get(sample.pid).place(sample.ip)
+                };
+                self.frames.push(Frame { address: sample.ip, place, returns: false, source: None });
+                End::NoRegisters
+            }
+        };
+        let Sample { pid, tid, cpu, time, period, .. } = *sample;
+        let frames = std::mem::take(&mut self.frames);
+        self.frames = self.hand_on(Waiting { pid, tid, event, cpu, time, period, frames }, end, take);
+    }
+
+    fn kernel_frames(&self) -> u64 {
+        self.frames.iter().filter(|frame| matches!(frame.place, Place::Kernel(_))).count() as u64
+    }
+
+    /// Notes the frames of the recorded call chain. Gives the number of the part that will come later.
+    fn recorded(&mut self, sample: &Sample<'_>) -> Option<u64> {
+        let mut kernel = sample.kernel;
+        let process = self.processes.get(sample.pid);
+        let mut chain = sample.chain.iter();
+        // The first address of the user's part is an instruction, those after it are behind a call.
+        let mut first = true;
+        while let Some(address) = chain.next() {
+            match address {
+                CONTEXT_USER_DEFERRED => return chain.next(),
+                CONTEXT_KERNEL | CONTEXT_USER => (kernel, first) = (address == CONTEXT_KERNEL, true),
+                CONTEXT_LEAST.. => {}
+                _ => {
+                    note(&mut self.frames, process, address, kernel, first);
+                    first = false;
+                }
+            }
+        }
+        None
+    }
+
+    /// The second part of a sample that waits.
+    fn deferred(&mut self, cookie: u64, chain: &Chain<'_>, take: &mut dyn FnMut(&Stack<'_>)) {
+        // The number is a processor's and a count's: no two threads have the same.
+        let key = self.waiting.keys().find(|(_, waiting)| *waiting == cookie).copied();
+        let Some(mut waiting) = key.and_then(|key| self.waiting.remove(&key)) else { return };
+        let process = self.processes.get(waiting.pid);
+        let mut first = true;
+        for address in chain.iter().filter(|&address| address < CONTEXT_LEAST) {
+            note(&mut waiting.frames, process, address, false, first);
+            first = false;
+        }
+        self.hand_on(waiting, End::Recorded, take);
+    }
+
+    /// Counts a stack and hands it on. Gives the memory of its frames back.
+    fn hand_on(&mut self, sample: Waiting, end: End, take: &mut dyn FnMut(&Stack<'_>)) -> Vec<Frame> {
+        let statistics = &mut self.statistics;
+        statistics.samples += 1;
+        *statistics.ends.entry(end).or_default() += 1;
+        let mut sources = [0u64; 5];
+        for frame in &sample.frames {
+            match frame.source {
+                Some(source) => sources[source as usize] += 1,
+                None => statistics.recorded_frames += u64::from(!matches!(frame.place, Place::Kernel(_))),
+            }
+        }
+        const SOURCES: [Source; 5] =
+            [Source::Topmost, Source::Sframe, Source::EhFrame, Source::SignalContext, Source::FramePointer];
+        for source in SOURCES {
+            let count = sources[source as usize];
+            if count > 0 {
+                *statistics.sources.entry(source).or_default() += count;
+            }
+            statistics.frames += count;
+        }
+        let Waiting { pid, tid, event, cpu, time, period, frames } = sample;
+        let thread = self.processes.thread_name(tid).to_vec();
+        let process = &self.processes.get(pid).name;
+        let process = if process.is_empty() { &thread } else { process };
+        let stack =
+            Stack { pid, tid, process, thread: &thread, event, cpu, time, period, frames: &frames, end };
+        take(&stack);
+        frames
+    }
+
+    /// Unwinds the user's part.
+    fn unwind(&mut self, pid: u32, values: impl Iterator<Item = (u32, u64)>, stack: &[u8]) -> End {
+        let abi = self.abi;
+        let mut registers = Registers::new(0, 0, None);
+        let mut pc = None;
+        for (number, value) in values {
+            match dwarf_number(abi, number) {
+                Number::Register(register) => registers.set(abi, register, value),
+                Number::ProgramCounter => pc = Some(value),
+                Number::Other => {}
+            }
+        }
+        let Some(pc) = pc else { return End::NoRegisters };
+        let process = self.processes.get(pid);
+        walk(process, &self.files, &mut self.cache, &mut self.frames, pc, registers, stack)
+    }
+}
+
+/// Adds a frame of a recorded call chain.
+fn note(frames: &mut Vec<Frame>, process: &Process, address: u64, kernel: bool, first: bool) {
+    let inside = if first { address } else { address.wrapping_sub(1) };
+    let place = if kernel { Place::Kernel(inside) } else { process.place(inside) };
+    frames.push(Frame { address, place, returns: !first, source: None });
+}

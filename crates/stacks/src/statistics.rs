@@ -1,0 +1,232 @@
+//! How many stacks reached the root, and why the others did not.
+
+use crate::files::{FileId, Files};
+use serde::Serialize;
+use sframe_format::Source;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Where a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum End {
+    /// At the root.
+    Root,
+    /// The call chain is the one that the recording holds; nothing was unwound.
+    Recorded,
+    /// A file has no rows for an address.
+    NoRows(FileId),
+    /// The rows of a file are malformed.
+    Malformed(FileId),
+    /// Code that the program made as it ran has no rows.
+    Jit,
+    /// An address is in no file that is known.
+    Unmapped,
+    /// The recorder copied too little of the stack.
+    CopyEnded,
+    /// Memory that is in no copy.
+    Memory,
+    /// The value of a register is needed and not known.
+    Register,
+    /// The caller's frame would not lie above.
+    NoProgress,
+    /// More frames than a stack has.
+    TooDeep,
+    /// A 32-bit program.
+    Narrow,
+    /// The recording has no registers.
+    NoRegisters,
+}
+
+impl End {
+    /// Whether the walk is as long as the stack.
+    pub fn is_rooted(self) -> bool {
+        self == Self::Root
+    }
+
+    /// A sentence.
+    pub fn describe(self, files: &Files) -> String {
+        let name = |id| files.get(id).map_or_else(|| "?".into(), |file| file.path.clone());
+        match self {
+            Self::Root => "root".into(),
+            Self::Recorded => "the call chain is the recording's own".into(),
+            Self::NoRows(id) => match files.get(id).map(|file| file.image()) {
+                Some(Err(reason)) => format!("no rows in {}: {reason}", name(id)),
+                _ => format!("no rows in {} for the address", name(id)),
+            },
+            Self::Malformed(id) => format!("malformed rows in {}", name(id)),
+            Self::Jit => "code that was made as the program ran".into(),
+            Self::Unmapped => "an address in no file".into(),
+            Self::CopyEnded => "the copy of the stack ended".into(),
+            Self::Memory => "memory that was not copied".into(),
+            Self::Register => "a register that is not known".into(),
+            Self::NoProgress => "the caller's frame does not lie above".into(),
+            Self::TooDeep => "too many frames".into(),
+            Self::Narrow => "a 32-bit program".into(),
+            Self::NoRegisters => "no registers in the recording".into(),
+        }
+    }
+}
+
+/// Counts over all samples.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// Samples.
+    pub samples: u64,
+    /// Frames of user code.
+    pub frames: u64,
+    /// Frames of the kernel.
+    pub kernel_frames: u64,
+    /// Walks by where they ended.
+    pub ends: BTreeMap<End, u64>,
+    /// Frames by what they were found by.
+    pub sources: BTreeMap<Source, u64>,
+    /// Frames of call chains that the recording holds.
+    pub recorded_frames: u64,
+    /// Records that were lost as the recording was made.
+    pub lost: u64,
+    /// Records that are shorter than they say.
+    pub unreadable: u64,
+    /// Hits and misses of the cache.
+    pub cache: (u64, u64),
+    /// Time that was spent in unwinding alone.
+    pub unwinding: Duration,
+    /// Time that was spent in reading the rows of files.
+    pub reading: Duration,
+    /// Time of the whole run, up to the last stack.
+    pub whole: Duration,
+    /// The most processes at a time.
+    pub processes: usize,
+}
+
+/// [`Statistics`] for readers that are programs.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    samples: u64,
+    rooted: u64,
+    rooted_share: f64,
+    frames: u64,
+    kernel_frames: u64,
+    ends: BTreeMap<String, u64>,
+    sources: BTreeMap<&'static str, u64>,
+    lost: u64,
+    unreadable: u64,
+    processes: usize,
+    files: usize,
+    table_bytes: usize,
+    cache_hits: u64,
+    cache_misses: u64,
+    unwinding_seconds: f64,
+    reading_seconds: f64,
+    samples_per_second_unwinding: f64,
+    whole_seconds: f64,
+    samples_per_second: f64,
+    /// The most memory that this process has used, in bytes; 0 where the system does not tell.
+    peak_memory: u64,
+}
+
+impl Statistics {
+    /// The counts with names.
+    pub fn report(&self, files: &Files) -> Report {
+        let rooted = self.ends.get(&End::Root).copied().unwrap_or(0);
+        let mut ends = BTreeMap::new();
+        for (end, count) in &self.ends {
+            *ends.entry(end.describe(files)).or_default() += count;
+        }
+        let mut sources: BTreeMap<&'static str, u64> =
+            self.sources.iter().map(|(source, count)| (name_of(*source), *count)).collect();
+        if self.recorded_frames > 0 {
+            sources.insert("recorded", self.recorded_frames);
+        }
+        let loaded = files.iter().filter(|(_, file)| file.has_rows());
+        let (mut count, mut table_bytes) = (0, 0);
+        for (id, _) in loaded {
+            count += 1;
+            table_bytes += files.rows(id).table_size();
+        }
+        let rate = |time: Duration| self.samples as f64 / time.as_secs_f64().max(1e-9);
+        Report {
+            samples: self.samples,
+            rooted,
+            rooted_share: rooted as f64 / self.samples.max(1) as f64,
+            frames: self.frames,
+            kernel_frames: self.kernel_frames,
+            ends,
+            sources,
+            lost: self.lost,
+            unreadable: self.unreadable,
+            processes: self.processes,
+            files: count,
+            table_bytes,
+            cache_hits: self.cache.0,
+            cache_misses: self.cache.1,
+            reading_seconds: self.reading.as_secs_f64(),
+            unwinding_seconds: self.unwinding.as_secs_f64(),
+            samples_per_second_unwinding: rate(self.unwinding),
+            whole_seconds: self.whole.as_secs_f64(),
+            samples_per_second: rate(self.whole),
+            peak_memory: peak_memory(),
+        }
+    }
+}
+
+/// A word for a source.
+pub fn name_of(source: Source) -> &'static str {
+    match source {
+        Source::Topmost => "topmost",
+        Source::Sframe => "sframe",
+        Source::EhFrame => "eh-frame",
+        Source::SignalContext => "signal-context",
+        Source::FramePointer => "frame-pointer",
+    }
+}
+
+impl Report {
+    /// As people read it.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "samples   {:>10}   rooted {:.2} %   lost {}   unreadable {}",
+            self.samples,
+            share(self.rooted, self.samples),
+            self.lost,
+            self.unreadable
+        );
+        for (end, count) in self.ends.iter().filter(|(end, _)| *end != "root") {
+            let _ = writeln!(text, "  stopped {count:>10}   {:6.2} %  {end}", share(*count, self.samples));
+        }
+        let _ = writeln!(text, "frames    {:>10}   of the kernel {}", self.frames, self.kernel_frames);
+        for (source, count) in &self.sources {
+            let _ = writeln!(text, "  {source:<14} {count:>10} {:6.2} %", share(*count, self.frames));
+        }
+        let asked = self.cache_hits + self.cache_misses;
+        let _ = writeln!(
+            text,
+            "cache     {:>9.2} % hits of {asked}; {} files, {} bytes of tables; {} processes at most",
+            share(self.cache_hits, asked),
+            self.files,
+            self.table_bytes,
+            self.processes
+        );
+        let _ = writeln!(
+            text,
+            "time      {:>9.3} s unwinding ({:.0} samples/s), {:.3} s reading rows, {:.3} s in all ({:.0} samples/s); {} MiB of memory at most",
+            self.unwinding_seconds,
+            self.samples_per_second_unwinding,
+            self.reading_seconds,
+            self.whole_seconds,
+            self.samples_per_second,
+            self.peak_memory >> 20
+        );
+        text
+    }
+}
+
+fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    number.map_or(0, |kilobytes| kilobytes << 10)
+}

@@ -1,0 +1,159 @@
+//! One stack: from the registers and the copy of its top to the frames.
+
+use crate::bytes::word;
+use crate::files::{FileId, Files};
+use crate::process::{Last, Place, Process};
+use crate::statistics::End;
+use sframe_format::abi::Register;
+use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Source, UnwindError};
+
+/// Frames of one stack at most; a stack that goes in circles ends here.
+const DEEPEST: usize = 4096;
+/// So far above a copied stack an address still belongs to the stack, in bytes.
+const LARGEST_STACK: u64 = 1 << 30;
+/// The code of a program's entry is shorter than this, in bytes.
+const LARGEST_ENTRY: u64 = 128;
+/// Slots of the cache: for many processes at a time.
+pub const SLOTS: usize = 4096;
+
+/// A frame of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The address as it was found.
+    pub address: u64,
+    /// What is there. For a return address, of the call before it.
+    pub place: Place,
+    /// Whether the address is one that a call returns to.
+    pub returns: bool,
+    /// What it was found by; `None` if it was recorded.
+    pub source: Option<Source>,
+}
+
+/// Walks from the instruction at `pc` outwards and adds a frame for each step. `stack` is what the stack pointer of
+/// `registers` points at.
+pub fn walk(
+    process: &mut Process,
+    files: &Files,
+    cache: &mut RuleCache<SLOTS>,
+    frames: &mut Vec<Frame>,
+    pc: u64,
+    mut registers: Registers,
+    stack: &[u8],
+) -> End {
+    let (base, endian) = (registers.sp, process.unwinder().abi().endian());
+    let (mut at, mut source) = (FrameAddress::InstructionPointer(pc), Source::Topmost);
+    let (mut fresh, mut last) = (true, Last::default());
+    while frames.len() < DEEPEST {
+        if fresh {
+            let place = process.place_after(&mut last, at.lookup_address());
+            let returns = matches!(at, FrameAddress::ReturnAddress(_));
+            frames.push(Frame { address: at.address(), place, returns, source: Some(source) });
+        }
+        let mut read = |address: u64| {
+            let offset = usize::try_from(address.wrapping_sub(base)).unwrap_or(usize::MAX);
+            match stack.get(offset..).and_then(|rest| rest.first_chunk()) {
+                Some(bytes) => Ok(word(*bytes, endian)),
+                None => code_word(process, files, address).ok_or(()),
+            }
+        };
+        match process.unwinder().unwind_frame(at, &mut registers, cache, &mut read) {
+            Ok(Some(frame)) => (at, source, fresh) = (frame.address, frame.source, true),
+            Ok(None) => return End::Root,
+            Err(UnwindError::NoInformation { module: Some(id), .. })
+                if !is_loaded(files, process, FileId(id.0 as u32)) =>
+            {
+                // The first sample in a file has its rows read; the step is tried again.
+                process.load(FileId(id.0 as u32), files);
+                fresh = false;
+            }
+            Err(error) => return end_of(error, files, process, at, base, stack.len()),
+        }
+    }
+    End::TooDeep
+}
+
+/// Whether the process has the rows of a file.
+fn is_loaded(files: &Files, process: &Process, file: FileId) -> bool {
+    files.get(file).is_none_or(|file| file.has_rows()) && !process.lacks(file, files)
+}
+
+/// The word at an address of a mapped file: trampolines are known by their instructions.
+#[cold]
+fn code_word(process: &Process, files: &Files, address: u64) -> Option<u64> {
+    let Place::File(file, own) = process.place(address) else { return None };
+    files.get(file)?.image().ok()?.word(own)
+}
+
+/// Whether an address without rows is in the code that the kernel starts a program with; it has no caller. Assemblers write
+/// it by hand, in the dynamic linker without call frame information.
+fn is_entry(files: &Files, file: FileId, own: u64) -> bool {
+    let entry = files.get(file).and_then(|file| Some(file.image().ok()?.entry()));
+    entry.is_some_and(|entry| own.wrapping_sub(entry) < LARGEST_ENTRY)
+}
+
+/// Why a walk ended.
+#[cold]
+fn end_of(
+    error: UnwindError,
+    files: &Files,
+    process: &Process,
+    at: FrameAddress,
+    base: u64,
+    copied: usize,
+) -> End {
+    match error {
+        UnwindError::NoInformation { module: Some(id), .. } => {
+            let file = FileId(id.0 as u32);
+            match process.place(at.lookup_address()) {
+                Place::File(_, own) if is_entry(files, file, own) => End::Root,
+                _ => End::NoRows(file),
+            }
+        }
+        UnwindError::NoInformation { module: None, address } => match process.place(address) {
+            Place::Anonymous(_) => End::Jit,
+            _ => End::Unmapped,
+        },
+        UnwindError::Malformed(_) => match process.place(at.lookup_address()) {
+            Place::File(file, _) => End::Malformed(file),
+            _ => End::Unmapped,
+        },
+        UnwindError::Memory { address } => {
+            let above = address.wrapping_sub(base);
+            // The word may be the one that the copy's end cuts through.
+            if above < LARGEST_STACK && above.saturating_add(8) > copied as u64 {
+                End::CopyEnded
+            } else {
+                End::Memory
+            }
+        }
+        UnwindError::Register { .. } => End::Register,
+        _ => End::NoProgress,
+    }
+}
+
+/// A register by its number in `perf_event_open`.
+pub enum Number {
+    /// Its DWARF number.
+    Register(Register),
+    /// The program counter.
+    ProgramCounter,
+    /// One that unwinding does not ask for.
+    Other,
+}
+
+/// The register with a number in the kernel's order (`arch/*/include/uapi/asm/perf_regs.h`).
+pub fn dwarf_number(abi: Abi, number: u32) -> Number {
+    match (abi, number) {
+        (Abi::Amd64, 0..8) => {
+            const ORDER: [Register; 8] = [0, 3, 2, 1, 4, 5, 6, 7];
+            Number::Register(ORDER[number as usize])
+        }
+        (Abi::Amd64, 8) => Number::ProgramCounter,
+        (Abi::Amd64, 16..24) => Number::Register(number - 8),
+        (Abi::AArch64Little | Abi::AArch64Big, 0..32) => Number::Register(number),
+        (Abi::AArch64Little | Abi::AArch64Big, 32) => Number::ProgramCounter,
+        (Abi::S390x, 0..16) => Number::Register(number),
+        (Abi::S390x, 33) => Number::ProgramCounter,
+        _ => Number::Other,
+    }
+}

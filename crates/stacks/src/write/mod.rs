@@ -1,0 +1,46 @@
+//! Files for people and other tools.
+//!
+//! Each writer takes a [`Profile`](crate::profile::Profile) with the names of its frames, and writes all of it. None looks at the recording again.
+
+mod firefox;
+mod folded;
+mod html;
+mod json;
+mod named;
+mod pprof;
+mod text;
+
+pub use named::Named;
+use std::io;
+
+/// A form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// As `perf script` prints stacks.
+    Text,
+    /// One line for each different stack, for flame graphs.
+    Folded,
+    /// One object for each sample.
+    Json,
+    /// What `pprof` reads: a message of Protocol Buffers, compressed by gzip.
+    Pprof,
+    /// What the Firefox Profiler reads.
+    Firefox,
+    /// A page with a flame graph.
+    Html,
+}
+
+/// Writes a profile.
+///
+/// # Errors
+/// The writer's.
+pub fn write(format: Format, named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
+    match format {
+        Format::Text => text::write(named, to),
+        Format::Folded => folded::write(named, to),
+        Format::Json => json::write(named, to),
+        Format::Pprof => pprof::write(named, to),
+        Format::Firefox => firefox::write(named, to),
+        Format::Html => html::write(named, to),
+    }
+}

@@ -1,0 +1,36 @@
+//! Samples with the names of their frames, as every writer takes them.
+
+use crate::files::Files;
+use crate::profile::{Names, Profile, Row};
+
+/// Samples with names.
+#[derive(Clone, Copy)]
+pub struct Named<'a> {
+    /// The samples.
+    pub profile: &'a Profile,
+    /// Names of their frames.
+    pub names: &'a Names,
+    /// The files of their frames.
+    pub files: &'a Files,
+    /// What was recorded: a file name, a command.
+    pub title: &'a str,
+}
+
+impl Named<'_> {
+    /// Why a stack ended where it did.
+    pub(crate) fn end(&self, row: &Row) -> String {
+        row.end.describe(self.files)
+    }
+
+    /// The functions of a sample, outermost first.
+    pub(crate) fn functions(&self, row: &Row) -> Vec<&str> {
+        let mut functions: Vec<&str> = self
+            .profile
+            .frames_of(row.stack)
+            .flat_map(|frame| self.names.of(frame))
+            .map(|name| name.function.as_str())
+            .collect();
+        functions.reverse();
+        functions
+    }
+}

@@ -1,0 +1,228 @@
+//! What `pprof` reads: the message `Profile` of its `profile.proto`, compressed by gzip.
+//!
+//! The message is a few kinds of fields, so they are encoded here: a number of seven bits to a byte, the lowest first
+//! ("Protocol Buffers, Encoding"), and a field is its number, its kind, and its bytes.
+
+use super::named::Named;
+use crate::files::hexadecimal;
+use crate::process::Place;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::collections::BTreeMap;
+use std::io;
+use std::io::Write as _;
+
+/// Fields of `Profile`.
+mod profile {
+    pub const SAMPLE_TYPE: u32 = 1;
+    pub const SAMPLE: u32 = 2;
+    pub const MAPPING: u32 = 3;
+    pub const LOCATION: u32 = 4;
+    pub const FUNCTION: u32 = 5;
+    pub const STRING_TABLE: u32 = 6;
+    pub const PERIOD_TYPE: u32 = 11;
+    pub const PERIOD: u32 = 12;
+    pub const COMMENT: u32 = 13;
+}
+
+/// Writes all samples.
+pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
+    let mut message = Message::default();
+    let mut texts = Texts::default();
+    let profile = named.profile;
+    let event = texts.number(profile.event(0));
+    let [samples, count, kind] = ["samples", "count", "events"].map(|text| texts.number(text));
+    let sample_types = [(samples, count), (event, kind)];
+    for (kind, unit) in sample_types {
+        message.nested(profile::SAMPLE_TYPE, |value| {
+            value.number(1, kind);
+            value.number(2, unit);
+        });
+    }
+    write_samples(named, &mut message, &mut texts);
+    let mut functions = Functions::default();
+    let mut mappings = Mappings::default();
+    for (number, key) in (1..).zip(&profile.frames) {
+        let mapping = mappings.number(named, key.place);
+        let address = match key.place {
+            Place::File(_, address) | Place::Anonymous(address) => address,
+            Place::Unmapped(address) | Place::Kernel(address) => address,
+        };
+        message.nested(profile::LOCATION, |location| {
+            location.number(1, number);
+            location.number(2, mapping);
+            location.number(3, address);
+            for name in named.names.of(number as u32 - 1) {
+                let (source, line) =
+                    name.place.as_ref().map_or(("", 0), |(file, line)| (file.as_str(), *line));
+                let function = functions.number(texts.number(&name.function), texts.number(source));
+                location.nested(4, |inside| {
+                    inside.number(1, function);
+                    inside.number(2, line.into());
+                });
+            }
+        });
+    }
+    mappings.write(&mut message, &mut texts);
+    functions.write(&mut message);
+    message.nested(profile::PERIOD_TYPE, |value| {
+        value.number(1, event);
+        value.number(2, kind);
+    });
+    message.number(profile::PERIOD, profile.rows.first().map_or(1, |row| row.period));
+    let title = texts.number(named.title);
+    message.number(profile::COMMENT, title);
+    for text in &texts.all {
+        message.bytes(profile::STRING_TABLE, text.as_bytes());
+    }
+    let mut compressed = GzEncoder::new(to, Compression::default());
+    compressed.write_all(&message.0)?;
+    compressed.finish()?;
+    Ok(())
+}
+
+/// Samples of the same stack and thread are one with their sums.
+fn write_samples(named: Named<'_>, message: &mut Message, texts: &mut Texts) {
+    let mut sums: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    for row in &named.profile.rows {
+        let sum = sums.entry((row.thread, row.stack)).or_default();
+        *sum = (sum.0 + 1, sum.1.saturating_add(row.period));
+    }
+    let labels = ["process", "thread", "pid", "tid"].map(|label| texts.number(label));
+    for ((thread, stack), (count, period)) in sums {
+        let Some(thread) = named.profile.threads.get(thread as usize) else { continue };
+        let (process, name) = (texts.number(&thread.process), texts.number(&thread.name));
+        message.nested(profile::SAMPLE, |sample| {
+            for frame in named.profile.frames_of(stack) {
+                sample.number(1, u64::from(frame) + 1);
+            }
+            sample.number(2, count);
+            sample.number(2, period);
+            for (label, text) in [(labels[0], process), (labels[1], name)] {
+                sample.nested(3, |inside| {
+                    inside.number(1, label);
+                    inside.number(2, text);
+                });
+            }
+            for (label, number) in [(labels[2], thread.pid), (labels[3], thread.tid)] {
+                sample.nested(3, |inside| {
+                    inside.number(1, label);
+                    inside.number(3, number.into());
+                });
+            }
+        });
+    }
+}
+
+/// A message in the making.
+#[derive(Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn number(&mut self, field: u32, value: u64) {
+        self.varint(u64::from(field) << 3);
+        self.varint(value);
+    }
+
+    fn bytes(&mut self, field: u32, bytes: &[u8]) {
+        self.varint(u64::from(field) << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn nested(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
+        let mut inner = Self::default();
+        fill(&mut inner);
+        self.bytes(field, &inner.0);
+    }
+}
+
+/// The table of texts; number 0 is the empty one.
+struct Texts {
+    all: Vec<String>,
+    numbers: BTreeMap<String, u64>,
+}
+
+impl Default for Texts {
+    fn default() -> Self {
+        Self { all: vec![String::new()], numbers: BTreeMap::from([(String::new(), 0)]) }
+    }
+}
+
+impl Texts {
+    fn number(&mut self, text: &str) -> u64 {
+        if let Some(&number) = self.numbers.get(text) {
+            return number;
+        }
+        let number = self.all.len() as u64;
+        self.numbers.insert(text.to_owned(), number);
+        self.all.push(text.to_owned());
+        number
+    }
+}
+
+/// Functions by the numbers of their name and source file.
+#[derive(Default)]
+struct Functions(BTreeMap<(u64, u64), u64>);
+
+impl Functions {
+    fn number(&mut self, name: u64, source: u64) -> u64 {
+        let next = self.0.len() as u64 + 1;
+        *self.0.entry((name, source)).or_insert(next)
+    }
+
+    fn write(&self, message: &mut Message) {
+        for (&(name, source), &number) in &self.0 {
+            message.nested(profile::FUNCTION, |function| {
+                function.number(1, number);
+                function.number(2, name);
+                function.number(3, name);
+                function.number(4, source);
+            });
+        }
+    }
+}
+
+/// Files as mappings at their own addresses.
+#[derive(Default)]
+struct Mappings(BTreeMap<String, (u64, Option<String>, u64)>);
+
+impl Mappings {
+    fn number(&mut self, named: Named<'_>, place: Place) -> u64 {
+        let (path, build_id, end) = match place {
+            Place::File(id, _) => match named.files.get(id) {
+                Some(file) => {
+                    let end = file.image().map_or(u64::MAX, |image| image.extent().end);
+                    (file.path.clone(), file.build_id().map(hexadecimal), end)
+                }
+                None => return 0,
+            },
+            Place::Kernel(_) => ("[kernel.kallsyms]".into(), None, u64::MAX),
+            Place::Anonymous(_) | Place::Unmapped(_) => return 0,
+        };
+        let next = self.0.len() as u64 + 1;
+        self.0.entry(path).or_insert((next, build_id, end)).0
+    }
+
+    fn write(&self, message: &mut Message, texts: &mut Texts) {
+        for (path, (number, build_id, end)) in &self.0 {
+            let (path, build_id) = (texts.number(path), texts.number(build_id.as_deref().unwrap_or("")));
+            message.nested(profile::MAPPING, |mapping| {
+                mapping.number(1, *number);
+                mapping.number(3, *end);
+                mapping.number(5, path);
+                mapping.number(6, build_id);
+                // The functions of its locations are named.
+                mapping.number(7, 1);
+            });
+        }
+    }
+}

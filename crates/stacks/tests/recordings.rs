@@ -1,0 +1,374 @@
+//! Recordings made by hand: processes that are followed, samples that are unwound, damage that is told.
+
+mod common;
+
+use common::{Writer, words};
+use sframe_format::{Abi, Source};
+use stacks::bytes::Bytes;
+use stacks::process::Place;
+use stacks::profile::{Kernel, Names, Profile};
+use stacks::recording::Recording;
+use stacks::session::{Session, Settings};
+use stacks::statistics::{End, Statistics};
+use stacks::write::{Format, Named, write};
+use std::path::PathBuf;
+
+/// A program of the fixtures: `_start` is at 0x401040 and calls `f` at 0x401080, whose first row is that of its entry.
+const IMAGE: (u64, u64, u64) = (0x40_1000, 0x1000, 0x1000);
+const STACK: u64 = 0x7ffe_0000_1000;
+
+fn program() -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures/sframe/linked/prog.x86_64.ld2.47");
+    path.canonicalize().expect("the fixture").display().to_string()
+}
+
+/// A return into `_start`, 8 bytes that it took, and whatever is above.
+fn stack() -> Vec<u8> {
+    words(&[0x40_1049, 0, 0x1234])
+}
+
+struct Unwound {
+    profile: Profile,
+    files: stacks::files::Files,
+    statistics: Statistics,
+    damage: Option<String>,
+}
+
+fn unwind(bytes: Vec<u8>, settings: Settings) -> Unwound {
+    let recording = Recording::new(Bytes::from(bytes)).expect("a recording");
+    let mut profile = Profile::new(true);
+    let mut session = Session::new(Abi::Amd64, settings);
+    for (event, record) in recording.events() {
+        session.handle(event, record.as_ref(), &mut |stack| profile.add(stack));
+    }
+    let (files, statistics) = session.finish(&mut |stack| profile.add(stack));
+    let damage = recording.damage.map(|damage| damage.to_string());
+    Unwound { profile, files, statistics, damage }
+}
+
+impl Unwound {
+    fn of(writer: &Writer) -> Self {
+        unwind(writer.file(), Settings::default())
+    }
+
+    /// Addresses of the frames of a sample and what they were found by.
+    fn frames(&self, sample: usize) -> Vec<(u64, Option<Source>)> {
+        let stack = self.profile.rows[sample].stack;
+        let frames = self.profile.frames_of(stack).map(|frame| self.profile.frames[frame as usize]);
+        frames.map(|frame| (frame.address, frame.source)).collect()
+    }
+
+    fn end(&self, sample: usize) -> String {
+        self.profile.rows[sample].end.describe(&self.files)
+    }
+
+    fn written(&self, format: Format) -> Vec<u8> {
+        let names = Names::new(&self.profile, &self.files, &Kernel::default(), false);
+        let named = Named { profile: &self.profile, names: &names, files: &self.files, title: "a <test>" };
+        let mut output = Vec::new();
+        write(format, named, &mut output).unwrap();
+        output
+    }
+}
+
+fn simple() -> Writer {
+    let mut writer = Writer::default();
+    writer.comm(7, "prog", true, 1);
+    writer.mmap(7, IMAGE, &program(), 2);
+    writer.sample(7, 10, [STACK, 5, 0x40_1080], &[], &stack());
+    writer
+}
+
+#[test]
+fn samples_are_unwound_and_say_where_they_stopped() {
+    let unwound = Unwound::of(&simple());
+    let frames = unwound.frames(0);
+    assert_eq!(frames[..2], [(0x40_1080, Some(Source::Topmost)), (0x40_1049, Some(Source::Sframe))]);
+    assert_eq!(unwound.statistics.samples, 1);
+    assert_eq!(unwound.damage, None);
+    assert_eq!(unwound.profile.threads[0].name, "prog");
+    // `_start` has derived rows in this program, whose return address is not undefined.
+    assert!(unwound.end(0).contains("an address in no file"), "{}", unwound.end(0));
+}
+
+#[test]
+fn records_may_come_in_any_order() {
+    let mut writer = Writer::default();
+    writer.sample(7, 10, [STACK, 5, 0x40_1080], &[], &stack());
+    writer.mmap(7, IMAGE, &program(), 2);
+    writer.comm(7, "prog", true, 1);
+    assert_eq!(Unwound::of(&writer).frames(0), Unwound::of(&simple()).frames(0));
+}
+
+#[test]
+fn a_child_has_its_parents_files_until_it_executes_another_program() {
+    let mut writer = simple();
+    writer.fork(8, 7, 20);
+    writer.sample(8, 21, [STACK, 5, 0x40_1080], &[], &stack());
+    writer.comm(8, "other", true, 22);
+    writer.sample(8, 23, [STACK, 5, 0x40_1080], &[], &stack());
+    writer.exit(7, 24);
+    writer.sample(7, 25, [STACK, 5, 0x40_1080], &[], &stack());
+    let unwound = Unwound::of(&writer);
+    assert_eq!(unwound.frames(1), unwound.frames(0));
+    assert_eq!(unwound.frames(2), [(0x40_1080, Some(Source::Topmost))]);
+    assert_eq!(unwound.profile.rows[2].end, End::Unmapped);
+    assert_eq!(unwound.profile.rows[3].end, End::Unmapped);
+    let names: Vec<_> = unwound.profile.threads.iter().map(|thread| thread.name.as_str()).collect();
+    assert_eq!(names[..3], ["prog", "prog", "other"]);
+    assert_eq!(unwound.statistics.processes, 2);
+}
+
+#[test]
+fn a_file_that_was_replaced_is_told_and_not_used() {
+    // This very program has a build-id, as its linker gives one by default.
+    let path = std::env::current_exe().unwrap().display().to_string();
+    let own = stacks::image::Image::open(path.as_ref()).unwrap().build_id().map(<[u8]>::to_vec);
+    let Some(own) = own else { return };
+    let mut other = own.clone();
+    other[0] ^= 1;
+    for (id, used) in [(&own, true), (&other, false)] {
+        let mut writer = Writer::default();
+        writer.mmap_with(7, IMAGE, &path, Some(id), 2);
+        writer.sample(7, 10, [STACK, 5, 0x40_1080], &[], &stack());
+        let unwound = Unwound::of(&writer);
+        let file = unwound.files.iter().next().unwrap().1;
+        assert_eq!(file.image().is_ok(), used);
+        assert_eq!(
+            unwound.end(0).contains("the file was replaced: its build-id is"),
+            !used,
+            "{}",
+            unwound.end(0)
+        );
+    }
+}
+
+#[test]
+fn why_samples_stop_is_told() {
+    let mut writer = simple();
+    writer.mmap(7, (0x7000_0000, 0x1000, 0), "//anon", 3);
+    writer.mmap(7, (0x7100_0000, 0x1000, 0), "/no/such/file", 3);
+    // The copy ends, code of no file, a file that is not there, an address in no file, registers of a 32-bit program.
+    writer.sample(7, 11, [STACK, 5, 0x40_1080], &[], &[]);
+    writer.sample(7, 12, [STACK, 5, 0x7000_0010], &[], &stack());
+    writer.sample(7, 13, [STACK, 5, 0x7100_0010], &[], &stack());
+    writer.sample(7, 14, [STACK, 5, 0x10], &[], &stack());
+    writer.sample_with(7, 15, 0x40_1080, &[], None);
+    let unwound = Unwound::of(&writer);
+    let ends: Vec<String> = (1..6).map(|sample| unwound.end(sample)).collect();
+    assert_eq!(ends[0], "the copy of the stack ended");
+    assert_eq!(ends[1], "code that was made as the program ran");
+    assert!(ends[2].starts_with("no rows in /no/such/file: "), "{}", ends[2]);
+    assert_eq!(ends[3], "an address in no file");
+    assert_eq!(ends[4], "no registers in the recording");
+    let report = serde_json::to_value(unwound.statistics.report(&unwound.files)).unwrap();
+    assert_eq!(report["samples"], 6);
+    assert_eq!(report["ends"]["the copy of the stack ended"], 1);
+}
+
+#[test]
+fn kernel_frames_and_recorded_chains_are_kept() {
+    let mut writer = simple();
+    let kernel = [-128i64 as u64, 0xffff_8000_0000_1000, 0xffff_8000_0000_2000];
+    let user = [-512i64 as u64, 0x40_1080, 0x40_1049];
+    // Kernel frames before unwound ones; a recorded chain; a thread of the kernel.
+    writer.sample(7, 11, [STACK, 5, 0x40_1080], &kernel, &stack());
+    writer.sample_with(7, 12, 0x40_1080, &[&kernel[..], &user].concat(), None);
+    writer.sample_with(0, 13, kernel[1], &kernel, None);
+    let unwound = Unwound::of(&writer);
+    let addresses = |sample| unwound.frames(sample).iter().map(|frame| frame.0).collect::<Vec<_>>();
+    assert_eq!(addresses(1)[..4], [kernel[1], kernel[2], 0x40_1080, 0x40_1049]);
+    assert_eq!(addresses(2), [kernel[1], kernel[2], 0x40_1080, 0x40_1049]);
+    assert_eq!(unwound.profile.rows[2].end, End::Recorded);
+    assert_eq!(unwound.profile.rows[3].end, End::Root);
+    // A recorded return address is looked up in the call before it.
+    let places: Vec<Place> = unwound.profile.frames.iter().map(|frame| frame.place).collect();
+    assert!(places.iter().any(|place| matches!(place, Place::File(_, 0x40_1048))), "{places:x?}");
+}
+
+#[test]
+fn deferred_call_chains_join_their_samples() {
+    let mut writer = simple();
+    let kernel = [-128i64 as u64, 0xffff_8000_0000_1000, -640i64 as u64, 77];
+    writer.sample_with(7, 11, kernel[1], &kernel, None);
+    writer.sample_with(7, 12, kernel[1], &[kernel[0], kernel[1], kernel[2], 78], None);
+    let mut body = words(&[77, 3, -512i64 as u64, 0x40_1080, 0x40_1049]);
+    body.extend(words(&[7 | 7 << 32, 13, 0]));
+    writer.record(22, 0, &body);
+    let unwound = Unwound::of(&writer);
+    let addresses = |sample| unwound.frames(sample).iter().map(|frame| frame.0).collect::<Vec<_>>();
+    assert_eq!(addresses(1), [kernel[1], 0x40_1080, 0x40_1049]);
+    // One whose second part never came.
+    assert_eq!(addresses(2), [kernel[1]]);
+    assert_eq!(unwound.statistics.samples, 3);
+}
+
+#[test]
+fn a_pipe_gives_what_a_file_gives() {
+    let writer = simple();
+    let (file, pipe) = (Unwound::of(&writer), unwind(writer.pipe(), Settings::default()));
+    assert_eq!(file.frames(0), pipe.frames(0));
+    let recording = Recording::new(Bytes::from(writer.pipe())).unwrap();
+    assert_eq!(recording.machine.as_deref(), Some("x86_64"));
+}
+
+#[test]
+fn compressed_records_are_expanded_within_bounds() {
+    let writer = simple();
+    let mut compressed = Writer::default();
+    compressed.record(81, 0, &zstd::encode_all(&*writer.data, 1).unwrap());
+    assert_eq!(unwind(compressed.file(), Settings::default()).frames(0), Unwound::of(&writer).frames(0));
+    // Zeros without end.
+    let mut bomb = Writer::default();
+    bomb.record(81, 0, &zstd::encode_all(&*vec![0u8; 1 << 24], 19).unwrap());
+    let bomb = unwind(bomb.file(), Settings::default());
+    assert!(bomb.damage.unwrap().contains("expand to more than"));
+}
+
+#[test]
+fn a_recording_cut_off_anywhere_gives_what_it_has_or_an_error() {
+    let mut writer = simple();
+    writer.fork(8, 7, 20);
+    writer.sample(8, 21, [STACK, 5, 0x40_1080], &[-128i64 as u64, 1], &stack());
+    for whole in [writer.file(), writer.pipe()] {
+        for length in 0..whole.len() {
+            let bytes = Bytes::from(whole[..length].to_vec());
+            match Recording::new(bytes) {
+                Ok(_) => {
+                    let unwound = unwind(whole[..length].to_vec(), Settings::default());
+                    assert!(unwound.statistics.samples <= 2);
+                }
+                Err(damage) => assert!(!damage.message.is_empty()),
+            }
+        }
+        // Bytes of all values everywhere.
+        for place in 0..whole.len() {
+            for value in [0, 0x7f, 0xff] {
+                let mut damaged = whole.clone();
+                damaged[place] = value;
+                if Recording::new(Bytes::from(damaged.clone())).is_ok() {
+                    let _ = unwind(damaged, Settings::default()).written(Format::Text);
+                }
+            }
+        }
+    }
+    let cut = unwind(writer.file()[..600].to_vec(), Settings::default());
+    assert!(cut.damage.unwrap().contains("it was cut off"));
+    let wrong = Recording::new(Bytes::from(b"no recording at all".to_vec())).err().unwrap();
+    assert!(wrong.to_string().contains("not a recording of perf"), "{wrong}");
+}
+
+#[test]
+fn every_form_of_output_holds_the_functions() {
+    let unwound = Unwound::of(&simple());
+    let text = |format| String::from_utf8(unwound.written(format)).unwrap();
+    let stacks = text(Format::Text);
+    assert!(stacks.starts_with("prog 7/7 [003] 0.000000: 1 samples:\n"), "{stacks}");
+    assert!(stacks.contains("401049 _start+0x9 ("), "{stacks}");
+    assert!(stacks.contains("\t# stopped: an address in no file\n"), "{stacks}");
+    let folded = text(Format::Folded);
+    assert!(
+        folded.starts_with("prog;") && folded.contains(";_start;") && folded.ends_with(" 1\n"),
+        "{folded}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&text(Format::Json)).unwrap();
+    assert_eq!(json[0]["frames"][1]["function"], "_start");
+    assert_eq!(json[0]["frames"][1]["source"], "sframe");
+    assert_eq!(json[0]["rooted"], false);
+    let firefox: serde_json::Value = serde_json::from_str(&text(Format::Firefox)).unwrap();
+    assert_eq!(firefox["meta"]["symbolicated"], true);
+    assert_eq!(firefox["threads"][0]["samples"]["length"], 1);
+    let html = text(Format::Html);
+    assert!(html.contains("a &lt;test>") && html.contains("\"_start\"") && !html.contains("@DATA@"));
+}
+
+/// A part of `profile.proto`.
+mod proto {
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Profile {
+        #[prost(message, repeated, tag = "1")]
+        pub sample_type: Vec<ValueType>,
+        #[prost(message, repeated, tag = "2")]
+        pub sample: Vec<Sample>,
+        #[prost(message, repeated, tag = "3")]
+        pub mapping: Vec<Mapping>,
+        #[prost(message, repeated, tag = "4")]
+        pub location: Vec<Location>,
+        #[prost(message, repeated, tag = "5")]
+        pub function: Vec<Function>,
+        #[prost(string, repeated, tag = "6")]
+        pub string_table: Vec<String>,
+    }
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct ValueType {
+        #[prost(int64, tag = "1")]
+        pub kind: i64,
+        #[prost(int64, tag = "2")]
+        pub unit: i64,
+    }
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Sample {
+        #[prost(uint64, repeated, packed = "false", tag = "1")]
+        pub location_id: Vec<u64>,
+        #[prost(int64, repeated, packed = "false", tag = "2")]
+        pub value: Vec<i64>,
+    }
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Mapping {
+        #[prost(uint64, tag = "1")]
+        pub id: u64,
+        #[prost(int64, tag = "5")]
+        pub filename: i64,
+    }
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Location {
+        #[prost(uint64, tag = "1")]
+        pub id: u64,
+        #[prost(uint64, tag = "2")]
+        pub mapping_id: u64,
+        #[prost(message, repeated, tag = "4")]
+        pub line: Vec<Line>,
+    }
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Line {
+        #[prost(uint64, tag = "1")]
+        pub function_id: u64,
+    }
+    #[derive(Clone, PartialEq, prost::Message)]
+    pub struct Function {
+        #[prost(uint64, tag = "1")]
+        pub id: u64,
+        #[prost(int64, tag = "2")]
+        pub name: i64,
+    }
+}
+
+#[test]
+fn pprof_reads_back() {
+    use prost::Message;
+    use std::io::Read;
+    let mut writer = simple();
+    writer.sample(7, 11, [STACK, 5, 0x40_1080], &[], &stack());
+    let unwound = Unwound::of(&writer);
+    let written = unwound.written(Format::Pprof);
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&*written).read_to_end(&mut bytes).unwrap();
+    let profile = proto::Profile::decode(&*bytes).unwrap();
+    let text = |number: i64| profile.string_table[number as usize].as_str();
+    assert_eq!(text(0), "");
+    assert_eq!(text(profile.sample_type[0].kind), "samples");
+    assert_eq!(profile.sample.len(), 1);
+    assert_eq!(profile.sample[0].value, [2, 2]);
+    let functions: Vec<&str> = profile.sample[0]
+        .location_id
+        .iter()
+        .map(|id| {
+            let location = profile.location.iter().find(|location| location.id == *id).unwrap();
+            let function = location.line[0].function_id;
+            text(profile.function.iter().find(|entry| entry.id == function).unwrap().name)
+        })
+        .collect();
+    assert_eq!(functions[1], "_start");
+    assert!(text(profile.mapping[0].filename).ends_with("prog.x86_64.ld2.47"));
+}

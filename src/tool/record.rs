@@ -1,0 +1,94 @@
+//! `sframe record`: samples of a program that runs.
+
+use super::args::{Record, StackFormat};
+use super::open::Problem;
+use super::report::{Outcome, complain};
+use super::stack_output::{settings, wants_addresses, write_all};
+use indicatif::{ProgressBar, ProgressStyle};
+use stacks::live::{Progress, Request, Target, record};
+use stacks::profile::{Kernel, Profile};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The page that is written when nothing else is asked for.
+const PAGE: &str = "stacks.html";
+
+/// Set by Ctrl-C.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Records and writes. The exit status is the command's, if one was started and all went well.
+pub fn run(arguments: &Record) -> ExitCode {
+    match sample(arguments) {
+        Ok(status) => ExitCode::from(status),
+        Err(problem) => {
+            complain(&problem);
+            Outcome::Unusable.exit_code()
+        }
+    }
+}
+
+fn sample(arguments: &Record) -> Result<u8, Problem> {
+    let (target, title) = match arguments.pid {
+        Some(pid) => (Target::Process(pid), format!("process {pid}")),
+        None => {
+            let words: Vec<_> = arguments.command.iter().map(|word| word.to_string_lossy()).collect();
+            (Target::Command(arguments.command.clone()), words.join(" "))
+        }
+    };
+    let request = Request {
+        target,
+        frequency: arguments.frequency,
+        stack_size: arguments.stack_size,
+        duration: arguments.duration,
+    };
+    let mut profile = Profile::new(wants_addresses(&arguments.output));
+    stop_by_signals();
+    let bar = progress_bar();
+    let mut progress = |now: Progress| {
+        bar.set_message(format!("{} samples, {} lost, {} s", now.samples, now.lost, now.elapsed.as_secs()));
+    };
+    let settings = settings(&arguments.rows, None, arguments.output.stats.is_some());
+    let recorded = record(&request, settings, &STOP, &mut progress, &mut |stack| profile.add(stack));
+    bar.finish_and_clear();
+    let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
+    profile.events = vec![recorded.event.to_owned()];
+    let mut output = arguments.output.clone();
+    if output.output.is_none() && output.html.is_none() && output.format != Some(StackFormat::None) {
+        output.output = output.format.is_none().then(|| PathBuf::from(PAGE));
+    }
+    write_all(&output, &profile, &recorded.files, &recorded.statistics, &Kernel::running(), &title)?;
+    let whole = profile.rows.iter().filter(|row| row.end.is_rooted()).count();
+    let written = [&output.output, &output.html].into_iter().flatten();
+    let written: Vec<String> = written.map(|path| path.display().to_string()).collect();
+    let lost = match recorded.statistics.lost {
+        0 => String::new(),
+        lost => format!(", {lost} lost"),
+    };
+    let place = if written.is_empty() { String::new() } else { format!("; see {}", written.join(" and ")) };
+    eprintln!("sframe: {} samples, {whole} from the root on{lost}{place}", profile.rows.len());
+    Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
+}
+
+/// A line on the terminal; nothing where there is none.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} sampling: {msg} (Ctrl-C ends)") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
+/// Lets Ctrl-C and a request to end finish the recording instead of this process.
+fn stop_by_signals() {
+    extern "C" fn stop(_: libc::c_int) {
+        STOP.store(true, Ordering::Relaxed);
+    }
+    let handler = stop as extern "C" fn(libc::c_int);
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only sets a flag.
+        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+    }
+}

@@ -1,0 +1,101 @@
+//! What `sframe stacks` and `sframe record` write: the samples in one form or several, and statistics.
+
+use super::args::{RowSources, StackFormat, StackOutput, StackRows, StatsFormat};
+use super::open::Problem;
+use super::report::output;
+use stacks::files::{Files, Options};
+use stacks::image::Sources;
+use stacks::profile::{Kernel, Names, Profile};
+use stacks::session::Settings;
+use stacks::statistics::Statistics;
+use stacks::write::{Format, Named, write};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// The settings of a session.
+pub fn settings(rows: &StackRows, sysroot: Option<PathBuf>, measure: bool) -> Settings {
+    let sources = match rows.sources {
+        RowSources::All => Sources::All,
+        RowSources::Sframe => Sources::Sframe,
+        RowSources::EhFrame => Sources::Derived,
+    };
+    let files = Options { sysroot, sources, here: false };
+    Settings { files, frame_pointers: rows.frame_pointers, measure }
+}
+
+/// Whether the addresses of frames are written.
+pub fn wants_addresses(arguments: &StackOutput) -> bool {
+    matches!(main_format(arguments), Some(Format::Text | Format::Json))
+}
+
+/// Writes everything that was asked for.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write_all(
+    arguments: &StackOutput,
+    profile: &Profile,
+    files: &Files,
+    statistics: &Statistics,
+    kernel: &Kernel,
+    title: &str,
+) -> Result<(), Problem> {
+    if let Some(form) = arguments.stats {
+        let report = statistics.report(files);
+        match form {
+            StatsFormat::Text => eprint!("{}", report.text()),
+            StatsFormat::Json => eprintln!("{}", serde_json::to_string(&report).unwrap_or_default()),
+        }
+    }
+    let main = main_format(arguments);
+    if main.is_none() && arguments.html.is_none() {
+        return Ok(());
+    }
+    let names = Names::new(profile, files, kernel, arguments.inline);
+    let named = Named { profile, names: &names, files, title };
+    if let Some(format) = main {
+        match &arguments.output {
+            Some(path) => write_file(format, named, path)?,
+            // A reader that has gone away is not worth a complaint.
+            None => {
+                let mut output = output();
+                let _ = write(format, named, &mut output).and_then(|()| output.flush());
+            }
+        }
+    }
+    arguments.html.iter().try_for_each(|path| write_file(Format::Html, named, path))
+}
+
+fn write_file(format: Format, named: Named<'_>, path: &Path) -> Result<(), Problem> {
+    let failed =
+        |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot write: {error}"));
+    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    write(format, named, &mut file).and_then(|()| file.flush()).map_err(failed)
+}
+
+/// The form of the main output: what was said, what the output's name says, or text. A page alone needs no other.
+fn main_format(arguments: &StackOutput) -> Option<Format> {
+    let by_name = || {
+        let Some(path) = &arguments.output else {
+            return if arguments.html.is_some() { StackFormat::None } else { StackFormat::Text };
+        };
+        let name = path.to_string_lossy();
+        match name.rsplit('.').next() {
+            Some("html" | "htm") => StackFormat::Html,
+            Some("folded") => StackFormat::Folded,
+            Some("json") => StackFormat::Json,
+            Some("gz" | "pb" | "pprof") => StackFormat::Pprof,
+            _ => StackFormat::Text,
+        }
+    };
+    match arguments.format.unwrap_or_else(by_name) {
+        StackFormat::Text => Some(Format::Text),
+        StackFormat::Folded => Some(Format::Folded),
+        StackFormat::Json => Some(Format::Json),
+        StackFormat::Pprof => Some(Format::Pprof),
+        StackFormat::Firefox => Some(Format::Firefox),
+        StackFormat::Html => Some(Format::Html),
+        StackFormat::None => None,
+    }
+}

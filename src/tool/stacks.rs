@@ -1,0 +1,82 @@
+//! `sframe stacks`: the samples of a recording of perf.
+
+use super::args::Stacks;
+use super::open::Problem;
+use super::report::{Outcome, complain};
+use super::stack_output::{settings, wants_addresses, write_all};
+use sframe_format::{Abi, Endian};
+use stacks::bytes::Bytes;
+use stacks::live::HERE;
+use stacks::profile::{Kernel, Profile};
+use stacks::recording::Recording;
+use stacks::session::Session;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// Unwinds all samples and writes them. A recording that is damaged gives what lies before the damage.
+pub fn run(arguments: &Stacks) -> Outcome {
+    let name = arguments.recording.display().to_string();
+    match unwind(arguments, &name) {
+        Ok(None) => Outcome::Fine,
+        Ok(Some(problem)) | Err(problem) => {
+            complain(&problem);
+            Outcome::Unusable
+        }
+    }
+}
+
+/// Gives what is wrong with the recording behind the samples that were written.
+fn unwind(arguments: &Stacks, name: &str) -> Result<Option<Problem>, Problem> {
+    let bytes =
+        read(&arguments.recording).map_err(|error| Problem::new(name, format!("cannot read: {error}")))?;
+    let recording = Recording::new(bytes).map_err(|damage| Problem::new(name, damage.to_string()))?;
+    let abi = machine(&recording).map_err(|message| Problem::new(name, message))?;
+    let stats = arguments.output.stats.is_some();
+    let mut session = Session::new(abi, settings(&arguments.rows, arguments.sysroot.clone(), stats));
+    for id in &recording.build_ids {
+        session.expect(&id.path, &id.id);
+    }
+    let mut profile = Profile::new(wants_addresses(&arguments.output));
+    profile.events = recording
+        .sampled
+        .iter()
+        .map(|event| event.name.clone().unwrap_or_else(|| "samples".into()))
+        .collect();
+    let mut take = |stack: &stacks::session::Stack<'_>| profile.add(stack);
+    for (event, record) in recording.events() {
+        session.handle(event, record.as_ref(), &mut take);
+    }
+    let (files, statistics) = session.finish(&mut take);
+    let kernel = Kernel::of(recording.kernel_build_id());
+    write_all(&arguments.output, &profile, &files, &statistics, &kernel, name)?;
+    Ok(recording.damage.as_ref().map(|damage| Problem::new(name, damage.to_string())))
+}
+
+fn read(path: &Path) -> std::io::Result<Bytes> {
+    if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes)?;
+        return Ok(bytes.into());
+    }
+    Bytes::map(&File::open(path)?)
+}
+
+/// The machine of a recording; one that does not tell is taken to be of this one.
+fn machine(recording: &Recording) -> Result<Abi, String> {
+    let abi = match recording.machine.as_deref() {
+        Some("x86_64") => Some(Abi::Amd64),
+        Some("aarch64") => Some(Abi::AArch64Little),
+        Some("aarch64_be") => Some(Abi::AArch64Big),
+        Some("s390x") => Some(Abi::S390x),
+        Some(other) => {
+            return Err(format!("a recording of {other}; SFrame is defined for x86-64, AArch64 and s390x"));
+        }
+        None => HERE.filter(|abi| abi.endian() == recording.endian()),
+    };
+    let fits = |abi: &Abi| abi.endian() == recording.endian();
+    abi.filter(fits).ok_or_else(|| match recording.endian() {
+        Endian::Little => "the recording does not say of which machine it is".into(),
+        Endian::Big => "a big-endian recording that does not say of which machine it is".into(),
+    })
+}

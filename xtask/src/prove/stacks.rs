@@ -1,0 +1,281 @@
+//! Proof of `sframe stacks`: recordings of real programs, unwound by it, by framehop and by `perf script`.
+//!
+//! Nothing that is recorded has a frame pointer to speak of or SFrame of its own, but for one program that is linked with it:
+//! they are the distribution's. Every unwinder reads the same recording. `beside_framehop`, an example of `crates/stacks`, takes
+//! the time of unwinding alone for this crate and framehop in one run, and compares every frame.
+
+use super::proof::{Proof, output};
+use crate::bench::measure::measure;
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program to record.
+struct Workload {
+    name: &'static str,
+    /// A line for the shell.
+    line: &'static str,
+    /// Programs that it needs.
+    needs: &'static [&'static str],
+}
+
+const WORKLOADS: [Workload; 9] = [
+    Workload { name: "python", line: "/usr/bin/python3 work.py", needs: &["/usr/bin/python3"] },
+    Workload { name: "node", line: "node work.js", needs: &["node"] },
+    Workload { name: "perl", line: "perl work.pl", needs: &["perl"] },
+    Workload { name: "rustc", line: "rustc -O --crate-type=lib -o lib.rlib work.rs", needs: &["rustc"] },
+    Workload { name: "g++", line: "g++ -O2 -c -o work.o work.cc", needs: &["g++"] },
+    Workload { name: "exceptions and signals", line: "./throws", needs: &["g++"] },
+    Workload { name: "dlopen", line: "./opens", needs: &["gcc"] },
+    Workload { name: "fork storm", line: "sh ./storm.sh", needs: &["sh"] },
+    Workload { name: "static", line: "./static", needs: &["gcc"] },
+];
+
+const PYTHON: &str = "import json, re\n\
+    def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\n\
+    def deep(n): return deep(n - 1) if n else sum(len(json.dumps(list(range(50)))) for _ in range(20))\n\
+    for i in range(40):\n    fib(19); deep(15); sorted((str(x) for x in range(20000)), key=hash); re.sub('a+b', 'x', 'aab' * 3000)\n";
+const NODE: &str = "const fib = n => n < 2 ? n : fib(n - 1) + fib(n - 2);\nlet text = '';\n\
+    for (let i = 0; i < 60; i++) { fib(24); text = JSON.stringify(Array.from({ length: 20000 }, (_, k) => ({ k, s: String(k) })));\n\
+    JSON.parse(text); [...text].sort().join('').replace(/[0-9]+/g, 'x'); }\n";
+const PERL: &str = "sub fib { my $n = shift; $n < 2 ? $n : fib($n - 1) + fib($n - 2) }\n\
+    for my $i (1 .. 12) { fib(19); my %h = map { $_ => $_ ** 2 } 1 .. 30000; my @s = sort { $h{$a} <=> $h{$b} } keys %h;\n\
+    my $t = join ',', @s; $t =~ s/(\\d+),(\\d+)/$2;$1/g; }\n";
+const RUST: &str = "use std::collections::{BTreeMap, HashMap};\nuse std::fmt::Debug;\n\
+    pub fn group<K: Ord + Clone + std::hash::Hash + Debug, V: Clone + Debug>(rows: &[(K, V)]) -> BTreeMap<K, Vec<V>> {\n\
+    let mut map: HashMap<K, Vec<V>> = HashMap::new(); for (k, v) in rows { map.entry(k.clone()).or_default().push(v.clone()); }\n\
+    map.into_iter().collect() }\n";
+const THROWS: &str = "#include <csignal>\n#include <cstring>\n#include <stdexcept>\n#include <string>\n#include <sys/time.h>\n\
+    static volatile long ticks; static volatile double waste;\n\
+    static void on_alarm(int) { for (int i = 0; i < 20000; i++) waste += i; ticks++; }\n\
+    __attribute__((noinline)) static int deep(int n) { volatile char room[64]; memset((void *)room, n, sizeof room);\n\
+      if (n == 0) throw std::runtime_error(std::string(40, 'x')); return deep(n - 1) + room[3]; }\n\
+    int main() { struct sigaction a; memset(&a, 0, sizeof a); a.sa_handler = on_alarm; a.sa_flags = SA_ONSTACK;\n\
+      stack_t s; memset(&s, 0, sizeof s); s.ss_sp = new char[1 << 16]; s.ss_size = 1 << 16; sigaltstack(&s, nullptr);\n\
+      sigaction(SIGALRM, &a, nullptr); itimerval t = {{0, 500}, {0, 500}}; setitimer(ITIMER_REAL, &t, nullptr);\n\
+      long caught = 0; for (int i = 0; i < 40000; i++) try { deep(i % 40); } catch (std::exception &e) { caught += strlen(e.what()); }\n\
+      return caught == 0; }\n";
+const LIBRARY: &str = "#include <string.h>\n__attribute__((noinline)) static long work(int n) { char room[256]; memset(room, n, sizeof room);\n\
+    return n ? work(n - 1) + room[n & 255] : room[0]; }\nlong enter(int n) { long sum = 0; for (int i = 0; i < n; i++) sum += work(i % 60); return sum; }\n";
+const OPENS: &str = "#include <dlfcn.h>\n#include <stdio.h>\nint main(void) { long sum = 0; char name[32];\n\
+    for (int i = 0; i < 1200; i++) { snprintf(name, sizeof name, \"./part%d.so\", i % 12); void *h = dlopen(name, RTLD_NOW);\n\
+    if (!h) return 1; long (*enter)(int) = (long (*)(int))dlsym(h, \"enter\"); sum += enter(500); dlclose(h); } return sum == 1; }\n";
+const STATIC: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
+    static int compare(const void *a, const void *b) { return strcmp(*(char **)a, *(char **)b); }\n\
+    int main(void) { for (int r = 0; r < 60; r++) { enum { N = 20000 }; char **all = malloc(N * sizeof *all);\n\
+    for (int i = 0; i < N; i++) { all[i] = malloc(24); snprintf(all[i], 24, \"%d\", (i * 7919) % N); }\n\
+    qsort(all, N, sizeof *all, compare); for (int i = 0; i < N; i++) free(all[i]); free(all); } }\n";
+const STORM: &str = "i=0; while [ $i -lt 1500 ]; do /bin/true; ls / >/dev/null; i=$((i + 1)); done\n";
+
+/// Outermost functions of whole stacks, as perf names them.
+const ROOTS: [&str; 7] =
+    ["_start", "clone3", "__clone3", "__clone", "clone", "__GI___clone3", "__GI___clone"];
+const HEAD: &str = "| recording | samples | sframe: rooted | SFrame only | framehop: rooted | perf script: rooted | samples/s, unwinding alone | framehop's | times | whole command, s | perf script, s | times | peak MiB | perf's |\n\
+    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+
+/// Records, unwinds and compares.
+pub fn stacks(proof: &mut Proof, sframe: &Path) -> Result<()> {
+    let perf = output(Command::new("perf").arg("--version"));
+    let Ok(perf) = perf else { return proof.note("perf is not to be had: nothing was recorded") };
+    let beside = build()?;
+    prepare(proof)?;
+    proof.note(format!(
+        "{}, {}, cpu-clock at 997 Hz, 16 KiB of stack for each sample\n",
+        perf.trim(),
+        kernel()?
+    ))?;
+    proof.note(HEAD)?;
+    let mut differences = String::new();
+    for workload in &WORKLOADS {
+        if !workload.needs.iter().all(|program| is_there(program)) {
+            proof.note(format!("| {} | not to be had |", workload.name))?;
+            continue;
+        }
+        let recording = record(proof, workload)?;
+        let line = compare(proof, workload, &recording, sframe, &beside, &mut differences)?;
+        proof.note(line)?;
+    }
+    proof.note(format!(
+        "\nRooted: the share of samples with a user part whose walk reaches the root of the stack. perf script is taken to reach it \
+         where the outermost function is one of {}; framehop, where it says so.\n\n## Differences from framehop\n\n{differences}",
+        ROOTS.join(", ")
+    ))
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new("sh")
+        .args(["-c", &format!("command -v {program}")])
+        .output()
+        .is_ok_and(|found| found.status.success())
+}
+
+fn kernel() -> Result<String> {
+    Ok(format!("Linux {}", output(Command::new("uname").arg("-r"))?.trim()))
+}
+
+/// Builds the program that unwinds by both.
+fn build() -> Result<PathBuf> {
+    let root = crate::folders::workspace();
+    let mut command = Command::new("cargo");
+    command.current_dir(root).args([
+        "build",
+        "--quiet",
+        "--release",
+        "-p",
+        "stacks",
+        "--example",
+        "beside_framehop",
+    ]);
+    output(&mut command)?;
+    Ok(crate::folders::target().canonicalize()?.join("release/examples/beside_framehop"))
+}
+
+/// Writes and builds the programs.
+fn prepare(proof: &Proof) -> Result<()> {
+    let mut templates = String::from(
+        "#include <algorithm>\n#include <map>\n#include <regex>\n#include <string>\n#include <vector>\n",
+    );
+    for number in 0..12 {
+        writeln!(
+            templates,
+            "struct T{number} {{ int x; std::string s; bool operator<(const T{number} &o) const {{ return s < o.s; }} }};\n\
+             std::map<std::string, std::vector<T{number}>> f{number}(std::vector<T{number}> v) {{ std::sort(v.begin(), v.end()); \
+             std::map<std::string, std::vector<T{number}>> m; std::regex r(\"a+b\"); for (auto &t : v) \
+             if (std::regex_match(t.s, r)) m[t.s].push_back(t); return m; }}"
+        )?;
+    }
+    let mut rust = RUST.to_owned();
+    for number in 0..60 {
+        writeln!(
+            rust,
+            "#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)] pub struct S{number} {{ pub a: String, pub b: Vec<u{size}> }}\n\
+             pub fn f{number}(rows: &[(S{number}, u32)]) -> String {{ format!(\"{{:?}}\", group(rows)) }}",
+            size = [8, 16, 32, 64][number % 4]
+        )?;
+    }
+    let files = [
+        ("work.py", PYTHON),
+        ("work.js", NODE),
+        ("work.pl", PERL),
+        ("work.rs", &rust),
+        ("work.cc", &templates),
+        ("throws.cc", THROWS),
+        ("part.c", LIBRARY),
+        ("opens.c", OPENS),
+        ("static.c", STATIC),
+        ("storm.sh", STORM),
+    ];
+    for (name, text) in files {
+        std::fs::write(proof.folder.join(name), text)?;
+    }
+    proof.tool("g++", &["-O2", "-o", "throws", "throws.cc"])?;
+    proof.tool("gcc", &["-O2", "-o", "opens", "opens.c"])?;
+    proof.tool("gcc", &["-O2", "-static", "-o", "static", "static.c"])?;
+    for number in 0..12 {
+        proof.tool("gcc", &["-O2", "-shared", "-fPIC", "-o", &format!("part{number}.so"), "part.c"])?;
+    }
+    Ok(())
+}
+
+fn record(proof: &Proof, workload: &Workload) -> Result<PathBuf> {
+    let path = proof.folder.join(format!("{}.data", workload.name.replace([' ', '+'], "-")));
+    let line = format!("exec {}", workload.line);
+    let path_text = path.display().to_string();
+    let words = [
+        "record",
+        "-q",
+        "-e",
+        "cpu-clock",
+        "-F",
+        "997",
+        "--call-graph",
+        "dwarf,16384",
+        "-o",
+        &path_text,
+        "--",
+        "sh",
+        "-c",
+        &line,
+    ];
+    proof.tool("perf", &words)?;
+    Ok(path)
+}
+
+/// One line of the table; what differs from framehop goes to `differences`.
+fn compare(
+    proof: &Proof,
+    workload: &Workload,
+    recording: &Path,
+    sframe: &Path,
+    beside: &Path,
+    differences: &mut String,
+) -> Result<String> {
+    let path = recording.display().to_string();
+    let both: Value = serde_json::from_str(&proof.tool(beside, &[&path, "3"])?)?;
+    let number = |value: &Value| value.as_f64().unwrap_or(0.0);
+    let share = |result: &Value| 100.0 * number(&result["rooted"]) / number(&result["samples"]).max(1.0);
+    let (ours, framehop) = (&both["ours"], &both["framehop"]);
+    let only = stats(proof, sframe, &path, "sframe")?;
+    let text = proof.folder.join("stacks.txt").display().to_string();
+    let words = [&sframe.display().to_string(), "stacks", &path, "-o", &text].map(str::to_owned);
+    let whole = measure(&proof.folder, 1, &words)?;
+    ensure!(whole.cost.success, "sframe stacks: {}", whole.messages);
+    let script = proof.folder.join("perf.txt").display().to_string();
+    let line = format!("perf script -i '{path}' > '{script}' 2>/dev/null");
+    let perf = measure(&proof.folder, 1, &["sh".into(), "-c".into(), line])?;
+    let rooted_by_perf = rooted_by_perf(&std::fs::read_to_string(&script).context("perf script")?);
+    ensure!(
+        share(ours) + 0.005 >= share(framehop),
+        "{}: framehop reaches the root of more stacks: {both:#}",
+        workload.name
+    );
+    let same = 100.0 * number(&both["same_samples"]) / number(&ours["samples"]).max(1.0);
+    writeln!(differences, "- {}: {same:.2} % of samples have the same frames and end", workload.name)?;
+    for (kind, count) in both["differences"].as_object().into_iter().flatten() {
+        writeln!(differences, "  - {count}: {kind}")?;
+    }
+    let (speed, their_speed) = (number(&ours["samples_per_second"]), number(&framehop["samples_per_second"]));
+    Ok(format!(
+        "| {} | {} | {:.2} % | {:.2} % | {:.2} % | {rooted_by_perf:.2} % | {speed:.0} | {their_speed:.0} | {:.1} | {:.2} | {:.2} | {:.1} | {} | {} |",
+        workload.name,
+        ours["samples"],
+        share(ours),
+        100.0 * number(&only["rooted_share"]),
+        share(framehop),
+        speed / their_speed.max(1.0),
+        whole.cost.wall,
+        perf.cost.wall,
+        perf.cost.wall / whole.cost.wall,
+        whole.cost.peak_memory >> 20,
+        perf.cost.peak_memory >> 20,
+    ))
+}
+
+/// The statistics of the command with these rows.
+fn stats(proof: &Proof, sframe: &Path, recording: &str, rows: &str) -> Result<Value> {
+    let mut command = Command::new(sframe);
+    command.current_dir(&proof.folder);
+    command.args(["stacks", recording, "--format", "none", "--stats=json", "--rows", rows]);
+    let output = command.output()?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_str(text.lines().next().unwrap_or_default()).with_context(|| text.into_owned())
+}
+
+/// The share of stacks with a user part whose outermost function is a root, in percent.
+fn rooted_by_perf(script: &str) -> f64 {
+    let mut ends: BTreeMap<bool, usize> = BTreeMap::new();
+    for sample in script.split("\n\n") {
+        let Some(last) = sample.lines().rfind(|line| line.starts_with('\t')) else { continue };
+        if last.contains("[kernel") {
+            continue;
+        }
+        let function = last.split_whitespace().nth(1).unwrap_or_default();
+        let function = function.split('+').next().unwrap_or_default();
+        *ends.entry(ROOTS.contains(&function)).or_default() += 1;
+    }
+    let (rooted, cut) = (ends.get(&true).copied().unwrap_or(0), ends.get(&false).copied().unwrap_or(0));
+    100.0 * rooted as f64 / (rooted + cut).max(1) as f64
+}
