@@ -55,6 +55,7 @@ mod sframe_violation;
 mod symbol_errors;
 mod symbols;
 mod tls;
+mod unwind_c;
 mod versions;
 mod walk;
 mod warnings;

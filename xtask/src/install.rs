@@ -111,6 +111,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     install_command(&arguments.command.path()?, &arguments.prefix)?;
     replace(&arguments.comparer.path()?, &arguments.prefix.join("bin/ld-compare"))?;
     let assembler = install_assembler(&arguments.wrapper.path()?, &arguments.prefix)?;
+    install_library(&arguments.prefix)?;
     println!("installed; use it with gcc -B{}", folder.display());
     println!("per-text frames at assembly: gcc -B{} -Wa,--gsframe", assembler.display());
     Ok(())
@@ -141,6 +142,31 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
         bail!("sframe generate failed");
     }
     Ok(())
+}
+
+/// Builds the library that programs walk their own stacks with, and copies it below the prefix: shared and static, its
+/// header, and what `pkg-config` reads.
+fn install_library(prefix: &Path) -> Result<()> {
+    let root = crate::folders::workspace();
+    let status = Command::new("cargo")
+        .current_dir(root)
+        .args(["build", "--quiet", "--release", "-p", "sframe-unwind"])
+        .status()?;
+    if !status.success() {
+        bail!("sframe-unwind does not build");
+    }
+    let (library, include) = (prefix.join("lib"), prefix.join("include"));
+    std::fs::create_dir_all(library.join("pkgconfig"))?;
+    std::fs::create_dir_all(&include)?;
+    for name in ["libsframe_unwind.so", "libsframe_unwind.a"] {
+        replace(&crate::folders::target().join("release").join(name), &library.join(name))?;
+    }
+    let sources = root.join("crates/sframe-unwind");
+    replace(&sources.join("include/sframe-unwind.h"), &include.join("sframe-unwind.h"))?;
+    let template = std::fs::read_to_string(sources.join("sframe-unwind.pc.in"))?;
+    let prefix = prefix.canonicalize()?.display().to_string();
+    let text = template.replace("@PREFIX@", &prefix).replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    Ok(std::fs::write(library.join("pkgconfig/sframe-unwind.pc"), text)?)
 }
 
 /// Copies the assembler wrapper below the prefix, into a folder of its own: in the linker's, it would split every

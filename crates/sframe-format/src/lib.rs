@@ -43,6 +43,8 @@ pub mod derive;
 pub mod endian;
 pub mod error;
 pub mod fde;
+#[cfg(feature = "framehop")]
+mod framehop;
 pub mod fre;
 pub mod header;
 #[cfg(feature = "alloc")]

@@ -48,6 +48,15 @@ fn layout(abi: Abi) -> &'static Layout {
     }
 }
 
+/// Bytes from the stack pointer at the trampoline to the `ucontext_t` that a handler gets as its third argument.
+pub const fn ucontext_offset(abi: Abi) -> u64 {
+    match abi {
+        Abi::Amd64 => 0,
+        Abi::AArch64Little | Abi::AArch64Big => 128,
+        Abi::S390x => 296,
+    }
+}
+
 /// The program counter and the registers that a signal interrupted, by the frame that the kernel made. `trampoline` are
 /// the registers at the trampoline.
 ///

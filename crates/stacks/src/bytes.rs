@@ -5,6 +5,7 @@ use sframe_format::Endian;
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
+use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Clone)]
@@ -21,6 +22,17 @@ pub struct Bytes {
 }
 
 impl Bytes {
+    /// The contents of a regular file. Others are not opened: a pipe would wait for its writer.
+    ///
+    /// # Errors
+    /// It is none, or cannot be read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        Self::map(&File::open(path)?)
+    }
+
     /// The contents of a regular file.
     ///
     /// # Errors

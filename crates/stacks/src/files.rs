@@ -263,7 +263,7 @@ impl Files {
 }
 
 fn open(path: &Path) -> Option<Bytes> {
-    Bytes::map(&std::fs::File::open(path).ok()?).ok()
+    Bytes::open(path).ok()
 }
 
 /// Recordings pad build-ids with zeros, or cut them off after 20 bytes.

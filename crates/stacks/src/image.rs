@@ -7,7 +7,6 @@ use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use sframe_format::derive::derive;
 use sframe_format::write::Options;
 use sframe_format::{Abi, Endian, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME};
-use std::fs::File;
 use std::path::Path;
 
 type Header = elf::FileHeader64<Endianness>;
@@ -54,8 +53,7 @@ impl Image {
     /// # Errors
     /// It cannot be read, or is no ELF file for a machine that SFrame is defined for. A sentence.
     pub fn open(path: &Path) -> Result<Self, String> {
-        let file = File::open(path).map_err(|error| error.to_string())?;
-        Self::new(Bytes::map(&file).map_err(|error| error.to_string())?)
+        Self::new(Bytes::open(path).map_err(|error| error.to_string())?)
     }
 
     /// A file whose bytes are these.

@@ -1,4 +1,5 @@
-//! Recordings made by hand: processes that are followed, samples that are unwound, damage that is told.
+//! Recordings made by hand: processes that are followed, samples that are unwound, damage that is told. Those that fuzzing
+//! kept are read, too.
 
 mod common;
 
@@ -371,4 +372,18 @@ fn pprof_reads_back() {
         .collect();
     assert_eq!(functions[1], "_start");
     assert!(text(profile.mapping[0].filename).ends_with("prog.x86_64.ld2.47"));
+}
+
+#[test]
+fn what_fuzzing_kept_is_read_or_refused() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/recording");
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut samples = 0;
+    for path in paths {
+        let bytes = std::fs::read(path).unwrap();
+        if Recording::new(Bytes::from(bytes.clone())).is_ok() {
+            samples += unwind(bytes, Settings::default()).statistics.samples;
+        }
+    }
+    assert!(samples >= 4, "{samples}");
 }

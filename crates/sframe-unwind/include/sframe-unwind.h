@@ -1,0 +1,82 @@
+/* Stacks by SFrame and .eh_frame: of this process, from a signal handler too, and of others.
+ *
+ * Link with `pkg-config --libs sframe-unwind`. x86-64, AArch64 and s390x Linux. */
+#ifndef SFRAME_UNWIND_H
+#define SFRAME_UNWIND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a frame was found by. */
+enum sframe_source {
+    SFRAME_TOPMOST = 0,        /* by nothing: it is the first */
+    SFRAME_SFRAME = 1,         /* rows of the file's .sframe */
+    SFRAME_EH_FRAME = 2,       /* rows derived from the file's .eh_frame */
+    SFRAME_SIGNAL_CONTEXT = 3, /* the registers that the kernel saved for a signal handler */
+    SFRAME_FRAME_POINTER = 4   /* the frame pointer */
+};
+
+/* How a step or a walk ended. */
+enum sframe_end {
+    SFRAME_CALLER = 0,      /* a step found the caller */
+    SFRAME_ROOT = 1,        /* the outermost frame */
+    SFRAME_FULL = 2,        /* there is room for no more frames */
+    SFRAME_NO_ROWS = 3,     /* no rows cover the code */
+    SFRAME_NO_MEMORY = 4,   /* memory could not be read */
+    SFRAME_NO_REGISTER = 5, /* the value of a register is needed and not known */
+    SFRAME_NO_PROGRESS = 6, /* the caller's frame would not lie above */
+    SFRAME_MALFORMED = 7,   /* the rows are malformed */
+    SFRAME_BUSY = 8         /* sframe_refresh has not run, or too many threads walk at this time */
+};
+
+typedef struct sframe_frame {
+    uint64_t address; /* where the frame goes on: behind a call, but for the first and interrupted ones */
+    uint64_t sp;      /* its stack pointer */
+    int source;       /* enum sframe_source */
+} sframe_frame;
+
+/* Reads the files that are loaded. Call it at first, and after dlopen and dlclose; not in a signal handler. */
+void sframe_refresh(void);
+
+/* Frames of this thread: from the code that a signal interrupted if `context` is the third argument of the handler, or from
+ * the caller if it is null. Returns their number, 255 at most; `*end` becomes one of enum sframe_end. May be called in a signal
+ * handler: it allocates nothing and takes no lock. Needs about 10 KiB of stack. */
+size_t sframe_backtrace(const void *context, sframe_frame *frames, size_t capacity, int *end);
+
+/* Another process, or a stack that was saved. */
+typedef struct sframe_unwinder sframe_unwinder;
+
+/* Bytes of a section at the file's own address. They are copied. */
+typedef struct sframe_section {
+    const void *bytes;
+    size_t size;
+    uint64_t address;
+} sframe_section;
+
+/* Reads the word of 8 bytes at an address; returns 0 if it could. */
+typedef int sframe_read(uint64_t address, uint64_t *word, void *data);
+
+/* `machine`: 0 for this one, else SFrame's number: 1 and 2 AArch64 (big- and little-endian), 3 x86-64, 4 s390x. Null for another. */
+sframe_unwinder *sframe_unwinder_new(int machine);
+void sframe_unwinder_free(sframe_unwinder *unwinder);
+
+/* Adds a file loaded at [start, end), `bias` above the addresses that it states; either section may be null. The same file has
+ * the same `id` wherever it is loaded. Returns -1 if .eh_frame cannot be read; the file is added without. */
+int sframe_unwinder_add(sframe_unwinder *unwinder, uint64_t id, uint64_t start, uint64_t end, uint64_t bias,
+                        const sframe_section *sframe, const sframe_section *eh_frame);
+void sframe_unwinder_remove(sframe_unwinder *unwinder, uint64_t start);
+
+/* Sets the topmost frame: registers by DWARF number, those with a `known` of 0 left out. */
+void sframe_unwinder_begin(sframe_unwinder *unwinder, uint64_t pc, const uint64_t *values, const uint8_t *known, size_t count);
+
+/* Goes to the caller. Returns SFRAME_CALLER and fills `frame` in, or says how the walk ended. Allocates nothing. */
+int sframe_unwinder_step(sframe_unwinder *unwinder, sframe_read *read, void *data, sframe_frame *frame);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,250 @@
+//! The interface for C, which `include/sframe-unwind.h` declares and describes.
+
+use crate::local::{End, Frame, HERE, Local};
+use sframe_format::{
+    Abi, FileRows, FrameAddress, Module, ModuleId, Registers, RuleCache, Source, UnwindError, Unwinder,
+};
+use std::ffi::{c_int, c_void};
+
+static LOCAL: Local = Local::new();
+
+/// `sframe_frame`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CFrame {
+    address: u64,
+    sp: u64,
+    source: c_int,
+}
+
+/// `enum sframe_source`.
+fn source_number(source: Option<Source>) -> c_int {
+    match source {
+        None | Some(Source::Topmost) => 0,
+        Some(Source::Sframe) => 1,
+        Some(Source::EhFrame) => 2,
+        Some(Source::SignalContext) => 3,
+        Some(Source::FramePointer) => 4,
+    }
+}
+
+/// `enum sframe_end`, of an error.
+fn error_number(error: UnwindError) -> c_int {
+    match error {
+        UnwindError::NoInformation { .. } => 3,
+        UnwindError::Memory { .. } => 4,
+        UnwindError::Register { .. } => 5,
+        UnwindError::NoProgress { .. } => 6,
+        _ => 7,
+    }
+}
+
+fn end_number(end: End) -> c_int {
+    match end {
+        End::Root => 1,
+        End::Full => 2,
+        End::Stopped(error) => error_number(error),
+        End::Busy => 8,
+    }
+}
+
+/// Reads the loaded files; see the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn sframe_refresh() {
+    LOCAL.refresh();
+}
+
+/// Frames of this thread; see the header.
+///
+/// # Safety
+/// `frames` has room for `capacity` frames, `end` is null or writable, `context` is null or what a signal handler got.
+#[unsafe(no_mangle)]
+#[inline(never)]
+pub unsafe extern "C" fn sframe_backtrace(
+    context: *const c_void,
+    frames: *mut CFrame,
+    capacity: usize,
+    end: *mut c_int,
+) -> usize {
+    // Taken in pieces, so that no memory is needed but the caller's and a little of the stack.
+    let mut found = [Frame::default(); MOST];
+    let room = capacity.min(MOST);
+    let (count, ended) = if context.is_null() {
+        // This function's own frame comes first and is left out.
+        let (count, ended) = LOCAL.walk_from_here(&mut found[..(room + 1).min(MOST)]);
+        found.rotate_left(1);
+        (count.saturating_sub(1).min(room), ended)
+    } else {
+        // SAFETY: as the caller says.
+        unsafe { LOCAL.walk(context.cast(), &mut found[..room]) }
+    };
+    for (place, frame) in found.iter().take(count).enumerate() {
+        let source = source_number(frame.source);
+        // SAFETY: `count` is not more than the capacity.
+        unsafe { frames.add(place).write(CFrame { address: frame.address, sp: frame.sp, source }) };
+    }
+    // SAFETY: as the caller says.
+    if let Some(end) = unsafe { end.as_mut() } {
+        *end = end_number(ended);
+    }
+    count
+}
+
+/// Most frames of one call.
+const MOST: usize = 256;
+
+/// `sframe_unwinder`: another process, or a stack that was saved.
+pub struct CUnwinder {
+    unwinder: Unwinder<Vec<u8>>,
+    cache: RuleCache<512>,
+    registers: Registers,
+    at: FrameAddress,
+}
+
+/// `sframe_read`: reads the word at an address; 0 if it could.
+type Read = unsafe extern "C" fn(address: u64, word: *mut u64, data: *mut c_void) -> c_int;
+
+/// Makes an unwinder; see the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn sframe_unwinder_new(machine: c_int) -> *mut CUnwinder {
+    let abi = match machine {
+        0 => Some(HERE),
+        number => u8::try_from(number).ok().and_then(Abi::from_byte),
+    };
+    let Some(abi) = abi else { return std::ptr::null_mut() };
+    Box::into_raw(Box::new(CUnwinder {
+        unwinder: Unwinder::new(abi),
+        cache: RuleCache::new(),
+        registers: Registers::new(0, 0, None),
+        at: FrameAddress::InstructionPointer(0),
+    }))
+}
+
+/// Frees an unwinder; see the header.
+///
+/// # Safety
+/// It is null, or came from [`sframe_unwinder_new`] and was not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sframe_unwinder_free(unwinder: *mut CUnwinder) {
+    if !unwinder.is_null() {
+        // SAFETY: as the caller says.
+        drop(unsafe { Box::from_raw(unwinder) });
+    }
+}
+
+/// `sframe_section`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Section {
+    bytes: *const u8,
+    size: usize,
+    address: u64,
+}
+
+impl Section {
+    /// The bytes, copied.
+    unsafe fn copy(section: *const Self) -> Option<(Vec<u8>, u64)> {
+        // SAFETY: the caller of the function that was called from C says that it is null or valid.
+        let section = unsafe { section.as_ref() }?;
+        // SAFETY: as above.
+        let bytes = unsafe { std::slice::from_raw_parts(section.bytes, section.size) };
+        Some((bytes.to_vec(), section.address))
+    }
+}
+
+/// Adds a file; see the header.
+///
+/// # Safety
+/// The unwinder is valid, the sections are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sframe_unwinder_add(
+    unwinder: *mut CUnwinder,
+    id: u64,
+    start: u64,
+    end: u64,
+    bias: u64,
+    sframe: *const Section,
+    eh_frame: *const Section,
+) -> c_int {
+    // SAFETY: as the caller says.
+    let (unwinder, own, eh_frame) =
+        unsafe { (&mut *unwinder, Section::copy(sframe), Section::copy(eh_frame)) };
+    let mut rows = own.map_or_else(FileRows::default, |(data, address)| FileRows::new(data, address));
+    let mut status = 0;
+    if let Some((data, address)) = eh_frame {
+        let options = sframe_format::write::Options::new(unwinder.unwinder.abi());
+        match sframe_format::derive::derive(options, &data, address, 0) {
+            Ok(derived) => rows = rows.with_derived(derived.bytes, 0),
+            Err(_) => status = -1,
+        }
+    }
+    unwinder.unwinder.add_module(Module::new(ModuleId(id), start..end, bias, rows.tabled()));
+    status
+}
+
+/// Removes a file; see the header.
+///
+/// # Safety
+/// The unwinder is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sframe_unwinder_remove(unwinder: *mut CUnwinder, start: u64) {
+    // SAFETY: as the caller says.
+    unsafe { &mut *unwinder }.unwinder.remove_module(start);
+}
+
+/// Sets the topmost frame; see the header.
+///
+/// # Safety
+/// The unwinder is valid; `values` and `known` have `count` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sframe_unwinder_begin(
+    unwinder: *mut CUnwinder,
+    pc: u64,
+    values: *const u64,
+    known: *const u8,
+    count: usize,
+) {
+    // SAFETY: as the caller says.
+    let (unwinder, values, known) = unsafe {
+        (&mut *unwinder, std::slice::from_raw_parts(values, count), std::slice::from_raw_parts(known, count))
+    };
+    let abi = unwinder.unwinder.abi();
+    unwinder.registers = Registers::new(0, 0, None);
+    for (number, (&value, &known)) in (0..).zip(values.iter().zip(known)) {
+        if known != 0 {
+            unwinder.registers.set(abi, number, value);
+        }
+    }
+    unwinder.at = FrameAddress::InstructionPointer(pc);
+}
+
+/// Goes to the caller; see the header.
+///
+/// # Safety
+/// The unwinder is valid, `frame` writable; `read` may be called with `data`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sframe_unwinder_step(
+    unwinder: *mut CUnwinder,
+    read: Read,
+    data: *mut c_void,
+    frame: *mut CFrame,
+) -> c_int {
+    // SAFETY: as the caller says.
+    let CUnwinder { unwinder, cache, registers, at } = unsafe { &mut *unwinder };
+    let mut read = |address| {
+        let mut word = 0;
+        // SAFETY: as the caller says.
+        if unsafe { read(address, &raw mut word, data) } == 0 { Ok(word) } else { Err(()) }
+    };
+    match unwinder.unwind_frame(*at, registers, cache, &mut read) {
+        Ok(Some(caller)) => {
+            *at = caller.address;
+            let source = source_number(Some(caller.source));
+            // SAFETY: as the caller says.
+            unsafe { frame.write(CFrame { address: caller.address.address(), sp: registers.sp, source }) };
+            0
+        }
+        Ok(None) => 1,
+        Err(error) => error_number(error),
+    }
+}

@@ -1,0 +1,37 @@
+//! Stacks of the process that asks: from where it is, or from the code that a signal interrupted.
+//!
+//! A profiler in the process reads the loaded files once ([`Local::refresh`]) and again after others were loaded. Its
+//! handler then walks ([`Local::walk`]) without allocation and without a lock: it reads a snapshot of the files behind an
+//! atomic pointer, takes a cache that no other handler uses at the time, and reads memory by a system call that fails
+//! where there is none. Rows are those of a file's `.sframe`, then what its `.eh_frame` gives. x86-64, AArch64 and s390x
+//! Linux.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `loaded` | the files that the dynamic linker has loaded |
+//! | `memory` | reads that cannot fault |
+//! | [`local`] | snapshots and walks |
+//! | [`c`] | the same for C: `include/sframe-unwind.h` |
+//!
+//! ```
+//! use sframe_unwind::local::{Frame, Local};
+//! static STACKS: Local = Local::new();
+//! STACKS.refresh();
+//! let mut frames = [Frame::default(); 64];
+//! let (count, end) = STACKS.walk_from_here(&mut frames);
+//! assert!(count > 1 && end.is_root(), "{end:?}");
+//! ```
+#![cfg(all(
+    target_os = "linux",
+    any(
+        target_arch = "x86_64",
+        all(target_arch = "aarch64", target_endian = "little"),
+        target_arch = "s390x"
+    )
+))]
+#![warn(missing_docs)]
+
+pub mod c;
+mod loaded;
+pub mod local;
+mod memory;

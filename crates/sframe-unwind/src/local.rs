@@ -1,0 +1,256 @@
+//! Snapshots of the loaded files, and walks by them.
+
+use crate::loaded::{Key, loaded};
+use crate::memory::{Memory, stacks};
+use sframe_format::signal::{interrupted, ucontext_offset};
+use sframe_format::{
+    Abi, FileRows, FrameAddress, Module, ModuleId, Registers, RuleCache, Source, UnwindError, Unwinder,
+};
+use std::cell::UnsafeCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The architecture of this program.
+pub const HERE: Abi = if cfg!(target_arch = "x86_64") {
+    Abi::Amd64
+} else if cfg!(target_arch = "aarch64") {
+    Abi::AArch64Little
+} else {
+    Abi::S390x
+};
+
+/// Walks at a time that have a cache; others are not taken.
+const CACHES: usize = 16;
+
+/// A frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frame {
+    /// Where it goes on.
+    pub address: u64,
+    /// Its stack pointer.
+    pub sp: u64,
+    /// What it was found by; `None` for the first.
+    pub source: Option<Source>,
+}
+
+/// Where a walk ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// At the root of the stack.
+    Root,
+    /// There is room for no more frames.
+    Full,
+    /// Before the root; why.
+    Stopped(UnwindError),
+    /// It was not begun: the files have not been read, or too many threads walk at this time.
+    Busy,
+}
+
+impl End {
+    /// Whether the walk is as long as the stack.
+    pub fn is_root(self) -> bool {
+        self == Self::Root
+    }
+}
+
+/// A cache that one walk uses at a time.
+struct Cache {
+    taken: AtomicBool,
+    rules: UnsafeCell<RuleCache<512>>,
+}
+
+// SAFETY: whoever has set `taken` is the only one to look at the rules.
+unsafe impl Sync for Cache {}
+
+/// The loaded files at a time.
+struct Snapshot {
+    unwinder: Unwinder<Vec<u8>>,
+    caches: Vec<Cache>,
+    stacks: Vec<Range<u64>>,
+}
+
+/// The rows of files, kept from one refresh to the next.
+type Known = BTreeMap<Key, (ModuleId, Arc<FileRows<Vec<u8>>>)>;
+
+/// The stacks of this process.
+pub struct Local {
+    current: AtomicPtr<Snapshot>,
+    /// Walks that are under way.
+    walking: AtomicUsize,
+    known: Mutex<(Known, u64)>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Local {
+    /// Without any files yet.
+    pub const fn new() -> Self {
+        Self {
+            current: AtomicPtr::new(null_mut()),
+            walking: AtomicUsize::new(0),
+            known: Mutex::new((Known::new(), 0)),
+        }
+    }
+
+    /// Reads the loaded files: once at first, and after others were loaded or unloaded. Not in a signal handler: it allocates,
+    /// and waits until walks have ended that still look at what was read before.
+    pub fn refresh(&self) {
+        let mut guard = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (known, last) = &mut *guard;
+        let files = loaded(&mut |key| known.contains_key(key));
+        let mut unwinder = Unwinder::new(HERE);
+        let mut kept = Known::new();
+        for file in files {
+            let key = file.key.clone();
+            let (id, rows) = known.remove(&key).unwrap_or_else(|| {
+                *last += 1;
+                (ModuleId(*last), Arc::new(file.rows(HERE)))
+            });
+            unwinder.add_module(Module::new(id, key.addresses(), key.bias, Arc::clone(&rows)));
+            kept.insert(key, (id, rows));
+        }
+        *known = kept;
+        let cache = || Cache { taken: AtomicBool::new(false), rules: UnsafeCell::new(RuleCache::new()) };
+        let caches = std::iter::repeat_with(cache).take(CACHES).collect();
+        let snapshot = Box::new(Snapshot { unwinder, caches, stacks: stacks() });
+        self.replace(Box::into_raw(snapshot));
+    }
+
+    fn replace(&self, snapshot: *mut Snapshot) {
+        let old = self.current.swap(snapshot, Ordering::SeqCst);
+        while self.walking.load(Ordering::SeqCst) != 0 {
+            std::thread::yield_now();
+        }
+        if !old.is_null() {
+            // SAFETY: it came from `refresh`; no walk has begun since the swap that could see it, and those before have ended.
+            drop(unsafe { Box::from_raw(old) });
+        }
+    }
+
+    /// Walks from the code that a signal interrupted, outwards. Fit for a signal handler: nothing is allocated, and no lock is
+    /// taken. Gives the number of frames and where the walk ended.
+    ///
+    /// # Safety
+    /// `context` is the third argument of a signal handler (`SA_SIGINFO`), in that handler.
+    pub unsafe fn walk(&self, context: *const libc::ucontext_t, frames: &mut [Frame]) -> (usize, End) {
+        let at = Registers::new((context as u64).wrapping_sub(ucontext_offset(HERE)), 0, None);
+        // SAFETY: the caller says that the kernel's frame is there.
+        let mut read = |address: u64| Ok(unsafe { (address as *const u64).read_unaligned() });
+        match interrupted(HERE, &at, &mut read) {
+            Ok((pc, registers)) => self.walk_by(pc, registers, frames),
+            Err(address) => (0, End::Stopped(UnwindError::Memory { address })),
+        }
+    }
+
+    /// Walks from the caller of this function outwards.
+    #[inline(never)]
+    pub fn walk_from_here(&self, frames: &mut [Frame]) -> (usize, End) {
+        let (pc, registers) = here();
+        let mut first = [Frame::default(); 1];
+        // The frame of this function comes first, and is left out.
+        let (count, end) = self.walk_skipping(pc, registers, &mut first, frames);
+        (count, end)
+    }
+
+    fn walk_skipping(
+        &self,
+        pc: u64,
+        registers: Registers,
+        skipped: &mut [Frame],
+        frames: &mut [Frame],
+    ) -> (usize, End) {
+        let skip = skipped.len();
+        let mut all = skipped.iter_mut().chain(frames);
+        let (count, end) = self.walk_into(pc, registers, &mut || all.next());
+        (count.saturating_sub(skip), end)
+    }
+
+    fn walk_by(&self, pc: u64, registers: Registers, frames: &mut [Frame]) -> (usize, End) {
+        let mut room = frames.iter_mut();
+        self.walk_into(pc, registers, &mut || room.next())
+    }
+
+    fn walk_into<'f>(
+        &self,
+        pc: u64,
+        registers: Registers,
+        room: &mut dyn FnMut() -> Option<&'f mut Frame>,
+    ) -> (usize, End) {
+        // SAFETY: the C library's own place for this thread.
+        let error = unsafe { *libc::__errno_location() };
+        self.walking.fetch_add(1, Ordering::SeqCst);
+        // SAFETY: a snapshot is dropped when no walk is under way that could have seen it.
+        let found = match unsafe { self.current.load(Ordering::SeqCst).as_ref() } {
+            Some(snapshot) => snapshot.walk(pc, registers, room),
+            None => (0, End::Busy),
+        };
+        self.walking.fetch_sub(1, Ordering::SeqCst);
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = error };
+        found
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        self.replace(null_mut());
+    }
+}
+
+impl Snapshot {
+    fn walk<'f>(
+        &self,
+        pc: u64,
+        mut registers: Registers,
+        room: &mut dyn FnMut() -> Option<&'f mut Frame>,
+    ) -> (usize, End) {
+        let free = |cache: &&Cache| !cache.taken.swap(true, Ordering::Acquire);
+        let Some(cache) = self.caches.iter().find(free) else { return (0, End::Busy) };
+        // SAFETY: it was free, and is this walk's now.
+        let rules = unsafe { &mut *cache.rules.get() };
+        let mut memory = Memory::new(&self.stacks);
+        let mut read = |address| memory.word(address);
+        let (mut at, mut source, mut count) = (FrameAddress::InstructionPointer(pc), None, 0);
+        let end = loop {
+            let Some(frame) = room() else { break End::Full };
+            *frame = Frame { address: at.address(), sp: registers.sp, source };
+            count += 1;
+            match self.unwinder.unwind_frame(at, &mut registers, rules, &mut read) {
+                Ok(Some(caller)) => (at, source) = (caller.address, Some(caller.source)),
+                Ok(None) => break End::Root,
+                Err(error) => break End::Stopped(error),
+            }
+        };
+        cache.taken.store(false, Ordering::Release);
+        (count, end)
+    }
+}
+
+/// The program counter and registers of the function that this becomes part of.
+#[inline(always)]
+fn here() -> (u64, Registers) {
+    let (pc, sp, fp): (u64, u64, u64);
+    // SAFETY: it reads three registers.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) pc, out(reg) sp, out(reg) fp);
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("adr {}, .", "mov {}, sp", "mov {}, x29", out(reg) pc, out(reg) sp, out(reg) fp);
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "s390x")]
+    unsafe {
+        std::arch::asm!("larl {}, .", "lgr {}, %r15", "lgr {}, %r11", out(reg) pc, out(reg) sp, out(reg) fp);
+    }
+    (pc, Registers::new(sp, fp, None))
+}

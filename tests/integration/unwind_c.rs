@@ -1,0 +1,56 @@
+//! The C interface of `crates/sframe-unwind`: its example samples itself by a timer and from a trap in a leaf, on an alternate
+//! signal stack, on every machine; the frames are those of libgcc.
+
+use crate::on_every_machine;
+use crate::support::{Machine, Work, tools};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+on_every_machine![a_program_in_c_walks_its_stacks_from_signal_handlers];
+
+/// The library for a machine; why not, if Rust has no standard library for it.
+fn library(machine: &Machine) -> Result<PathBuf, String> {
+    let triple = format!("{}-unknown-linux-gnu", machine.name);
+    let libraries = Command::new("rustc").args(["--print", "target-libdir", "--target", &triple]).output();
+    let libraries = libraries.map_err(|error| error.to_string())?;
+    if !Path::new(String::from_utf8_lossy(&libraries.stdout).trim()).is_dir() {
+        return Err(format!("no standard library of Rust for {triple}"));
+    }
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sframe-unwind");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.args(["build", "--quiet", "--locked", "-p", "sframe-unwind", "--target", &triple]);
+    command.arg("--target-dir").arg(&target);
+    let variable = format!("CARGO_TARGET_{}_LINKER", triple.to_uppercase().replace('-', "_"));
+    command.env(variable, machine.tool("gcc")?);
+    let output = command.output().map_err(|error| error.to_string())?;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(target.join(triple).join("debug/libsframe_unwind.a"))
+}
+
+fn a_program_in_c_walks_its_stacks_from_signal_handlers(machine: &'static Machine) {
+    let library = match library(machine) {
+        Ok(library) => library.display().to_string(),
+        Err(reason) => return tools::skip("a_program_in_c_walks_its_stacks_from_signal_handlers", &reason),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let work = Work::on(machine);
+    work.write("main.c", std::fs::read(root.join("examples/unwind-c/main.c")).expect("the example"));
+    let include = format!("-I{}", root.join("crates/sframe-unwind/include").display());
+    let gcc = machine.tool("gcc").expect("a compiler");
+    work.command(&gcc, &["-O2", "-Wall", "-Werror", &include, "-S", "-o", "main.s", "main.c"]).quiet();
+    // With frames of its own where an assembler writes them; all other files have `.eh_frame` only.
+    match machine.sframe_assembler() {
+        Ok(assembler) => work.command(&assembler, &["--gsframe", "-o", "main.o", "main.s"]).quiet(),
+        Err(_) => work.command(&gcc, &["-c", "-o", "main.o", "main.s"]).quiet(),
+    };
+    for options in [&["-Wl,--sframe-index"][..], &["-Wl,--sframe-split", "-no-pie"]] {
+        let mut words = vec!["-o", "program", "main.o", &library, "-lgcc_s", "-lpthread", "-ldl", "-lm"];
+        words.extend(options);
+        work.gcc(&words).ok();
+        let output = work.run("program");
+        assert!(output.ends_with("all the same\n"), "{options:?}: {output}");
+        assert!(output.contains("end 1, those of libgcc"), "{output}");
+    }
+}
