@@ -29,4 +29,4 @@ pub mod tables;
 pub mod timing;
 pub mod tool;
 
-pub use pipeline::link;
+pub use pipeline::{Memory, link};

@@ -17,6 +17,7 @@ use crate::script::Sources;
 use crate::sframe_output;
 use crate::timing::Timings;
 use crate::{arch, output};
+use std::fs::File;
 use std::time::Duration;
 
 /// The result of a link.
@@ -30,6 +31,28 @@ pub struct Outcome {
     pub printed: String,
     /// `--time-report`.
     pub timings: Timings,
+    /// Keeps the file that the output replaced; its blocks are freed when this is dropped.
+    pub replaced: Option<File>,
+}
+
+/// What becomes of a link's memory when it is over: mapped inputs, tables, threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Memory {
+    /// It is freed.
+    Freed,
+    /// It is left as it is, because the process ends: taking a gigabyte apart piece by piece takes
+    /// longer than the system needs for the whole.
+    Left,
+}
+
+impl Memory {
+    /// The end of a value.
+    fn end_of<V>(self, value: V) {
+        match self {
+            Memory::Freed => drop(value),
+            Memory::Left => std::mem::forget(value),
+        }
+    }
 }
 
 /// Links. Re-entrant: it reads files through `source` only, writes the output (and the reports
@@ -40,6 +63,7 @@ pub fn link(
     inputs: &[InputSpec],
     source: &dyn InputSource,
     earlier: Vec<Diagnostic>,
+    memory: Memory,
 ) -> Outcome {
     let sink = Sink::new(config.diagnostics.policy());
     earlier.into_iter().for_each(|diagnostic| sink.report(diagnostic));
@@ -49,7 +73,12 @@ pub fn link(
     }
     let threads = config.threads.map_or(0, |threads| threads.get());
     let mut succeeded = match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
-        Ok(pool) => pool.install(|| run_recorded(config, inputs, source, &sink, &mut progress)).is_ok(),
+        Ok(pool) => {
+            let linked =
+                pool.install(|| run_recorded(config, inputs, source, memory, &sink, &mut progress)).is_ok();
+            memory.end_of(pool);
+            linked
+        }
         Err(error) => {
             sink.report(Diagnostic::error(
                 crate::diag::Code::Internal,
@@ -66,7 +95,8 @@ pub fn link(
         let limit = config.diagnostics.error_limit.map_or(usize::MAX, |limit| limit.get());
         diagnostics.extend(output::error_script::run(script, &diagnostics, limit));
     }
-    Outcome { diagnostics, succeeded, printed: progress.printed, timings: progress.timings }
+    let Progress { printed, timings, replaced, .. } = progress;
+    Outcome { diagnostics, succeeded, printed, timings, replaced }
 }
 
 /// `--time-trace`, also of a link that failed.
@@ -87,6 +117,7 @@ pub(crate) struct Progress {
     pub(crate) timings: Timings,
     /// All inputs are known, and no file that an option writes is among them.
     inputs_are_safe: bool,
+    replaced: Option<File>,
 }
 
 /// With `--reproduce`, records every file that is read and archives it, even if the link fails.
@@ -94,14 +125,15 @@ fn run_recorded(
     config: &Config,
     inputs: &[InputSpec],
     source: &dyn InputSource,
+    memory: Memory,
     sink: &Sink,
     progress: &mut Progress,
 ) -> Result<(), Aborted> {
     if config.reports.reproduce.is_none() {
-        return run_all(config, inputs, source, sink, progress);
+        return run_all(config, inputs, source, memory, sink, progress);
     }
     let recorder = Recorder::new(source);
-    let result = run_all(config, inputs, &recorder, sink, progress);
+    let result = run_all(config, inputs, &recorder, memory, sink, progress);
     let current = std::env::current_dir().unwrap_or_default();
     output::reproduce::write(config, &recorder, &current, sink);
     result.and_then(|()| sink.checkpoint())
@@ -111,6 +143,7 @@ fn run_all(
     config: &Config,
     inputs: &[InputSpec],
     source: &dyn InputSource,
+    memory: Memory,
     sink: &Sink,
     progress: &mut Progress,
 ) -> Result<(), Aborted> {
@@ -122,14 +155,17 @@ fn run_all(
     progress.timings.pass("open inputs");
     sink.checkpoint()?;
     let machine = opened.machine.unwrap_or(arch::machine::DEFAULT);
-    let job = Job { config, source, sink, store: &store, main, opened, sources, progress };
-    arch::dispatch(machine, job)
+    let job = Job { config, source, memory, sink, store: &store, main, opened, sources, progress };
+    let result = arch::dispatch(machine, job);
+    memory.end_of(store);
+    result
 }
 
 /// A link whose inputs are open, so that its machine is known.
 struct Job<'a, 'p> {
     config: &'a Config,
     source: &'a dyn InputSource,
+    memory: Memory,
     sink: &'a Sink,
     store: &'a InputStore,
     main: MainScripts,
@@ -148,7 +184,7 @@ impl ForTarget for Job<'_, '_> {
 
 /// All passes, for one machine.
 fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
-    let Job { config, source, sink, store, main, mut opened, mut sources, progress } = job;
+    let Job { config, source, memory, sink, store, main, mut opened, mut sources, progress } = job;
     let session = Session { config, sink, store };
 
     // ---- symbols ------------------------------------------------------------------------------
@@ -261,6 +297,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // ---- bytes --------------------------------------------------------------------------------
     write(&image, progress)?;
     output::reports::finish(&image, &report_data, &mut progress.printed);
+    memory.end_of(image);
     progress.timings.pass("reports");
     sink.checkpoint()
 }
@@ -280,7 +317,7 @@ fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<(),
     progress.timings.pass("write output");
     output::build_id::write(image, file.bytes(), &holes).map_err(cannot_write)?;
     progress.timings.pass("build id");
-    file.commit().map_err(cannot_write)?;
+    progress.replaced = file.commit().map_err(cannot_write)?;
     progress.timings.pass("commit");
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! The command `sframe-ld`: arguments in, exit status out. All the work is the library's.
 
+use sframe_ld::Memory;
 use sframe_ld::cli::{self, Color, Environment, Invocation};
 use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, render, share_help};
 use sframe_ld::input::SystemSource;
+use sframe_ld::output::detach;
 use sframe_ld::output::interrupt::remove_temporaries;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -41,13 +43,15 @@ fn main() -> ExitCode {
             if let Some(banner) = &config.banner {
                 print(banner);
             }
-            let outcome = sframe_ld::link(&config, &inputs, &SystemSource, early);
+            let outcome = sframe_ld::link(&config, &inputs, &SystemSource, early, Memory::Left);
             print(&outcome.printed);
             show(outcome.diagnostics, &program, Some(&config));
             if config.reports.time_report {
                 eprint!("{}", outcome.timings.report());
             }
-            // Unmapping and freeing everything takes time that nobody needs; the process ends.
+            if !config.foreground {
+                detach::leave_memory_behind(outcome.replaced.as_ref());
+            }
             let code = if outcome.succeeded { 0 } else { 1 };
             std::process::exit(code)
         }

@@ -71,6 +71,8 @@ pub struct Config {
     pub reports: ReportOptions,
     /// Number of threads; `None`: as many as the machine has.
     pub threads: Option<NonZeroUsize>,
+    /// `--no-detach`: no process in the background takes a large link's memory apart.
+    pub foreground: bool,
 }
 
 impl Config {

@@ -10,9 +10,9 @@
 
 use super::reader::Reader;
 use crate::arch::Target;
-use crate::arch::machine::SHT_UNWIND;
-use crate::elf::{Rela, consts as elf};
+use crate::elf::Rela;
 use crate::ids::{FileId, SectionId};
+use crate::input::SectionClass;
 use crate::input::object::{Malformed, SymbolPlace};
 use crate::phase::{Resolved, SectionStates};
 use std::borrow::Cow;
@@ -144,20 +144,13 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
     }
 }
 
-/// Whether a section of this name and type holds call frame information.
-pub fn is_eh_frame(name: &[u8], sh_type: u32) -> bool {
-    name == b".eh_frame" && matches!(sh_type, elf::SHT_PROGBITS | SHT_UNWIND)
-}
-
 /// Takes the `.eh_frame` sections of one object apart. Definitions are settled and losers of
 /// groups marked.
 pub fn split_object<'a, T: Target>(link: &Resolved<'a, T>, file: FileId) -> Split<'a, T::E> {
     let object = &link.objects[file.index()];
     let mut split = Split { frames: FileFrames::default(), has_terminator: false, broken: Vec::new() };
-    for (index, header) in object.headers.iter().enumerate().skip(1) {
-        if !is_eh_frame(object.section_name(index), header.sh_type.get())
-            || !link.sections.is_alive(object.section_id(index as u32))
-        {
+    for (index, id) in object.section_ids().enumerate().skip(1) {
+        if !link.class_of(id).contains(SectionClass::EH_FRAME) || !link.sections.is_alive(id) {
             continue;
         }
         if let Err(finding) = split_section(link, file, index as u32, &mut split) {

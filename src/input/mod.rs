@@ -14,6 +14,7 @@ pub mod implicit;
 pub mod object;
 pub mod ordering;
 pub mod packed;
+pub mod section_class;
 pub mod sframe;
 pub mod shared;
 pub mod side_files;
@@ -23,5 +24,6 @@ pub mod store;
 
 pub use exercise::exercise;
 pub use object::ObjectFile;
+pub use section_class::SectionClass;
 pub use shared::SharedFile;
 pub use store::{FileBytes, FileIdentity, InputSource, InputStore, SystemSource};

@@ -11,6 +11,7 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
+use crate::input::SectionClass;
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::SectionState;
@@ -22,11 +23,11 @@ const MAX_CHAIN: usize = 32;
 
 /// The section that `id` describes, if it has `SHF_LINK_ORDER` and names one that exists.
 pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
-    let (object, index) = link.locate(id)?;
-    let header = object.headers.get(index as usize)?;
-    if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) == 0 {
+    if !link.class_of(id).contains(SectionClass::ORDERED) {
         return None;
     }
+    let (object, index) = link.locate(id)?;
+    let header = object.headers.get(index as usize)?;
     let target = header.sh_link.get();
     (target != 0 && (target as usize) < object.headers.len()).then(|| object.section_id(target))
 }

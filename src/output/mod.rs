@@ -4,6 +4,7 @@ pub mod build_id;
 pub mod compress;
 pub mod cross_reference;
 pub mod dependency_file;
+pub mod detach;
 pub mod error_script;
 pub mod file;
 pub mod headers;

@@ -13,11 +13,9 @@
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::frames::eh_frame;
 use crate::ids::{FileId, SectionId, SymbolId};
-use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::input::sframe::is_input;
+use crate::input::{ObjectFile, SectionClass};
 use crate::passes::define_linker_symbols::{matches_any, start_stop};
 use crate::phase::{Bound, Inputs, Resolved, SectionState, split_locals};
 use crate::sframe_output;
@@ -89,11 +87,12 @@ fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependents {
         .objects
         .par_iter()
         .flat_map_iter(|object| {
-            object.headers.iter().enumerate().filter_map(move |(index, header)| {
-                let target = header.sh_link.get();
-                let ordered = header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) != 0;
-                (ordered && target != 0 && (target as usize) < object.headers.len())
-                    .then(|| (object.section_id(target), object.section_id(index as u32)))
+            let ordered =
+                object.section_ids().filter(|&id| link.class_of(id).contains(SectionClass::ORDERED));
+            ordered.filter_map(|id| {
+                let target = object.headers[(id.0 - object.first_section) as usize].sh_link.get();
+                (target != 0 && (target as usize) < object.headers.len())
+                    .then(|| (object.section_id(target), id))
             })
         })
         .collect();
@@ -173,6 +172,10 @@ pub(super) trait Visits {
     fn section(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool;
     /// The same for a global that no section of an object defines.
     fn name(&self, id: SymbolId, how: Reach) -> bool;
+    /// Whether a section needs no second look. Most edges lead to sections that were reached before.
+    fn has_seen(&self, _: SectionId) -> bool {
+        false
+    }
 }
 
 /// The marking of the pass itself: marks that any thread may set.
@@ -202,10 +205,18 @@ impl Visits for Marks {
         set(&self.sections[id.index()])
     }
 
+    #[inline]
+    fn has_seen(&self, id: SectionId) -> bool {
+        self.sections[id.index()].load(Ordering::Relaxed)
+    }
+
     fn name(&self, id: SymbolId, _: Reach) -> bool {
         set(&self.names[id.index()])
     }
 }
+
+/// So many sections are enough work for another thread.
+const SHARE: usize = 512;
 
 /// The walk along edges that keep sections alive.
 pub(super) struct Marker<'m, 'a, T: Target, V> {
@@ -221,9 +232,12 @@ fn mark_and_sweep<T: Target>(bound: &mut Bound<'_, T>, dependents: &Dependents) 
     let mut frontier: Vec<SectionId> =
         link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
     marker.root_symbols(&mut frontier);
-    while !frontier.is_empty() {
-        frontier = frontier.par_chunks(256).flat_map_iter(|chunk| marker.trace(chunk)).collect();
-    }
+    rayon::scope(|scope| {
+        for chunk in frontier.chunks(SHARE) {
+            let stack = chunk.to_vec();
+            scope.spawn(|scope| marker.trace(stack, scope));
+        }
+    });
     let marks = marker.visits;
     let names = bound.symbols.par_iter_mut().zip(marks.names).with_min_len(4096);
     names.for_each(|(flags, mark)| flags.set(SymbolFlags::LIVE, mark.into_inner()));
@@ -235,10 +249,11 @@ fn sweep<T: Target>(resolved: &mut Resolved<'_, T>, marks: &[AtomicBool]) {
     let Resolved { inputs, sections, .. } = resolved;
     let own = sections.by_object(&inputs.objects);
     inputs.objects.par_iter().zip(own).for_each(|(object, states)| {
-        let marks = &marks[object.first_section as usize..];
-        for (index, (state, mark)) in states.iter_mut().zip(marks).enumerate() {
+        let first = object.first_section as usize;
+        let facts = marks[first..].iter().zip(&inputs.section_classes[first..]);
+        for (state, (mark, class)) in states.iter_mut().zip(facts) {
             let alive = state.contains(SectionState::ALIVE);
-            if alive && !mark.load(Ordering::Relaxed) && !is_input(object, index) {
+            if alive && !mark.load(Ordering::Relaxed) && !class.contains(SectionClass::SFRAME) {
                 state.discard(SectionState::COLLECTED);
             }
         }
@@ -267,7 +282,8 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
     /// Marks a section; whether it was unmarked and its edges must be followed. Those of `.sframe`
     /// never are: it keeps no section alive.
     fn mark(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool {
-        self.link.sections.is_alive(id)
+        !self.visits.has_seen(id)
+            && self.link.sections.is_alive(id)
             && !self.link.is_sframe_section(id)
             && self.visits.section(id, by, how)
     }
@@ -330,13 +346,17 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
 
     /// Why a section is a root; `None` if it is not.
     fn root(&self, object: &ObjectFile<'_, T::E>, index: usize) -> Option<Root> {
-        let header = &object.headers[index];
-        let flags = header.sh_flags.get();
         let sections = &self.link.sections;
         let id = object.section_id(index as u32);
-        if !sections.is_alive(id) || sections.is(id, SectionState::NOT_CONTENT) || is_input(object, index) {
+        let class = self.link.class_of(id);
+        if !sections.is_alive(id)
+            || sections.is(id, SectionState::NOT_CONTENT)
+            || class.contains(SectionClass::SFRAME)
+        {
             return None;
         }
+        let header = &object.headers[index];
+        let flags = header.sh_flags.get();
         if flags & u64::from(elf::SHF_GNU_RETAIN) != 0 {
             return Some(Root::Retained);
         }
@@ -350,49 +370,62 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         if sections.is(id, SectionState::KEEP) {
             return Some(Root::Keep);
         }
-        if sections.is(id, SectionState::ABSORBED) || eh_frame::is_eh_frame(name(), sh_type) {
+        if sections.is(id, SectionState::ABSORBED) || class.contains(SectionClass::EH_FRAME) {
             return Some(Root::Frames);
         }
         (!is_alloc(flags) && !grouped && !ordered).then_some(Root::NotLoaded)
     }
 
-    /// Follows edges depth first for a while; gives back the sections still to follow, for other
-    /// threads.
-    fn trace(&self, start: &[SectionId]) -> Vec<SectionId> {
-        const BUDGET: usize = 10_000;
-        let mut stack = start.to_vec();
-        for _ in 0..BUDGET {
-            let Some(id) = stack.pop() else { break };
+    /// Follows edges depth first. A stack that grows large is shared with other threads.
+    fn trace<'s>(&'s self, mut stack: Vec<SectionId>, scope: &rayon::Scope<'s>)
+    where
+        V: Sync,
+    {
+        while let Some(id) = stack.pop() {
             self.edges(id, &mut stack);
+            if stack.len() >= 2 * SHARE {
+                let share = stack.drain(..SHARE).collect();
+                scope.spawn(|scope| self.trace(share, scope));
+            }
         }
-        stack
     }
 
     fn edges(&self, id: SectionId, stack: &mut Vec<SectionId>) {
         let link = self.link;
         let Some((object, index)) = link.locate(id) else { return };
-        let header = &object.headers[index as usize];
+        let class = link.class_of(id);
         for dependent in dependents_of(self.dependents, id) {
             if self.mark(dependent, None, Reach::Dependent(id)) {
                 stack.push(dependent);
             }
         }
-        if header.sh_flags.get() & u64::from(elf::SHF_GROUP) != 0 {
+        if class.contains(SectionClass::GROUPED) {
             self.group_members(object.id, index, id, stack);
         }
-        if !is_alloc(header.sh_flags.get()) && !is_plain_note(header.sh_type.get(), header.sh_flags.get()) {
+        let header = &object.headers[index as usize];
+        if !class.contains(SectionClass::ALLOC)
+            && !is_plain_note(header.sh_type.get(), header.sh_flags.get())
+        {
             return;
         }
-        if link.sections.is(id, SectionState::ABSORBED)
-            || eh_frame::is_eh_frame(object.section_name(index as usize), header.sh_type.get())
-        {
+        if link.sections.is(id, SectionState::ABSORBED) || class.contains(SectionClass::EH_FRAME) {
             // Records of live functions are followed with the function; see `fde_edges`.
             return;
         }
         for relocation in object.relocations(index as usize) {
             let how = Reach::Reference(id, relocation.r_offset.get());
             let addend = relocation.r_addend.get() as u64;
-            self.symbol(object.symbol_id(relocation.symbol()), addend, how, stack);
+            let symbol = relocation.symbol();
+            // Most references are to local symbols, which need no search.
+            if symbol < object.first_global {
+                if let Some((section, _)) = object.symbol_section(symbol)
+                    && self.mark(section, Some((object.symbol_id(symbol), addend)), how)
+                {
+                    stack.push(section);
+                }
+            } else {
+                self.symbol(object.symbol_id(symbol), addend, how, stack);
+            }
         }
         for symbol in link.frame_edges(id) {
             self.symbol(symbol, 0, Reach::Frame(id), stack);

@@ -15,8 +15,7 @@ use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId};
 use crate::input::object::SHT_LLVM_DEPENDENT_LIBRARIES;
-use crate::input::sframe::is_input;
-use crate::input::{InputStore, ObjectFile, SharedFile, call_graph, decompress, implicit};
+use crate::input::{InputStore, ObjectFile, SectionClass, SharedFile, call_graph, decompress, implicit};
 use crate::phase::SectionState;
 use crate::phase::{Directives, Inputs, Session};
 use crate::sframe;
@@ -57,9 +56,11 @@ pub fn run<'a, T: Target>(
         objects.par_iter_mut().map(|object| index_object::<T>(object, mode, store, sink)).collect();
     let mut section_files = Vec::with_capacity(section_count);
     let mut section_states = Vec::with_capacity(section_count);
+    let mut section_classes = Vec::with_capacity(section_count);
     for (object, row) in objects.iter().zip(&rows) {
         section_files.extend(std::iter::repeat_n(object.id, row.states.len()));
         section_states.extend_from_slice(&row.states);
+        section_classes.extend_from_slice(&row.classes);
     }
     let executable_stack = rows.iter().filter_map(|row| row.executable_stack).reduce(|a, b| a | b);
     if config.layout.executable_stack.is_none() && mode != OutputMode::Relocatable {
@@ -73,6 +74,7 @@ pub fn run<'a, T: Target>(
         globals,
         section_files,
         section_states,
+        section_classes,
         symbol_count,
         executable_stack,
         has_large: rows.iter().any(|row| row.has_large),
@@ -84,6 +86,8 @@ pub fn run<'a, T: Target>(
 struct Row {
     /// The first state of each.
     states: Vec<SectionState>,
+    /// The class of each.
+    classes: Vec<SectionClass>,
     /// `.note.GNU-stack`: whether it asks for an executable stack; `None` without the section.
     executable_stack: Option<bool>,
     /// One of them is of the large code model.
@@ -154,10 +158,13 @@ fn index_object<'a, T: Target>(
     }
     let (mut executable_stack, mut has_large) = (None, false);
     let mut states = Vec::with_capacity(object.headers.len());
+    let mut classes = Vec::with_capacity(object.headers.len());
     let mut sframes = Vec::new();
     for (index, header) in object.headers.iter().enumerate() {
         let kind = header.sh_type.get();
         let flags = header.sh_flags.get();
+        let class = SectionClass::of(object, index);
+        classes.push(class);
         has_large |= flags & T::SHF_LARGE != 0 && flags & ALLOC != 0;
         let used_up = kind == SHT_LLVM_DEPENDENT_LIBRARIES && mode != OutputMode::Relocatable;
         let content = index != 0 && !used_up && is_content(kind, flags);
@@ -175,7 +182,7 @@ fn index_object<'a, T: Target>(
             {
                 executable_stack = Some(flags & u64::from(elf::SHF_EXECINSTR) != 0);
             }
-            if is_input(object, index) {
+            if class.contains(SectionClass::SFRAME) {
                 sframes.push(index as u32);
             }
         }
@@ -198,7 +205,7 @@ fn index_object<'a, T: Target>(
         });
     }
     object.sframes = sframes;
-    Row { states, executable_stack, has_large }
+    Row { states, classes, executable_stack, has_large }
 }
 
 /// `SHT_LLVM_ADDRSIG`: symbols whose address matters, for identical code folding.

@@ -13,7 +13,7 @@
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::input::ObjectFile;
+use crate::input::{ObjectFile, SectionClass};
 use crate::merge::{Group, MergeInput, Merges, Pieces};
 use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, SectionState, info_of};
 use crate::tables::section::{Kind, SyntheticSection};
@@ -115,11 +115,14 @@ fn candidate<'a, T: Target>(
     const REFUSED: u64 =
         (elf::SHF_WRITE | elf::SHF_EXECINSTR | elf::SHF_LINK_ORDER | elf::SHF_TLS | elf::SHF_COMPRESSED)
             as u64;
-    let flags = object.headers[index].sh_flags.get();
-    if flags & u64::from(elf::SHF_MERGE) == 0 || flags & REFUSED != 0 {
+    let id = object.section_id(index as u32);
+    if !link.class_of(id).contains(SectionClass::MERGE) {
         return None;
     }
-    let id = object.section_id(index as u32);
+    let flags = object.headers[index].sh_flags.get();
+    if flags & REFUSED != 0 {
+        return None;
+    }
     let sections = &link.sections;
     if !sections.is_alive(id)
         || sections.is(id, SectionState::ABSORBED)

@@ -13,9 +13,8 @@ use crate::decision::site::{DynRelocSite, Reference};
 use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
-use crate::elf::is_alloc;
 use crate::ids::SectionId;
-use crate::input::ObjectFile;
+use crate::input::{ObjectFile, SectionClass};
 use crate::phase::{Asked, Live, SectionState};
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::relocs::{discarded, undefined};
@@ -99,8 +98,7 @@ pub fn finish<T: Target>(link: &Live<'_, T>, (found, of_symbols): (Vec<Found>, V
 /// ones are left out: [`scan_frames`] scans the records of `.eh_frame`.
 fn is_scanned<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let id = object.section_id(index as u32);
-    object.relocation_sections.get(index).is_some_and(|&table| table != 0)
-        && is_alloc(object.headers[index].sh_flags.get())
+    link.class_of(id).contains(SectionClass::ALLOC | SectionClass::RELOCATED)
         && link.sections.is_alive(id)
         && !link.sections.is(id, SectionState::ABSORBED)
         && !link.sections.is(id, SectionState::NOT_CONTENT)

@@ -10,7 +10,7 @@ use crate::cli::OutputFormat;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::input::sframe::is_input;
+use crate::input::SectionClass;
 use crate::output::headers;
 use crate::phase::{Image, Placed, SectionState};
 use crate::relocs;
@@ -22,11 +22,16 @@ use rayon::prelude::*;
 /// Fills the whole file except the build-id, which depends on the rest.
 pub fn run<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
     let mut slices = slices(image, file);
-    write_tables(image, &mut slices);
-    slices.into_par_iter().for_each(|(id, out)| match &image.compressed[id.index()] {
-        Some(packed) => out.copy_from_slice(packed),
-        None => write_chunk(image, id, out),
-    });
+    let tables = TableSlices::take(image, &mut slices);
+    rayon::join(
+        || tables.write(image),
+        || {
+            slices.into_par_iter().for_each(|(id, out)| match &image.compressed[id.index()] {
+                Some(packed) => out.copy_from_slice(packed),
+                None => write_chunk(image, id, out),
+            })
+        },
+    );
     if image.config.output_format == OutputFormat::Elf {
         headers::write(image, file);
     }
@@ -67,22 +72,38 @@ fn slices<'f, T: Target>(image: &Image<'_, T>, file: &'f mut [u8]) -> Vec<Slice<
     slices
 }
 
-/// Writes the names of sections, and the symbol table together with its strings.
-fn write_tables<T: Target>(image: &Image<'_, T>, slices: &mut Vec<Slice<'_>>) {
-    let mut take = |kind: Kind| -> &mut [u8] {
-        let Some(chunk) = image.chunk_of(kind) else { return &mut [] };
-        match slices.iter().position(|(id, _)| *id == chunk) {
-            Some(index) => slices.swap_remove(index).1,
-            None => &mut [],
+/// The slices of the tables that are not written section by section.
+struct TableSlices<'f> {
+    names: &'f mut [u8],
+    symbols: &'f mut [u8],
+    extended: &'f mut [u8],
+    strings: &'f mut [u8],
+}
+
+impl<'f> TableSlices<'f> {
+    /// Takes these slices from the list of all.
+    fn take<T: Target>(image: &Image<'_, T>, slices: &mut Vec<Slice<'f>>) -> Self {
+        let mut take = |kind: Kind| -> &'f mut [u8] {
+            let Some(chunk) = image.chunk_of(kind) else { return &mut [] };
+            match slices.iter().position(|(id, _)| *id == chunk) {
+                Some(index) => slices.swap_remove(index).1,
+                None => &mut [],
+            }
+        };
+        TableSlices {
+            names: take(Kind::ShStrTab),
+            symbols: take(Kind::SymTab),
+            extended: take(Kind::SymTabShndx),
+            strings: take(Kind::StrTab),
         }
-    };
-    let names = take(Kind::ShStrTab);
-    let size = names.len().min(image.names.bytes.len());
-    names[..size].copy_from_slice(&image.names.bytes[..size]);
-    let symbols = take(Kind::SymTab);
-    let extended = take(Kind::SymTabShndx);
-    let strings = take(Kind::StrTab);
-    synth::symtab::write(image, symbols, strings, extended);
+    }
+
+    /// Writes the names of sections, and the symbol table together with its strings.
+    fn write<T: Target>(self, image: &Image<'_, T>) {
+        let size = self.names.len().min(image.names.bytes.len());
+        self.names[..size].copy_from_slice(&image.names.bytes[..size]);
+        synth::symtab::write(image, self.symbols, self.strings, self.extended);
+    }
 }
 
 /// Fills one output section.
@@ -180,16 +201,15 @@ fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8])
     let Some((object, index)) = link.locate(id) else {
         return synth::write(link, id, out);
     };
-    if object.headers[index as usize].sh_type.get() == elf::SHT_NOBITS
-        || link.sections.is(id, SectionState::ABSORBED)
-    {
+    let class = link.class_of(id);
+    if class.contains(SectionClass::NOBITS) || link.sections.is(id, SectionState::ABSORBED) {
         return;
     }
     // Broken ones were reported when the object was indexed.
     let contents = object.section_bytes(index as usize).unwrap_or_default();
     let size = contents.len().min(out.len());
     out[..size].copy_from_slice(&contents[..size]);
-    if is_input(object, index as usize) {
+    if class.contains(SectionClass::SFRAME) {
         if !link.config.is_relocatable() {
             relocs::apply::apply_section(link, id, &mut out[..size]);
         }

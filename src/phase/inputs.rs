@@ -9,7 +9,8 @@ use crate::arch::{Mode, Target};
 use crate::cli::OutputMode;
 use crate::elf::Shdr;
 use crate::ids::{FileId, SectionId, SymbolId};
-use crate::input::sframe::{is_input, matched_name};
+use crate::input::SectionClass;
+use crate::input::sframe::matched_name;
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
 use crate::symbols::Globals;
@@ -30,6 +31,8 @@ pub struct Inputs<'a, T: Target> {
     pub section_files: Vec<FileId>,
     /// For each section, the state that it starts with.
     pub section_states: Vec<SectionState>,
+    /// The class of each input section, by [`SectionId`].
+    pub section_classes: Vec<SectionClass>,
     /// Number of symbols, locals included.
     pub symbol_count: usize,
     /// Whether some object asks for an executable stack (`.note.GNU-stack`); `None`: no object has
@@ -55,6 +58,12 @@ impl<'a, T: Target> Inputs<'a, T> {
     #[inline]
     pub fn input_size(&self, id: SectionId) -> u64 {
         self.locate(id).map_or(0, |(object, index)| object.headers[index as usize].sh_size.get())
+    }
+
+    /// The class of an input section; empty for the linker's own.
+    #[inline]
+    pub fn class_of(&self, id: SectionId) -> SectionClass {
+        self.section_classes.get(id.index()).copied().unwrap_or_default()
     }
 
     /// The number of the first synthetic section.
@@ -129,7 +138,7 @@ impl<'a, T: Target> Inputs<'a, T> {
 
     /// Whether a section is SFrame input (SFrame rule 1).
     pub fn is_sframe_section(&self, id: SectionId) -> bool {
-        self.locate(id).is_some_and(|(object, index)| is_input(object, index as usize))
+        self.class_of(id).contains(SectionClass::SFRAME)
     }
 
     /// The object and symbol index of a local symbol.
@@ -175,7 +184,7 @@ pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
     let header: &Shdr<E> = &object.headers[index];
     let align = header.sh_addralign.get();
     let name = object.section_name(index);
-    let (name, sh_type) = if is_input(object, index) {
+    let (name, sh_type) = if crate::input::sframe::is_sframe(header.sh_type.get(), name) {
         (matched_name(name, relocatable), SHT_GNU_SFRAME)
     } else {
         (name, header.sh_type.get())
@@ -210,6 +219,10 @@ impl<'a, T: Target> Inputs<'a, T> {
         };
         let section_files =
             objects.iter().flat_map(|object| std::iter::repeat_n(object.id, object.headers.len())).collect();
+        let class_of = |object: &ObjectFile<'a, T::E>| {
+            (0..object.headers.len()).map(|index| SectionClass::of(object, index)).collect::<Vec<_>>()
+        };
+        let section_classes = objects.iter().flat_map(class_of).collect();
         Inputs {
             directives,
             symbol_count: names.len(),
@@ -218,6 +231,7 @@ impl<'a, T: Target> Inputs<'a, T> {
             globals: Globals { names, ..Globals::default() },
             section_files,
             section_states,
+            section_classes,
             executable_stack: None,
             has_large: false,
             mode: Mode::new(session.config, T::IMAGE_BASE),

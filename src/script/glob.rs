@@ -101,6 +101,13 @@ impl Glob {
 
     /// Whether the whole text fits. Takes time linear in the text for each `*` at most.
     pub fn matches(&self, text: &[u8]) -> bool {
+        // Nearly every name ends differently than `.text.*_unlikely`, whose end would otherwise be
+        // tried at each byte of each mangled name.
+        if let Some(Part::Literal(end)) = self.parts.last()
+            && !text.ends_with(end)
+        {
+            return false;
+        }
         let mut at = 0;
         let mut part = 0;
         // After the last `*`: where its text ends for now. No earlier `*` need be tried again.

@@ -226,3 +226,50 @@ fn a_library_that_another_one_needs_may_be_the_output() {
     work.ld(&["-shared", "-o", "libg.so", "-soname", "libg.so", &g, "libf.so"]).quiet();
     work.ld(&["-shared", "-o", "libf.so", "-soname", "libf.so", &f, "libg.so", "-rpath-link=."]).quiet();
 }
+
+/// Runs a command as the one to whom orphans of its session go, and tells which processes end, in
+/// their order.
+const REAPER: &str = r#"
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  pid_t linker = fork();
+  if (linker == 0) { execv(argv[1], argv + 1); _exit(127); }
+  int status;
+  for (pid_t ended; (ended = wait(&status)) > 0;)
+    printf("%s %d\n", ended == linker ? "linker" : "helper", status);
+  return 0;
+}
+"#;
+
+/// The memory of a large link is taken apart behind its end, by one process that ends well; a small
+/// link and `--no-detach` leave none.
+#[test]
+fn a_large_link_leaves_its_memory_to_a_process_that_ends() {
+    let work = Work::new();
+    work.write("reaper.c", REAPER);
+    work.command("gcc", &["-o", "reaper", "reaper.c"]).ok();
+    let object = work.s("one", ".globl _start\n_start: ret\n.data\n.byte 1\n");
+    let sized = |size: &str| {
+        format!("SECTIONS {{ .text : {{ *(.text) }} .data : {{ *(.data) FILL(0x90) . += {size}; }} }}")
+    };
+    work.write("large.ld", &sized("0x6000000"));
+    work.write("small.ld", &sized("0x60"));
+    let linker = linker().display().to_string();
+    for (script, option, processes) in [
+        ("large.ld", "--detach", "linker 0\nhelper 0\n"),
+        ("large.ld", "--no-detach", "linker 0\n"),
+        ("small.ld", "--detach", "linker 0\n"),
+    ] {
+        // The first link makes an output, the second one replaces it.
+        for _ in 0..2 {
+            let arguments = [&linker, option, "-T", script, "-o", "out", &object];
+            let outcome = work.command("./reaper", &arguments).ok();
+            assert_eq!(outcome.stdout, processes, "{script} {option}: {outcome}");
+        }
+        assert_eq!(names(&work, ".").iter().filter(|name| name.contains("sframe-ld")).count(), 0);
+    }
+}

@@ -245,7 +245,13 @@ fn links_with_a_random_file_never_crash() {
                 config.output = "no/such/folder/out".into();
                 config.reports.map = None;
                 config.reports.dependency_file = None;
-                let outcome = sframe_ld::link(&config, &inputs, &Two(text, &good), sink.into_sorted());
+                let outcome = sframe_ld::link(
+                    &config,
+                    &inputs,
+                    &Two(text, &good),
+                    sink.into_sorted(),
+                    sframe_ld::Memory::Freed,
+                );
                 show(&outcome.diagnostics, false);
             }
             Ok(Invocation::Print(_)) => {}

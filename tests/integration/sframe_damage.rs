@@ -175,7 +175,7 @@ fn link(work: &Work, options: &[&str], objects: &[(String, Vec<u8>)]) -> (Option
     let Ok(Invocation::Link(config, inputs)) = cli::parse(&arguments, &environment, &files, &sink) else {
         panic!("{:?}", sink.into_sorted());
     };
-    let outcome = sframe_ld::link(&config, &inputs, &memory, sink.into_sorted());
+    let outcome = sframe_ld::link(&config, &inputs, &memory, sink.into_sorted(), sframe_ld::Memory::Freed);
     let elf = std::fs::read(output).ok().map(|bytes| Elf::parse(bytes).unwrap());
     assert_eq!(elf.is_some(), outcome.succeeded);
     (elf, outcome.diagnostics)

@@ -74,11 +74,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(
-        &["fork", "no-fork", "detach", "no-detach", "quick-exit", "no-quick-exit"],
-        "How the process runs and ends",
-        IgnoredFlag,
-    ),
-    ignored(
         &["no-copy-dt-needed-entries", "no-add-needed"],
         "Libraries that libraries need are never linked by themselves",
         IgnoredFlag,

@@ -174,6 +174,14 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-threads"], "Use one thread", |state| {
         state.config.threads = Some(std::num::NonZeroUsize::MIN);
     }),
+    flag(
+        &["detach", "fork", "quick-exit"],
+        "End before the memory of a large link is taken apart, which a process in the background does (default)",
+        |state| state.config.foreground = false,
+    ),
+    flag(&["no-detach", "no-fork", "no-quick-exit"], "Leave no process in the background", |state| {
+        state.config.foreground = true;
+    }),
 ];
 
 fn add_script(state: &mut State<'_>, file: &[u8], mri: bool) {
