@@ -79,10 +79,12 @@ fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
     if !group.is_comdat() {
         return (group, None);
     }
+    let symbol = &object.symbols[group.signature_symbol as usize];
+    let is_versioned = || object.versioned.iter().any(|versioned| versioned.symbol == group.signature_symbol);
     let id = if group.signature_symbol >= object.first_global
-        && group.signature == object.symbol_name(group.signature_symbol as usize)
-        && !group.signature.contains(&b'@')
-        && !object.symbols[group.signature_symbol as usize].is_undefined()
+        && symbol.kind() != elf::STT_SECTION
+        && !symbol.is_undefined()
+        && !is_versioned()
     {
         Some(object.symbol_id(group.signature_symbol))
     } else {
@@ -122,7 +124,7 @@ fn decide<'a, E: zerocopy::byteorder::ByteOrder>(
     GroupEntry { group, prevailing, discarded }
 }
 
-const LINKONCE: &[u8] = b".gnu.linkonce.";
+const LINKONCE: &[u8; 14] = b".gnu.linkonce.";
 
 /// Sections named `.gnu.linkonce.*`.
 #[derive(Default)]
@@ -140,7 +142,7 @@ fn find_linkonce<'a, E: zerocopy::byteorder::ByteOrder + Sync>(
         .par_iter()
         .map(|object| {
             (1..object.headers.len() as u32)
-                .filter(|&index| object.section_name(index as usize).starts_with(LINKONCE))
+                .filter(|&index| object.section_name_begins(index as usize, LINKONCE))
                 .collect()
         })
         .collect();
