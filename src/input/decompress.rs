@@ -26,7 +26,7 @@ pub fn declare<'a, E: ByteOrder>(
     for (index, header) in object.headers.iter().enumerate() {
         let packed = if header.sh_flags.get() & u64::from(elf::SHF_COMPRESSED) != 0 {
             Some(with_header(object, index))
-        } else if object.section_name(index).starts_with(b".zdebug_") {
+        } else if object.section_name_begins(index, b".zdebug_") {
             old_style(object, index).map(|packed| Ok((packed, header.sh_addralign.get())))
         } else {
             None

@@ -403,8 +403,7 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
             self.group_members(object.id, index, id, stack);
         }
         let header = &object.headers[index as usize];
-        if !class.contains(SectionClass::ALLOC)
-            && !is_plain_note(header.sh_type.get(), header.sh_flags.get())
+        if !class.contains(SectionClass::ALLOC) && !is_plain_note(header.sh_type.get(), header.sh_flags.get())
         {
             return;
         }

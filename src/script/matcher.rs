@@ -36,8 +36,11 @@ pub struct Matcher {
     entries: Vec<Entry>,
     /// The patterns' names and beginnings of names, by hash.
     keys: HashTable<Key>,
-    /// Whether some key that is a beginning has this length.
+    /// For each length up to that of the longest key: whether some key that is a beginning has it.
     lengths: Vec<bool>,
+    /// A bit for the hash of each key ([`filter_bit`]): most beginnings of names are no key, and
+    /// need no look into the table.
+    filter: [u64; FILTER_WORDS],
     /// Patterns that may fit any name, ascending.
     always: Vec<u32>,
 }
@@ -126,12 +129,12 @@ impl Matcher {
                 self.keys.insert_unique(spread(hash), key, |key| spread(key.hash));
             }
         }
-        if !whole {
-            if self.lengths.len() <= bytes.len() {
-                self.lengths.resize(bytes.len() + 1, false);
-            }
-            self.lengths[bytes.len()] = true;
+        if self.lengths.len() <= bytes.len() {
+            self.lengths.resize(bytes.len() + 1, false);
         }
+        self.lengths[bytes.len()] |= !whole;
+        let (word, bit) = filter_bit(hash);
+        self.filter[word] |= 1 << bit;
     }
 
     /// The first rule that fits a section of this name, file and `sh_flags`. Common symbols are
@@ -163,24 +166,29 @@ impl Matcher {
             }
         };
         let mut hash = HASH_START;
-        for (length, byte) in name.iter().enumerate() {
-            if self.lengths.get(length) == Some(&true)
-                && let Some(key) = self.key(hash, &name[..length], false)
-            {
+        for (length, is_key_length) in self.lengths.iter().enumerate().take(name.len() + 1) {
+            if *is_key_length && let Some(key) = self.key(hash, &name[..length], false) {
                 consider(&key.entries);
             }
-            hash = hash_step(hash, *byte);
-        }
-        for whole in [true, false] {
-            if let Some(key) = self.key(hash, name, whole) {
-                consider(&key.entries);
+            match name.get(length) {
+                Some(byte) => hash = hash_step(hash, *byte),
+                None => {
+                    if let Some(key) = self.key(hash, name, true) {
+                        consider(&key.entries);
+                    }
+                }
             }
         }
         consider(&self.always);
         self.entries.get(best as usize).map(|entry| entry.found)
     }
 
+    #[inline]
     fn key(&self, hash: u64, bytes: &[u8], whole: bool) -> Option<&Key> {
+        let (word, bit) = filter_bit(hash);
+        if self.filter[word] >> bit & 1 == 0 {
+            return None;
+        }
         self.keys.find(spread(hash), |key| key.hash == hash && key.whole == whole && *key.bytes == *bytes)
     }
 }
@@ -253,6 +261,16 @@ const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 fn hash_step(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+}
+
+/// Words of [`Matcher::filter`]: some ten bits for each of the keys of a script of the usual size.
+const FILTER_WORDS: usize = 16;
+
+/// The word and the bit of a hash in [`Matcher::filter`].
+#[inline]
+fn filter_bit(hash: u64) -> (usize, u32) {
+    let bits = (hash ^ (hash >> 29)) as usize;
+    (bits / 64 % FILTER_WORDS, (bits % 64) as u32)
 }
 
 /// The upper bits, which the table looks at first, from all bits.
