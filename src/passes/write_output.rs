@@ -176,15 +176,22 @@ fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
         let stop = chunk.fills.get(next).map_or(end, |fill| fill.offset.min(end));
         let part = &mut out[(position - offset) as usize..(stop - offset) as usize];
         match next.checked_sub(1).map(|index| &chunk.fills[index].pattern[..]) {
-            Some(pattern) if !pattern.is_empty() => {
-                for (index, byte) in part.iter_mut().enumerate() {
-                    *byte = pattern[index % pattern.len()];
-                }
-            }
+            Some(pattern) if !pattern.is_empty() => repeat(pattern, part),
             _ if chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0 => fill_code(T::CODE_FILL, part),
             _ => {}
         }
         position = stop;
+    }
+}
+
+/// Fills with copies of a pattern, each time of all that is there.
+fn repeat(pattern: &[u8], out: &mut [u8]) {
+    let mut filled = pattern.len().min(out.len());
+    out[..filled].copy_from_slice(&pattern[..filled]);
+    while filled < out.len() {
+        let count = filled.min(out.len() - filled);
+        out.copy_within(..count, filled);
+        filled += count;
     }
 }
 
