@@ -256,8 +256,8 @@ fn a_large_link_leaves_its_memory_to_a_process_that_ends() {
     let sized = |size: &str| {
         format!("SECTIONS {{ .text : {{ *(.text) }} .data : {{ *(.data) FILL(0x90) . += {size}; }} }}")
     };
-    work.write("large.ld", &sized("0x4800000"));
-    work.write("small.ld", &sized("0x60"));
+    work.write("large.ld", sized("0x4800000"));
+    work.write("small.ld", sized("0x60"));
     let linker = linker().display().to_string();
     for (script, option, processes) in [
         ("large.ld", "--detach", "linker 0\nhelper 0\n"),
