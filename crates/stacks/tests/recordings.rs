@@ -387,3 +387,26 @@ fn what_fuzzing_kept_is_read_or_refused() {
     }
     assert!(samples >= 4, "{samples}");
 }
+
+#[test]
+fn the_page_draws_finds_and_zooms() {
+    if std::process::Command::new("node").arg("--version").output().is_err() {
+        return;
+    }
+    let mut writer = simple();
+    writer.sample(7, 11, [STACK, 5, 0x40_1100], &[], &stack());
+    let page = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(page.path(), Unwound::of(&writer).written(Format::Html)).unwrap();
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/page.js");
+    let output =
+        std::process::Command::new("node").arg(script).arg(page.path()).arg("^LEAF$").output().unwrap();
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{errors}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("drawn: all prog [stack cut off]") && lines[0].contains("_start"), "{text}");
+    assert_eq!(lines[1], "2 samples, 0.00 % from the root on");
+    assert_eq!(
+        lines[2..],
+        ["found: 50.00 %", "keys zoom to [stack cut off]", "the mouse zooms to prog", "then all"]
+    );
+}

@@ -1,0 +1,36 @@
+// Runs the script of a page with a flame graph in a stand-in for a browser's document, and does what a reader does: finds a
+// function, zooms by keys and by the mouse, and shows all again. Prints what the page says.
+"use strict";
+const html = require("fs").readFileSync(process.argv[2], "utf8");
+const data = html.match(/<script id="data" type="application\/json">([\s\S]*?)<\/script>/)[1];
+const code = html.match(/<script>\n([\s\S]*?)<\/script>/)[1];
+const listeners = {}, elements = {}, drawn = [];
+const listen = (id) => (type, act) => (listeners[`${id}:${type}`] ??= []).push(act);
+const pen = new Proxy({}, {
+  get: (_, name) => (name === "fillText" ? (text) => drawn.push(text) : () => {}),
+  set: () => true,
+});
+const element = (id) => ({
+  textContent: id === "data" ? data : "", dataset: {}, style: {}, clientWidth: 1000, value: "",
+  addEventListener: listen(id), focus() { document.activeElement = this; }, getContext: () => pen,
+});
+global.document = {
+  getElementById: (id) => (elements[id] ??= element(id)), body: {}, activeElement: null, addEventListener: listen("document"),
+};
+global.matchMedia = () => ({ matches: false, addEventListener() {} });
+global.getComputedStyle = () => ({ color: "#000", getPropertyValue: () => "#f0f" });
+global.devicePixelRatio = 1;
+global.addEventListener = () => {};
+eval(code);
+console.log(`drawn: ${drawn.join(" ")}`);
+console.log(elements.whole.textContent);
+listeners["search:input"][0]({ target: { value: process.argv[3] } });
+console.log(elements.found.textContent);
+const press = (key) => listeners["document:keydown"][0]({ key, target: elements.graph, preventDefault() {} });
+["ArrowDown", "ArrowDown", "Enter"].forEach(press);
+console.log(`keys zoom to ${elements.graph.dataset.zoomed}`);
+press("Escape");
+listeners["graph:click"][0]({ offsetX: 5, offsetY: 20 });
+console.log(`the mouse zooms to ${elements.graph.dataset.zoomed}`);
+press("Escape");
+console.log(`then ${elements.graph.dataset.zoomed}`);
