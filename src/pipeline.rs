@@ -218,7 +218,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         sink.check()?;
     };
     progress.inputs_are_safe = true;
-    let inputs = index_objects::run(directives, parsed, &extracted);
+    let mut inputs = index_objects::run(directives, parsed, &extracted);
     let needed_libraries = open_needed_libraries::run(&inputs, source);
     let report_data = output::reports::files(&inputs, &opened, &extracted, &mut progress.printed);
     sink.checkpoint()?;
@@ -227,9 +227,10 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let (groups, sections) = select_comdats::run(&inputs);
     sink.checkpoint()?;
     progress.timings.pass("select groups");
+    unify_versions::run(&mut inputs, &sections);
     let mut definitions = select_definitions::run(&inputs, &sections);
     warn_commons::run(&inputs, &sections);
-    bind_versions::run(&inputs, &mut definitions);
+    bind_versions::run(&mut inputs, &mut definitions);
     let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
     let linker_symbols =
         define_linker_symbols::run(&inputs, &plan, &assigned.symbols, &identifier_sections, &mut definitions);

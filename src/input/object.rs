@@ -389,6 +389,15 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
+    /// Whether two symbols are defined at one place of the object.
+    pub fn is_same_place(&self, a: usize, b: usize) -> bool {
+        let place = self.symbol_place(a);
+        let value = |index: usize| self.symbols.get(index).map(|symbol| symbol.st_value.get());
+        matches!(place, SymbolPlace::Section(_) | SymbolPlace::Absolute)
+            && place == self.symbol_place(b)
+            && value(a) == value(b)
+    }
+
     /// Where a symbol is defined. A section index that does not exist counts as undefined; the
     /// resolver reports it.
     #[inline]

@@ -39,6 +39,8 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub globals: Vec<SymbolId>,
     /// `--as-needed`: gets a `DT_NEEDED` only if it is used.
     pub as_needed: bool,
+    /// For `--as-needed`: globals that were wanted where the library stands, and that it defines.
+    pub wanted: Vec<SymbolId>,
     /// Something in the output refers to one of its symbols.
     pub used: AtomicBool,
 }
@@ -83,6 +85,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             id: SharedId::NONE,
             globals: Vec::new(),
             as_needed: false,
+            wanted: Vec::new(),
             used: AtomicBool::new(false),
         };
         for header in headers {
@@ -229,6 +232,16 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         }
     }
 
+    /// The symbol that defines this version of a name, also if plain references cannot see it.
+    pub fn find_version(&self, name: &[u8], version: &[u8]) -> Option<usize> {
+        let index = self.version_names.iter().position(|known| *known == version)?;
+        (1..self.symbols.len()).find(|&symbol| {
+            !self.symbols[symbol].is_undefined()
+                && usize::from(self.symbol_version(symbol).index) == index
+                && self.symbol_name(symbol) == name
+        })
+    }
+
     /// Name of a version index, empty for the unversioned ones.
     pub fn version_name(&self, index: u16) -> &'a [u8] {
         self.version_names.get(usize::from(index)).copied().unwrap_or(b"")
@@ -244,6 +257,13 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             0 => section,
             value => section.min(1 << value.trailing_zeros()),
         }
+    }
+
+    /// Whether the symbol's data has contents in the file, other than zeros by the section's type.
+    pub fn has_bytes(&self, symbol: &Sym<E>) -> bool {
+        self.headers
+            .get(usize::from(symbol.st_shndx.get()))
+            .is_some_and(|header| header.sh_type.get() != elf::SHT_NOBITS)
     }
 
     /// Whether the symbol's data cannot be written at run time, so that a copy belongs to RELRO.

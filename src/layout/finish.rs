@@ -130,6 +130,7 @@ fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of:
         let name = link.globals.names[symbol.symbol.index()];
         let found = match symbol.origin {
             LinkerSymbolOrigin::Assignment => continue,
+            LinkerSymbolOrigin::Version => None,
             LinkerSymbolOrigin::Start => edge(link, machine, name.strip_prefix(b"__start_"), chunk_of, false),
             LinkerSymbolOrigin::Stop => edge(link, machine, name.strip_prefix(b"__stop_"), chunk_of, true),
             LinkerSymbolOrigin::Reserved(reserved) => reserved_place(link, reserved),

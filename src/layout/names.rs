@@ -184,6 +184,7 @@ fn linker_source<T: Target>(
     };
     match link.linker_symbols[row as usize].origin {
         LinkerSymbolOrigin::Assignment => Source::Script(Some(row)),
+        LinkerSymbolOrigin::Version => Source::Number(0),
         LinkerSymbolOrigin::Start => edge(b"__start_", false),
         LinkerSymbolOrigin::Stop => edge(b"__stop_", true),
         LinkerSymbolOrigin::Reserved(Reserved::EhdrStart) => Source::Headers,

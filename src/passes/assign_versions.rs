@@ -10,6 +10,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::shared::VERSION_HIDDEN;
+use crate::passes::bind_versions;
 use crate::phase::{Inputs, Session};
 use crate::plan::LayoutPlan;
 use crate::script::version::VersionScript;
@@ -36,6 +37,7 @@ pub fn run<'a, T: Target>(
     }
     assign_own_versions(inputs, definitions, &mut versions);
     mark_unused(&lists.version_script, &mut versions);
+    assign_to_version_symbols(inputs, definitions, &mut versions);
     if !inputs.config.symbols.allow_undefined_version {
         report_undefined(inputs, &plan.sources, definitions);
     }
@@ -81,6 +83,8 @@ fn assign_by_script<T: Target>(
             None => elf::VER_NDX_GLOBAL,
         })
         .collect();
+    let is_anonymous =
+        |node: u32| lists.version_script.nodes.get(node as usize).is_some_and(|node| node.name.is_none());
     let unlisted = if inputs.config.symbols.default_symver { FIRST_VERSION } else { elf::VER_NDX_GLOBAL };
     versions.words.par_iter_mut().enumerate().with_min_len(1024).for_each(|(row, word)| {
         if !is_definition(definitions.definition(SymbolId(row as u32))) {
@@ -88,6 +92,8 @@ fn assign_by_script<T: Target>(
         }
         *word = match lists.version_matcher.find(inputs.globals.names[row]) {
             Some(found) if found.local => elf::VER_NDX_LOCAL,
+            // With --default-symver, the anonymous version is the output's.
+            Some(found) if is_anonymous(found.node) => unlisted,
             Some(found) => index_of.get(found.node as usize).copied().unwrap_or(unlisted),
             None => unlisted,
         };
@@ -104,11 +110,26 @@ fn assign_own_versions<'a, T: Target>(
     for object in &inputs.objects {
         for versioned in &object.versioned {
             let id = object.symbol_id(versioned.symbol);
-            let owned = Definition::Object { file: object.id, symbol: versioned.symbol };
-            if definitions.definition(id) != owned {
+            let is_it = match definitions.definition(id) {
+                Definition::Object { file, symbol } => {
+                    file == object.id
+                        && (symbol == versioned.symbol
+                            || object.is_same_place(symbol as usize, versioned.symbol as usize))
+                }
+                _ => false,
+            };
+            if !is_it {
                 continue;
             }
-            let mut index = versions.index_of(versioned.version);
+            if is_listed_local(inputs, id) {
+                versions.words[id.index()] = elf::VER_NDX_LOCAL;
+                continue;
+            }
+            let mut index = match versioned.version {
+                // `name@` and `name@@`: without a version, whatever a script says.
+                b"" => Some(elf::VER_NDX_GLOBAL),
+                name => versions.index_of(name),
+            };
             if index.is_none() && executable {
                 // An executable's versions need no script: nothing is built against them.
                 let definition =
@@ -118,7 +139,9 @@ fn assign_own_versions<'a, T: Target>(
             }
             match index {
                 Some(index) => {
-                    versions.words[id.index()] = index | if versioned.default { 0 } else { VERSION_HIDDEN };
+                    // What is one symbol with `name@@VERSION` has the plain name.
+                    let default = versioned.default || !inputs.globals.names[id.index()].contains(&b'@');
+                    versions.words[id.index()] = index | if default { 0 } else { VERSION_HIDDEN };
                 }
                 None => {
                     let name = String::from_utf8_lossy(object.symbol_name(versioned.symbol as usize));
@@ -138,6 +161,31 @@ fn assign_own_versions<'a, T: Target>(
             }
         }
     }
+}
+
+/// The symbol that stands for a version has that version.
+fn assign_to_version_symbols<T: Target>(
+    inputs: &Inputs<'_, T>,
+    definitions: &Definitions,
+    versions: &mut Versions<'_>,
+) {
+    if !inputs.config.is_shared() {
+        return;
+    }
+    for (index, version) in (FIRST_VERSION..).zip(&versions.definitions) {
+        if let Some(id) = inputs.globals.lookup(version.name)
+            && matches!(definitions.definition(id), Definition::Linker(_))
+        {
+            versions.words[id.index()] = index;
+        }
+    }
+}
+
+/// Whether a script makes the symbol local by its name: then it is, even with a version of its own.
+fn is_listed_local<T: Target>(inputs: &Inputs<'_, T>, id: SymbolId) -> bool {
+    let name = inputs.globals.names[id.index()];
+    let base = bind_versions::split(name).map_or(name, |(base, _)| base);
+    inputs.lists.version_matcher.names_as_local(base)
 }
 
 /// Marks versions without patterns and without symbols as weak (`VER_FLG_WEAK`): such a version

@@ -10,9 +10,44 @@ use crate::ids::SymbolId;
 use crate::input::SharedFile;
 use crate::phase::Inputs;
 use crate::symbols::{Definition, Definitions, Mentions};
+use hashbrown::HashMap;
 
-/// Binds every undefined `name@VERSION`.
-pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
+/// Binds every undefined `name@VERSION`. Where that is a library's default version, which the plain
+/// name means too, the objects' references become those of the plain name: there is one symbol.
+pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, definitions: &mut Definitions) {
+    let bound = bind(inputs, definitions);
+    if inputs.config.is_relocatable() {
+        return;
+    }
+    let names = &inputs.globals;
+    let mut plain_of: HashMap<SymbolId, SymbolId> = HashMap::new();
+    for id in bound {
+        let plain = split(names.names[id.index()]).and_then(|(base, _)| names.lookup(base));
+        if let Some(plain) = plain
+            && matches!(definitions.definition(plain), Definition::Shared { .. })
+            && definitions.definition(plain) == definitions.definition(id)
+        {
+            plain_of.insert(id, plain);
+            let mentions = std::mem::take(&mut definitions.mentions[id.index()]);
+            definitions.mentions[plain.index()] |= mentions;
+            definitions.of[id.index()] = Definition::Undefined;
+        }
+    }
+    if plain_of.is_empty() {
+        return;
+    }
+    for object in &mut inputs.objects {
+        for versioned in &object.versioned {
+            let row = (versioned.symbol - object.first_global) as usize;
+            if let Some(&plain) = plain_of.get(&object.globals[row]) {
+                object.globals[row] = plain;
+            }
+        }
+    }
+}
+
+/// Binds them; gives those that were undefined.
+fn bind<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) -> Vec<SymbolId> {
     let names = &inputs.globals.names;
     let mut wanted: Vec<SymbolId> = inputs
         .objects
@@ -24,7 +59,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
         .collect();
     wanted.sort_unstable();
     wanted.dedup();
-    for id in wanted {
+    for &id in &wanted {
         let Some((base, version)) = split(names[id.index()]) else { continue };
         if let Some(definition) = default_definition(inputs, definitions, base, version) {
             definitions.of[id.index()] = definition;
@@ -32,6 +67,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
             bind_to_library(&inputs.shared, definitions, id, base, version);
         }
     }
+    wanted
 }
 
 /// `name@VERSION` and `name@@VERSION` in their two parts.
@@ -65,13 +101,7 @@ fn bind_to_library<E: zerocopy::byteorder::ByteOrder>(
     version: &[u8],
 ) {
     for library in shared {
-        let Some(index) = library.version_names.iter().position(|name| *name == version) else { continue };
-        let found = (1..library.symbols.len()).find(|&symbol| {
-            !library.symbols[symbol].is_undefined()
-                && usize::from(library.symbol_version(symbol).index) == index
-                && library.symbol_name(symbol) == base
-        });
-        if let Some(symbol) = found {
+        if let Some(symbol) = library.find_version(base, version) {
             definitions.of[id.index()] = Definition::Shared { library: library.id, symbol: symbol as u32 };
             definitions.mentions[id.index()] |= Mentions::IN_SHARED;
             return;

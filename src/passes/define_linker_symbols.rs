@@ -2,7 +2,8 @@
 //!
 //! A plain assignment overrides any other definition of its symbol. `PROVIDE` and the reserved
 //! names (`_DYNAMIC`, `__ehdr_start`, `__start_NAME`, …) come into being only where an object
-//! refers to them and no object defines them. Values come with the layout.
+//! refers to them and no object defines them; `PROVIDE` and `__start_NAME` also where only a library
+//! refers to them. Values come with the layout.
 
 use crate::arch::Target;
 use crate::cli::Visibility;
@@ -65,6 +66,12 @@ pub fn intern_names<'a>(
         let matching = globals.names.iter().enumerate().filter(|(_, name)| matches_any(globs, name));
         interned.wanted.extend(matching.map(|(row, _)| SymbolId::from_index(row)));
     }
+    for name in version_names(directives) {
+        intern(globals, name);
+    }
+    if !config.is_relocatable() {
+        intern(globals, b"_DYNAMIC");
+    }
     for symbol in plan.symbols() {
         let id = intern(globals, symbol.name);
         let source = symbol.source.map(|name| intern(globals, name));
@@ -79,6 +86,14 @@ pub fn intern_names<'a>(
         }
     }
     interned
+}
+
+/// Names of the versions that a shared library defines; each has a symbol, as in GNU ld and gold.
+fn version_names<'d>(directives: &'d Directives<'_>) -> impl Iterator<Item = &'d [u8]> {
+    let config = directives.session.config;
+    let own = (config.is_shared() && config.symbols.default_symver).then(|| config.output_name());
+    let nodes = directives.lists.version_script.nodes.iter().filter(|_| config.is_shared());
+    own.into_iter().chain(nodes.filter_map(|node| Some(&*node.name.as_ref()?.bytes)))
 }
 
 /// Whether one of the patterns of `--undefined-glob` matches.
@@ -139,6 +154,7 @@ pub fn run<T: Target>(
     if !inputs.config.is_relocatable() {
         definer.define_reserved();
         definer.define_start_stop(identifier_sections);
+        definer.define_versions();
         definer.find_fixed();
         definer.check_required();
     }
@@ -171,7 +187,7 @@ impl<T: Target> Definer<'_, '_, T> {
         let named = self.provided_by_name(assigned);
         for assignment in assigned {
             if assignment.provide
-                && !self.is_wanted(assignment.symbol)
+                && !self.is_wanted_anywhere(assignment.symbol)
                 && named.binary_search(&assignment.symbol).is_err()
             {
                 continue;
@@ -185,10 +201,26 @@ impl<T: Target> Definer<'_, '_, T> {
     fn define_reserved(&mut self) {
         for &(name, reserved) in RESERVED {
             if let Some(symbol) = self.inputs.globals.lookup(name)
-                && self.is_wanted(symbol)
+                && (self.is_wanted(symbol) || self.is_always_there(reserved, symbol))
                 && self.is_made(reserved)
             {
                 self.define(symbol, LinkerSymbolOrigin::Reserved(reserved), true);
+            }
+        }
+    }
+
+    /// A symbol for each version that the output defines, unless something else has its name.
+    fn define_versions(&mut self) {
+        for name in version_names(&self.inputs.directives) {
+            if let Some(symbol) = self.inputs.globals.lookup(name)
+                && matches!(
+                    self.definitions.definition(symbol),
+                    Definition::Undefined | Definition::Shared { .. }
+                )
+            {
+                let row = self.define(symbol, LinkerSymbolOrigin::Version, false);
+                self.symbols[row].kind = elf::STT_OBJECT;
+                self.symbols[row].fixed = true;
             }
         }
     }
@@ -271,7 +303,7 @@ impl<T: Target> Definer<'_, '_, T> {
             let before = wanted.len();
             let is_used = |name: &[u8]| {
                 let id = self.inputs.globals.lookup(name);
-                id.is_some_and(|id| wanted.binary_search(&id).is_ok() || self.is_wanted(id))
+                id.is_some_and(|id| wanted.binary_search(&id).is_ok() || self.is_wanted_anywhere(id))
             };
             let referenced = self.plan.referenced_symbols(&is_used);
             let from_options = self.inputs.config.symbols.undefined.iter().map(Vec::as_slice);
@@ -298,6 +330,15 @@ impl<T: Target> Definer<'_, '_, T> {
         reserved != Reserved::Dynamic || self.inputs.is_dynamic()
     }
 
+    /// `_DYNAMIC` is in the symbol table of every dynamic output, as debuggers expect it.
+    fn is_always_there(&self, reserved: Reserved, symbol: SymbolId) -> bool {
+        reserved == Reserved::Dynamic
+            && matches!(
+                self.definitions.definition(symbol),
+                Definition::Undefined | Definition::Shared { .. }
+            )
+    }
+
     /// Whether an object refers to the symbol and no object defines it.
     fn is_wanted(&self, symbol: SymbolId) -> bool {
         self.definitions.mentions(symbol).contains(Mentions::IN_OBJECT)
@@ -305,6 +346,14 @@ impl<T: Target> Definer<'_, '_, T> {
                 self.definitions.definition(symbol),
                 Definition::Undefined | Definition::Shared { .. }
             )
+    }
+
+    /// Whether an object refers to the symbol and no object defines it, or a library refers to it and
+    /// nothing defines it.
+    fn is_wanted_anywhere(&self, symbol: SymbolId) -> bool {
+        let only_in_library = self.definitions.mentions(symbol).contains(Mentions::IN_SHARED)
+            && self.definitions.definition(symbol) == Definition::Undefined;
+        only_in_library || self.is_wanted(symbol)
     }
 
     /// The type (`STT_*`) of a symbol, by objects that mention it or by the script.
@@ -344,7 +393,7 @@ impl<T: Target> Definer<'_, '_, T> {
         };
         for id in self.inputs.globals.ids() {
             let Some((section, start)) = start_stop(self.inputs.globals.names[id.index()]) else { continue };
-            if !self.is_wanted(id) || !identifier_sections.contains_key(section) {
+            if !self.is_wanted_anywhere(id) || !identifier_sections.contains_key(section) {
                 continue;
             }
             let origin = if start { LinkerSymbolOrigin::Start } else { LinkerSymbolOrigin::Stop };

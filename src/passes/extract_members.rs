@@ -3,7 +3,8 @@
 //! As GNU ld does it: an archive is searched where it stands, for members that define symbols
 //! wanted at that point, until none does; archives of a group are searched in turn until a round
 //! takes no member. A library with `--as-needed` that no file before it needs is deferred: it still
-//! serves references that come later.
+//! serves references that come later. A library cannot satisfy a reference that is not of default
+//! visibility: archives are searched on.
 //!
 //! The simulation works on one byte for each global, with names long since turned into ids, so
 //! that going through thousands of objects serially costs little.
@@ -24,6 +25,8 @@ enum Known {
     Wanted,
     /// Defined as a common block: a real definition in an archive replaces it.
     Common,
+    /// Defined by a shared library, where every reference can see that.
+    InLibrary,
     /// Defined.
     Defined,
 }
@@ -37,6 +40,8 @@ pub struct Extracted {
     pub shared: Vec<u32>,
     /// Archive members among `objects`, each with the global that asked for it (`--why-extract`).
     pub reasons: Vec<(u32, SymbolId)>,
+    /// `--as-needed` libraries among `shared`, each with globals that were wanted when it was reached.
+    pub needed_for: Vec<(u32, SymbolId)>,
 }
 
 /// Runs the search. `wanted` are references of options and scripts (`-u`, the entry), `defined` are
@@ -51,6 +56,7 @@ pub fn run<T: Target>(
     let mut search = Search {
         files,
         known: vec![Known::Nothing; global_count],
+        constrained: vec![false; global_count],
         taken: vec![false; files.len()],
         deferred: Vec::new(),
         found: Extracted::default(),
@@ -70,6 +76,8 @@ pub fn run<T: Target>(
 struct Search<'s, 'a, T: Target> {
     files: &'s [Parsed<'a, T>],
     known: Vec<Known>,
+    /// By global: an object refers to it with other than default visibility.
+    constrained: Vec<bool>,
     taken: Vec<bool>,
     /// `--as-needed` libraries that no file before them needed.
     deferred: Vec<u32>,
@@ -127,7 +135,7 @@ impl<T: Target> Search<'_, '_, T> {
         let first = object.first_global as usize;
         object.globals.iter().enumerate().find_map(|(index, &id)| {
             let defines = match self.known[id.index()] {
-                Known::Nothing | Known::Defined => false,
+                Known::Nothing | Known::InLibrary | Known::Defined => false,
                 Known::Wanted => !object.symbols[first + index].is_undefined(),
                 Known::Common => {
                     let symbol = &object.symbols[first + index];
@@ -151,9 +159,13 @@ impl<T: Target> Search<'_, '_, T> {
                 self.take_object(object);
             }
             Parsed::Shared(shared) => {
-                if shared.as_needed && !self.is_needed(shared) {
-                    self.deferred.push(file);
-                    return;
+                if shared.as_needed {
+                    let before = self.found.needed_for.len();
+                    self.note_needs(file, shared);
+                    if self.found.needed_for.len() == before {
+                        self.deferred.push(file);
+                        return;
+                    }
                 }
                 self.found.shared.push(file);
                 self.take_shared(shared);
@@ -174,11 +186,14 @@ impl<T: Target> Search<'_, '_, T> {
         for (symbol, &id) in symbols.iter().zip(&object.globals) {
             let known = &mut self.known[id.index()];
             if symbol.is_undefined() {
-                if *known == Known::Nothing && !symbol.is_weak() {
+                let constrained = symbol.visibility() != crate::elf::consts::STV_DEFAULT;
+                self.constrained[id.index()] |= constrained;
+                let open = *known == Known::Nothing || constrained && *known == Known::InLibrary;
+                if open && !symbol.is_weak() {
                     *known = Known::Wanted;
                 }
             } else if symbol.is_common() {
-                if *known != Known::Defined {
+                if !matches!(*known, Known::Defined | Known::InLibrary) {
                     *known = Known::Common;
                 }
             } else {
@@ -193,16 +208,24 @@ impl<T: Target> Search<'_, '_, T> {
                 continue;
             }
             if !symbol.is_undefined() {
-                self.known[id.index()] = Known::Defined;
+                let known = &mut self.known[id.index()];
+                if *known != Known::Defined && !self.constrained[id.index()] {
+                    *known = Known::InLibrary;
+                }
             } else if !symbol.is_weak() {
                 self.want(id);
             }
         }
     }
 
-    fn is_needed(&self, shared: &SharedFile<'_, T::E>) -> bool {
-        shared.symbols.iter().zip(&shared.globals).any(|(symbol, &id)| {
-            id.is_some() && !symbol.is_undefined() && self.known[id.index()] == Known::Wanted
-        })
+    /// Notes the globals that a library defines and that are wanted here.
+    fn note_needs(&mut self, file: u32, shared: &SharedFile<'_, T::E>) {
+        let satisfied = shared.symbols.iter().zip(&shared.globals).filter(|(symbol, id)| {
+            id.is_some()
+                && !symbol.is_undefined()
+                && self.known[id.index()] == Known::Wanted
+                && !self.constrained[id.index()]
+        });
+        self.found.needed_for.extend(satisfied.map(|(_, &id)| (file, id)));
     }
 }

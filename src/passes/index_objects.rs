@@ -39,9 +39,11 @@ pub fn run<'a, T: Target>(
     }
     let mut shared: Vec<SharedFile<'a, T::E>> = Vec::new();
     for &file in &extracted.shared {
-        if let Some(Parsed::Shared(library)) = files[file as usize].take()
+        if let Some(Parsed::Shared(mut library)) = files[file as usize].take()
             && !shared.iter().any(|earlier| earlier.soname == library.soname)
         {
+            let wanted = extracted.needed_for.iter().filter(|(of, _)| *of == file);
+            library.wanted = wanted.map(|&(_, id)| id).collect();
             shared.push(library);
         }
     }

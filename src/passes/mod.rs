@@ -34,6 +34,7 @@ pub mod select_definitions;
 pub mod settle_symbols;
 pub mod size_tables;
 pub mod split_eh_frames;
+pub mod unify_versions;
 pub mod unpack_sections;
 pub mod warn_commons;
 pub mod warn_symbols;

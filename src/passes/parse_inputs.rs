@@ -146,8 +146,9 @@ fn unterminated(symbol: usize, offset: usize) -> Malformed {
     )
 }
 
-/// Notes the version of `name@VERSION` or `name@@VERSION`, and gives the name to intern: the plain
-/// one for a default version, the whole one otherwise.
+/// Notes the version of `name@VERSION` or `name@@VERSION`, which a definition may leave empty (then it
+/// has none, whatever a script says), and gives the name to intern: the plain one for a default
+/// version, the whole one otherwise.
 fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     symbol: u32,
@@ -156,7 +157,8 @@ fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
 ) -> &'a [u8] {
     let default = whole[at..].starts_with(b"@@");
     let version = &whole[at + 1 + usize::from(default)..];
-    if version.is_empty() || at == 0 {
+    let undefined = object.symbols.get(symbol as usize).is_none_or(|symbol| symbol.is_undefined());
+    if at == 0 || version.is_empty() && undefined {
         return whole;
     }
     object.versioned.push(VersionedSymbol { symbol, version, default });

@@ -10,7 +10,7 @@ use crate::arch::Target;
 use crate::diag::demangle::shown;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::elf::consts as elf;
-use crate::ids::{FileId, SharedId, SymbolId};
+use crate::ids::{FileId, SectionId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
@@ -46,17 +46,75 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) -> Defin
         let demangle = inputs.config.diagnostics.demangle;
         report_duplicates(objects, sections, &globals.names, &best, sink, demangle);
     }
-    let mut definitions: Vec<Definition> = best.into_par_iter().map(|key| unpack(key.into_inner())).collect();
-    let commons = join_commons(objects, &commons, &mut definitions);
+    let select = |(key, visibility): (AtomicU64, &AtomicU8)| match unpack(key.into_inner()) {
+        // A reference that is not of default visibility stays inside the output.
+        Definition::Shared { .. } if visibility.load(Ordering::Relaxed) != VISIBILITY_DEFAULT => {
+            Definition::Undefined
+        }
+        definition => definition,
+    };
+    let mut definitions: Vec<Definition> = best.into_par_iter().zip(&visibility).map(select).collect();
+    let mut commons = join_commons(objects, &commons, &mut definitions);
+    let taken = meet_libraries(inputs, &mut commons, &mut definitions);
+    // A library that was needed where it stands stays needed if an object behind it defines the
+    // symbol, too.
+    for library in shared {
+        let overridden = |id: &SymbolId| matches!(definitions[id.index()], Definition::Object { .. });
+        if library.wanted.iter().any(overridden) {
+            library.used.store(true, Ordering::Relaxed);
+        }
+    }
     Definitions {
         of: definitions,
         visibility: visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect(),
-        mentions: mentions
-            .into_par_iter()
-            .map(|bits| Mentions::from_bits_retain(bits.into_inner()))
-            .collect(),
+        mentions: with_references(mentions, &taken),
         commons,
     }
+}
+
+/// The mentions; declarations of these common blocks are references.
+fn with_references(mentions: Vec<AtomicU8>, taken: &[SymbolId]) -> Vec<Mentions> {
+    let mut mentions: Vec<Mentions> =
+        mentions.into_par_iter().map(|bits| Mentions::from_bits_retain(bits.into_inner())).collect();
+    taken.iter().for_each(|id| mentions[id.index()] |= Mentions::STRONG_REFERENCE);
+    mentions
+}
+
+/// Common blocks that a shared library defines, too. Against zeros, the block grows to the library's
+/// size and alignment, because the library will use it. A library's initialised data would be lost:
+/// an executable takes a copy of it, and the block is no definition. Gives those symbols.
+fn meet_libraries<T: Target>(
+    inputs: &Inputs<'_, T>,
+    commons: &mut Vec<CommonBlock>,
+    definitions: &mut [Definition],
+) -> Vec<SymbolId> {
+    let mut taken = Vec::new();
+    if commons.is_empty() {
+        return taken;
+    }
+    let mut seen = vec![false; commons.len()];
+    for library in &inputs.shared {
+        for (index, (symbol, id)) in library.symbols.iter().zip(&library.globals).enumerate() {
+            if symbol.is_undefined() || symbol.kind() != elf::STT_OBJECT {
+                continue;
+            }
+            let Ok(row) = commons.binary_search_by_key(id, |block| block.symbol) else { continue };
+            if std::mem::replace(&mut seen[row], true) {
+                continue;
+            }
+            let block = &mut commons[row];
+            if library.has_bytes(symbol) && !inputs.config.is_shared() {
+                definitions[id.index()] = Definition::Shared { library: library.id, symbol: index as u32 };
+                taken.push(*id);
+            } else {
+                block.size = block.size.max(symbol.st_size.get());
+                block.align = block.align.max(library.data_alignment(symbol));
+            }
+        }
+    }
+    taken.sort_unstable();
+    commons.retain(|block| taken.binary_search(&block.symbol).is_err());
+    taken
 }
 
 fn pack(rank: u64, file: u32, symbol: u32) -> u64 {
@@ -94,14 +152,17 @@ fn rank_of<E: zerocopy::byteorder::ByteOrder>(
     match object.symbol_place(index) {
         SymbolPlace::Undefined => None,
         SymbolPlace::Common => Some(RANK_COMMON),
-        SymbolPlace::Section(section)
-            if sections.is(object.section_id(section), SectionState::DISCARDED_BY_GROUP) =>
-        {
-            None
-        }
+        SymbolPlace::Section(section) if !may_define(sections, object.section_id(section)) => None,
         _ if symbol.is_weak() => Some(RANK_WEAK),
         _ => Some(RANK_STRONG),
     }
+}
+
+/// Whether symbols of a section count: it did not lose with its group, and is not left out of final
+/// links (`SHF_EXCLUDE`).
+pub fn may_define(sections: &SectionStates, section: SectionId) -> bool {
+    let state = sections.get(section);
+    !state.is_empty() && !state.contains(SectionState::DISCARDED_BY_GROUP)
 }
 
 fn mention(mentions: &AtomicU8, how: Mentions) {
@@ -239,6 +300,7 @@ fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
                 let own = pack(RANK_STRONG, object.id.0, index as u32);
                 (winner >> 56 == RANK_STRONG
                     && winner != own
+                    && !same_place(winner, object, index)
                     && rank_of(object, index, sections) == Some(RANK_STRONG)
                     && !same_absolute(objects, winner, object, index))
                 .then_some((id, object.id, index as u32))
@@ -267,6 +329,16 @@ fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
             diagnostic.help("--allow-multiple-definition (-z muldefs) takes the first of them"),
         );
     }
+}
+
+/// Two names of one object for one place do not clash: `.symver name, name@@VERSION` leaves both.
+fn same_place<E: zerocopy::byteorder::ByteOrder>(
+    winner: u64,
+    object: &ObjectFile<'_, E>,
+    index: usize,
+) -> bool {
+    matches!(unpack(winner), Definition::Object { file, symbol }
+        if file == object.id && object.is_same_place(symbol as usize, index))
 }
 
 /// Two absolute symbols of one value do not clash.

@@ -263,6 +263,13 @@ pub fn report_shared<T: Target>(link: &Resolved<'_, T>) {
             {
                 continue;
             }
+            // An old version of another library, which only references with a version can see.
+            let version = library.version_name(library.symbol_version(index).index);
+            if !version.is_empty()
+                && link.shared.iter().any(|other| other.find_version(name, version).is_some())
+            {
+                continue;
+            }
             let message = format!("undefined reference: {}", link.symbol_text(id));
             link.sink.report_recoverable(
                 Diagnostic::new(gravity, Code::UndefinedSymbol, message)

@@ -98,6 +98,8 @@ pub enum LinkerSymbolOrigin {
     Start,
     /// `__stop_NAME`: its end.
     Stop,
+    /// Absolute 0, of type object: a version that the output defines has such a symbol.
+    Version,
 }
 
 /// Reserved names that are not written in the scripts.

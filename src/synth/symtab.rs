@@ -18,7 +18,7 @@ use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
-use crate::symbols::{Definition, Mentions, Needs};
+use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved};
 use crate::synth::groups;
 use crate::tables::symtab_plan::{Part, SymtabPlan};
 use rayon::prelude::*;
@@ -253,16 +253,30 @@ fn is_kept_name<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
     link.lists.retained.as_ref().is_none_or(|names| names.contains(link.globals.names[id.index()]))
 }
 
-/// The globals that no object defines and that a live section refers to or a group is signed by.
+/// Whether it is `_DYNAMIC`, which nobody refers to, of an output whose script discards `.dynamic`.
+fn is_dynamic_without_place<T: Target>(link: &Placed<'_, T>, id: SymbolId, row: u32) -> bool {
+    link.linker_symbols[row as usize].origin == LinkerSymbolOrigin::Reserved(Reserved::Dynamic)
+        && !link.layout.linker_values[row as usize].chunk.is_some()
+        && !link.mentions(id).contains(Mentions::IN_OBJECT)
+}
+
+/// The globals that no object defines and that a live section refers to, a group is signed by or `-u`
+/// names.
 fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let signatures = groups::global_signatures(link);
+    let mut wanted: Vec<SymbolId> =
+        link.config.symbols.undefined.iter().filter_map(|name| link.globals.lookup(name)).collect();
+    wanted.sort_unstable();
     link.globals.ids().filter_map(move |id| {
         let is_named = || link.is_name_used(id) || signatures.binary_search(&id).is_ok();
         let written = match link.definition(id) {
             Definition::Object { .. } => false,
-            Definition::Linker(_) => true,
+            Definition::Linker(row) => !is_dynamic_without_place(link, id, row),
             Definition::Shared { .. } => link.mentions(id).contains(Mentions::IN_OBJECT),
-            Definition::Undefined => link.mentions(id).contains(Mentions::IN_OBJECT) && is_named(),
+            Definition::Undefined => {
+                link.mentions(id).contains(Mentions::IN_OBJECT) && is_named()
+                    || wanted.binary_search(&id).is_ok()
+            }
         };
         (written && is_kept_name(link, id)).then(|| Entry {
             id,
@@ -505,7 +519,9 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     }
 
     fn reference_binding(&self, id: SymbolId) -> u8 {
-        if self.link.mentions(id).contains(Mentions::STRONG_REFERENCE) {
+        // One that no object mentions is there because of -u.
+        let mentions = self.link.mentions(id);
+        if mentions.contains(Mentions::STRONG_REFERENCE) || !mentions.contains(Mentions::IN_OBJECT) {
             elf::STB_GLOBAL
         } else {
             elf::STB_WEAK

@@ -66,6 +66,11 @@ impl VersionMatcher {
         }
     }
 
+    /// Whether a `local:` names a symbol itself, and not by a pattern.
+    pub fn names_as_local(&self, name: &[u8]) -> bool {
+        self.exact.find(&mut Demangled::new(name)).is_some_and(|found| found.local)
+    }
+
     /// The node of a symbol, by its name without any `@VERSION`; `None` if no pattern fits: the
     /// symbol is then exported without a version of its own.
     pub fn find(&self, name: &[u8]) -> Option<VersionMatch> {

@@ -1,0 +1,107 @@
+//! Makes one symbol of names that mean one definition.
+//!
+//! `name@VERSION` and `name@@VERSION` are the same version of a symbol: the second only says that
+//! plain references mean it, too. And where an object has `name` and `name@VERSION` at the same
+//! place (`.symver name, name@VERSION` leaves both), the directive renames the symbol: references to
+//! the plain name mean the versioned one.
+//!
+//! The objects' tables of globals are changed before definitions are selected, so that no later pass
+//! sees two symbols. With `-r`, names stay as they are.
+
+use super::bind_versions::split;
+use super::select_definitions::may_define;
+use crate::arch::Target;
+use crate::ids::SymbolId;
+use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
+use crate::phase::{Inputs, SectionStates};
+use crate::symbols::Globals;
+use hashbrown::{HashMap, HashSet};
+use rayon::prelude::*;
+use zerocopy::byteorder::ByteOrder;
+
+/// Joins the names of the objects that take part. Costs nothing where no object names a version.
+pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, sections: &SectionStates) {
+    if inputs.config.is_relocatable() || inputs.objects.iter().all(|object| object.versioned.is_empty()) {
+        return;
+    }
+    let mut defaults: HashSet<(SymbolId, &[u8])> = HashSet::new();
+    for object in &inputs.objects {
+        let defined = object
+            .versioned
+            .iter()
+            .filter(|versioned| versioned.default && is_defined(object, versioned.symbol as usize, sections));
+        defaults.extend(defined.map(|versioned| (object.symbol_id(versioned.symbol), versioned.version)));
+    }
+    let renamed = renamed(inputs, sections, &defaults);
+    let globals = &inputs.globals;
+    let objects = &mut inputs.objects;
+    if !defaults.is_empty() {
+        objects.par_iter_mut().for_each(|object| join_with_defaults(object, globals, &defaults));
+    }
+    if !renamed.is_empty() {
+        let rename = |ids: &mut [SymbolId]| {
+            ids.iter_mut().for_each(|id| *id = renamed.get(id).copied().unwrap_or(*id));
+        };
+        objects.par_iter_mut().for_each(|object| rename(&mut object.globals));
+        inputs.shared.par_iter_mut().for_each(|library| rename(&mut library.globals));
+    }
+}
+
+/// Whether a symbol of an object defines something.
+fn is_defined<E: ByteOrder>(object: &ObjectFile<'_, E>, symbol: usize, sections: &SectionStates) -> bool {
+    match object.symbol_place(symbol) {
+        SymbolPlace::Undefined => false,
+        SymbolPlace::Section(section) => may_define(sections, object.section_id(section)),
+        SymbolPlace::Absolute | SymbolPlace::Common => true,
+    }
+}
+
+/// `name@VERSION` of an object becomes the plain name, if some object defines `name@@VERSION`.
+fn join_with_defaults<E: ByteOrder>(
+    object: &mut ObjectFile<'_, E>,
+    globals: &Globals<'_>,
+    defaults: &HashSet<(SymbolId, &[u8])>,
+) {
+    for versioned in object.versioned.iter().filter(|versioned| !versioned.default) {
+        let row = (versioned.symbol - object.first_global) as usize;
+        let name = globals.names[object.globals[row].index()];
+        let plain = split(name).and_then(|(base, _)| globals.lookup(base));
+        if let Some(plain) = plain.filter(|&plain| defaults.contains(&(plain, versioned.version))) {
+            object.globals[row] = plain;
+        }
+    }
+}
+
+/// Plain names that an object defines where it also defines `name@VERSION`, with that symbol.
+fn renamed<T: Target>(
+    inputs: &Inputs<'_, T>,
+    sections: &SectionStates,
+    defaults: &HashSet<(SymbolId, &[u8])>,
+) -> HashMap<SymbolId, SymbolId> {
+    let has_default: HashSet<SymbolId> = defaults.iter().map(|&(plain, _)| plain).collect();
+    let mut all = HashMap::new();
+    for object in &inputs.objects {
+        let mut wanted: HashMap<SymbolId, u32> = HashMap::new();
+        for versioned in object.versioned.iter().filter(|versioned| !versioned.default) {
+            let name = inputs.globals.names[object.symbol_id(versioned.symbol).index()];
+            let plain = split(name).and_then(|(base, _)| inputs.globals.lookup(base));
+            if let Some(plain) = plain.filter(|plain| !has_default.contains(plain))
+                && is_defined(object, versioned.symbol as usize, sections)
+            {
+                wanted.entry(plain).or_insert(versioned.symbol);
+            }
+        }
+        if wanted.is_empty() {
+            continue;
+        }
+        for (row, id) in object.globals.iter().enumerate() {
+            if let Some(&versioned) = wanted.get(id)
+                && object.is_same_place(object.first_global as usize + row, versioned as usize)
+            {
+                all.entry(*id).or_insert(object.symbol_id(versioned));
+            }
+        }
+    }
+    all
+}
