@@ -34,6 +34,8 @@ pub struct DynamicRelocations {
     pub tpoff: u32,
     /// TLS descriptor pair.
     pub tlsdesc: u32,
+    /// Size of a symbol in 4 and in 8 bytes, where the machine has such relocations.
+    pub sizes: [u32; 2],
 }
 
 /// Sizes of the procedure linkage tables, in bytes.

@@ -18,6 +18,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     resolve_search(&mut state);
     resolve_undefined(&mut state);
     resolve_sframe(&mut state);
+    state.config.relocations.pack_relative |= state.pending.pack_relative;
     (state.config, state.inputs)
 }
 

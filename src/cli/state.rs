@@ -64,6 +64,8 @@ pub struct Pending {
     pub unresolved: Option<Report>,
     /// The machine that `--oformat` names, and the option as written.
     pub format_machine: Option<(Machine, String)>,
+    /// `-z pack-relative-relocs`; `--pack-dyn-relocs` may ask for the same.
+    pub pack_relative: bool,
     /// `--sframe-plt`, `--no-sframe-plt`.
     pub sframe_plt: Option<bool>,
     /// `--sframe-share`, `--no-sframe-share`.

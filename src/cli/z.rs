@@ -133,10 +133,10 @@ pub static WORDS: &[ZSpec] = &[
     }),
     flag(&["nocopyreloc"], "Make no copy relocations", |state| state.config.relocations.copy = false),
     flag(&["pack-relative-relocs"], "Pack relative relocations (DT_RELR)", |state| {
-        state.config.relocations.pack_relative = true;
+        state.pending.pack_relative = true;
     }),
     flag(&["nopack-relative-relocs"], "Do not (default)", |state| {
-        state.config.relocations.pack_relative = false;
+        state.pending.pack_relative = false;
     }),
     flag(&["report-relative-reloc"], "Report relative relocations", |state| {
         state.config.relocations.report_relative = true;

@@ -26,6 +26,11 @@ pub enum DynamicKind {
     TpOffset,
     /// Offset in the block of the module that defines the symbol.
     DtpOffset,
+    /// Size of the symbol's definition, in 4 bytes or, if wide, 8.
+    Size {
+        /// In 8 bytes.
+        wide: bool,
+    },
 }
 
 /// Why a relocation cannot be carried out.
@@ -132,6 +137,10 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
             Action::value(info.expr, info.base, slot_needs(info.expr, site, mode))
         }
         RelocExpr::TlsDescCall => Action::value(RelocExpr::Nothing, RelocBase::Zero, Needs::empty()),
+        // The definition that prevails at run time may have another size.
+        RelocExpr::Size if mode.shared && site.has(Facts::IMPORTED) => {
+            Action::dynamic(DynamicKind::Size { wide: info.size == 8 }, Needs::DYNSYM)
+        }
         RelocExpr::GotBase | RelocExpr::TlsBlock | RelocExpr::Size => {
             Action::value(info.expr, info.base, Needs::empty())
         }

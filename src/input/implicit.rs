@@ -1,40 +1,132 @@
-//! Relocations whose addends lie in the fields that they relocate (`SHT_REL`; gABI, "Relocation").
+//! Relocations in other forms than `SHT_RELA`: `SHT_REL`, whose addends lie in the fields that they relocate (gABI,
+//! "Relocation"), and `SHT_CREL`, whose entries are differences in LEB128, with or without addends (gABI proposal
+//! "Compact relocations", as LLVM writes it).
 //!
 //! The ABIs of the three machines want `SHT_RELA`, but LLVM writes the call graph profile with `SHT_REL`, whose entries
-//! need no addend, and other producers may take the smaller form too. An object's `SHT_REL` sections are read once,
+//! need no addend, and other producers may take the smaller form too. An object's sections of these types are read once,
 //! when it is indexed, into a table with addends; nothing later knows the difference but `-r` and `--emit-relocs`,
 //! which write such sections again as they were.
 
 use super::InputStore;
-use super::object::{ImplicitTable, ObjectFile};
+use super::object::{ImplicitTable, Malformed, ObjectFile, SHT_CREL};
 use super::packed::unpack;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::elf::{Rel, Rela, whole_table};
 use std::borrow::Cow;
 use zerocopy::IntoBytes;
-use zerocopy::byteorder::{ByteOrder, I64};
+use zerocopy::byteorder::{ByteOrder, I64, U64};
 
-/// Reads the `SHT_REL` sections of an object, once [`ObjectFile::relocation_sections`] is filled. Places outside the
-/// section count as 0; the scan of relocations reports them.
-pub fn read<'a, T: Target>(object: &mut ObjectFile<'a, T::E>, store: &'a InputStore) {
-    let is_implicit = |table: u32| {
-        let header = object.headers.get(table as usize);
-        table != 0 && header.is_some_and(|header| header.sh_type.get() == elf::SHT_REL)
-    };
-    let targets = object.relocation_sections.iter().enumerate().filter(|&(_, &table)| is_implicit(table));
-    let mut found: Vec<ImplicitTable<'a, T::E>> = targets
-        .map(|(target, &section)| {
-            let relocations = with_addends::<T>(object, target, section as usize);
-            ImplicitTable { section, relocations: whole_table(store.keep(relocations.as_bytes())) }
-        })
-        .collect();
+/// Reads such sections of an object, once [`ObjectFile::relocation_sections`] is filled. Places outside the section
+/// count as 0; the scan of relocations reports them.
+///
+/// # Errors
+/// The first `SHT_CREL` section that is cut short.
+pub fn read<'a, T: Target>(
+    object: &mut ObjectFile<'a, T::E>,
+    store: &'a InputStore,
+) -> Result<(), Malformed> {
+    let mut found: Vec<ImplicitTable<'a, T::E>> = Vec::new();
+    for (target, &section) in object.relocation_sections.iter().enumerate().filter(|&(_, &table)| table != 0)
+    {
+        let Some(header) = object.headers.get(section as usize) else { continue };
+        let (table, from_places) = match header.sh_type.get() {
+            elf::SHT_REL => {
+                (whole_table(object.section_bytes(section as usize).unwrap_or_default()).to_vec(), true)
+            }
+            SHT_CREL => {
+                let bytes = object.section_bytes(section as usize).unwrap_or_default();
+                let (compact, explicit) = compact(bytes).ok_or_else(|| {
+                    let name = object.section_name_lossy(section as usize);
+                    let what = format!("the compact relocations of section {name} are cut short");
+                    Malformed::at(header.sh_offset.get(), what)
+                })?;
+                if explicit {
+                    let relocations = whole_table(store.keep(compact.as_bytes()));
+                    found.push(ImplicitTable { section, relocations, from_places: false });
+                    continue;
+                }
+                let plain = |entry: &Rela<T::E>| Rel { r_offset: entry.r_offset, r_info: entry.r_info };
+                (compact.iter().map(plain).collect(), true)
+            }
+            _ => continue,
+        };
+        let relocations = with_addends::<T>(object, target, &table);
+        let relocations = whole_table(store.keep(relocations.as_bytes()));
+        found.push(ImplicitTable { section, relocations, from_places });
+    }
     found.sort_unstable_by_key(|table| table.section);
     object.implicit = found;
+    Ok(())
 }
 
-fn with_addends<T: Target>(object: &ObjectFile<'_, T::E>, target: usize, section: usize) -> Vec<Rela<T::E>> {
-    let table: &[Rel<T::E>] = whole_table(object.section_bytes(section).unwrap_or_default());
+/// Decodes `SHT_CREL`; also whether entries have addends. `None` if it is cut short.
+fn compact<E: ByteOrder>(mut bytes: &[u8]) -> Option<(Vec<Rela<E>>, bool)> {
+    let header = unsigned(&mut bytes)?;
+    let (count, explicit, shift) = (header >> 3, header & 4 != 0, header & 3);
+    // Each entry takes a byte at least.
+    if count > bytes.len() as u64 {
+        return None;
+    }
+    let flag_bits = if explicit { 3 } else { 2 };
+    let (mut offset, mut symbol, mut kind, mut addend) = (0u64, 0u32, 0u32, 0i64);
+    let mut entries = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let (&first, rest) = bytes.split_first()?;
+        bytes = rest;
+        // The flags come first, then low bits of the difference of offsets, which may go on.
+        offset = offset.wrapping_add(u64::from(first >> flag_bits));
+        if first >= 0x80 {
+            let more = unsigned(&mut bytes)? << (7 - flag_bits);
+            offset = offset.wrapping_add(more).wrapping_sub(0x80 >> flag_bits);
+        }
+        if first & 1 != 0 {
+            symbol = symbol.wrapping_add(signed(&mut bytes)? as u32);
+        }
+        if first & 2 != 0 {
+            kind = kind.wrapping_add(signed(&mut bytes)? as u32);
+        }
+        if explicit && first & 4 != 0 {
+            addend = addend.wrapping_add(signed(&mut bytes)?);
+        }
+        entries.push(Rela {
+            r_offset: U64::new(offset << shift),
+            r_info: U64::new(u64::from(symbol) << 32 | u64::from(kind)),
+            r_addend: I64::new(addend),
+        });
+    }
+    Some((entries, explicit))
+}
+
+/// An unsigned LEB128 number.
+fn unsigned(bytes: &mut &[u8]) -> Option<u64> {
+    let (mut value, mut shift) = (0u64, 0u32);
+    loop {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f).checked_shl(shift).unwrap_or(0);
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+}
+
+/// A signed LEB128 number.
+fn signed(bytes: &mut &[u8]) -> Option<i64> {
+    let before = *bytes;
+    let value = unsigned(bytes)?;
+    let length = before.len() - bytes.len();
+    let negative = before[length - 1] & 0x40 != 0;
+    let sign = if negative { u64::MAX.checked_shl(7 * length as u32).unwrap_or(0) } else { 0 };
+    Some((value | sign) as i64)
+}
+
+fn with_addends<T: Target>(
+    object: &ObjectFile<'_, T::E>,
+    target: usize,
+    table: &[Rel<T::E>],
+) -> Vec<Rela<T::E>> {
     let contents = contents(object, target);
     let addend = |relocation: &Rel<T::E>| {
         let info = T::reloc_info(relocation.r_info.get() as u32)?;
@@ -56,5 +148,31 @@ fn contents<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, section: usize) -> Cow
     match packed {
         Some(packed) => unpack(packed).unwrap_or_default().into(),
         None => object.section_bytes(section).unwrap_or_default().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::byteorder::LittleEndian;
+
+    #[test]
+    fn compact_relocations_are_differences() {
+        // Two entries with addends: offset 0x20, symbol 3, type 2, -4; and 0x1010 further, symbol 2 and the
+        // same type and addend.
+        let bytes = [2 << 3 | 4, 0x80 | 0x07, 0x02, 3, 2, 0x7c, 0x80 | 0x01, 0x81, 0x02, 0x7f];
+        let (entries, explicit) = compact::<LittleEndian>(&bytes).unwrap();
+        let fields: Vec<_> = entries
+            .iter()
+            .map(|entry| (entry.r_offset.get(), entry.r_info.get(), entry.r_addend.get()))
+            .collect();
+        assert!(explicit);
+        assert_eq!(fields[0], (0x20, 3 << 32 | 2, -4));
+        assert_eq!(fields[1].1, 2 << 32 | 2);
+        for end in 0..bytes.len() {
+            assert!(compact::<LittleEndian>(&bytes[..end]).is_none(), "{end}");
+        }
+        assert_eq!(signed(&mut &[0xff, 0x7e][..]), Some(-129));
+        assert_eq!(unsigned(&mut &[0xff; 12][..]), None);
     }
 }

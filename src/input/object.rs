@@ -71,13 +71,15 @@ pub struct VersionedSymbol<'a> {
     pub default: bool,
 }
 
-/// Relocations of an `SHT_REL` section, as `SHT_RELA` entries.
+/// Relocations of an `SHT_REL` or `SHT_CREL` section, as `SHT_RELA` entries.
 #[derive(Clone, Copy, Debug)]
 pub struct ImplicitTable<'a, E: ByteOrder> {
-    /// Header index of the `SHT_REL` section.
+    /// Header index of the `SHT_REL` or `SHT_CREL` section.
     pub section: u32,
-    /// Its relocations, with the addends of their places.
+    /// Its relocations, with their addends.
     pub relocations: &'a [Rela<E>],
+    /// The addends lay in the places.
+    pub from_places: bool,
 }
 
 /// One relocatable object. The tables are views of the file.
@@ -229,9 +231,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             let offset = header.sh_offset.get();
             let kind = header.sh_type.get();
             let name = match kind {
-                elf::SHT_RELA | elf::SHT_REL => "",
+                elf::SHT_RELA | elf::SHT_REL | SHT_CREL => "",
                 elf::SHT_RELR => "SHT_RELR (relative relocations)",
-                SHT_CREL => "SHT_CREL (compact relocations)",
                 _ => continue,
             };
             if !name.is_empty() {
@@ -243,7 +244,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                     ),
                 ));
             }
-            implicit |= kind == elf::SHT_REL;
+            implicit |= kind != elf::SHT_RELA;
             let target = header.sh_info.get() as usize;
             if target == 0 && header.sh_flags.get() & u64::from(elf::SHF_ALLOC) != 0 {
                 continue;
@@ -376,7 +377,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     pub fn has_implicit_addends(&self, index: usize) -> bool {
         !self.implicit.is_empty()
             && self.relocation_sections.get(index).is_some_and(|&table| {
-                self.implicit.binary_search_by_key(&table, |implicit| implicit.section).is_ok()
+                let row = self.implicit.binary_search_by_key(&table, |implicit| implicit.section);
+                row.is_ok_and(|row| self.implicit[row].from_places)
             })
     }
 

@@ -14,7 +14,7 @@ use crate::cli::{Config, OutputMode, Report};
 use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId};
-use crate::input::object::SHT_LLVM_DEPENDENT_LIBRARIES;
+use crate::input::object::{SHT_CREL, SHT_LLVM_DEPENDENT_LIBRARIES};
 use crate::input::{InputStore, ObjectFile, SectionClass, SharedFile, call_graph, decompress, implicit};
 use crate::phase::SectionState;
 use crate::phase::{Directives, Inputs, Session};
@@ -155,7 +155,11 @@ fn index_object<'a, T: Target>(
     }
     match object.index_relocation_sections() {
         Ok(false) => {}
-        Ok(true) => implicit::read::<T>(object, store),
+        Ok(true) => {
+            if let Err(malformed) = implicit::read::<T>(object, store) {
+                report(sink, object, malformed.offset, malformed.what);
+            }
+        }
         Err(malformed) => report(sink, object, malformed.offset, malformed.what),
     }
     let (mut executable_stack, mut has_large) = (None, false);
@@ -169,7 +173,9 @@ fn index_object<'a, T: Target>(
         classes.push(class);
         has_large |= flags & T::SHF_LARGE != 0 && flags & ALLOC != 0;
         let used_up = kind == SHT_LLVM_DEPENDENT_LIBRARIES && mode != OutputMode::Relocatable;
-        let content = index != 0 && !used_up && is_content(kind, flags);
+        let content = index != 0
+            && !used_up
+            && (is_content(kind, flags) || is_stab_strings(kind, || object.section_name(index)));
         if content {
             if let Err(malformed) = object.section_bytes(index) {
                 report(sink, object, malformed.offset, malformed.what);
@@ -222,12 +228,18 @@ fn is_content(kind: u32, flags: u64) -> bool {
         | elf::SHT_SYMTAB_SHNDX
         | elf::SHT_RELA
         | elf::SHT_REL
+        | SHT_CREL
         | elf::SHT_GROUP
         | SHT_LLVM_ADDRSIG => false,
         // String tables of the object itself are not allocated; anything else of that type is data.
         elf::SHT_STRTAB => flags & ALLOC != 0,
         _ => true,
     }
+}
+
+/// Strings of stabs debug information, which no table of the object refers to.
+fn is_stab_strings<'n>(kind: u32, name: impl Fn() -> &'n [u8]) -> bool {
+    kind == elf::SHT_STRTAB && name().starts_with(b".stab")
 }
 
 fn report<E: zerocopy::byteorder::ByteOrder>(

@@ -11,6 +11,7 @@
 //! size is no multiple of the entry size, and those whose last string has no end.
 
 use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::{ObjectFile, SectionClass};
@@ -137,6 +138,9 @@ fn candidate<'a, T: Target>(
     }
     let pieces = pieces(info.entsize, flags)?;
     let bytes = object.section_bytes(index).ok()?;
+    if !relocatable && is_endless(pieces, bytes) {
+        link.sink.report_recoverable(endless(object, index, bytes.len() as u64));
+    }
     if !holds(pieces, bytes) || info.sh_type == elf::SHT_NOBITS || !object.relocations(index).is_empty() {
         return None;
     }
@@ -168,6 +172,25 @@ fn pieces(entsize: u64, flags: u64) -> Option<Pieces> {
         return Some(Pieces::Constants { size });
     }
     matches!(size, 1 | 2 | 4).then_some(Pieces::Strings { unit: size })
+}
+
+/// Whether the last of some strings has no end.
+fn is_endless(pieces: Pieces, bytes: &[u8]) -> bool {
+    let Pieces::Strings { unit } = pieces else { return false };
+    let start = bytes.len().saturating_sub(unit as usize);
+    bytes.len().is_multiple_of(unit as usize) && bytes[start..].iter().any(|&byte| byte != 0)
+}
+
+fn endless<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    index: usize,
+    offset: u64,
+) -> Diagnostic {
+    let section = object.section_name_lossy(index);
+    Diagnostic::error(Code::MalformedInput, "string is not null terminated")
+        .at(Location::Section { file: object.name.to_string(), section, offset })
+        .help("end the last string of the section with a zero, or leave out the flag SHF_STRINGS")
+        .ordered(object.id.0, index as u32, offset)
 }
 
 /// Whether contents consist of whole pieces.

@@ -12,6 +12,7 @@ use crate::elf::consts as elf;
 use crate::ids::FileId;
 use crate::input::ObjectFile;
 use crate::input::group::{Group, GroupEntry, GroupTable, groups};
+use crate::input::object::SHT_CREL;
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::symbols::Interner;
 use hashbrown::HashMap;
@@ -168,7 +169,7 @@ fn linkonce_before<E: zerocopy::byteorder::ByteOrder>(
     let is_content = |member: &&u32| {
         let sh_type =
             object.headers.get(**member as usize).map_or(elf::SHT_NULL, |header| header.sh_type.get());
-        !matches!(sh_type, elf::SHT_RELA | elf::SHT_REL)
+        !matches!(sh_type, elf::SHT_RELA | elf::SHT_REL | SHT_CREL)
     };
     let name = [b".gnu.linkonce.t.", group.signature].concat();
     let first = *linkonce.first.get(&name[..])?;

@@ -137,6 +137,7 @@ fn site_entry<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
         DynamicKind::TpOffset if symbol == 0 => (dynamic.tpoff, in_block(value)),
         DynamicKind::TpOffset => (dynamic.tpoff, value),
         DynamicKind::DtpOffset => (dynamic.dtpoff, value),
+        DynamicKind::Size { wide } => (dynamic.sizes[usize::from(wide)], value),
     };
     Entry { address: place, kind, symbol, addend }
 }

@@ -18,7 +18,16 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     if link.config.is_relocatable() || link.frames.files.iter().all(|file| file.sections.is_empty()) {
         return None;
     }
-    Some(SyntheticSection::new(Kind::EhFrame, b".eh_frame", elf::SHT_PROGBITS, elf::SHF_ALLOC.into(), 8))
+    // Records that the dynamic linker relocates must be writable.
+    let is_writable =
+        |header: &crate::elf::Shdr<T::E>| header.sh_flags.get() & u64::from(elf::SHF_WRITE) != 0;
+    let writable = link.objects.iter().zip(&link.frames.files).any(|(object, file)| {
+        file.sections
+            .iter()
+            .any(|section| object.headers.get(section.index as usize).is_some_and(is_writable))
+    });
+    let flags = elf::SHF_ALLOC | if writable { elf::SHF_WRITE } else { 0 };
+    Some(SyntheticSection::new(Kind::EhFrame, b".eh_frame", elf::SHT_PROGBITS, flags.into(), 8))
 }
 
 /// Size in bytes.

@@ -19,6 +19,7 @@ pub mod merged;
 pub mod notes;
 pub mod plt;
 pub mod property_note;
+pub mod references;
 pub mod rela_output;
 pub mod reldyn;
 pub mod relr;

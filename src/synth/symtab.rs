@@ -19,7 +19,7 @@ use crate::phase::Placed;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
 use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved};
-use crate::synth::groups;
+use crate::synth::{groups, references};
 use crate::tables::symtab_plan::{Part, SymtabPlan};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
@@ -267,6 +267,7 @@ fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = E
     let mut wanted: Vec<SymbolId> =
         link.config.symbols.undefined.iter().filter_map(|name| link.globals.lookup(name)).collect();
     wanted.sort_unstable();
+    let unreferenced = references::unreferenced(link);
     link.globals.ids().filter_map(move |id| {
         let is_named = || link.is_name_used(id) || signatures.binary_search(&id).is_ok();
         let written = match link.definition(id) {
@@ -274,7 +275,9 @@ fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = E
             Definition::Linker(row) => !is_dynamic_without_place(link, id, row),
             Definition::Shared { .. } => link.mentions(id).contains(Mentions::IN_OBJECT),
             Definition::Undefined => {
-                link.mentions(id).contains(Mentions::IN_OBJECT) && is_named()
+                link.mentions(id).contains(Mentions::IN_OBJECT)
+                    && is_named()
+                    && unreferenced.binary_search(&id).is_err()
                     || wanted.binary_search(&id).is_ok()
             }
         };
@@ -306,6 +309,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, symtab: &mut [u8], strtab: &mut [u
     let locals: Vec<_> = plan.locals.iter().map(|part| cutter.cut(link, part)).collect();
     let globals = plan.globals.iter().map(|part| cutter.cut(link, part));
     let jobs: Vec<_> = locals.into_iter().zip(globals).enumerate().collect();
+    let kinds = references::kinds(link);
     jobs.into_par_iter().for_each(|(owner, (mut locals, mut globals))| {
         let object = link.objects.get(owner);
         for_each_entry(link, owner, |entry, local| {
@@ -313,7 +317,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, symtab: &mut [u8], strtab: &mut [u
             match object {
                 _ if !entry.id.is_some() => writer.synthetic(entry),
                 Some(object) if !link.globals.contains(entry.id) => writer.local(object, entry),
-                _ => writer.global(entry, local),
+                _ => writer.global(entry, local, kinds.get(&entry.id).copied().unwrap_or(elf::STT_NOTYPE)),
             }
         });
     });
@@ -477,7 +481,8 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         place
     }
 
-    fn global(&mut self, entry: Entry<'_>, local: bool) {
+    /// Writes a global; an undefined one is of type `kind`.
+    fn global(&mut self, entry: Entry<'_>, local: bool, kind: u8) {
         let link = self.link;
         match link.definition(entry.id) {
             Definition::Object { file, symbol } => {
@@ -513,7 +518,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
             Definition::Undefined => {
                 let other = link.definitions.visibility[entry.id.index()];
                 let place = Placement::special(elf::SHN_UNDEF, 0);
-                self.push(entry.name, self.reference_binding(entry.id) << 4, other, 0, place);
+                self.push(entry.name, self.reference_binding(entry.id) << 4 | kind, other, 0, place);
             }
         }
     }

@@ -46,6 +46,7 @@ impl Target for AArch64 {
         dtpoff: elf::R_AARCH64_TLS_DTPREL,
         tpoff: elf::R_AARCH64_TLS_TPREL,
         tlsdesc: elf::R_AARCH64_TLSDESC,
+        sizes: [elf::R_AARCH64_NONE; 2],
     };
     const GOT_PLT_RESERVED: u64 = 3;
     const GOT_RESERVED: u64 = 1;

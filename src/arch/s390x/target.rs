@@ -44,6 +44,7 @@ impl Target for S390x {
         tpoff: elf::R_390_TLS_TPOFF,
         // There are no descriptors.
         tlsdesc: elf::R_390_NONE,
+        sizes: [elf::R_390_NONE; 2],
     };
     const GOT_PLT_RESERVED: u64 = 0;
     const GOT_RESERVED: u64 = 3;

@@ -52,6 +52,7 @@ impl Target for X86_64 {
         dtpoff: elf::R_X86_64_DTPOFF64,
         tpoff: elf::R_X86_64_TPOFF64,
         tlsdesc: elf::R_X86_64_TLSDESC,
+        sizes: [elf::R_X86_64_SIZE32, elf::R_X86_64_SIZE64],
     };
     const GOT_PLT_RESERVED: u64 = 3;
     const GOT_SYMBOL_IN_GOT_PLT: bool = true;
