@@ -79,6 +79,7 @@ fn renamed<T: Target>(
     sections: &SectionStates,
     defaults: &HashSet<(SymbolId, &[u8])>,
 ) -> HashMap<SymbolId, SymbolId> {
+    // Into a set, where order is lost anyway.
     let has_default: HashSet<SymbolId> = defaults.iter().map(|&(plain, _)| plain).collect();
     let mut all = HashMap::new();
     for object in &inputs.objects {
