@@ -2,7 +2,7 @@
 
 use super::object::{FileName, Malformed, section_headers, section_range};
 use crate::elf::consts as elf;
-use crate::elf::{Dyn, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
+use crate::elf::{Dyn, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
 use crate::ids::{SharedId, SymbolId};
 use hashbrown::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -266,11 +266,23 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             .is_some_and(|header| header.sh_type.get() != elf::SHT_NOBITS)
     }
 
-    /// Whether the symbol's data cannot be written at run time, so that a copy belongs to RELRO.
+    /// Whether the symbol's data cannot be written once the program runs, so that a copy belongs to RELRO.
     pub fn is_read_only(&self, symbol: &Sym<E>) -> bool {
-        self.headers
-            .get(usize::from(symbol.st_shndx.get()))
-            .is_some_and(|header| header.sh_flags.get() & u64::from(elf::SHF_WRITE) == 0)
+        let section = self.headers.get(usize::from(symbol.st_shndx.get()));
+        section.is_some_and(|header| header.sh_flags.get() & u64::from(elf::SHF_WRITE) == 0)
+            || self.protects(symbol.st_value.get())
+    }
+
+    /// Whether `PT_GNU_RELRO` covers an address.
+    fn protects(&self, address: u64) -> bool {
+        let Ok((header, _)) = section_headers::<E>(self.bytes) else { return false };
+        let start = usize::try_from(header.e_phoff.get()).unwrap_or(usize::MAX);
+        let segments = self.bytes.get(start..).unwrap_or_default();
+        let segments = segments.chunks_exact(size_of::<Phdr<E>>()).take(header.e_phnum.get().into());
+        segments.filter_map(|bytes| Phdr::<E>::ref_from_bytes(bytes).ok()).any(|segment| {
+            segment.p_type.get() == elf::PT_GNU_RELRO
+                && address.wrapping_sub(segment.p_vaddr.get()) < segment.p_memsz.get()
+        })
     }
 }
 

@@ -208,10 +208,7 @@ impl<'p> Machine<'p> {
             return;
         }
         if !self.outputs[index].is_processed() {
-            // Its empty sections may hold symbols, which need an address.
-            let state = &mut self.outputs[index];
-            (state.address, state.load_address, state.size) = (self.dot, self.dot, 0);
-            state.placed = state.facts.count > 0;
+            self.unmade(plan, index);
             return;
         }
         let before = self.dot;
@@ -264,6 +261,19 @@ impl<'p> Machine<'p> {
             self.tls_zeros_end = None;
         }
         self.advance(plan, index, region);
+    }
+
+    /// Gives addresses to a section that is not made: its empty inputs may hold symbols, and `ADDR` and
+    /// `LOADADDR` obey its expressions.
+    fn unmade(&mut self, plan: &OutputPlan, index: usize) {
+        let address = plan.address.as_ref().and_then(|address| self.address(address));
+        let load_address = plan.load_address.as_ref().and_then(|address| self.number(address));
+        let dot = self.dot;
+        let state = &mut self.outputs[index];
+        state.address = address.unwrap_or(dot);
+        state.load_address = load_address.unwrap_or(state.address);
+        state.size = 0;
+        state.placed = state.facts.count > 0 || address.is_some();
     }
 
     /// The address of the section's first byte. `None` if its expression fails or overflows.
