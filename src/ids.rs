@@ -77,24 +77,59 @@ id! {
     ChunkId
 }
 
-/// A word of the GOT, an entry of a PLT or a row of the copies, counted from 0 in its table. An
-/// `Option` of it takes four bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Slot(NonZeroU32);
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        ///
+        /// An `Option` of it takes four bytes.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(transparent)]
+        pub struct $name(NonZeroU32);
 
-impl Slot {
-    /// The slot of this number.
-    ///
-    /// # Panics
-    /// If the number is 2^32 - 1. A symbol has a few slots at most, and there are fewer symbols.
-    #[inline]
-    pub fn new(number: u32) -> Self {
-        Slot(NonZeroU32::MIN.checked_add(number).expect("fewer slots than 32 bits count"))
-    }
+        impl $name {
+            /// The one of this number, counted from 0.
+            ///
+            /// # Panics
+            /// If the number is 2^32 - 1. There are fewer of them than sections or symbols.
+            #[inline]
+            pub fn new(number: u32) -> Self {
+                $name(NonZeroU32::MIN.checked_add(number).expect("fewer rows than 32 bits count"))
+            }
 
-    /// Its number.
-    #[inline]
-    pub fn number(self) -> u32 {
-        self.0.get() - 1
-    }
+            /// The one of row `index`.
+            ///
+            /// # Panics
+            /// If there are more than 2^32 - 1 rows.
+            #[inline]
+            pub fn from_index(index: usize) -> Self {
+                $name::new(u32::try_from(index).expect("fewer rows than 32 bits count"))
+            }
+
+            /// Its number.
+            #[inline]
+            pub fn number(self) -> u32 {
+                self.0.get() - 1
+            }
+
+            /// Its row.
+            #[inline]
+            pub fn index(self) -> usize {
+                self.number() as usize
+            }
+        }
+    };
+}
+
+number! {
+    /// A word of the GOT, an entry of a PLT or a row of the copies, counted from 0 in its table.
+    Slot
+}
+number! {
+    /// A rule of the layout: the sections that it takes stand together. Row of
+    /// [`crate::plan::LayoutPlan::rules`].
+    RuleId
+}
+number! {
+    /// An input statement of a script. Row of [`crate::plan::LayoutPlan::statements`].
+    StatementId
 }

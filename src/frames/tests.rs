@@ -157,7 +157,7 @@ impl World {
         let sections = [synth::eh_frame::section(&made), synth::eh_frame_hdr::section(&made)];
         made.synthetic.rows.extend(sections.into_iter().flatten());
         made.resolved.sections.add_alive(made.synthetic.rows.len());
-        let rules = vec![u32::MAX; made.section_count()];
+        let rules = vec![None; made.section_count()];
         Bound::of(made, rules)
     }
 }

@@ -151,8 +151,8 @@ fn reorder<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) -> bool {
     let ranks = list_ranks(machine.plan);
     let relocatable = link.config.is_relocatable();
     let changed = link_order::sort(link, &mut lists, &|id| {
-        let rule = machine.section_rules[id.index()] as usize;
-        if rule >= starts.len() || !super::place::is_placed(link, id) {
+        let rule = machine.section_rules[id.index()]?.index();
+        if !super::place::is_placed(link, id) {
             return None;
         }
         let offset = machine.offsets[id.index()];
@@ -175,7 +175,7 @@ pub fn list_ranks(plan: &LayoutPlan) -> Vec<u32> {
         let Command::Output(output) = command else { continue };
         for item in &plan.outputs[*output as usize].body {
             if let Body::Rule(rule) = item {
-                ranks[*rule as usize] = rank;
+                ranks[rule.index()] = rank;
                 rank += 1;
             }
         }
@@ -318,8 +318,7 @@ fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_,
         return segments::from_phdrs(plan, &values, chunks, &names, page_size, &mut machine.findings);
     }
     let chunk_of = |section: Option<SectionId>| {
-        let rule = machine.section_rules[section?.index()] as usize;
-        let output = plan.rules.get(rule)?.output;
+        let output = plan.rule(machine.section_rules[section?.index()]?).output;
         outputs.iter().position(|&other| other == output)
     };
     let plain_sframe =
@@ -377,7 +376,7 @@ pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_allo
             flags &= !u64::from(elf::SHF_GROUP);
         }
         let lists = plan.body.iter().filter_map(|item| match item {
-            Body::Rule(rule) => Some(&machine.lists[*rule as usize]),
+            Body::Rule(rule) => Some(&machine.lists[rule.index()]),
             _ => None,
         });
         let align = lists.map(|list| list.max_align).max().unwrap_or(0);

@@ -350,7 +350,7 @@ impl<'p> Machine<'p> {
         for item in &plan.body {
             match item {
                 Body::Rule(rule) => {
-                    let list = &mut self.lists[*rule as usize];
+                    let list = &mut self.lists[rule.index()];
                     if !list.items.is_empty() {
                         let offset = self.dot.wrapping_sub(start);
                         self.dot = size::lay_out(list, self.dot, subalign, &mut self.offsets)?;

@@ -56,7 +56,7 @@ fn lists_of(machine: &Machine<'_>, output: usize) -> impl Iterator<Item = usize>
         .body
         .iter()
         .filter_map(|item| match item {
-            crate::plan::Body::Rule(rule) => Some(*rule as usize),
+            crate::plan::Body::Rule(rule) => Some(rule.index()),
             _ => None,
         })
         .collect();

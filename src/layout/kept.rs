@@ -42,9 +42,8 @@ pub fn keep_those_with_symbols<T: Target>(link: &Placed<'_, T>, machine: &mut Ma
         })
         .collect();
     for section in found {
-        let rule = machine.section_rules[section.index()] as usize;
-        if let Some(rule) = machine.plan.rules.get(rule) {
-            machine.outputs[rule.output as usize].keep = true;
+        if let Some(rule) = machine.section_rules[section.index()] {
+            machine.outputs[machine.plan.rule(rule).output as usize].keep = true;
         }
     }
 }
@@ -55,7 +54,7 @@ fn empty_sections<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>) -> Vec
         !plan.discard && !state.keep && state.facts.count > 0 && state.facts.bytes == 0
     });
     let rules = empty.flat_map(|(plan, _)| &plan.body).filter_map(|item| match item {
-        Body::Rule(rule) => machine.lists.get(*rule as usize),
+        Body::Rule(rule) => Some(&machine.lists[rule.index()]),
         _ => None,
     });
     let inputs = rules.flat_map(|list| &list.items).copied().filter(|id| id.0 < link.first_internal());

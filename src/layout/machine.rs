@@ -8,6 +8,7 @@ use crate::chunks::memory::Region;
 use crate::chunks::{Data, Fill};
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
+use crate::ids::RuleId;
 use crate::plan::{LayoutPlan, memory};
 use crate::script::builtin::Switches;
 use crate::script::data_segment::DataSegment;
@@ -92,7 +93,7 @@ pub struct Machine<'p> {
     /// Offset of each section in its list.
     pub offsets: Vec<u64>,
     /// Rule of each section.
-    pub section_rules: Vec<u32>,
+    pub section_rules: Vec<Option<RuleId>>,
     /// Output sections, as the plan numbers them.
     pub outputs: Vec<OutputState>,
     /// Output sections by name.
@@ -148,7 +149,7 @@ impl<'p> Machine<'p> {
     /// Before the first run.
     pub fn new(
         plan: &'p LayoutPlan,
-        section_rules: Vec<u32>,
+        section_rules: Vec<Option<RuleId>>,
         lists: Vec<List>,
         offsets: Vec<u64>,
         outputs: Vec<OutputState>,

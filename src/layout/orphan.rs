@@ -10,7 +10,7 @@ use super::output::Facts;
 use super::place::List;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::ids::SectionId;
+use crate::ids::{RuleId, SectionId};
 use crate::phase::SectionInfo;
 use crate::plan::{Command, LayoutPlan, OutputPlan};
 use crate::script::ast::OutputSectionType;
@@ -143,7 +143,7 @@ type Hasher = foldhash::fast::FixedState;
 pub fn place(
     plan: &mut LayoutPlan,
     lists: &mut Vec<List>,
-    rules: &mut [u32],
+    rules: &mut [Option<RuleId>],
     orphans: &[Orphan<'_>],
     append: bool,
 ) {
@@ -152,13 +152,13 @@ pub fn place(
     }
     let mut placer = Placer::new(plan, lists);
     placer.append = append;
-    let mut known: HashMap<Key<'_>, u32, Hasher> = HashMap::default();
+    let mut known: HashMap<Key<'_>, RuleId, Hasher> = HashMap::default();
     // Sections that stand last are placed last, so that no other gets behind them.
     let (last, others): (Vec<&Orphan<'_>>, Vec<&Orphan<'_>>) = orphans.iter().partition(|orphan| orphan.last);
     for orphan in others.into_iter().chain(last) {
         let rule = *known.entry(orphan.key).or_insert_with(|| placer.rule_for(orphan));
-        placer.lists[rule as usize].items.push(orphan.id);
-        rules[orphan.id.index()] = rule;
+        placer.lists[rule.index()].items.push(orphan.id);
+        rules[orphan.id.index()] = Some(rule);
     }
     placer.finish();
 }
@@ -231,7 +231,7 @@ impl<'p> Placer<'p> {
         }
     }
 
-    fn rule_for(&mut self, orphan: &Orphan<'_>) -> u32 {
+    fn rule_for(&mut self, orphan: &Orphan<'_>) -> RuleId {
         let mut properties = Properties::new(orphan.info.sh_type, orphan.info.flags, orphan.info.name);
         properties.align = orphan.info.align.max(1).trailing_zeros() as u8;
         if orphan.may_join
@@ -455,7 +455,7 @@ fn join(a: Properties, b: Properties) -> Properties {
 /// Header fields of all sections of an output section, joined.
 pub fn facts_of(plan: &LayoutPlan, lists: &[List], output: usize) -> Facts {
     plan.outputs[output].body.iter().fold(Facts::default(), |facts, item| match item {
-        crate::plan::Body::Rule(rule) => facts.join(lists[*rule as usize].facts),
+        crate::plan::Body::Rule(rule) => facts.join(lists[rule.index()].facts),
         _ => facts,
     })
 }

@@ -9,7 +9,7 @@ use super::output::{self, Facts};
 use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
-use crate::ids::{FileId, SectionId};
+use crate::ids::{FileId, RuleId, SectionId};
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::SectionInfo;
@@ -50,14 +50,14 @@ pub struct List {
 /// Lists the live sections of each rule; those without a rule come second.
 pub fn list<T: Target>(
     link: &Placed<'_, T>,
-    rules: &[u32],
+    rules: &[Option<RuleId>],
     order: &InputOrder,
 ) -> (Vec<List>, Vec<SectionId>) {
     let mut counts = vec![0u32; link.plan.rules.len()];
     let mut orphans = 0u32;
     for id in placeable(link) {
-        match counts.get_mut(rules[id.index()] as usize) {
-            Some(count) => *count += 1,
+        match rules[id.index()] {
+            Some(rule) => counts[rule.index()] += 1,
             None => orphans += 1,
         }
     }
@@ -67,8 +67,8 @@ pub fn list<T: Target>(
         .collect();
     let mut left = Vec::with_capacity(orphans as usize);
     for id in placeable(link) {
-        match lists.get_mut(rules[id.index()] as usize) {
-            Some(list) => list.items.push(id),
+        match rules[id.index()] {
+            Some(rule) => lists[rule.index()].items.push(id),
             None => left.push(id),
         }
     }

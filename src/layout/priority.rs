@@ -10,7 +10,7 @@ use super::place::{self, List};
 use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
-use crate::ids::SectionId;
+use crate::ids::{RuleId, SectionId};
 use crate::phase::{Placed, Scanned, SectionState};
 use crate::plan::{Body, LayoutPlan};
 
@@ -81,7 +81,7 @@ pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
 /// ends of their output sections, across input statements.
 pub fn gather<T: Target>(
     link: &Placed<'_, T>,
-    rules: &mut [u32],
+    rules: &mut [Option<RuleId>],
     priorities: &Priorities,
     order: &InputOrder,
     lists: &mut [List],
@@ -94,7 +94,7 @@ pub fn gather<T: Target>(
         let [first, .., last] = own[..] else { continue };
         let mut moved: Vec<SectionId> = Vec::new();
         for &rule in &own {
-            let list = &mut lists[rule as usize];
+            let list = &mut lists[rule.index()];
             let ordered = |id: &SectionId| priorities.of(*id) != 0;
             if list.items.iter().any(ordered) {
                 moved.extend(list.items.iter().copied().filter(ordered));
@@ -107,19 +107,19 @@ pub fn gather<T: Target>(
         moved.sort_by_key(|&id| (priorities.of(id), place::input_position(link, order, id)));
         let (front, back): (Vec<_>, Vec<_>) = moved.into_iter().partition(|&id| priorities.of(id) < 0);
         for (rule, items) in [(first, front), (last, back)] {
-            let list = &mut lists[rule as usize];
-            items.iter().for_each(|id| rules[id.index()] = rule);
+            let list = &mut lists[rule.index()];
+            items.iter().for_each(|id| rules[id.index()] = Some(rule));
             list.items.splice(0..0, items);
         }
         for rule in own {
-            let list = &mut lists[rule as usize];
+            let list = &mut lists[rule.index()];
             list.has_internal = list.items.iter().any(|id| id.0 >= link.first_internal());
         }
     }
 }
 
 /// The rules of an output section in the order of its body.
-fn rules_of(plan: &LayoutPlan, output: usize) -> Vec<u32> {
+fn rules_of(plan: &LayoutPlan, output: usize) -> Vec<RuleId> {
     let output = &plan.outputs[output];
     let rules = output.body.iter().filter_map(|item| match item {
         Body::Rule(rule) => Some(*rule),

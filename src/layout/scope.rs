@@ -37,10 +37,8 @@ impl Machine<'_> {
     }
 
     fn value_in_section(&self, section: SectionId, offset: u64) -> Symbol {
-        let rule = self.section_rules[section.index()] as usize;
-        let (Some(list), Some(rule)) = (self.lists.get(rule), self.plan.rules.get(rule)) else {
-            return Symbol::Discarded;
-        };
+        let Some(rule) = self.section_rules[section.index()] else { return Symbol::Discarded };
+        let (list, rule) = (&self.lists[rule.index()], self.plan.rule(rule));
         if !self.outputs[rule.output as usize].placed || list.computed_for.is_none() {
             return Symbol::NotYetKnown;
         }

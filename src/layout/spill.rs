@@ -11,7 +11,7 @@ use super::shuffle::InputOrder;
 use super::sort;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
-use crate::ids::SectionId;
+use crate::ids::{RuleId, SectionId};
 use crate::phase::Placed;
 use crate::plan::memory;
 use crate::plan::{Body, Command};
@@ -20,7 +20,7 @@ use hashbrown::HashMap;
 use std::collections::VecDeque;
 
 /// The rules that each section can still go on to, in order.
-pub type Alternatives = HashMap<SectionId, VecDeque<u32>, foldhash::fast::FixedState>;
+pub type Alternatives = HashMap<SectionId, VecDeque<RuleId>, foldhash::fast::FixedState>;
 
 /// Moves sections out of the first region that is too small; whether any has moved. A section
 /// without a further rule is reported and stays.
@@ -57,7 +57,7 @@ fn behind_region<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, output:
     let mut moving = Vec::new();
     for item in &plan.body {
         let Body::Rule(rule) = item else { continue };
-        let list = &machine.lists[*rule as usize];
+        let list = &machine.lists[rule.index()];
         for (&id, &size) in list.items.iter().zip(&list.sizes) {
             let offset = list.start.wrapping_add(machine.offsets[id.index()]);
             let end = state.address.wrapping_add(offset).wrapping_add(size);
@@ -84,15 +84,15 @@ fn move_on<T: Target>(
 ) -> bool {
     let mut touched = Vec::new();
     for &id in moving {
-        let from = machine.section_rules[id.index()];
+        let Some(from) = machine.section_rules[id.index()] else { continue };
         let Some(to) = alternatives.get_mut(&id).and_then(VecDeque::pop_front) else {
-            report_stuck(link, machine, id);
+            report_stuck(link, machine, id, from);
             continue;
         };
         report_move(link, machine, id, from, to);
-        machine.section_rules[id.index()] = to;
-        machine.lists[from as usize].items.retain(|&item| item != id);
-        let target = &mut machine.lists[to as usize];
+        machine.section_rules[id.index()] = Some(to);
+        machine.lists[from.index()].items.retain(|&item| item != id);
+        let target = &mut machine.lists[to.index()];
         target.items.push(id);
         target.has_internal |= id.0 >= link.first_internal();
         touched.extend([from, to]);
@@ -101,20 +101,26 @@ fn move_on<T: Target>(
     touched.dedup();
     let order = InputOrder::new(link);
     for &rule in &touched {
-        let list = &mut machine.lists[rule as usize];
+        let list = &mut machine.lists[rule.index()];
         list.items.sort_by_key(|&id| place::input_position(link, &order, id));
-        sort::sort(link, &machine.plan.rules[rule as usize], &mut list.items);
+        sort::sort(link, machine.plan.rule(rule), &mut list.items);
         list.gather(link);
     }
     !touched.is_empty()
 }
 
-fn output_name(machine: &Machine<'_>, rule: u32) -> String {
-    let output = machine.plan.rules[rule as usize].output;
+fn output_name(machine: &Machine<'_>, rule: RuleId) -> String {
+    let output = machine.plan.rule(rule).output;
     String::from_utf8_lossy(&machine.plan.outputs[output as usize].name).into_owned()
 }
 
-fn report_move<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, id: SectionId, from: u32, to: u32) {
+fn report_move<T: Target>(
+    link: &Placed<'_, T>,
+    machine: &Machine<'_>,
+    id: SectionId,
+    from: RuleId,
+    to: RuleId,
+) {
     if !link.config.layout.non_contiguous_regions_warnings {
         return;
     }
@@ -127,8 +133,8 @@ fn report_move<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, id: Secti
     link.sink.report(diagnostic.ordered(link.section_file(id).0, id.0, 0));
 }
 
-fn report_stuck<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, id: SectionId) {
-    let last = output_name(machine, machine.section_rules[id.index()]);
+fn report_stuck<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, id: SectionId, last: RuleId) {
+    let last = output_name(machine, last);
     let size = link.section_size(id);
     let message = format!(
         "{} ({size:#x} bytes) does not fit the region of any output section that matches it",

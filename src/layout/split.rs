@@ -8,7 +8,7 @@
 use super::place::{self, List};
 use crate::arch::Target;
 use crate::chunks::align;
-use crate::ids::SectionId;
+use crate::ids::{RuleId, SectionId};
 use crate::phase::Placed;
 use crate::plan::{Body, Command, LayoutPlan};
 use hashbrown::HashSet;
@@ -18,7 +18,12 @@ type Pieces = Vec<Vec<SectionId>>;
 
 /// Splits the output sections of a plan whose lists are full. `rules` tells which rule each section
 /// has, and `lists` grows with the plan's rules.
-pub fn run<T: Target>(link: &Placed<'_, T>, plan: &mut LayoutPlan, lists: &mut Vec<List>, rules: &mut [u32]) {
+pub fn run<T: Target>(
+    link: &Placed<'_, T>,
+    plan: &mut LayoutPlan,
+    lists: &mut Vec<List>,
+    rules: &mut [Option<RuleId>],
+) {
     let options = &link.config.layout;
     if !link.config.is_relocatable() || options.split_by_file.is_none() && options.split_by_reloc.is_none() {
         return;
@@ -38,7 +43,7 @@ pub fn run<T: Target>(link: &Placed<'_, T>, plan: &mut LayoutPlan, lists: &mut V
             let name = unused_name(&plan.outputs[output as usize].name, &mut names);
             let (piece, rule) = plan.add_orphan_output(&name);
             for item in &items {
-                rules[item.index()] = rule;
+                rules[item.index()] = Some(rule);
             }
             lists.push(List { items, ..List::default() });
             commands.push(Command::Output(piece));
@@ -59,7 +64,7 @@ fn pieces<T: Target>(link: &Placed<'_, T>, plan: &LayoutPlan, lists: &mut [List]
     let mut piece = Piece::default();
     for item in body {
         let Body::Rule(rule) = item else { continue };
-        let list = &mut lists[*rule as usize];
+        let list = &mut lists[rule.index()];
         let mut kept = list.items.len();
         for (at, &id) in list.items.iter().enumerate() {
             let relocations = relocation_count(link, id);

@@ -10,9 +10,9 @@ use crate::chunks::align;
 use crate::cli::Config;
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
-use crate::ids::SectionId;
+use crate::ids::{RuleId, SectionId};
 use crate::phase::SectionInfo;
-use crate::plan::{Command, LayoutPlan, NO_RULE, Scripts};
+use crate::plan::{Command, LayoutPlan, Scripts};
 use crate::script::eval::Base;
 use crate::script::glob::Glob;
 use crate::script::{Sources, parse_script};
@@ -41,18 +41,16 @@ fn plan_of(texts: &[&str], config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
 }
 
 /// The rule of a section, by trying all patterns.
-fn rule_of(plan: &LayoutPlan, name: &str) -> u32 {
+fn rule_of(plan: &LayoutPlan, name: &str) -> Option<RuleId> {
     let takes = |rule: &crate::plan::Rule| {
-        let statement = &plan.statements[rule.statement as usize];
+        let Some(statement) = rule.statement else { return false };
+        let statement = &plan.statements[statement.index()];
         let patterns = statement.sections.as_deref().unwrap_or(&[]);
         patterns[rule.patterns.start as usize..rule.patterns.end as usize]
             .iter()
             .any(|pattern| Glob::new(&pattern.glob.bytes).matches(name.as_bytes()))
     };
-    plan.rules
-        .iter()
-        .position(|rule| rule.statement != NO_RULE && takes(rule))
-        .map_or(NO_RULE, |rule| rule as u32)
+    plan.rules.iter().position(takes).map(RuleId::from_index)
 }
 
 fn info(section: &Section) -> SectionInfo<'static> {
@@ -63,7 +61,7 @@ fn info(section: &Section) -> SectionInfo<'static> {
 /// A plan with sections in its lists.
 struct Case {
     plan: LayoutPlan,
-    rules: Vec<u32>,
+    rules: Vec<Option<RuleId>>,
     lists: Vec<List>,
     settings: Settings,
 }
@@ -77,15 +75,16 @@ impl Case {
 
     fn of_plan(mut plan: LayoutPlan, sections: &[Section]) -> Case {
         let mut lists = vec![List::default(); plan.rules.len()];
-        let mut rules: Vec<u32> = sections.iter().map(|section| rule_of(&plan, section.0)).collect();
+        let mut rules: Vec<Option<RuleId>> =
+            sections.iter().map(|section| rule_of(&plan, section.0)).collect();
         let ids = || (0..sections.len() as u32).map(SectionId);
-        for (id, &rule) in ids().zip(&rules).filter(|(_, rule)| **rule != NO_RULE) {
-            lists[rule as usize].items.push(id);
+        for (id, rule) in ids().zip(&rules).filter_map(|(id, rule)| Some((id, (*rule)?))) {
+            lists[rule.index()].items.push(id);
         }
         lists.iter_mut().for_each(|list| gather(list, sections));
         let orphans: Vec<Orphan<'_>> = ids()
             .zip(sections)
-            .filter(|(id, _)| rules[id.index()] == NO_RULE)
+            .filter(|(id, _)| rules[id.index()].is_none())
             .map(|(id, section)| {
                 let info = info(section);
                 let alloc = section.2 & elf::SHF_ALLOC != 0;

@@ -7,11 +7,11 @@
 use super::trace::{IncludedMember, ReportData};
 use crate::arch::Target;
 use crate::elf::consts as elf;
-use crate::ids::{ChunkId, SectionId, SymbolId};
+use crate::ids::{ChunkId, RuleId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::phase::SectionState;
 use crate::phase::{Image, Placed};
-use crate::plan::{Body, Command, NO_RULE, OutputPlan};
+use crate::plan::{Body, Command, OutputPlan};
 use crate::script::Span;
 use crate::script::ast::Assignment;
 use crate::symbols::Definition;
@@ -74,11 +74,13 @@ fn symbols<T: Target>(link: &Placed<'_, T>) -> Vec<PlacedSymbol> {
 }
 
 /// By rule: input sections whose contents live on in a section of the linker.
-fn absorbed<T: Target>(link: &Placed<'_, T>) -> HashMap<u32, Vec<SectionId>> {
-    let mut by_rule: HashMap<u32, Vec<SectionId>> = HashMap::new();
+fn absorbed<T: Target>(link: &Placed<'_, T>) -> HashMap<RuleId, Vec<SectionId>> {
+    let mut by_rule: HashMap<RuleId, Vec<SectionId>> = HashMap::new();
     for id in (0..link.first_internal()).map(SectionId) {
-        if link.sections.is(id, SectionState::ABSORBED | SectionState::ALIVE) {
-            by_rule.entry(link.places.rule[id.index()]).or_default().push(id);
+        if let Some(rule) = link.places.rule[id.index()]
+            && link.sections.is(id, SectionState::ABSORBED | SectionState::ALIVE)
+        {
+            by_rule.entry(rule).or_default().push(id);
         }
     }
     by_rule
@@ -88,7 +90,7 @@ struct Map<'m, 'a, T: Target> {
     link: &'m Image<'a, T>,
     text: String,
     symbols: Vec<PlacedSymbol>,
-    by_rule: HashMap<u32, Vec<SectionId>>,
+    by_rule: HashMap<RuleId, Vec<SectionId>>,
 }
 
 impl<T: Target> Map<'_, '_, T> {
@@ -214,9 +216,9 @@ impl<T: Target> Map<'_, '_, T> {
         let mut taken = vec![false; link.layout.chunks.len()];
         for (index, chunk) in link.layout.chunks.iter().enumerate() {
             for item in &chunk.items {
-                let rule = link.places.rule[item.index()];
-                if let Some(rule) = link.layout.plan.rules.get(rule as usize) {
-                    chunks.entry(rule.output).or_insert(ChunkId::from_index(index));
+                if let Some(rule) = link.places.rule[item.index()] {
+                    let output = link.layout.plan.rule(rule).output;
+                    chunks.entry(output).or_insert(ChunkId::from_index(index));
                     taken[index] = true;
                 }
             }
@@ -251,12 +253,14 @@ impl<T: Target> Map<'_, '_, T> {
     fn output(&mut self, plan: &OutputPlan, chunk: Option<ChunkId>) {
         let link = self.link;
         self.line("");
-        let mut items: HashMap<u32, Vec<SectionId>> = HashMap::new();
+        let mut items: HashMap<RuleId, Vec<SectionId>> = HashMap::new();
         match chunk {
             Some(id) => {
                 self.chunk(id);
                 for &item in &link.layout.chunks[id.index()].items {
-                    items.entry(link.places.rule[item.index()]).or_default().push(item);
+                    if let Some(rule) = link.places.rule[item.index()] {
+                        items.entry(rule).or_default().push(item);
+                    }
                 }
             }
             None => self.line(String::from_utf8_lossy(&plan.name)),
@@ -282,11 +286,10 @@ impl<T: Target> Map<'_, '_, T> {
     }
 
     /// The pattern of a rule and the sections that it took.
-    fn rule(&mut self, number: u32, taken: &[SectionId]) {
+    fn rule(&mut self, id: RuleId, taken: &[SectionId]) {
         let plan = &self.link.layout.plan;
-        let statement = plan.rules.get(number as usize).map_or(NO_RULE, |rule| rule.statement);
-        if let Some(statement) = plan.statements.get(statement as usize) {
-            let text = self.source(statement.span);
+        if let Some(statement) = plan.rule(id).statement {
+            let text = self.source(plan.statements[statement.index()].span);
             self.line(format!(" {text}"));
         }
         let mut end: Option<u64> = None;
@@ -299,7 +302,7 @@ impl<T: Target> Map<'_, '_, T> {
             self.section(item, true);
             end = Some(start.wrapping_add(self.link.section_size(item)));
         }
-        for id in self.by_rule.remove(&number).unwrap_or_default() {
+        for id in self.by_rule.remove(&id).unwrap_or_default() {
             self.section(id, true);
         }
     }

@@ -4,7 +4,6 @@
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
-use crate::ids::ChunkId;
 use crate::phase::{Numbered, Scanned};
 use crate::sframe::collect::{Batch, Chosen, LeftOut, Origin, Role, Table, unite};
 use crate::sframe::encoding;
@@ -72,15 +71,16 @@ fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
     if plan.outputs.iter().all(|output| output.overlay.is_none()) {
         return;
     }
-    let mut last = ChunkId::NONE.0;
+    let mut last = None;
     for function in &table.functions {
         let section = function.place.section;
-        let Some(rule) = plan.rules.get(link.rules[section.index()] as usize) else { continue };
-        let output = &plan.outputs[rule.output as usize];
-        if output.overlay.is_none() || last == rule.output {
+        let Some(rule) = link.rules[section.index()] else { continue };
+        let row = plan.rule(rule).output;
+        let output = &plan.outputs[row as usize];
+        if output.overlay.is_none() || last == Some(row) {
             continue;
         }
-        last = rule.output;
+        last = Some(row);
         let name = String::from_utf8_lossy(&output.name);
         link.sink.report_recoverable(
             Diagnostic::error(

@@ -17,7 +17,7 @@ use crate::arch::Target;
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::ids::{SectionId, SymbolId};
+use crate::ids::{RuleId, SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::layout::machine::Machine;
 use crate::passes::compute_values;
@@ -226,7 +226,7 @@ fn is_data<T: Target>(object: &ObjectFile<'_, T::E>, section: u32, offset: u64) 
 struct Boundary {
     address: u64,
     output: u32,
-    rule: u32,
+    rule: RuleId,
     /// Number of sections of the rule that stand before it.
     position: u32,
 }
@@ -418,7 +418,7 @@ impl Insertion {
         // From the end, so that positions stay right.
         self.inserted.sort_by_key(|(boundary, section)| (boundary.position, section.0));
         for (boundary, section) in self.inserted.iter().rev() {
-            let list = &mut layout.lists[boundary.rule as usize];
+            let list = &mut layout.lists[boundary.rule.index()];
             list.items.insert(boundary.position as usize, *section);
             list.has_internal = true;
         }
@@ -457,7 +457,7 @@ fn boundaries<T: Target>(link: &Placed<'_, T>, layout: &Machine<'_>) -> Vec<Boun
         }
         for item in &output.body {
             let Body::Rule(rule) = *item else { continue };
-            let list = &layout.lists[rule as usize];
+            let list = &layout.lists[rule.index()];
             for (position, (&id, &size)) in list.items.iter().zip(&list.sizes).enumerate() {
                 let flags = link.section_info(id).flags;
                 if flags & u64::from(elf::SHF_EXECINSTR) == 0 {

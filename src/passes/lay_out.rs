@@ -8,7 +8,7 @@ use crate::cli::{Config, Magic, OrphanHandling, OutputFormat, SeparateCode};
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::ids::SectionId;
+use crate::ids::{RuleId, SectionId};
 use crate::layout::check::{self, Origin};
 use crate::layout::converge::{self, Fixed, Special};
 use crate::layout::machine::{Machine, OutputState, Settings};
@@ -22,7 +22,7 @@ use crate::layout::spill::{self, Alternatives};
 use crate::layout::{file_offsets, finish, kept, link_order, priority, sort, split};
 use crate::passes::{compute_values, create_relocatable, insert_thunks, match_script, read_scripts};
 use crate::phase::{Growing, Inputs, Placed, Tables};
-use crate::plan::{Body, LayoutPlan, NO_RULE, Rule};
+use crate::plan::{Body, LayoutPlan, Rule};
 use crate::relocs::{address, emit};
 use crate::script::builtin::Switches;
 use crate::script::expr::{Expr, ExprKind};
@@ -48,7 +48,7 @@ pub fn run<'a, T: Target>(
 ) -> Placed<'a, T> {
     let mut link = Placed::new(tables, growing);
     let merged = link.merged.iter().map(|merged| merged.rule);
-    let mut rules: Vec<u32> = link.rules.iter().copied().chain(merged).collect();
+    let mut rules: Vec<Option<RuleId>> = link.rules.iter().copied().chain(merged).collect();
     let mut plan = link.plan.clone();
     let lists = list_sections(&link, priorities, &mut plan, &mut rules);
     let alternatives = match_script::alternatives(&link);
@@ -57,7 +57,7 @@ pub fn run<'a, T: Target>(
     link.local_symbols = synth::thunks::names(&link);
     report_missing_headers(&link);
     create_relocatable::run(&mut link);
-    link.places.rule.resize(link.section_count(), u32::MAX);
+    link.places.rule.resize(link.section_count(), None);
     for (index, chunk) in link.layout.chunks.iter_mut().enumerate() {
         chunk.header_index = index as u32 + 1;
     }
@@ -79,7 +79,7 @@ fn list_sections<T: Target>(
     link: &Placed<'_, T>,
     priorities: &Priorities,
     plan: &mut LayoutPlan,
-    rules: &mut [u32],
+    rules: &mut [Option<RuleId>],
 ) -> Vec<List> {
     let order = InputOrder::new(link);
     let (mut lists, left) = place::list(link, rules, &order);
@@ -112,12 +112,17 @@ fn list_sections<T: Target>(
 }
 
 /// Statements whose patterns ask for different orders put their sections into one list.
-fn mix_orders<T: Target>(link: &Placed<'_, T>, order: &InputOrder, rule_of: &mut [u32], lists: &mut [List]) {
+fn mix_orders<T: Target>(
+    link: &Placed<'_, T>,
+    order: &InputOrder,
+    rule_of: &mut [Option<RuleId>],
+    lists: &mut [List],
+) {
     let rules = &link.plan.rules;
     let mut start = 0;
     while start < rules.len() {
         let statement = rules[start].statement;
-        let same = |rule: &&Rule| rule.statement == statement && statement != NO_RULE;
+        let same = |rule: &&Rule| rule.statement == statement && statement.is_some();
         let count = rules[start..].iter().take_while(same).count().max(1);
         let held: Vec<&[SectionId]> =
             lists[start..start + count].iter().map(|list| &list.items[..]).collect();
@@ -125,7 +130,7 @@ fn mix_orders<T: Target>(link: &Placed<'_, T>, order: &InputOrder, rule_of: &mut
             let items = sort::mix(link, order, &rules[start..start + count], &held);
             let has_internal = lists[start..start + count].iter().any(|list| list.has_internal);
             for &item in &items {
-                rule_of[item.index()] = start as u32;
+                rule_of[item.index()] = Some(RuleId::from_index(start));
             }
             for list in &mut lists[start..start + count] {
                 *list = List::default();
@@ -221,10 +226,10 @@ fn report_orphan<T: Target>(link: &Inputs<'_, T>, orphan: &Orphan<'_>, handling:
 fn converge<T: Target>(
     link: &mut Placed<'_, T>,
     plan: &LayoutPlan,
-    rules: Vec<u32>,
+    rules: Vec<Option<RuleId>>,
     lists: Vec<List>,
     mut alternatives: Alternatives,
-) -> Vec<u32> {
+) -> Vec<Option<RuleId>> {
     let relocatable = link.config.is_relocatable();
     let sframe_alloc = link.config.sframe.alloc;
     let offsets = vec![0; link.section_count()];
@@ -279,7 +284,7 @@ fn converge<T: Target>(
 fn start_outputs<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
     for (index, output) in machine.plan.outputs.iter().enumerate() {
         let lists = output.body.iter().filter_map(|item| match item {
-            Body::Rule(rule) => Some(&machine.lists[*rule as usize]),
+            Body::Rule(rule) => Some(&machine.lists[rule.index()]),
             _ => None,
         });
         // The symbol table has no size yet.
@@ -308,8 +313,8 @@ fn start_outputs<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
         && let Some(row) = link.synthetics.find(Kind::SymTabShndx)
     {
         let id = link.synthetic_id(row);
-        if let Some(rule) = machine.plan.rules.get(machine.section_rules[id.index()] as usize) {
-            let state = &mut machine.outputs[rule.output as usize];
+        if let Some(rule) = machine.section_rules[id.index()] {
+            let state = &mut machine.outputs[machine.plan.rule(rule).output as usize];
             (state.keep, state.in_output, state.unneeded) = (false, false, true);
         }
     }

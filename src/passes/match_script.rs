@@ -11,12 +11,12 @@ use crate::cli::{OrphanHandling, Strip};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::ids::SectionId;
+use crate::ids::{RuleId, SectionId, StatementId};
 use crate::layout::link_order;
 use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
 use crate::phase::{Made, Matched, Resolved, SectionInfo, SectionState, SectionStates};
-use crate::plan::{Command, LayoutPlan, NO_RULE, Rule};
+use crate::plan::{Command, LayoutPlan};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
 use crate::script::matcher::{File, Matcher};
@@ -28,7 +28,7 @@ const BLOCK: usize = 4096;
 
 /// Matches all sections.
 pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matched<'a, T> {
-    let mut rules = vec![NO_RULE; made.section_count()];
+    let mut rules = vec![None; made.section_count()];
     let mut disabled = vec![false; plan.outputs.len()];
     let matching = Matching::new(&made, &plan);
     let dropped = matching.all(&mut rules, &disabled);
@@ -59,16 +59,15 @@ pub fn alternatives<T: Target>(link: &Matched<'_, T>) -> Alternatives {
     }
     let matching = Matching::new(link, plan);
     for id in (0..link.section_count()).map(SectionId::from_index).filter(|&id| matching.is_matched(id)) {
-        let own = |rule: &Rule| rule.statement != NO_RULE;
-        let Some(mut last) = plan.rules.get(link.rules[id.index()] as usize).filter(|&rule| own(rule)) else {
-            continue;
-        };
+        let taken_by = link.rules[id.index()];
+        let Some(mut last) = taken_by.and_then(|rule| plan.rule(rule).statement) else { continue };
         let info = link.section_info(id);
-        while let Some(next) = matching.rule_behind(id, &info, &disabled, last.statement)
-            && !plan.rules[next as usize].discard
+        while let Some(next) = matching.rule_behind(id, &info, &disabled, last)
+            && !plan.rule(next).discard
+            && let Some(statement) = plan.rule(next).statement
         {
             found.entry(id).or_default().push_back(next);
-            last = &plan.rules[next as usize];
+            last = statement;
         }
     }
     found
@@ -79,7 +78,7 @@ struct Matching<'l, 'a, T: Target> {
     plan: &'l LayoutPlan,
     matcher: Matcher,
     /// For each statement, the rule of each of its patterns.
-    rules: Vec<Vec<u32>>,
+    rules: Vec<Vec<RuleId>>,
     unique: Vec<Glob>,
 }
 
@@ -87,36 +86,37 @@ struct Matching<'l, 'a, T: Target> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It has this rule, or none.
-    Rule(u32),
+    Rule(Option<RuleId>),
     /// It is left out, but not by a rule.
     Dropped,
 }
 
 impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     fn new(link: &'l Made<'a, T>, plan: &'l LayoutPlan) -> Self {
-        let mut rules: Vec<Vec<u32>> = vec![Vec::new(); plan.statements.len()];
+        let mut rules: Vec<Vec<RuleId>> = vec![Vec::new(); plan.statements.len()];
         let mut statements: Vec<(u32, &InputStatement)> = Vec::new();
         for (number, rule) in plan.rules.iter().enumerate() {
-            let Some(of_statement) = rules.get_mut(rule.statement as usize) else { continue };
+            let Some(statement) = rule.statement else { continue };
+            let of_statement = &mut rules[statement.index()];
             if of_statement.is_empty() {
-                statements.push((rule.statement, &plan.statements[rule.statement as usize]));
+                statements.push((statement.number(), &plan.statements[statement.index()]));
             }
-            of_statement.extend(rule.patterns.clone().map(|_| number as u32));
+            of_statement.extend(rule.patterns.clone().map(|_| RuleId::from_index(number)));
         }
         let unique = link.config.layout.unique.patterns.iter().map(|pattern| Glob::new(pattern)).collect();
         Matching { link, plan, matcher: Matcher::new(statements), rules, unique }
     }
 
     /// Matches all sections that are alive. Gives those that are left out, but not by a rule.
-    fn all(&self, rules: &mut [u32], disabled: &[bool]) -> Vec<SectionId> {
+    fn all(&self, rules: &mut [Option<RuleId>], disabled: &[bool]) -> Vec<SectionId> {
         let blocks = rules.par_chunks_mut(BLOCK).enumerate().map(|(block, rules)| {
             let mut dropped = Vec::new();
             for (at, rule) in rules.iter_mut().enumerate() {
                 let id = SectionId::from_index(block * BLOCK + at);
-                *rule = NO_RULE;
+                *rule = None;
                 if self.is_matched(id) {
                     match self.fate(id, disabled) {
-                        Fate::Rule(number) => *rule = number,
+                        Fate::Rule(found) => *rule = found,
                         Fate::Dropped => dropped.push(id),
                     }
                 }
@@ -143,12 +143,12 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             return Fate::Dropped;
         }
         let stays_alone = self.stays_alone(&info);
-        let rule = if self.is_unique(&info) { NO_RULE } else { self.rule(id, &info, disabled) };
-        match self.plan.rules.get(rule as usize) {
-            Some(found) if found.discard => Fate::Rule(rule),
+        let rule = if self.is_unique(&info) { None } else { self.rule(id, &info, disabled) };
+        match rule {
+            Some(found) if self.plan.rule(found).discard => Fate::Rule(rule),
             Some(_) if !stays_alone => Fate::Rule(rule),
             _ if self.link.config.layout.orphan_handling == OrphanHandling::Discard => Fate::Dropped,
-            _ => Fate::Rule(NO_RULE),
+            _ => Fate::Rule(None),
         }
     }
 
@@ -163,8 +163,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         self.unique.iter().any(|pattern| pattern.matches(info.name))
     }
 
-    fn rule(&self, id: SectionId, info: &SectionInfo<'_>, disabled: &[bool]) -> u32 {
-        self.find(id, info, &|_, output| !disabled[output]).unwrap_or(NO_RULE)
+    fn rule(&self, id: SectionId, info: &SectionInfo<'_>, disabled: &[bool]) -> Option<RuleId> {
+        self.find(id, info, &|_, output| !disabled[output])
     }
 
     fn rule_behind(
@@ -172,9 +172,9 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         id: SectionId,
         info: &SectionInfo<'_>,
         disabled: &[bool],
-        last: u32,
-    ) -> Option<u32> {
-        self.find(id, info, &|statement, output| statement > last && !disabled[output])
+        last: StatementId,
+    ) -> Option<RuleId> {
+        self.find(id, info, &|statement, output| statement > last.number() && !disabled[output])
     }
 
     /// The first rule that fits, among the statements that `accept` takes by number and row of output
@@ -184,13 +184,13 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         id: SectionId,
         info: &SectionInfo<'_>,
         accept: &dyn Fn(u32, usize) -> bool,
-    ) -> Option<u32> {
+    ) -> Option<RuleId> {
         let alloc = u64::from(elf::SHF_ALLOC);
         let flags =
             if info.is_sframe() && !self.link.config.sframe.alloc { info.flags & !alloc } else { info.flags };
         let found = self.matcher.find_among(info.name, self.file(id), flags, |statement| {
             let rule = self.rules[statement as usize].first();
-            rule.is_some_and(|&rule| accept(statement, self.plan.rules[rule as usize].output as usize))
+            rule.is_some_and(|&rule| accept(statement, self.plan.rule(rule).output as usize))
         })?;
         self.rules[found.rule as usize].get(found.pattern as usize).copied()
     }
@@ -212,10 +212,10 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
 
     /// `ONLY_IF_RO` and `ONLY_IF_RW`, in order: an output section whose constraint fails is
     /// skipped, and its sections are matched again.
-    fn check_constraints(&self, rules: &mut [u32], disabled: &mut [bool]) {
-        let output_of = |rule: u32| self.plan.rules.get(rule as usize).map(|rule| rule.output as usize);
+    fn check_constraints(&self, rules: &mut [Option<RuleId>], disabled: &mut [bool]) {
+        let output_of = |rule: Option<RuleId>| Some(self.plan.rule(rule?).output as usize);
         let constrained =
-            |rule: u32| output_of(rule).is_some_and(|output| self.plan.outputs[output].constraint.is_some());
+            |rule| output_of(rule).is_some_and(|output| self.plan.outputs[output].constraint.is_some());
         let taken: Vec<SectionId> = rules
             .par_iter()
             .enumerate()
@@ -241,8 +241,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             let again: Vec<SectionId> = taken.iter().copied().filter(of_output).collect();
             for id in again {
                 rules[id.index()] = match self.fate(id, disabled) {
-                    Fate::Rule(number) => number,
-                    Fate::Dropped => NO_RULE,
+                    Fate::Rule(found) => found,
+                    Fate::Dropped => None,
                 };
             }
         }
@@ -250,9 +250,9 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
 }
 
 /// Marks sections that rules keep (`KEEP`) and discard (`/DISCARD/`).
-fn mark(plan: &LayoutPlan, rules: &[u32], sections: &mut SectionStates) {
+fn mark(plan: &LayoutPlan, rules: &[Option<RuleId>], sections: &mut SectionStates) {
     sections.all_mut().par_iter_mut().zip(rules).with_min_len(BLOCK).for_each(|(state, &rule)| {
-        let Some(rule) = plan.rules.get(rule as usize) else { return };
+        let Some(rule) = rule.map(|rule| plan.rule(rule)) else { return };
         if rule.discard {
             state.discard(SectionState::DISCARDED_BY_SCRIPT);
         } else if rule.keep {
@@ -316,16 +316,16 @@ fn report_shared_sframe<T: Target>(link: &Matched<'_, T>) {
     if !link.config.is_relocatable() {
         return;
     }
-    let mut taken: Vec<(u32, u32, SectionId)> = link
+    let mut taken: Vec<(u32, RuleId, SectionId)> = link
         .rules
         .par_iter()
         .enumerate()
         .with_min_len(BLOCK)
-        .filter(|&(_, &rule)| rule != NO_RULE)
         .filter_map(|(id, &rule)| {
+            let rule = rule?;
             let id = SectionId::from_index(id);
             let info = link.section_info(id);
-            let output = link.plan.rules.get(rule as usize)?.output;
+            let output = link.plan.rule(rule).output;
             (info.is_sframe() && info.size > 0 && link.sections.is_alive(id)).then_some((output, rule, id))
         })
         .collect();

@@ -13,7 +13,7 @@
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
-use crate::ids::SectionId;
+use crate::ids::{RuleId, SectionId};
 use crate::input::{ObjectFile, SectionClass};
 use crate::merge::{Group, MergeInput, Merges, Pieces};
 use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, SectionState, info_of};
@@ -24,7 +24,7 @@ use rayon::prelude::*;
 /// Sections of one key are merged with each other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key<'a> {
-    rule: u32,
+    rule: Option<RuleId>,
     /// The section's name for orphans and under `-r`, where it decides about the output section;
     /// else empty.
     name: &'a [u8],
@@ -145,7 +145,7 @@ fn candidate<'a, T: Target>(
         return None;
     }
     let rule = link.rules[id.index()];
-    let by_name = relocatable || rule == u32::MAX;
+    let by_name = relocatable || rule.is_none();
     // Flags about groups and retention do not change the kind of pieces.
     let irrelevant = u64::from(elf::SHF_GROUP | elf::SHF_GNU_RETAIN | elf::SHF_INFO_LINK);
     Some(Candidate {

@@ -16,7 +16,6 @@ use crate::input::ordering::{OrderFiles, Word};
 use crate::layout::priority::{Priorities, may_move};
 use crate::passes::read_orders::warn;
 use crate::phase::Scanned;
-use crate::plan::NO_RULE;
 use crate::script::glob::Glob;
 use crate::symbols::{Definition, Mentions};
 use hashbrown::HashMap;
@@ -265,12 +264,9 @@ fn calls_of_objects<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionCall> {
 /// Whether the script gives two sections to the same statement, so that they can stand side by
 /// side. Calls between others would only distort the sizes and weights that clusters are made by.
 fn share_a_statement<T: Target>(link: &Scanned<'_, T>, a: SectionId, b: SectionId) -> bool {
-    let statement = |id: SectionId| {
-        let rule = link.plan.rules.get(link.rules[id.index()] as usize);
-        rule.map_or(NO_RULE, |rule| rule.statement)
-    };
+    let statement = |id: SectionId| link.plan.rule(link.rules[id.index()]?).statement;
     let of_a = statement(a);
-    of_a == statement(b) && (of_a != NO_RULE || link.section_info(a).name == link.section_info(b).name)
+    of_a == statement(b) && (of_a.is_some() || link.section_info(a).name == link.section_info(b).name)
 }
 
 /// `--print-symbol-order`: the names of symbols in sections with a priority, a line for each, in order of sections and

@@ -45,7 +45,7 @@ pub fn split_locals<'s, E: ByteOrder>(
 #[cfg(test)]
 impl<'a, T: Target> Bound<'a, T> {
     /// For tests of later passes: symbols without flags, and sections with the given rules.
-    pub fn of(made: super::Made<'a, T>, rules: Vec<u32>) -> Self {
+    pub fn of(made: super::Made<'a, T>, rules: Vec<Option<crate::ids::RuleId>>) -> Self {
         let symbols = vec![SymbolFlags::empty(); made.symbol_count];
         Bound { matched: Matched { made, rules, plan: Default::default() }, symbols }
     }

@@ -4,6 +4,7 @@
 
 use super::{Made, builds_on};
 use crate::arch::Target;
+use crate::ids::RuleId;
 use crate::plan::LayoutPlan;
 
 /// Sections with their rules, and the plan that the rules belong to.
@@ -11,8 +12,8 @@ pub struct Matched<'a, T: Target> {
     /// The phase before: sections.
     pub made: Made<'a, T>,
     /// The rule of [`Matched::plan`] that takes each section, by [`crate::ids::SectionId`];
-    /// [`crate::plan::NO_RULE`] for orphans.
-    pub rules: Vec<u32>,
+    /// `None` for orphans.
+    pub rules: Vec<Option<RuleId>>,
     /// The layout of scripts and options, without the output sections whose constraint
     /// (`ONLY_IF_RO`, `ONLY_IF_RW`) fails.
     pub plan: LayoutPlan,

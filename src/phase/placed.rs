@@ -8,7 +8,7 @@ use super::{SectionInfo, Tables, builds_on, info_of};
 use crate::arch::Target;
 use crate::chunks::Layout;
 use crate::elf::consts as elf;
-use crate::ids::{ChunkId, FileId, SectionId};
+use crate::ids::{ChunkId, FileId, RuleId, SectionId};
 use crate::sframe::collect::{Chosen, Ordered};
 use crate::tables::pools::Thunks;
 use crate::tables::section::{Kind, SyntheticSection, SyntheticSections, SyntheticSymbol};
@@ -51,8 +51,8 @@ builds_on!(['a, T: Target] Placed<'a, T>, tables: Tables<'a, T>);
 
 /// The places of sections, in parallel vectors indexed by [`SectionId`].
 pub struct Places {
-    /// The rule of [`Layout::plan`] that takes it, `u32::MAX` if none does.
-    pub rule: Vec<u32>,
+    /// The rule of [`Layout::plan`] that takes it, if one does.
+    pub rule: Vec<Option<RuleId>>,
     /// The output section; [`ChunkId::NONE`] outside of the output.
     pub chunk: Vec<ChunkId>,
     /// Offset in the output section, in bytes. Absorbed sections have none.

@@ -5,7 +5,7 @@
 use super::{Live, SectionInfo, SectionState, builds_on};
 use crate::arch::Target;
 use crate::decision::site::{DynRelocSite, Reference};
-use crate::ids::{SectionId, SymbolId};
+use crate::ids::{RuleId, SectionId, SymbolId};
 use crate::merge::Merges;
 use crate::symbols::Needs;
 use crate::tables::section::{Kind, SyntheticSection};
@@ -44,7 +44,7 @@ pub struct MergedSection<'a> {
     /// Its header fields and size.
     pub section: SyntheticSection<'a>,
     /// The rule that took the input sections of these pieces.
-    pub rule: u32,
+    pub rule: Option<RuleId>,
 }
 
 impl<'a, T: Target> Scanned<'a, T> {

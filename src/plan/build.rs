@@ -1,9 +1,10 @@
 //! Builds the layout plan from scripts and options.
 
 use super::memory;
-use super::{Body, Command, LayoutPlan, NO_RULE, OutputPlan, OverlayPlace, Rule};
+use super::{Body, Command, LayoutPlan, OutputPlan, OverlayPlace, Rule};
 use crate::cli::{Config, DefSym, SortSection};
 use crate::diag::{Code, Diagnostic};
+use crate::ids::{RuleId, StatementId};
 use crate::script::Sources;
 use crate::script::ast::{
     Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, InputStatement, Insert, MemoryRegion,
@@ -206,7 +207,7 @@ impl<'c> Builder<'c> {
     /// One rule for each run of patterns with the same order: sections of such a run are mixed in
     /// input order or sorted together, as `.init_array.*` and `.ctors.*` must be.
     fn rules(&mut self, output: u32, discard: bool, statement: InputStatement, body: &mut Vec<Body>) {
-        let row = self.plan.statements.len() as u32;
+        let row = StatementId::from_index(self.plan.statements.len());
         let sorts: Vec<Sort> = match &statement.sections {
             Some(patterns) => patterns.iter().map(|pattern| pattern.sort).collect(),
             None => vec![Sort::default()],
@@ -214,10 +215,10 @@ impl<'c> Builder<'c> {
         let mut start = 0;
         while start < sorts.len() {
             let run = sorts[start..].iter().take_while(|sort| **sort == sorts[start]).count();
-            body.push(Body::Rule(self.plan.rules.len() as u32));
+            body.push(Body::Rule(RuleId::from_index(self.plan.rules.len())));
             self.plan.rules.push(Rule {
                 output,
-                statement: row,
+                statement: Some(row),
                 patterns: start as u32..(start + run) as u32,
                 sort: self.with_default_sort(sorts[start]),
                 file_sort: statement.file.sort,
@@ -361,15 +362,14 @@ impl<'c> Builder<'c> {
     /// `INSERT` may have moved output sections before others: rules are tried in the order of the
     /// final list.
     fn renumber(&mut self) {
-        let mut order = vec![NO_RULE; self.plan.rules.len()];
         let mut sorted = Vec::with_capacity(self.plan.rules.len());
         for command in &self.plan.commands {
             let Command::Output(output) = command else { continue };
             for item in &mut self.plan.outputs[*output as usize].body {
                 if let Body::Rule(rule) = item {
-                    order[*rule as usize] = sorted.len() as u32;
-                    sorted.push(self.plan.rules[*rule as usize].clone());
-                    *rule = order[*rule as usize];
+                    let number = RuleId::from_index(sorted.len());
+                    sorted.push(self.plan.rules[rule.index()].clone());
+                    *rule = number;
                 }
             }
         }

@@ -12,6 +12,7 @@ mod ordering;
 
 pub use build::Scripts;
 
+use crate::ids::{RuleId, StatementId};
 use crate::script::ast::{
     Assert, Assignment, Constraint, DataSize, InputStatement, MemoryRegion, Name, OutputSectionType, Phdr,
     Sort,
@@ -20,9 +21,6 @@ use crate::script::expr::Expr;
 use crate::script::{Sources, Span};
 use indexmap::IndexMap;
 use std::ops::Range;
-
-/// The rule of a section that no rule takes.
-pub const NO_RULE: u32 = u32::MAX;
 
 /// Scripts and options, joined.
 #[derive(Clone, Debug, Default)]
@@ -136,7 +134,7 @@ pub struct OutputPlan {
 #[derive(Clone, Debug)]
 pub enum Body {
     /// The sections of a rule.
-    Rule(u32),
+    Rule(RuleId),
     /// An assignment.
     Assignment(Box<Assignment>),
     /// An assertion.
@@ -161,8 +159,8 @@ impl Body {
 pub struct Rule {
     /// Row of [`LayoutPlan::outputs`].
     pub output: u32,
-    /// Row of [`LayoutPlan::statements`]; [`NO_RULE`] for orphans.
-    pub statement: u32,
+    /// The statement that it is a part of; `None` for orphans.
+    pub statement: Option<StatementId>,
     /// Patterns of the statement.
     pub patterns: Range<u32>,
     /// Order of sections, `--sort-section` included.
@@ -281,9 +279,15 @@ impl LayoutPlan {
         self.for_each_other_expression(visit);
     }
 
-    /// Adds an output section for orphans, with one rule, behind command `position`. Gives the
-    /// number of the rule.
-    pub fn add_orphan_output(&mut self, name: &[u8]) -> (u32, u32) {
+    /// A rule of this plan.
+    #[inline]
+    pub fn rule(&self, id: RuleId) -> &Rule {
+        &self.rules[id.index()]
+    }
+
+    /// Adds an output section for orphans, with one rule; the caller adds the command. Gives the
+    /// rows of both.
+    pub fn add_orphan_output(&mut self, name: &[u8]) -> (u32, RuleId) {
         let output = self.outputs.len() as u32;
         let rule = self.add_orphan_rule(output);
         let mut plan = OutputPlan::named(name, Span::default());
@@ -296,12 +300,12 @@ impl LayoutPlan {
     }
 
     /// A rule for orphans that go into output section `output`; the caller puts it in the body.
-    pub fn add_orphan_rule(&mut self, output: u32) -> u32 {
-        let rule = self.rules.len() as u32;
+    pub fn add_orphan_rule(&mut self, output: u32) -> RuleId {
+        let rule = RuleId::from_index(self.rules.len());
         let sort = Sort::default();
         self.rules.push(Rule {
             output,
-            statement: NO_RULE,
+            statement: None,
             patterns: 0..0,
             sort,
             file_sort: sort,

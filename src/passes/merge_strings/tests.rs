@@ -5,7 +5,7 @@ use crate::arch::x86_64::X86_64;
 use crate::cli::{Config, OutputMode};
 use crate::diag::Sink;
 use crate::frames::Frames;
-use crate::ids::FileId;
+use crate::ids::{FileId, RuleId};
 use crate::input::InputStore;
 use crate::input::object::FileName;
 use crate::passes::keep_eh_frames;
@@ -89,7 +89,8 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     let made = Made::<X86_64>::of(Resolved::of(inputs), Frames::default());
     // As a default script matches them: `.rodata` and its kin by one rule, the rest as orphans.
     let is_data = |id| made.section_info(SectionId(id)).name.starts_with(b".rodata");
-    let rules = (0..made.first_internal()).map(|id| if is_data(id) { 7 } else { u32::MAX }).collect();
+    let rules =
+        (0..made.first_internal()).map(|id| if is_data(id) { Some(RuleId::new(7)) } else { None }).collect();
     let live = keep_eh_frames::run(Bound::of(made, rules));
     let groups = run(&live);
     let link = place(live, Asked::default(), groups);
