@@ -133,3 +133,15 @@ number! {
     /// An input statement of a script. Row of [`crate::plan::LayoutPlan::statements`].
     StatementId
 }
+number! {
+    /// A thunk. Row of [`crate::tables::pools::Thunks::all`].
+    ThunkId
+}
+number! {
+    /// Row of [`crate::phase::Numbered::rows`].
+    DynamicRowId
+}
+number! {
+    /// The offset of an `.eh_frame` record in the output, in bytes from the first record of its file.
+    RecordOffset
+}

@@ -100,9 +100,6 @@ pub struct Data {
     pub bytes: Vec<u8>,
 }
 
-/// [`Segment::first`] of a segment without chunks.
-pub const NOTHING: u32 = u32::MAX;
-
 /// A program header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment {
@@ -122,10 +119,10 @@ pub struct Segment {
     pub memory_size: u64,
     /// Alignment in bytes.
     pub align: u64,
-    /// Position in [`Layout::order`] of the first chunk that it holds; [`NOTHING`] if it holds none.
+    /// Position in [`Layout::order`] of the first chunk that it holds.
     pub first: u32,
-    /// Position of the last chunk that it holds.
-    pub last: u32,
+    /// Position behind the last chunk that it holds; `first` if it holds none.
+    pub end: u32,
     /// Whether it starts with the file header.
     pub file_header: bool,
     /// Whether it holds the program headers.
@@ -135,7 +132,12 @@ pub struct Segment {
 impl Segment {
     /// Positions in [`Layout::order`] of the chunks that it holds.
     pub fn positions(&self) -> std::ops::Range<usize> {
-        if self.first == NOTHING { 0..0 } else { self.first as usize..self.last as usize + 1 }
+        self.first as usize..self.end as usize
+    }
+
+    /// Whether it holds no chunk: the headers alone, or nothing in the file.
+    pub fn is_empty(&self) -> bool {
+        self.first == self.end
     }
 }
 

@@ -8,7 +8,7 @@ use super::eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames, is_live};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
-use crate::ids::{FileId, SymbolId};
+use crate::ids::{FileId, RecordOffset, SymbolId};
 use crate::phase::{Inputs, Resolved};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -16,9 +16,6 @@ use rayon::prelude::*;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::ops::Range;
 use zerocopy::byteorder::ByteOrder;
-
-/// The offset of a record that is not in the output.
-pub const DROPPED: u32 = u32::MAX;
 
 /// The places of records in the output section.
 #[derive(Clone, Debug, Default)]
@@ -36,8 +33,8 @@ pub struct KeptFrames {
 pub struct KeptFile {
     /// By row of [`FileFrames::cies`].
     pub cies: Vec<KeptCie>,
-    /// By row of [`FileFrames::fdes`]: offset from `base`, or [`DROPPED`].
-    pub fdes: Vec<u32>,
+    /// By row of [`FileFrames::fdes`]: offset from `base`; `None` for one that is not in the output.
+    pub fdes: Vec<Option<RecordOffset>>,
     /// Offset in the output section of the first record.
     pub base: u64,
     /// Bytes of records.
@@ -47,8 +44,8 @@ pub struct KeptFile {
 /// The place of a CIE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeptCie {
-    /// Offset from its file's base; [`DROPPED`] for one that has a leader or that no FDE needs.
-    pub output: u32,
+    /// Offset from its file's base; `None` for one that has a leader or that no FDE needs.
+    pub output: Option<RecordOffset>,
     /// File and row of the equal CIE that is in the output; its own if it is in the output itself.
     pub leader: (FileId, u32),
 }
@@ -85,7 +82,7 @@ pub fn assign_offsets<T: Target>(link: &Resolved<'_, T>, frames: &Frames<'_, T::
         kept.base = size;
         size += u64::from(kept.size);
     }
-    let fdes = files.par_iter().map(|kept| kept.fdes.iter().filter(|&&at| at != DROPPED).count()).sum();
+    let fdes = files.par_iter().map(|kept| kept.fdes.iter().flatten().count()).sum();
     if size > u64::from(u32::MAX) {
         link.sink.report(
             Diagnostic::error(
@@ -107,17 +104,17 @@ fn mark<T: Target>(
     file: FileId,
     frames: &FileFrames<'_, T::E>,
 ) -> (KeptFile, Vec<(u32, u64)>) {
-    let own = |row: usize| KeptCie { output: DROPPED, leader: (file, row as u32) };
+    let own = |row: usize| KeptCie { output: None, leader: (file, row as u32) };
     let mut cies: Vec<KeptCie> = (0..frames.cies.len()).map(own).collect();
     let mark = |fde: &Fde| {
         if !is_live(&link.sections, fde) {
-            return DROPPED;
+            return None;
         }
-        cies[fde.cie as usize].output = 0;
-        0
+        cies[fde.cie as usize].output = Some(RecordOffset::new(0));
+        Some(RecordOffset::new(0))
     };
     let fdes = frames.fdes.iter().map(mark).collect();
-    let needed = (0..).zip(&cies).filter(|(_, cie)| cie.output != DROPPED);
+    let needed = (0..).zip(&cies).filter(|(_, cie)| cie.output.is_some());
     let needed = needed.map(|(row, _)| (row, hash(link, file, frames, row))).collect();
     (KeptFile { cies, fdes, base: 0, size: 0 }, needed)
 }
@@ -173,7 +170,7 @@ fn elect_leaders<T: Target>(
                 Entry::Occupied(entry) => {
                     let (_, leader_file, leader_row) = *entry.get();
                     files[file.index()].cies[row as usize] =
-                        KeptCie { output: DROPPED, leader: (leader_file, leader_row) };
+                        KeptCie { output: None, leader: (leader_file, leader_row) };
                 }
                 Entry::Vacant(entry) => {
                     entry.insert((hash, file, row));
@@ -187,9 +184,9 @@ fn elect_leaders<T: Target>(
 /// each of its sections is, and the whole is checked when the sum is known.
 fn place<E: ByteOrder>(frames: &FileFrames<'_, E>, kept: &mut KeptFile) {
     let mut at = 0u32;
-    let mut give = |output: &mut u32, size: u32| {
-        if *output != DROPPED {
-            *output = at;
+    let mut give = |output: &mut Option<RecordOffset>, size: u32| {
+        if let Some(output) = output {
+            *output = RecordOffset::new(at.min(u32::MAX - 1));
             at = at.saturating_add(size);
         }
     };
@@ -213,31 +210,32 @@ impl KeptFile {
         frames: &'r FileFrames<'_, E>,
         section: &'r FrameSection<'_, E>,
     ) -> impl Iterator<Item = KeptRecord<'r, E>> {
-        let kept = move |offset: u32, size: u32, relocations: Range<u32>, output: u32, fde| KeptRecord {
-            section: section.index,
-            bytes: &section.bytes[offset as usize..][..size as usize],
-            input: offset.into(),
-            output: self.base + u64::from(output),
-            relocations: &section.relocations[relocations.start as usize..relocations.end as usize],
-            fde,
-        };
+        let kept =
+            move |offset: u32, size: u32, relocations: Range<u32>, output: RecordOffset, fde| KeptRecord {
+                section: section.index,
+                bytes: &section.bytes[offset as usize..][..size as usize],
+                input: offset.into(),
+                output: self.base + u64::from(output.number()),
+                relocations: &section.relocations[relocations.start as usize..relocations.end as usize],
+                fde,
+            };
         let rows = section.cies.start as usize..section.cies.end as usize;
         let cies = frames.cies[rows.clone()].iter().zip(&self.cies[rows]);
-        let mut cies = cies.filter(|(_, kept)| kept.output != DROPPED).peekable();
+        let mut cies = cies.filter_map(|(cie, kept)| Some((cie, kept.output?))).peekable();
         let rows = section.fdes.start as usize..section.fdes.end as usize;
         let fdes = frames.fdes[rows.clone()].iter().zip(&self.fdes[rows]);
-        let mut fdes = fdes.filter(|(_, output)| **output != DROPPED).peekable();
+        let mut fdes = fdes.filter_map(|(fde, output)| Some((fde, (*output)?))).peekable();
         std::iter::from_fn(move || {
             let cie_is_next = match (cies.peek(), fdes.peek()) {
                 (Some((cie, _)), Some((fde, _))) => cie.offset < fde.offset,
                 (cie, _) => cie.is_some(),
             };
             if cie_is_next {
-                let (cie, place) = cies.next()?;
+                let (cie, output) = cies.next()?;
                 let relocations = cie.first_relocation..cie.end_relocation;
-                return Some(kept(cie.offset, cie.size, relocations, place.output, None));
+                return Some(kept(cie.offset, cie.size, relocations, output, None));
             }
-            let (fde, &output) = fdes.next()?;
+            let (fde, output) = fdes.next()?;
             let relocations = fde.first_relocation..fde.end_relocation;
             Some(kept(fde.offset, fde.size, relocations, output, Some(fde)))
         })
@@ -266,15 +264,14 @@ impl KeptFile {
         let (fdes, places) = (&frames.fdes[rows.clone()], &self.fdes[rows]);
         let first = fdes.partition_point(|fde| u64::from(fde.offset) + u64::from(fde.size) <= offset);
         let mut behind = fdes[first..].iter().zip(&places[first..]);
-        let fde = behind.find(|(_, output)| **output != DROPPED).map(|(fde, &output)| (fde.offset, output));
+        let fde = behind.find_map(|(fde, output)| Some((fde.offset, (*output)?)));
         let rows = section.cies.start as usize..section.cies.end as usize;
         let (cies, places) = (&frames.cies[rows.clone()], &self.cies[rows]);
         let first = cies.partition_point(|cie| u64::from(cie.offset) + u64::from(cie.size) <= offset);
         let mut behind = cies[first..].iter().zip(&places[first..]);
-        let cie =
-            behind.find(|(_, kept)| kept.output != DROPPED).map(|(cie, kept)| (cie.offset, kept.output));
+        let cie = behind.find_map(|(cie, kept)| Some((cie.offset, kept.output?)));
         if let Some((start, output)) = fde.into_iter().chain(cie).min() {
-            return Some(self.base + u64::from(output) + offset.saturating_sub(start.into()));
+            return Some(self.base + u64::from(output.number()) + offset.saturating_sub(start.into()));
         }
         // Behind the last record stands the terminator; an offset at the end of the input section
         // maps to the end of its output records.

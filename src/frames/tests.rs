@@ -1,6 +1,5 @@
 //! Objects made in memory, taken apart and put together again.
 
-use super::eh_merge::DROPPED;
 use crate::arch::x86_64::X86_64;
 use crate::chunks::Chunk;
 use crate::cli::{Config, OutputMode};
@@ -233,7 +232,7 @@ fn equal_cies_are_kept_once_and_dead_functions_lose_their_records() {
         assert_eq!(word(&out, fde + 4), fde + 4, "the CIE is at 0");
     }
     assert_eq!([out[28 + 8], out[52 + 8], out[76 + 8]], [2, 2, 1]);
-    assert!(link.kept_frames.files[0].fdes.iter().all(|&output| output == DROPPED));
+    assert!(link.kept_frames.files[0].fdes.iter().all(Option::is_none));
     assert_eq!(link.kept_frames.files[2].cies[0].leader, (FileId(1), 0));
 }
 
@@ -245,7 +244,7 @@ fn cies_of_different_personalities_stay_apart() {
         object_of(&["f", "g"], &two_functions(Some("one"))),
     ]);
     let link = linked(world.link());
-    let kept = |file: usize| link.kept_frames.files[file].cies[0].output != DROPPED;
+    let kept = |file: usize| link.kept_frames.files[file].cies[0].output.is_some();
     assert_eq!([kept(0), kept(1), kept(2)], [true, true, false]);
 }
 

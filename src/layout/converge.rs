@@ -10,7 +10,7 @@ use super::output::{self, Attributes};
 use super::segments::{self, PhdrValues, Wishes};
 use super::{file_offsets, link_order};
 use crate::arch::Target;
-use crate::chunks::{Chunk, NOTHING, Segment, order_of};
+use crate::chunks::{Chunk, Segment, order_of};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
@@ -247,7 +247,7 @@ fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
     machine.headers_size = machine.headers_size.max(size);
     let header = segments.iter().find(|segment| segment.p_type == elf::PT_LOAD && segment.file_header);
     machine.headers_address = header.and_then(|load| {
-        if load.first == NOTHING {
+        if load.is_empty() {
             return Some(load.address);
         }
         let offset = file_offsets::congruent(machine.headers_size, load.address, load.align)?;

@@ -258,8 +258,8 @@ mod tests {
         }
     }
 
-    fn segment(first: u32, last: u32, align: u64) -> Segment {
-        Segment { p_type: elf::PT_LOAD, align, first, last, ..Segment::default() }
+    fn segment(first: u32, end: u32, align: u64) -> Segment {
+        Segment { p_type: elf::PT_LOAD, align, first, end, ..Segment::default() }
     }
 
     #[test]
@@ -273,8 +273,8 @@ mod tests {
                 chunk(elf::SHT_PROGBITS, 0, 0, 7),
             ],
             segments: vec![
-                Segment { file_header: true, program_headers: true, ..segment(0, 0, 0x1000) },
-                Segment { load_address: 0x401230, ..segment(1, 2, 0x1000) },
+                Segment { file_header: true, program_headers: true, ..segment(0, 1, 0x1000) },
+                Segment { load_address: 0x401230, ..segment(1, 3, 0x1000) },
             ],
             headers_size: headers_size(2),
             order: (0..4).map(ChunkId).collect(),

@@ -31,8 +31,10 @@ pub fn publish<'a, T: Target>(link: &mut Placed<'a, T>, machine: &mut Machine<'_
     link.layout.headers_size = machine.headers_size;
     link.layout.headers_address = machine.headers_address;
     let mut tls = TlsTemplate::default();
-    if let Some(segment) = link.layout.segments.iter().find(|segment| segment.p_type == elf::PT_TLS) {
-        let last = &link.layout.chunks[link.layout.order[segment.last as usize].index()];
+    if let Some(segment) = link.layout.segment(elf::PT_TLS)
+        && let Some(last) = link.layout.chunks_of(segment).last()
+    {
+        let last = &link.layout.chunks[last.index()];
         let end = last.address.wrapping_add(last.size);
         tls = TlsTemplate {
             start: segment.address,

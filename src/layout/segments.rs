@@ -4,7 +4,7 @@
 //! different permissions share a page they must share the segment.
 
 use super::file_offsets::congruent;
-use crate::chunks::{Chunk, NOTHING, Segment};
+use crate::chunks::{Chunk, Segment};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -69,7 +69,7 @@ pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<
             flags: elf::PF_R,
             align: 8,
             program_headers: true,
-            ..empty()
+            ..Segment::default()
         });
     }
     if let Some(interp) = interp {
@@ -112,16 +112,18 @@ pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<
     }
     if let Some((executable, size)) = wishes.stack {
         let flags = elf::PF_R | elf::PF_W | if executable { elf::PF_X } else { 0 };
-        segments.push(Segment { p_type: elf::PT_GNU_STACK, flags, memory_size: size, align: 16, ..empty() });
+        segments.push(Segment {
+            p_type: elf::PT_GNU_STACK,
+            flags,
+            memory_size: size,
+            align: 16,
+            ..Segment::default()
+        });
     }
     if let Some(relro) = relro(chunks, wishes) {
         segments.push(relro);
     }
     segments
-}
-
-fn empty() -> Segment {
-    Segment { first: NOTHING, last: NOTHING, ..Segment::default() }
 }
 
 fn one(p_type: u32, chunks: &[&Chunk<'_>], index: usize, flags: u32, align: u64) -> Segment {
@@ -132,8 +134,8 @@ fn one(p_type: u32, chunks: &[&Chunk<'_>], index: usize, flags: u32, align: u64)
         align,
         address: chunks[index].address,
         first: position,
-        last: position,
-        ..empty()
+        end: position + 1,
+        ..Segment::default()
     }
 }
 
@@ -156,9 +158,9 @@ fn loads(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
             flags = elf::PF_R | elf::PF_W | elf::PF_X;
         }
         match loads.last_mut() {
-            Some(load) if !starts_load(chunks[load.last as usize], load.flags, chunk, flags, wishes) => {
+            Some(load) if !starts_load(chunks[load.end as usize - 1], load.flags, chunk, flags, wishes) => {
                 load.flags |= flags;
-                load.last = index as u32;
+                load.end = index as u32 + 1;
                 load.align = load.align.max(chunk.align);
             }
             _ => {
@@ -230,7 +232,7 @@ fn headers_alone(
         load_address,
         file_header: true,
         program_headers: true,
-        ..empty()
+        ..Segment::default()
     })
 }
 
@@ -253,17 +255,17 @@ fn notes(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
     for (index, chunk) in chunks.iter().enumerate() {
         let is_note = is_alloc(chunk.flags) && chunk.sh_type == elf::SHT_NOTE;
         let follows = |run: &Segment| {
-            let last = &chunks[run.last as usize];
+            let last = &chunks[run.end as usize - 1];
             let end = crate::chunks::align::round_up(last.address.wrapping_add(last.size), chunk.align);
             let shift = |chunk: &Chunk<'_>| chunk.load_address.wrapping_sub(chunk.address);
             run.align == chunk.align
                 && end == Some(chunk.address)
-                && run.last as usize + 1 == index
+                && run.end as usize == index
                 && shift(last) == shift(chunk)
         };
         match &mut run {
             Some(segment) if is_note && follows(segment) => {
-                segment.last = index as u32;
+                segment.end = index as u32 + 1;
                 segment.flags |= permissions(chunk);
             }
             _ => {
@@ -283,7 +285,7 @@ fn tls(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
     let last = chunks.iter().rposition(is_tls).unwrap_or(first);
     let align = chunks[first..=last].iter().filter(|chunk| is_tls(chunk)).map(|chunk| chunk.align).max();
     let mut segment = one(elf::PT_TLS, chunks, first, elf::PF_R, align.unwrap_or(1));
-    segment.last = last as u32;
+    segment.end = last as u32 + 1;
     segments.push(segment);
 }
 
@@ -295,7 +297,7 @@ fn relro(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Option<Segment> {
     let first = chunks.iter().position(inside)?;
     let last = chunks.iter().rposition(inside)?;
     let mut segment = one(elf::PT_GNU_RELRO, chunks, first, elf::PF_R, 1);
-    segment.last = last as u32;
+    segment.end = last as u32 + 1;
     segment.memory_size = end - chunks[first].address;
     Some(segment)
 }
@@ -319,7 +321,7 @@ pub fn from_phdrs(
             align: if value.p_type == elf::PT_LOAD { page_size } else { 1 },
             file_header: phdr.file_header,
             program_headers: phdr.program_headers,
-            ..empty()
+            ..Segment::default()
         })
         .collect();
     if chunks.iter().any(|chunk| is_alloc(chunk.flags)) && of_chunk.iter().all(|names| names.is_empty()) {
@@ -368,12 +370,12 @@ fn add(segment: &mut Segment, chunks: &[&Chunk<'_>], index: usize) {
         return;
     }
     let position = index as u32;
-    if segment.first == NOTHING {
+    if segment.is_empty() {
         segment.first = position;
         segment.address = chunk.address;
         segment.load_address = chunk.load_address;
     }
-    segment.last = position;
+    segment.end = position + 1;
     segment.flags |= permissions(chunk);
     segment.align = segment.align.max(chunk.align);
 }
@@ -449,7 +451,7 @@ mod tests {
         let loads = of_type(&segments, elf::PT_LOAD);
         assert_eq!(loads.iter().map(|load| load.flags).collect::<Vec<_>>(), [4, 5, 6]);
         assert!(loads[0].file_header && loads[0].program_headers);
-        assert_eq!(loads[2].last, 3);
+        assert_eq!(loads[2].end, 4);
 
         let mut near = far.clone();
         near[1].address = 0x400300;
@@ -479,7 +481,7 @@ mod tests {
         let segments = derive(&views(&chunks), &wishes(), 0x200);
         let notes = of_type(&segments, elf::PT_NOTE);
         assert_eq!(notes.len(), 2);
-        assert_eq!((notes[1].first, notes[1].last), (1, 2));
+        assert_eq!(notes[1].positions(), 1..3);
         assert_eq!(of_type(&segments, PT_GNU_PROPERTY).len(), 1);
     }
 
@@ -494,6 +496,6 @@ mod tests {
         let segments = derive(&views(&chunks), &wishes(), 0x200);
         assert_eq!(of_type(&segments, elf::PT_LOAD).len(), 1);
         let template = of_type(&segments, elf::PT_TLS)[0];
-        assert_eq!((template.first, template.last), (0, 1));
+        assert_eq!(template.positions(), 0..2);
     }
 }

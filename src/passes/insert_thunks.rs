@@ -17,7 +17,7 @@ use crate::arch::Target;
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::ids::{RuleId, SectionId, SymbolId};
+use crate::ids::{RuleId, SectionId, SymbolId, ThunkId};
 use crate::input::ObjectFile;
 use crate::layout::machine::Machine;
 use crate::passes::compute_values;
@@ -360,29 +360,29 @@ impl Insertion {
         pool: u32,
         purpose: Purpose,
         form: ThunkForm,
-    ) -> u32 {
+    ) -> ThunkId {
         self.changed = true;
         let symbols = link.symbols.len();
         let thunks = &mut link.thunks;
-        let number = thunks.all.len() as u32;
+        let id = ThunkId::from_index(thunks.all.len());
         let end = thunks.pools[pool as usize].thunks.last().map_or(0, |&last| {
-            let last = &thunks.all[last as usize];
+            let last = &thunks.all[last.index()];
             last.offset + T::thunk_size(last.form)
         });
         let offset = end.next_multiple_of(self.spec.align);
-        let mut earlier = u32::MAX;
+        let mut earlier = None;
         if let Purpose::Call((symbol, _)) | Purpose::Landing((symbol, _)) = purpose {
-            thunks.last_of.resize(symbols, u32::MAX);
-            earlier = std::mem::replace(&mut thunks.last_of[symbol.index()], number);
+            thunks.last_of.resize(symbols, None);
+            earlier = thunks.last_of[symbol.index()].replace(id);
         }
         thunks.all.push(Thunk { purpose, form, pool, offset, earlier });
-        thunks.pools[pool as usize].thunks.push(number);
+        thunks.pools[pool as usize].thunks.push(id);
         let row = thunks.pools[pool as usize].section.0 - link.first_internal();
         let section = &mut link.synthetics.rows[row as usize];
         let size = offset + T::thunk_size(form);
         let in_pages = form == ThunkForm::Moved || section.size > 0 && section.size.is_multiple_of(PAGE);
         section.size = if in_pages { size.next_multiple_of(PAGE) } else { size.max(section.size) };
-        number
+        id
     }
 
     /// A pool that a branch at `place` reaches: an existing or a new one.

@@ -4,13 +4,11 @@
 //! slots and entries that `scan_relocations` found to be needed; a table without any is dropped.
 
 use crate::arch::Target;
-use crate::ids::{Slot, SymbolId};
+use crate::ids::{DynamicRowId, Slot, SymbolId};
 use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Resolved, Scanned, Slots};
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::synth::copy;
 use rayon::prelude::*;
-
-const NONE: u32 = u32::MAX;
 
 /// Gives each symbol its row.
 pub fn run<T: Target>(mut scanned: Scanned<'_, T>) -> Numbered<'_, T> {
@@ -38,7 +36,7 @@ fn number<T: Target>(
     link: &Scanned<'_, T>,
     copies: &Copies,
     numbers: &mut Numbers,
-) -> (Vec<DynamicRow>, Vec<u32>) {
+) -> (Vec<DynamicRow>, Vec<Option<DynamicRowId>>) {
     let is_wanted =
         |id| !link.symbol_needs(id).is_empty() || link.symbol_flags(id).contains(SymbolFlags::EXPORTED);
     let symbols: Vec<SymbolId> = (0..link.symbols.len() as u32)
@@ -48,14 +46,14 @@ fn number<T: Target>(
         .filter(|&id| is_wanted(id))
         .collect();
     let mut rows = Vec::with_capacity(symbols.len());
-    let mut row_of = vec![NONE; link.symbols.len()];
+    let mut row_of = vec![None; link.symbols.len()];
     for id in symbols {
         let needs = link.symbol_needs(id);
         let mut row = numbers.row(id, link.symbol_flags(id), needs);
         if needs.contains(Needs::COPY) {
             row.copy = copies.find(link, id);
         }
-        row_of[id.index()] = rows.len() as u32;
+        row_of[id.index()] = Some(DynamicRowId::from_index(rows.len()));
         rows.push(row);
     }
     (rows, row_of)

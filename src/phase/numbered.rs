@@ -5,7 +5,7 @@
 
 use super::{Scanned, builds_on};
 use crate::arch::Target;
-use crate::ids::{SharedId, Slot, SymbolId};
+use crate::ids::{DynamicRowId, SharedId, Slot, SymbolId};
 use crate::symbols::Definition;
 
 /// Symbols with their slots, entries and copies.
@@ -14,8 +14,8 @@ pub struct Numbered<'a, T: Target> {
     pub scanned: Scanned<'a, T>,
     /// Symbols with slots, entries, copies or a row of `.dynsym`, by [`SymbolId`].
     pub rows: Vec<DynamicRow>,
-    /// For each symbol: its place in `rows`, `u32::MAX` if it has none.
-    pub row_of: Vec<u32>,
+    /// For each symbol: its place in `rows`, if it has one.
+    pub row_of: Vec<Option<DynamicRowId>>,
     /// Sizes of the GOT and PLT sections.
     pub slots: Slots,
     /// Copy relocations, and the sections that hold the copies.
@@ -129,8 +129,8 @@ impl<T: Target> Numbered<'_, T> {
     /// Row of a symbol.
     #[inline]
     pub fn row(&self, id: SymbolId) -> Option<&DynamicRow> {
-        let row = *self.row_of.get(id.index())?;
-        self.rows.get(row as usize)
+        let row = (*self.row_of.get(id.index())?)?;
+        self.rows.get(row.index())
     }
 
     /// Sizes of `.plt`, `.plt.sec` and `.plt.got` in bytes.

@@ -214,7 +214,7 @@ fn for_each_got_entry<T: Target>(link: &Placed<'_, T>, mut visit: impl FnMut(Ent
         visit(Entry {
             address: address::got_word(link, word.index),
             kind: relocation.kind,
-            symbol: if relocation.symbol.is_some() { link.dynamic.row(relocation.symbol) } else { 0 },
+            symbol: relocation.symbol.map_or(0, |symbol| link.dynamic.row(symbol)),
             addend: slots::number(link, row, word.content),
         });
     });

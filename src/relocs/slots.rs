@@ -42,9 +42,9 @@ pub enum Content {
 pub struct WordRelocation {
     /// Its type (`R_*`).
     pub kind: u32,
-    /// The symbol that is looked up; [`SymbolId::NONE`] if none is. Only then has the relocation the
-    /// word's content for its addend.
-    pub symbol: SymbolId,
+    /// The symbol that is looked up. Only without one has the relocation the word's content for its
+    /// addend.
+    pub symbol: Option<SymbolId>,
     /// Whether the linker writes the addend into the word too.
     pub in_place: bool,
 }
@@ -55,12 +55,12 @@ impl Word {
     }
 
     fn imported(index: Slot, kind: u32, symbol: SymbolId) -> Self {
-        let relocation = WordRelocation { kind, symbol, in_place: false };
+        let relocation = WordRelocation { kind, symbol: Some(symbol), in_place: false };
         Word { index, content: Content::Nothing, relocation: Some(relocation) }
     }
 
     fn dynamic(index: Slot, kind: u32, content: Content) -> Self {
-        let relocation = WordRelocation { kind, symbol: SymbolId::NONE, in_place: false };
+        let relocation = WordRelocation { kind, symbol: None, in_place: false };
         Word { index, content, relocation: Some(relocation) }
     }
 
@@ -71,7 +71,7 @@ impl Word {
         }
         let in_place = link.config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC)
             || link.config.relocations.pack_relative;
-        let relocation = WordRelocation { kind: T::DYNAMIC.relative, symbol: SymbolId::NONE, in_place };
+        let relocation = WordRelocation { kind: T::DYNAMIC.relative, symbol: None, in_place };
         Word { index, content, relocation: Some(relocation) }
     }
 }

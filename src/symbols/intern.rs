@@ -100,10 +100,9 @@ impl<'a> Interner<'a> {
     /// Makes the map of all names of all batches. Gives back the globals of each batch's slots and
     /// the name of each global.
     pub fn build(batches: &[Batch<'a>]) -> (Self, Vec<Vec<SymbolId>>, Vec<&'a [u8]>) {
-        let slots: Vec<Vec<AtomicU32>> = batches
-            .par_iter()
-            .map(|batch| (0..batch.len()).map(|_| AtomicU32::new(u32::MAX)).collect())
-            .collect();
+        // Every slot is in the list of one shard, which stores its id.
+        let slots: Vec<Vec<AtomicU32>> =
+            batches.par_iter().map(|batch| (0..batch.len()).map(|_| AtomicU32::new(0)).collect()).collect();
         let mut shards: Vec<Shard<'a>> =
             (0..SHARDS).into_par_iter().map(|number| fill_shard(number, batches, &slots)).collect();
         let mut bases = Vec::with_capacity(SHARDS);

@@ -3,6 +3,7 @@
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::frames::KeptRecord;
+use crate::frames::eh_frame::Fde;
 use crate::ids::FileId;
 use crate::phase::Placed;
 use crate::phase::{Live, Made};
@@ -78,14 +79,17 @@ fn write_file<T: Target>(
 ) {
     let frames = &link.frames.files[file.index()];
     let kept = &link.kept_frames.files[file.index()];
+    // Every FDE in the output has a CIE whose leader is there too.
+    let place_of_cie = |fde: &Fde| {
+        let (leader_file, leader) = kept.cies[fde.cie as usize].leader;
+        let leader_file = &link.kept_frames.files[leader_file.index()];
+        Some(leader_file.base + u64::from(leader_file.cies[leader as usize].output?.number()))
+    };
     for record in kept.all_records(frames) {
         let (out, behind) = std::mem::take(&mut rest).split_at_mut(record.bytes.len());
         rest = behind;
         out.copy_from_slice(record.bytes);
-        if let Some(fde) = record.fde {
-            let (leader_file, leader) = kept.cies[fde.cie as usize].leader;
-            let leader_file = &link.kept_frames.files[leader_file.index()];
-            let cie = leader_file.base + u64::from(leader_file.cies[leader as usize].output);
+        if let Some(cie) = record.fde.and_then(place_of_cie) {
             let pointer = if out.starts_with(&[0xff; 4]) { 12 } else { 4 };
             let distance = (record.output + pointer).wrapping_sub(cie) as u32;
             let field = &mut out[pointer as usize..pointer as usize + 4];

@@ -16,8 +16,8 @@ use crate::tables::section::{Kind, SyntheticSymbol};
 /// Writes a pool.
 pub fn write<T: Target>(link: &Placed<'_, T>, pool: u32, out: &mut [u8]) {
     let Some(pool) = link.thunks.pools.get(pool as usize) else { return };
-    for &index in &pool.thunks {
-        let thunk = &link.thunks.all[index as usize];
+    for &id in &pool.thunks {
+        let thunk = &link.thunks.all[id.index()];
         let size = T::thunk_size(thunk.form);
         let (start, end) = (thunk.offset as usize, (thunk.offset + size) as usize);
         let Some(out) = out.get_mut(start..end) else { continue };

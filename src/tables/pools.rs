@@ -1,7 +1,7 @@
 //! Thunks and their pools, as the layout's loop makes them.
 
 use crate::arch::thunk::ThunkForm;
-use crate::ids::{SectionId, SymbolId};
+use crate::ids::{SectionId, SymbolId, ThunkId};
 use hashbrown::HashMap;
 
 /// The destination of a branch: a symbol and an addend.
@@ -29,8 +29,8 @@ pub struct Thunk {
     pub pool: u32,
     /// Offset in its pool, in bytes.
     pub offset: u64,
-    /// The thunk that was made before it for the same symbol; `u32::MAX`: none.
-    pub earlier: u32,
+    /// The thunk that was made before it for the same symbol.
+    pub earlier: Option<ThunkId>,
 }
 
 /// A section of thunks.
@@ -40,8 +40,8 @@ pub struct Pool {
     pub section: SectionId,
     /// Its address in the latest round of the layout.
     pub address: u64,
-    /// Rows of its thunks, in order of offset.
-    pub thunks: Vec<u32>,
+    /// Its thunks, in order of offset.
+    pub thunks: Vec<ThunkId>,
 }
 
 /// A branch of an object.
@@ -74,10 +74,10 @@ pub struct Thunks {
     pub all: Vec<Thunk>,
     /// Pools, in the order of their making.
     pub pools: Vec<Pool>,
-    /// The last thunk that was made for each symbol; `u32::MAX`: none. Empty before there are any.
-    pub last_of: Vec<u32>,
+    /// The last thunk that was made for each symbol. Empty before there are any.
+    pub last_of: Vec<Option<ThunkId>>,
     /// Moved instructions: offset and thunk, by section, in order of offset.
-    pub moved: HashMap<SectionId, Vec<(u64, u32)>, foldhash::fast::FixedState>,
+    pub moved: HashMap<SectionId, Vec<(u64, ThunkId)>, foldhash::fast::FixedState>,
     /// Branches that later rounds of the layout look at; `None` before the first look at all
     /// branches.
     pub watched: Option<Watched>,
@@ -85,19 +85,20 @@ pub struct Thunks {
 
 impl Thunks {
     /// Address of a thunk.
-    pub fn address(&self, thunk: u32) -> u64 {
-        let thunk = &self.all[thunk as usize];
+    pub fn address(&self, thunk: ThunkId) -> u64 {
+        let thunk = &self.all[thunk.index()];
         self.pools[thunk.pool as usize].address.wrapping_add(thunk.offset)
     }
 
     /// A thunk for this purpose within `reach` of a place.
     #[inline]
-    pub fn find(&self, purpose: Purpose, place: u64, reach: u64) -> Option<u32> {
+    pub fn find(&self, purpose: Purpose, place: u64, reach: u64) -> Option<ThunkId> {
         let (Purpose::Call((symbol, _)) | Purpose::Landing((symbol, _))) = purpose else { return None };
         let mut number = *self.last_of.get(symbol.index())?;
-        while let Some(thunk) = self.all.get(number as usize) {
-            if thunk.purpose == purpose && reaches(place, self.address(number), reach) {
-                return Some(number);
+        while let Some(id) = number {
+            let thunk = &self.all[id.index()];
+            if thunk.purpose == purpose && reaches(place, self.address(id), reach) {
+                return number;
             }
             number = thunk.earlier;
         }
