@@ -68,15 +68,6 @@ id! {
     /// of each object. Row of [`crate::phase::Bound::symbols`].
     SymbolId
 }
-id! {
-    /// A section group that takes part in the link.
-    GroupId
-}
-id! {
-    /// An output section. Row of [`crate::chunks::Layout::chunks`].
-    ChunkId
-}
-
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -120,6 +111,10 @@ macro_rules! number {
     };
 }
 
+number! {
+    /// An output section. Row of [`crate::chunks::Layout::chunks`].
+    ChunkId
+}
 number! {
     /// A word of the GOT, an entry of a PLT or a row of the copies, counted from 0 in its table.
     Slot

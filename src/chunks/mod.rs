@@ -200,8 +200,8 @@ pub struct Layout<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkerValue {
     /// Section-relative symbols move with their output section and have its index in the symbol
-    /// table; [`ChunkId::NONE`] for absolute ones.
-    pub chunk: ChunkId,
+    /// table; absolute ones have none.
+    pub chunk: Option<ChunkId>,
     /// Address or number.
     pub value: u64,
 }

@@ -335,9 +335,9 @@ fn place_code(link: &mut Placed<'_, X86_64>, first: u64) {
             if link.objects[file].section_name(index).starts_with(b".text.") {
                 let id = link.objects[file].section_id(index as u32);
                 let chunk = ChunkId::from_index(link.layout.chunks.len());
-                let address = first + 0x100 * u64::from(chunk.0);
+                let address = first + 0x100 * u64::from(chunk.number());
                 link.layout.chunks.push(Chunk { address, ..Chunk::default() });
-                link.places.chunk[id.index()] = chunk;
+                link.places.chunk[id.index()] = Some(chunk);
             }
         }
     }

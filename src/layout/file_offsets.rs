@@ -277,7 +277,7 @@ mod tests {
                 Segment { load_address: 0x401230, ..segment(1, 3, 0x1000) },
             ],
             headers_size: headers_size(2),
-            order: (0..4).map(ChunkId).collect(),
+            order: (0..4).map(ChunkId::new).collect(),
             ..Layout::default()
         };
         layout.segments[0].load_address = 0x400200;

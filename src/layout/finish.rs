@@ -20,9 +20,9 @@ use crate::symbols::{LinkerSymbolOrigin, Reserved};
 /// section, the values of the linker's symbols.
 pub fn publish<'a, T: Target>(link: &mut Placed<'a, T>, machine: &mut Machine<'_>, round: Round<'a>) {
     let Round { chunks, outputs, order, segments } = round;
-    let mut chunk_of = vec![ChunkId::NONE; machine.outputs.len()];
+    let mut chunk_of = vec![None; machine.outputs.len()];
     for (index, &output) in outputs.iter().enumerate() {
-        chunk_of[output as usize] = ChunkId::from_index(index);
+        chunk_of[output as usize] = Some(ChunkId::from_index(index));
     }
     link.layout.chunks = chunks;
     link.layout.order = order;
@@ -44,10 +44,9 @@ pub fn publish<'a, T: Target>(link: &mut Placed<'a, T>, machine: &mut Machine<'_
     }
     link.layout.tls = tls;
     for (output, &chunk) in chunk_of.iter().enumerate() {
-        if chunk.is_some() {
-            fill_chunk(link, machine, output, chunk);
-        } else {
-            move_to_neighbour(link, machine, output);
+        match chunk {
+            Some(chunk) => fill_chunk(link, machine, output, chunk),
+            None => move_to_neighbour(link, machine, output),
         }
     }
     symbols(link, machine, &chunk_of);
@@ -71,7 +70,7 @@ fn fill_chunk<T: Target>(link: &mut Placed<'_, T>, machine: &mut Machine<'_>, ou
     for rule in lists_of(machine, output) {
         let list = &machine.lists[rule];
         for &item in &list.items {
-            link.places.chunk[item.index()] = id;
+            link.places.chunk[item.index()] = Some(id);
             link.places.offset[item.index()] = list.start.wrapping_add(machine.offsets[item.index()]);
         }
         items.extend_from_slice(&list.items);
@@ -101,10 +100,10 @@ fn move_to_neighbour<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>,
             if item.0 >= link.first_internal() {
                 // Inputs define no symbols in synthetic sections, so an empty one is in no output
                 // section.
-                link.places.chunk[item.index()] = ChunkId::NONE;
+                link.places.chunk[item.index()] = None;
                 continue;
             }
-            link.places.chunk[item.index()] = neighbour.unwrap_or(ChunkId::NONE);
+            link.places.chunk[item.index()] = neighbour;
             let start = neighbour.map_or(0, |chunk| link.layout.chunks[chunk.index()].address);
             link.places.offset[item.index()] = address.wrapping_sub(start);
         }
@@ -119,7 +118,7 @@ pub fn nearest(chunks: &[Chunk<'_>], address: u64) -> Option<ChunkId> {
     before.or_else(|| taking().next()).map(|(at, _)| ChunkId::from_index(at))
 }
 
-fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of: &[ChunkId]) {
+fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of: &[Option<ChunkId>]) {
     link.layout.linker_values.resize(link.linker_symbols.len(), LinkerValue::default());
     for (row, entry) in machine.symbols.entries.iter().enumerate() {
         let Source::Script(Some(symbol)) = entry.source else { continue };
@@ -137,8 +136,8 @@ fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of:
             LinkerSymbolOrigin::Stop => edge(link, machine, name.strip_prefix(b"__stop_"), chunk_of, true),
             LinkerSymbolOrigin::Reserved(reserved) => reserved_place(link, reserved),
         };
-        let (chunk, value) = found.unwrap_or((ChunkId::NONE, 0));
-        link.layout.linker_values[row] = LinkerValue { chunk, value };
+        let place = found.map(|(chunk, value)| LinkerValue { chunk: Some(chunk), value });
+        link.layout.linker_values[row] = place.unwrap_or_default();
     }
 }
 
@@ -146,31 +145,30 @@ fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of:
 fn place<T: Target>(
     link: &Placed<'_, T>,
     machine: &Machine<'_>,
-    chunk_of: &[ChunkId],
+    chunk_of: &[Option<ChunkId>],
     value: Value,
     anchor: Option<u32>,
-) -> (ChunkId, u64) {
+) -> (Option<ChunkId>, u64) {
     let address = value.address(None, machine);
     let chunk = match value.base {
-        Base::Section(section) => Some(chunk_of[section as usize]).filter(|chunk| chunk.is_some()),
-        _ if value.moves => anchor.map(|output| chunk_of[output as usize]).filter(|chunk| chunk.is_some()),
-        _ => return (ChunkId::NONE, address),
+        Base::Section(section) => chunk_of[section as usize],
+        _ if value.moves => anchor.and_then(|output| chunk_of[output as usize]),
+        _ => return (None, address),
     };
-    let chunk = chunk.or_else(|| nearest(&link.layout.chunks, address));
-    (chunk.unwrap_or(ChunkId::NONE), address)
+    (chunk.or_else(|| nearest(&link.layout.chunks, address)), address)
 }
 
 fn edge<T: Target>(
     link: &Placed<'_, T>,
     machine: &Machine<'_>,
     section: Option<&[u8]>,
-    chunk_of: &[ChunkId],
+    chunk_of: &[Option<ChunkId>],
     stop: bool,
 ) -> Option<(ChunkId, u64)> {
     let output = machine.output_names.find(section?)?;
     let state = &machine.outputs[output as usize];
     let address = state.address.wrapping_add(if stop { state.size } else { 0 });
-    let chunk = Some(chunk_of[output as usize]).filter(|chunk| chunk.is_some());
+    let chunk = chunk_of[output as usize];
     Some((chunk.or_else(|| nearest(&link.layout.chunks, address))?, address))
 }
 
@@ -190,8 +188,7 @@ fn reserved_place<T: Target>(link: &Placed<'_, T>, reserved: Reserved) -> Option
         }
         _ => {
             let section = reserved_section(link, reserved)?;
-            let chunk = link.places.chunk[section.index()];
-            chunk.is_some().then(|| (chunk, link.section_address(section)))
+            Some((link.places.chunk[section.index()]?, link.section_address(section)))
         }
     }
 }

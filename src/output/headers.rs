@@ -135,7 +135,7 @@ fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>
         elf::SHT_SYMTAB_SHNDX => (index_of(Kind::SymTab), 0),
         _ if chunk.flags & u64::from(elf::SHF_LINK_ORDER) != 0 && chunk.link_order.is_some() => {
             let target = link.output_chunk(chunk.link_order);
-            let index = link.layout.chunks.get(target.index()).map_or(0, |chunk| chunk.header_index);
+            let index = target.map_or(0, |target| link.layout.chunks[target.index()].header_index);
             (index, 0)
         }
         _ => (0, 0),

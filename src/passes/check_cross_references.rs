@@ -24,7 +24,7 @@ pub fn run<T: Target>(link: &Placed<'_, T>) {
     }
     link.objects.par_iter().for_each(|object| {
         for id in object.section_ids().filter(|&id| link.sections.is_alive(id)) {
-            let from = link.output_chunk(id);
+            let Some(from) = link.output_chunk(id) else { continue };
             if rules.iter().any(|rule| rule.from.contains(&from)) {
                 check(link, &rules, id, from);
             }
@@ -48,9 +48,9 @@ fn check<T: Target>(link: &Placed<'_, T>, rules: &[Rule], id: SectionId, from: C
     for relocation in object.relocations(index as usize) {
         let symbol = relocation.symbol();
         let Some((target, _)) = link.referenced_section(object, symbol) else { continue };
-        let to = link.output_chunk(target);
+        let Some(to) = link.output_chunk(target) else { continue };
         let forbids = |rule: &Rule| from != to && rule.from.contains(&from) && rule.to.contains(&to);
-        if !to.is_some() || !rules.iter().any(forbids) {
+        if !rules.iter().any(forbids) {
             continue;
         }
         let name = |chunk: ChunkId| String::from_utf8_lossy(link.layout.chunks[chunk.index()].name);

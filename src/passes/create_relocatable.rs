@@ -86,9 +86,8 @@ fn groups<T: Target>(link: &Placed<'_, T>) -> Vec<OutputGroup> {
 fn members<T: Target>(link: &Placed<'_, T>, sections: impl Iterator<Item = SectionId>) -> Vec<ChunkId> {
     let mut members = Vec::new();
     for id in sections.filter(|&id| link.sections.is_alive(id)) {
-        let chunk = link.places.chunk[id.index()];
-        if let Some(output) = link.layout.chunks.get(chunk.index())
-            && output.flags & u64::from(elf::SHF_GROUP) != 0
+        if let Some(chunk) = link.places.chunk[id.index()]
+            && link.layout.chunks[chunk.index()].flags & u64::from(elf::SHF_GROUP) != 0
             && !members.contains(&chunk)
         {
             members.push(chunk);
@@ -132,45 +131,40 @@ fn insert<'a, T: Target>(
     let moved = moved(order, link.layout.chunks.len());
     let mut old: Vec<Option<Chunk<'a>>> =
         std::mem::take(&mut link.layout.chunks).into_iter().map(Some).collect();
-    let mut relocations_of = vec![ChunkId::NONE; old.len()];
+    let mut relocations_of = vec![None; old.len()];
     let mut chunks = Vec::with_capacity(order.len());
     for (index, place) in order.iter().enumerate() {
         let id = ChunkId::from_index(index);
         chunks.push(match *place {
             Place::Chunk(index) => old[index].take().unwrap_or_default(),
             Place::Relocations(row) => {
-                relocations_of[relocations[row].target.index()] = id;
+                relocations_of[relocations[row].target.index()] = Some(id);
                 Chunk::default()
             }
             Place::Group(row) => {
                 // A local signature may be defined in the group section itself.
                 let object = &link.objects[groups[row].file.index()];
                 let section = object.section_id(groups[row].section);
-                link.places.chunk[section.index()] = id;
+                link.places.chunk[section.index()] = Some(id);
                 Chunk::default()
             }
         });
     }
-    let renumber = |id: &mut ChunkId| *id = moved.get(id.index()).copied().unwrap_or(ChunkId::NONE);
+    let renumber = |id: ChunkId| moved[id.index()];
     let group_rows: Vec<usize> = groups.iter().map(|group| group_row(link, group)).collect();
     link.places.chunk.par_iter_mut().enumerate().with_min_len(4096).for_each(|(row, id)| {
-        if id.is_some() && group_rows.binary_search(&row).is_err() {
-            renumber(id);
+        if group_rows.binary_search(&row).is_err() {
+            *id = id.and_then(renumber);
         }
     });
-    link.layout.linker_values.iter_mut().for_each(|symbol| renumber(&mut symbol.chunk));
-    link.layout.order.iter_mut().for_each(&renumber);
+    link.layout.linker_values.iter_mut().for_each(|symbol| symbol.chunk = symbol.chunk.and_then(renumber));
+    link.layout.order = link.layout.order.iter().copied().filter_map(renumber).collect();
     for group in &mut groups {
-        let tables: Vec<ChunkId> = group
-            .members
-            .iter()
-            .map(|member| relocations_of[member.index()])
-            .filter(|table| table.is_some())
-            .collect();
-        group.members.iter_mut().for_each(&renumber);
-        group.members.extend(tables);
+        let members = std::mem::take(&mut group.members);
+        let tables = members.iter().filter_map(|member| relocations_of[member.index()]);
+        group.members = members.iter().copied().filter_map(renumber).chain(tables).collect();
     }
-    relocations.iter_mut().for_each(|table| renumber(&mut table.target));
+    relocations.iter_mut().for_each(|table| table.target = renumber(table.target).unwrap_or(table.target));
     link.layout.chunks = chunks;
     for (index, place) in order.iter().enumerate() {
         let id = ChunkId::from_index(index);
@@ -189,12 +183,12 @@ fn group_row<T: Target>(link: &Inputs<'_, T>, group: &OutputGroup) -> usize {
     link.objects[group.file.index()].section_id(group.section).index()
 }
 
-/// By old number of a chunk: its new one.
-fn moved(order: &[Place], count: usize) -> Vec<ChunkId> {
-    let mut moved = vec![ChunkId::NONE; count];
+/// By old number of a chunk: its new one, if it stays.
+fn moved(order: &[Place], count: usize) -> Vec<Option<ChunkId>> {
+    let mut moved = vec![None; count];
     for (new, place) in order.iter().enumerate() {
         if let Place::Chunk(old) = *place {
-            moved[old] = ChunkId::from_index(new);
+            moved[old] = Some(ChunkId::from_index(new));
         }
     }
     moved
@@ -236,6 +230,6 @@ fn fill<'a, T: Target>(link: &mut Placed<'a, T>, id: ChunkId, section: Synthetic
         ..Chunk::default()
     };
     let item = link.add_synthetic(section);
-    link.places.chunk[item.index()] = id;
+    link.places.chunk[item.index()] = Some(id);
     link.layout.chunks[id.index()].items.push(item);
 }

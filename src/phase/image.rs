@@ -103,7 +103,10 @@ impl<T: Target> Image<'_, T> {
     pub fn section_size(&self, id: SectionId) -> u64 {
         let row = self.synthetic_row(id);
         match row.filter(|&row| self.synthetics.section(row).kind.is_about_file()) {
-            Some(_) => self.section_of(self.places.chunk[id.index()]).map_or(0, |section| section.size),
+            Some(_) => {
+                let chunk = self.places.chunk[id.index()];
+                chunk.and_then(|chunk| self.section_of(chunk)).map_or(0, |section| section.size)
+            }
             None => self.placed.section_size(id),
         }
     }

@@ -53,8 +53,8 @@ builds_on!(['a, T: Target] Placed<'a, T>, tables: Tables<'a, T>);
 pub struct Places {
     /// The rule of [`Layout::plan`] that takes it, if one does.
     pub rule: Vec<Option<RuleId>>,
-    /// The output section; [`ChunkId::NONE`] outside of the output.
-    pub chunk: Vec<ChunkId>,
+    /// The output section; `None` outside of the output.
+    pub chunk: Vec<Option<ChunkId>>,
     /// Offset in the output section, in bytes. Absorbed sections have none.
     pub offset: Vec<u64>,
 }
@@ -132,7 +132,7 @@ impl<'a, T: Target> Placed<'a, T> {
         let count = tables.section_count();
         Placed {
             synthetics: growing.synthetics,
-            places: Places { rule: Vec::new(), chunk: vec![ChunkId::NONE; count], offset: vec![0; count] },
+            places: Places { rule: Vec::new(), chunk: vec![None; count], offset: vec![0; count] },
             layout: Layout::default(),
             thunks: Thunks::default(),
             addresses: Addresses::default(),
@@ -155,8 +155,7 @@ impl<'a, T: Target> Placed<'a, T> {
     /// The output section that holds the synthetic section of a kind, if it is in the output.
     pub fn chunk_of(&self, kind: Kind) -> Option<ChunkId> {
         let row = self.synthetics.find(kind)?;
-        let chunk = self.places.chunk[self.synthetic_id(row).index()];
-        chunk.is_some().then_some(chunk)
+        self.places.chunk[self.synthetic_id(row).index()]
     }
 
     /// Size of a section in memory, in bytes.
@@ -178,11 +177,9 @@ impl<'a, T: Target> Placed<'a, T> {
 
     /// The output section with a section's contents. All contents of an absorbed section are in one
     /// output section.
-    pub fn output_chunk(&self, id: SectionId) -> ChunkId {
-        match self.final_place(id, 0) {
-            Some((section, _)) => self.places.chunk[section.index()],
-            None => ChunkId::NONE,
-        }
+    pub fn output_chunk(&self, id: SectionId) -> Option<ChunkId> {
+        let (section, _) = self.final_place(id, 0)?;
+        self.places.chunk[section.index()]
     }
 
     /// Address of the piece or record at an offset of an absorbed section; 0 if it is not in the
@@ -200,7 +197,7 @@ impl<'a, T: Target> Placed<'a, T> {
     pub fn add_synthetic(&mut self, section: SyntheticSection<'a>) -> SectionId {
         let id = SectionId::from_index(self.section_count());
         self.synthetics.rows.push(section);
-        self.places.chunk.push(ChunkId::NONE);
+        self.places.chunk.push(None);
         self.places.offset.push(0);
         id
     }
@@ -221,10 +218,7 @@ impl<'a, T: Target> Placed<'a, T> {
     /// Address of a section in the output; 0 if it is not in it.
     #[inline]
     pub fn section_address(&self, id: SectionId) -> u64 {
-        let chunk = self.places.chunk[id.index()];
-        if !chunk.is_some() {
-            return 0;
-        }
+        let Some(chunk) = self.places.chunk[id.index()] else { return 0 };
         self.layout.chunks[chunk.index()].address.wrapping_add(self.places.offset[id.index()])
     }
 }

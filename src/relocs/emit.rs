@@ -84,7 +84,7 @@ pub fn is_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
 /// Under `-r`: puts the addends of relocations that are written to an `SHT_REL` section into their places. `out` holds a
 /// copy of the section.
 pub fn write_addends<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
-    let chunk = link.places.chunk[id.index()];
+    let Some(chunk) = link.places.chunk[id.index()] else { return };
     let tables = &link.output_relocations;
     if !is_implicit(link, id) || !tables.iter().any(|table| table.target == chunk && table.implicit) {
         return;
@@ -259,8 +259,7 @@ fn through_section<T: Target>(
         && object.symbols.get(symbol as usize).is_some_and(|symbol| symbol.kind() == elf::STT_SECTION);
     let (chosen, rest) = if chooses { (value.wrapping_add_signed(addend), 0) } else { (value, addend) };
     let (section, offset) = link.final_place(section, chosen)?;
-    let chunk = link.output_chunk(section);
-    let index = link.symtab.section_symbol.get(chunk.index()).copied()?;
+    let index = link.symtab.section_symbol.get(link.output_chunk(section)?.index()).copied()?;
     let offset = link.places.offset[section.index()].wrapping_add(offset);
     Some((index, rest.wrapping_add_unsigned(offset)))
 }

@@ -168,7 +168,7 @@ impl<T: Target> Mender<'_, '_, T> {
     /// Whether the output section holds only this input, and that only one blob.
     fn is_only_blob(&self) -> bool {
         let chunk = self.link.output_chunk(self.id);
-        self.link.layout.chunks.get(chunk.index()).is_some_and(|chunk| chunk.items.len() == 1)
+        chunk.is_some_and(|chunk| self.link.layout.chunks[chunk.index()].items.len() == 1)
     }
 
     /// Gives dead rows size 0 and leaves all other bytes (`-r`).

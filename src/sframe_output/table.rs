@@ -12,6 +12,7 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
+use crate::ids::ChunkId;
 use crate::phase::{Placed, Resolved};
 use crate::sframe::collect::{Batch, Described, Ordered, Place, Table};
 use crate::sframe::{abi, encoding};
@@ -38,7 +39,10 @@ pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
         let Place { section, offset } = function.place;
         if relocatable {
             let chunk = link.places.chunk[section.index()];
-            (chunk.0, link.places.offset[section.index()].wrapping_add(offset))
+            (
+                chunk.map_or(u32::MAX, ChunkId::number),
+                link.places.offset[section.index()].wrapping_add(offset),
+            )
         } else {
             (0, link.section_address(section).wrapping_add(offset))
         }
@@ -145,7 +149,8 @@ pub fn relocations<T: Target>(link: &Placed<'_, T>, base: u64, out: &mut [Rela<T
     for (place, (row, &(_, id))) in out.iter_mut().zip(rows) {
         let Place { section, offset } = table.functions[id.0 as usize].place;
         let chunk = link.places.chunk[section.index()];
-        let symbol = link.symtab.section_symbol.get(chunk.index()).copied().unwrap_or(0);
+        let symbol =
+            chunk.and_then(|chunk| link.symtab.section_symbol.get(chunk.index()).copied()).unwrap_or(0);
         let addend = link.places.offset[section.index()].wrapping_add(offset);
         let field = HEADER_SIZE as u64 + row * version.fde_size() as u64;
         *place = Rela {

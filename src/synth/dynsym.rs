@@ -172,10 +172,10 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
                 SymbolPlace::Section(section) => {
                     in_section(link, object.section_id(section), source.kind(), value)
                 }
-                SymbolPlace::Common => {
-                    let section = link.common_place(id).map_or(SectionId::NONE, |common| common.section);
-                    in_section(link, section, source.kind(), value)
-                }
+                SymbolPlace::Common => match link.common_place(id) {
+                    Some(common) => in_section(link, common.section, source.kind(), value),
+                    None => (elf::SHN_ABS, value),
+                },
             };
             Entry {
                 info: defined_info(link, source.st_info, canonical),
@@ -188,7 +188,7 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
         Definition::Linker(row) => {
             let symbol = &link.linker_symbols[row as usize];
             let place = link.layout.linker_values[row as usize];
-            let section = if place.chunk.is_some() { chunk_index(link, place.chunk) } else { elf::SHN_ABS };
+            let section = place.chunk.map_or(elf::SHN_ABS, |chunk| chunk_index(link, chunk));
             let info = elf::STB_GLOBAL << 4 | symbol.kind;
             Entry { info, other: visibility, section, value: place.value, size: 0 }
         }
@@ -231,10 +231,7 @@ fn reference_binding<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
 }
 
 fn in_section<T: Target>(link: &Placed<'_, T>, section: SectionId, kind: u8, value: u64) -> (u16, u64) {
-    let chunk = if section.is_some() { link.output_chunk(section) } else { ChunkId::NONE };
-    if !chunk.is_some() {
-        return (elf::SHN_ABS, value);
-    }
+    let Some(chunk) = link.output_chunk(section) else { return (elf::SHN_ABS, value) };
     // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
     let base = if kind == elf::STT_TLS { link.addresses.tls_start } else { 0 };
     (chunk_index(link, chunk), value.wrapping_sub(base))

@@ -31,7 +31,7 @@ pub fn signature_index<T: Target>(link: &Placed<'_, T>, group: &OutputGroup) -> 
     // Old assemblers sign with the unnamed symbol of a section; its name is that of the section.
     let SymbolPlace::Section(section) = object.symbol_place(group.signature as usize) else { return 0 };
     let chunk = link.output_chunk(object.section_id(section));
-    link.symtab.section_symbol.get(chunk.index()).copied().unwrap_or(0)
+    chunk.and_then(|chunk| link.symtab.section_symbol.get(chunk.index()).copied()).unwrap_or(0)
 }
 
 /// The globals that sign groups of the output, ascending: they stay in the symbol table even without

@@ -439,10 +439,9 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         let symbol = self.link.local_symbols[entry.symbol as usize];
         let chunk = self.link.places.chunk[symbol.section.index()];
         let address = self.link.section_address(symbol.section).wrapping_add(symbol.offset);
-        let place = if chunk.is_some() {
-            Placement::of_chunk(self.link, chunk, address)
-        } else {
-            Placement::special(elf::SHN_ABS, address)
+        let place = match chunk {
+            Some(chunk) => Placement::of_chunk(self.link, chunk, address),
+            None => Placement::special(elf::SHN_ABS, address),
         };
         self.push(entry.name, symbol.kind, 0, symbol.size, place);
     }
@@ -469,10 +468,9 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     }
 
     fn in_section(&self, section: crate::ids::SectionId, kind: u8, id: SymbolId) -> Placement {
-        let chunk = self.link.output_chunk(section);
-        if !chunk.is_some() {
+        let Some(chunk) = self.link.output_chunk(section) else {
             return Placement::special(elf::SHN_ABS, 0);
-        }
+        };
         let mut place = Placement::of_chunk(self.link, chunk, self.link.values[id.index()]);
         // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
         if kind == elf::STT_TLS && !self.link.config.is_relocatable() {
@@ -551,10 +549,9 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     fn linker_symbol(&mut self, entry: Entry<'_>, row: u32, local: bool) {
         let symbol = &self.link.linker_symbols[row as usize];
         let place = self.link.layout.linker_values[row as usize];
-        let place = if place.chunk.is_some() {
-            Placement::of_chunk(self.link, place.chunk, place.value)
-        } else {
-            Placement::special(elf::SHN_ABS, place.value)
+        let place = match place.chunk {
+            Some(chunk) => Placement::of_chunk(self.link, chunk, place.value),
+            None => Placement::special(elf::SHN_ABS, place.value),
         };
         let other =
             if symbol.hidden { elf::STV_HIDDEN } else { self.link.definitions.visibility[entry.id.index()] };
