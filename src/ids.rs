@@ -20,7 +20,12 @@ macro_rules! id {
         }
 
         impl $name {
-            /// "There is none."
+            /// No row. Stands in where a row gets known only later ([`crate::input::ObjectFile`],
+            /// [`crate::input::SharedFile`], [`crate::merge::Group`]), and for "none" in vectors
+            /// with a row for each FDE or each symbol of a library, which an `Option` would
+            /// double: these ids count from 0 without a niche, because passes compute them from
+            /// numbers of sections and symbols for every relocation. Elsewhere "none" is an
+            /// `Option`.
             pub const NONE: $name = $name(u32::MAX);
 
             /// The row of this id.

@@ -36,7 +36,7 @@ pub struct Chunk<'a> {
     /// Input and synthetic sections that it holds, in order of address.
     pub items: Vec<SectionId>,
     /// With `SHF_LINK_ORDER`: an input section whose output section `sh_link` names.
-    pub link_order: SectionId,
+    pub link_order: Option<SectionId>,
     /// Fill patterns for gaps, in order of offset; before the first one, the default of the machine
     /// (code) or zeros.
     pub fills: Vec<Fill>,
@@ -58,7 +58,7 @@ impl Default for Chunk<'_> {
             region: 0,
             header_index: 0,
             items: Vec::new(),
-            link_order: SectionId::NONE,
+            link_order: None,
             fills: Vec::new(),
             data: Vec::new(),
         }

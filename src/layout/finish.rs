@@ -82,7 +82,7 @@ fn fill_chunk<T: Target>(link: &mut Placed<'_, T>, machine: &mut Machine<'_>, ou
     let state = &mut machine.outputs[output];
     let chunk = &mut link.layout.chunks[id.index()];
     chunk.items = items;
-    chunk.link_order = link_order.unwrap_or(SectionId::NONE);
+    chunk.link_order = link_order;
     chunk.fills.clone_from(&state.fills);
     chunk.data.clone_from(&state.data);
 }

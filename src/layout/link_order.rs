@@ -50,14 +50,13 @@ fn check<T: Target>(link: &Placed<'_, T>, id: SectionId) {
         return;
     }
     let linked = header.sh_link.get();
-    let file = link.section_file(id);
     let error = |what: String| {
         let place = crate::diag::Location::Section {
             file: object.name.to_string(),
             section: object.section_name_lossy(index as usize),
             offset: 0,
         };
-        link.sink.report(Diagnostic::error(Code::LinkOrder, what).at(place).ordered(file.0, index, 0));
+        link.sink.report(Diagnostic::error(Code::LinkOrder, what).at(place).ordered(object.id.0, index, 0));
     };
     if linked as usize >= object.headers.len() {
         error(format!(

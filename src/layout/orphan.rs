@@ -28,7 +28,7 @@ pub struct Key<'a> {
     /// Type, flags and entry size under `-r`, where sections that differ in these stay apart.
     pub exact: Option<(u32, u64, u64)>,
     /// A section that has an output section of its own (group members under `-r`, `--unique`).
-    pub own: SectionId,
+    pub own: Option<SectionId>,
 }
 
 /// An orphan with the properties that decide about its place.

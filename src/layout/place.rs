@@ -9,8 +9,7 @@ use super::output::{self, Facts};
 use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
-use crate::ids::{FileId, RuleId, SectionId};
-use crate::phase::Inputs;
+use crate::ids::{RuleId, SectionId};
 use crate::phase::Placed;
 use crate::phase::SectionInfo;
 use crate::phase::SectionState;
@@ -94,21 +93,14 @@ fn placeable<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = Sec
 pub fn input_position<T: Target>(link: &Placed<'_, T>, order: &InputOrder, id: SectionId) -> (u32, u32) {
     let Some(row) = link.synthetic_row(id) else { return (order.rank(id.0), 0) };
     let section = link.synthetics.section(row);
-    if section.first_input.is_some() {
-        (order.rank(section.first_input.0), 1 + row)
-    } else if let Some(object) = file_of(link, section.file) {
+    if let Some(first) = section.first_input {
+        (order.rank(first.0), 1 + row)
+    } else if let Some(object) = section.file.and_then(|file| link.objects.get(file.index())) {
         let end = object.first_section + object.headers.len() as u32;
         (order.rank(end.saturating_sub(1)), 1 + row)
     } else {
         (u32::MAX, row)
     }
-}
-
-fn file_of<'l, 'a, T: Target>(
-    link: &'l Inputs<'a, T>,
-    file: FileId,
-) -> Option<&'l crate::input::ObjectFile<'a, T::E>> {
-    if file.is_some() { link.objects.get(file.index()) } else { None }
 }
 
 impl List {

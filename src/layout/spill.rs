@@ -130,7 +130,7 @@ fn report_move<T: Target>(
         link.describe_place(id, 0)
     );
     let diagnostic = Diagnostic::warning(Code::LayoutError, message);
-    link.sink.report(diagnostic.ordered(link.section_file(id).0, id.0, 0));
+    link.sink.report(diagnostic.ordered(link.rank_of_file(id), id.0, 0));
 }
 
 fn report_stuck<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, id: SectionId, last: RuleId) {
@@ -144,6 +144,6 @@ fn report_stuck<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, id: Sect
         Diagnostic::error(Code::LayoutError, message)
             .note(format!("the last one that matches is `{last}`"))
             .help("enlarge a region, or add a statement for a region that has room")
-            .ordered(link.section_file(id).0, id.0, 0),
+            .ordered(link.rank_of_file(id), id.0, 0),
     );
 }

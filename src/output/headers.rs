@@ -133,10 +133,9 @@ fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>
         elf::SHT_RELA => (index_of(Kind::DynSym), 0),
         elf::SHT_SYMTAB => (index_of(Kind::StrTab), link.symtab.first_global),
         elf::SHT_SYMTAB_SHNDX => (index_of(Kind::SymTab), 0),
-        _ if chunk.flags & u64::from(elf::SHF_LINK_ORDER) != 0 && chunk.link_order.is_some() => {
-            let target = link.output_chunk(chunk.link_order);
-            let index = target.map_or(0, |target| link.layout.chunks[target.index()].header_index);
-            (index, 0)
+        _ if chunk.flags & u64::from(elf::SHF_LINK_ORDER) != 0 => {
+            let target = chunk.link_order.and_then(|target| link.output_chunk(target));
+            (target.map_or(0, |target| link.layout.chunks[target.index()].header_index), 0)
         }
         _ => (0, 0),
     }

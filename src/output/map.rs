@@ -334,9 +334,8 @@ impl<T: Target> Map<'_, '_, T> {
             Some((object, _)) => object.name.to_string(),
             None => {
                 let row = id.0.wrapping_sub(link.first_internal());
-                let file = link.synthetics.rows.get(row as usize).map(|section| section.file);
-                let object =
-                    file.filter(|file| file.is_some()).and_then(|file| link.objects.get(file.index()));
+                let file = link.synthetics.rows.get(row as usize).and_then(|section| section.file);
+                let object = file.and_then(|file| link.objects.get(file.index()));
                 object.map_or_else(|| "<internal>".into(), |object| object.name.to_string())
             }
         };

@@ -90,7 +90,7 @@ fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
             .note(format!("the first one is at {}", describe(link, function.place)))
             .note("sections of an overlay have the same addresses")
             .help("--sframe=concat or --sframe=discard without --sframe-index")
-            .ordered(link.section_file(section).0, section.0, 0),
+            .ordered(link.rank_of_file(section), section.0, 0),
         );
     }
 }

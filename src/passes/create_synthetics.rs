@@ -290,5 +290,5 @@ fn add_common_section<T: Target>(
         size = size.saturating_add(block.size);
     }
     let section = SyntheticSection::new(Kind::Common, name, elf::SHT_NOBITS, flags, align);
-    link.synthetic.rows.push(SyntheticSection { size, file, ..section });
+    link.synthetic.rows.push(SyntheticSection { size, file: Some(file), ..section });
 }

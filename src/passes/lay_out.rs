@@ -185,7 +185,7 @@ fn orphan<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> Orphan<'a> {
         alloc: is_alloc(info.flags),
         tls: has(elf::SHF_TLS),
         exact: relocatable.then_some(exact),
-        own: if alone { id } else { SectionId::NONE },
+        own: alone.then_some(id),
     };
     Orphan { id, info, key, may_join: !alone, last }
 }
@@ -213,7 +213,7 @@ fn report_orphan<T: Target>(link: &Inputs<'_, T>, orphan: &Orphan<'_>, handling:
             format!("orphan section `{name}' from `{file}' being placed in section `{place}'"),
         ),
     };
-    let number = link.section_file(orphan.id).0;
+    let number = link.rank_of_file(orphan.id);
     link.sink.report(
         Diagnostic::new(severity, Code::OrphanSection, message)
             .help("give it a place in the script's SECTIONS, or discard it there")
@@ -432,7 +432,7 @@ fn report_types<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>) {
             )
             .note(described(first))
             .note(described(other))
-            .ordered(link.section_file(other).0, other.0, 0),
+            .ordered(link.rank_of_file(other), other.0, 0),
         );
     }
 }

@@ -196,13 +196,11 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     }
 
     fn file(&self, id: SectionId) -> File<'a> {
-        let mut file = self.link.section_file(id);
-        if let Some(row) = self.link.synthetic_row(id) {
-            file = self.link.synthetic.section(row).file;
-        }
-        if !file.is_some() {
-            return File { name: b"<internal>", archive: None };
-        }
+        let file = match self.link.synthetic_row(id) {
+            Some(row) => self.link.synthetic.section(row).file,
+            None => self.link.section_file(id),
+        };
+        let Some(file) = file else { return File { name: b"<internal>", archive: None } };
         let name = self.link.objects[file.index()].name;
         match name.member {
             Some(member) => File { name: member.as_bytes(), archive: Some(name.path.as_bytes()) },
@@ -334,7 +332,7 @@ fn report_shared_sframe<T: Target>(link: &Matched<'_, T>) {
         let (output, _, second) = group[1];
         let plan = &link.plan;
         let output = &plan.outputs[output as usize];
-        let file = link.section_file(second);
+        let file = link.rank_of_file(second);
         link.sink.report(
             Diagnostic::warning(
                 Code::SFrameNote,
@@ -350,7 +348,7 @@ fn report_shared_sframe<T: Target>(link: &Matched<'_, T>) {
             })
             .note(format!("the second one is {}", link.describe_place(second, 0)))
             .help("GNU ld refuses such a section; leave `.sframe` to the linker, which keeps each apart")
-            .ordered(file.0, 0, 0),
+            .ordered(file, 0, 0),
         );
     }
 }

@@ -99,7 +99,7 @@ pub fn place<'a, T: Target>(mut live: Live<'a, T>, asked: Asked, groups: Merged<
             Pieces::Strings { unit } => unit.into(),
             Pieces::Constants { size } => size.into(),
         };
-        let section = SyntheticSection { entsize, size: group.size, first_input: first, ..section };
+        let section = SyntheticSection { entsize, size: group.size, first_input: Some(first), ..section };
         group.section = SectionId::from_index(live.section_count() + merged.len());
         merged.push(MergedSection { section, rule: key.rule });
         merges.add(group, &inputs);

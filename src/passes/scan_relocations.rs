@@ -446,7 +446,7 @@ fn report_relative<T: Target>(link: &Live<'_, T>, sites: &[Vec<DynRelocSite>]) {
             "{place}: relative relocation (type {relative}) against {}",
             link.symbol_text(site.symbol)
         );
-        let file = link.section_file(site.section).0;
+        let file = link.rank_of_file(site.section);
         link.sink.report(Diagnostic::new(Severity::Note, Code::RelativeRelocation, message).ordered(
             file,
             site.section.0,

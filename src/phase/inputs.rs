@@ -72,10 +72,16 @@ impl<'a, T: Target> Inputs<'a, T> {
         self.section_files.len() as u32
     }
 
-    /// The object that a section belongs to; [`FileId::NONE`] for the linker's own.
+    /// The object that a section belongs to; the linker's own belong to none.
     #[inline]
-    pub fn section_file(&self, id: SectionId) -> FileId {
-        self.section_files.get(id.index()).copied().unwrap_or(FileId::NONE)
+    pub fn section_file(&self, id: SectionId) -> Option<FileId> {
+        self.section_files.get(id.index()).copied()
+    }
+
+    /// The place of a section's file in the order of diagnostics: those of the linker's own
+    /// sections come last.
+    pub fn rank_of_file(&self, id: SectionId) -> u32 {
+        self.section_file(id).map_or(u32::MAX, |file| file.0)
     }
 
     /// The number of a synthetic section, by its row.

@@ -72,9 +72,9 @@ impl<'a, T: Target> Made<'a, T> {
     /// functions: a live function keeps them alive through its frame records.
     pub fn frame_edges(&self, function: SectionId) -> impl Iterator<Item = SymbolId> {
         let object = self.locate(function).map(|(object, _)| object);
-        let symbol = move |symbol| object.map_or(SymbolId::NONE, |object| object.symbol_id(symbol));
-        let frames = self.frames.files.get(self.section_file(function).index());
-        fde_edges(frames, function).map(move |relocation| symbol(relocation.symbol()))
+        let frames = object.and_then(|object| self.frames.files.get(object.id.index()));
+        let edges = fde_edges(frames, function);
+        edges.filter_map(move |relocation| Some(object?.symbol_id(relocation.symbol())))
     }
 }
 

@@ -105,7 +105,7 @@ pub fn write_addends<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [
                 link.describe_place(id, offset),
                 relocation.addend
             );
-            let file = link.section_file(id).0;
+            let file = link.rank_of_file(id);
             link.sink.report(
                 Diagnostic::error(Code::RelocationOverflow, message)
                     .help("make the object with SHT_RELA relocations, which hold their addends themselves")

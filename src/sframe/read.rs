@@ -313,7 +313,7 @@ fn is_none<T: Target>(relocation: &Rela<T::E>) -> bool {
 /// PLTs.
 pub fn file_of<T: Target>(link: &crate::phase::Inputs<'_, T>, origin: Origin) -> Option<FileId> {
     match origin {
-        Origin::Input(section) => Some(link.section_file(section)),
+        Origin::Input(section) => link.section_file(section),
         Origin::EhFrame(file) => Some(file),
         Origin::Plt => None,
     }

@@ -103,12 +103,10 @@ pub struct SyntheticSection<'a> {
     pub entsize: u64,
     /// Size in bytes.
     pub size: u64,
-    /// The object that file patterns of scripts see for it; [`FileId::NONE`]: the file
-    /// `<internal>`.
-    pub file: FileId,
-    /// The input section whose place in input order it takes; [`SectionId::NONE`]: it stands behind
-    /// all inputs.
-    pub first_input: SectionId,
+    /// The object that file patterns of scripts see for it; `None`: the file `<internal>`.
+    pub file: Option<FileId>,
+    /// The input section whose place in input order it takes; `None`: it stands behind all inputs.
+    pub first_input: Option<SectionId>,
     /// Fixed contents; empty if a writer computes them.
     pub bytes: &'a [u8],
 }
@@ -124,8 +122,8 @@ impl<'a> SyntheticSection<'a> {
             align,
             entsize: 0,
             size: 0,
-            file: FileId::NONE,
-            first_input: SectionId::NONE,
+            file: None,
+            first_input: None,
             bytes: &[],
         }
     }

@@ -106,7 +106,7 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
                     && link.final_place(input, 0).is_some_and(|(place, _)| place == id)
             });
             let name = |input| String::from_utf8_lossy(link.section_info(input).name).into_owned();
-            let inputs = inputs.map(|input| (link.section_file(input).0, name(input))).collect();
+            let inputs = inputs.map(|input| (link.rank_of_file(input), name(input))).collect();
             (String::from_utf8_lossy(section.name).into_owned(), out, inputs)
         })
         .collect()
