@@ -161,8 +161,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const THUNKS: Option<ThunkSpec> = None;
     /// Name of the symbol that says where code begins, if the machine marks it.
     const CODE_MARK: Option<&'static [u8]> = None;
-    /// Fill of gaps between code: instructions that do nothing, the n-th of n bytes. The longest fills until a shorter
-    /// one fits the rest, as GNU ld does. Empty: zeros.
+    /// Fill of gaps between code: instructions that do nothing, the n-th of n bytes. The longest
+    /// fills until a shorter one fits the rest, as GNU ld does. Empty: zeros.
     const CODE_FILL: &'static [&'static [u8]];
     /// Shape of the procedure linkage tables of a plain link.
     const PLT: PltShape;
@@ -208,8 +208,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Stores a value. `place` begins with the field; a place that is too short stays unchanged.
     fn write_field(field: Self::Field, place: &mut [u8], value: i64);
 
-    /// Reads back what [`Target::write_field`] stored, extended by the sign where the field has one. 0 if the place is
-    /// too short.
+    /// Reads back what [`Target::write_field`] stored, extended by the sign where the field has
+    /// one. 0 if the place is too short.
     fn read_field(field: Self::Field, place: &[u8]) -> i64;
 
     /// How the addend of an `SHT_REL` relocation lies in the place that the relocation writes to.

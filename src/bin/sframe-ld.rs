@@ -11,8 +11,9 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// GNU libc's heaps grow page by page, each time with a call of the system that makes page faults of other threads wait,
-/// and one heap for all threads makes them wait for each other: either is some 5 % of a small link.
+/// GNU libc's heaps grow page by page, each time with a call of the system that makes page faults
+/// of other threads wait, and one heap for all threads makes them wait for each other: either is
+/// some 5 % of a small link.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

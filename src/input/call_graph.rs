@@ -1,8 +1,8 @@
-//! The profile that compilers leave in objects: how often functions call each other (LLVM's `.llvm.call-graph-profile`,
-//! `SHT_LLVM_CALL_GRAPH_PROFILE`).
+//! The profile that compilers leave in objects: how often functions call each other (LLVM's
+//! `.llvm.call-graph-profile`, `SHT_LLVM_CALL_GRAPH_PROFILE`).
 //!
-//! The section holds a count of 8 bytes for each edge. Its relocations, two for each edge, name the caller and the called
-//! function; they write nothing.
+//! The section holds a count of 8 bytes for each edge. Its relocations, two for each edge, name the
+//! caller and the called function; they write nothing.
 
 use super::object::{Malformed, ObjectFile};
 use crate::elf::{Shdr, whole_table};

@@ -89,8 +89,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub name: FileName<'a>,
     /// The whole file (or member).
     pub bytes: &'a [u8],
-    /// Bytes that the link added to the file ([`crate::sframe::split`]): headers name them by offsets that count on
-    /// from the end of `bytes`.
+    /// Bytes that the link added to the file ([`crate::sframe::split`]): headers name them by
+    /// offsets that count on from the end of `bytes`.
     pub made: &'a [u8],
     /// `e_flags`.
     pub flags: u32,
@@ -108,7 +108,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub extended: &'a [U32<E>],
     /// Index of the first symbol that is not local.
     pub first_global: u32,
-    /// For each section header: the index of the `SHT_RELA` or `SHT_REL` section that applies to it, 0 if none.
+    /// For each section header: the index of the `SHT_RELA` or `SHT_REL` section that applies to
+    /// it, 0 if none.
     pub relocation_sections: Vec<u32>,
     /// `SHT_LLVM_DEPENDENT_LIBRARIES` sections: names of libraries, each with a zero at its end.
     pub dependent_libraries: Vec<u32>,
@@ -222,8 +223,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     /// that take part in the link. Gives whether some hold no addends (`SHT_REL`).
     ///
     /// # Errors
-    /// Two relocation sections for one section, `SHT_RELR` and `SHT_CREL` (which no ABI of the three architectures
-    /// has in objects), and relocations for a section that does not exist.
+    /// Two relocation sections for one section, `SHT_RELR` and `SHT_CREL` (which no ABI of the
+    /// three architectures has in objects), and relocations for a section that does not exist.
     pub fn index_relocation_sections(&mut self) -> Result<bool, Malformed> {
         self.relocation_sections = vec![0; self.headers.len()];
         let mut implicit = false;
@@ -331,7 +332,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
-    /// Whether a section's name begins so: quicker than [`ObjectFile::section_name`], which looks for the name's end.
+    /// Whether a section's name begins so: quicker than [`ObjectFile::section_name`], which looks
+    /// for the name's end.
     #[inline]
     pub fn section_name_begins<const LENGTH: usize>(&self, index: usize, prefix: &[u8; LENGTH]) -> bool {
         let name = self

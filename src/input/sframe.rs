@@ -36,8 +36,8 @@ pub fn is_sframe_name(name: &[u8]) -> bool {
 /// section that has the type by another name counts as `.sframe`. A relocatable output keeps such names: the
 /// section stays one of its own, and its type tells the next link that it is SFrame.
 ///
-/// An `.sframe_idx` of an earlier link is an `.sframe` there too, so that an output section of that name always
-/// means that this link made it.
+/// An `.sframe_idx` of an earlier link is an `.sframe` there too, so that an output section of that
+/// name always means that this link made it.
 #[inline]
 pub fn matched_name(name: &[u8], relocatable: bool) -> &[u8] {
     let keeps = if is_sframe_name(name) { name != b".sframe_idx" } else { relocatable };

@@ -14,7 +14,8 @@ use crate::ids::{RuleId, SectionId};
 use crate::phase::{Placed, Scanned, SectionState};
 use crate::plan::{Body, LayoutPlan};
 
-/// Priorities of sections, by section. Those below 0 stand before sections without one, those above 0 behind them.
+/// Priorities of sections, by section. Those below 0 stand before sections without one, those above
+/// 0 behind them.
 #[derive(Clone, Debug, Default)]
 pub struct Priorities {
     rows: Vec<(SectionId, i32)>,
@@ -56,9 +57,9 @@ impl Priorities {
     }
 }
 
-/// Whether a section may stand elsewhere than among its kind in input order. The parts of `.init` and `.fini` make up one
-/// function, and arrays of functions to call at start and end have an order of their own. Sections that were taken apart
-/// are not laid out.
+/// Whether a section may stand elsewhere than among its kind in input order. The parts of `.init`
+/// and `.fini` make up one function, and arrays of functions to call at start and end have an order
+/// of their own. Sections that were taken apart are not laid out.
 pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
     let sections = &link.sections;
     if !sections.is_alive(id)

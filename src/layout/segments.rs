@@ -302,8 +302,9 @@ fn relro(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Option<Segment> {
     Some(segment)
 }
 
-/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` gives for each chunk the names of its output section in
-/// the plan; a section that names none goes where the one before it went.
+/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` gives for each chunk the
+/// names of its output section in the plan; a section that names none goes where the one before it
+/// went.
 pub fn from_phdrs(
     plan: &LayoutPlan,
     values: &[PhdrValues],

@@ -168,8 +168,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Turns numbers in shards into offsets in the merged section. Of each shard: the offsets of its pieces in it, and
-    /// its own in the section.
+    /// Turns numbers in shards into offsets in the merged section. Of each shard: the offsets of
+    /// its pieces in it, and its own in the section.
     pub fn find_offsets(&mut self, shards: &[(&[u32], u64)]) {
         for (number, (offsets, base)) in shards.iter().enumerate() {
             for position in self.run(number) {

@@ -62,7 +62,8 @@ struct Row {
 pub struct Merges<'a> {
     groups: Vec<Group<'a>>,
     rows: Vec<Row>,
-    /// For each input section, its row, counted from 1. Pages of sections that are not merged are never touched.
+    /// For each input section, its row, counted from 1. Pages of sections that are not merged are
+    /// never touched.
     row_of: Vec<Option<NonZeroU32>>,
 }
 

@@ -85,8 +85,8 @@ fn merge<'a>(
     }
 }
 
-/// Makes a section of the linker for each group. The sections that groups are made of count as absorbed from here
-/// on.
+/// Makes a section of the linker for each group. The sections that groups are made of count as
+/// absorbed from here on.
 pub fn place<'a, T: Target>(mut live: Live<'a, T>, asked: Asked, groups: Merged<'a>) -> Scanned<'a, T> {
     let mut merges = Merges::new(live.first_internal() as usize);
     let mut merged: Vec<MergedSection<'a>> = Vec::with_capacity(groups.groups.len());

@@ -269,8 +269,8 @@ fn share_a_statement<T: Target>(link: &Scanned<'_, T>, a: SectionId, b: SectionI
     of_a == statement(b) && (of_a.is_some() || link.section_info(a).name == link.section_info(b).name)
 }
 
-/// `--print-symbol-order`: the names of symbols in sections with a priority, a line for each, in order of sections and
-/// symbol tables.
+/// `--print-symbol-order`: the names of symbols in sections with a priority, a line for each, in
+/// order of sections and symbol tables.
 pub fn symbols_in_order<T: Target>(link: &Scanned<'_, T>, priorities: &Priorities) -> Vec<u8> {
     let order = priorities.in_order();
     let ranks: HashMap<SectionId, usize, Hasher> =

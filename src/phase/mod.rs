@@ -4,8 +4,8 @@
 //! Each phase owns the one before it and derefs to it, so that the type in a pass's signature says
 //! how much of the link the pass may see, and a pass that asks too early does not compile:
 //!
-//! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Made`] → [`Matched`] → [`Bound`] → [`Live`] → [`Scanned`] →
-//! [`Numbered`] → [`Tables`] → [`Placed`] → [`Image`]
+//! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Made`] → [`Matched`] → [`Bound`] →
+//! [`Live`] → [`Scanned`] → [`Numbered`] → [`Tables`] → [`Placed`] → [`Image`]
 //!
 //! `pipeline.rs` lists the passes that lead from one to the next.
 

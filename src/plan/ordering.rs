@@ -1,5 +1,5 @@
-//! `--section-ordering-file` in GNU ld's form: input statements that stand in front of those that the script has for the
-//! same output section.
+//! `--section-ordering-file` in GNU ld's form: input statements that stand in front of those that
+//! the script has for the same output section.
 
 use super::build::Builder;
 use super::{Body, Command};

@@ -81,8 +81,8 @@ pub fn is_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     })
 }
 
-/// Under `-r`: puts the addends of relocations that are written to an `SHT_REL` section into their places. `out` holds a
-/// copy of the section.
+/// Under `-r`: puts the addends of relocations that are written to an `SHT_REL` section into their
+/// places. `out` holds a copy of the section.
 pub fn write_addends<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     let Some(chunk) = link.places.chunk[id.index()] else { return };
     let tables = &link.output_relocations;

@@ -87,7 +87,8 @@ fn tell(text: &mut String, story: &Story) {
     text.push('\n');
 }
 
-/// The stories as a graph in the language of Graphviz: a box for each file, groups inside, references as arrows.
+/// The stories as a graph in the language of Graphviz: a box for each file, groups inside,
+/// references as arrows.
 pub fn graph<T: Target>(link: &Scanned<'_, T>) -> String {
     let mut text = String::from(
         "digraph discarded {\n  rankdir=LR;\n  compound=true;\n  node [shape=box, fontname=\"monospace\", fontsize=10];\n  \

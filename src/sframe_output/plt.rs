@@ -39,7 +39,8 @@ pub fn describe<T: Target>(link: &Numbered<'_, T>) -> Batch {
     batch
 }
 
-/// A part of a table of `size` bytes, whose entries have `repeat` bytes each; `None`: it is no series of entries.
+/// A part of a table of `size` bytes, whose entries have `repeat` bytes each; `None`: it is no
+/// series of entries.
 pub(super) fn function_of<T: Target>(
     part: PltPart,
     shape: &PltShape,

@@ -4,8 +4,9 @@
 //! describes it. The layout's loop makes thunks and never removes one; each gets its function at
 //! once, because that makes the table larger.
 //!
-//! An instruction that was moved away from an erratum runs in the frame of the function that it was taken from: its
-//! row is the one that holds there. Where that function has no rows, there is none here either.
+//! An instruction that was moved away from an erratum runs in the frame of the function that it was
+//! taken from: its row is the one that holds there. Where that function has no rows, there is none
+//! here either.
 
 use super::plt;
 use crate::arch::Target;

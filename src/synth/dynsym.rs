@@ -202,7 +202,8 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
                 let section = chunk_index(link, chunk);
                 return Entry { info, other: 0, section, value, size: source.st_size.get() };
             }
-            // psABIs, "Function Addresses": undefined, but with a value: the function's address in this program.
+            // psABIs, "Function Addresses": undefined, but with a value: the function's address in
+            // this program.
             let value = if canonical { value } else { 0 };
             Entry::undefined(reference_binding(link, id) << 4 | kind, 0, value)
         }

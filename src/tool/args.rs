@@ -8,9 +8,9 @@ use std::path::PathBuf;
 
 /// Look at, check and look up SFrame stack-trace sections
 ///
-/// Reads executables, shared libraries, relocatable objects and archives for x86-64, AArch64 and s390x, and `-` for
-/// the bytes of a section on standard input. Exit status: 0 if all is well, 1 if there are findings, 2 if an input
-/// cannot be used.
+/// Reads executables, shared libraries, relocatable objects and archives for x86-64, AArch64 and
+/// s390x, and `-` for the bytes of a section on standard input. Exit status: 0 if all is well, 1 if
+/// there are findings, 2 if an input cannot be used.
 #[derive(Parser)]
 #[command(name = "sframe", version, max_term_width = 100)]
 pub struct Arguments {
@@ -135,9 +135,10 @@ pub struct Stat {
 
 /// Unwind stacks offline, from a core file or from saved registers and memory
 ///
-/// With --core the threads, the stack and the mapped files come from a Linux core file; further FILEs stand in for
-/// mapped files of the same name. Without it registers come from a text file (`rip 0x401000`, a line each), memory
-/// from binary files, and every module is said with the bias it was loaded at.
+/// With --core the threads, the stack and the mapped files come from a Linux core file; further
+/// FILEs stand in for mapped files of the same name. Without it registers come from a text file
+/// (`rip 0x401000`, a line each), memory from binary files, and every module is said with the bias
+/// it was loaded at.
 #[derive(Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["core", "registers"]))]
 pub struct Unwind {
@@ -168,9 +169,10 @@ pub struct Unwind {
 
 /// Unwind the samples of a recording of perf
 ///
-/// perf record --call-graph dwarf takes the registers and a copy of the stack for each sample; perf record -g takes call
-/// chains, which are kept. Each file's rows are its SFrame, and where that says nothing what its .eh_frame gives. A sample
-/// that does not reach the root of its stack says why.
+/// perf record --call-graph dwarf takes the registers and a copy of the stack for each sample; perf
+/// record -g takes call chains, which are kept. Each file's rows are its SFrame, and where that
+/// says nothing what its .eh_frame gives. A sample that does not reach the root of its stack says
+/// why.
 #[derive(Args)]
 pub struct Stacks {
     /// Recording; `-` is standard input
@@ -187,8 +189,9 @@ pub struct Stacks {
 
 /// Sample the stacks of a program that runs
 ///
-/// The kernel takes samples, and they are unwound as they come; nothing is stored. Without -o and --html the page
-/// stacks.html is written. Ctrl-C ends the recording. The exit status is that of the command, if one is started.
+/// The kernel takes samples, and they are unwound as they come; nothing is stored. Without -o and
+/// --html the page stacks.html is written. Ctrl-C ends the recording. The exit status is that of
+/// the command, if one is started.
 #[derive(Args)]
 #[command(group = ArgGroup::new("target").required(true).args(["pid", "command"]))]
 pub struct Record {
@@ -326,8 +329,9 @@ pub struct Lookup {
 
 /// Check the format, and every row against .eh_frame
 ///
-/// With .eh_frame present every range of program counters of every function is compared: do both sides give the
-/// same CFA, return address and frame pointer? Wrong and malformed frames make the exit status 1.
+/// With .eh_frame present every range of program counters of every function is compared: do both
+/// sides give the same CFA, return address and frame pointer? Wrong and malformed frames make the
+/// exit status 1.
 #[derive(Args)]
 pub struct Verify {
     /// Files to verify, or folders whose ELF files are verified; `-` is a section on standard input
@@ -360,8 +364,9 @@ pub struct Verify {
 
 /// Give each text section of an object its own .sframe
 ///
-/// Each part joins the section group of its text section and is linked to it (SHF_LINK_ORDER), which every linker
-/// understands. Objects without SFrame, and those in this shape already, stay as they are.
+/// Each part joins the section group of its text section and is linked to it (SHF_LINK_ORDER),
+/// which every linker understands. Objects without SFrame, and those in this shape already, stay as
+/// they are.
 #[derive(Args)]
 pub struct Split {
     /// Relocatable objects, rewritten in place
@@ -397,8 +402,9 @@ impl Format {
 
 /// Make frames from .eh_frame
 ///
-/// A relocatable object gets an .sframe with relocations for each text section, in place or as a new file; what SFrame
-/// it had is replaced. Of a linked file only the bytes of the section are written: attach puts them in.
+/// A relocatable object gets an .sframe with relocations for each text section, in place or as a
+/// new file; what SFrame it had is replaced. Of a linked file only the bytes of the section are
+/// written: attach puts them in.
 #[derive(Args)]
 pub struct Derive {
     /// File with .eh_frame
@@ -449,8 +455,8 @@ pub enum BuildId {
 
 /// Make one sorted table of all SFrame in a finished file
 ///
-/// All blobs of all SFrame sections, whatever their versions, become one sorted blob, which takes the place of the
-/// section.
+/// All blobs of all SFrame sections, whatever their versions, become one sorted blob, which takes
+/// the place of the section.
 #[derive(Args)]
 pub struct Index {
     #[command(flatten)]
@@ -462,9 +468,10 @@ pub struct Index {
 
 /// Add or replace SFrame in a finished file
 ///
-/// The section is derived from .eh_frame unless one is given. It takes the room of the section that it replaces, or gets
-/// a load segment of its own at the end. The program header PT_GNU_SFRAME covers it. Strip before, not afterwards: GNU
-/// strip breaks files whose program headers have moved.
+/// The section is derived from .eh_frame unless one is given. It takes the room of the section that
+/// it replaces, or gets a load segment of its own at the end. The program header PT_GNU_SFRAME
+/// covers it. Strip before, not afterwards: GNU strip breaks files whose program headers have
+/// moved.
 #[derive(Args)]
 pub struct Attach {
     #[command(flatten)]

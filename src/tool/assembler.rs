@@ -1,8 +1,8 @@
 //! The assembler wrapper: runs the real assembler and splits the `.sframe` of its output.
 //!
-//! Installed as `as` in a folder of its own, it is the assembler that `gcc -B` finds. It passes its arguments on as
-//! they are, so it needs to understand just one of them: where the output goes. Its exit status is that of the real
-//! assembler.
+//! Installed as `as` in a folder of its own, it is the assembler that `gcc -B` finds. It passes its
+//! arguments on as they are, so it needs to understand just one of them: where the output goes. Its
+//! exit status is that of the real assembler.
 
 use super::edit::{ORDER_LITTLE, byte_order};
 use super::split::split_file;
@@ -93,8 +93,8 @@ fn output(arguments: &[OsString]) -> PathBuf {
     OsString::from_vec(output).into()
 }
 
-/// The assembler that `SFRAME_REAL_AS` names, else the first on `PATH` that is not this program, in no case in its
-/// folder.
+/// The assembler that `SFRAME_REAL_AS` names, else the first on `PATH` that is not this program, in
+/// no case in its folder.
 fn real_assembler() -> Result<PathBuf, String> {
     let own = std::env::current_exe().and_then(|path| path.canonicalize()).ok();
     let named = std::env::var_os(REAL_ASSEMBLER).filter(|name| !name.is_empty());

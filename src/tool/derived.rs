@@ -9,8 +9,8 @@ use std::borrow::Cow;
 /// Name of derived sections.
 pub const NAME: &str = ".sframe (derived)";
 
-/// Replaces the SFrame sections of a file by ones derived from its `.eh_frame`, at addresses that are free. A file
-/// without functions in `.eh_frame` gets none.
+/// Replaces the SFrame sections of a file by ones derived from its `.eh_frame`, at addresses that
+/// are free. A file without functions in `.eh_frame` gets none.
 ///
 /// # Errors
 /// `.eh_frame` cannot be read.

@@ -111,8 +111,8 @@ impl Functions {
     }
 }
 
-/// Every `.eh_frame` with its address. Where section headers are stripped, the program header of `.eh_frame_hdr` leads
-/// to it (LSB, "Exception Frames").
+/// Every `.eh_frame` with its address. Where section headers are stripped, the program header of
+/// `.eh_frame_hdr` leads to it (LSB, "Exception Frames").
 fn eh_frames<'data, E: ByteOrder>(image: &Image<'data, E>) -> Result<Vec<(&'data [u8], u64)>, Problem> {
     let mut found = Vec::new();
     for index in image.named(b".eh_frame") {

@@ -23,8 +23,9 @@ pub enum FileResult<T> {
     Nothing(String, bool),
 }
 
-/// Calls `look` for every file named, and for every ELF file below every folder named. `look` returns `None` if a
-/// file has nothing to look at; it is called from several threads, and results are in the order of the files.
+/// Calls `look` for every file named, and for every ELF file below every folder named. `look`
+/// returns `None` if a file has nothing to look at; it is called from several threads, and results
+/// are in the order of the files.
 pub fn for_each_file<T: Send>(
     paths: &[PathBuf],
     raw_address: u64,
@@ -80,8 +81,8 @@ fn progress(count: usize) -> ProgressBar {
     bar
 }
 
-/// The file itself, or the ELF files of a folder and below it, links not followed, sorted by path; each with whether
-/// it was named.
+/// The file itself, or the ELF files of a folder and below it, links not followed, sorted by path;
+/// each with whether it was named.
 fn files(path: &Path) -> Vec<(PathBuf, bool)> {
     if !path.is_dir() {
         return vec![(path.into(), true)];

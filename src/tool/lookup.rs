@@ -74,7 +74,8 @@ pub fn run(arguments: &Lookup) -> Outcome {
     if complete { Outcome::Fine } else { Outcome::Findings }
 }
 
-/// The addresses that a word on the command line stands for: itself, or those of a symbol or section, with an offset.
+/// The addresses that a word on the command line stands for: itself, or those of a symbol or
+/// section, with an offset.
 fn addresses(input: &Input<'_>, word: &str) -> Result<Vec<u64>, Problem> {
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
     let literal = match (word.strip_prefix("0x"), input.kind) {

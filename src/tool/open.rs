@@ -1,9 +1,10 @@
 //! Files as the subcommands see them.
 //!
-//! Executables, shared libraries, relocatable objects, archives and raw sections all become an [`Input`]: SFrame
-//! sections and call frame information with addresses in them, and names for those addresses. In a relocatable object
-//! nothing has an address yet, so its sections are laid out one behind the other and its relocations applied;
-//! messages about such an object name sections and offsets.
+//! Executables, shared libraries, relocatable objects, archives and raw sections all become an
+//! [`Input`]: SFrame sections and call frame information with addresses in them, and names for
+//! those addresses. In a relocatable object nothing has an address yet, so its sections are laid
+//! out one behind the other and its relocations applied; messages about such an object name
+//! sections and offsets.
 
 use super::places::{PlacedSection, Places, Symbol};
 use crate::input::sframe::is_sframe;
@@ -149,8 +150,8 @@ pub struct Input<'data> {
     pub free_address: u64,
 }
 
-/// Calls `visit` for a file, or for each ELF member of an archive. `-` is standard input: an ELF file, or the bytes
-/// of a section at `raw_address`.
+/// Calls `visit` for a file, or for each ELF member of an archive. `-` is standard input: an ELF
+/// file, or the bytes of a section at `raw_address`.
 ///
 /// # Errors
 /// The file cannot be read, or is none of these; any error of `visit`.
@@ -178,8 +179,8 @@ pub fn for_each_input(
     if metadata.len() == 0 {
         return Err(Problem::new(name, "the file is empty"));
     }
-    // SAFETY: the mapping is private and read-only; a file that another process truncates meanwhile ends this one
-    // with SIGBUS, as it does for every tool that maps its inputs.
+    // SAFETY: the mapping is private and read-only; a file that another process truncates meanwhile
+    // ends this one with SIGBUS, as it does for every tool that maps its inputs.
     let bytes = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
     if bytes.starts_with(&object::archive::MAGIC) || bytes.starts_with(&object::archive::THIN_MAGIC) {
         open_archive(path, &name, &bytes, visit)
@@ -217,7 +218,8 @@ fn open_archive(
     Ok(())
 }
 
-/// The bytes at an address that the structures of an ELF file may lie at. Members of archives start at any even one.
+/// The bytes at an address that the structures of an ELF file may lie at. Members of archives start
+/// at any even one.
 fn aligned<'data>(data: &'data [u8], copy: &'data mut Vec<u8>) -> &'data [u8] {
     if data.as_ptr().addr().is_multiple_of(8) {
         return data;
@@ -594,8 +596,8 @@ impl<'data> Reader<'_, 'data> {
     }
 }
 
-/// Width in bytes and whether it is PC-relative, for the relocations that assemblers put into `.eh_frame` (x86-64,
-/// AArch64 and s390x psABI).
+/// Width in bytes and whether it is PC-relative, for the relocations that assemblers put into
+/// `.eh_frame` (x86-64, AArch64 and s390x psABI).
 fn data_relocation(abi: Abi, kind: u32) -> Option<(usize, bool)> {
     match (abi, kind) {
         (Abi::Amd64, elf::R_X86_64_PC32) | (Abi::S390x, elf::R_390_PC32) => Some((4, true)),

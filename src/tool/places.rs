@@ -111,8 +111,8 @@ impl Places {
         Some(plus(&section.name, address - section.address))
     }
 
-    /// An address as people read it: an absolute one in linked files, section and offset in relocatable objects;
-    /// then the symbol.
+    /// An address as people read it: an absolute one in linked files, section and offset in
+    /// relocatable objects; then the symbol.
     pub fn describe(&self, address: u64, demangled: bool) -> String {
         let place = if self.relocatable {
             self.section_name(address).unwrap_or_else(|| format!("{address:#x}"))

@@ -1,7 +1,8 @@
 //! `sframe dump --readelf`: the text of GNU `readelf --sframe`, so that the two can be compared by `diff`.
 //!
-//! The layout is that of binutils 2.47, and of 2.40 for V1, which newer releases cannot read. In a relocatable object
-//! readelf shows relocated values where starts count from their field, and stored ones (zeros) elsewhere.
+//! The layout is that of binutils 2.47, and of 2.40 for V1, which newer releases cannot read. In a
+//! relocatable object readelf shows relocated values where starts count from their field, and
+//! stored ones (zeros) elsewhere.
 
 use super::open::{Input, Kind, SframeSection, Target};
 use sframe_format::abi::Register;
@@ -147,8 +148,9 @@ mod tests {
     use crate::tool::fixtures;
     use crate::tool::open::open_elf;
 
-    /// The text of every fixture, but for three habits of readelf: it shows the first blob of a section only, it
-    /// looks for the name `.sframe`, and it refuses foreign byte orders when bytes are shared or stand behind the blob.
+    /// The text of every fixture, but for three habits of readelf: it shows the first blob of a
+    /// section only, it looks for the name `.sframe`, and it refuses foreign byte orders when bytes
+    /// are shared or stand behind the blob.
     #[test]
     fn fixtures_read_as_readelf_prints_them() {
         let (mut same, mut refused) = (0, 0);

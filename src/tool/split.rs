@@ -1,7 +1,9 @@
-//! `sframe split`: a relocatable object's `.sframe`, which covers all its text sections, becomes one `.sframe` for each.
+//! `sframe split`: a relocatable object's `.sframe`, which covers all its text sections, becomes
+//! one `.sframe` for each.
 //!
-//! [`crate::sframe::split`] decides which function goes into which part; this module writes the parts into the file. No
-//! section number changes, so nothing else in the object needs to be touched.
+//! [`crate::sframe::split`] decides which function goes into which part; this module writes the
+//! parts into the file. No section number changes, so nothing else in the object needs to be
+//! touched.
 
 use super::args::Split;
 use super::edit::{
@@ -51,7 +53,8 @@ pub fn run(arguments: &Split) -> Outcome {
     outcome
 }
 
-/// Splits a file. Where there is nothing to split, the input is left alone, and copied if the output is another file.
+/// Splits a file. Where there is nothing to split, the input is left alone, and copied if the
+/// output is another file.
 ///
 /// # Errors
 /// The file cannot be read, written, or taken apart.

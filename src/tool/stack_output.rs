@@ -74,7 +74,8 @@ fn write_file(format: Format, named: Named<'_>, path: &Path) -> Result<(), Probl
     write(format, named, &mut file).and_then(|()| file.flush()).map_err(failed)
 }
 
-/// The form of the main output: what was said, what the output's name says, or text. A page alone needs no other.
+/// The form of the main output: what was said, what the output's name says, or text. A page alone
+/// needs no other.
 fn main_format(arguments: &StackOutput) -> Option<Format> {
     let by_name = || {
         let Some(path) = &arguments.output else {

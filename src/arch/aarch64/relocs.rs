@@ -128,8 +128,8 @@ pub fn encode(field: Field, instruction: u32, value: i64) -> u32 {
     }
 }
 
-/// Reads a value, scaled as the instruction scales it and extended by the sign of the field ("ELF for the Arm 64-bit
-/// Architecture", "Addends and PC-bias"); 0 if the place is too short.
+/// Reads a value, scaled as the instruction scales it and extended by the sign of the field ("ELF
+/// for the Arm 64-bit Architecture", "Addends and PC-bias"); 0 if the place is too short.
 pub fn read(field: Field, place: &[u8]) -> i64 {
     let word = place.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     let bits = |at: u32, count: u32| u64::from(word >> at) & ((1 << count) - 1);
@@ -154,8 +154,8 @@ pub fn read(field: Field, place: &[u8]) -> i64 {
     }
 }
 
-/// How an addend lies in an instruction's field. `adrp` and the moves of 16 bits hold the low bits of the addend, not
-/// scaled, so that the parts of one address can all hold the same.
+/// How an addend lies in an instruction's field. `adrp` and the moves of 16 bits hold the low bits
+/// of the addend, not scaled, so that the parts of one address can all hold the same.
 pub fn addend_field(field: Field) -> Field {
     match field {
         Field::Page => Field::Distance,

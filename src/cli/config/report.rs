@@ -247,7 +247,8 @@ pub struct ReportOptions {
     pub explain_discarded: Option<Explanation>,
     /// `--why-extract`: a file that says why each archive member was taken (`-`: standard output).
     pub why_extract: Option<PathBuf>,
-    /// `--print-symbol-order`: a file that names the symbols of ordered sections, in their order (`-`: standard output).
+    /// `--print-symbol-order`: a file that names the symbols of ordered sections, in their order
+    /// (`-`: standard output).
     pub symbol_order: Option<PathBuf>,
 }
 

@@ -1,5 +1,6 @@
-//! Groups functions by their calls, so that those that run together lie together: call-chain clustering, known as C³ or
-//! hfsort (Ottoni and Maher, "Optimizing Function Placement for Large-Scale Data-Center Applications", CGO 2017).
+//! Groups functions by their calls, so that those that run together lie together: call-chain
+//! clustering, known as C³ or hfsort (Ottoni and Maher, "Optimizing Function Placement for
+//! Large-Scale Data-Center Applications", CGO 2017).
 //!
 //! Functions are looked at from the hottest on, by calls for each byte. Each is put behind the
 //! function that calls it most, together with the functions behind either, unless the callers are

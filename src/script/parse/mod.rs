@@ -38,8 +38,8 @@ pub fn parse_script(
     parser.finish(Script { commands })
 }
 
-/// Reads a `--section-ordering-file` that is written as GNU ld's: `OUTPUT : { input statements }`, as often as wanted,
-/// without `SECTIONS` around.
+/// Reads a `--section-ordering-file` that is written as GNU ld's: `OUTPUT : { input statements }`,
+/// as often as wanted, without `SECTIONS` around.
 ///
 /// # Errors
 /// All errors of the text, in order.

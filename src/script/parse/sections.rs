@@ -33,7 +33,8 @@ impl Parser<'_, '_> {
         Ok(items)
     }
 
-    /// `NAME : { body }` up to the end of the text. It orders the contents of sections; anything else is an error.
+    /// `NAME : { body }` up to the end of the text. It orders the contents of sections; anything
+    /// else is an error.
     pub(super) fn section_order(&mut self) -> Vec<OutputSection> {
         let mut items = Vec::new();
         read_items(self, &mut items);

@@ -5,9 +5,9 @@ use hashbrown::HashMap;
 use sframe_format::header::HEADER_SIZE;
 use sframe_format::{Blob, Error, ErrorKind, Fde, Flags, Header, Version};
 
-/// Appends to `out` a blob with the functions `indices` of another one, in this order. Version, ABI and rows stay as
-/// they are, byte for byte; functions that share rows go on sharing them. Start fields are copied as they are, for
-/// relocations to fill. Gives the header that was written.
+/// Appends to `out` a blob with the functions `indices` of another one, in this order. Version, ABI
+/// and rows stay as they are, byte for byte; functions that share rows go on sharing them. Start
+/// fields are copied as they are, for relocations to fill. Gives the header that was written.
 ///
 /// The blob is not marked sorted. In V2 its starts count from their fields, as relocations compute
 /// them, and the flag for that is set, which GNU as before 2.45 omits: so the blob is right when a

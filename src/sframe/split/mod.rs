@@ -27,8 +27,8 @@ pub fn is_wanted(config: &Config) -> bool {
     config.sframe.split && config.sframe.mode == SFrameMode::Concat && config.sframe.index.is_none()
 }
 
-/// Whether a section that refers to discarded text would not, had it been split or read function by function: it is
-/// SFrame, of versions that are known.
+/// Whether a section that refers to discarded text would not, had it been split or read function by
+/// function: it is SFrame, of versions that are known.
 pub fn would_help<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     let bytes = object.section_bytes(index as usize).unwrap_or_default();
@@ -124,8 +124,8 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
     /// Sorts the functions of a section by their text sections, which `section_of` finds by symbol.
     ///
     /// # Errors
-    /// The section is not made of blobs of known versions alone, its relocations are not those of functions' starts, or
-    /// `section_of` finds a defect.
+    /// The section is not made of blobs of known versions alone, its relocations are not those of
+    /// functions' starts, or `section_of` finds a defect.
     pub fn of(
         data: &'data [u8],
         relocations: &[Rela<E>],
@@ -181,8 +181,8 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
         self.dead == 0 && ties.link == part.text && part.text.is_none_or(|text| group_of(text) == ties.group)
     }
 
-    /// Puts the part in front that takes the old section's number. That number stays in the group it is in; without
-    /// one, it best stays outside all of them.
+    /// Puts the part in front that takes the old section's number. That number stays in the group
+    /// it is in; without one, it best stays outside all of them.
     ///
     /// # Errors
     /// The section is in a group, and no part belongs there.
@@ -199,7 +199,8 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
 }
 
 impl<'data, E: ByteOrder> Plan<'data, E> {
-    /// Appends a part as a blob of its own, and gives the relocations of that, at the start fields of its functions.
+    /// Appends a part as a blob of its own, and gives the relocations of that, at the start fields
+    /// of its functions.
     ///
     /// # Errors
     /// A function's rows are malformed.
@@ -257,8 +258,8 @@ fn not_a_start(offset: u64) -> Defect {
     Defect::Relocation(offset, "is not at the start of a function's entry")
 }
 
-/// Numbers text sections in the order in which they come. Functions of one section mostly follow each other, and most
-/// others come with a new section.
+/// Numbers text sections in the order in which they come. Functions of one section mostly follow
+/// each other, and most others come with a new section.
 #[derive(Default)]
 struct Slots {
     last: Option<(Option<u32>, usize)>,

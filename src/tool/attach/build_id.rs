@@ -6,7 +6,8 @@ use crate::elf::{consts, notes::notes};
 use crate::output::build_id;
 use zerocopy::byteorder::ByteOrder;
 
-/// Computes the build-id anew: a hash of the file with zeros in its place, by the algorithm that its length shows.
+/// Computes the build-id anew: a hash of the file with zeros in its place, by the algorithm that
+/// its length shows.
 ///
 /// # Errors
 /// There is none, or no known algorithm has its length.

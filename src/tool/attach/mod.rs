@@ -1,9 +1,10 @@
 //! `sframe attach`: SFrame for a finished file.
 //!
-//! The functions of a section, or those that `.eh_frame` describes, are written as one sorted blob. If the file has a
-//! section of that name with enough room, the blob goes there. Otherwise the file gets one more load segment at its end
-//! ([`segment`]); no byte of code or data moves, so the file runs as before. `PT_GNU_SFRAME` covers the blob, and the
-//! section header table names it if the file has one.
+//! The functions of a section, or those that `.eh_frame` describes, are written as one sorted blob.
+//! If the file has a section of that name with enough room, the blob goes there. Otherwise the file
+//! gets one more load segment at its end ([`segment`]); no byte of code or data moves, so the file
+//! runs as before. `PT_GNU_SFRAME` covers the blob, and the section header table names it if the
+//! file has one.
 
 mod build_id;
 mod segment;

@@ -1,10 +1,11 @@
 //! A place for a blob in a finished file.
 //!
-//! A new segment lies behind all others, in memory and in the file. The program headers, which have to name it, hardly
-//! ever have room to grow where they are; then they move to the front of the new segment, and `PT_PHDR` and the file
-//! header follow. Linux before 5.18 computes the address that it hands to programs (`AT_PHDR`) from the file offset by
-//! the distance that the first segment has between file and memory, and so do the dynamic loader for itself and static
-//! programs. So the new segment keeps that distance, which leaves a hole in the file where the memory of `.bss` is.
+//! A new segment lies behind all others, in memory and in the file. The program headers, which have
+//! to name it, hardly ever have room to grow where they are; then they move to the front of the new
+//! segment, and `PT_PHDR` and the file header follow. Linux before 5.18 computes the address that
+//! it hands to programs (`AT_PHDR`) from the file offset by the distance that the first segment has
+//! between file and memory, and so do the dynamic loader for itself and static programs. So the new
+//! segment keeps that distance, which leaves a hole in the file where the memory of `.bss` is.
 
 use crate::elf::{Phdr, Shdr, consts};
 use crate::tool::Problem;
@@ -49,7 +50,8 @@ struct Slot {
     room: u64,
 }
 
-/// The room of a section with its program header; of the program header alone where there are no section headers.
+/// The room of a section with its program header; of the program header alone where there are no
+/// section headers.
 fn slot<E: ByteOrder>(image: &Image<'_, E>, section: Option<usize>) -> Option<Slot> {
     let segment = image.segments.iter().position(|s| s.p_type.get() == PT_GNU_SFRAME)?;
     let (address, offset, size) = match section {
@@ -78,8 +80,8 @@ fn load_of<'image, E: ByteOrder>(image: &'image Image<'_, E>, address: u64) -> O
     loads.into_iter().find(|s| address.wrapping_sub(s.p_vaddr.get()) < s.p_filesz.get())
 }
 
-/// Bytes behind `start` that nothing uses: zeros up to the next range that a header names, at most to `limit`; none
-/// without section headers, which alone tell.
+/// Bytes behind `start` that nothing uses: zeros up to the next range that a header names, at most
+/// to `limit`; none without section headers, which alone tell.
 fn padding<E: ByteOrder>(image: &Image<'_, E>, start: u64, limit: u64) -> u64 {
     if image.sections.is_empty() || start >= limit {
         return 0;

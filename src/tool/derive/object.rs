@@ -1,7 +1,7 @@
 //! Frames for a relocatable object: an `.sframe` for each text section, with relocations.
 //!
-//! The relocation of a function's start is that of its `.eh_frame` entry: the same symbol, the same addend. So whatever
-//! a linker does with the one, it does with the other.
+//! The relocation of a function's start is that of its `.eh_frame` entry: the same symbol, the same
+//! addend. So whatever a linker does with the one, it does with the other.
 
 use crate::elf::{Rela, Shdr, consts, whole_table};
 use crate::tool::Problem;
@@ -18,8 +18,8 @@ struct Part<E: ByteOrder> {
     functions: Vec<(FunctionId, Rela<E>)>,
 }
 
-/// The object with frames for all functions that the version can express, and a line for each of the others. SFrame
-/// that it had is gone.
+/// The object with frames for all functions that the version can express, and a line for each of
+/// the others. SFrame that it had is gone.
 ///
 /// # Errors
 /// It has no `.eh_frame`, or one that cannot be read.
@@ -68,8 +68,8 @@ pub fn derive<E: ByteOrder>(
     Ok((edit.write(), left_out))
 }
 
-/// Empties the SFrame sections that are there, so that every linker overlooks them. Returns those outside groups, whose
-/// numbers can be used again, with their relocation sections, the last first.
+/// Empties the SFrame sections that are there, so that every linker overlooks them. Returns those
+/// outside groups, whose numbers can be used again, with their relocation sections, the last first.
 fn empty_frames<E: ByteOrder>(
     object: &Object<'_, '_, E>,
     edit: &mut Sections<'_, '_, E>,
@@ -139,8 +139,8 @@ fn collect<E: ByteOrder>(
     problem.map_or(Ok(()), Err)
 }
 
-/// Offset of the start of the range in an FDE: behind its length, 4 or 12 bytes, and the distance of its CIE, 4 or 8
-/// (LSB, "Exception Frames"; GNU as writes the short form).
+/// Offset of the start of the range in an FDE: behind its length, 4 or 12 bytes, and the distance
+/// of its CIE, 4 or 8 (LSB, "Exception Frames"; GNU as writes the short form).
 fn start_field(data: &[u8], entry: usize) -> Option<u64> {
     let length = data.get(entry..)?.get(..4)?;
     let head = if length == [0xff; 4] { 12 + 8 } else { 4 + 4 };

@@ -23,8 +23,9 @@ pub fn permissions(path: &Path) -> Option<Permissions> {
     std::fs::metadata(path).ok().map(|metadata| metadata.permissions())
 }
 
-/// Writes a file under a temporary name beside `path` and moves it there, so that nobody ever sees a part of it and a
-/// running program keeps its old bytes. Long runs of zeros become holes. A symbolic link is followed.
+/// Writes a file under a temporary name beside `path` and moves it there, so that nobody ever sees
+/// a part of it and a running program keeps its old bytes. Long runs of zeros become holes. A
+/// symbolic link is followed.
 ///
 /// # Errors
 /// The folder cannot be written to.

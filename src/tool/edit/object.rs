@@ -123,7 +123,8 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
         text.and_then(|text| self.groups.get(&text).copied())
     }
 
-    /// Puts frames into the object: linked to their text section (`SHF_LINK_ORDER`), and members of its group.
+    /// Puts frames into the object: linked to their text section (`SHF_LINK_ORDER`), and members of
+    /// its group.
     pub fn put_frames(
         &self,
         edit: &mut Sections<'image, 'data, E>,

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Hands out file offsets. Free ranges are used from front to back, and none is come back to: a rest that was too
-/// small for the contents so far would only make every later search longer.
+/// Hands out file offsets. Free ranges are used from front to back, and none is come back to: a
+/// rest that was too small for the contents so far would only make every later search longer.
 #[derive(Debug)]
 pub struct Room {
     free: std::vec::IntoIter<Range<u64>>,
@@ -12,8 +12,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// Room in a file of `length` bytes. `freed` are ranges without use; the parts of them that lie in one of `kept`
-    /// are not free.
+    /// Room in a file of `length` bytes. `freed` are ranges without use; the parts of them that lie
+    /// in one of `kept` are not free.
     pub fn new(length: u64, freed: Vec<Range<u64>>, mut kept: Vec<Range<u64>>) -> Self {
         kept = joined(kept);
         let mut free = Vec::new();

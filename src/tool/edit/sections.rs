@@ -14,8 +14,8 @@ const TABLE_ALIGNMENT: u64 = 8;
 /// Largest alignment in the file that contents get, whatever a header says.
 const LARGEST_ALIGNMENT: u64 = 1 << 16;
 
-/// Changes to the sections of a file. Headers may be changed at will through [`Sections::headers`]; sizes and offsets
-/// of new contents are filled in when the file is [written](Sections::write).
+/// Changes to the sections of a file. Headers may be changed at will through [`Sections::headers`];
+/// sizes and offsets of new contents are filled in when the file is [written](Sections::write).
 pub struct Sections<'image, 'data, E: ByteOrder> {
     image: &'image Image<'data, E>,
     /// Section headers by number, new ones behind those of the file.
@@ -113,8 +113,8 @@ impl<'image, 'data, E: ByteOrder> Sections<'image, 'data, E> {
     }
 }
 
-/// Writes the number of sections where it belongs: into the file header, or section 0 where it is too large for that
-/// (gABI, "ELF Header", `e_shnum`).
+/// Writes the number of sections where it belongs: into the file header, or section 0 where it is
+/// too large for that (gABI, "ELF Header", `e_shnum`).
 fn count_sections<E: ByteOrder>(header: &mut Ehdr<E>, sections: &mut [Shdr<E>]) {
     let count = sections.len();
     let fits = count < usize::from(consts::SHN_LORESERVE);

@@ -1,7 +1,8 @@
 //! Core files: registers of the threads, memory, and mapped files with their addresses.
 //!
-//! Linux writes a note for each (`<linux/elfcore.h>`, `fs/binfmt_elf.c`): `NT_PRSTATUS` with the registers of a thread
-//! in the order of the machine's `user_regs`, `NT_FILE` with the mapped files, `NT_AUXV` with the address of the vDSO.
+//! Linux writes a note for each (`<linux/elfcore.h>`, `fs/binfmt_elf.c`): `NT_PRSTATUS` with the
+//! registers of a thread in the order of the machine's `user_regs`, `NT_FILE` with the mapped
+//! files, `NT_AUXV` with the address of the vDSO.
 
 use super::memory::Memory;
 use super::modules::{Modules, Place};
@@ -164,7 +165,8 @@ fn thread(abi: Abi, words: &Words<'_>) -> Option<Thread> {
     Some(Thread { name: format!("thread {pid}"), pc, registers })
 }
 
-/// The files of an `NT_FILE` note: count, page size, then start, end and offset in pages of each, then the names.
+/// The files of an `NT_FILE` note: count, page size, then start, end and offset in pages of each,
+/// then the names.
 fn mapped_files(words: &Words<'_>) -> Vec<(String, Place)> {
     let mut first: BTreeMap<String, Place> = BTreeMap::new();
     let (Some(count), Some(page)) = (words.at(0), words.at(8)) else { return Vec::new() };

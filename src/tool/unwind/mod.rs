@@ -1,4 +1,5 @@
-//! `sframe unwind`: stacks of a process that is no longer there, from a core file or from saved registers and memory.
+//! `sframe unwind`: stacks of a process that is no longer there, from a core file or from saved
+//! registers and memory.
 //!
 //! | module | contents |
 //! |---|---|

@@ -42,8 +42,8 @@ pub fn read(arguments: &Unwind) -> Result<Process, Problem> {
     Ok(Process { abi, threads: vec![thread], memory: Memory::new(pieces), modules })
 }
 
-/// Reads registers from lines such as `rip 0x401000` or `rsp = 0x7ffe00001000`; a third column, as gdb's `info
-/// registers` has it, is not read.
+/// Reads registers from lines such as `rip 0x401000` or `rsp = 0x7ffe00001000`; a third column, as
+/// gdb's `info registers` has it, is not read.
 pub fn parse_registers(abi: Abi, text: &str) -> Result<Thread, String> {
     let mut thread = Thread { name: "saved registers".into(), pc: 0, registers: vec![None; 33] };
     let mut pc = None;

@@ -12,8 +12,8 @@ use sframe_format::Abi;
 const PROGRAM: &str = "linked/prog.x86_64.ld2.47";
 const STACK: u64 = 0x7ffe_0000_1000;
 
-/// `_start` called a function that is at its first instruction: `*rsp` is the return address, above it are the 8
-/// bytes that `_start` took.
+/// `_start` called a function that is at its first instruction: `*rsp` is the return address, above
+/// it are the 8 bytes that `_start` took.
 fn stack() -> Vec<u8> {
     [0x401049u64, 0, 0x1234].iter().flat_map(|word| word.to_le_bytes()).collect()
 }

@@ -1,8 +1,8 @@
 //! Call frame information as the verifier reads it.
 //!
-//! This module runs the instructions of `.eh_frame` and keeps the DWARF rules of each row as they are; nothing is
-//! turned into SFrame's terms. It shares no code with the derivation of SFrame from `.eh_frame`, so that a mistake
-//! there cannot prove itself here.
+//! This module runs the instructions of `.eh_frame` and keeps the DWARF rules of each row as they
+//! are; nothing is turned into SFrame's terms. It shares no code with the derivation of SFrame from
+//! `.eh_frame`, so that a mistake there cannot prove itself here.
 
 use gimli::{
     BaseAddresses, CieOrFde, EhFrame, EndianSlice, RegisterRule, RunTimeEndian, StoreOnHeap, UnwindContext,
@@ -58,8 +58,9 @@ impl CfiRow {
 
 /// `.eh_frame` in a form that gimli takes.
 ///
-/// AArch64 marks CIEs with augmentation letters that gimli does not know: `B` (key B) and `G` (tagged frames). Like
-/// `S` they have no data, so they are overwritten by it; the original letters are noted.
+/// AArch64 marks CIEs with augmentation letters that gimli does not know: `B` (key B) and `G`
+/// (tagged frames). Like `S` they have no data, so they are overwritten by it; the original letters
+/// are noted.
 pub struct Prepared<'data> {
     data: Cow<'data, [u8]>,
     /// Offset of each changed CIE, whether it is a signal frame, whether it has key B; ascending.

@@ -1,8 +1,8 @@
 //! SFrame against call frame information, program counter by program counter.
 //!
-//! Functions of `.eh_frame` and of SFrame are brought together by address. Where both have rows, the rules of both
-//! are carried out on made-up machines, on every stretch of addresses in which neither changes; code that only one
-//! side describes is counted.
+//! Functions of `.eh_frame` and of SFrame are brought together by address. Where both have rows,
+//! the rules of both are carried out on made-up machines, on every stretch of addresses in which
+//! neither changes; code that only one side describes is counted.
 
 use super::cfi::{CallFrames, CfiFunction, CfiRow};
 use super::explain::{self, DifferenceKind, Gap};
@@ -92,8 +92,8 @@ struct Function<'a> {
 /// Seeds of the machines on which rules are compared.
 const SEEDS: [u64; 2] = [0x5f72_616d_6531, 0x2e65_685f_6672];
 
-/// Compares every SFrame section of a file with all of its `.eh_frame`. `version` is the one that a file without a
-/// blob would have.
+/// Compares every SFrame section of a file with all of its `.eh_frame`. `version` is the one that a
+/// file without a blob would have.
 pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
     let mut result = Comparison::default();
     let functions = functions(input, &mut result);
@@ -138,7 +138,8 @@ pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
     result
 }
 
-/// Counts functions of the symbol table of which no byte is described. Several symbols of one address are one function.
+/// Counts functions of the symbol table of which no byte is described. Several symbols of one
+/// address are one function.
 fn count_unknown(input: &Input<'_>, described: &[Range<u64>], unknown: &mut Count) {
     let mut last = None;
     for symbol in input.places.symbols().iter().filter(|symbol| symbol.function && symbol.size > 0) {
@@ -344,8 +345,8 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares a stretch in which neither side changes. Expressions may ask for the program counter: then every
-    /// one is tried.
+    /// Compares a stretch in which neither side changes. Expressions may ask for the program
+    /// counter: then every one is tried.
     fn part(
         &mut self,
         cfi: &CfiFunction<'data>,

@@ -7,7 +7,8 @@ use serde::Serialize;
 use sframe_format::abi::Register;
 use sframe_format::{Abi, Rules, Version};
 
-/// Why SFrame does not cover code that call frame information describes. All but the first are gaps of the format.
+/// Why SFrame does not cover code that call frame information describes. All but the first are gaps
+/// of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gap {
@@ -165,7 +166,8 @@ fn row_reasons(abi: Abi, old: bool, row: &CfiRow, reasons: &mut Vec<Gap>) {
         Some(Rule::Register(_)) if abi != Abi::S390x => {
             reasons.extend(old.then_some(Gap::FramePointerRegister));
         }
-        // AArch64 rows hold the return address before the frame pointer: the one without the other has no form.
+        // AArch64 rows hold the return address before the frame pointer: the one without the other
+        // has no form.
         Some(Rule::Offset(_)) if abi.is_aarch64() && !matches!(row.ra, Some(Rule::Offset(_))) => {
             reasons.extend(old.then_some(Gap::ReturnAddressRule));
         }

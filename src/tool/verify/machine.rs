@@ -1,8 +1,9 @@
 //! Rules carried out on a machine that was made up.
 //!
-//! Two rules are the same if they give the same values. So both sides, DWARF and SFrame, are evaluated on a machine
-//! whose registers and memory hold values that a hash makes up: sums over different registers, different words of
-//! memory, or different offsets then differ but for a chance of 2⁻⁶⁴.
+//! Two rules are the same if they give the same values. So both sides, DWARF and SFrame, are
+//! evaluated on a machine whose registers and memory hold values that a hash makes up: sums over
+//! different registers, different words of memory, or different offsets then differ but for a
+//! chance of 2⁻⁶⁴.
 
 use super::cfi::{Bytes, CfiRow, DwarfCfa, DwarfRule};
 use gimli::{
@@ -135,7 +136,8 @@ impl Machine {
             None | Some(Rule::SameValue | Rule::Undefined) => {
                 Some(cfa.wrapping_sub(self.abi.cfa_bias() as u64))
             }
-            // s390x functions save the stack pointer with the other registers; the saved value is the implied one.
+            // s390x functions save the stack pointer with the other registers; the saved value is
+            // the implied one.
             Some(Rule::Offset(_) | Rule::Register(_)) if self.abi == Abi::S390x => None,
             rule => Some(self.dwarf_value(section, rule, self.abi.stack_pointer(), cfa)?),
         };

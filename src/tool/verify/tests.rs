@@ -28,7 +28,8 @@ fn fixtures_agree_with_their_eh_frame() {
         let errors = verified.structure.iter().flatten().filter(|f| super::structure::is_error(f)).count();
         let expected_errors = match fixture.name.as_str() {
             "linked/reloc.x86_64.ld2.44.o" => 14,
-            // The index of these objects covers the blobs behind it, whose relocations then belong to nothing.
+            // The index of these objects covers the blobs behind it, whose relocations then belong
+            // to nothing.
             name if name.starts_with("crafted-v3/overlay.") => 3,
             "crafted-v3/padnz.s390x.o" | "crafted-v3/padnz.x86_64.o" => 1,
             _ => 0,
@@ -141,8 +142,8 @@ fn spoil(abi: Abi, random: &mut Random, rules: Rules) -> Rules {
     })
 }
 
-/// A thousand wrong rows, each planted alone in a table of functions as compilers make them, and each found in the
-/// stretch where it was planted.
+/// A thousand wrong rows, each planted alone in a table of functions as compilers make them, and
+/// each found in the stretch where it was planted.
 #[test]
 fn every_planted_error_is_found() {
     let program = std::env::current_exe().unwrap();
