@@ -256,7 +256,7 @@ fn is_kept_name<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
 /// Whether it is `_DYNAMIC`, which nobody refers to, of an output whose script discards `.dynamic`.
 fn is_dynamic_without_place<T: Target>(link: &Placed<'_, T>, id: SymbolId, row: u32) -> bool {
     link.linker_symbols[row as usize].origin == LinkerSymbolOrigin::Reserved(Reserved::Dynamic)
-        && !link.layout.linker_values[row as usize].chunk.is_some()
+        && link.layout.linker_values[row as usize].chunk.is_none()
         && !link.mentions(id).contains(Mentions::IN_OBJECT)
 }
 
