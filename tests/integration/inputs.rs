@@ -207,9 +207,11 @@ fn objects_of_sections_beyond_sixteen_bits_are_read() {
 }
 
 #[test]
-fn relocation_formats_that_are_not_read_are_refused_clearly() {
+fn relocation_tables_that_cannot_be_read_are_refused_clearly() {
     use crate::support::elf_write::{Link, RawSection, RawSymbol, object};
-    for (name, kind) in [(".crel.text", 0x4000_0014u32), (".relr.dyn", SHT_RELR)] {
+    // Compact relocations whose first number has no end; relative relocations, which objects do not have.
+    let odd = [(".crel.text", 0x4000_0014u32, 0x80), (".relr.dyn", SHT_RELR, 0)];
+    for (name, kind, byte) in odd {
         let text = RawSection {
             name: ".text",
             kind: SHT_PROGBITS,
@@ -220,7 +222,7 @@ fn relocation_formats_that_are_not_read_are_refused_clearly() {
             ..Default::default()
         };
         let relocations =
-            RawSection { name, kind, info: 1, align: 8, data: vec![0; 8], ..Default::default() };
+            RawSection { name, kind, info: 1, align: 8, data: vec![byte; 8], ..Default::default() };
         let start = RawSymbol { name: "_start", info: 0x12, section: 1, value: 0 };
         let work = Work::new();
         work.write("odd.o", object(&[text, relocations], &[start]));
