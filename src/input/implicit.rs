@@ -1,11 +1,12 @@
-//! Relocations in other forms than `SHT_RELA`: `SHT_REL`, whose addends lie in the fields that they relocate (gABI,
-//! "Relocation"), and `SHT_CREL`, whose entries are differences in LEB128, with or without addends (gABI proposal
-//! "Compact relocations", as LLVM writes it).
+//! Relocations in other forms than `SHT_RELA`: `SHT_REL`, whose addends lie in the fields that they
+//! relocate (gABI, "Relocation"), and `SHT_CREL`, whose entries are differences in LEB128, with or
+//! without addends (gABI proposal "Compact relocations", as LLVM writes it).
 //!
-//! The ABIs of the three machines want `SHT_RELA`, but LLVM writes the call graph profile with `SHT_REL`, whose entries
-//! need no addend, and other producers may take the smaller form too. An object's sections of these types are read once,
-//! when it is indexed, into a table with addends; nothing later knows the difference but `-r` and `--emit-relocs`,
-//! which write such sections again as they were.
+//! The ABIs of the three machines want `SHT_RELA`, but LLVM writes the call graph profile with
+//! `SHT_REL`, whose entries need no addend, and other producers may take the smaller form too. An
+//! object's sections of these types are read once, when it is indexed, into a table with addends;
+//! nothing later knows the difference but `-r` and `--emit-relocs`, which write such sections again
+//! as they were.
 
 use super::InputStore;
 use super::object::{ImplicitTable, Malformed, ObjectFile, SHT_CREL};
@@ -17,8 +18,8 @@ use std::borrow::Cow;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, I64, U64};
 
-/// Reads such sections of an object, once [`ObjectFile::relocation_sections`] is filled. Places outside the section
-/// count as 0; the scan of relocations reports them.
+/// Reads such sections of an object, once [`ObjectFile::relocation_sections`] is filled. Places
+/// outside the section count as 0; the scan of relocations reports them.
 ///
 /// # Errors
 /// The first `SHT_CREL` section that is cut short.
