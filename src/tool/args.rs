@@ -244,7 +244,7 @@ pub enum RowSources {
 pub struct StackOutput {
     /// Form of the output; by the output's name, if it is not said
     #[arg(long, value_enum)]
-    pub format: Option<StackFormat>,
+    pub format: Option<stacks::write::Format>,
     /// Write here instead of to standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -257,25 +257,6 @@ pub struct StackOutput {
     /// Print on standard error how many stacks are whole, and why the others are not
     #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub stats: Option<StatsFormat>,
-}
-
-/// A form of output
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum StackFormat {
-    /// As perf script prints stacks
-    Text,
-    /// A line for each different stack, for flame graphs (.folded)
-    Folded,
-    /// An object for each sample (.json)
-    Json,
-    /// For pprof (.pb.gz)
-    Pprof,
-    /// For the Firefox Profiler
-    Firefox,
-    /// A page with a flame graph (.html)
-    Html,
-    /// Nothing
-    None,
 }
 
 /// A form of statistics

@@ -9,6 +9,7 @@
 use super::places::{PlacedSection, Places, Symbol};
 use crate::input::sframe::is_sframe;
 use memmap2::Mmap;
+use object::Endian as _;
 use object::elf;
 use object::read::archive::ArchiveFile;
 use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable};
@@ -275,16 +276,11 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
     }
     let header = Header::parse(bytes).map_err(malformed)?;
     let endian = header.endian().map_err(malformed)?;
-    let abi = match (header.e_machine(endian), endian) {
-        (elf::EM_X86_64, Endianness::Little) => Abi::Amd64,
-        (elf::EM_AARCH64, Endianness::Little) => Abi::AArch64Little,
-        (elf::EM_AARCH64, Endianness::Big) => Abi::AArch64Big,
-        (elf::EM_S390, Endianness::Big) => Abi::S390x,
-        (machine, _) => {
-            let message = format!("ELF machine {machine}; SFrame is defined for x86-64, AArch64 and s390x");
-            return Err(Problem::new(name, message));
-        }
-    };
+    let machine = header.e_machine(endian);
+    let abi = Abi::from_elf(machine, endian.is_big_endian()).ok_or_else(|| {
+        let message = format!("ELF machine {machine}; SFrame is defined for x86-64, AArch64 and s390x");
+        Problem::new(name, message)
+    })?;
     let relocatable = header.e_type(endian) == elf::ET_REL;
     let sections = header.sections(endian, bytes).map_err(malformed)?;
     let mut relocation_sections: HashMap<usize, Vec<SectionIndex>> = HashMap::new();

@@ -1,12 +1,13 @@
 //! `sframe record`: samples of a program that runs.
 
-use super::args::{Record, StackFormat};
+use super::args::Record;
 use super::open::Problem;
 use super::report::{Outcome, complain};
 use super::stack_output::{settings, wants_addresses, write_all};
 use indicatif::{ProgressBar, ProgressStyle};
 use stacks::live::{Progress, Request, Target, record};
 use stacks::profile::{Kernel, Profile};
+use stacks::write::Format;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +56,7 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
     profile.events = vec![recorded.event.to_owned()];
     let mut output = arguments.output.clone();
-    if output.output.is_none() && output.html.is_none() && output.format != Some(StackFormat::None) {
+    if output.output.is_none() && output.html.is_none() && output.format != Some(Format::None) {
         output.output = output.format.is_none().then(|| PathBuf::from(PAGE));
     }
     write_all(&output, &profile, &recorded.files, &recorded.statistics, &Kernel::running(), &title)?;

@@ -1,6 +1,6 @@
 //! What `sframe stacks` and `sframe record` write: the samples in one form or several, and statistics.
 
-use super::args::{RowSources, StackFormat, StackOutput, StackRows, StatsFormat};
+use super::args::{RowSources, StackOutput, StackRows, StatsFormat};
 use super::open::Problem;
 use super::report::output;
 use stacks::files::{Files, Options};
@@ -26,7 +26,7 @@ pub fn settings(rows: &StackRows, sysroot: Option<PathBuf>, measure: bool) -> Se
 
 /// Whether the addresses of frames are written.
 pub fn wants_addresses(arguments: &StackOutput) -> bool {
-    matches!(main_format(arguments), Some(Format::Text | Format::Json))
+    matches!(main_format(arguments), Format::Text | Format::Json)
 }
 
 /// Writes everything that was asked for.
@@ -49,19 +49,18 @@ pub fn write_all(
         }
     }
     let main = main_format(arguments);
-    if main.is_none() && arguments.html.is_none() {
+    if main == Format::None && arguments.html.is_none() {
         return Ok(());
     }
     let names = Names::new(profile, files, kernel, arguments.inline);
     let named = Named { profile, names: &names, files, title };
-    if let Some(format) = main {
-        match &arguments.output {
-            Some(path) => write_file(format, named, path)?,
-            // A reader that has gone away is not worth a complaint.
-            None => {
-                let mut output = output();
-                let _ = write(format, named, &mut output).and_then(|()| output.flush());
-            }
+    match &arguments.output {
+        Some(path) if main != Format::None => write_file(main, named, path)?,
+        Some(_) => {}
+        // A reader that has gone away is not worth a complaint.
+        None => {
+            let mut output = output();
+            let _ = write(main, named, &mut output).and_then(|()| output.flush());
         }
     }
     arguments.html.iter().try_for_each(|path| write_file(Format::Html, named, path))
@@ -76,27 +75,19 @@ fn write_file(format: Format, named: Named<'_>, path: &Path) -> Result<(), Probl
 
 /// The form of the main output: what was said, what the output's name says, or text. A page alone
 /// needs no other.
-fn main_format(arguments: &StackOutput) -> Option<Format> {
+fn main_format(arguments: &StackOutput) -> Format {
     let by_name = || {
         let Some(path) = &arguments.output else {
-            return if arguments.html.is_some() { StackFormat::None } else { StackFormat::Text };
+            return if arguments.html.is_some() { Format::None } else { Format::Text };
         };
         let name = path.to_string_lossy();
         match name.rsplit('.').next() {
-            Some("html" | "htm") => StackFormat::Html,
-            Some("folded") => StackFormat::Folded,
-            Some("json") => StackFormat::Json,
-            Some("gz" | "pb" | "pprof") => StackFormat::Pprof,
-            _ => StackFormat::Text,
+            Some("html" | "htm") => Format::Html,
+            Some("folded") => Format::Folded,
+            Some("json") => Format::Json,
+            Some("gz" | "pb" | "pprof") => Format::Pprof,
+            _ => Format::Text,
         }
     };
-    match arguments.format.unwrap_or_else(by_name) {
-        StackFormat::Text => Some(Format::Text),
-        StackFormat::Folded => Some(Format::Folded),
-        StackFormat::Json => Some(Format::Json),
-        StackFormat::Pprof => Some(Format::Pprof),
-        StackFormat::Firefox => Some(Format::Firefox),
-        StackFormat::Html => Some(Format::Html),
-        StackFormat::None => None,
-    }
+    arguments.format.unwrap_or_else(by_name)
 }

@@ -35,6 +35,18 @@ impl Abi {
         }
     }
 
+    /// The ABI of ELF files with this `e_machine` (gABI, "ELF Header") and byte order, if SFrame is
+    /// defined for it.
+    pub const fn from_elf(machine: u16, big_endian: bool) -> Option<Self> {
+        match (machine, big_endian) {
+            (22, true) => Some(Self::S390x),
+            (62, false) => Some(Self::Amd64),
+            (183, false) => Some(Self::AArch64Little),
+            (183, true) => Some(Self::AArch64Big),
+            _ => None,
+        }
+    }
+
     /// The byte order that goes with the ABI.
     pub const fn endian(self) -> Endian {
         match self {

@@ -182,6 +182,19 @@ pub enum Source {
     FramePointer,
 }
 
+impl Source {
+    /// Its name in outputs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Topmost => "topmost",
+            Self::Sframe => "sframe",
+            Self::EhFrame => "eh-frame",
+            Self::SignalContext => "signal-context",
+            Self::FramePointer => "frame-pointer",
+        }
+    }
+}
+
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackFrame {

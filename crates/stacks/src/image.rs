@@ -1,6 +1,7 @@
 //! ELF files as an unwinder needs them: where their segments are, their rows, their build-id.
 
 use crate::bytes::{Bytes, word};
+use object::Endian as _;
 use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
@@ -70,13 +71,9 @@ impl Image {
         }
         let header = Header::parse(&*bytes).map_err(malformed)?;
         let endian = header.endian().map_err(malformed)?;
-        let abi = match (header.e_machine(endian), endian) {
-            (elf::EM_X86_64, Endianness::Little) => Abi::Amd64,
-            (elf::EM_AARCH64, Endianness::Little) => Abi::AArch64Little,
-            (elf::EM_AARCH64, Endianness::Big) => Abi::AArch64Big,
-            (elf::EM_S390, Endianness::Big) => Abi::S390x,
-            (machine, _) => return Err(format!("ELF machine {machine}, which has no SFrame")),
-        };
+        let machine = header.e_machine(endian);
+        let abi = Abi::from_elf(machine, endian.is_big_endian())
+            .ok_or_else(|| format!("ELF machine {machine}, which has no SFrame"))?;
         let segments = header.program_headers(endian, &*bytes).map_err(malformed)?;
         let loads = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
         let loads = loads.map(|segment| Load {

@@ -134,7 +134,7 @@ impl Statistics {
             *ends.entry(end.describe(files)).or_default() += count;
         }
         let mut sources: BTreeMap<&'static str, u64> =
-            self.sources.iter().map(|(source, count)| (name_of(*source), *count)).collect();
+            self.sources.iter().map(|(source, count)| (source.name(), *count)).collect();
         if self.recorded_frames > 0 {
             sources.insert("recorded", self.recorded_frames);
         }
@@ -167,17 +167,6 @@ impl Statistics {
             samples_per_second: rate(self.whole),
             peak_memory: peak_memory(),
         }
-    }
-}
-
-/// A word for a source.
-pub fn name_of(source: Source) -> &'static str {
-    match source {
-        Source::Topmost => "topmost",
-        Source::Sframe => "sframe",
-        Source::EhFrame => "eh-frame",
-        Source::SignalContext => "signal-context",
-        Source::FramePointer => "frame-pointer",
     }
 }
 

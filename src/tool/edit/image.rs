@@ -153,17 +153,9 @@ impl<'data, E: ByteOrder> Image<'data, E> {
     /// # Errors
     /// SFrame is not defined for it.
     pub fn abi(&self) -> Result<Abi, Problem> {
-        let little = self.header.e_ident.get(5) == Some(&ORDER_LITTLE);
-        Ok(match (self.header.e_machine.get(), little) {
-            (consts::EM_X86_64, true) => Abi::Amd64,
-            (consts::EM_AARCH64, true) => Abi::AArch64Little,
-            (consts::EM_AARCH64, false) => Abi::AArch64Big,
-            (consts::EM_S390, false) => Abi::S390x,
-            (machine, _) => {
-                let message =
-                    format!("ELF machine {machine}; SFrame is defined for x86-64, AArch64 and s390x");
-                return Err(self.problem(message));
-            }
+        let (machine, order) = (self.header.e_machine.get(), self.header.e_ident.get(5));
+        Abi::from_elf(machine, order == Some(&ORDER_BIG)).ok_or_else(|| {
+            self.problem(format!("ELF machine {machine}; SFrame is defined for x86-64, AArch64 and s390x"))
         })
     }
 

@@ -9,9 +9,9 @@ use super::modules::{Modules, Place};
 use super::process::{Process, Thread, bad};
 use crate::tool::args::Unwind;
 use crate::tool::open::Problem;
+use object::Endian as _;
 use object::Endianness;
 use object::elf;
-use object::endian::Endian as _;
 use object::read::elf::{FileHeader, ProgramHeader};
 use sframe_format::Abi;
 use std::collections::BTreeMap;
@@ -80,15 +80,9 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Core, Problem> {
     if header.e_type(endian) != elf::ET_CORE {
         return Err(bad(name, "not a core file"));
     }
-    let abi = match (header.e_machine(endian), endian) {
-        (elf::EM_X86_64, Endianness::Little) => Abi::Amd64,
-        (elf::EM_AARCH64, Endianness::Little) => Abi::AArch64Little,
-        (elf::EM_AARCH64, Endianness::Big) => Abi::AArch64Big,
-        (elf::EM_S390, Endianness::Big) => Abi::S390x,
-        (machine, _) => {
-            return Err(bad(name, format!("core file of ELF machine {machine}, which has no SFrame")));
-        }
-    };
+    let machine = header.e_machine(endian);
+    let abi = Abi::from_elf(machine, endian.is_big_endian())
+        .ok_or_else(|| bad(name, format!("core file of ELF machine {machine}, which has no SFrame")))?;
     let mut core = Core {
         abi,
         threads: Vec::new(),

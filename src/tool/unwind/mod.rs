@@ -20,7 +20,7 @@ use super::registers;
 use super::report::{Outcome, complain, hexadecimal, output, print_json};
 use process::{Process, Thread};
 use serde::Serialize;
-use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Source, StackFrame, UnwindError};
+use sframe_format::{Abi, FrameAddress, Registers, RuleCache, StackFrame, UnwindError};
 use std::io::{self, Write};
 
 /// Frames of one stack at most; a stack that goes in circles ends here.
@@ -90,7 +90,7 @@ pub fn unwind(process: &Process, thread: &Thread, demangled: bool) -> Stack {
         match frame {
             Ok(StackFrame { address, source }) => frames.push(FrameReport {
                 address: hexadecimal(address.address()),
-                source: name_of(source),
+                source: source.name(),
                 kind: match address {
                     FrameAddress::InstructionPointer(_) => "instruction-pointer",
                     FrameAddress::ReturnAddress(_) => "return-address",
@@ -104,16 +104,6 @@ pub fn unwind(process: &Process, thread: &Thread, demangled: bool) -> Stack {
         stopped = Some(format!("more than {DEEPEST} frames"));
     }
     Stack { thread: thread.name.clone(), frames, stopped }
-}
-
-fn name_of(source: Source) -> &'static str {
-    match source {
-        Source::Topmost => "topmost",
-        Source::Sframe => "sframe",
-        Source::EhFrame => "eh-frame",
-        Source::SignalContext => "signal-context",
-        Source::FramePointer => "frame-pointer",
-    }
 }
 
 fn reason(abi: Abi, error: UnwindError) -> String {

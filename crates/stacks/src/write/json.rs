@@ -1,8 +1,8 @@
 //! One JSON object for each sample, in an array; addresses are texts, for readers without 64-bit integers.
 
 use super::named::Named;
-use crate::statistics::name_of;
 use serde::Serialize;
+use sframe_format::Source;
 use std::io;
 
 #[derive(Serialize)]
@@ -68,7 +68,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
 fn frames_of(named: Named<'_>, frame: u32) -> impl Iterator<Item = Frame<'_>> {
     let key = named.profile.frames.get(frame as usize);
     let address = key.map_or(0, |key| key.address);
-    let source = key.and_then(|key| key.source).map_or("recorded", name_of);
+    let source = key.and_then(|key| key.source).map_or("recorded", Source::name);
     named.names.of(frame).iter().map(move |name| Frame {
         address: format!("{address:#x}"),
         source,

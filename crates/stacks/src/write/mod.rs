@@ -15,19 +15,22 @@ use std::io;
 
 /// A form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Format {
-    /// As `perf script` prints stacks.
+    /// As perf script prints stacks
     Text,
-    /// One line for each different stack, for flame graphs.
+    /// A line for each different stack, for flame graphs (.folded)
     Folded,
-    /// One object for each sample.
+    /// An object for each sample (.json)
     Json,
-    /// What `pprof` reads: a message of Protocol Buffers, compressed by gzip.
+    /// For pprof (.pb.gz)
     Pprof,
-    /// What the Firefox Profiler reads.
+    /// For the Firefox Profiler
     Firefox,
-    /// A page with a flame graph.
+    /// A page with a flame graph (.html)
     Html,
+    /// Nothing
+    None,
 }
 
 /// Writes a profile.
@@ -42,5 +45,6 @@ pub fn write(format: Format, named: Named<'_>, to: &mut dyn io::Write) -> io::Re
         Format::Pprof => pprof::write(named, to),
         Format::Firefox => firefox::write(named, to),
         Format::Html => html::write(named, to),
+        Format::None => Ok(()),
     }
 }
