@@ -20,6 +20,7 @@ pub mod phase;
 pub mod pipeline;
 pub mod plan;
 pub mod relocs;
+pub mod reports;
 pub mod script;
 pub mod sframe;
 pub mod sframe_output;

@@ -8,15 +8,15 @@ use crate::cli::{Config, InputSpec};
 use crate::diag::{Aborted, Diagnostic, Sink};
 use crate::input::{InputSource, InputStore};
 use crate::output::file::OutputFile;
-use crate::output::reproduce::Recorder;
 use crate::passes::open_inputs::Opened;
 use crate::passes::read_scripts::MainScripts;
 use crate::passes::*;
 use crate::phase::{Image, Resolved, Session};
+use crate::reports::reproduce::Recorder;
 use crate::script::Sources;
 use crate::sframe_output;
 use crate::timing::Timings;
-use crate::{arch, output};
+use crate::{arch, output, reports};
 use std::fs::File;
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ pub fn link(
     let mut diagnostics = sink.into_sorted();
     if let Some(script) = &config.diagnostics.error_script {
         let limit = config.diagnostics.error_limit.map_or(usize::MAX, |limit| limit.get());
-        diagnostics.extend(output::error_script::run(script, &diagnostics, limit));
+        diagnostics.extend(reports::error_script::run(script, &diagnostics, limit));
     }
     let Progress { printed, timings, replaced, .. } = progress;
     Outcome { diagnostics, succeeded, printed, timings, replaced }
@@ -101,7 +101,7 @@ pub fn link(
 
 /// `--time-trace`, also of a link that failed.
 fn write_trace(config: &Config, timings: &Timings, sink: &Sink) -> Result<(), Aborted> {
-    let Some(path) = output::reports::trace_path(config) else { return Ok(()) };
+    let Some(path) = reports::trace_path(config) else { return Ok(()) };
     let trace = timings.trace(Duration::from_micros(config.reports.time_trace_granularity));
     std::fs::write(&path, format!("{trace}\n")).map_err(|error| {
         let message = format!("cannot write {}: {error}", path.display());
@@ -135,7 +135,7 @@ fn run_recorded(
     let recorder = Recorder::new(source);
     let result = run_all(config, inputs, &recorder, memory, sink, progress);
     let current = std::env::current_dir().unwrap_or_default();
-    output::reproduce::write(config, &recorder, &current, sink);
+    reports::reproduce::write(config, &recorder, &current, sink);
     result.and_then(|()| sink.checkpoint())
 }
 
@@ -188,7 +188,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let session = Session { config, sink, store };
 
     // ---- symbols ------------------------------------------------------------------------------
-    output::reports::search::<T>(config, &mut opened, &mut progress.printed);
+    reports::search::<T>(config, &mut opened, &mut progress.printed);
     if opened.paths.is_empty() && config.reports.verbose {
         // `ld --verbose` only asks for the script.
         return Ok(());
@@ -198,7 +198,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // scripts are joined again.
     let (directives, plan, parsed, assigned, extracted) = loop {
         let (directives, plan) = read_scripts::run(session, &main, &opened.scripts, &sources, source);
-        output::overwrite::check(session, &plan.sources, &opened.paths);
+        reports::overwrite::check(session, &plan.sources, &opened.paths);
         sink.check()?;
         let mut parsed = parse_inputs::run::<T>(session, &opened.files);
         let assigned = define_linker_symbols::intern_names(&directives, &plan, &mut parsed.globals);
@@ -220,7 +220,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     progress.inputs_are_safe = true;
     let mut inputs = index_objects::run(directives, parsed, &extracted);
     let needed_libraries = open_needed_libraries::run(&inputs, source);
-    let report_data = output::reports::files(&inputs, &opened, &extracted, &mut progress.printed);
+    let report_data = reports::files(&inputs, &opened, &extracted, &mut progress.printed);
     sink.checkpoint()?;
     progress.timings.pass("extract members");
     // frozen: the files that take part.
@@ -246,7 +246,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         identifier_sections,
         versions,
     };
-    output::reports::symbols(&resolved, &mut progress.printed);
+    reports::symbols(&resolved, &mut progress.printed);
     progress.timings.pass("select definitions");
     // frozen: definitions.
 
@@ -262,7 +262,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let bound = settle_symbols::run(matched);
     progress.timings.pass("match script");
     let bound = collect_garbage::run(bound);
-    output::reports::collected(&bound, &mut progress.printed);
+    reports::collected(&bound, &mut progress.printed);
     progress.timings.pass("collect garbage");
     // frozen: liveness.
     warn_symbols::run(&bound);
@@ -271,7 +271,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let (found, groups) = rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live));
     let asked = scan_relocations::finish(&live, found);
     let scanned = merge_strings::place(live, asked, groups);
-    output::reports::discarded(&scanned, &mut progress.printed);
+    reports::discarded(&scanned, &mut progress.printed);
     let corrupt_sframes = check_sframes::run(&scanned);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
@@ -285,19 +285,19 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
 
     // ---- addresses ----------------------------------------------------------------------------
     let order = order_sections::run(&tables);
-    output::reports::symbol_order(&tables, &order, &mut progress.printed);
+    reports::symbol_order(&tables, &order, &mut progress.printed);
     let placed = lay_out::run(tables, growing, &order, &mut progress.timings);
     check_cross_references::run(&placed);
     // frozen: the sections of the output and all addresses.
     let image = make_image::run(placed);
-    output::reports::refused(&image, &report_data, &mut progress.printed);
+    reports::refused(&image, &report_data, &mut progress.printed);
     sink.checkpoint()?;
     progress.timings.pass("make image");
     // frozen: places in the file.
 
     // ---- bytes --------------------------------------------------------------------------------
     write(&image, progress)?;
-    output::reports::finish(&image, &report_data, &mut progress.printed);
+    reports::finish(&image, &report_data, &mut progress.printed);
     memory.end_of(image);
     progress.timings.pass("reports");
     sink.checkpoint()

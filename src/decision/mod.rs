@@ -4,5 +4,4 @@
 //! again when it writes; since one pure function answers both, they cannot disagree.
 
 pub mod decide;
-pub mod facts;
 pub mod site;

@@ -11,7 +11,7 @@ use super::place::List;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{RuleId, SectionId};
-use crate::phase::SectionInfo;
+use crate::input::SectionInfo;
 use crate::plan::{Command, LayoutPlan, OutputPlan};
 use crate::script::ast::OutputSectionType;
 use hashbrown::HashMap;

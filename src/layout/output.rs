@@ -4,7 +4,7 @@ use crate::arch::machine::SHT_UNWIND;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::SectionId;
-use crate::phase::SectionInfo;
+use crate::input::SectionInfo;
 use crate::plan::{Body, OutputPlan};
 use crate::script::ast::OutputSectionType;
 use sframe_format::SHT_GNU_SFRAME;

@@ -10,8 +10,8 @@ use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{RuleId, SectionId};
+use crate::input::SectionInfo;
 use crate::phase::Placed;
-use crate::phase::SectionInfo;
 use crate::phase::SectionState;
 use rayon::prelude::*;
 

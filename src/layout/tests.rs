@@ -11,7 +11,7 @@ use crate::cli::Config;
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
 use crate::ids::{RuleId, SectionId};
-use crate::phase::SectionInfo;
+use crate::input::SectionInfo;
 use crate::plan::{Command, LayoutPlan, Scripts};
 use crate::script::eval::Base;
 use crate::script::glob::Glob;

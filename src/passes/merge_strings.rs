@@ -14,9 +14,10 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::ids::{RuleId, SectionId};
+use crate::input::SectionInfo;
 use crate::input::{ObjectFile, SectionClass};
 use crate::merge::{Group, MergeInput, Merges, Pieces};
-use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, SectionState, info_of};
+use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, SectionState};
 use crate::tables::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -132,7 +133,7 @@ fn candidate<'a, T: Target>(
         return None;
     }
     let relocatable = link.config.is_relocatable();
-    let info = info_of(object, index, relocatable);
+    let info = SectionInfo::of(object, index, relocatable);
     if relocatable && !is_joined_by_r(link, info.name, flags) {
         return None;
     }

@@ -7,14 +7,11 @@
 use super::{Directives, SectionState, builds_on};
 use crate::arch::{Mode, Target};
 use crate::cli::OutputMode;
-use crate::elf::Shdr;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::SectionClass;
-use crate::input::sframe::matched_name;
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
 use crate::symbols::Globals;
-use sframe_format::SHT_GNU_SFRAME;
 
 /// All input files, with a number for each object, section and symbol.
 pub struct Inputs<'a, T: Target> {
@@ -151,57 +148,6 @@ impl<'a, T: Target> Inputs<'a, T> {
     pub fn local_entry(&self, id: SymbolId) -> Option<(FileId, u32)> {
         let file = self.objects.partition_point(|object| object.first_local <= id.0).checked_sub(1)?;
         Some((FileId::from_index(file), id.0 - self.objects[file].first_local))
-    }
-}
-
-/// Header fields of a section, be it of an object or synthetic.
-#[derive(Clone, Copy, Debug)]
-pub struct SectionInfo<'a> {
-    /// Its name, as scripts match it.
-    pub name: &'a [u8],
-    /// `SHT_*`.
-    pub sh_type: u32,
-    /// `SHF_*`.
-    pub flags: u64,
-    /// Size in memory, in bytes.
-    pub size: u64,
-    /// Alignment, in bytes: at least 1, a power of two.
-    pub align: u64,
-    /// Size of an entry, in bytes; 0 if entries have no common size.
-    pub entsize: u64,
-}
-
-impl SectionInfo<'_> {
-    /// Whether it holds SFrame.
-    #[inline]
-    pub fn is_sframe(&self) -> bool {
-        self.sh_type == SHT_GNU_SFRAME
-    }
-}
-
-/// The fields of an object's section header. SFrame input has the type `SHT_GNU_SFRAME` even if its
-/// header has another (SFrame rule 1). Alignments that are no power of two count as 1;
-/// `index_objects` has reported them.
-pub fn info_of<'a, E: zerocopy::byteorder::ByteOrder>(
-    object: &ObjectFile<'a, E>,
-    index: usize,
-    relocatable: bool,
-) -> SectionInfo<'a> {
-    let header: &Shdr<E> = &object.headers[index];
-    let align = header.sh_addralign.get();
-    let name = object.section_name(index);
-    let (name, sh_type) = if crate::input::sframe::is_sframe(header.sh_type.get(), name) {
-        (matched_name(name, relocatable), SHT_GNU_SFRAME)
-    } else {
-        (name, header.sh_type.get())
-    };
-    SectionInfo {
-        name,
-        sh_type,
-        flags: header.sh_flags.get(),
-        size: header.sh_size.get(),
-        align: if align.is_power_of_two() { align } else { 1 },
-        entsize: header.sh_entsize.get(),
     }
 }
 

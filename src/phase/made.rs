@@ -4,12 +4,13 @@
 //! `create_synthetics` makes it from the results of `split_eh_frames` and `sframe_output::absorb`,
 //! before scripts are matched, because patterns match synthetic sections too.
 
-use super::{Resolved, SectionInfo, builds_on, info_of};
+use super::{Resolved, builds_on};
 use crate::arch::Target;
 use crate::arch::target::PltShape;
 use crate::frames::Frames;
 use crate::frames::eh_frame::fde_edges;
 use crate::ids::{SectionId, SymbolId};
+use crate::input::SectionInfo;
 use crate::sframe::collect;
 use crate::tables::section::SyntheticSections;
 
@@ -52,7 +53,7 @@ impl<'a, T: Target> Made<'a, T> {
     /// Header fields of an input or synthetic section.
     pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
         match self.locate(id) {
-            Some((object, index)) => info_of(object, index as usize, self.config.is_relocatable()),
+            Some((object, index)) => SectionInfo::of(object, index as usize, self.config.is_relocatable()),
             None => self.synthetic.section(id.0 - self.first_internal()).info(),
         }
     }

@@ -12,6 +12,7 @@
 mod bound;
 mod builds_on;
 mod directives;
+pub mod facts;
 mod image;
 mod inputs;
 mod live;
@@ -29,7 +30,7 @@ pub use bound::{Bound, split_locals};
 pub(crate) use builds_on::builds_on;
 pub use directives::{Directives, Lists};
 pub use image::{FilePlan, FileSection, Image};
-pub use inputs::{Inputs, SectionInfo, info_of};
+pub use inputs::Inputs;
 pub use live::Live;
 pub use made::{CommonPlace, Made};
 pub use matched::Matched;

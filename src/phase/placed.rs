@@ -4,11 +4,12 @@
 //! ask the methods here for addresses.
 
 use super::tables::Growing;
-use super::{SectionInfo, Tables, builds_on, info_of};
+use super::{Tables, builds_on};
 use crate::arch::Target;
 use crate::chunks::Layout;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, FileId, RuleId, SectionId};
+use crate::input::SectionInfo;
 use crate::sframe::collect::{Chosen, Ordered};
 use crate::tables::pools::Thunks;
 use crate::tables::section::{Kind, SyntheticSection, SyntheticSections, SyntheticSymbol};
@@ -205,7 +206,7 @@ impl<'a, T: Target> Placed<'a, T> {
     /// Header fields of a section: of an object, synthetic, or merged.
     pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
         match self.locate(id) {
-            Some((object, index)) => info_of(object, index as usize, self.config.is_relocatable()),
+            Some((object, index)) => SectionInfo::of(object, index as usize, self.config.is_relocatable()),
             None => self.synthetics.section(id.0 - self.first_internal()).info(),
         }
     }

@@ -2,10 +2,11 @@
 //!
 //! `scan_relocations` and `merge_strings` make it, in parallel: neither reads results of the other.
 
-use super::{Live, SectionInfo, SectionState, builds_on};
+use super::{Live, SectionState, builds_on};
 use crate::arch::Target;
 use crate::decision::site::{DynRelocSite, Reference};
 use crate::ids::{RuleId, SectionId, SymbolId};
+use crate::input::SectionInfo;
 use crate::merge::Merges;
 use crate::symbols::Needs;
 use crate::tables::section::{Kind, SyntheticSection};

@@ -15,7 +15,6 @@
 //! without the other.
 
 use crate::arch::Target;
-use crate::decision::facts::is_dropped;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -25,6 +24,7 @@ use crate::input::object::SymbolPlace;
 use crate::input::sframe::is_input;
 use crate::input::{ObjectFile, call_graph};
 use crate::phase::Placed;
+use crate::phase::facts::is_dropped;
 use crate::phase::{Inputs, SectionState};
 use crate::relocs::apply::Tombstone;
 use crate::sframe_output;

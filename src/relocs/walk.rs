@@ -7,13 +7,13 @@
 use crate::arch::relocation::{Facts, NextRelocation};
 use crate::arch::{RelocExpr, RelocInfo, Site, Target};
 use crate::decision::decide::{Action, decide};
-use crate::decision::facts::{described, facts, slot_facts};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
 use crate::phase::Bound;
+use crate::phase::facts::{described, facts, slot_facts};
 
 /// A section whose relocations are walked.
 pub struct Walk<'w, 'a, T: Target> {

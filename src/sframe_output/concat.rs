@@ -15,12 +15,12 @@
 
 use super::absorb::is_refused;
 use crate::arch::{RelocBase, Target};
-use crate::decision::facts::is_dropped;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::Rela;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
+use crate::phase::facts::is_dropped;
 use crate::phase::{Inputs, Placed, Scanned};
 use crate::sframe::abi;
 use sframe_format::{BlobMut, ErrorKind, Piece, Section, Version};

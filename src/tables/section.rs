@@ -1,7 +1,7 @@
 //! The row of a synthetic section: header fields and kind, before it has a size or contents.
 
 use crate::ids::{FileId, SectionId};
-use crate::phase::SectionInfo;
+use crate::input::SectionInfo;
 
 /// The kinds of synthetic sections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]

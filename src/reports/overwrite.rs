@@ -4,7 +4,7 @@
 //! would be lost. Files are told apart by device and number: other paths, symbolic and hard links
 //! lead to the same one. Only regular files count; `/dev/null` may be read and written.
 
-use super::reports::{map_path, trace_path};
+use super::{map_path, trace_path};
 use crate::cli::{Config, Explanation};
 use crate::diag::{Code, Diagnostic};
 use crate::input::FileIdentity;

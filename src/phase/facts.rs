@@ -1,15 +1,15 @@
-//! Facts about a symbol, as input of [`super::decide`].
+//! Facts about a symbol, as input of [`crate::decision`].
 
+use super::{Bound, Made, Resolved};
 use crate::arch::Target;
 use crate::arch::relocation::Facts;
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
-use crate::phase::{Bound, Made, Resolved};
 use crate::symbols::{Definition, SymbolFlags};
 
-/// The facts that [`super::decide::decide`] takes, for symbol `index` of an object.
+/// The facts that [`crate::decision::decide::decide`] takes, for symbol `index` of an object.
 #[inline]
 pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> Facts {
     if index == 0 {

@@ -3,8 +3,15 @@
 //! Reports are made from the finished state of the link; only [`trace::IncludedMember`]s are kept for
 //! them beforehand, because archive extraction alone knows the reasons.
 
-use super::trace::ReportData;
-use super::{cross_reference, dependency_file, map, stats, trace};
+mod cross_reference;
+mod dependency_file;
+pub mod error_script;
+mod map;
+pub mod overwrite;
+pub mod reproduce;
+mod stats;
+mod trace;
+
 use crate::arch::Target;
 use crate::cli::{Config, Explanation, StatsFormat};
 use crate::diag::{Code, Diagnostic};
@@ -17,6 +24,7 @@ use crate::relocs::explain;
 use crate::sframe_output;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use trace::ReportData;
 
 /// `--verbose`: the script in use and the files that were tried.
 pub fn search<T: Target>(config: &Config, opened: &mut Opened<'_>, printed: &mut String) {

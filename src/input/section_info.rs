@@ -1,0 +1,57 @@
+//! Header fields of a section as the linker means them, whoever made it.
+
+use super::ObjectFile;
+use super::sframe::{is_sframe, matched_name};
+use crate::elf::Shdr;
+use sframe_format::SHT_GNU_SFRAME;
+
+/// Header fields of a section, be it of an object or synthetic.
+#[derive(Clone, Copy, Debug)]
+pub struct SectionInfo<'a> {
+    /// Its name, as scripts match it.
+    pub name: &'a [u8],
+    /// `SHT_*`.
+    pub sh_type: u32,
+    /// `SHF_*`.
+    pub flags: u64,
+    /// Size in memory, in bytes.
+    pub size: u64,
+    /// Alignment, in bytes: at least 1, a power of two.
+    pub align: u64,
+    /// Size of an entry, in bytes; 0 if entries have no common size.
+    pub entsize: u64,
+}
+
+impl<'a> SectionInfo<'a> {
+    /// The fields of an object's section header. SFrame input has the type `SHT_GNU_SFRAME` even if
+    /// its header has another (SFrame rule 1). Alignments that are no power of two count as 1;
+    /// `index_objects` has reported them.
+    pub fn of<E: zerocopy::byteorder::ByteOrder>(
+        object: &ObjectFile<'a, E>,
+        index: usize,
+        relocatable: bool,
+    ) -> Self {
+        let header: &Shdr<E> = &object.headers[index];
+        let align = header.sh_addralign.get();
+        let name = object.section_name(index);
+        let (name, sh_type) = if is_sframe(header.sh_type.get(), name) {
+            (matched_name(name, relocatable), SHT_GNU_SFRAME)
+        } else {
+            (name, header.sh_type.get())
+        };
+        SectionInfo {
+            name,
+            sh_type,
+            flags: header.sh_flags.get(),
+            size: header.sh_size.get(),
+            align: if align.is_power_of_two() { align } else { 1 },
+            entsize: header.sh_entsize.get(),
+        }
+    }
+
+    /// Whether it holds SFrame.
+    #[inline]
+    pub fn is_sframe(&self) -> bool {
+        self.sh_type == SHT_GNU_SFRAME
+    }
+}
