@@ -24,8 +24,9 @@ macro_rules! id {
             /// [`crate::input::SharedFile`], [`crate::merge::Group`]), and for "none" in vectors
             /// with a row for each FDE or each symbol of a library, which an `Option` would
             /// double: these ids count from 0 without a niche, because passes compute them from
-            /// numbers of sections and symbols for every relocation. Elsewhere "none" is an
-            /// `Option`.
+            /// numbers of sections and symbols for every relocation. A row of `.symtab` or `.got`
+            /// that is written for no symbol of the link has it for the same reason. Elsewhere
+            /// "none" is an `Option`.
             pub const NONE: $name = $name(u32::MAX);
 
             /// The row of this id.

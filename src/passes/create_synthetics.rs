@@ -241,7 +241,7 @@ fn add_commons<T: Target>(link: &mut Made<'_, T>) {
         })
         .collect();
     order.sort_unstable();
-    let mut places = vec![CommonPlace { section: SectionId::NONE, offset: 0 }; blocks.len()];
+    let mut places = vec![None; blocks.len()];
     for group in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
         let blocks = &link.definitions.commons;
         let mut rows: Vec<usize> = group.iter().map(|entry| entry.3).collect();
@@ -271,7 +271,7 @@ fn add_common_section<T: Target>(
     file: FileId,
     kind: CommonKind,
     rows: &[usize],
-    places: &mut [CommonPlace],
+    places: &mut [Option<CommonPlace>],
 ) {
     let (name, flags) = match kind {
         CommonKind::Plain => (&b"COMMON"[..], AW),
@@ -286,7 +286,7 @@ fn add_common_section<T: Target>(
         // address space.
         size = size.checked_next_multiple_of(block.align).unwrap_or(u64::MAX);
         align = align.max(block.align);
-        places[row] = CommonPlace { section: id, offset: size };
+        places[row] = Some(CommonPlace { section: id, offset: size });
         size = size.saturating_add(block.size);
     }
     let section = SyntheticSection::new(Kind::Common, name, elf::SHT_NOBITS, flags, align);

@@ -30,7 +30,7 @@ pub struct Made<'a, T: Target> {
     /// The form of PLT entries, which depends on those bits and on options.
     pub plt_shape: PltShape,
     /// The place of each common block, by its row; empty if blocks stay common, as under `-r`.
-    pub common_places: Vec<CommonPlace>,
+    pub common_places: Vec<Option<CommonPlace>>,
 }
 
 builds_on!(['a, T: Target] Made<'a, T>, resolved: Resolved<'a, T>);
@@ -66,7 +66,7 @@ impl<'a, T: Target> Made<'a, T> {
     /// The place of the common block that defines a symbol; `None` if no block does, or it stays
     /// common.
     pub fn common_place(&self, id: SymbolId) -> Option<CommonPlace> {
-        self.common_places.get(self.common_row(id)?).copied()
+        *self.common_places.get(self.common_row(id)?)?
     }
 
     /// Symbols (LSDAs, personality routines) that the FDEs of a section refer to besides its

@@ -156,6 +156,7 @@ fn index_symbols<T: Target>(link: &Placed<'_, T>, plan: &SymtabPlan) -> Vec<u32>
 /// A symbol that is written.
 #[derive(Clone, Copy)]
 struct Entry<'n> {
+    /// [`SymbolId::NONE`] for a symbol in a section that the linker makes.
     id: SymbolId,
     name: &'n [u8],
     /// Index in its object, or row of [`Placed::local_symbols`] if it has no id; unused for other
