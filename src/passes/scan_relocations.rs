@@ -417,7 +417,10 @@ impl<T: Target> Scan<'_, '_, T> {
 fn report_text_relocations<T: Target>(link: &Live<'_, T>, first: Reference) {
     let wanted = match link.config.relocations.text {
         TextRelocations::Warn => true,
-        TextRelocations::Allow => link.config.diagnostics.textrel,
+        TextRelocations::Allow => {
+            let wanted = &link.config.diagnostics;
+            wanted.textrel || wanted.shared_textrel && link.config.is_shared()
+        }
         TextRelocations::Error => false,
     };
     if !wanted {

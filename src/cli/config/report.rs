@@ -134,6 +134,8 @@ pub struct DiagnosticOptions {
     pub rwx_segments: Report,
     /// `--warn-textrel`: a `DT_TEXTREL` that `-z notext` allows is reported all the same.
     pub textrel: bool,
+    /// `--warn-shared-textrel`: the same where the output is a shared library.
+    pub shared_textrel: bool,
     /// `--warn-once`: an undefined symbol is reported with its first reference only.
     pub warn_once: bool,
     /// `--no-warn-mismatch`: inputs of another machine or class are not refused.
@@ -169,6 +171,7 @@ impl Default for DiagnosticOptions {
             execstack: Report::Warning,
             rwx_segments: Report::Warning,
             textrel: false,
+            shared_textrel: false,
             warn_once: false,
             no_warn_mismatch: false,
             no_warn_search_mismatch: false,

@@ -29,7 +29,6 @@ pub static REFUSED: &[Refused] = &[
     ),
     refused(&["no-strip-discarded"], "symbols of discarded sections are always left out"),
     refused(&["warn-ifunc-textrel"], "there is no such warning; -z text refuses all text relocations"),
-    refused(&["warn-shared-textrel"], "there is no such warning; --warn-textrel covers shared libraries too"),
     refused(&["warn-section-align"], "there is no such warning; -Map shows where sections start"),
     refused(&["no-link-mapless"], "archives are read without their symbol map, so none is asked for"),
     refused(

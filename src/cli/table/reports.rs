@@ -199,6 +199,9 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["warn-textrel"], "Warn about DT_TEXTREL where -z notext allows it", |state| {
         state.config.diagnostics.textrel = true;
     }),
+    flag(&["warn-shared-textrel"], "Warn about DT_TEXTREL in a shared library where -z notext allows it", |state| {
+        state.config.diagnostics.shared_textrel = true;
+    }),
     flag(&["warn-once"], "Report an undefined symbol with its first reference only", |state| {
         state.config.diagnostics.warn_once = true;
     }),
