@@ -1,5 +1,6 @@
 //! `--time-report` and `--time-trace`: how long each pass took, and how busy each thread was in it.
 
+use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,6 +12,8 @@ pub struct Timings {
     /// Microseconds since 1970 at `started`.
     started_at: u128,
     last: Instant,
+    /// Processor time of all threads at `last`.
+    last_busy: Duration,
     passes: Vec<Pass>,
     /// `--time-trace`: processor time of each thread when the last pass ended.
     clocks: Option<BTreeMap<u64, Duration>>,
@@ -21,6 +24,8 @@ struct Pass {
     name: &'static str,
     start: Duration,
     duration: Duration,
+    /// Processor time of all threads together, the system's included.
+    processor: Duration,
     /// Processor time of each thread that ran, by its number.
     busy: Vec<(u64, Duration)>,
 }
@@ -33,6 +38,7 @@ impl Default for Timings {
             started: now,
             started_at: since_1970.as_micros(),
             last: now,
+            last_busy: processor_time(),
             passes: Vec::with_capacity(32),
             clocks: None,
         }
@@ -50,21 +56,24 @@ impl Timings {
         let now = Instant::now();
         let busy = self.clocks.as_mut().map(busy_since).unwrap_or_default();
         let (start, duration) = (self.last - self.started, now - self.last);
-        self.passes.push(Pass { name, start, duration, busy });
-        self.last = now;
+        let last_busy = processor_time();
+        let processor = last_busy.saturating_sub(self.last_busy);
+        self.passes.push(Pass { name, start, duration, processor, busy });
+        (self.last, self.last_busy) = (now, last_busy);
     }
 
-    /// The report, a line for each pass.
+    /// The report, a line for each pass: how long it took, its share, the processor time of all
+    /// threads, and how many processors were busy on average.
     pub fn report(&self) -> String {
-        use std::fmt::Write;
         let total = self.last - self.started;
-        let mut text = String::new();
-        for Pass { name, duration, .. } in &self.passes {
+        let line = |name: &str, duration: Duration, processor: Duration| {
             let share = 100.0 * duration.as_secs_f64() / total.as_secs_f64().max(1e-9);
-            let _ = writeln!(text, "{:>10.3} ms {share:>5.1} %  {name}", duration.as_secs_f64() * 1e3);
-        }
-        let _ = writeln!(text, "{:>10.3} ms 100.0 %  total", total.as_secs_f64() * 1e3);
-        text
+            let busy = processor.as_secs_f64() / duration.as_secs_f64().max(1e-9);
+            let (wall, processor) = (duration.as_secs_f64() * 1e3, processor.as_secs_f64() * 1e3);
+            format!("{wall:>10.3} ms {share:>5.1} % {processor:>10.3} ms CPU {busy:>5.2} busy  {name}\n")
+        };
+        let passes = self.passes.iter().map(|pass| line(pass.name, pass.duration, pass.processor));
+        passes.chain([line("total", total, self.passes.iter().map(|pass| pass.processor).sum())]).collect()
     }
 
     /// The passes as Chrome's trace events, those shorter than `granularity` left out.
@@ -95,6 +104,12 @@ impl Timings {
         events.extend(rows.values().map(|&row| named("thread_name", row, format!("thread {row}"))));
         json!({ "traceEvents": events, "beginningOfTime": self.started_at as u64 })
     }
+}
+
+/// Processor time that this process has used.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 /// CPU time of each thread since `clocks`, which are brought up to date.

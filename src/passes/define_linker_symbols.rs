@@ -115,8 +115,9 @@ pub fn find_identifier_sections<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     sections: &SectionStates,
 ) -> IdentifierSections<'a> {
-    let named = inputs.globals.names.iter().filter_map(|&name| start_stop(name));
-    let mut wanted: IdentifierSections<'a> = named.map(|(section, _)| (section, Vec::new())).collect();
+    let names = inputs.globals.names.par_iter().with_min_len(4096);
+    let named: Vec<&[u8]> = names.filter_map(|&name| Some(start_stop(name)?.0)).collect();
+    let mut wanted: IdentifierSections<'a> = named.into_iter().map(|section| (section, Vec::new())).collect();
     if wanted.is_empty() {
         return wanted;
     }
@@ -391,12 +392,18 @@ impl<T: Target> Definer<'_, '_, T> {
             Visibility::Hidden => elf::STV_HIDDEN,
             Visibility::Protected => elf::STV_PROTECTED,
         };
-        for id in self.inputs.globals.ids() {
-            let Some((section, start)) = start_stop(self.inputs.globals.names[id.index()]) else { continue };
-            if !self.is_wanted_anywhere(id) || !identifier_sections.contains_key(section) {
+        let globals = &self.inputs.globals;
+        let of_section = |section: &&[u8]| {
+            let id = |prefix: &[u8]| globals.lookup(&[prefix, section].concat());
+            let start = id(b"__start_").map(|id| (id, LinkerSymbolOrigin::Start));
+            [start, id(b"__stop_").map(|id| (id, LinkerSymbolOrigin::Stop))]
+        };
+        let mut named: Vec<_> = identifier_sections.keys().flat_map(of_section).flatten().collect();
+        named.sort_unstable_by_key(|&(id, _)| id);
+        for (id, origin) in named {
+            if !self.is_wanted_anywhere(id) {
                 continue;
             }
-            let origin = if start { LinkerSymbolOrigin::Start } else { LinkerSymbolOrigin::Stop };
             self.define(id, origin, false);
             let own = &mut self.definitions.visibility[id.index()];
             if *own == elf::STV_DEFAULT {

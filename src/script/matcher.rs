@@ -38,9 +38,10 @@ pub struct Matcher {
     keys: HashTable<Key>,
     /// For each length up to that of the longest key: whether some key that is a beginning has it.
     lengths: Vec<bool>,
-    /// A bit for the hash of each key ([`filter_bit`]): most beginnings of names are no key, and
-    /// need no look into the table.
-    filter: [u64; FILTER_WORDS],
+    /// The hashes of keys: most beginnings of names are no key, and need no look into the table.
+    filter: Filter<16>,
+    /// The hashes of all beginnings of keys: the walk over a name ends where no key goes on.
+    beginnings: Filter<256>,
     /// Patterns that may fit any name, ascending.
     always: Vec<u32>,
 }
@@ -120,7 +121,12 @@ impl Matcher {
     }
 
     fn file_under(&mut self, bytes: &[u8], whole: bool, id: u32) {
-        let hash = bytes.iter().fold(HASH_START, |hash, byte| hash_step(hash, *byte));
+        let mut hash = HASH_START;
+        for byte in bytes {
+            self.beginnings.add(hash);
+            hash = hash_step(hash, *byte);
+        }
+        self.beginnings.add(hash);
         let same = |key: &Key| key.whole == whole && *key.bytes == *bytes;
         match self.keys.find_mut(spread(hash), same) {
             Some(key) => key.entries.push(id),
@@ -133,8 +139,7 @@ impl Matcher {
             self.lengths.resize(bytes.len() + 1, false);
         }
         self.lengths[bytes.len()] |= !whole;
-        let (word, bit) = filter_bit(hash);
-        self.filter[word] |= 1 << bit;
+        self.filter.add(hash);
     }
 
     /// The first rule that fits a section of this name, file and `sh_flags`. Common symbols are
@@ -178,6 +183,9 @@ impl Matcher {
                     }
                 }
             }
+            if !self.beginnings.may_hold(hash) {
+                break;
+            }
         }
         consider(&self.always);
         self.entries.get(best as usize).map(|entry| entry.found)
@@ -185,8 +193,7 @@ impl Matcher {
 
     #[inline]
     fn key(&self, hash: u64, bytes: &[u8], whole: bool) -> Option<&Key> {
-        let (word, bit) = filter_bit(hash);
-        if self.filter[word] >> bit & 1 == 0 {
+        if !self.filter.may_hold(hash) {
             return None;
         }
         self.keys.find(spread(hash), |key| key.hash == hash && key.whole == whole && *key.bytes == *bytes)
@@ -263,14 +270,34 @@ fn hash_step(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
-/// Words of [`Matcher::filter`]: some ten bits for each of the keys of a script of the usual size.
-const FILTER_WORDS: usize = 16;
+/// A set of hashes, a bit for each: a hash that was not added may seem to be there, too. The default
+/// script of GNU ld has some 200 keys, which have 1,500 beginnings; `WORDS` gives each some ten bits.
+#[derive(Debug)]
+struct Filter<const WORDS: usize>([u64; WORDS]);
 
-/// The word and the bit of a hash in [`Matcher::filter`].
-#[inline]
-fn filter_bit(hash: u64) -> (usize, u32) {
-    let bits = (hash ^ (hash >> 29)) as usize;
-    (bits / 64 % FILTER_WORDS, (bits % 64) as u32)
+impl<const WORDS: usize> Default for Filter<WORDS> {
+    fn default() -> Self {
+        Filter([0; WORDS])
+    }
+}
+
+impl<const WORDS: usize> Filter<WORDS> {
+    fn add(&mut self, hash: u64) {
+        let (word, bit) = Self::place(hash);
+        self.0[word] |= 1 << bit;
+    }
+
+    #[inline]
+    fn may_hold(&self, hash: u64) -> bool {
+        let (word, bit) = Self::place(hash);
+        self.0[word] >> bit & 1 != 0
+    }
+
+    #[inline]
+    fn place(hash: u64) -> (usize, u32) {
+        let bits = (hash ^ (hash >> 29)) as usize;
+        (bits / 64 % WORDS, (bits % 64) as u32)
+    }
 }
 
 /// The upper bits, which the table looks at first, from all bits.

@@ -72,7 +72,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         Ok(())
     }),
     flag(&["no-stats"], "Print no statistics (default)", |state| state.config.reports.stats = None),
-    flag(&["time-report"], "Print the time of every pass", |state| {
+    flag(&["time-report"], "Print the time of every pass and how many processors it kept busy", |state| {
         state.config.reports.time_report = true;
     }),
     optional(
@@ -199,9 +199,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["warn-textrel"], "Warn about DT_TEXTREL where -z notext allows it", |state| {
         state.config.diagnostics.textrel = true;
     }),
-    flag(&["warn-shared-textrel"], "Warn about DT_TEXTREL in a shared library where -z notext allows it", |state| {
-        state.config.diagnostics.shared_textrel = true;
-    }),
+    flag(
+        &["warn-shared-textrel"],
+        "Warn about DT_TEXTREL in a shared library where -z notext allows it",
+        |state| {
+            state.config.diagnostics.shared_textrel = true;
+        },
+    ),
     flag(&["warn-once"], "Report an undefined symbol with its first reference only", |state| {
         state.config.diagnostics.warn_once = true;
     }),
