@@ -4,14 +4,16 @@
 //! still tears down. So a link is measured from a process of its own (`xtask measure`), which adopts orphans
 //! (`PR_SET_CHILD_SUBREAPER`) and waits for every one of them:
 //! - wall time ends when the first process exits, for a build waits no longer;
-//! - CPU time is user and system time of every process, from `wait4`, teardown included;
+//! - CPU time is user and system time of every process, from `wait4`, teardown included; the part of it that is used
+//!   after the first process ended is told apart, to the system's clock tick;
+//! - faults are those of every process, from `wait4`;
 //! - peak memory is the larger of the greatest `ru_maxrss` of any process and of the resident sizes of all processes
 //!   of the tree, summed every few milliseconds. Resident pages of mapped files count, as everywhere.
 //!
 //! The separate process also keeps the numbers clean: the kernel lets a child inherit the peak of the process that
 //! started it, and this one is small.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -41,6 +43,10 @@ pub struct Arguments {
 pub struct Cost {
     pub wall: f64,
     pub cpu: f64,
+    /// The part of `cpu` that was used after the first process had ended.
+    pub cpu_behind: f64,
+    /// Page faults.
+    pub faults: u64,
     pub peak_memory: u64,
     pub success: bool,
 }
@@ -118,19 +124,24 @@ fn confine(processors: usize) -> Result<()> {
 fn wait_for_tree(first: libc::pid_t, started: Instant) -> Result<Cost> {
     let done = AtomicBool::new(false);
     let sampled_peak = AtomicU64::new(0);
-    let mut cost = Cost { wall: 0.0, cpu: 0.0, peak_memory: 0, success: false };
+    let mut cost = Cost { wall: 0.0, cpu: 0.0, cpu_behind: 0.0, faults: 0, peak_memory: 0, success: false };
+    let mut cpu_until_end = 0.0;
     std::thread::scope(|scope| {
         scope.spawn(|| sample(&done, &sampled_peak));
         while let Some((process, status, usage)) = wait_for_any() {
+            cost.cpu += seconds(usage.ru_utime) + seconds(usage.ru_stime);
+            cost.faults += (usage.ru_minflt + usage.ru_majflt) as u64;
             if process == first {
                 cost.wall = started.elapsed().as_secs_f64();
                 cost.success = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0;
+                let running = descendants(std::process::id()).into_iter().filter_map(cpu_so_far);
+                cpu_until_end = cost.cpu + running.sum::<f64>();
             }
-            cost.cpu += seconds(usage.ru_utime) + seconds(usage.ru_stime);
             cost.peak_memory = cost.peak_memory.max(usage.ru_maxrss as u64 * 1024);
         }
         done.store(true, Ordering::Relaxed);
     });
+    cost.cpu_behind = (cost.cpu - cpu_until_end).max(0.0);
     cost.peak_memory = cost.peak_memory.max(sampled_peak.into_inner());
     Ok(cost)
 }
@@ -153,23 +164,36 @@ fn seconds(time: libc::timeval) -> f64 {
 /// Keeps the greatest sum of resident sizes seen until `done`.
 fn sample(done: &AtomicBool, peak: &AtomicU64) {
     while !done.load(Ordering::Relaxed) {
-        let mut resident = BTreeMap::new();
-        add_descendants(std::process::id(), &mut resident);
-        peak.fetch_max(resident.values().sum(), Ordering::Relaxed);
+        let resident = descendants(std::process::id()).into_iter().filter_map(resident_size).sum();
+        peak.fetch_max(resident, Ordering::Relaxed);
         std::thread::sleep(SAMPLE_EVERY);
     }
 }
 
-/// Adds the resident size, in bytes, of every descendant of `process`. Processes that vanish meanwhile count as none.
-fn add_descendants(process: u32, resident: &mut BTreeMap<u32, u64>) {
-    let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else { return };
-    for task in tasks.flatten() {
-        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        for child in children.split_whitespace().filter_map(|word| word.parse().ok()) {
-            resident.insert(child, resident_size(child).unwrap_or(0));
-            add_descendants(child, resident);
+/// The descendants of a process. Those that vanish meanwhile are left out.
+fn descendants(process: u32) -> BTreeSet<u32> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![process];
+    while let Some(process) = open.pop() {
+        let Ok(tasks) = std::fs::read_dir(format!("/proc/{process}/task")) else { continue };
+        for task in tasks.flatten() {
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            let children = children.split_whitespace().filter_map(|word| word.parse().ok());
+            open.extend(children.filter(|child| found.insert(*child)));
         }
     }
+    found
+}
+
+/// User and system time of a process and all its threads, in seconds.
+fn cpu_so_far(process: u32) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, which may hold anything, ends at the last parenthesis; fields 14 and 15 count from 1.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    // SAFETY: asks for a constant of the system.
+    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+    Some((ticks()? + ticks()?) as f64 / per_second as f64)
 }
 
 fn resident_size(process: u32) -> Option<u64> {

@@ -2,39 +2,51 @@
 //!
 //! A case is a folder with every input and the exact arguments of one link ([`case`]); no compiler driver runs while
 //! times are taken. All linkers get the same arguments, as many processors, and each its own spelling for as many
-//! threads. They take turns: one round runs every linker once, the next begins with another one. A first round warms
-//! the file cache, checks that each output runs, and is not counted. The numbers are those of [`measure`].
+//! threads. They take turns: one round runs every linker twice, first where no output is and then over the output that
+//! is there, as a build does; the next round begins with another linker. A first round warms the file cache, checks
+//! that each output runs, and is not counted. The numbers are those of [`measure`].
+//!
+//! `--against COMMIT` times two builds of ours in the same way ([`against`]).
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
+mod against;
 pub mod case;
+mod functions;
 mod generated;
 pub mod generated_object;
 pub mod generated_program;
 mod linkers;
 pub mod measure;
+mod picture;
 pub mod programs;
 mod table;
+mod targets;
+mod workload;
 
 use ::peers::Linker;
 use case::Case;
 use measure::Cost;
-use table::{CaseResult, LinkerResult};
+use table::{CaseResult, Costs, LinkerResult};
+use workload::{Workload, variants};
 
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Cases to run (all by default)
     #[arg(long = "case", value_enum, value_delimiter = ',')]
-    cases: Vec<CaseName>,
+    cases: Vec<Workload>,
     /// Only prepare the cases and print where they are and how to link them by hand
     #[arg(long)]
     prepare: bool,
-    /// Write the table to benches/README.md
+    /// Write the table and its pictures to benches/
     #[arg(long)]
     write: bool,
+    /// Time a build of COMMIT beside this one, and fail if this one is more than 1.03 times slower
+    #[arg(long, value_name = "COMMIT", conflicts_with_all = ["write", "peers_only", "linkers"])]
+    against: Option<String>,
     /// Counted rounds; each runs every linker once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
@@ -58,53 +70,13 @@ pub struct Arguments {
     directory: PathBuf,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum CaseName {
-    Tiny,
-    Rust,
-    Llvm,
-    #[value(name = "generated-500")]
-    Generated500,
-    #[value(name = "generated-2000")]
-    Generated2000,
-    #[value(name = "generated-8000")]
-    Generated8000,
-}
-
-impl CaseName {
-    fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
-    }
-
-    fn description(self) -> &'static str {
-        match self {
-            CaseName::Tiny => "two C++ objects and the shared C++ library",
-            CaseName::Rust => "ripgrep with full debug information, as cargo builds it in debug mode",
-            CaseName::Llvm => "a C++ compiler for all targets, from the static archives of libclang and LLVM",
-            CaseName::Generated500 => "500 generated objects",
-            CaseName::Generated2000 => "2,000 generated objects",
-            CaseName::Generated8000 => "8,000 generated objects",
-        }
-    }
-
-    fn prepare(self, folder: &Path) -> Result<Case> {
-        match self {
-            CaseName::Tiny => programs::prepare_tiny(folder),
-            CaseName::Rust => programs::prepare_rust(folder),
-            CaseName::Llvm => programs::prepare_llvm(folder),
-            CaseName::Generated500 => generated::prepare(folder, 500),
-            CaseName::Generated2000 => generated::prepare(folder, 2000),
-            CaseName::Generated8000 => generated::prepare(folder, 8000),
-        }
-    }
-}
-
 pub fn run(arguments: Arguments) -> Result<()> {
-    let names = if arguments.cases.is_empty() { CaseName::value_variants() } else { &arguments.cases };
+    let names = if arguments.cases.is_empty() { Workload::value_variants() } else { &arguments.cases };
     let mut cases = vec![];
     for &name in names {
-        let folder = arguments.directory.join(name.name());
+        let folder = arguments.directory.join(name.folder());
         let case = prepared(name, &folder).with_context(|| format!("cannot prepare case {}", name.name()))?;
+        name.complete(&folder)?;
         cases.push((name, folder.canonicalize()?, case));
     }
     if arguments.prepare {
@@ -112,16 +84,22 @@ pub fn run(arguments: Arguments) -> Result<()> {
         return Ok(());
     }
     let ours = if arguments.peers_only { None } else { Some(sframe_ld(&arguments)?) };
+    if let (Some(commit), Some(ours)) = (&arguments.against, &ours) {
+        return against::run(commit, ours, &cases, &arguments);
+    }
     let linkers = linkers::find(ours.as_deref(), &arguments.peers, &arguments.linkers)?;
     let mut results = vec![];
     for (name, folder, case) in &cases {
         eprintln!("{}: {}", name.name(), name.description());
-        let linkers = run_case(folder, case, &linkers, &arguments)?;
+        let mut taking: Vec<Linker> = linkers.iter().filter(|linker| name.takes(linker)).cloned().collect();
+        if name.shows_variants() {
+            taking.extend(linkers.iter().flat_map(variants));
+        }
         results.push(CaseResult {
             name: name.name(),
             description: name.description(),
             objects: case.objects,
-            linkers,
+            linkers: run_case(*name, folder, case, &taking, &arguments)?,
         });
     }
     let text = table::render(&results, &linkers, arguments.rounds, arguments.threads)?;
@@ -129,6 +107,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     if arguments.write {
         std::fs::create_dir_all("benches")?;
         std::fs::write("benches/README.md", text)?;
+        picture::write(Path::new("benches"), &results, &linkers)?;
     }
     match results.iter().flat_map(|case| &case.linkers).find(|result| result.name == "sframe-ld") {
         Some(LinkerResult { outcome: Err(problem), .. }) => bail!("sframe-ld failed: {problem}"),
@@ -137,7 +116,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 }
 
 /// The case in `folder`, made now if it is not there or of an older recipe.
-fn prepared(name: CaseName, folder: &Path) -> Result<Case> {
+fn prepared(name: Workload, folder: &Path) -> Result<Case> {
     if let Some(case) = Case::load(folder) {
         return Ok(case);
     }
@@ -151,7 +130,7 @@ fn prepared(name: CaseName, folder: &Path) -> Result<Case> {
     Ok(case)
 }
 
-fn print_prepared(name: CaseName, folder: &Path, case: &Case) {
+fn print_prepared(name: Workload, folder: &Path, case: &Case) {
     println!("{}: {}", name.name(), name.description());
     println!("  folder     {}", folder.display());
     println!("  arguments  {} ({} words)", folder.join("link.args").display(), case.link.len());
@@ -164,10 +143,15 @@ fn sframe_ld(arguments: &Arguments) -> Result<PathBuf> {
     if let Some(path) = &arguments.sframe_ld {
         return path.canonicalize().with_context(|| format!("no linker at {}", path.display()));
     }
+    sframe_ld_of(Path::new("."))
+}
+
+/// A release build of a work tree.
+fn sframe_ld_of(tree: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let words =
         ["build", "--release", "--package", "sframe-ld", "--bin", "sframe-ld", "--message-format=json"];
-    let text = case::must_run(Path::new("."), cargo, &words.map(String::from))?;
+    let text = case::must_run(tree, cargo, &words.map(String::from))?;
     let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut executables = messages.filter_map(|message| Some(message.get("executable")?.as_str()?.into()));
     executables.next_back().context("cargo build reports no executable")
@@ -175,6 +159,7 @@ fn sframe_ld(arguments: &Arguments) -> Result<PathBuf> {
 
 /// Links `case` with every linker in turns.
 fn run_case(
+    name: Workload,
     folder: &Path,
     case: &Case,
     linkers: &[Linker],
@@ -182,23 +167,24 @@ fn run_case(
 ) -> Result<Vec<LinkerResult>> {
     let mut results = vec![];
     for linker in linkers {
-        let outcome = run_once(folder, case, linker, arguments)?;
+        let outcome = run_once(name, folder, case, linker, arguments, Before::Nothing)?;
         let size = output_path(folder, linker).metadata().map_or(0, |metadata| metadata.len());
         let outcome = outcome
             .and_then(|_| case.check(folder, &output_path(folder, linker)))
-            .map(|()| vec![])
+            .map(|()| Costs::default())
             .inspect_err(|problem| eprintln!("  {}: {problem}", linker.name));
         results.push(LinkerResult { name: linker.name.clone(), output_size: size, outcome });
     }
     for round in 0..arguments.rounds as usize {
         for turn in 0..linkers.len() {
             let number = (round + turn) % linkers.len();
-            if results[number].outcome.is_err() {
-                continue;
-            }
-            match run_once(folder, case, &linkers[number], arguments)? {
-                Ok(cost) => results[number].outcome.iter_mut().for_each(|costs| costs.push(cost.clone())),
-                Err(problem) => results[number].outcome = Err(problem),
+            for before in [Before::Nothing, Before::Output] {
+                let Ok(costs) = &mut results[number].outcome else { break };
+                match run_once(name, folder, case, &linkers[number], arguments, before)? {
+                    Ok(cost) if before == Before::Nothing => costs.fresh.push(cost),
+                    Ok(cost) => costs.replaced.push(cost),
+                    Err(problem) => results[number].outcome = Err(problem),
+                }
             }
         }
     }
@@ -208,21 +194,34 @@ fn run_case(
     Ok(results)
 }
 
-fn output_path(folder: &Path, linker: &Linker) -> PathBuf {
-    folder.join(format!("output-{}", linker.name))
+/// What is at the output's place before a link.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    /// The output of the link before.
+    Output,
 }
 
-/// One link to a fresh output file: its cost, or the error.
+fn output_path(folder: &Path, linker: &Linker) -> PathBuf {
+    folder.join(format!("output-{}", linker.name.replace(' ', "")))
+}
+
+/// One link: its cost, or the error.
 fn run_once(
+    name: Workload,
     folder: &Path,
     case: &Case,
     linker: &Linker,
     arguments: &Arguments,
+    before: Before,
 ) -> Result<Result<Cost, String>> {
     let output = output_path(folder, linker);
-    drop(std::fs::remove_file(&output));
+    if before == Before::Nothing {
+        drop(std::fs::remove_file(&output));
+    }
     let mut command = linker.command.clone();
     command.extend(linkers::thread_arguments(linker, arguments.threads));
+    command.extend(name.arguments(linker).iter().map(|&argument| argument.into()));
     command.extend(case.link.iter().cloned());
     command.extend(["-o".into(), output.display().to_string()]);
     let run = measure::measure(folder, arguments.threads, &command)?;

@@ -19,6 +19,14 @@ pub fn prepare_tiny(folder: &Path) -> Result<Case> {
     Ok(Case::new(link, &[], &["skipped three\nsum 7\n"]))
 }
 
+/// A C program with the static C library.
+pub fn prepare_static(folder: &Path) -> Result<Case> {
+    std::fs::write(folder.join("main.c"), include_str!("programs/static_main.c"))?;
+    must_run(folder, "gcc", &strings(&["-O2", "-c", "main.c"]))?;
+    let link = link_line(folder, "gcc", &strings(&["-static", "main.o"]))?;
+    Ok(Case::new(link, &[], &["static\n"]))
+}
+
 const RIPGREP_VERSION: &str = "14.1.1";
 
 /// ripgrep as `cargo install --debug` builds it: full debug information, section garbage collection.

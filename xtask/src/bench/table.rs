@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use super::measure::Cost;
+use super::targets;
 use ::peers::{Family, Linker};
 
 pub struct CaseResult {
@@ -22,13 +23,32 @@ pub struct LinkerResult {
     pub name: String,
     /// Bytes of the output.
     pub output_size: u64,
-    /// One cost per counted round, or the error.
-    pub outcome: Result<Vec<Cost>, String>,
+    /// The costs, or the error.
+    pub outcome: Result<Costs, String>,
+}
+
+/// The costs of a linker's links, one per counted round.
+#[derive(Clone, Debug, Default)]
+pub struct Costs {
+    /// Where no output was.
+    pub fresh: Vec<Cost>,
+    /// Over the output of the link before.
+    pub replaced: Vec<Cost>,
 }
 
 impl LinkerResult {
-    fn spread(&self, value: impl Fn(&Cost) -> f64) -> Option<Spread> {
-        let mut values: Vec<f64> = self.outcome.as_ref().ok()?.iter().map(value).collect();
+    /// The spread of a figure over the rounds; `None` if a link failed.
+    pub fn spread(&self, figure: Figure) -> Option<Spread> {
+        let costs = self.outcome.as_ref().ok()?;
+        let of = |costs: &[Cost], value: fn(&Cost) -> f64| costs.iter().map(value).collect();
+        let mut values: Vec<f64> = match figure {
+            Figure::WallFresh => of(&costs.fresh, |cost| cost.wall * 1e3),
+            Figure::WallReplaced => of(&costs.replaced, |cost| cost.wall * 1e3),
+            Figure::Cpu => of(&costs.replaced, |cost| cost.cpu * 1e3),
+            Figure::CpuBehind => of(&costs.replaced, |cost| cost.cpu_behind * 1e3),
+            Figure::Faults => of(&costs.replaced, |cost| cost.faults as f64 / 1e3),
+            Figure::Memory => of(&costs.replaced, |cost| cost.peak_memory as f64 / (1024.0 * 1024.0)),
+        };
         values.sort_by(f64::total_cmp);
         let (&least, &greatest) = (values.first()?, values.last()?);
         let middle = values.len() / 2;
@@ -38,20 +58,40 @@ impl LinkerResult {
     }
 }
 
-struct Spread {
-    median: f64,
-    least: f64,
-    greatest: f64,
+/// A figure of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Figure {
+    /// Wall time in milliseconds where no output was.
+    WallFresh,
+    /// Wall time in milliseconds over an old output.
+    WallReplaced,
+    /// CPU time of the process tree in milliseconds.
+    Cpu,
+    /// The part of it behind the end of the first process, in milliseconds.
+    CpuBehind,
+    /// Page faults, in thousands.
+    Faults,
+    /// MiB.
+    Memory,
 }
 
-/// A measure of a case: heading, value of a run, digits after the point.
-type Column = (&'static str, fn(&Cost) -> f64, usize);
+/// Median and bounds of a figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Spread {
+    pub median: f64,
+    pub least: f64,
+    pub greatest: f64,
+}
 
-const COLUMNS: [Column; 3] = [
-    ("wall, ms", |cost| cost.wall * 1e3, 1),
-    ("CPU, ms", |cost| cost.cpu * 1e3, 1),
-    ("peak memory, MiB", |cost| cost.peak_memory as f64 / (1024.0 * 1024.0), 1),
+/// Headings of the figures that have ratios, and of those that stand alone.
+const WITH_RATIO: [(&str, Figure); 4] = [
+    ("wall, no output before, ms", Figure::WallFresh),
+    ("wall, over an old output, ms", Figure::WallReplaced),
+    ("CPU, ms", Figure::Cpu),
+    ("peak memory, MiB", Figure::Memory),
 ];
+const ALONE: [(&str, Figure); 2] =
+    [("CPU behind the end, ms", Figure::CpuBehind), ("faults, thousands", Figure::Faults)];
 
 pub fn render(results: &[CaseResult], linkers: &[Linker], rounds: u64, threads: usize) -> Result<String> {
     let mut text = String::new();
@@ -62,15 +102,18 @@ pub fn render(results: &[CaseResult], linkers: &[Linker], rounds: u64, threads: 
     writeln!(
         text,
         "Medians of {rounds} rounds (least to greatest), all linkers in turns, {threads} threads on {threads} \
-         processors. Wall time ends\nwhen the linker's first process exits; CPU time (user and system) and peak memory \
-         are those of its whole process tree.\nA number followed by × is the ratio to {}: only ratios carry over to \
-         other machines.\n",
+         processors, where no output was and\nover the one of the link before, as in a build. Wall time ends when the \
+         linker's first process exits; CPU time (user and system),\npage faults and peak memory are those of its whole \
+         process tree, over an old output. CPU behind the end is the part that\nis used when the first process has \
+         ended. A number followed by × is the ratio to {}: only ratios carry over to other machines.\n\n\
+         ![Wall times beside other linkers](wall.svg)\n",
         baseline(linkers).map_or("the first linker", |linker| &linker.name)
     )?;
     writeln!(text, "| linker | version |\n|---|---|")?;
     for linker in linkers {
         writeln!(text, "| {} | {} |", linker.name, linker.version)?;
     }
+    targets::render(&mut text, results, linkers)?;
     for case in results {
         render_case(&mut text, case, linkers)?;
     }
@@ -79,30 +122,33 @@ pub fn render(results: &[CaseResult], linkers: &[Linker], rounds: u64, threads: 
 }
 
 /// The linker that ratios refer to: mold if it is there.
-fn baseline(linkers: &[Linker]) -> Option<&Linker> {
+pub fn baseline(linkers: &[Linker]) -> Option<&Linker> {
     linkers.iter().find(|linker| linker.family == Family::Mold).or(linkers.first())
 }
 
 fn render_case(text: &mut String, case: &CaseResult, linkers: &[Linker]) -> Result<()> {
     writeln!(text, "\n## {}: {}\n", case.name, case.description)?;
     write!(text, "| linker |")?;
-    for (heading, ..) in COLUMNS {
-        write!(text, " {heading} | × |")?;
-    }
-    writeln!(text, " output, MiB |\n|---|{}---:|", "---:|---:|".repeat(COLUMNS.len()))?;
+    WITH_RATIO.iter().try_for_each(|(heading, _)| write!(text, " {heading} | × |"))?;
+    ALONE.iter().try_for_each(|(heading, _)| write!(text, " {heading} |"))?;
+    let columns = 2 * WITH_RATIO.len() + ALONE.len() + 1;
+    writeln!(text, " output, MiB |\n|---|{}", "---:|".repeat(columns))?;
     let base = baseline(linkers).and_then(|base| case.linkers.iter().find(|result| result.name == base.name));
     for result in &case.linkers {
         write!(text, "| {} |", result.name)?;
         if let Err(problem) = &result.outcome {
-            writeln!(text, " {} | | | | | | |", problem.replace('|', "/"))?;
+            writeln!(text, " {}{}", problem.replace('|', "/"), " |".repeat(columns))?;
             continue;
         }
-        for (_, value, digits) in COLUMNS {
-            let Some(spread) = result.spread(value) else { continue };
-            let ratio = base.and_then(|base| base.spread(value)).map(|base| spread.median / base.median);
+        for (_, figure) in WITH_RATIO {
+            let Some(spread) = result.spread(figure) else { continue };
+            let ratio = base.and_then(|base| base.spread(figure)).map(|base| spread.median / base.median);
             let ratio = ratio.map_or(String::new(), |ratio| format!("{ratio:.2}×"));
             let Spread { median, least, greatest } = spread;
-            write!(text, " {median:.digits$} ({least:.digits$} to {greatest:.digits$}) | {ratio} |")?;
+            write!(text, " {median:.1} ({least:.1} to {greatest:.1}) | {ratio} |")?;
+        }
+        for (_, figure) in ALONE {
+            write!(text, " {:.1} |", result.spread(figure).map_or(0.0, |spread| spread.median))?;
         }
         writeln!(text, " {:.1} |", result.output_size as f64 / (1024.0 * 1024.0))?;
     }
@@ -117,6 +163,7 @@ fn render_growth(text: &mut String, results: &[CaseResult], linkers: &[Linker]) 
         return Ok(());
     }
     writeln!(text, "\n## How the cost grows: CPU time per object, µs\n")?;
+    writeln!(text, "![CPU time per object](growth.svg)\n")?;
     writeln!(
         text,
         "The last column is the ratio of the largest link to the smallest (target for sframe-ld: 1.2).\n"
@@ -129,7 +176,7 @@ fn render_growth(text: &mut String, results: &[CaseResult], linkers: &[Linker]) 
     for linker in linkers {
         let per_object = |(objects, case): &(usize, &CaseResult)| {
             let result = case.linkers.iter().find(|result| result.name == linker.name)?;
-            Some(result.spread(|cost| cost.cpu * 1e6)?.median / *objects as f64)
+            Some(result.spread(Figure::Cpu)?.median * 1e3 / *objects as f64)
         };
         let values: Vec<Option<f64>> = sizes.iter().map(per_object).collect();
         write!(text, "| {} |", linker.name)?;
@@ -165,11 +212,19 @@ mod tests {
     use super::*;
 
     fn result(name: &str, walls: &[f64]) -> LinkerResult {
-        let cost = |&wall| Cost { wall, cpu: 2.0 * wall, peak_memory: 1 << 20, success: true };
+        let cost = |&wall| Cost {
+            wall,
+            cpu: 2.0 * wall,
+            cpu_behind: 0.0,
+            faults: 1000,
+            peak_memory: 1 << 20,
+            success: true,
+        };
+        let costs: Vec<Cost> = walls.iter().map(cost).collect();
         LinkerResult {
             name: name.into(),
             output_size: 1 << 20,
-            outcome: Ok(walls.iter().map(cost).collect()),
+            outcome: Ok(Costs { fresh: costs.clone(), replaced: costs }),
         }
     }
 
@@ -186,7 +241,9 @@ mod tests {
         render_case(&mut text, &case, &linkers).unwrap();
         let row = text.lines().find(|line| line.starts_with("| ours")).unwrap();
         assert!(
-            row.starts_with("| ours | 200.0 (100.0 to 300.0) | 2.00× | 400.0 (200.0 to 600.0) | 2.00× |"),
+            row.starts_with(
+                "| ours | 200.0 (100.0 to 300.0) | 2.00× | 200.0 (100.0 to 300.0) | 2.00× | 400.0 (200.0 to 600.0) | 2.00× |"
+            ),
             "{row}"
         );
     }

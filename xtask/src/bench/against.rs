@@ -1,0 +1,93 @@
+//! `--against COMMIT`: whether this tree links slower than an older one.
+//!
+//! COMMIT is built in a work tree of its own, and the two builds take turns, so that the machine's moods fall on both.
+//! The ratio is taken turn by turn, and its median counts.
+
+use std::path::{Path, PathBuf};
+
+use ::peers::Linker;
+use anyhow::{Context, Result, bail};
+
+use super::case::{Case, must_run};
+use super::workload::Workload;
+use super::{Arguments, Before, output_path, run_once, sframe_ld_of};
+
+/// The greatest ratio of times that counts as equal.
+const ALLOWED: f64 = 1.03;
+
+/// Times `ours` beside a build of `commit`.
+///
+/// # Errors
+/// The commit does not build, a link fails, or a workload takes more than [`ALLOWED`] times as long.
+pub fn run(
+    commit: &str,
+    ours: &Path,
+    cases: &[(Workload, PathBuf, Case)],
+    arguments: &Arguments,
+) -> Result<()> {
+    let theirs = built(commit)?;
+    let linker = |name: &str, path: &Path| {
+        Linker::probe(name, vec![path.display().to_string()])
+            .with_context(|| format!("{} does not answer to --version", path.display()))
+    };
+    let pair = [linker("this", ours)?, linker("that", &theirs)?];
+    println!("| workload | wall, this / {commit} | CPU | peak memory |\n|---|---:|---:|---:|");
+    let mut slower = vec![];
+    for (name, folder, case) in cases {
+        let [wall, cpu, memory] = ratios(*name, folder, case, &pair, arguments)?;
+        println!("| {} | {wall:.3}× | {cpu:.3}× | {memory:.3}× |", name.name());
+        if wall > ALLOWED {
+            slower.push(format!("{} takes {wall:.3} times as long", name.name()));
+        }
+    }
+    if slower.is_empty() { Ok(()) } else { bail!("slower than {commit}: {}", slower.join(", ")) }
+}
+
+/// A release build of a commit.
+fn built(commit: &str) -> Result<PathBuf> {
+    let here = Path::new(".");
+    let words = ["rev-parse", "--short", "--verify", &format!("{commit}^{{commit}}")];
+    let id = must_run(here, "git", &words.map(String::from))?;
+    let tree = std::path::absolute("target/against")?.join(id.trim());
+    if !tree.exists() {
+        let words = ["worktree", "add", "--force", "--detach", &tree.display().to_string(), id.trim()];
+        must_run(here, "git", &words.map(String::from))?;
+    }
+    eprintln!("building {}", id.trim());
+    sframe_ld_of(&tree)
+}
+
+/// The medians of the ratios of wall time, CPU time and peak memory, this to that.
+fn ratios(
+    name: Workload,
+    folder: &Path,
+    case: &Case,
+    pair: &[Linker; 2],
+    arguments: &Arguments,
+) -> Result<[f64; 3]> {
+    let once = |linker: &Linker| {
+        let cost = run_once(name, folder, case, linker, arguments, Before::Output)?;
+        cost.map_err(|problem| anyhow::anyhow!("{}: {problem}", linker.name))
+    };
+    let mut found: [Vec<f64>; 3] = Default::default();
+    for round in 0..=arguments.rounds {
+        // The one that begins changes, and the first round warms the file cache.
+        let (first, second) = (round as usize % 2, 1 - round as usize % 2);
+        let mut costs = [None, None];
+        for number in [first, second] {
+            costs[number] = Some(once(&pair[number])?);
+        }
+        if let ([Some(this), Some(that)], true) = (costs, round > 0) {
+            found[0].push(this.wall / that.wall);
+            found[1].push(this.cpu / that.cpu);
+            found[2].push(this.peak_memory as f64 / that.peak_memory as f64);
+        }
+    }
+    pair.iter().for_each(|linker| drop(std::fs::remove_file(output_path(folder, linker))));
+    Ok(found.map(median))
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(1.0)
+}
