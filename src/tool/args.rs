@@ -230,7 +230,7 @@ pub struct StackRows {
 /// Which rows of files serve
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum RowSources {
-    /// A file's SFrame, and what its .eh_frame gives where that says nothing
+    /// A file's SFrame, what its .eh_frame gives where that says nothing, and what instructions tell where neither does
     #[default]
     All,
     /// SFrame only

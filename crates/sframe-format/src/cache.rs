@@ -102,14 +102,14 @@ impl Slots {
             return rules;
         };
         if let Kind::Kept(_) = old.rules.kind() {
-            old.rules = Packed::kept(other).derived(old.rules.is_derived());
+            old.rules = Packed::kept(other).by(old.rules.source());
             self.kept[other] = old_kept;
         }
         self.slots[other] = old;
         let rules = match kept {
             Some(&kept) => {
                 self.kept[place] = kept;
-                Packed::kept(place).derived(rules.is_derived())
+                Packed::kept(place).by(rules.source())
             }
             None => rules,
         };

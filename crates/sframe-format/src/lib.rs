@@ -11,7 +11,7 @@
 //! | [`lookup`], `index` | from a program counter to its row |
 //! | `table` | the same faster, from rows laid out by address |
 //! | [`unwind`], [`signal`] | from a frame to its caller, whether it called or was interrupted |
-//! | `cache`, `unwinder` | whole stacks over many files, with the source of every frame |
+//! | `source`, `cache`, `unwinder` | whole stacks over many files, with the source of every frame |
 //! | `verify` | everything the format demands, as typed findings |
 //! | `write` | blobs of version 2 and 3 from rows |
 //! | `convert` | from version to version, and from many blobs to one |
@@ -60,6 +60,8 @@ pub mod rules;
 mod short;
 pub mod signal;
 #[cfg(feature = "alloc")]
+mod source;
+#[cfg(feature = "alloc")]
 pub mod table;
 pub mod unwind;
 #[cfg(feature = "alloc")]
@@ -85,10 +87,12 @@ pub use lookup::Match;
 pub use patch::BlobMut;
 pub use rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules, UnwindRules};
 #[cfg(feature = "alloc")]
+pub use source::Source;
+#[cfg(feature = "alloc")]
 pub use table::RuleTable;
 pub use unwind::{FrameAddress, ModuleId, Registers, UnwindError};
 #[cfg(feature = "alloc")]
-pub use unwinder::{FileRows, Module, Source, StackFrame, Unwinder};
+pub use unwinder::{FileRows, Module, StackFrame, Unwinder};
 pub use version::{Flags, Version};
 
 #[cfg(all(doctest, feature = "std"))]

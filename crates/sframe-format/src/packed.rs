@@ -15,6 +15,7 @@ use core::hint::select_unpredictable;
 
 use crate::abi::Abi;
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
+use crate::source::Source;
 use crate::unwind::{FrameAddress, Registers, UnwindError, step_from_cfa};
 
 const CFA: Field = Field { shift: 0, bits: 22 };
@@ -28,6 +29,8 @@ const MANGLED: u64 = 1 << 55;
 /// The rules were derived from `.eh_frame`.
 const DERIVED: u64 = 1 << 56;
 const ABI_SHIFT: u32 = 57;
+/// The rules were read off instructions.
+const INSTRUCTIONS: u64 = 1 << 60;
 const KIND_SHIFT: u32 = 61;
 
 /// A signed bit field of the word.
@@ -106,16 +109,25 @@ impl Packed {
         Self(Self::KEPT | place as u64 & u64::from(u32::MAX))
     }
 
-    /// The same, derived from `.eh_frame`.
+    /// The same, found by rows of this source; all but two count as the file's own.
     #[must_use]
-    pub fn derived(self, derived: bool) -> Self {
-        if derived { Self(self.0 | DERIVED) } else { self }
+    pub fn by(self, source: Source) -> Self {
+        let flag = match source {
+            Source::EhFrame => DERIVED,
+            Source::Instructions => INSTRUCTIONS,
+            _ => 0,
+        };
+        Self(self.0 & !(DERIVED | INSTRUCTIONS) | flag)
     }
 
-    /// Whether the rules were derived from `.eh_frame`.
+    /// Which rows of the file the rules are of.
     #[inline(always)]
-    pub fn is_derived(self) -> bool {
-        self.0 & DERIVED != 0
+    pub fn source(self) -> Source {
+        match self.0 & (DERIVED | INSTRUCTIONS) {
+            0 => Source::Sframe,
+            DERIVED => Source::EhFrame,
+            _ => Source::Instructions,
+        }
     }
 
     #[inline(always)]
@@ -150,7 +162,7 @@ impl Packed {
 
     #[inline(always)]
     fn abi(self) -> Abi {
-        match self.0 >> ABI_SHIFT & 0xf {
+        match self.0 >> ABI_SHIFT & 7 {
             1 => Abi::AArch64Big,
             2 => Abi::AArch64Little,
             4 => Abi::S390x,

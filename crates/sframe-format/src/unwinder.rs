@@ -1,7 +1,7 @@
 //! Stacks over several modules, with the source of every frame.
 //!
-//! A file may have rows of its own, in its SFrame section, and rows that were derived from its `.eh_frame`; the second
-//! are asked where the first say nothing. Behind both come the trampolines of signal handlers, which are known by their
+//! A file may have rows of its own, in its SFrame section, rows that were derived from its `.eh_frame`, and rows that were
+//! read off its instructions; each is asked where those before it say nothing. Behind them come the trampolines of signal handlers, which are known by their
 //! instructions, and the frame pointer, if the caller wants that. Every frame says which of them found it; a walk that
 //! stops says why, and the end of the stack is no such stop.
 //!
@@ -19,6 +19,7 @@ use crate::index::SectionIndex;
 use crate::packed::{Kind, Packed};
 use crate::rules::{CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
 use crate::signal::is_trampoline;
+use crate::source::Source;
 use crate::table::RuleTable;
 use crate::unwind::{FrameAddress, ModuleId, Registers, UnwindError, step, step_from_context};
 
@@ -27,6 +28,7 @@ use crate::unwind::{FrameAddress, ModuleId, Registers, UnwindError, step, step_f
 pub struct FileRows<D> {
     own: Option<Rows<D>>,
     derived: Option<Rows<D>>,
+    instructions: Option<Rows<D>>,
 }
 
 #[derive(Clone, Debug)]
@@ -37,7 +39,7 @@ struct Rows<D> {
 
 impl<D> Default for FileRows<D> {
     fn default() -> Self {
-        Self { own: None, derived: None }
+        Self { own: None, derived: None, instructions: None }
     }
 }
 
@@ -45,7 +47,7 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
     /// The rows of an SFrame section with the bytes `data` and the file's address `address`. [`FileRows::default`] is a
     /// file without rows.
     pub fn new(data: D, address: u64) -> Self {
-        Self { own: Some(Rows::new(data, address)), derived: None }
+        Self { own: Some(Rows::new(data, address)), ..Self::default() }
     }
 
     /// The same with an SFrame section that was derived from the file's `.eh_frame` ([`derive()`](crate::derive), feature
@@ -56,11 +58,19 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
         self
     }
 
+    /// The same with an SFrame section that was read off the file's instructions, for code that no other rows cover. Frames by
+    /// these rows are of [`Source::Instructions`].
+    #[must_use]
+    pub fn with_instructions(mut self, data: D, address: u64) -> Self {
+        self.instructions = Some(Rows::new(data, address));
+        self
+    }
+
     /// The same with the rows laid out for speed, if they can be ([`RuleTable::new`]). Takes time and memory,
     /// [`RuleTable`] says how much.
     #[must_use]
     pub fn tabled(mut self) -> Self {
-        for rows in [&mut self.own, &mut self.derived].into_iter().flatten() {
+        for rows in [&mut self.own, &mut self.derived, &mut self.instructions].into_iter().flatten() {
             rows.table = RuleTable::new(&rows.index);
         }
         self
@@ -73,13 +83,16 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
 
     /// Bytes of memory that the tables take ([`RuleTable::size`]).
     pub fn table_size(&self) -> usize {
-        let rows = [&self.own, &self.derived].into_iter().flatten();
-        rows.filter_map(|rows| rows.table.as_ref()).map(RuleTable::size).sum()
+        self.all().filter_map(|rows| rows.table.as_ref()).map(RuleTable::size).sum()
     }
 
     /// Whether a source has no table, so that its rows are worth a place in a cache by file.
     fn is_slow(&self) -> bool {
-        [&self.own, &self.derived].into_iter().flatten().any(|rows| rows.table.is_none())
+        self.all().any(|rows| rows.table.is_none())
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Rows<D>> {
+        [&self.own, &self.derived, &self.instructions].into_iter().flatten()
     }
 
     /// The rules at the file's address `pc`, in a word. What does not fit one is written to `kept`.
@@ -88,11 +101,16 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
     /// [`UnwindError::Malformed`].
     #[inline]
     fn find(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, UnwindError> {
-        for (rows, derived) in [(&self.own, false), (&self.derived, true)] {
+        let sources = [
+            (&self.own, Source::Sframe),
+            (&self.derived, Source::EhFrame),
+            (&self.instructions, Source::Instructions),
+        ];
+        for (rows, source) in sources {
             let Some(rows) = rows else { continue };
             let found = rows.find(pc, kept)?;
             if found != Packed::NO_ROW {
-                return Ok(found.derived(derived));
+                return Ok(found.by(source));
             }
         }
         Ok(Packed::NO_ROW)
@@ -164,34 +182,6 @@ impl<D> Module<D> {
     /// Its rows.
     pub fn rows(&self) -> &Arc<FileRows<D>> {
         &self.rows
-    }
-}
-
-/// What a frame was found by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Source {
-    /// By nothing: it is the topmost frame.
-    Topmost,
-    /// Rows of the file's own SFrame section.
-    Sframe,
-    /// Rows that were derived from the file's `.eh_frame`.
-    EhFrame,
-    /// The registers that the kernel saved for a signal handler, where no rows told how to find them.
-    SignalContext,
-    /// The frame pointer, where no rows cover the code ([`Unwinder::follow_frame_pointers`]).
-    FramePointer,
-}
-
-impl Source {
-    /// Its name in outputs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Topmost => "topmost",
-            Self::Sframe => "sframe",
-            Self::EhFrame => "eh-frame",
-            Self::SignalContext => "signal-context",
-            Self::FramePointer => "frame-pointer",
-        }
     }
 }
 
@@ -296,8 +286,7 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         let module = self.module_at(pc)?;
         let mut rules = UnwindRules { abi: self.abi, signal: false, rules: Rules::Outermost };
         let found = module.rows.find(pc.wrapping_sub(module.bias), &mut rules).ok()?;
-        let source = if found.is_derived() { Source::EhFrame } else { Source::Sframe };
-        (found != Packed::NO_ROW).then_some(source)
+        (found != Packed::NO_ROW).then_some(found.source())
     }
 
     /// Goes from the frame at `address` to its caller; `Ok(None)` is the end of the stack. Nothing is allocated.
@@ -325,7 +314,7 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         };
         let topmost = matches!(address, FrameAddress::InstructionPointer(_));
         if rules.kind() == Kind::Frame {
-            let source = if rules.is_derived() { Source::EhFrame } else { Source::Sframe };
+            let source = rules.source();
             let caller = rules.step(topmost, registers, read_word)?;
             return Ok(caller.map(|address| StackFrame { address, source }));
         }
@@ -380,10 +369,9 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
                 let Some(UnwindRules { abi, signal, rules: kept }) = cache.by_address.kept(place) else {
                     return Ok(None);
                 };
-                let source = match (kept, rules.is_derived()) {
-                    (Rules::SignalContext, _) => Source::SignalContext,
-                    (_, true) => Source::EhFrame,
-                    (_, false) => Source::Sframe,
+                let source = match kept {
+                    Rules::SignalContext => Source::SignalContext,
+                    _ => rules.source(),
                 };
                 let caller = step(*abi, kept, topmost, *signal, registers, read_word)?;
                 Ok(caller.map(|address| StackFrame { address, source }))

@@ -17,7 +17,8 @@ enum sframe_source {
     SFRAME_SFRAME = 1,         /* rows of the file's .sframe */
     SFRAME_EH_FRAME = 2,       /* rows derived from the file's .eh_frame */
     SFRAME_SIGNAL_CONTEXT = 3, /* the registers that the kernel saved for a signal handler */
-    SFRAME_FRAME_POINTER = 4   /* the frame pointer */
+    SFRAME_FRAME_POINTER = 4,  /* the frame pointer */
+    SFRAME_INSTRUCTIONS = 5    /* rows read off the file's instructions */
 };
 
 /* How a step or a walk ended. */

@@ -25,6 +25,7 @@ fn source_number(source: Option<Source>) -> c_int {
         Some(Source::EhFrame) => 2,
         Some(Source::SignalContext) => 3,
         Some(Source::FramePointer) => 4,
+        Some(Source::Instructions) => 5,
     }
 }
 

@@ -1,13 +1,15 @@
 //! ELF files as an unwinder needs them: where their segments are, their rows, their build-id.
 
 use crate::bytes::{Bytes, word};
+use crate::code::{Area, Code};
 use object::Endian as _;
 use object::Endianness;
 use object::elf;
-use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use sframe_format::derive::derive;
-use sframe_format::write::Options;
-use sframe_format::{Abi, Endian, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME};
+use sframe_format::write::{Options, write_sorted};
+use sframe_format::{Abi, Endian, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section};
+use std::ops::Range;
 use std::path::Path;
 
 type Header = elf::FileHeader64<Endianness>;
@@ -15,7 +17,7 @@ type Header = elf::FileHeader64<Endianness>;
 /// Which rows of a file serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sources {
-    /// Its own SFrame, and what its `.eh_frame` gives where that says nothing.
+    /// Its own SFrame, what its `.eh_frame` gives where that says nothing, and what its instructions tell where neither does.
     #[default]
     All,
     /// Its own SFrame only.
@@ -122,7 +124,7 @@ impl Image {
     }
 
     /// The addresses that the file states, from the first to the end of the last.
-    pub fn extent(&self) -> std::ops::Range<u64> {
+    pub fn extent(&self) -> Range<u64> {
         let start = self.loads.iter().map(|load| load.address).min().unwrap_or(0);
         let end = self.loads.iter().map(|load| load.address.saturating_add(load.file_size)).max();
         start..end.unwrap_or(start)
@@ -131,18 +133,64 @@ impl Image {
     /// Its rows, laid out for speed. Takes time in proportion to their number.
     pub fn rows(&self, sources: Sources) -> FileRows<Bytes> {
         let mut rows = FileRows::default();
+        let mut covered = Vec::new();
         if sources != Sources::Derived
             && let Some((data, address)) = self.own_section()
         {
+            covered.extend(functions(&data, address));
             rows = FileRows::new(data, address);
         }
         if sources != Sources::Sframe
             && let Some((data, address)) = self.eh_frame()
             && let Ok(derived) = derive(Options::new(self.abi), &data, address, 0)
         {
+            covered.extend(functions(&derived.bytes, 0));
+            let left_out = derived.left_out.iter().map(|(source, _)| source);
+            covered.extend(left_out.map(|source| source.address..source.address.saturating_add(source.size)));
             rows = rows.with_derived(derived.bytes.into(), 0);
         }
+        if sources == Sources::All
+            && let Some(section) = self.by_instructions(covered)
+        {
+            rows = rows.with_instructions(section.into(), 0);
+        }
         rows.tabled()
+    }
+
+    /// An SFrame section, as if at address 0, for code that other rows do not cover.
+    fn by_instructions(&self, covered: Vec<Range<u64>>) -> Option<Vec<u8>> {
+        let header = Header::parse(&*self.bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let sections = header.sections(endian, &*self.bytes).ok();
+        let (mut areas, mut starts) = (Vec::new(), Vec::new());
+        // Sections may claim the same bytes again and again.
+        let mut left = self.bytes.len();
+        for section in sections.iter().flat_map(|sections| sections.iter()) {
+            let code = section.sh_flags(endian) & u64::from(elf::SHF_EXECINSTR) != 0;
+            if code
+                && let Ok(bytes) = section.data(endian, &*self.bytes)
+                && bytes.len() <= left
+            {
+                left -= bytes.len();
+                areas.push(Area { address: section.sh_addr(endian), code: bytes });
+            }
+        }
+        // Without section headers data may lie beside code; nothing runs there.
+        if areas.is_empty() {
+            let code = self.loads.iter().filter(|load| load.executable);
+            areas.extend(
+                code.filter_map(|load| Some(Area { address: load.address, code: self.contents(load)? })),
+            );
+        }
+        for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
+            let table = sections.as_ref().and_then(|all| all.symbols(endian, &*self.bytes, kind).ok());
+            let symbols = table.iter().flat_map(|table| table.iter());
+            let functions = symbols.filter(|symbol| symbol.st_type() == elf::STT_FUNC);
+            starts.extend(functions.map(|symbol| symbol.st_value(endian)));
+        }
+        let functions = Code { abi: self.abi, areas, covered, starts, entry: self.entry }.functions();
+        let written = write_sorted(Options::new(self.abi), 0, &functions).ok()?;
+        (!functions.is_empty()).then_some(written.bytes)
     }
 
     fn part(&self, slice: &[u8], address: u64) -> Option<(Bytes, u64)> {
@@ -199,9 +247,15 @@ impl Image {
         };
         let start = address.wrapping_add(4).wrapping_add_signed(distance.into());
         let load = self.loads.iter().find(|load| start.wrapping_sub(load.address) < load.file_size)?;
-        let from = usize::try_from(load.offset.checked_add(start - load.address)?).ok()?;
+        let from = usize::try_from(start - load.address).ok()?;
+        self.part(self.contents(load)?.get(from..)?, start)
+    }
+
+    /// What a segment has in the file.
+    fn contents(&self, load: &Load) -> Option<&[u8]> {
+        let from = usize::try_from(load.offset).ok()?;
         let to = usize::try_from(load.offset.saturating_add(load.file_size)).ok()?;
-        self.part(self.bytes.get(from..to.min(self.bytes.len()))?, start)
+        self.bytes.get(from..to.min(self.bytes.len()))
     }
 
     /// The word at an address of the file, of what its segments hold.
@@ -210,6 +264,12 @@ impl Image {
         let offset = usize::try_from(load.offset.checked_add(address - load.address)?).ok()?;
         self.bytes.get(offset..)?.first_chunk().map(|bytes| word(*bytes, self.abi.endian()))
     }
+}
+
+/// The addresses that the functions of a section cover.
+fn functions(data: &[u8], address: u64) -> Vec<Range<u64>> {
+    let fdes = Section::new(data, address).blobs().flat_map(|blob| blob.fdes());
+    fdes.map(|fde| fde.address..fde.address.saturating_add(fde.size.into())).collect()
 }
 
 /// The build-id among notes.

@@ -12,6 +12,7 @@
 //! | [`event`] | records of `perf_event_open(2)` as values |
 //! | [`recording`] | the files that `perf record` writes |
 //! | [`image`], `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
+//! | `code` | rows for code that no file describes, read off its instructions |
 //! | `symbols`, `inlines` | names for their addresses |
 //! | [`files`] | one cache of files for all processes |
 //! | [`process`] | which process has mapped which file where |
@@ -25,6 +26,7 @@
 #![warn(missing_docs)]
 
 pub mod bytes;
+mod code;
 pub mod event;
 pub mod files;
 pub mod image;

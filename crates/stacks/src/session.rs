@@ -21,6 +21,15 @@ const CONTEXT_USER: u64 = (-512i64) as u64;
 const CONTEXT_USER_DEFERRED: u64 = (-640i64) as u64;
 /// Every mark lies above every address.
 const CONTEXT_LEAST: u64 = (-4095i64) as u64;
+/// All sources of frames.
+const SOURCES: [Source; 6] = [
+    Source::Topmost,
+    Source::Sframe,
+    Source::EhFrame,
+    Source::SignalContext,
+    Source::FramePointer,
+    Source::Instructions,
+];
 /// Samples that wait for their second part at most.
 const MOST_WAITING: usize = 1 << 16;
 
@@ -242,15 +251,13 @@ impl Session {
         let statistics = &mut self.statistics;
         statistics.samples += 1;
         *statistics.ends.entry(end).or_default() += 1;
-        let mut sources = [0u64; 5];
+        let mut sources = [0u64; SOURCES.len()];
         for frame in &sample.frames {
             match frame.source {
                 Some(source) => sources[source as usize] += 1,
                 None => statistics.recorded_frames += u64::from(!matches!(frame.place, Place::Kernel(_))),
             }
         }
-        const SOURCES: [Source; 5] =
-            [Source::Topmost, Source::Sframe, Source::EhFrame, Source::SignalContext, Source::FramePointer];
         for source in SOURCES {
             let count = sources[source as usize];
             if count > 0 {

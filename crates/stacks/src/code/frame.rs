@@ -1,0 +1,132 @@
+//! A function's frame in front of an instruction, as far as the instructions before it tell.
+
+use sframe_format::{Abi, CfaRule, Frame, Location, RegisterRule};
+
+/// The frame. Offsets are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The CFA less the stack pointer.
+    height: Option<i64>,
+    /// The same at the function's first instruction; it is never less.
+    least: i64,
+    /// The CFA less the frame pointer, where that marks the frame.
+    by_frame_pointer: Option<i64>,
+    /// Where the caller's frame pointer is, counted from the CFA; `None` while it is in its register.
+    frame_pointer: Option<i64>,
+    /// The same of the return address.
+    return_address: Option<i64>,
+    /// AArch64: whether the return address is signed.
+    signed: bool,
+}
+
+impl State {
+    /// A frame whose CFA is so far above the stack pointer, in which only the return address may have been saved.
+    pub const fn new(height: i64, return_address: Option<i64>) -> Self {
+        Self {
+            height: Some(height),
+            least: height,
+            by_frame_pointer: None,
+            frame_pointer: None,
+            return_address,
+            signed: false,
+        }
+    }
+
+    /// A frame that nothing is known of.
+    pub const fn lost() -> Self {
+        Self { height: None, ..Self::new(0, None) }
+    }
+
+    /// Whether the CFA is not known.
+    pub fn is_lost(&self) -> bool {
+        self.height.is_none() && self.by_frame_pointer.is_none()
+    }
+
+    /// The rules of a row.
+    pub fn rules(&self, abi: Abi) -> Option<Frame> {
+        let cfa = match (self.marked(), self.height, self.by_frame_pointer) {
+            (Some(offset), ..) | (None, None, Some(offset)) => CfaRule::register(abi.frame_pointer(), offset),
+            (None, Some(offset), _) => CfaRule::register(abi.stack_pointer(), offset),
+            (None, None, None) => return None,
+        };
+        let saved = |offset: Option<i64>| match offset {
+            None => Some(RegisterRule::Unchanged),
+            Some(offset) => Some(RegisterRule::Saved(Location::at_cfa(i32::try_from(offset).ok()?))),
+        };
+        let (ra, fp) = (saved(self.return_address)?, saved(self.frame_pointer)?);
+        Some(Frame { cfa, ra, fp, mangled: self.signed })
+    }
+
+    /// The CFA less the frame pointer, where that points at the word that holds the caller's: then it is one, and right where
+    /// loops push and callees pop. Otherwise it may point at something else.
+    fn marked(&self) -> Option<i64> {
+        let (by, saved) = (self.by_frame_pointer?, self.frame_pointer?);
+        (by.checked_neg()? == saved).then_some(by)
+    }
+
+    /// The stack pointer grows by so much. Where it passes the function's own, the frame was another all along.
+    pub fn move_stack_pointer(&mut self, by: i64) {
+        self.height = self.height.and_then(|height| height.checked_sub(by));
+        if self.height.is_some_and(|height| height < self.least) {
+            *self = Self::lost();
+        }
+    }
+
+    /// The stack pointer gets a value that cannot be told.
+    pub fn lose_stack_pointer(&mut self) {
+        self.height = None;
+    }
+
+    /// The stack pointer becomes the frame pointer and so much.
+    pub fn stack_pointer_from_frame_pointer(&mut self, offset: i64) {
+        self.height = self.by_frame_pointer.and_then(|by| by.checked_sub(offset));
+    }
+
+    /// The frame pointer becomes the stack pointer and so much.
+    pub fn frame_pointer_from_stack_pointer(&mut self, offset: i64) {
+        self.by_frame_pointer = self.height.and_then(|height| height.checked_sub(offset));
+    }
+
+    /// The frame pointer gets another value.
+    pub fn lose_frame_pointer(&mut self) {
+        self.by_frame_pointer = None;
+    }
+
+    /// The frame pointer is stored so far above the stack pointer. A second time it is not the caller's.
+    pub fn save_frame_pointer(&mut self, offset: i64) {
+        if self.by_frame_pointer.is_none() {
+            self.frame_pointer = self.frame_pointer.or_else(|| self.counted_from_cfa(offset));
+        }
+    }
+
+    /// The frame pointer is the caller's again.
+    pub fn restore_frame_pointer(&mut self) {
+        (self.frame_pointer, self.by_frame_pointer) = (None, None);
+    }
+
+    /// The return address is stored so far above the stack pointer.
+    pub fn save_return_address(&mut self, offset: i64) {
+        self.return_address = self.return_address.or_else(|| self.counted_from_cfa(offset));
+    }
+
+    /// The return address is in its register again.
+    pub fn restore_return_address(&mut self) {
+        self.return_address = None;
+    }
+
+    /// A call gives the register of the return address another value; a function that has not saved it does not return.
+    pub fn call(&mut self) {
+        if self.return_address.is_none() {
+            *self = Self::lost();
+        }
+    }
+
+    /// The return address is signed, or no longer.
+    pub fn sign(&mut self, signed: bool) {
+        self.signed = signed;
+    }
+
+    fn counted_from_cfa(&self, offset: i64) -> Option<i64> {
+        offset.checked_sub(self.height?)
+    }
+}

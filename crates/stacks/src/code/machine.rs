@@ -1,0 +1,46 @@
+//! What is known of a machine's instructions.
+
+use super::frame::State;
+
+/// What follows an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// The next.
+    Next,
+    /// The next, or the one at an address.
+    Branch(u64),
+    /// The one at an address, or, of a return and an indirect jump, any.
+    Away(Option<u64>),
+    /// Nothing: it ends the program.
+    Trap,
+    /// It is no instruction.
+    Invalid,
+}
+
+/// An instruction.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Bytes; at least 1.
+    pub length: usize,
+    pub flow: Flow,
+}
+
+/// A machine's instructions.
+pub trait Machine {
+    /// Bytes of the instruction at the start that only fills space; 0 if it does something.
+    fn padding(code: &[u8]) -> usize;
+    /// The state at a function's first instruction.
+    fn at_entry(code: &[u8]) -> State;
+    /// Applies the instruction at the start of `code` to the state.
+    fn step(code: &[u8], address: u64, state: &mut State) -> Step;
+}
+
+/// The first half-word of big-endian code.
+pub fn big_half(code: &[u8], at: usize) -> Option<u16> {
+    code.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
+}
+
+/// A number of `bits` bits, with its sign.
+pub fn signed(value: u64, bits: u32) -> i64 {
+    (value << (64 - bits)) as i64 >> (64 - bits)
+}
