@@ -8,9 +8,8 @@ use std::path::{Path, PathBuf};
 use ::peers::Linker;
 use anyhow::{Context, Result, bail};
 
-use super::case::{Case, must_run};
-use super::workload::Workload;
-use super::{Arguments, Before, output_path, run_once, sframe_ld_of};
+use super::case::must_run;
+use super::link::{Before, Bench, sframe_ld_of};
 
 /// The greatest ratio of times that counts as equal.
 const ALLOWED: f64 = 1.03;
@@ -19,12 +18,7 @@ const ALLOWED: f64 = 1.03;
 ///
 /// # Errors
 /// The commit does not build, a link fails, or a workload takes more than [`ALLOWED`] times as long.
-pub fn run(
-    commit: &str,
-    ours: &Path,
-    cases: &[(Workload, PathBuf, Case)],
-    arguments: &Arguments,
-) -> Result<()> {
+pub fn run(commit: &str, ours: &Path, cases: &[Bench], rounds: u64) -> Result<()> {
     let theirs = built(commit)?;
     let linker = |name: &str, path: &Path| {
         Linker::probe(name, vec![path.display().to_string()])
@@ -33,11 +27,12 @@ pub fn run(
     let pair = [linker("this", ours)?, linker("that", &theirs)?];
     println!("| workload | wall, this / {commit} | CPU | peak memory |\n|---|---:|---:|---:|");
     let mut slower = vec![];
-    for (name, folder, case) in cases {
-        let [wall, cpu, memory] = ratios(*name, folder, case, &pair, arguments)?;
-        println!("| {} | {wall:.3}× | {cpu:.3}× | {memory:.3}× |", name.name());
+    for bench in cases {
+        let name = bench.workload.name();
+        let [wall, cpu, memory] = ratios(bench, &pair, rounds)?;
+        println!("| {name} | {wall:.3}× | {cpu:.3}× | {memory:.3}× |");
         if wall > ALLOWED {
-            slower.push(format!("{} takes {wall:.3} times as long", name.name()));
+            slower.push(format!("{name} takes {wall:.3} times as long"));
         }
     }
     if slower.is_empty() { Ok(()) } else { bail!("slower than {commit}: {}", slower.join(", ")) }
@@ -58,19 +53,13 @@ fn built(commit: &str) -> Result<PathBuf> {
 }
 
 /// The medians of the ratios of wall time, CPU time and peak memory, this to that.
-fn ratios(
-    name: Workload,
-    folder: &Path,
-    case: &Case,
-    pair: &[Linker; 2],
-    arguments: &Arguments,
-) -> Result<[f64; 3]> {
+fn ratios(bench: &Bench, pair: &[Linker; 2], rounds: u64) -> Result<[f64; 3]> {
     let once = |linker: &Linker| {
-        let cost = run_once(name, folder, case, linker, arguments, Before::Output)?;
+        let cost = bench.link(linker, Before::Output)?;
         cost.map_err(|problem| anyhow::anyhow!("{}: {problem}", linker.name))
     };
     let mut found: [Vec<f64>; 3] = Default::default();
-    for round in 0..=arguments.rounds {
+    for round in 0..=rounds {
         // The one that begins changes, and the first round warms the file cache.
         let (first, second) = (round as usize % 2, 1 - round as usize % 2);
         let mut costs = [None, None];
@@ -83,7 +72,7 @@ fn ratios(
             found[2].push(this.peak_memory as f64 / that.peak_memory as f64);
         }
     }
-    pair.iter().for_each(|linker| drop(std::fs::remove_file(output_path(folder, linker))));
+    bench.clean(pair);
     Ok(found.map(median))
 }
 

@@ -19,18 +19,20 @@ mod functions;
 mod generated;
 pub mod generated_object;
 pub mod generated_program;
+mod link;
 mod linkers;
 pub mod measure;
 mod picture;
 pub mod programs;
+mod results;
 mod table;
 mod targets;
 mod workload;
 
 use ::peers::Linker;
 use case::Case;
-use measure::Cost;
-use table::{CaseResult, Costs, LinkerResult};
+use link::{Before, Bench, sframe_ld_of};
+use results::{CaseResult, Costs, LinkerResult};
 use workload::{Workload, variants};
 
 #[derive(clap::Args)]
@@ -77,19 +79,21 @@ pub fn run(arguments: Arguments) -> Result<()> {
         let folder = arguments.directory.join(name.folder());
         let case = prepared(name, &folder).with_context(|| format!("cannot prepare case {}", name.name()))?;
         name.complete(&folder)?;
-        cases.push((name, folder.canonicalize()?, case));
+        let folder = folder.canonicalize()?;
+        cases.push(Bench { workload: name, folder, case, threads: arguments.threads });
     }
     if arguments.prepare {
-        cases.iter().for_each(|(name, folder, case)| print_prepared(*name, folder, case));
+        cases.iter().for_each(print_prepared);
         return Ok(());
     }
     let ours = if arguments.peers_only { None } else { Some(sframe_ld(&arguments)?) };
     if let (Some(commit), Some(ours)) = (&arguments.against, &ours) {
-        return against::run(commit, ours, &cases, &arguments);
+        return against::run(commit, ours, &cases, arguments.rounds);
     }
     let linkers = linkers::find(ours.as_deref(), &arguments.peers, &arguments.linkers)?;
     let mut results = vec![];
-    for (name, folder, case) in &cases {
+    for bench in &cases {
+        let name = bench.workload;
         eprintln!("{}: {}", name.name(), name.description());
         let mut taking: Vec<Linker> = linkers.iter().filter(|linker| name.takes(linker)).cloned().collect();
         if name.shows_variants() {
@@ -98,8 +102,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
         results.push(CaseResult {
             name: name.name(),
             description: name.description(),
-            objects: case.objects,
-            linkers: run_case(*name, folder, case, &taking, &arguments)?,
+            objects: bench.case.objects,
+            linkers: run_case(bench, &taking, arguments.rounds)?,
         });
     }
     let text = table::render(&results, &linkers, arguments.rounds, arguments.threads)?;
@@ -130,7 +134,8 @@ fn prepared(name: Workload, folder: &Path) -> Result<Case> {
     Ok(case)
 }
 
-fn print_prepared(name: Workload, folder: &Path, case: &Case) {
+fn print_prepared(bench: &Bench) {
+    let (name, folder, case) = (bench.workload, &bench.folder, &bench.case);
     println!("{}: {}", name.name(), name.description());
     println!("  folder     {}", folder.display());
     println!("  arguments  {} ({} words)", folder.join("link.args").display(), case.link.len());
@@ -146,41 +151,25 @@ fn sframe_ld(arguments: &Arguments) -> Result<PathBuf> {
     sframe_ld_of(Path::new("."))
 }
 
-/// A release build of a work tree.
-fn sframe_ld_of(tree: &Path) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let words =
-        ["build", "--release", "--package", "sframe-ld", "--bin", "sframe-ld", "--message-format=json"];
-    let text = case::must_run(tree, cargo, &words.map(String::from))?;
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut executables = messages.filter_map(|message| Some(message.get("executable")?.as_str()?.into()));
-    executables.next_back().context("cargo build reports no executable")
-}
-
-/// Links `case` with every linker in turns.
-fn run_case(
-    name: Workload,
-    folder: &Path,
-    case: &Case,
-    linkers: &[Linker],
-    arguments: &Arguments,
-) -> Result<Vec<LinkerResult>> {
+/// Links with every linker in turns.
+fn run_case(bench: &Bench, linkers: &[Linker], rounds: u64) -> Result<Vec<LinkerResult>> {
     let mut results = vec![];
     for linker in linkers {
-        let outcome = run_once(name, folder, case, linker, arguments, Before::Nothing)?;
-        let size = output_path(folder, linker).metadata().map_or(0, |metadata| metadata.len());
+        let outcome = bench.link(linker, Before::Nothing)?;
+        let output = bench.output(linker);
+        let size = output.metadata().map_or(0, |metadata| metadata.len());
         let outcome = outcome
-            .and_then(|_| case.check(folder, &output_path(folder, linker)))
+            .and_then(|_| bench.case.check(&bench.folder, &output))
             .map(|()| Costs::default())
             .inspect_err(|problem| eprintln!("  {}: {problem}", linker.name));
         results.push(LinkerResult { name: linker.name.clone(), output_size: size, outcome });
     }
-    for round in 0..arguments.rounds as usize {
+    for round in 0..rounds as usize {
         for turn in 0..linkers.len() {
             let number = (round + turn) % linkers.len();
             for before in [Before::Nothing, Before::Output] {
                 let Ok(costs) = &mut results[number].outcome else { break };
-                match run_once(name, folder, case, &linkers[number], arguments, before)? {
+                match bench.link(&linkers[number], before)? {
                     Ok(cost) if before == Before::Nothing => costs.fresh.push(cost),
                     Ok(cost) => costs.replaced.push(cost),
                     Err(problem) => results[number].outcome = Err(problem),
@@ -188,46 +177,6 @@ fn run_case(
             }
         }
     }
-    for linker in linkers {
-        drop(std::fs::remove_file(output_path(folder, linker)));
-    }
+    bench.clean(linkers);
     Ok(results)
-}
-
-/// What is at the output's place before a link.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Before {
-    Nothing,
-    /// The output of the link before.
-    Output,
-}
-
-fn output_path(folder: &Path, linker: &Linker) -> PathBuf {
-    folder.join(format!("output-{}", linker.name.replace(' ', "")))
-}
-
-/// One link: its cost, or the error.
-fn run_once(
-    name: Workload,
-    folder: &Path,
-    case: &Case,
-    linker: &Linker,
-    arguments: &Arguments,
-    before: Before,
-) -> Result<Result<Cost, String>> {
-    let output = output_path(folder, linker);
-    if before == Before::Nothing {
-        drop(std::fs::remove_file(&output));
-    }
-    let mut command = linker.command.clone();
-    command.extend(linkers::thread_arguments(linker, arguments.threads));
-    command.extend(name.arguments(linker).iter().map(|&argument| argument.into()));
-    command.extend(case.link.iter().cloned());
-    command.extend(["-o".into(), output.display().to_string()]);
-    let run = measure::measure(folder, arguments.threads, &command)?;
-    if run.cost.success {
-        return Ok(Ok(run.cost));
-    }
-    let first_lines: Vec<&str> = run.messages.lines().take(3).collect();
-    Ok(Err(format!("link failed: {}", first_lines.join(" | "))))
 }

@@ -6,7 +6,7 @@ use ::peers::{Family, Linker};
 use anyhow::{Result, anyhow};
 use plotters::prelude::*;
 
-use super::table::{CaseResult, Figure, LinkerResult};
+use super::results::{CaseResult, Figure, LinkerResult};
 
 /// Width of a picture, and height of a workload's group and of a bar in it, in pixels.
 const WIDTH: u32 = 900;
@@ -155,7 +155,7 @@ fn draw(
 mod tests {
     use super::*;
     use crate::bench::measure::Cost;
-    use crate::bench::table::Costs;
+    use crate::bench::results::Costs;
 
     #[test]
     fn pictures_show_each_linker_of_each_workload() {

@@ -7,81 +7,9 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::measure::Cost;
+use super::results::{CaseResult, Figure, Spread};
 use super::targets;
 use ::peers::{Family, Linker};
-
-pub struct CaseResult {
-    pub name: String,
-    pub description: &'static str,
-    /// How many objects are linked, in the cases that show how the cost grows.
-    pub objects: Option<usize>,
-    pub linkers: Vec<LinkerResult>,
-}
-
-pub struct LinkerResult {
-    pub name: String,
-    /// Bytes of the output.
-    pub output_size: u64,
-    /// The costs, or the error.
-    pub outcome: Result<Costs, String>,
-}
-
-/// The costs of a linker's links, one per counted round.
-#[derive(Clone, Debug, Default)]
-pub struct Costs {
-    /// Where no output was.
-    pub fresh: Vec<Cost>,
-    /// Over the output of the link before.
-    pub replaced: Vec<Cost>,
-}
-
-impl LinkerResult {
-    /// The spread of a figure over the rounds; `None` if a link failed.
-    pub fn spread(&self, figure: Figure) -> Option<Spread> {
-        let costs = self.outcome.as_ref().ok()?;
-        let of = |costs: &[Cost], value: fn(&Cost) -> f64| costs.iter().map(value).collect();
-        let mut values: Vec<f64> = match figure {
-            Figure::WallFresh => of(&costs.fresh, |cost| cost.wall * 1e3),
-            Figure::WallReplaced => of(&costs.replaced, |cost| cost.wall * 1e3),
-            Figure::Cpu => of(&costs.replaced, |cost| cost.cpu * 1e3),
-            Figure::CpuBehind => of(&costs.replaced, |cost| cost.cpu_behind * 1e3),
-            Figure::Faults => of(&costs.replaced, |cost| cost.faults as f64 / 1e3),
-            Figure::Memory => of(&costs.replaced, |cost| cost.peak_memory as f64 / (1024.0 * 1024.0)),
-        };
-        values.sort_by(f64::total_cmp);
-        let (&least, &greatest) = (values.first()?, values.last()?);
-        let middle = values.len() / 2;
-        let median =
-            if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
-        Some(Spread { median, least, greatest })
-    }
-}
-
-/// A figure of a link.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Figure {
-    /// Wall time in milliseconds where no output was.
-    WallFresh,
-    /// Wall time in milliseconds over an old output.
-    WallReplaced,
-    /// CPU time of the process tree in milliseconds.
-    Cpu,
-    /// The part of it behind the end of the first process, in milliseconds.
-    CpuBehind,
-    /// Page faults, in thousands.
-    Faults,
-    /// MiB.
-    Memory,
-}
-
-/// Median and bounds of a figure.
-#[derive(Clone, Copy, Debug)]
-pub struct Spread {
-    pub median: f64,
-    pub least: f64,
-    pub greatest: f64,
-}
 
 /// Headings of the figures that have ratios, and of those that stand alone.
 const WITH_RATIO: [(&str, Figure); 4] = [
@@ -210,6 +138,8 @@ fn machine() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::measure::Cost;
+    use crate::bench::results::{Costs, LinkerResult};
 
     fn result(name: &str, walls: &[f64]) -> LinkerResult {
         let cost = |&wall| Cost {

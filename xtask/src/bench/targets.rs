@@ -7,7 +7,7 @@ use std::fmt::Write;
 use ::peers::{Family, Linker};
 use anyhow::Result;
 
-use super::table::{CaseResult, Figure, LinkerResult};
+use super::results::{CaseResult, Figure, LinkerResult};
 
 /// The greatest ratios that meet a workload's target.
 struct Target {
