@@ -1,8 +1,8 @@
 //! The C interface of `crates/sframe-unwind`: its example samples itself by a timer and from a trap in a leaf, on an alternate
-//! signal stack, on every machine; the frames are those of libgcc.
+//! signal stack, on every machine; the frames are those of libgcc. Installed, it is found by `pkg-config`.
 
 use crate::on_every_machine;
-use crate::support::{Machine, Work, tools};
+use crate::support::{Machine, Work, machine, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -53,4 +53,39 @@ fn a_program_in_c_walks_its_stacks_from_signal_handlers(machine: &'static Machin
         assert!(output.ends_with("all the same\n"), "{options:?}: {output}");
         assert!(output.contains("end 1, those of libgcc"), "{output}");
     }
+}
+
+#[test]
+fn the_installed_library_is_found_by_pkg_config() {
+    const TEST: &str = "the_installed_library_is_found_by_pkg_config";
+    let library = match library(&machine::X86_64) {
+        Ok(library) => library,
+        Err(reason) => return tools::skip(TEST, &reason),
+    };
+    if Command::new("pkg-config").arg("--version").output().is_err() {
+        return tools::skip(TEST, "no pkg-config");
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut work = Work::new();
+    work.write("main.c", std::fs::read(root.join("examples/unwind-c/main.c")).expect("the example"));
+    let prefix = work.path("prefix").display().to_string();
+    let folder = library.parent().expect("a folder").display().to_string();
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let manifest = root.join("Cargo.toml").display().to_string();
+    let linker = env!("CARGO_BIN_EXE_sframe-ld");
+    // As the README says, with programs that are built already; of the harness any will do.
+    let words = ["run", "--quiet", "--locked", "--manifest-path", &manifest, "-p", "xtask", "--", "install"];
+    let built = ["--linker", linker, "--sframe", env!("CARGO_BIN_EXE_sframe"), "--ld-compare", linker];
+    let built =
+        [&built[..], &["--wrapper", env!("CARGO_BIN_EXE_sframe-as"), "--unwind-library", &folder]].concat();
+    work.command(&cargo, &[&words[..], &["--prefix", &prefix], &built].concat()).ok();
+    work.env("PKG_CONFIG_PATH", &format!("{prefix}/lib/pkgconfig"));
+    let version = work.command("pkg-config", &["--modversion", "sframe-unwind"]).ok().stdout;
+    assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
+    let flags = work.command("pkg-config", &["--cflags", "--libs", "sframe-unwind"]).ok().stdout;
+    let flags: Vec<&str> = flags.split_whitespace().collect();
+    work.command("gcc", &[&["-O2", "-o", "program", "main.c"], &*flags].concat()).quiet();
+    work.env("LD_LIBRARY_PATH", &format!("{prefix}/lib"));
+    let output = work.run("program");
+    assert!(output.ends_with("all the same\n"), "{output}");
 }

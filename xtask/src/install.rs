@@ -22,6 +22,9 @@ pub struct Arguments {
     wrapper: Wrapper,
     #[command(flatten)]
     comparer: Comparer,
+    /// Folder with libsframe_unwind.so and .a, instead of building them
+    #[arg(long, value_name = "FOLDER")]
+    unwind_library: Option<PathBuf>,
 }
 
 /// The command `sframe` that a chore is about.
@@ -111,7 +114,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     install_command(&arguments.command.path()?, &arguments.prefix)?;
     replace(&arguments.comparer.path()?, &arguments.prefix.join("bin/ld-compare"))?;
     let assembler = install_assembler(&arguments.wrapper.path()?, &arguments.prefix)?;
-    install_library(&arguments.prefix)?;
+    install_library(arguments.unwind_library.as_deref(), &arguments.prefix)?;
     println!("installed; use it with gcc -B{}", folder.display());
     println!("per-text frames at assembly: gcc -B{} -Wa,--gsframe", assembler.display());
     Ok(())
@@ -144,22 +147,28 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the library that programs walk their own stacks with, and copies it below the prefix: shared and static, its
-/// header, and what `pkg-config` reads.
-fn install_library(prefix: &Path) -> Result<()> {
-    let root = crate::folders::workspace();
+/// Builds the library that programs walk their own stacks with.
+fn build_library() -> Result<PathBuf> {
     let status = Command::new("cargo")
-        .current_dir(root)
+        .current_dir(crate::folders::workspace())
         .args(["build", "--quiet", "--release", "-p", "sframe-unwind"])
         .status()?;
     if !status.success() {
         bail!("sframe-unwind does not build");
     }
+    Ok(crate::folders::target().join("release"))
+}
+
+/// Copies the library that programs walk their own stacks with below the prefix: shared and static, its header, and what
+/// `pkg-config` reads.
+fn install_library(built: Option<&Path>, prefix: &Path) -> Result<()> {
+    let root = crate::folders::workspace();
+    let built = built.map_or_else(build_library, |built| Ok(built.to_owned()))?;
     let (library, include) = (prefix.join("lib"), prefix.join("include"));
     std::fs::create_dir_all(library.join("pkgconfig"))?;
     std::fs::create_dir_all(&include)?;
     for name in ["libsframe_unwind.so", "libsframe_unwind.a"] {
-        replace(&crate::folders::target().join("release").join(name), &library.join(name))?;
+        replace(&built.join(name), &library.join(name))?;
     }
     let sources = root.join("crates/sframe-unwind");
     replace(&sources.join("include/sframe-unwind.h"), &include.join("sframe-unwind.h"))?;
