@@ -1,12 +1,16 @@
 //! The C interface of `crates/sframe-unwind`: its example samples itself by a timer and from a trap in a leaf, on an alternate
-//! signal stack, on every machine; the frames are those of libgcc. Installed, it is found by `pkg-config`.
+//! signal stack, on every machine; the frames are those of libgcc. Another
+//! program walks from every instruction of PLTs and thunks. Installed, the library is found by `pkg-config`.
 
 use crate::on_every_machine;
 use crate::support::{Machine, Work, machine, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-on_every_machine![a_program_in_c_walks_its_stacks_from_signal_handlers];
+on_every_machine![
+    a_program_in_c_walks_its_stacks_from_signal_handlers,
+    every_instruction_of_plts_and_thunks_has_the_callers_of_eh_frame,
+];
 
 /// The library for a machine; why not, if Rust has no standard library for it.
 fn library(machine: &Machine) -> Result<PathBuf, String> {
@@ -53,6 +57,46 @@ fn a_program_in_c_walks_its_stacks_from_signal_handlers(machine: &'static Machin
         assert!(output.ends_with("all the same\n"), "{options:?}: {output}");
         assert!(output.contains("end 1, those of libgcc"), "{output}");
     }
+}
+
+/// x86-64 has no thunks, and `examples/walk` steps through its PLT.
+fn every_instruction_of_plts_and_thunks_has_the_callers_of_eh_frame(machine: &'static Machine) {
+    const TEST: &str = "every_instruction_of_plts_and_thunks_has_the_callers_of_eh_frame";
+    if machine.name == machine::X86_64.name {
+        return;
+    }
+    let tools = library(machine).and_then(|library| Ok((library, machine.sframe_assembler()?)));
+    let (library, assembler) = match tools {
+        Ok((library, assembler)) => (library.display().to_string(), assembler),
+        Err(reason) => return tools::skip(TEST, &reason),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let work = Work::on(machine);
+    let include = format!("-I{}", root.join("crates/sframe-unwind/include").display());
+    let gcc = machine.tool("gcc").expect("a compiler");
+    for (name, kind) in [("steps", "-fno-pie"), ("steps_library", "-fPIC")] {
+        let (source, assembly) = (format!("{name}.c"), format!("{name}.s"));
+        work.write(
+            &source,
+            std::fs::read(root.join("examples/unwind-c").join(&source)).expect("the example"),
+        );
+        let words = ["-O2", "-Wall", "-Werror", kind, &include, "-S", "-o", &assembly, &source];
+        work.command(&gcc, &words).quiet();
+        work.command(&assembler, &["--gsframe", "-o", &format!("{name}.o"), &assembly]).quiet();
+    }
+    work.gcc(&["-shared", "-o", "libsteps.so", "steps_library.o", "-Wl,--sframe-index"]).ok();
+    // `.far` lies beyond the reach of a branch of AArch64.
+    let words = ["-no-pie", "-rdynamic", "-o", "program", "steps.o", "libsteps.so", &library, "-lgcc_s"];
+    let options = ["-lpthread", "-ldl", "-lm", "-Wl,--sframe-index,-z,lazy,--section-start=.far=0x20000000"];
+    work.gcc(&[&words[..], &options].concat()).ok();
+    let output = work.run("program");
+    assert!(output.ends_with("all the same\n"), "{output}");
+    for line in output.lines().filter(|line| line.contains("instructions")) {
+        let numbers: Vec<&str> = line.split(' ').filter(|word| word.parse::<u32>().is_ok()).collect();
+        assert_eq!(numbers[0], numbers[1], "all by the linker's rows: {output}");
+    }
+    let thunk = output.contains("thunk: ");
+    assert_eq!(thunk, machine.name == machine::AARCH64.name, "{output}");
 }
 
 #[test]
