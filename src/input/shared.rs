@@ -5,7 +5,6 @@ use crate::elf::consts as elf;
 use crate::elf::{Dyn, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
 use crate::ids::{SharedId, SymbolId};
 use hashbrown::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{ByteOrder, U16};
 
@@ -41,8 +40,6 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub as_needed: bool,
     /// For `--as-needed`: globals that were wanted where the library stands, and that it defines.
     pub wanted: Vec<SymbolId>,
-    /// Something in the output refers to one of its symbols.
-    pub used: AtomicBool,
 }
 
 /// Version of a dynamic symbol (gABI extension, "Symbol Versioning").
@@ -86,7 +83,6 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             globals: Vec::new(),
             as_needed: false,
             wanted: Vec::new(),
-            used: AtomicBool::new(false),
         };
         for header in headers {
             match header.sh_type.get() {
@@ -102,12 +98,6 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             }
         }
         Ok(shared)
-    }
-
-    /// Whether the output names the library (`DT_NEEDED`), once uses are known.
-    #[inline]
-    pub fn is_needed(&self) -> bool {
-        !self.as_needed || self.used.load(Ordering::Relaxed)
     }
 
     fn contents(&self, header: &Shdr<E>) -> Result<&'a [u8], Malformed> {

@@ -56,19 +56,15 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) -> Defin
     let mut definitions: Vec<Definition> = best.into_par_iter().zip(&visibility).map(select).collect();
     let mut commons = join_commons(objects, &commons, &mut definitions);
     let taken = meet_libraries(inputs, &mut commons, &mut definitions);
-    // A library that was needed where it stands stays needed if an object behind it defines the
-    // symbol, too.
-    for library in shared {
-        let overridden = |id: &SymbolId| matches!(definitions[id.index()], Definition::Object { .. });
-        if library.wanted.iter().any(overridden) {
-            library.used.store(true, Ordering::Relaxed);
-        }
-    }
+    let overridden = |id: &SymbolId| matches!(definitions[id.index()], Definition::Object { .. });
+    let needed = |library: &SharedFile<'_, T::E>| library.wanted.iter().any(overridden);
+    let overridden_libraries = shared.iter().map(needed).collect();
     Definitions {
         of: definitions,
         visibility: visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect(),
         mentions: with_references(mentions, &taken),
         commons,
+        overridden_libraries,
     }
 }
 

@@ -15,7 +15,6 @@ use crate::tables::dynamic_tables::DynamicTables;
 use crate::tables::dynstr::DynamicStrings;
 use crate::tables::section::{Kind, SyntheticSections};
 use rayon::prelude::*;
-use std::sync::atomic::Ordering;
 
 /// Sizes the linker's own sections. `chosen` holds the functions of its SFrame table;
 /// `corrupt_sframes` are inputs that pass unchanged.
@@ -90,10 +89,11 @@ impl<'a, T: Target> Sizes<'_, 'a, T> {
     /// Fills and sizes the other tables of the dynamic linker.
     fn dynamic(&mut self, packs: bool, relative_count: u64) -> DynamicTables<'a> {
         let link = self.link;
-        mark_used_libraries(link);
+        let libraries = needed_libraries(link);
         let (symbols, first_hashed, gnu_hash) = dynsym::select(link);
         let strings = DynamicStrings::new(symbols.len() + 64);
-        let mut tables = DynamicTables { symbols, first_hashed, gnu_hash, strings, ..Default::default() };
+        let mut tables =
+            DynamicTables { libraries, symbols, first_hashed, gnu_hash, strings, ..Default::default() };
         tables.row_of = rows(link, &tables);
         for symbol in &mut tables.symbols {
             symbol.name_offset = tables.strings.add(symbol.name);
@@ -141,38 +141,58 @@ fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u3
     row_of
 }
 
-/// Marks the libraries that the output needs: those that a live section refers to by a reference
-/// that is not weak, and those that such libraries need but do not name themselves.
-fn mark_used_libraries<T: Target>(link: &Bound<'_, T>) {
-    (0..link.globals.len() as u32).into_par_iter().with_min_len(4096).for_each(|row| {
-        let id = SymbolId(row);
-        let Definition::Shared { library, .. } = link.definition(id) else { return };
-        let wanted = Mentions::IN_OBJECT | Mentions::STRONG_REFERENCE;
-        let used = &link.shared[library.index()].used;
-        if link.mentions(id).contains(wanted) && link.is_name_used(id) && !used.load(Ordering::Relaxed) {
-            used.store(true, Ordering::Relaxed);
-        }
-    });
-    while mark_needed_by_libraries(link) {}
+/// By library: whether the output needs it (`DT_NEEDED`). So it is without `--as-needed`, if a live
+/// section refers to it by a reference that is not weak, and if such a library needs it but does not
+/// name it.
+fn needed_libraries<T: Target>(link: &Bound<'_, T>) -> Vec<bool> {
+    let rows = (0..link.globals.len() as u32).into_par_iter().with_min_len(4096);
+    let used = rows.fold(
+        || vec![false; link.shared.len()],
+        |mut used, row| {
+            let id = SymbolId(row);
+            if let Definition::Shared { library, .. } = link.definition(id)
+                && !used[library.index()]
+                && link.mentions(id).contains(Mentions::IN_OBJECT | Mentions::STRONG_REFERENCE)
+                && link.is_name_used(id)
+            {
+                used[library.index()] = true;
+            }
+            used
+        },
+    );
+    let join = |mut one: Vec<bool>, other: Vec<bool>| {
+        one.iter_mut().zip(other).for_each(|(one, other)| *one |= other);
+        one
+    };
+    let mut needed = used.reduce(|| vec![false; link.shared.len()], join);
+    for (needed, (library, overridden)) in
+        needed.iter_mut().zip(link.shared.iter().zip(&link.definitions.overridden_libraries))
+    {
+        *needed |= !library.as_needed || *overridden;
+    }
+    while add_needed_by_libraries(link, &mut needed) {}
+    needed
 }
 
-/// Marks libraries from which needed libraries take symbols without naming them.
-fn mark_needed_by_libraries<T: Target>(link: &Resolved<'_, T>) -> bool {
+/// Adds libraries from which needed libraries take symbols without naming them.
+fn add_needed_by_libraries<T: Target>(link: &Resolved<'_, T>, needed: &mut [bool]) -> bool {
     let mut changed = false;
-    for library in link.shared.iter().filter(|library| library.is_needed()) {
+    for library in &link.shared {
+        if !needed[library.id.index()] {
+            continue;
+        }
         for (symbol, &id) in library.symbols.iter().zip(&library.globals) {
             if !id.is_some() || !symbol.is_undefined() || symbol.is_weak() {
                 continue;
             }
             let Definition::Shared { library: definer, .. } = link.definition(id) else { continue };
-            let definer = &link.shared[definer.index()];
-            if definer.is_needed() {
+            if needed[definer.index()] {
                 continue;
             }
-            let named =
-                link.shared.iter().any(|other| other.is_needed() && other.needed.contains(&definer.soname));
-            if !named {
-                definer.used.store(true, Ordering::Relaxed);
+            let soname = link.shared[definer.index()].soname;
+            let mut others = link.shared.iter().filter(|other| needed[other.id.index()]);
+            if !others.any(|other| other.needed.contains(&soname)) {
+                needed[definer.index()] = true;
                 changed = true;
             }
         }

@@ -126,8 +126,11 @@ impl<T: Target> Map<'_, '_, T> {
 
     fn as_needed(&mut self) {
         let link = self.link;
-        let mut used =
-            link.shared.iter().filter(|library| library.as_needed && library.is_needed()).peekable();
+        let mut used = link
+            .shared
+            .iter()
+            .filter(|library| library.as_needed && link.dynamic.needs(library.id))
+            .peekable();
         if used.peek().is_none() {
             return;
         }

@@ -33,7 +33,6 @@ use sframe_format::derive;
 use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Mark, Options, Reason};
 use sframe_format::{Attributes, Blob, Fde};
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The place of a function: a section of an object or of the linker, and an offset in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -213,8 +212,6 @@ struct Part {
     mark: Mark,
     /// Functions that reading has counted and dropped already.
     passed_over: Tally,
-    /// Functions that [`unite`] drops, because another of their place came first.
-    duplicates: AtomicU32,
 }
 
 /// A part of a batch with its functions.
@@ -251,7 +248,6 @@ impl Batch {
             left_out: self.left_out.len(),
             mark: self.encoder.mark(),
             passed_over: Tally::default(),
-            duplicates: AtomicU32::new(0),
         });
     }
 
@@ -341,19 +337,12 @@ impl Batch {
             count(&mut part.passed_over);
         }
     }
-
-    /// Counts a function that is not written because another of its place came first.
-    fn drop_duplicate(&self, function: u32) {
-        let end = self.parts.partition_point(|part| part.functions <= function as usize);
-        if let Some(part) = self.parts[..end].last() {
-            part.duplicates.fetch_add(1, Ordering::Relaxed);
-        }
-    }
 }
 
 impl Share<'_> {
-    /// Numbers of the functions by fate, once [`unite`] has chosen.
-    pub fn tally<T: Target>(&self, link: &Resolved<'_, T>) -> Tally {
+    /// Numbers of the functions by fate, once functions are chosen; `batch` is the number of the
+    /// share's batch.
+    pub fn tally<T: Target>(&self, link: &Resolved<'_, T>, chosen: &Chosen, batch: usize) -> Tally {
         let mut tally = self.part.passed_over;
         let superseded = self.role == Role::Superseded;
         for function in self.functions {
@@ -375,7 +364,7 @@ impl Share<'_> {
                 tally.add_dead(link, left_out.place.section);
             }
         }
-        tally.duplicate = self.part.duplicates.load(Ordering::Relaxed).into();
+        tally.duplicate = chosen.table.as_ref().map_or(0, |table| table.duplicates_in(batch, self));
         tally.taken = tally.taken.saturating_sub(tally.duplicate);
         tally
     }
@@ -434,9 +423,21 @@ pub struct Table {
     pub thunks: usize,
     /// How many of the functions are instructions that were moved away from an erratum.
     pub veneers: usize,
+    /// Functions that are not written, because another of their place came first: numbers of
+    /// batches and of functions in them, ascending.
+    duplicates: Vec<(u32, u32)>,
 }
 
 impl Table {
+    /// How many functions of a batch's share are not written, because others came first.
+    fn duplicates_in(&self, batch: usize, share: &Share<'_>) -> u64 {
+        let first = share.part.functions;
+        let before = |function: usize| {
+            self.duplicates.partition_point(|&(of, at)| (of as usize, at as usize) < (batch, function))
+        };
+        (before(first + share.functions.len()) - before(first)) as u64
+    }
+
     /// Size of the section in bytes; 0 without functions, so that it is left out.
     pub fn size(&self) -> u64 {
         if self.functions.is_empty() { 0 } else { self.encoder.size() as u64 }
@@ -467,10 +468,11 @@ pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) -> Table {
     encoder.reserve(candidates.len());
     let mut functions = Vec::with_capacity(candidates.len());
     let mut last = None;
+    let mut duplicates = Vec::new();
     for candidate in candidates {
         let batch = &batches[candidate.batch as usize];
         if last == Some(candidate.place) {
-            batch.drop_duplicate(candidate.function);
+            duplicates.push((candidate.batch, candidate.function));
             continue;
         }
         last = Some(candidate.place);
@@ -484,5 +486,6 @@ pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) -> Table {
         functions.push(batch.functions[candidate.function as usize]);
     }
     let settled = functions.len();
-    Table { encoder, functions, settled, thunks: 0, veneers: 0 }
+    duplicates.sort_unstable();
+    Table { encoder, functions, settled, thunks: 0, veneers: 0, duplicates }
 }

@@ -20,17 +20,23 @@ pub struct Derived {
 
 /// Counts derived functions. Liveness must be frozen.
 pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
-    let of = |share: Share<'_>| {
+    let of = |(batch, share): (usize, Share<'_>)| {
         let Origin::EhFrame(file) = share.origin else { return None };
         let alive = share.left_out.iter().filter(|left| link.sections.is_alive(left.place.section));
         let text = |place: crate::sframe::collect::Place| link.describe_place(place.section, place.offset);
         Some(Derived {
             file: link.objects[file.index()].name.to_string(),
-            tally: share.tally(link),
+            tally: share.tally(link, &link.chosen, batch),
             left_out: alive.map(|left| (text(left.place), left.reason.to_string())).collect(),
         })
     };
-    link.described.batches.iter().flat_map(Batch::shares).filter_map(of).collect()
+    let batches = link.described.batches.iter().enumerate();
+    batches.flat_map(numbered).filter_map(of).collect()
+}
+
+/// The shares of a batch, each with the batch's number.
+pub fn numbered((number, batch): (usize, &Batch)) -> impl Iterator<Item = (usize, Share<'_>)> {
+    batch.shares().map(move |share| (number, share))
 }
 
 /// The sum of all objects, as one line; nothing if nothing was derived.

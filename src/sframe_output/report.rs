@@ -13,7 +13,7 @@ use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::Placed;
 use crate::phase::SectionState;
-use crate::sframe::collect::{Batch, Origin, Role, Share, Tally};
+use crate::sframe::collect::{Origin, Role, Share, Tally};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -172,11 +172,12 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Report {
 
 /// For each recognised SFrame input: numbers of its functions by fate.
 fn tallies<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, Tally)> {
-    let of = |share: Share<'_>| match share.origin {
-        Origin::Input(section) => Some((section, share.tally(link))),
+    let of = |(batch, share): (usize, Share<'_>)| match share.origin {
+        Origin::Input(section) => Some((section, share.tally(link, &link.chosen, batch))),
         _ => None,
     };
-    link.described.batches.par_iter().flat_map_iter(Batch::shares).filter_map(of).collect()
+    let batches = link.described.batches.par_iter().enumerate();
+    batches.flat_map_iter(derived::numbered).filter_map(of).collect()
 }
 
 fn own<T: Target>(link: &Placed<'_, T>) -> Option<Own> {
@@ -184,9 +185,9 @@ fn own<T: Target>(link: &Placed<'_, T>) -> Option<Own> {
     let row = link.synthetics.find(Kind::SFrame)?;
     let mut tally = Tally::default();
     let mut added = 0;
-    for batch in super::table::batches(link) {
+    for (number, batch) in super::table::batches(link).enumerate() {
         for share in batch.shares() {
-            let part = share.tally(link);
+            let part = share.tally(link, &link.chosen, number);
             tally.add(&part);
             if batch.role == Role::Written && !matches!(share.origin, Origin::Input(_)) {
                 added += part.taken;

@@ -53,6 +53,9 @@ pub struct Definitions {
     pub mentions: Vec<Mentions>,
     /// Common blocks that prevail, sorted by symbol.
     pub commons: Vec<CommonBlock>,
+    /// By [`SharedId`]: whether the library was needed where it stands, for a symbol that an object
+    /// behind it defines, too. Then it stays needed.
+    pub overridden_libraries: Vec<bool>,
 }
 
 impl Definitions {

@@ -68,7 +68,8 @@ pub fn entries<'a, T: Target>(
 /// Needed libraries, the output's own name, search paths.
 fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'a>) {
     let link = list.link;
-    for library in link.shared.iter().filter(|library| library.is_needed()) {
+    let needed: Vec<_> = link.shared.iter().filter(|library| tables.needs(library.id)).collect();
+    for library in &needed {
         list.number(elf::DT_NEEDED, tables.strings.add(library.soname));
     }
     let options = &link.config.dynamic;
@@ -80,9 +81,7 @@ fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'
     }
     let path_tag = if options.new_dtags { elf::DT_RUNPATH } else { elf::DT_RPATH };
     let mut depaudit: Vec<&[u8]> = options.depaudit.iter().map(Vec::as_slice).collect();
-    let inherited =
-        link.shared.iter().filter(|library| library.is_needed()).flat_map(|library| &library.audit);
-    for name in inherited {
+    for name in needed.iter().flat_map(|library| &library.audit) {
         if !depaudit.contains(name) {
             depaudit.push(name);
         }

@@ -47,7 +47,7 @@ pub fn defined<'a, T: Target>(
 pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut DynamicTables<'a>) {
     let mut needed: BTreeMap<(SharedId, u16), bool> = BTreeMap::new();
     for symbol in &tables.symbols {
-        if let Some((key, weak)) = needed_version(link, symbol.id) {
+        if let Some((key, weak)) = needed_version(link, tables, symbol.id) {
             *needed.entry(key).or_insert(true) &= weak;
         }
     }
@@ -74,7 +74,7 @@ pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut Dyn
     tables.words.clear();
     for symbol in &tables.symbols {
         tables.words.push(match link.definition(symbol.id) {
-            Definition::Shared { .. } => needed_version(link, symbol.id)
+            Definition::Shared { .. } => needed_version(link, tables, symbol.id)
                 .and_then(|(key, _)| index_of.get(&key).copied())
                 .unwrap_or(elf::VER_NDX_GLOBAL),
             Definition::Undefined => elf::VER_NDX_GLOBAL,
@@ -91,12 +91,13 @@ pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut Dyn
 /// references are weak.
 fn needed_version<T: Target>(
     link: &Resolved<'_, T>,
+    tables: &DynamicTables<'_>,
     id: crate::ids::SymbolId,
 ) -> Option<((SharedId, u16), bool)> {
     let Definition::Shared { library, symbol } = link.definition(id) else { return None };
     let file = &link.shared[library.index()];
     let version = file.symbol_version(symbol as usize).index;
-    if version <= elf::VER_NDX_GLOBAL || file.version_name(version).is_empty() || !file.is_needed() {
+    if version <= elf::VER_NDX_GLOBAL || file.version_name(version).is_empty() || !tables.needs(library) {
         return None;
     }
     Some(((library, version), !link.mentions(id).contains(Mentions::STRONG_REFERENCE)))

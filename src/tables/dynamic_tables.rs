@@ -6,7 +6,7 @@
 
 use super::dynstr::DynamicStrings;
 use super::section::Kind;
-use crate::ids::SymbolId;
+use crate::ids::{SharedId, SymbolId};
 
 /// A row of `.dynsym`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +24,8 @@ pub struct DynamicSymbol<'a> {
 /// The tables. Those of a static link are empty.
 #[derive(Debug, Default)]
 pub struct DynamicTables<'a> {
+    /// By library: whether the output names it (`DT_NEEDED`).
+    pub libraries: Vec<bool>,
     /// Rows of `.dynsym` from row 1 on.
     pub symbols: Vec<DynamicSymbol<'a>>,
     /// Position in `symbols` of the first definition: those are in `.gnu.hash`, for other modules
@@ -47,6 +49,12 @@ pub struct DynamicTables<'a> {
 }
 
 impl DynamicTables<'_> {
+    /// Whether the output names a library (`DT_NEEDED`).
+    #[inline]
+    pub fn needs(&self, library: SharedId) -> bool {
+        self.libraries.get(library.index()).copied().unwrap_or(false)
+    }
+
     /// Row of a symbol in `.dynsym`; 0 if it has none.
     #[inline]
     pub fn row(&self, id: SymbolId) -> u32 {
