@@ -264,10 +264,15 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let bound = collect_garbage::run(bound);
     reports::collected(&bound, &mut progress.printed);
     progress.timings.pass("collect garbage");
+    unpack_sections::run(&bound);
+    let (bound, folds) = fold_sections::run(bound);
+    reports::folded(&bound, &folds, &mut progress.printed);
+    if config.icf.is_on() {
+        progress.timings.pass("fold sections");
+    }
     // frozen: liveness.
     warn_symbols::run(&bound);
-    unpack_sections::run(&bound);
-    let live = keep_eh_frames::run(bound);
+    let live = keep_eh_frames::run(bound, folds);
     let (found, groups) = rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live));
     let asked = scan_relocations::finish(&live, found);
     let scanned = merge_strings::place(live, asked, groups);

@@ -270,6 +270,10 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         false
     }
 
+    /// Whether a relocation at an offset of a section's bytes is that of a call or jump: such a use of a
+    /// symbol compares no address. One that is not recognised counts as another use.
+    fn is_branch(info: &RelocInfo<Self>, bytes: &[u8], offset: usize) -> bool;
+
     /// Size of a thunk in bytes.
     fn thunk_size(_: ThunkForm) -> u64 {
         0

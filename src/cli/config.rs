@@ -55,6 +55,8 @@ pub struct Config {
     pub layout: LayoutOptions,
     /// `--gc-sections`.
     pub gc: GcOptions,
+    /// `--icf`.
+    pub icf: IcfOptions,
     /// Symbol table and debug information in the output.
     pub strip: StripOptions,
     /// Relocations in the output and how code is edited.

@@ -14,6 +14,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     refuse_split_of_final_output(&state);
     refuse_object_without_sections(&state);
     refuse_filter_of_programs(&state);
+    refuse_folding_of_objects(&state);
     resolve_machine(&mut state);
     resolve_search(&mut state);
     resolve_undefined(&mut state);
@@ -90,6 +91,21 @@ fn refuse_filter_of_programs(state: &State<'_>) {
     for (name, _) in given.into_iter().filter(|given| given.1 && !state.config.is_shared()) {
         let message = format!("{name} may not be used without -shared");
         state.report(Diagnostic::error(Code::BadOption, message).at(Location::Argument(name.into())));
+    }
+}
+
+/// Sections of an object are folded when a program is made of it, which knows who compares addresses.
+fn refuse_folding_of_objects(state: &State<'_>) {
+    if state.config.icf.is_on()
+        && let Some(relocatable) = &state.pending.relocatable
+    {
+        let message = format!("{relocatable} and --icf may not be used together");
+        let place = Location::Argument("--icf".into());
+        state.report(
+            Diagnostic::error(Code::BadOption, message)
+                .at(place)
+                .help("fold in the final link, or not at all"),
+        );
     }
 }
 

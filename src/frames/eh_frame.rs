@@ -439,6 +439,49 @@ mod elf_dwarf {
     pub const ALIGNED: u8 = 0x50;
 }
 
+/// A part of a record, as it says how a function is unwound.
+#[derive(Clone, Copy, Debug)]
+pub struct RecordPart<'f, E: ByteOrder> {
+    /// Its bytes but for zeros at the end: instructions are padded with `DW_CFA_nop`, the last record
+    /// of a section more than the others.
+    pub bytes: &'f [u8],
+    /// Their offset in the section; `r_offset`s count from the section's start.
+    pub start: u64,
+    /// The relocations of the record, by ascending offset.
+    pub relocations: &'f [Rela<E>],
+}
+
+/// All that the records of a function say of it: of each FDE the part behind the pointer to its CIE, and
+/// the CIE. Two functions with equal parts are unwound alike.
+pub fn unwinding_of<'f, E: ByteOrder>(
+    frames: Option<&'f FileFrames<'_, E>>,
+    function: SectionId,
+) -> impl Iterator<Item = RecordPart<'f, E>> {
+    frames.into_iter().flat_map(move |frames| {
+        frames.fdes_of(function).iter().flat_map(move |&row| {
+            let fde = &frames.fdes[row as usize];
+            let cie = &frames.cies[fde.cie as usize];
+            let section = frames.section_of_fde(row);
+            let part = |start: u32, end: u32, relocations: Range<u32>| RecordPart {
+                bytes: without_padding(&section.bytes[start as usize..end as usize]),
+                start: start.into(),
+                relocations: &section.relocations[relocations.start as usize..relocations.end as usize],
+            };
+            let long = section.bytes[fde.offset as usize..].starts_with(&[0xff; 4]);
+            let behind_pointer = fde.offset + if long { 16 } else { 8 };
+            [
+                part(behind_pointer, fde.offset + fde.size, fde.first_relocation..fde.end_relocation),
+                part(cie.offset, cie.offset + cie.size, cie.first_relocation..cie.end_relocation),
+            ]
+        })
+    })
+}
+
+fn without_padding(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    &bytes[..end]
+}
+
 /// The relocations that a live function's FDEs bring with them: of each of its FDEs all but the
 /// code's own (language-specific data), and of their CIEs (personality). They are edges of garbage
 /// collection. An object's symbols are the indices in these relocations.
@@ -459,8 +502,8 @@ pub fn fde_edges<'f, E: ByteOrder>(
     })
 }
 
-/// Whether the code that an FDE describes is in the output.
+/// Whether the code that an FDE describes is in the output, at its own place.
 #[inline]
 pub fn is_live(sections: &SectionStates, fde: &Fde) -> bool {
-    !fde.function.is_some() || sections.is_alive(fde.function)
+    !fde.function.is_some() || sections.stands(fde.function)
 }

@@ -7,7 +7,7 @@
 
 pub mod eh_frame;
 pub mod eh_merge;
-mod reader;
+pub(crate) mod reader;
 
 pub use eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames};
 pub use eh_merge::{KeptFile, KeptFrames, KeptRecord};

@@ -8,7 +8,7 @@ use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::InputStore;
 use crate::input::object::{FileName, ObjectFile};
 use crate::passes::{keep_eh_frames, size_tables, split_eh_frames};
-use crate::phase::{Bound, Inputs, Made, Numbered, Placed, Resolved, Scanned, SectionState, Session};
+use crate::phase::{Bound, Folds, Inputs, Made, Numbered, Placed, Resolved, Scanned, SectionState, Session};
 use crate::sframe::collect::Chosen;
 use crate::symbols::Definition;
 use crate::synth;
@@ -163,7 +163,7 @@ impl World {
 
 /// A link that knows nothing but its frames, with their offsets in the output assigned.
 fn linked(bound: Bound<'_, X86_64>) -> Placed<'_, X86_64> {
-    let numbered = Numbered::of(Scanned::of(keep_eh_frames::run(bound)));
+    let numbered = Numbered::of(Scanned::of(keep_eh_frames::run(bound, Folds::default())));
     let (tables, growing) = size_tables::run(numbered, Chosen::default(), Vec::new());
     Placed::new(tables, growing)
 }
@@ -324,7 +324,7 @@ fn under_r_sections_stay_whole() {
     let eh_frame = section_of(&link, 0, ".eh_frame");
     assert!(!link.sections.is(eh_frame, SectionState::ABSORBED));
     assert!(link.synthetic.rows.is_empty());
-    let live = keep_eh_frames::run(link);
+    let live = keep_eh_frames::run(link, Folds::default());
     assert!(live.kept_frames.files.is_empty());
 }
 

@@ -483,6 +483,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
 /// `SHT_LLVM_DEPENDENT_LIBRARIES`: libraries that `#pragma comment(lib, "NAME")` asks for. The crate of the
 /// other constants lacks it.
 pub const SHT_LLVM_DEPENDENT_LIBRARIES: u32 = 0x6fff_4c04;
+/// `SHT_LLVM_ADDRSIG`: the symbols of the object whose addresses a program may compare, as ULEB128 numbers.
+pub const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
 /// `SHT_CREL`, the compact relocation format proposed for the gABI; not in the constants' source.
 pub const SHT_CREL: u32 = 0x4000_0014;
 

@@ -217,8 +217,8 @@ fn section_source<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u
         return Source::Discarded;
     }
     if link.sections.is(section, SectionState::ABSORBED) {
-        return match link.merges.place(section, offset) {
-            Some((merged, offset)) => Source::Section(merged, offset),
+        return match link.joined_place(section, offset) {
+            Some((joined, offset)) => Source::Section(joined, offset),
             None => Source::Discarded,
         };
     }

@@ -25,7 +25,7 @@ use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Pairs of a section and a dependent one, which lives and dies with it; sorted.
-type Dependents = Vec<(SectionId, SectionId)>;
+pub(super) type Dependents = Vec<(SectionId, SectionId)>;
 
 /// Clears `ALIVE` of all sections that are not needed.
 pub fn run<'a, T: Target>(mut bound: Bound<'a, T>) -> Bound<'a, T> {
@@ -82,7 +82,7 @@ fn mark_dead_locals<T: Target>(
 }
 
 /// Pairs (target, dependent) of all `SHF_LINK_ORDER` sections, sorted.
-fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependents {
+pub(super) fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependents {
     let mut pairs: Dependents = link
         .objects
         .par_iter()
@@ -100,7 +100,11 @@ fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependents {
     pairs
 }
 
-fn dependents_of(dependents: &Dependents, target: SectionId) -> impl Iterator<Item = SectionId> + '_ {
+/// The sections that live and die with another.
+pub(super) fn dependents_of(
+    dependents: &Dependents,
+    target: SectionId,
+) -> impl Iterator<Item = SectionId> + '_ {
     let start = dependents.partition_point(|pair| pair.0 < target);
     dependents[start..].iter().take_while(move |pair| pair.0 == target).map(|pair| pair.1)
 }

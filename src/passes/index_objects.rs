@@ -14,7 +14,7 @@ use crate::cli::{Config, OutputMode, Report};
 use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId};
-use crate::input::object::{SHT_CREL, SHT_LLVM_DEPENDENT_LIBRARIES};
+use crate::input::object::{SHT_CREL, SHT_LLVM_ADDRSIG, SHT_LLVM_DEPENDENT_LIBRARIES};
 use crate::input::{InputStore, ObjectFile, SectionClass, SharedFile, call_graph, decompress, implicit};
 use crate::phase::SectionState;
 use crate::phase::{Directives, Inputs, Session};
@@ -216,8 +216,6 @@ fn index_object<'a, T: Target>(
     Row { states, classes, executable_stack, has_large }
 }
 
-/// `SHT_LLVM_ADDRSIG`: symbols whose address matters, for identical code folding.
-const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
 const ALLOC: u64 = elf::SHF_ALLOC as u64;
 
 /// Whether a section holds something of the program, as opposed to the object's own tables.

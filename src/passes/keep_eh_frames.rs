@@ -3,17 +3,17 @@
 
 use crate::arch::Target;
 use crate::frames::{KeptFrames, eh_merge};
-use crate::phase::{Bound, Live};
+use crate::phase::{Bound, Folds, Live};
 use crate::tables::section::Kind;
 
 /// Gives records their offsets.
-pub fn run<'a, T: Target>(bound: Bound<'a, T>) -> Live<'a, T> {
+pub fn run<'a, T: Target>(bound: Bound<'a, T>, folds: Folds) -> Live<'a, T> {
     let kept_frames = if makes_eh_frame(&bound) {
         eh_merge::assign_offsets(&bound, &bound.frames)
     } else {
         KeptFrames::default()
     };
-    Live { bound, kept_frames }
+    Live { bound, folds, kept_frames }
 }
 
 /// Whether records are taken from their sections. A script that discards the linker's `.eh_frame`

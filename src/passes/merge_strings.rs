@@ -21,6 +21,7 @@ use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, Section
 use crate::tables::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;
+use zerocopy::byteorder::ByteOrder;
 
 /// Sections of one key are merged with each other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -114,9 +115,6 @@ fn candidate<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
     index: usize,
 ) -> Option<Candidate<'a>> {
-    const REFUSED: u64 =
-        (elf::SHF_WRITE | elf::SHF_EXECINSTR | elf::SHF_LINK_ORDER | elf::SHF_TLS | elf::SHF_COMPRESSED)
-            as u64;
     let id = object.section_id(index as u32);
     if !link.class_of(id).contains(SectionClass::MERGE) {
         return None;
@@ -137,12 +135,11 @@ fn candidate<'a, T: Target>(
     if relocatable && !is_joined_by_r(link, info.name, flags) {
         return None;
     }
-    let pieces = pieces(info.entsize, flags)?;
-    let bytes = object.section_bytes(index).ok()?;
+    let (pieces, bytes) = pieces_of(object, index)?;
     if !relocatable && is_endless(pieces, bytes) {
         link.sink.report_recoverable(endless(object, index, bytes.len() as u64));
     }
-    if !holds(pieces, bytes) || info.sh_type == elf::SHT_NOBITS || !object.relocations(index).is_empty() {
+    if !can_be_cut(object, index, pieces, bytes) {
         return None;
     }
     let rule = link.rules[id.index()];
@@ -159,6 +156,52 @@ fn candidate<'a, T: Target>(
         },
         input: MergeInput { section: id, bytes, align: info.align.trailing_zeros() as u8 },
     })
+}
+
+/// Flags of sections that are not merged.
+const REFUSED: u64 =
+    (elf::SHF_WRITE | elf::SHF_EXECINSTR | elf::SHF_LINK_ORDER | elf::SHF_TLS | elf::SHF_COMPRESSED) as u64;
+
+/// The kind of a section's pieces, and its bytes.
+fn pieces_of<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, index: usize) -> Option<(Pieces, &'a [u8])> {
+    let header = &object.headers[index];
+    let pieces = pieces(header.sh_entsize.get(), header.sh_flags.get())?;
+    Some((pieces, object.section_bytes(index).ok()?))
+}
+
+/// Whether a section consists of whole pieces that may go anywhere.
+fn can_be_cut<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, pieces: Pieces, bytes: &[u8]) -> bool {
+    let nothing = object.headers[index].sh_type.get() == elf::SHT_NOBITS;
+    !nothing && holds(pieces, bytes) && object.relocations(index).is_empty()
+}
+
+/// The piece at an offset of a section, and the offset where it starts; `None` if the section's pieces are
+/// not merged. A program cannot tell equal pieces of one kind from each other.
+pub fn piece_at<'a, E: ByteOrder>(
+    object: &ObjectFile<'a, E>,
+    index: usize,
+    offset: u64,
+) -> Option<(Pieces, &'a [u8], u64)> {
+    if object.headers[index].sh_flags.get() & REFUSED != 0 {
+        return None;
+    }
+    let (pieces, bytes) = pieces_of(object, index)?;
+    let at = usize::try_from(offset).ok().filter(|&at| at < bytes.len())?;
+    if !can_be_cut(object, index, pieces, bytes) {
+        return None;
+    }
+    let unit = match pieces {
+        Pieces::Constants { size } => {
+            let start = at - at % size as usize;
+            return Some((pieces, &bytes[start..start + size as usize], start as u64));
+        }
+        Pieces::Strings { unit } => unit as usize,
+    };
+    let is_end = |unit: &[u8]| unit.iter().all(|&byte| byte == 0);
+    let (before, behind) = bytes.split_at(at - at % unit);
+    let start = before.chunks_exact(unit).rposition(is_end).map_or(0, |end| (end + 1) * unit);
+    let end = before.len() + (behind.chunks_exact(unit).position(is_end)? + 1) * unit;
+    Some((pieces, &bytes[start..end], start as u64))
 }
 
 /// Whether `-r` joins a section with others.
@@ -182,11 +225,7 @@ fn is_endless(pieces: Pieces, bytes: &[u8]) -> bool {
     bytes.len().is_multiple_of(unit as usize) && bytes[start..].iter().any(|&byte| byte != 0)
 }
 
-fn endless<E: zerocopy::byteorder::ByteOrder>(
-    object: &ObjectFile<'_, E>,
-    index: usize,
-    offset: u64,
-) -> Diagnostic {
+fn endless<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, offset: u64) -> Diagnostic {
     let section = object.section_name_lossy(index);
     Diagnostic::error(Code::MalformedInput, "string is not null terminated")
         .at(Location::Section { file: object.name.to_string(), section, offset })

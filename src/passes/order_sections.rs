@@ -171,7 +171,7 @@ fn place<T: Target>(
     id: impl Fn(u32) -> SectionId,
 ) -> Result<SectionId, &'static str> {
     match place {
-        SymbolPlace::Section(section) => match id(section) {
+        SymbolPlace::Section(section) => match link.folds.standing(id(section)) {
             id if !link.sections.is_alive(id) => Err("discarded"),
             id if !may_move(link, id) => Err("immovable"),
             id => Ok(id),
@@ -249,6 +249,7 @@ fn calls_of_objects<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionCall> {
             });
             let section = |symbol: u32| {
                 let (section, _) = link.referenced_section(object, symbol)?;
+                let section = link.folds.standing(section);
                 may_move(link, section).then_some(section)
             };
             let call = |edge: call_graph::Edge| {
@@ -278,13 +279,13 @@ pub fn symbols_in_order<T: Target>(link: &Scanned<'_, T>, priorities: &Prioritie
     let mut found: Vec<(usize, u32, &[u8])> = link
         .objects
         .par_iter()
-        .filter(|object| object.section_ids().any(|id| ranks.contains_key(&id)))
+        .filter(|object| object.section_ids().any(|id| ranks.contains_key(&link.folds.standing(id))))
         .flat_map_iter(|object| {
             (1..object.symbols.len() as u32).filter_map(|index| {
                 let (section, _) = object.symbol_section(index)?;
                 let name = object.symbol_name(index as usize);
                 let named = object.symbols[index as usize].kind() != elf::STT_SECTION && !name.is_empty();
-                named.then_some((*ranks.get(&section)?, index, name))
+                named.then_some((*ranks.get(&link.folds.standing(section))?, index, name))
             })
         })
         .collect();

@@ -1,6 +1,6 @@
 //! Facts about a symbol, as input of [`crate::decision`].
 
-use super::{Bound, Made, Resolved};
+use super::{Bound, Made, Resolved, SectionState};
 use crate::arch::Target;
 use crate::arch::relocation::Facts;
 use crate::elf::Rela;
@@ -73,4 +73,25 @@ pub fn is_dropped<T: Target>(
 ) -> bool {
     let symbol = relocation.symbol();
     symbol != 0 && link.symbol_flags(object.symbol_id(symbol)).contains(SymbolFlags::DISCARDED)
+}
+
+/// Whether a symbol of an object lies in a section that an equal one stands for (`--icf`). The symbol has
+/// an address in the output all the same.
+#[inline]
+pub fn is_folded<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index: u32) -> bool {
+    link.config.icf.is_on()
+        && link
+            .referenced_section(object, index)
+            .is_some_and(|(section, _)| link.sections.is(section, SectionState::FOLDED))
+}
+
+/// Whether a relocation of SFrame data is that of a dead row: its function is not in the output, or an
+/// equal one, which has a row of its own, stands for it.
+#[inline]
+pub fn is_of_dead_row<T: Target>(
+    link: &Bound<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    relocation: &Rela<T::E>,
+) -> bool {
+    is_dropped(link, object, relocation) || is_folded(link, object, relocation.symbol())
 }

@@ -122,6 +122,16 @@ impl<'a, T: Target> Inputs<'a, T> {
         }
     }
 
+    /// `file:(section)` for lists of input sections.
+    pub fn describe_section(&self, id: SectionId) -> String {
+        match self.locate(id) {
+            Some((object, index)) => {
+                format!("{}:({})", object.name, object.section_name_lossy(index as usize))
+            }
+            None => "<internal>".to_owned(),
+        }
+    }
+
     /// Note lines of a message about a place, with source line and function if debug information
     /// has them. `deed` is the verb.
     pub fn describe_source(

@@ -1,9 +1,9 @@
 //! The phase that knows which sections and `.eh_frame` records are in the output.
 //!
-//! `collect_garbage` marks sections, `keep_eh_frames` then keeps the records of live functions. No
-//! later pass changes liveness.
+//! `collect_garbage` marks sections, `fold_sections` lets one of several equal ones stand for all,
+//! `keep_eh_frames` then keeps the records of functions that stand. No later pass changes liveness.
 
-use super::{Bound, builds_on};
+use super::{Bound, Folds, builds_on};
 use crate::arch::Target;
 use crate::frames::KeptFrames;
 
@@ -11,6 +11,8 @@ use crate::frames::KeptFrames;
 pub struct Live<'a, T: Target> {
     /// The phase before: imports and exports.
     pub bound: Bound<'a, T>,
+    /// Sections that an equal one stands for.
+    pub folds: Folds,
     /// The `.eh_frame` records in the output, and their offsets there.
     pub kept_frames: KeptFrames,
 }

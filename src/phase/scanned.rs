@@ -74,7 +74,8 @@ impl<'a, T: Target> Scanned<'a, T> {
     }
 
     /// The section that holds the byte at an offset in the output, and the offset there. That is
-    /// the same place for most sections, another for mergeable pieces and `.eh_frame` records.
+    /// the same place for most sections, another for folded sections, mergeable pieces and `.eh_frame`
+    /// records.
     /// `None` if the piece or record is dropped.
     ///
     /// For a section symbol with an addend, the offset is their sum: the addend selects the piece.
@@ -87,9 +88,17 @@ impl<'a, T: Target> Scanned<'a, T> {
         self.absorbed_place(id, offset)
     }
 
+    /// [`Self::final_place`] for a folded section and for pieces that are merged; `None` for others.
+    pub fn joined_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
+        match self.folds.leader(id) {
+            Some(leader) => Some((leader, offset)),
+            None => self.merges.place(id, offset),
+        }
+    }
+
     /// [`Self::final_place`] for an absorbed section.
     pub fn absorbed_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
-        if let Some(place) = self.merges.place(id, offset) {
+        if let Some(place) = self.joined_place(id, offset) {
             return Some(place);
         }
         let (object, index) = self.locate(id)?;

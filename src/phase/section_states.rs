@@ -31,6 +31,9 @@ bitflags! {
         const ABSORBED = 1 << 5;
         /// Its contents are no part of the program: symbol tables, relocations, groups.
         const NOT_CONTENT = 1 << 6;
+        /// Alive: an equal section stands for it, and it is absorbed. Else: it was about such a section,
+        /// and went with it.
+        const FOLDED = 1 << 7;
     }
 }
 
@@ -68,6 +71,20 @@ impl SectionStates {
     #[inline]
     pub fn is_alive(&self, id: SectionId) -> bool {
         self.is(id, SectionState::ALIVE)
+    }
+
+    /// Whether the section is in the output by itself, and no equal one stands for it: only then
+    /// frames may describe it.
+    #[inline]
+    pub fn stands(&self, id: SectionId) -> bool {
+        self.get(id) & (SectionState::ALIVE | SectionState::FOLDED) == SectionState::ALIVE
+    }
+
+    /// Notes of sections that equal ones stand for them.
+    pub fn fold(&mut self, ids: impl IntoIterator<Item = SectionId>) {
+        for id in ids {
+            self.0[id.index()].insert(SectionState::ABSORBED | SectionState::FOLDED);
+        }
     }
 
     /// Notes of sections that their contents live on in sections of the linker.

@@ -14,7 +14,7 @@ use crate::elf::Rela;
 use crate::elf::is_alloc;
 use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
-use crate::phase::facts::facts;
+use crate::phase::facts::{facts, is_folded};
 use crate::phase::{DynamicRow, Placed};
 use crate::symbols::Needs;
 use crate::tables::pools::Destination;
@@ -45,9 +45,11 @@ pub fn apply_list<T: Target>(
     let Some((object, index)) = link.locate(section) else { return };
     let mut apply = Apply { link, object, section, index, start, address, out, told: 0 };
     if !is_alloc(object.headers[index as usize].sh_flags.get()) {
-        let tombstone = Tombstone::of_section(link, object.section_name(index as usize));
+        let name = object.section_name(index as usize);
+        let tombstone = Tombstone::of_section(link, name);
+        let drops_folded = describes_once(name);
         for relocation in relocations {
-            apply.not_loaded(relocation, tombstone);
+            apply.not_loaded(relocation, tombstone, drops_folded);
         }
         return;
     }
@@ -107,6 +109,13 @@ impl Tombstone {
             _ => Tombstone::Addend,
         }
     }
+}
+
+/// Whether a section describes code that should be described once: of equal functions that are folded,
+/// debuggers then know the one whose code is in the output. But a line of any of them should find the
+/// code that they share, so that a breakpoint can be set on it.
+fn describes_once(name: &[u8]) -> bool {
+    name.starts_with(b".debug_") && name != b".debug_line"
 }
 
 impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
@@ -219,7 +228,7 @@ impl<T: Target> Apply<'_, '_, T> {
     /// Applies one relocation of a section that is not loaded: symbols have the addresses that the
     /// debugger sees, and nothing is left to the dynamic linker.
     #[inline]
-    fn not_loaded(&mut self, relocation: &Rela<T::E>, tombstone: Tombstone) {
+    fn not_loaded(&mut self, relocation: &Rela<T::E>, tombstone: Tombstone, drops_folded: bool) {
         let offset = relocation.r_offset.get();
         let Some(info) = T::reloc_info(relocation.kind()) else {
             let message = format!("unknown relocation type {}", relocation.kind());
@@ -247,7 +256,7 @@ impl<T: Target> Apply<'_, '_, T> {
         let facts = facts(self.link, index, symbol);
         let addend = relocation.r_addend.get();
         let place = &mut self.out[at as usize..];
-        if facts.contains(Facts::DISCARDED) {
+        if facts.contains(Facts::DISCARDED) || drops_folded && is_folded(self.link, self.object, index) {
             let value = match tombstone {
                 Tombstone::Value(value) => value as i64,
                 Tombstone::Addend => addend,

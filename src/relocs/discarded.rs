@@ -3,7 +3,7 @@
 //! The section-group rule (gABI, "Section Groups"): a section outside a group must not refer to a
 //! local symbol inside it, because another group of the same signature may prevail. A loaded
 //! section that does so anyway has no right value, so a final link refuses; SFrame rule 3 governs
-//! such references from `.sframe`. Frames of collected text are no violation and stay silent.
+//! such references from `.sframe`. Frames of collected and folded text are no violation and stay silent.
 //!
 //! `.gcc_except_table` is no exception: compilers put the tables of COMDAT functions into the
 //! group, where they go with it. One outside that still refers to a loser is broken, and the 0
@@ -42,11 +42,12 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
     }
 }
 
-/// Whether a reference breaks the rule. A dead row in `.sframe` for text that was collected does
-/// not.
+/// Whether a reference breaks the rule. A dead row in `.sframe` for text that was collected or folded
+/// does not.
 pub fn is_violation<T: Target>(link: &Live<'_, T>, reference: &Reference) -> bool {
     let Some((target, _)) = link.symbol_section(reference.symbol) else { return false };
-    !(link.is_sframe_section(reference.section) && link.sections.is(target, SectionState::COLLECTED))
+    let gone = SectionState::COLLECTED | SectionState::FOLDED;
+    !(link.is_sframe_section(reference.section) && link.sections.get(target).intersects(gone))
 }
 
 fn violations<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) -> Vec<Violation> {

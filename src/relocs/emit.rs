@@ -24,7 +24,7 @@ use crate::input::object::SymbolPlace;
 use crate::input::sframe::is_input;
 use crate::input::{ObjectFile, call_graph};
 use crate::phase::Placed;
-use crate::phase::facts::is_dropped;
+use crate::phase::facts::{is_dropped, is_of_dead_row};
 use crate::phase::{Inputs, SectionState};
 use crate::relocs::apply::Tombstone;
 use crate::sframe_output;
@@ -200,8 +200,10 @@ fn for_each_kept<'l, 'a, T: Target>(
         return;
     }
     let pairs = call_graph::is_profile(&object.headers[index as usize]);
+    let describes = link.is_sframe_section(id);
     for relocation in object.relocations(index as usize) {
-        let alive = !is_dropped(link, object, relocation);
+        let dead = if describes { is_of_dead_row } else { is_dropped };
+        let alive = !dead(link, object, relocation);
         if alive || pairs {
             visit(object, relocation, alive);
         }
@@ -209,7 +211,7 @@ fn for_each_kept<'l, 'a, T: Target>(
 }
 
 fn is_dead<T: Target>(link: &Placed<'_, T>, function: SectionId) -> bool {
-    function.is_some() && !link.sections.is_alive(function)
+    function.is_some() && !link.sections.stands(function)
 }
 
 /// Number of the symbol in the output's table, and the addend that goes with it.

@@ -13,7 +13,7 @@ use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
 use crate::phase::Bound;
-use crate::phase::facts::{described, facts, slot_facts};
+use crate::phase::facts::{described, facts, is_folded, slot_facts};
 
 /// A section whose relocations are walked.
 pub struct Walk<'w, 'a, T: Target> {
@@ -55,7 +55,8 @@ pub enum Undecided<'r, T: Target> {
     Outside(&'static RelocInfo<T>, &'r Rela<T::E>),
     /// The object has no such symbol.
     NoSymbol(&'static RelocInfo<T>, &'r Rela<T::E>),
-    /// Its symbol is defined in a section that is not in the output.
+    /// Its symbol is defined in a section that is not in the output, or it is that of the row of a
+    /// folded function.
     Discarded(&'static RelocInfo<T>, &'r Rela<T::E>, SymbolId),
 }
 
@@ -114,7 +115,8 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
         }
         let symbol = self.object.symbol_id(index);
         let mut facts = facts(self.link, index, symbol);
-        if facts.contains(Facts::DISCARDED) {
+        let dead_row = self.describes && is_folded(self.link, self.object, index);
+        if facts.contains(Facts::DISCARDED) || dead_row {
             visitor.undecided(Undecided::Discarded(info, relocation, symbol));
             return false;
         }

@@ -342,7 +342,12 @@ impl<T: Target> Map<'_, '_, T> {
                 object.map_or_else(|| "<internal>".into(), |object| object.name.to_string())
             }
         };
-        self.line(format!(" {file}{}", if absorbed && kept { " (merged)" } else { "" }));
+        let how = match absorbed && kept {
+            true if link.sections.is(id, SectionState::FOLDED) => " (folded)",
+            true => " (merged)",
+            false => "",
+        };
+        self.line(format!(" {file}{how}"));
         if !kept {
             return;
         }

@@ -19,7 +19,7 @@ use crate::layout::priority::Priorities;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
 use crate::passes::open_inputs::Opened;
-use crate::phase::{Bound, Image, Inputs, Placed, Resolved, Scanned, Session};
+use crate::phase::{Bound, Folds, Image, Inputs, Placed, Resolved, Scanned, Session};
 use crate::relocs::explain;
 use crate::sframe_output;
 use std::fmt::Write;
@@ -84,6 +84,20 @@ pub fn collected<T: Target>(link: &Bound<'_, T>, printed: &mut String) {
     }
     if !link.config.gc.why_live.is_empty() {
         printed.push_str(&crate::passes::explain_liveness::text(link));
+    }
+}
+
+/// `--print-icf-sections`.
+pub fn folded<T: Target>(link: &Bound<'_, T>, folds: &Folds, printed: &mut String) {
+    if !link.config.icf.print {
+        return;
+    }
+    let mut last = None;
+    for (leader, folded) in folds.pairs() {
+        if last.replace(leader) != Some(leader) {
+            let _ = writeln!(printed, "selected section {}", link.describe_section(leader));
+        }
+        let _ = writeln!(printed, "  removing identical section {}", link.describe_section(folded));
     }
 }
 

@@ -76,6 +76,8 @@ pub struct Tally {
     pub lost_group: u64,
     /// `--gc-sections` collected them.
     pub collected: u64,
+    /// `--icf` folded them into equal ones.
+    pub folded: u64,
     /// A script discards them.
     pub script: u64,
     /// Their place is unknown: an earlier `-r` link removed the relocation.
@@ -99,6 +101,7 @@ impl Tally {
         self.rows += other.rows;
         self.lost_group += other.lost_group;
         self.collected += other.collected;
+        self.folded += other.folded;
         self.script += other.script;
         self.unrelocated += other.unrelocated;
         self.elsewhere += other.elsewhere;
@@ -113,6 +116,7 @@ impl Tally {
         [
             (self.lost_group, "lost_group", "of discarded groups"),
             (self.collected, "collected", "collected"),
+            (self.folded, "folded", "folded into equal ones"),
             (self.script, "script", "discarded by the script"),
             (self.unrelocated, "unrelocated", "without a relocation"),
             (self.elsewhere, "elsewhere", "in no section of an object"),
@@ -128,7 +132,9 @@ impl Tally {
     /// Counts a function of a section that is not in the output.
     pub fn add_dead<T: Target>(&mut self, link: &Resolved<'_, T>, section: SectionId) {
         let has = |bits| link.sections.is(section, bits);
-        if has(SectionState::DISCARDED_BY_GROUP) {
+        if has(SectionState::FOLDED) {
+            self.folded += 1;
+        } else if has(SectionState::DISCARDED_BY_GROUP) {
             self.lost_group += 1;
         } else if has(SectionState::DISCARDED_BY_SCRIPT) {
             self.script += 1;
@@ -348,7 +354,7 @@ impl Share<'_> {
         for function in self.functions {
             if superseded {
                 tally.superseded += 1;
-            } else if link.sections.is_alive(function.place.section) {
+            } else if link.sections.stands(function.place.section) {
                 tally.taken += 1;
                 tally.rows += u64::from(function.rows);
             } else {
@@ -358,7 +364,7 @@ impl Share<'_> {
         for left_out in self.left_out {
             if superseded {
                 tally.superseded += 1;
-            } else if link.sections.is_alive(left_out.place.section) {
+            } else if link.sections.stands(left_out.place.section) {
                 tally.inexpressible += 1;
             } else {
                 tally.add_dead(link, left_out.place.section);
@@ -456,7 +462,7 @@ struct Candidate {
 pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) -> Table {
     let mut candidates = Vec::with_capacity(batches.iter().map(|batch| batch.functions.len()).sum());
     for (number, batch) in (0..).zip(batches).filter(|(_, batch)| batch.role != Role::Superseded) {
-        let alive = (0..).zip(&batch.functions).filter(|(_, it)| link.sections.is_alive(it.place.section));
+        let alive = (0..).zip(&batch.functions).filter(|(_, it)| link.sections.stands(it.place.section));
         candidates.extend(alive.map(|(function, described)| Candidate {
             place: described.place,
             batch: number,

@@ -20,7 +20,7 @@ use crate::elf::Rela;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
-use crate::phase::facts::is_dropped;
+use crate::phase::facts::is_of_dead_row;
 use crate::phase::{Inputs, Placed, Scanned};
 use crate::sframe::abi;
 use sframe_format::{BlobMut, ErrorKind, Piece, Section, Version};
@@ -104,7 +104,7 @@ impl<T: Target> Mender<'_, '_, T> {
             }
             let offset = usize::try_from(relocation.r_offset.get()).ok()?.checked_sub(start)?;
             let row = header.fde_at(offset)?;
-            Some((row, is_dropped(self.link, self.object, relocation), relocation))
+            Some((row, is_of_dead_row(self.link, self.object, relocation), relocation))
         })
     }
 
@@ -188,7 +188,7 @@ impl<T: Target> Mender<'_, '_, T> {
     /// Clears the fields of dead references outside of blobs (`-r`; a final link has applied 0).
     fn clear(&self, place: &mut [u8], relocations: Range<usize>) {
         for relocation in &self.relocations[relocations] {
-            if is_dropped(self.link, self.object, relocation)
+            if is_of_dead_row(self.link, self.object, relocation)
                 && let Some(info) = T::reloc_info(relocation.kind())
                 && let Ok(at) = usize::try_from(relocation.r_offset.get())
                 && let Some(field) = place.get_mut(at..at.saturating_add(info.size.into()))
@@ -269,7 +269,7 @@ pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T
         rest = behind;
         let Some(defect) = Defect::of::<T>(&piece, own) else { continue };
         corrupt |= defect.version.is_none();
-        let dead = own.iter().filter(|relocation| is_dropped(link, object, relocation)).count();
+        let dead = own.iter().filter(|relocation| is_of_dead_row(link, object, relocation)).count();
         let tell = |diagnostic: Diagnostic| {
             let location = Location::Section {
                 file: object.name.to_string(),

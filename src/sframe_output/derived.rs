@@ -22,7 +22,7 @@ pub struct Derived {
 pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
     let of = |(batch, share): (usize, Share<'_>)| {
         let Origin::EhFrame(file) = share.origin else { return None };
-        let alive = share.left_out.iter().filter(|left| link.sections.is_alive(left.place.section));
+        let alive = share.left_out.iter().filter(|left| link.sections.stands(left.place.section));
         let text = |place: crate::sframe::collect::Place| link.describe_place(place.section, place.offset);
         Some(Derived {
             file: link.objects[file.index()].name.to_string(),
@@ -74,12 +74,13 @@ struct Words<'t>(&'t Tally);
 
 impl fmt::Display for Words<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { taken, rows, duplicate, inexpressible, lost_group, collected, script, .. } = self.0;
+        let Tally { taken, rows, duplicate, inexpressible, lost_group, collected, folded, script, .. } =
+            self.0;
         write!(f, "{}, {}", counted(*taken, "function"), counted(*rows, "row"))?;
         let others = [
             (*duplicate, "described already"),
             (*inexpressible, "not expressible"),
-            (lost_group + collected + script, "not in the output"),
+            (lost_group + collected + folded + script, "not in the output"),
         ];
         for (count, what) in others.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, "; {count} {what}")?;

@@ -46,6 +46,9 @@ pub enum Fate {
     /// No text that it describes is in the output.
     #[serde(rename = "collected-with-text")]
     DeadText,
+    /// Equal text stands for the text that it describes (`--icf`).
+    #[serde(rename = "folded-with-text")]
+    FoldedText,
 }
 
 impl Fate {
@@ -60,6 +63,7 @@ impl Fate {
             Fate::LostGroup => "dropped: another group of the same signature prevails",
             Fate::Script => "dropped: the linker script discards it",
             Fate::DeadText => "dropped: nothing that it describes is in the output",
+            Fate::FoldedText => "dropped: equal text stands for what it describes",
         }
     }
 }
@@ -84,6 +88,8 @@ pub fn fate<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Fate {
         Fate::Script
     } else if is_unwanted(link) {
         Fate::NotWanted
+    } else if has(SectionState::FOLDED) {
+        Fate::FoldedText
     } else {
         Fate::DeadText
     }
@@ -94,7 +100,7 @@ fn is_unwanted<T: Target>(link: &Inputs<'_, T>) -> bool {
 }
 
 /// Clears `ALIVE` of the SFrame inputs that are not in the output. Comes once the liveness of all
-/// other sections is known.
+/// other sections is known, and again when text was folded.
 pub fn discard<T: Target>(resolved: &mut Resolved<'_, T>) {
     let link = &*resolved;
     let dead: Vec<(SectionId, SectionState)> = link
@@ -124,12 +130,16 @@ fn why_dead<T: Target>(
     if object.headers[index].sh_size.get() == 0 || is_unwanted(link) {
         return Some(SectionState::empty());
     }
-    (!lives(link, object, index)).then_some(SectionState::COLLECTED)
+    text_that_left(link, object, index)
 }
 
-/// Whether a section is kept by the text that it describes. The section itself has not been
-/// discarded.
-fn lives<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+/// Why the text that a section describes leaves the section without use, as a state; `None` if some of
+/// it keeps the section. The section itself has not been discarded.
+fn text_that_left<T: Target>(
+    link: &Resolved<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    index: usize,
+) -> Option<SectionState> {
     let header = &object.headers[index];
     let linked = header.sh_link.get();
     if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) != 0
@@ -138,29 +148,35 @@ fn lives<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index
     {
         let text = object.section_id(linked);
         // A part made by `--sframe-split` for text outside groups dies in silence with it.
-        return link.sections.is_alive(text) || (is_violated(link, text) && !object.is_made(index));
+        let kept = link.sections.stands(text) || (is_violated(link, text) && !object.is_made(index));
+        return (!kept).then(|| way_of_leaving(link, text));
     }
     let mut first = None;
     let mut several = false;
+    let mut way = SectionState::COLLECTED;
     for relocation in object.relocations(index) {
         if relocation.symbol() == 0 || relocation.kind() == T::DYNAMIC.none {
             continue;
         }
-        let Some((text, _)) = link.referenced_section(object, relocation.symbol()) else {
-            // The symbol is in no section, so it cannot die.
-            return true;
-        };
-        if link.sections.is_alive(text) {
-            return true;
+        // A symbol that is in no section cannot die.
+        let (text, _) = link.referenced_section(object, relocation.symbol())?;
+        if link.sections.stands(text) {
+            return None;
         }
+        way |= way_of_leaving(link, text);
         several |= first.is_some_and(|first| first != text);
         first.get_or_insert(text);
     }
-    match first {
+    let kept = match first {
         None => !link.config.gc.enabled,
         // Only one text, which is gone: a violation if a group discarded it.
         Some(text) => !several && is_violated(link, text),
-    }
+    };
+    (!kept).then_some(way)
+}
+
+fn way_of_leaving<T: Target>(link: &Resolved<'_, T>, text: SectionId) -> SectionState {
+    link.sections.get(text) & SectionState::FOLDED | SectionState::COLLECTED
 }
 
 fn is_violated<T: Target>(link: &Resolved<'_, T>, text: SectionId) -> bool {

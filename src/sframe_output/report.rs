@@ -52,6 +52,8 @@ pub struct Dead {
     pub lost_group: u64,
     /// `--gc-sections` collected them.
     pub collected: u64,
+    /// `--icf` folded them into equal ones.
+    pub folded: u64,
     /// A script discards them.
     pub script: u64,
     /// Their place is unknown: an earlier `-r` link removed the relocation.
@@ -61,12 +63,13 @@ pub struct Dead {
 impl Dead {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.lost_group + self.collected + self.script + self.unrelocated
+        self.lost_group + self.collected + self.folded + self.script + self.unrelocated
     }
 
     fn add(&mut self, other: Dead) {
         self.lost_group += other.lost_group;
         self.collected += other.collected;
+        self.folded += other.folded;
         self.script += other.script;
         self.unrelocated += other.unrelocated;
     }
@@ -286,7 +289,9 @@ fn dead_functions<T: Target>(
 
 fn count_dead<T: Target>(link: &Placed<'_, T>, text: SectionId, dead: &mut Dead) {
     let has = |bits| link.sections.is(text, bits);
-    if has(SectionState::DISCARDED_BY_GROUP) {
+    if has(SectionState::FOLDED) {
+        dead.folded += 1;
+    } else if has(SectionState::DISCARDED_BY_GROUP) {
         dead.lost_group += 1;
     } else if has(SectionState::DISCARDED_BY_SCRIPT) {
         dead.script += 1;
@@ -384,6 +389,7 @@ impl fmt::Display for Dead {
         let parts = [
             (self.lost_group, "of discarded groups"),
             (self.collected, "collected"),
+            (self.folded, "folded into equal ones"),
             (self.script, "discarded by the script"),
             (self.unrelocated, "without a relocation"),
         ];

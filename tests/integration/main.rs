@@ -15,6 +15,7 @@ mod effects;
 mod example_scripts;
 mod exceptions;
 mod firmware;
+mod folding;
 mod framehop_facade;
 mod frames_and_merge;
 mod gc;

@@ -149,6 +149,10 @@ impl Target for AArch64 {
         info.family == Family::Branch
     }
 
+    fn is_branch(info: &RelocInfo<Self>, _: &[u8], _: usize) -> bool {
+        Self::is_call(info)
+    }
+
     fn thunk_size(form: ThunkForm) -> u64 {
         thunks::size(form)
     }

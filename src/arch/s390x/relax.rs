@@ -94,6 +94,12 @@ pub fn is_address_load(site: &Site<'_>) -> bool {
     matches!(site.around(2, 2), Some(&[0xc0, register]) if register & 0x0f == 0)
 }
 
+/// Whether the operand at an offset is that of `brasl`, `brcl`, `bras` or `brc`.
+pub fn is_branch(bytes: &[u8], offset: usize) -> bool {
+    let opcode = offset.checked_sub(2).and_then(|start| bytes.get(start..offset));
+    matches!(opcode, Some(&[0xc0 | 0xa7, register]) if matches!(register & 0x0f, 4 | 5))
+}
+
 /// The relocation of a call that a mark behind it takes away. GNU as puts it in front of the mark.
 fn marked_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let next = site.next?;

@@ -3,7 +3,7 @@
 use super::relax::Edit;
 use super::relocs::{Family, Field};
 use super::{S390x, plt, relax, relocs};
-use crate::arch::relocation::{Mode, Relaxed, Site};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
 use crate::arch::target::{DynamicRelocations, PltEntry, PltShape, RelocInfo, Target, end_of_tls_block};
 use crate::cli::Machine;
 use crate::elf::consts as elf;
@@ -100,6 +100,12 @@ impl Target for S390x {
     #[inline]
     fn takes_address(info: &RelocInfo<Self>, site: &Site<'_>) -> bool {
         info.family == Family::Call && relax::is_address_load(site)
+    }
+
+    fn is_branch(info: &RelocInfo<Self>, bytes: &[u8], offset: usize) -> bool {
+        matches!(info.expr, RelocExpr::Symbol | RelocExpr::Plt)
+            && info.base == RelocBase::Place
+            && relax::is_branch(bytes, offset)
     }
 
     fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, _: u64) -> Result<(), i64> {

@@ -419,3 +419,25 @@ fn store(section: &mut [u8], at: usize, value: i64) -> Result<(), i64> {
 #[cfg(test)]
 #[path = "relax_tests.rs"]
 mod tests;
+
+/// Whether the operand at an offset is that of `call`, `jmp` or a conditional jump. Of an instruction that
+/// takes an address the byte before is a ModRM byte of another form.
+pub fn is_direct_branch(bytes: &[u8], offset: usize) -> bool {
+    match opcode(bytes, offset) {
+        Some([_, 0xe8 | 0xe9]) => true,
+        Some([0x0f, condition]) => condition & 0xf0 == 0x80,
+        _ => false,
+    }
+}
+
+/// Whether the operand at an offset is that of `call *x(%rip)` or `jmp *x(%rip)`.
+pub fn is_indirect_branch(bytes: &[u8], offset: usize) -> bool {
+    matches!(opcode(bytes, offset), Some([0xff, 0x15 | 0x25]))
+}
+
+/// The two bytes before an operand; a section that begins with a one-byte opcode has a 0 before it.
+fn opcode(bytes: &[u8], offset: usize) -> Option<[u8; 2]> {
+    let last = *bytes.get(offset.checked_sub(1)?)?;
+    let first = offset.checked_sub(2).map_or(0, |at| bytes[at]);
+    Some([first, last])
+}

@@ -4,7 +4,7 @@ use super::relax::Edit;
 use super::relocs::{Family, Field};
 use super::{X86_64, plt, relax, relocs};
 use crate::arch::machine::FEATURE_IBT;
-use crate::arch::relocation::{Mode, Relaxed, Site};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
 use crate::arch::target::{
     DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, Target, end_of_tls_block,
 };
@@ -117,6 +117,15 @@ impl Target for X86_64 {
             Self::PLT_PROTECTED
         } else {
             Self::PLT
+        }
+    }
+
+    fn is_branch(info: &RelocInfo<Self>, bytes: &[u8], offset: usize) -> bool {
+        match info.expr {
+            RelocExpr::Plt => true,
+            RelocExpr::Symbol => info.base == RelocBase::Place && relax::is_direct_branch(bytes, offset),
+            RelocExpr::GotSlot => info.base == RelocBase::Place && relax::is_indirect_branch(bytes, offset),
+            _ => false,
         }
     }
 

@@ -203,6 +203,40 @@ pub struct GcOptions {
     pub start_stop: bool,
 }
 
+/// `--icf`.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct IcfOptions {
+    /// Which equal sections are folded.
+    pub level: Icf,
+    /// `--print-icf-sections`.
+    pub print: bool,
+    /// `--keep-unique`: symbols whose sections are not folded.
+    pub keep_unique: Vec<Vec<u8>>,
+    /// `--ignore-data-address-equality`: with [`Icf::All`], addresses of data count as little as
+    /// those of functions.
+    pub ignore_data_addresses: bool,
+}
+
+impl IcfOptions {
+    /// Whether anything is folded.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.level != Icf::None
+    }
+}
+
+/// `--icf=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Icf {
+    /// Nothing is folded.
+    #[default]
+    None,
+    /// Sections whose addresses nothing can compare.
+    Safe,
+    /// Functions, though a program may compare their addresses, and data as with [`Icf::Safe`].
+    All,
+}
+
 /// Symbol table and debug information in the output.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct StripOptions {

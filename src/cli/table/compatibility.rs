@@ -4,8 +4,7 @@
 //! is right without it.
 
 use crate::cli::spec::Effect::{IgnoredFlag, IgnoredOptional, IgnoredPrefix, IgnoredValue};
-use crate::cli::spec::{OptionSpec, ignored, value};
-use crate::cli::values::word;
+use crate::cli::spec::{OptionSpec, ignored};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     ignored(
@@ -38,11 +37,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredValue,
     ),
     ignored(&["mllvm"], "Options for LLVM, which compiles nothing here", IgnoredValue),
-    ignored(&["no-icf", "print-icf-sections", "no-print-icf-sections"], "Nothing is folded", IgnoredFlag),
-    ignored(&["keep-unique"], "A symbol that is not to be folded", IgnoredValue),
-    value(&["icf"], "LEVEL", "Only none: identical functions are not folded", |_, level| {
-        word(level, &[("none", ())]).map_err(|wrong| format!("{wrong}: identical functions are not folded"))
-    }),
     ignored(&["no-gdb-index", "no-debug-names"], "No such index is made", IgnoredFlag),
     ignored(&["strip-discarded"], "Discarded sections have no symbols", IgnoredFlag),
     ignored(
@@ -110,8 +104,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(
-        &["ignore-data-address-equality", "ignore-function-address-equality"],
-        "They permit an optimization and ask for none",
+        &["ignore-function-address-equality"],
+        "It permits an optimization and asks for none",
         IgnoredFlag,
     ),
 ];

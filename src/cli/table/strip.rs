@@ -1,6 +1,6 @@
 //! Options that leave symbols and sections out of the output, and for relocations.
 
-use crate::cli::config::{CompressDebug, CompressSections, Discard, Strip};
+use crate::cli::config::{CompressDebug, CompressSections, Discard, Icf, Strip};
 use crate::cli::spec::{OptionSpec, flag, optional, value};
 use crate::cli::values::{number, push_unique, shown, word};
 
@@ -29,6 +29,32 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["gc-keep-exported"], "Keep exported symbols alive under --gc-sections", |state| {
         state.config.gc.keep_exported = true;
     }),
+    value(
+        &["icf"],
+        "LEVEL",
+        "Keep one of several equal sections: none (default), safe (where no address is compared) or all",
+        |state, level| {
+            let levels = [("none", Icf::None), ("safe", Icf::Safe), ("all", Icf::All)];
+            state.config.icf.level = word(level, &levels)?;
+            Ok(())
+        },
+    ),
+    flag(&["no-icf"], "Keep equal sections (default)", |state| state.config.icf.level = Icf::None),
+    flag(&["print-icf-sections"], "List the sections that --icf folds", |state| {
+        state.config.icf.print = true;
+    }),
+    flag(&["no-print-icf-sections"], "Do not list them (default)", |state| {
+        state.config.icf.print = false;
+    }),
+    value(&["keep-unique"], "SYMBOL", "Do not fold the section of SYMBOL with --icf", |state, symbol| {
+        push_unique(&mut state.config.icf.keep_unique, symbol);
+        Ok(())
+    }),
+    flag(
+        &["ignore-data-address-equality"],
+        "With --icf=all, fold read-only data whose addresses may be compared too",
+        |state| state.config.icf.ignore_data_addresses = true,
+    ),
     flag(&["s", "strip-all"], "Leave out debug sections and the symbol table", |state| {
         state.config.strip.strip = Strip::All;
     }),

@@ -344,6 +344,4 @@ fn what_peers_have_and_we_do_not_is_refused_with_the_reason() {
             assert!(!WORDS.iter().any(|word| word.names.contains(name)), "-z {name}");
         }
     }
-    assert!(error(&["a.o", "--icf=all"]).message.contains("not folded"));
-    config(&["--icf=none"]);
 }

@@ -9,7 +9,7 @@ use crate::ids::{FileId, RuleId};
 use crate::input::InputStore;
 use crate::input::object::FileName;
 use crate::passes::keep_eh_frames;
-use crate::phase::{Bound, Inputs, Made, Resolved, Session};
+use crate::phase::{Bound, Folds, Inputs, Made, Resolved, Session};
 use object::write::{Object, Relocation, Symbol, SymbolSection};
 use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 use pretty_assertions::assert_eq;
@@ -91,7 +91,7 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     let is_data = |id| made.section_info(SectionId(id)).name.starts_with(b".rodata");
     let rules =
         (0..made.first_internal()).map(|id| if is_data(id) { Some(RuleId::new(7)) } else { None }).collect();
-    let live = keep_eh_frames::run(Bound::of(made, rules));
+    let live = keep_eh_frames::run(Bound::of(made, rules), Folds::default());
     let groups = run(&live);
     let link = place(live, Asked::default(), groups);
     let sections = link.merged.iter().enumerate();

@@ -1,0 +1,142 @@
+//! Identical code folding (`--icf`): of several equal sections one stands for all.
+//!
+//! Two sections are equal if they have the same bytes, the same frames, the same sections that describe
+//! them, and relocations of the same types to the same places, where equal sections count as the same
+//! place. Equality is thus a fixed point, and the largest one is wanted: functions that call each other in a
+//! ring may be equal to another ring. So all sections that look alike start in one class, and classes are
+//! split until the relocations of a class all lead to the same classes (`classes`).
+//!
+//! A program may tell folded functions from each other only by their addresses. `--icf=safe` keeps those
+//! whose address something may compare (`significance`), `--icf=all` those of them that are no functions.
+//!
+//! A folded section counts as absorbed, and its bytes are those of its leader ([`Folds`]): symbols and
+//! relocations get there as they get to merged strings. What describes it (frames, `.sframe`) goes, and the
+//! sections that are ordered by it (`SHF_LINK_ORDER`) are folded with it.
+
+mod classes;
+mod significance;
+mod units;
+
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::input::{ObjectFile, SectionClass};
+use crate::passes::collect_garbage::{dependents_of, link_order_dependents};
+use crate::passes::define_linker_symbols::is_identifier;
+use crate::phase::{Bound, Folds, SectionState};
+use crate::sframe_output;
+use rayon::prelude::*;
+use significance::Pinned;
+use std::cmp::Reverse;
+use units::{Shapes, Units};
+
+/// Folds the sections that options let it fold.
+pub fn run<'a, T: Target>(mut link: Bound<'a, T>) -> (Bound<'a, T>, Folds) {
+    if !link.config.icf.is_on() {
+        return (link, Folds::default());
+    }
+    let dependents = link_order_dependents(&link);
+    let pinned = significance::pin(&link);
+    let shapes = Shapes { link: &link, dependents: &dependents };
+    let pairs = pairs(&shapes, &alike(&shapes, &pinned));
+    let folds = Folds::new(link.first_internal() as usize, &pairs);
+    if !pairs.is_empty() {
+        let resolved = &mut link.matched.made.resolved;
+        resolved.sections.fold(pairs.into_iter().map(|(folded, _)| folded));
+        sframe_output::discard::discard(resolved);
+    }
+    (link, folds)
+}
+
+/// Candidates that look like another one, in link order. Most sections are like no other, and need no
+/// second look.
+fn alike<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned) -> Vec<SectionId> {
+    let link = shapes.link;
+    let mut found: Vec<(u64, SectionId)> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let ids = (1..object.headers.len()).filter(|&index| is_candidate(shapes, pinned, object, index));
+            ids.map(|index| object.section_id(index as u32)).map(|id| (shapes.hash(id), id))
+        })
+        .collect();
+    found.par_sort_unstable();
+    let groups = found.par_chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1);
+    let mut alike: Vec<SectionId> = groups.flat_map_iter(|group| group.iter().map(|&(_, id)| id)).collect();
+    alike.par_sort_unstable();
+    alike
+}
+
+/// Whether a section may be folded with others, as far as it alone decides.
+fn is_candidate<T: Target>(
+    shapes: &Shapes<'_, '_, T>,
+    pinned: &Pinned,
+    object: &ObjectFile<'_, T::E>,
+    index: usize,
+) -> bool {
+    let id = object.section_id(index as u32);
+    let apart = SectionClass::SFRAME
+        | SectionClass::EH_FRAME
+        | SectionClass::ORDERED
+        | SectionClass::MERGE
+        | SectionClass::NOBITS;
+    let class = shapes.link.class_of(id);
+    let state = shapes.link.sections.get(id);
+    if class & (SectionClass::ALLOC | apart) != SectionClass::ALLOC
+        || !state.contains(SectionState::ALIVE)
+        || state.intersects(SectionState::ABSORBED | SectionState::NOT_CONTENT | SectionState::KEEP)
+        || pinned.contains(id)
+    {
+        return false;
+    }
+    let header = &object.headers[index];
+    let refused = elf::SHF_TLS | elf::SHF_GNU_RETAIN | elf::SHF_COMPRESSED;
+    header.sh_type.get() == elf::SHT_PROGBITS
+        && header.sh_size.get() > 0
+        && header.sh_flags.get() & u64::from(refused) == 0
+        && (header.sh_flags.get() & u64::from(elf::SHF_WRITE) == 0 || is_relro(object, index))
+        && !is_counted_by_place(object.section_name(index))
+        && has_simple_dependents(shapes, pinned, id)
+}
+
+/// Whether nothing writes to a section once the program is loaded.
+fn is_relro<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
+    let rest = object.section_name(index).strip_prefix(b".data.rel.ro");
+    rest.is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b'.'))
+}
+
+/// Whether a program runs through all sections of a name: the parts of `.init` and `.fini` are one function,
+/// and those between `__start_NAME` and `__stop_NAME` an array.
+fn is_counted_by_place(name: &[u8]) -> bool {
+    matches!(name, b".init" | b".fini") || is_identifier(name)
+}
+
+/// Whether the sections that are ordered by one can be folded with it.
+fn has_simple_dependents<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned, id: SectionId) -> bool {
+    shapes.dependents(id).all(|dependent| {
+        dependents_of(shapes.dependents, dependent).next().is_none()
+            && !pinned.contains(dependent)
+            && !shapes.link.sections.is(dependent, SectionState::KEEP)
+    })
+}
+
+/// Pairs of a folded section and its leader.
+fn pairs<T: Target>(shapes: &Shapes<'_, '_, T>, alike: &[SectionId]) -> Vec<(SectionId, SectionId)> {
+    let units = Units::new(shapes, alike);
+    let classes = classes::find(&units.hashes(), &|a, b| units.are_alike(a, b), &|row, targets| {
+        units.targets(row, targets)
+    });
+    let mut pairs = Vec::new();
+    for class in classes.iter() {
+        let members = || class.iter().map(|&row| alike[row as usize]);
+        // The one that is aligned for all of them.
+        let Some(leader) = members().min_by_key(|&id| (Reverse(shapes.align(id)), id)) else { continue };
+        for folded in members().filter(|&id| id != leader) {
+            pairs.push((folded, leader));
+            let dependents = shapes.dependents(folded).zip(shapes.dependents(leader));
+            // `.sframe` goes with its text instead, be it ordered by it or not.
+            pairs.extend(dependents.filter(|pair| !shapes.link.is_sframe_section(pair.0)));
+        }
+    }
+    pairs
+}

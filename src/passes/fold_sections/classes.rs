@@ -1,0 +1,260 @@
+//! The coarsest classes of equal rows: rows that look alike, and whose targets are in equal classes.
+//!
+//! Classes are only ever split, by what the classes of the round before say, so the result depends neither
+//! on the order of the work nor on the number of threads.
+
+use rayon::prelude::*;
+use std::cmp::Ordering;
+use std::ops::Range;
+
+/// Classes that a thread looks at in one go.
+const SHARE: usize = 128;
+
+/// Classes of two rows or more.
+pub(super) struct Classes {
+    /// All rows, those of a class side by side.
+    members: Vec<u32>,
+    /// The classes as places in `members`, ascending.
+    ranges: Vec<Range<u32>>,
+}
+
+impl Classes {
+    /// The rows of each class, ascending.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        self.ranges.iter().map(|range| &self.members[range.start as usize..range.end as usize])
+    }
+}
+
+/// Finds the classes of rows with the given hashes. Rows of one hash belong together if `are_alike` says so,
+/// which must be an equivalence, and if their targets, which `targets_of` lists, belong together one by one.
+/// Rows that are alike have equally many targets.
+pub(super) fn find(
+    hashes: &[u64],
+    are_alike: &(impl Fn(u32, u32) -> bool + Sync),
+    targets_of: &(impl Fn(u32, &mut Vec<u32>) + Sync),
+) -> Classes {
+    let mut members: Vec<u32> = (0..hashes.len() as u32).collect();
+    members.par_sort_unstable_by_key(|&row| (hashes[row as usize], row));
+    let mut runs = Vec::new();
+    cut(&members, 0, |a, b| hashes[a as usize] == hashes[b as usize], &mut runs);
+    let runs = refine(&mut members, &runs, &|rows, start, found| split_alike(rows, start, are_alike, found));
+    let mut class_of = vec![0; hashes.len()];
+    assign(&mut class_of, &members, &runs);
+    let several = |range: &Range<u32>| range.len() > 1;
+    let (mut open, mut done): (Vec<_>, Vec<_>) = (runs.into_iter().filter(several).collect(), Vec::new());
+    let targets = Targets::new(hashes.len(), &members, &open, targets_of);
+    // Classes without targets are never split again.
+    open.retain(|range: &Range<u32>| {
+        let has_targets = !targets.of(members[range.start as usize]).is_empty();
+        if !has_targets {
+            done.push(range.clone());
+        }
+        has_targets
+    });
+    loop {
+        let split = |rows: &mut [u32], start, found: &mut Vec<Range<u32>>| {
+            split_by_targets(rows, start, |row| targets.classes(row, &class_of), found);
+        };
+        let refined = refine(&mut members, &open, &split);
+        if refined.len() == open.len() {
+            break;
+        }
+        assign(&mut class_of, &members, &refined);
+        open = refined.into_iter().filter(several).collect();
+    }
+    done.extend(open);
+    done.sort_unstable_by_key(|range| range.start);
+    Classes { members, ranges: done }
+}
+
+/// Names each class by where it starts: no other class ever starts there.
+fn assign(class_of: &mut [u32], members: &[u32], ranges: &[Range<u32>]) {
+    for range in ranges {
+        for &row in &members[range.start as usize..range.end as usize] {
+            class_of[row as usize] = range.start;
+        }
+    }
+}
+
+/// Adds the runs of equal neighbours among `rows`, which stand at `start`.
+fn cut(rows: &[u32], start: u32, same: impl Fn(u32, u32) -> bool, found: &mut Vec<Range<u32>>) {
+    let mut at = start;
+    for run in rows.chunk_by(|&a, &b| same(a, b)) {
+        let end = at + run.len() as u32;
+        found.push(at..end);
+        at = end;
+    }
+}
+
+/// Splits classes; gives all parts in order. `split` gets the rows of a class and where they start, may
+/// reorder them, and adds the parts.
+fn refine(
+    members: &mut [u32],
+    classes: &[Range<u32>],
+    split: &(impl Fn(&mut [u32], u32, &mut Vec<Range<u32>>) + Sync),
+) -> Vec<Range<u32>> {
+    let mut rest = members;
+    let mut at = 0;
+    let mut slices: Vec<(u32, &mut [u32])> = Vec::with_capacity(classes.len());
+    for class in classes {
+        let (_, behind) = rest.split_at_mut((class.start - at) as usize);
+        let (rows, behind) = behind.split_at_mut(class.len());
+        slices.push((class.start, rows));
+        (rest, at) = (behind, class.end);
+    }
+    let shares = slices.par_chunks_mut(SHARE).map(|share| {
+        let mut found = Vec::with_capacity(share.len());
+        share.iter_mut().for_each(|(start, rows)| split(rows, *start, &mut found));
+        found
+    });
+    shares.collect::<Vec<_>>().concat()
+}
+
+/// Puts rows that are alike side by side. Rows of one hash nearly always are.
+fn split_alike(
+    rows: &mut [u32],
+    start: u32,
+    are_alike: &impl Fn(u32, u32) -> bool,
+    found: &mut Vec<Range<u32>>,
+) {
+    let (mut rows, mut at) = (rows, start);
+    while let Some(&first) = rows.first() {
+        let other = rows[1..].iter().position(|&row| !are_alike(first, row));
+        let count = match other {
+            None => rows.len(),
+            Some(_) => {
+                let (mut same, others): (Vec<u32>, Vec<u32>) =
+                    rows.iter().partition(|&&row| row == first || are_alike(first, row));
+                let count = same.len();
+                same.extend(others);
+                rows.copy_from_slice(&same);
+                count
+            }
+        };
+        let end = at + count as u32;
+        found.push(at..end);
+        (rows, at) = (&mut rows[count..], end);
+    }
+}
+
+/// Puts rows whose targets are of the same classes side by side.
+fn split_by_targets<I: Iterator<Item = u32>>(
+    rows: &mut [u32],
+    start: u32,
+    classes: impl Fn(u32) -> I,
+    found: &mut Vec<Range<u32>>,
+) {
+    let first = rows[0];
+    if rows[1..].iter().all(|&row| classes(row).eq(classes(first))) {
+        found.push(start..start + rows.len() as u32);
+        return;
+    }
+    rows.sort_unstable_by(|&a, &b| classes(a).cmp(classes(b)).then(a.cmp(&b)));
+    cut(rows, start, |a, b| classes(a).cmp(classes(b)) == Ordering::Equal, found);
+}
+
+/// The targets of each row that is not alone in its class.
+struct Targets {
+    /// By row, where its targets end; they start where those of the row before end.
+    ends: Vec<u32>,
+    all: Vec<u32>,
+}
+
+impl Targets {
+    fn new(
+        count: usize,
+        members: &[u32],
+        open: &[Range<u32>],
+        targets_of: &(impl Fn(u32, &mut Vec<u32>) + Sync),
+    ) -> Self {
+        let mut wanted = vec![false; count];
+        for range in open {
+            for &row in &members[range.start as usize..range.end as usize] {
+                wanted[row as usize] = true;
+            }
+        }
+        let shares: Vec<(Vec<u32>, Vec<u32>)> = wanted
+            .par_chunks(4096)
+            .enumerate()
+            .map(|(number, share)| {
+                let (mut counts, mut all) = (Vec::with_capacity(share.len()), Vec::new());
+                for (row, &wanted) in (number as u32 * 4096..).zip(share) {
+                    let before = all.len();
+                    if wanted {
+                        targets_of(row, &mut all);
+                    }
+                    counts.push((all.len() - before) as u32);
+                }
+                (counts, all)
+            })
+            .collect();
+        let mut targets = Targets { ends: Vec::with_capacity(count), all: Vec::new() };
+        let mut end = 0;
+        for (counts, all) in shares {
+            targets.ends.extend(counts.into_iter().map(|count| {
+                end += count;
+                end
+            }));
+            targets.all.extend(all);
+        }
+        targets
+    }
+
+    fn of(&self, row: u32) -> &[u32] {
+        let start = (row as usize).checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.all[start as usize..self.ends[row as usize] as usize]
+    }
+
+    fn classes<'t>(&'t self, row: u32, class_of: &'t [u32]) -> impl Iterator<Item = u32> + use<'t> {
+        self.of(row).iter().map(|&target| class_of[target as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The classes of rows, each with the hash of its look and its targets.
+    fn found(rows: &[(u64, &[u32])]) -> Vec<Vec<u32>> {
+        let hashes: Vec<u64> = rows.iter().map(|row| row.0).collect();
+        let classes =
+            find(&hashes, &|_, _| true, &|row, targets| targets.extend_from_slice(rows[row as usize].1));
+        let mut all: Vec<Vec<u32>> = classes.iter().map(<[u32]>::to_vec).collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn rows_of_one_look_are_equal_if_their_targets_are() {
+        // 2 and 3 lead to equal leaves, 4 to another one.
+        let rows: [(u64, &[u32]); 6] = [(1, &[]), (1, &[]), (2, &[0]), (2, &[1]), (2, &[5]), (3, &[])];
+        assert_eq!(found(&rows), [vec![0, 1], vec![2, 3]]);
+    }
+
+    #[test]
+    fn rings_are_equal_to_rings() {
+        let rows: [(u64, &[u32]); 5] = [(1, &[1]), (2, &[0]), (1, &[3]), (2, &[2]), (1, &[0])];
+        assert_eq!(found(&rows), [vec![0, 2], vec![1, 3]], "4 leads to 0, which looks unlike 1 and 3");
+        let rows: [(u64, &[u32]); 2] = [(1, &[0]), (1, &[1])];
+        assert_eq!(found(&rows), [vec![0, 1]], "both call themselves");
+    }
+
+    #[test]
+    fn chains_are_told_apart_by_their_ends() {
+        // Two chains of a hundred rows; the last rows differ.
+        let length = 100;
+        let target: Vec<[u32; 1]> = (0..2 * length).map(|row| [row + 1]).collect();
+        let mut rows: Vec<(u64, &[u32])> = target.iter().map(|target| (7, &target[..])).collect();
+        rows[length as usize - 1] = (8, &[]);
+        rows[2 * length as usize - 1] = (9, &[]);
+        assert_eq!(found(&rows), Vec::<Vec<u32>>::new());
+        rows[2 * length as usize - 1] = (8, &[]);
+        assert_eq!(found(&rows).len(), length as usize);
+    }
+
+    #[test]
+    fn rows_of_one_hash_that_are_not_alike_stay_apart() {
+        let classes = find(&[5; 6], &|a, b| a % 2 == b % 2, &|_, _| {});
+        assert_eq!(classes.iter().collect::<Vec<_>>(), [[0, 2, 4], [1, 3, 5]]);
+    }
+}

@@ -1,0 +1,262 @@
+//! What is compared of sections that may be folded.
+//!
+//! A section is compared as a unit with its frame records and with the sections that are ordered by it. Each
+//! is a part: bytes and relocations. What a relocation refers to is a fact of its own, or the class of
+//! another unit, which the fixed point decides about.
+
+use crate::arch::Target;
+use crate::arch::relocation::{Facts, RelocExpr};
+use crate::elf::Rela;
+use crate::elf::consts as elf;
+use crate::frames::eh_frame::unwinding_of;
+use crate::ids::{SectionId, SymbolId};
+use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
+use crate::input::{SectionClass, SectionInfo};
+use crate::merge::Pieces;
+use crate::passes::collect_garbage::{Dependents, dependents_of};
+use crate::passes::merge_strings::piece_at;
+use crate::phase::Bound;
+use crate::phase::facts::facts;
+use foldhash::fast::FixedState;
+use rayon::prelude::*;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::iter;
+use zerocopy::byteorder::ByteOrder;
+
+/// No row.
+const NONE: u32 = u32::MAX;
+
+/// The looks of sections, before it is known which may be equal.
+pub(super) struct Shapes<'s, 'a, T: Target> {
+    pub(super) link: &'s Bound<'a, T>,
+    pub(super) dependents: &'s Dependents,
+}
+
+/// A part of a unit.
+struct Part<'s, E: ByteOrder> {
+    header: Header<'s>,
+    bytes: &'s [u8],
+    /// Offset of the bytes in the section that `r_offset`s count from.
+    start: u64,
+    relocations: &'s [Rela<E>],
+}
+
+/// Header fields by which sections differ although their bytes are equal.
+#[derive(PartialEq, Eq, Hash)]
+struct Header<'s> {
+    sh_type: u32,
+    flags: u64,
+    /// Alignment in bytes, of sections that are not laid out for themselves alone.
+    align: u64,
+    /// The output section: its row in the script, or of an orphan the name that decides.
+    output: Result<u32, &'s [u8]>,
+}
+
+impl<'s> Header<'s> {
+    const OF_RECORD: Header<'static> = Header { sh_type: 0, flags: 0, align: 0, output: Err(b"") };
+}
+
+impl<'s, 'a, T: Target> Shapes<'s, 'a, T> {
+    /// The sections that are ordered by one and are in the output.
+    pub(super) fn dependents(&self, id: SectionId) -> impl Iterator<Item = SectionId> + use<'s, 'a, T> {
+        let link = self.link;
+        dependents_of(self.dependents, id).filter(|&dependent| link.sections.is_alive(dependent))
+    }
+
+    /// Alignment of a section in bytes.
+    pub(super) fn align(&self, id: SectionId) -> u64 {
+        self.link.section_info(id).align
+    }
+
+    /// Hash of all that can be seen of a unit without looking at what it refers to.
+    pub(super) fn hash(&self, id: SectionId) -> u64 {
+        let mut hasher = FixedState::with_seed(0x1cf).build_hasher();
+        for part in self.parts(id) {
+            part.header.hash(&mut hasher);
+            part.bytes.hash(&mut hasher);
+            for relocation in part.relocations {
+                hasher.write_u64(relocation.r_offset.get().wrapping_sub(part.start));
+                hasher.write_u32(relocation.kind());
+            }
+        }
+        hasher.finish()
+    }
+
+    /// The parts of a unit: the section, its frames, its dependents.
+    fn parts(&self, id: SectionId) -> impl Iterator<Item = Part<'s, T::E>> + use<'s, 'a, T> {
+        let link = self.link;
+        let object = link.locate(id).map(|(object, _)| object);
+        let frames = object.and_then(|object| link.frames.files.get(object.id.index()));
+        let records = unwinding_of(frames, id).map(|record| Part {
+            header: Header::OF_RECORD,
+            bytes: record.bytes,
+            start: record.start,
+            relocations: record.relocations,
+        });
+        let dependents = self.dependents(id).map(move |dependent| {
+            let mut part = section_part(link, dependent);
+            part.header.align = link.section_info(dependent).align;
+            part
+        });
+        iter::once(section_part(link, id)).chain(records).chain(dependents)
+    }
+}
+
+/// A section as a part of a unit.
+fn section_part<'s, T: Target>(link: &'s Bound<'_, T>, id: SectionId) -> Part<'s, T::E> {
+    // Flags about groups and relocation sections do not change the section.
+    let irrelevant = u64::from(elf::SHF_GROUP | elf::SHF_INFO_LINK);
+    let SectionInfo { name, sh_type, flags, .. } = link.section_info(id);
+    let output = match link.rules[id.index()] {
+        Some(rule) => Ok(link.plan.rule(rule).output),
+        None => Err(name),
+    };
+    let header = Header { sh_type, flags: flags & !irrelevant, align: 0, output };
+    let (bytes, relocations) = match link.locate(id) {
+        Some((object, index)) => {
+            (object.section_bytes(index as usize).unwrap_or_default(), object.relocations(index as usize))
+        }
+        None => Default::default(),
+    };
+    Part { header, bytes, start: 0, relocations }
+}
+
+/// What a relocation refers to.
+#[derive(PartialEq, Eq, Hash)]
+enum Referent<'s> {
+    /// A number.
+    Number(i64),
+    /// A symbol that the dynamic linker, a resolver or another file binds, with an addend.
+    Symbol(SymbolId, i64),
+    /// An offset in a section that is equal to itself only, and an addend that counts from elsewhere.
+    Place(SectionId, u64, i64),
+    /// The same in a section of a unit that may be folded: its number in the unit.
+    Unit(u32, u64, i64),
+    /// The same in a string or constant that is merged with equal ones.
+    Piece(Pieces, &'s [u8], u64, i64),
+}
+
+/// Sections that look like others, by row.
+pub(super) struct Units<'u, 's, 'a, T: Target> {
+    shapes: &'u Shapes<'s, 'a, T>,
+    rows: &'u [SectionId],
+    /// For each section the row of its unit, or [`NONE`].
+    row_of: Vec<u32>,
+    merges: bool,
+}
+
+impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
+    /// The units of these sections.
+    pub(super) fn new(shapes: &'u Shapes<'s, 'a, T>, rows: &'u [SectionId]) -> Self {
+        let link = shapes.link;
+        let mut row_of = vec![NONE; link.first_internal() as usize];
+        for (row, &id) in (0..).zip(rows) {
+            row_of[id.index()] = row;
+            shapes.dependents(id).for_each(|dependent| row_of[dependent.index()] = row);
+        }
+        Units { shapes, rows, row_of, merges: link.config.layout.optimization > 0 }
+    }
+
+    /// Hashes by row of all that does not depend on classes.
+    pub(super) fn hashes(&self) -> Vec<u64> {
+        let hash = |&id: &SectionId| {
+            let mut hasher = FixedState::with_seed(0x1cf).build_hasher();
+            hasher.write_u64(self.shapes.hash(id));
+            self.referents(id).for_each(|(referent, _)| referent.hash(&mut hasher));
+            hasher.finish()
+        };
+        self.rows.par_iter().map(hash).collect()
+    }
+
+    /// Whether two units are equal but for the classes that they refer to.
+    pub(super) fn are_alike(&self, a: u32, b: u32) -> bool {
+        let (a, b) = (self.rows[a as usize], self.rows[b as usize]);
+        let of = |part: &Part<'s, T::E>| {
+            let start = part.start;
+            part.relocations.iter().map(move |it| (it.r_offset.get().wrapping_sub(start), it.kind()))
+        };
+        let same_part = |a: &Part<'s, T::E>, b: &Part<'s, T::E>| {
+            a.header == b.header && a.bytes == b.bytes && of(a).eq(of(b))
+        };
+        let (mut of_a, mut of_b) = (self.shapes.parts(a), self.shapes.parts(b));
+        let same_parts = loop {
+            match (of_a.next(), of_b.next()) {
+                (None, None) => break true,
+                (Some(a), Some(b)) if same_part(&a, &b) => {}
+                _ => break false,
+            }
+        };
+        let referents = |id| self.referents(id).map(|(referent, _)| referent);
+        same_parts && referents(a).eq(referents(b))
+    }
+
+    /// Adds the rows of the units that a unit refers to, in the order of its relocations.
+    pub(super) fn targets(&self, row: u32, targets: &mut Vec<u32>) {
+        let rows = self.referents(self.rows[row as usize]).map(|(_, row)| row);
+        targets.extend(rows.filter(|&row| row != NONE));
+    }
+
+    /// What the relocations of a unit refer to, and the row of [`Referent::Unit`].
+    fn referents(&self, id: SectionId) -> impl Iterator<Item = (Referent<'s>, u32)> {
+        let object = self.shapes.link.locate(id).map(|(object, _)| object);
+        object.into_iter().flat_map(move |object| {
+            let relocations = self.shapes.parts(id).flat_map(|part| part.relocations);
+            relocations.map(move |relocation| self.referent(object, relocation))
+        })
+    }
+
+    fn referent(&self, object: &ObjectFile<'a, T::E>, relocation: &Rela<T::E>) -> (Referent<'s>, u32) {
+        let link = self.shapes.link;
+        let (index, addend) = (relocation.symbol(), relocation.r_addend.get());
+        if index == 0 {
+            return (Referent::Number(addend), NONE);
+        }
+        let id = object.symbol_id(index);
+        let as_symbol = (Referent::Symbol(id, addend), NONE);
+        let Some(info) = T::reloc_info(relocation.kind()).filter(|info| info.expr != RelocExpr::Size) else {
+            return as_symbol;
+        };
+        let Some(symbol) = object.symbols.get(index as usize) else { return as_symbol };
+        if facts(link, index, id).intersects(APART) {
+            return as_symbol;
+        }
+        let Some((section, value)) = link.referenced_section(object, index) else {
+            let is_number =
+                index < object.first_global && object.symbol_place(index as usize) == SymbolPlace::Absolute;
+            let number = symbol.st_value.get().wrapping_add_signed(addend) as i64;
+            return if is_number { (Referent::Number(number), NONE) } else { as_symbol };
+        };
+        // Only then the place is what the code sees; else a slot is, and the addend counts from it.
+        let sum = matches!(info.expr, RelocExpr::Symbol | RelocExpr::Plt);
+        if link.class_of(section).contains(SectionClass::MERGE) {
+            let chooses = sum && symbol.kind() == elf::STT_SECTION;
+            let (chosen, rest) =
+                if chooses { (value.wrapping_add_signed(addend), 0) } else { (value, addend) };
+            if let Some(referent) = self.piece(section, chosen, rest) {
+                return (referent, NONE);
+            }
+        }
+        let (offset, addend) = if sum { (value.wrapping_add_signed(addend), 0) } else { (value, addend) };
+        match self.row_of[section.index()] {
+            NONE => (Referent::Place(section, offset, addend), NONE),
+            row => (Referent::Unit(self.number_in_unit(row, section), offset, addend), row),
+        }
+    }
+
+    /// Which section of its unit this is.
+    fn number_in_unit(&self, row: u32, section: SectionId) -> u32 {
+        let mut dependents = self.shapes.dependents(self.rows[row as usize]);
+        dependents.position(|dependent| dependent == section).map_or(0, |position| position as u32 + 1)
+    }
+
+    fn piece(&self, section: SectionId, offset: u64, addend: i64) -> Option<Referent<'s>> {
+        let link = self.shapes.link;
+        let (object, index) = link.locate(section).filter(|_| self.merges)?;
+        let (kind, bytes, start) = piece_at(object, index as usize, offset)?;
+        Some(Referent::Piece(kind, bytes, offset - start, addend))
+    }
+}
+
+/// Facts about symbols that are not bound to a place of this output, or not at all.
+const APART: Facts = Facts::IMPORTED.union(Facts::IFUNC).union(Facts::DISCARDED).union(Facts::UNDEFINED);
