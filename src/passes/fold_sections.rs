@@ -48,9 +48,9 @@ pub fn run<'a, T: Target>(mut link: Bound<'a, T>) -> (Bound<'a, T>, Folds) {
     (link, folds)
 }
 
-/// Candidates that look like another one, in link order. Most sections are like no other, and need no
-/// second look.
-fn alike<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned) -> Vec<SectionId> {
+/// Candidates that look like another one, in link order, with the hash of their looks. Most sections are
+/// like no other, and need no second look.
+fn alike<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned) -> Vec<(SectionId, u64)> {
     let link = shapes.link;
     let mut found: Vec<(u64, SectionId)> = link
         .objects
@@ -62,7 +62,8 @@ fn alike<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned) -> Vec<SectionI
         .collect();
     found.par_sort_unstable();
     let groups = found.par_chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1);
-    let mut alike: Vec<SectionId> = groups.flat_map_iter(|group| group.iter().map(|&(_, id)| id)).collect();
+    let mut alike: Vec<(SectionId, u64)> =
+        groups.flat_map_iter(|group| group.iter().map(|&(hash, id)| (id, hash))).collect();
     alike.par_sort_unstable();
     alike
 }
@@ -121,14 +122,14 @@ fn has_simple_dependents<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned,
 }
 
 /// Pairs of a folded section and its leader.
-fn pairs<T: Target>(shapes: &Shapes<'_, '_, T>, alike: &[SectionId]) -> Vec<(SectionId, SectionId)> {
+fn pairs<T: Target>(shapes: &Shapes<'_, '_, T>, alike: &[(SectionId, u64)]) -> Vec<(SectionId, SectionId)> {
     let units = Units::new(shapes, alike);
     let classes = classes::find(&units.hashes(), &|a, b| units.are_alike(a, b), &|row, targets| {
         units.targets(row, targets)
     });
     let mut pairs = Vec::new();
     for class in classes.iter() {
-        let members = || class.iter().map(|&row| alike[row as usize]);
+        let members = || class.iter().map(|&row| alike[row as usize].0);
         // The one that is aligned for all of them.
         let Some(leader) = members().min_by_key(|&id| (Reverse(shapes.align(id)), id)) else { continue };
         for folded in members().filter(|&id| id != leader) {

@@ -9,7 +9,7 @@ use crate::arch::relocation::{Facts, RelocExpr};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::frames::eh_frame::unwinding_of;
-use crate::ids::{SectionId, SymbolId};
+use crate::ids::{SectionId, StatementId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::input::{SectionClass, SectionInfo};
@@ -51,10 +51,14 @@ struct Header<'s> {
     align: u64,
     /// The output section: its row in the script, or of an orphan the name that decides.
     output: Result<u32, &'s [u8]>,
+    /// In a script of the user's the input statement, too: symbols may stand before it and behind it,
+    /// which say that code between them is of a kind.
+    statement: Option<StatementId>,
 }
 
 impl<'s> Header<'s> {
-    const OF_RECORD: Header<'static> = Header { sh_type: 0, flags: 0, align: 0, output: Err(b"") };
+    const OF_RECORD: Header<'static> =
+        Header { sh_type: 0, flags: 0, align: 0, output: Err(b""), statement: None };
 }
 
 impl<'s, 'a, T: Target> Shapes<'s, 'a, T> {
@@ -108,11 +112,10 @@ fn section_part<'s, T: Target>(link: &'s Bound<'_, T>, id: SectionId) -> Part<'s
     // Flags about groups and relocation sections do not change the section.
     let irrelevant = u64::from(elf::SHF_GROUP | elf::SHF_INFO_LINK);
     let SectionInfo { name, sh_type, flags, .. } = link.section_info(id);
-    let output = match link.rules[id.index()] {
-        Some(rule) => Ok(link.plan.rule(rule).output),
-        None => Err(name),
-    };
-    let header = Header { sh_type, flags: flags & !irrelevant, align: 0, output };
+    let rule = link.rules[id.index()].map(|rule| link.plan.rule(rule));
+    let output = rule.map_or(Err(name), |rule| Ok(rule.output));
+    let statement = rule.filter(|_| link.plan.replaces_default).and_then(|rule| rule.statement);
+    let header = Header { sh_type, flags: flags & !irrelevant, align: 0, output, statement };
     let (bytes, relocations) = match link.locate(id) {
         Some((object, index)) => {
             (object.section_bytes(index as usize).unwrap_or_default(), object.relocations(index as usize))
@@ -137,10 +140,10 @@ enum Referent<'s> {
     Piece(Pieces, &'s [u8], u64, i64),
 }
 
-/// Sections that look like others, by row.
+/// Sections that look like others, by row, with the hashes of their looks.
 pub(super) struct Units<'u, 's, 'a, T: Target> {
     shapes: &'u Shapes<'s, 'a, T>,
-    rows: &'u [SectionId],
+    rows: &'u [(SectionId, u64)],
     /// For each section the row of its unit, or [`NONE`].
     row_of: Vec<u32>,
     merges: bool,
@@ -148,10 +151,10 @@ pub(super) struct Units<'u, 's, 'a, T: Target> {
 
 impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
     /// The units of these sections.
-    pub(super) fn new(shapes: &'u Shapes<'s, 'a, T>, rows: &'u [SectionId]) -> Self {
+    pub(super) fn new(shapes: &'u Shapes<'s, 'a, T>, rows: &'u [(SectionId, u64)]) -> Self {
         let link = shapes.link;
         let mut row_of = vec![NONE; link.first_internal() as usize];
-        for (row, &id) in (0..).zip(rows) {
+        for (row, &(id, _)) in (0..).zip(rows) {
             row_of[id.index()] = row;
             shapes.dependents(id).for_each(|dependent| row_of[dependent.index()] = row);
         }
@@ -160,9 +163,9 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
 
     /// Hashes by row of all that does not depend on classes.
     pub(super) fn hashes(&self) -> Vec<u64> {
-        let hash = |&id: &SectionId| {
+        let hash = |&(id, look): &(SectionId, u64)| {
             let mut hasher = FixedState::with_seed(0x1cf).build_hasher();
-            hasher.write_u64(self.shapes.hash(id));
+            hasher.write_u64(look);
             self.referents(id).for_each(|(referent, _)| referent.hash(&mut hasher));
             hasher.finish()
         };
@@ -171,7 +174,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
 
     /// Whether two units are equal but for the classes that they refer to.
     pub(super) fn are_alike(&self, a: u32, b: u32) -> bool {
-        let (a, b) = (self.rows[a as usize], self.rows[b as usize]);
+        let (a, b) = (self.rows[a as usize].0, self.rows[b as usize].0);
         let of = |part: &Part<'s, T::E>| {
             let start = part.start;
             part.relocations.iter().map(move |it| (it.r_offset.get().wrapping_sub(start), it.kind()))
@@ -193,7 +196,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
 
     /// Adds the rows of the units that a unit refers to, in the order of its relocations.
     pub(super) fn targets(&self, row: u32, targets: &mut Vec<u32>) {
-        let rows = self.referents(self.rows[row as usize]).map(|(_, row)| row);
+        let rows = self.referents(self.rows[row as usize].0).map(|(_, row)| row);
         targets.extend(rows.filter(|&row| row != NONE));
     }
 
@@ -246,7 +249,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
 
     /// Which section of its unit this is.
     fn number_in_unit(&self, row: u32, section: SectionId) -> u32 {
-        let mut dependents = self.shapes.dependents(self.rows[row as usize]);
+        let mut dependents = self.shapes.dependents(self.rows[row as usize].0);
         dependents.position(|dependent| dependent == section).map_or(0, |position| position as u32 + 1)
     }
 
