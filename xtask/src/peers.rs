@@ -80,7 +80,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 16] = [
+const STEPS: [Step; 17] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -100,6 +100,7 @@ const STEPS: [Step; 16] = [
     Step { name: "CMake, Meson and ninja (sid)", for_tests: true, fetch: Peers::build_systems },
     Step { name: "libffi's source (bookworm)", for_tests: true, fetch: Peers::libffi },
     Step { name: "the kernel's test of linkers (bookworm)", for_tests: true, fetch: Peers::kernel_test },
+    Step { name: "libdw (sid)", for_tests: false, fetch: Peers::libdw },
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
 
@@ -243,6 +244,20 @@ impl Peers {
     fn elfutils(&self) -> Result<()> {
         let root = self.unpack_own(&["elfutils"])?;
         self.wrap_own("elfutils", "eu-elflint", &root, &root.join("usr/bin/eu-elflint"))
+    }
+
+    /// A compiler for programs that use libdw. They start with the suite's loader, whose C library libdw needs.
+    fn libdw(&self) -> Result<()> {
+        let root = self.unpack("sid", &["libdw-dev"])?;
+        let words = root.loader("libdw");
+        let (loader, folders) = (&words[0], &words[2]);
+        let (include, library) = (root.path.join("usr/include"), find_library(&root.path, "libdw.so.1")?);
+        let line = format!(
+            "exec gcc -idirafter '{}' \"$@\" '{}' -Wl,--allow-shlib-undefined,--dynamic-linker='{loader}',-rpath='{folders}'",
+            include.display(),
+            library.display()
+        );
+        self.script("libdw", "libdw-gcc", &line)
     }
 
     fn clang(&self) -> Result<()> {
@@ -406,6 +421,12 @@ fn version_of(words: &[String]) -> Result<String> {
     let version = if line.starts_with("GNU") { numbers.next_back() } else { numbers.next() };
     let version = version.with_context(|| format!("no version in {line:?}"))?;
     Ok(version.split('.').take(2).collect::<Vec<_>>().join("."))
+}
+
+/// A library of an unpacked tree.
+fn find_library(root: &Path, name: &str) -> Result<PathBuf> {
+    let mut places = library_folders(root).into_iter().map(|folder| folder.join(name));
+    places.find(|place| place.exists()).with_context(|| format!("no {name} in its package"))
 }
 
 /// The file of a name in any folder below, the last in order of paths.

@@ -1,11 +1,13 @@
-//! Proof of `sframe stacks`: recordings of real programs, unwound by it, by framehop and by `perf script`.
+//! Proof of `sframe stacks`: recordings of real programs, unwound by it, by framehop, libdw and `perf script`.
 //!
 //! Nothing that is recorded has a frame pointer to speak of or SFrame of its own, but for one program that is linked with it:
 //! they are the distribution's. Every unwinder reads the same recording. `beside_framehop`, an example of `crates/stacks`, takes
-//! the time of unwinding alone for this crate and framehop in one run, and compares every frame.
+//! the time of unwinding alone for this crate and framehop in one run, and compares every frame; those of libdw as well, which
+//! `libdw.c` asks.
 
 use super::proof::{Proof, output};
 use crate::bench::measure::measure;
+use crate::peers;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -73,8 +75,16 @@ const STORM: &str = "i=0; while [ $i -lt 1500 ]; do /bin/true; ls / >/dev/null; 
 /// Outermost functions of whole stacks, as perf names them.
 const ROOTS: [&str; 7] =
     ["_start", "clone3", "__clone3", "__clone", "clone", "__GI___clone3", "__GI___clone"];
-const HEAD: &str = "| recording | samples | sframe: rooted | SFrame only | framehop: rooted | perf script: rooted | samples/s, unwinding alone | framehop's | times | whole command, s | perf script, s | times | peak MiB | perf's |\n\
-    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+const HEAD: &str = "| recording | samples | sframe: rooted | SFrame only | framehop: rooted | libdw: rooted | frames equal to libdw's | perf script: rooted | samples/s, unwinding alone | framehop's | times | whole command, s | perf script, s | times | peak MiB | perf's |\n\
+    |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+
+/// What unwinds.
+struct Programs<'a> {
+    sframe: &'a Path,
+    beside: &'a Path,
+    /// The program that asks libdw.
+    libdw: Option<String>,
+}
 
 /// Records, unwinds and compares.
 pub fn stacks(proof: &mut Proof, sframe: &Path) -> Result<()> {
@@ -82,6 +92,11 @@ pub fn stacks(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let Ok(perf) = perf else { return proof.note("perf is not to be had: nothing was recorded") };
     let beside = build()?;
     prepare(proof)?;
+    let libdw = build_for_libdw(proof);
+    if let Err(reason) = &libdw {
+        proof.note(format!("libdw is not to be had: {reason:#}\n"))?;
+    }
+    let programs = Programs { sframe, beside: &beside, libdw: libdw.ok() };
     proof.note(format!(
         "{}, {}, cpu-clock at 997 Hz, 16 KiB of stack for each sample\n",
         perf.trim(),
@@ -95,12 +110,12 @@ pub fn stacks(proof: &mut Proof, sframe: &Path) -> Result<()> {
             continue;
         }
         let recording = record(proof, workload)?;
-        let line = compare(proof, workload, &recording, sframe, &beside, &mut differences)?;
+        let line = compare(proof, workload, &recording, &programs, &mut differences)?;
         proof.note(line)?;
     }
     proof.note(format!(
         "\nperf script runs with --no-inline, on one processor as the others, for 90 seconds at most. Rooted: the share of samples with a user part whose walk reaches the root of the stack. perf script is taken to reach it \
-         where the outermost function is one of {}; framehop, where it says so.\n\n## Differences from framehop\n\n{differences}",
+         where the outermost function is one of {}; framehop and libdw, where they say so. Frames equal to libdw's: of those that libdw finds, the share that is the same up to the first difference of a sample.\n\n## Differences from framehop and libdw\n\n{differences}",
         ROOTS.join(", ")
     ))
 }
@@ -131,6 +146,14 @@ fn build() -> Result<PathBuf> {
     ]);
     output(&mut command)?;
     Ok(crate::folders::target().canonicalize()?.join("release/examples/beside_framehop"))
+}
+
+/// Builds the program that asks libdw.
+fn build_for_libdw(proof: &Proof) -> Result<String> {
+    let compiler = peers::program("libdw-gcc")?;
+    std::fs::write(proof.folder.join("libdw.c"), include_str!("libdw.c"))?;
+    proof.tool(compiler, &["-O2", "-o", "libdw", "libdw.c"])?;
+    Ok(proof.folder.join("libdw").display().to_string())
 }
 
 /// Writes and builds the programs.
@@ -209,12 +232,13 @@ fn compare(
     proof: &Proof,
     workload: &Workload,
     recording: &Path,
-    sframe: &Path,
-    beside: &Path,
+    programs: &Programs<'_>,
     differences: &mut String,
 ) -> Result<String> {
     let path = recording.display().to_string();
-    let both: Value = serde_json::from_str(&proof.tool(beside, &[&path, "3"])?)?;
+    let words = [&*path, "3"].into_iter().chain(programs.libdw.as_deref()).collect::<Vec<_>>();
+    let both: Value = serde_json::from_str(&proof.tool(programs.beside, &words)?)?;
+    let sframe = programs.sframe;
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     let share = |result: &Value| 100.0 * number(&result["rooted"]) / number(&result["samples"]).max(1.0);
     let (ours, framehop) = (&both["ours"], &both["framehop"]);
@@ -228,18 +252,33 @@ fn compare(
     // Source lines of inlined functions would keep it for hours; nothing here names them.
     let perf = measure(&proof.folder, 1, &["sh".into(), "-c".into(), line])?;
     let rooted_by_perf = rooted_by_perf(&std::fs::read_to_string(&script).context("perf script")?);
-    // framehop goes on by frame pointers where it has no rows, and may be right: the record tells.
-    if share(ours) + 0.005 < share(framehop) {
-        writeln!(differences, "- {}: framehop reaches the root of more stacks", workload.name)?;
-    }
-    let same = 100.0 * number(&both["same_samples"]) / number(&ours["samples"]).max(1.0);
-    writeln!(differences, "- {}: {same:.2} % of samples have the same frames and end", workload.name)?;
-    for (kind, count) in both["differences"].as_object().into_iter().flatten() {
-        writeln!(differences, "  - {count}: {kind}")?;
+    let libdw = &both["libdw"];
+    let by_libdw = match libdw {
+        Value::Null => "- | -".to_owned(),
+        _ => format!(
+            "{:.2} % | {:.3} %",
+            share(&libdw[0]),
+            100.0 * number(&libdw[1]["same_frames"]) / number(&libdw[0]["frames"]).max(1.0)
+        ),
+    };
+    for (name, result, found) in [("framehop", framehop, &both), ("libdw", &libdw[0], &libdw[1])] {
+        if found.is_null() {
+            continue;
+        }
+        // Others go on by frame pointers where they have no rows, and may be right: the record tells.
+        if share(ours) + 0.005 < share(result) {
+            writeln!(differences, "- {}: {name} reaches the root of more stacks", workload.name)?;
+        }
+        let same = 100.0 * number(&found["same_samples"]) / number(&ours["samples"]).max(1.0);
+        let recording = workload.name;
+        writeln!(differences, "- {recording}: {same:.2} % of samples have the frames and end of {name}")?;
+        for (kind, count) in found["differences"].as_object().into_iter().flatten() {
+            writeln!(differences, "  - {count}: {kind}")?;
+        }
     }
     let (speed, their_speed) = (number(&ours["samples_per_second"]), number(&framehop["samples_per_second"]));
     Ok(format!(
-        "| {} | {} | {:.2} % | {:.2} % | {:.2} % | {rooted_by_perf:.2} % | {speed:.0} | {their_speed:.0} | {:.1} | {:.2} | {:.2} | {:.1} | {} | {} |",
+        "| {} | {} | {:.2} % | {:.2} % | {:.2} % | {by_libdw} | {rooted_by_perf:.2} % | {speed:.0} | {their_speed:.0} | {:.1} | {:.2} | {:.2} | {:.1} | {} | {} |",
         workload.name,
         ours["samples"],
         share(ours),

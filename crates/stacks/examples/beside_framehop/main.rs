@@ -1,8 +1,10 @@
 //! The samples of a recording, unwound by this crate and by framehop in one run, with what they differ in; as JSON.
 //!
-//! `beside_framehop RECORDING [PASSES]`. Both have the same files at the same places, and each reads them before its time is
-//! taken. framehop walks by frame pointers where its rows fail, and does not say so; a difference is counted by what this
+//! `beside_framehop RECORDING [PASSES [LIBDW]]`. Both have the same files at the same places, and each reads them before its time
+//! is taken. LIBDW is a program that unwinds the samples by libdw; no time of it is taken. framehop walks by frame pointers where its rows fail, and does not say so; a difference is counted by what this
 //! crate found the frame by, or why it stopped there.
+
+mod libdw;
 
 use framehop::Unwinder as _;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
@@ -29,10 +31,31 @@ struct Result {
     cache_hit_share: f64,
 }
 
+impl Result {
+    fn of(walks: &[Walk], seconds: f64, cache_hit_share: f64) -> Self {
+        Self {
+            samples: walks.len(),
+            rooted: walks.iter().filter(|walk| walk.1).count(),
+            frames: walks.iter().map(|walk| walk.0.len()).sum(),
+            seconds,
+            samples_per_second: walks.len() as f64 / seconds,
+            cache_hit_share,
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct Report {
     ours: Result,
     framehop: Result,
+    #[serde(flatten)]
+    differences: Differences,
+    /// What libdw finds, and how that differs.
+    libdw: Option<(Result, Differences)>,
+}
+
+#[derive(Default, Serialize)]
+struct Differences {
     /// Samples whose frames are the same.
     same_samples: usize,
     /// Frames that both have at one place of the stack.
@@ -48,19 +71,25 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().expect("a recording");
     let passes: usize = arguments.next().map_or(3, |passes| passes.parse().expect("a number of passes"));
+    let by_libdw = arguments.next();
     let bytes = Bytes::map(&std::fs::File::open(&path).expect("the recording")).expect("the recording");
     let recording = Recording::new(bytes).expect("a recording");
     let mut report: Option<Report> = None;
     for _ in 0..passes {
         let (ours, our_walks) = by_this_crate(&recording);
         let (framehop, their_walks) = by_framehop(&recording);
-        let mut made = compare(ours, framehop, &our_walks, &their_walks);
+        let differences = compare("framehop", &our_walks, &their_walks);
+        let mut made = Report { ours, framehop, differences, libdw: None };
         // The best time of each.
         if let Some(before) = &report {
             for (now, before) in [(&mut made.ours, &before.ours), (&mut made.framehop, &before.framehop)] {
                 now.seconds = now.seconds.min(before.seconds);
                 now.samples_per_second = now.samples_per_second.max(before.samples_per_second);
             }
+        }
+        if let Some(program) = &by_libdw {
+            let (result, walks) = samples(&recording).walk(program);
+            made.libdw = Some((result, compare("libdw", &our_walks, &walks)));
         }
         report = Some(made);
     }
@@ -84,14 +113,7 @@ fn by_this_crate(recording: &Recording) -> (Result, Vec<Walk>) {
     let (_, statistics) = session.finish(&mut |_| {});
     let seconds = statistics.unwinding.as_secs_f64();
     let (hits, misses) = statistics.cache;
-    let result = Result {
-        samples: walks.len(),
-        rooted: walks.iter().filter(|walk| walk.1).count(),
-        frames: walks.iter().map(|walk| walk.0.len()).sum(),
-        seconds,
-        samples_per_second: walks.len() as f64 / seconds,
-        cache_hit_share: hits as f64 / (hits + misses).max(1) as f64,
-    };
+    let result = Result::of(&walks, seconds, hits as f64 / (hits + misses).max(1) as f64);
     (result, walks)
 }
 
@@ -110,21 +132,18 @@ fn run(recording: &Recording, session: &mut Session, take: &mut dyn FnMut(&stack
 /// framehop's unwinder for each process, made anew when its modules have changed.
 struct Framehop<'a> {
     files: &'a Files,
-    unwinders: HashMap<u32, (u64, UnwinderX86_64<Bytes>)>,
-    cache: CacheX86_64,
-    time: Duration,
+    unwinders: &'a mut HashMap<u32, (u64, UnwinderX86_64<Bytes>)>,
+    cache: &'a mut CacheX86_64,
+    time: &'a mut Duration,
 }
 
-fn by_framehop(recording: &Recording) -> (Result, Vec<Walk>) {
+/// Hands on each sample with registers, with the files and processes as they were.
+fn each_sample(recording: &Recording, take: &mut dyn FnMut(&Files, &mut Processes, &Sample<'_>)) {
     let mut files = Files::new(Abi::Amd64, Options::default());
     let mut processes = Processes::new(Abi::Amd64, false, false);
     for id in &recording.build_ids {
         files.expect(&id.path, &id.id);
     }
-    let mut walks = Vec::new();
-    let mut unwinders = HashMap::new();
-    let mut cache = CacheX86_64::new();
-    let mut time = Duration::ZERO;
     for (_, record) in recording.events() {
         match record {
             Some(Event::Mapped(mapped)) if !mapped.kernel => processes.map(&mapped, &mut files),
@@ -133,25 +152,31 @@ fn by_framehop(recording: &Recording) -> (Result, Vec<Walk>) {
                 processes.fork(pid, tid, parent, parent_tid)
             }
             Some(Event::Exited { pid, tid }) => processes.exit(pid, tid),
-            Some(Event::Sample(sample)) if sample.user.is_some() => {
-                let unwinders_before = std::mem::take(&mut unwinders);
-                let mut framehop = Framehop { files: &files, unwinders: unwinders_before, cache, time };
-                walks.push(framehop.walk(&mut processes, &sample));
-                (unwinders, cache, time) = (framehop.unwinders, framehop.cache, framehop.time);
-            }
+            Some(Event::Sample(sample)) if sample.user.is_some() => take(&files, &mut processes, &sample),
             _ => {}
         }
     }
+}
+
+/// The samples for libdw.
+fn samples(recording: &Recording) -> libdw::Samples {
+    let mut samples = libdw::Samples::default();
+    each_sample(recording, &mut |files, processes, sample| samples.add(files, processes, sample));
+    samples
+}
+
+fn by_framehop(recording: &Recording) -> (Result, Vec<Walk>) {
+    let mut walks = Vec::new();
+    let mut unwinders = HashMap::new();
+    let mut cache = CacheX86_64::new();
+    let mut time = Duration::ZERO;
+    each_sample(recording, &mut |files, processes, sample| {
+        let mut framehop = Framehop { files, unwinders: &mut unwinders, cache: &mut cache, time: &mut time };
+        walks.push(framehop.walk(processes, sample));
+    });
     let statistics = cache.stats();
-    let result = Result {
-        samples: walks.len(),
-        rooted: walks.iter().filter(|walk| walk.1).count(),
-        frames: walks.iter().map(|walk| walk.0.len()).sum(),
-        seconds: time.as_secs_f64(),
-        samples_per_second: walks.len() as f64 / time.as_secs_f64(),
-        cache_hit_share: statistics.hits() as f64 / statistics.total().max(1) as f64,
-    };
-    (result, walks)
+    let hits = statistics.hits() as f64 / statistics.total().max(1) as f64;
+    (Result::of(&walks, time.as_secs_f64(), hits), walks)
 }
 
 impl Framehop<'_> {
@@ -188,8 +213,7 @@ impl Framehop<'_> {
                 .map(|bytes| u64::from_le_bytes(*bytes))
                 .ok_or(())
         };
-        let mut frames =
-            unwinder.iter_frames(ip, UnwindRegsX86_64::new(ip, sp, bp), &mut self.cache, &mut read);
+        let mut frames = unwinder.iter_frames(ip, UnwindRegsX86_64::new(ip, sp, bp), self.cache, &mut read);
         let mut found = Vec::new();
         let rooted = loop {
             match frames.next() {
@@ -198,7 +222,7 @@ impl Framehop<'_> {
                 Err(_) => break false,
             }
         };
-        self.time += started.elapsed();
+        *self.time += started.elapsed();
         (found, rooted, String::new())
     }
 }
@@ -231,8 +255,9 @@ fn framehop_module(files: &Files, module: &sframe_format::Module<Bytes>) -> Opti
     Some(framehop::Module::new(file.path.clone(), module.range(), module.bias(), sections))
 }
 
-fn compare(ours: Result, framehop: Result, our_walks: &[Walk], their_walks: &[Walk]) -> Report {
-    let mut report = Report { ours, framehop, same_samples: 0, same_frames: 0, differences: BTreeMap::new() };
+/// Where walks first differ from those of another unwinder.
+fn compare(name: &str, our_walks: &[Walk], their_walks: &[Walk]) -> Differences {
+    let mut report = Differences::default();
     for (own, other) in our_walks.iter().zip(their_walks) {
         let same = own.0.iter().zip(&other.0).take_while(|(own, other)| own == other).count();
         report.same_frames += same;
@@ -244,10 +269,10 @@ fn compare(ours: Result, framehop: Result, our_walks: &[Walk], their_walks: &[Wa
         let source = sources.split(',').nth(same);
         let kind = match (source.filter(|_| same < own.0.len()), other.0.get(same)) {
             (Some(source), Some(_)) => format!("other frames; ours is by {source}"),
-            (Some(source), None) => format!("framehop stops; ours goes on by {source}"),
-            (None, Some(_)) => format!("framehop goes on; ours ends at {end}"),
+            (Some(source), None) => format!("{name} stops; ours goes on by {source}"),
+            (None, Some(_)) => format!("{name} goes on; ours ends at {end}"),
             (None, None) => format!(
-                "same frames; ours ends at {end}, framehop {}",
+                "same frames; ours ends at {end}, {name} {}",
                 if other.1 { "at the root" } else { "stops" }
             ),
         };
