@@ -115,7 +115,7 @@ pub fn stacks(proof: &mut Proof, sframe: &Path) -> Result<()> {
     }
     proof.note(format!(
         "\nperf script runs with --no-inline, on one processor as the others, for 90 seconds at most. Rooted: the share of samples with a user part whose walk reaches the root of the stack. perf script is taken to reach it \
-         where the outermost function is one of {}; framehop and libdw, where they say so. Frames equal to libdw's: of those that libdw finds, the share that is the same up to the first difference of a sample.\n\n## Differences from framehop and libdw\n\n{differences}",
+         where the outermost function is one of {}; framehop and libdw, where they say so; libdw says so of a return address that it cannot read, too. Frames equal to libdw's: of those that libdw finds, the share that is the same up to the first difference of a sample.\n\n## Differences from framehop and libdw\n\n{differences}",
         ROOTS.join(", ")
     ))
 }
