@@ -177,3 +177,52 @@ int main(void) { printf(\"%d %d %d\\n\", called1(1), called2(2), pointer1 == poi
             .says(&["broken.o:(.llvm_addrsig+0x0)", "broken address-significance table"]);
     }
 }
+
+/// What a table does not name is folded even if relocations take its address: lld decides alike.
+#[test]
+fn tables_of_clang_count_more_than_relocations() {
+    let clang = need!(tools::clang("clang"));
+    let work = Work::new();
+    let mut source =
+        ".addrsig\n.addrsig_sym taken1\n.addrsig_sym taken2\n.addrsig_sym named1\n.addrsig_sym named2\n"
+            .to_owned();
+    let mut uses = ".text\n.globl _start\n_start:\n".to_owned();
+    for (value, name) in ["plain", "taken"].iter().enumerate() {
+        for number in [1, 2] {
+            source += &format!(
+                ".section .text.{name}{number},\"ax\",@progbits\n.globl {name}{number}\n{name}{number}: movl ${value},%eax\nret\n"
+            );
+            uses += &format!("leaq {name}{number}(%rip),%rax\n");
+        }
+    }
+    for (value, name) in ["unnamed", "named"].iter().enumerate() {
+        for number in [1, 2] {
+            source += &format!(
+                ".section .rodata.{name}{number},\"a\",@progbits\n.globl {name}{number}\n{name}{number}: .quad {value}\n"
+            );
+            uses += &format!("leaq {name}{number}(%rip),%rax\n");
+        }
+    }
+    work.write("a.s", source + &uses);
+    work.command(&clang, &["-c", "a.s", "-o", "a.o"]).ok();
+    let lld = tools::peer_linker("lld").ok();
+    for (options, folds) in [
+        (&["--icf=safe"][..], ["plain", "unnamed"].as_slice()),
+        (&["--icf=all"], &["plain", "taken", "unnamed"]),
+        (&["--icf=all", "--ignore-data-address-equality"], &["plain", "taken", "unnamed", "named"]),
+    ] {
+        let arguments = [&["-o", "program", "a.o"][..], options].concat();
+        let check = |linker: &str| {
+            let elf = work.elf_unchecked("program");
+            for name in ["plain", "taken", "unnamed", "named"] {
+                assert_eq!(are_one(&elf, name), folds.contains(&name), "{linker} {options:?}: {name}");
+            }
+        };
+        work.ld(&arguments).quiet();
+        check("own");
+        if let Some(lld) = &lld {
+            work.command(lld, &arguments).ok();
+            check("lld");
+        }
+    }
+}
