@@ -22,8 +22,8 @@ macro_rules! id {
         impl $name {
             /// No row. Stands in where a row gets known only later ([`crate::input::ObjectFile`],
             /// [`crate::input::SharedFile`], [`crate::merge::Group`]), and for "none" in vectors
-            /// with a row for each FDE or each symbol of a library, which an `Option` would
-            /// double: these ids count from 0 without a niche, because passes compute them from
+            /// with a row for each FDE, each symbol of a library or each section that an equal one
+            /// stands for, which an `Option` would double: these ids count from 0 without a niche, because passes compute them from
             /// numbers of sections and symbols for every relocation. A row of `.symtab` or `.got`
             /// that is written for no symbol of the link has it for the same reason. Elsewhere
             /// "none" is an `Option`.

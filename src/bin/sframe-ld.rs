@@ -53,14 +53,21 @@ fn main() -> ExitCode {
             if !config.foreground {
                 detach::leave_memory_behind(outcome.replaced.as_ref());
             }
-            let code = if outcome.succeeded { 0 } else { 1 };
-            std::process::exit(code)
+            end(if outcome.succeeded { 0 } else { 1 })
         }
         Err(_) => {
             show(sink.into_sorted(), &program, None);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Ends the process at once: handlers that run at an exit only free memory, some 2 % of the time of a
+/// small link.
+fn end(status: i32) -> ! {
+    let _ = std::io::stdout().flush();
+    // SAFETY: nothing runs behind it in this process.
+    unsafe { libc::_exit(status) }
 }
 
 /// A link that is told to end removes its temporary files first. A file that grows beyond its limit
