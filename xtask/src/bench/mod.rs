@@ -33,7 +33,7 @@ use ::peers::Linker;
 use case::Case;
 use link::{Before, Bench, sframe_ld_of};
 use results::{CaseResult, Costs, LinkerResult};
-use workload::{Workload, variants};
+use workload::Workload;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -95,10 +95,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
     for bench in &cases {
         let name = bench.workload;
         eprintln!("{}: {}", name.name(), name.description());
-        let mut taking: Vec<Linker> = linkers.iter().filter(|linker| name.takes(linker)).cloned().collect();
-        if name.shows_variants() {
-            taking.extend(linkers.iter().flat_map(variants));
-        }
+        let variants = linkers.iter().flat_map(|linker| name.variants(linker));
+        let taking: Vec<Linker> = linkers.iter().cloned().chain(variants).collect();
         results.push(CaseResult {
             name: name.name(),
             description: name.description(),

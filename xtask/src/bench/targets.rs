@@ -8,6 +8,7 @@ use ::peers::{Family, Linker};
 use anyhow::Result;
 
 use super::results::{CaseResult, Figure, LinkerResult};
+use super::workload::SCRIPT;
 
 /// The greatest ratios that meet a workload's target.
 struct Target {
@@ -72,7 +73,7 @@ pub fn render(text: &mut String, results: &[CaseResult], linkers: &[Linker]) -> 
         ];
         writeln!(text, "| {} | {} |", target.workload, cells.join(" | "))?;
     }
-    if let Some(script) = find("llvm-script", Some(ours)) {
+    if let Some(script) = find("llvm", Some(&format!("{ours} -T {SCRIPT}"))) {
         let default = find("llvm", Some(ours));
         let reached = worst(script, default, &[Figure::WallFresh, Figure::WallReplaced]);
         writeln!(

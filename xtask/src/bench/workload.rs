@@ -17,7 +17,6 @@ pub enum Workload {
     Rust,
     Llvm,
     LlvmGc,
-    LlvmScript,
     Functions,
     #[value(name = "generated-500")]
     Generated500,
@@ -37,7 +36,7 @@ impl Workload {
     /// The name of the folder with its inputs, which several workloads may share.
     pub fn folder(self) -> String {
         match self {
-            Workload::LlvmGc | Workload::LlvmScript => Workload::Llvm.name(),
+            Workload::LlvmGc => Workload::Llvm.name(),
             _ => self.name(),
         }
     }
@@ -49,7 +48,6 @@ impl Workload {
             Workload::Rust => "ripgrep with full debug information, as cargo builds it in debug mode",
             Workload::Llvm => "a C++ compiler for all targets, from the static archives of libclang and LLVM",
             Workload::LlvmGc => "the same compiler, with --gc-sections",
-            Workload::LlvmScript => "the same compiler, through GNU ld's default script as -T",
             Workload::Functions => {
                 "150,000 functions with SFrame; sframe-ld makes the index of all of them, others keep or drop them"
             }
@@ -65,7 +63,7 @@ impl Workload {
             Workload::Tiny => programs::prepare_tiny(folder),
             Workload::Static => programs::prepare_static(folder),
             Workload::Rust => programs::prepare_rust(folder),
-            Workload::Llvm | Workload::LlvmGc | Workload::LlvmScript => programs::prepare_llvm(folder),
+            Workload::Llvm | Workload::LlvmGc => programs::prepare_llvm(folder),
             Workload::Functions => functions::prepare(folder),
             Workload::Generated500 => generated::prepare(folder, 500),
             Workload::Generated2000 => generated::prepare(folder, 2000),
@@ -79,7 +77,7 @@ impl Workload {
     /// # Errors
     /// GNU ld, whose script is wanted, is not on `PATH`.
     pub fn complete(self, folder: &Path) -> Result<()> {
-        if self != Workload::LlvmScript {
+        if self != Workload::Llvm {
             return Ok(());
         }
         let text = must_run(folder, "ld.bfd", &["-pie", "--verbose"].map(String::from))?;
@@ -88,16 +86,10 @@ impl Workload {
         Ok(())
     }
 
-    /// Whether a linker takes part. A script of GNU ld says of other linkers only how much of it they understand.
-    pub fn takes(self, linker: &Linker) -> bool {
-        self != Workload::LlvmScript || linker.is_ours()
-    }
-
     /// Arguments before those of the case.
     pub fn arguments(self, linker: &Linker) -> &'static [&'static str] {
         match (self, linker.family) {
             (Workload::LlvmGc, _) => &["--gc-sections"],
-            (Workload::LlvmScript, _) => &["-T", SCRIPT],
             (Workload::Functions, Family::SframeLd) => &["--sframe-index"],
             // wild collects garbage unless told otherwise.
             (Workload::Functions, Family::Wild) => &["--no-gc-sections"],
@@ -105,28 +97,26 @@ impl Workload {
         }
     }
 
-    /// Whether rows show what linkers gain by leaving work to a process behind them, and by dropping sections.
-    pub fn shows_variants(self) -> bool {
-        matches!(self, Workload::Rust | Workload::Llvm)
+    /// Linkers that are timed beside a linker, in the same rounds: the same one without the process that takes its
+    /// memory apart when it has ended, without garbage collection where that is its default, and ours through GNU
+    /// ld's script.
+    pub fn variants(self, linker: &Linker) -> Vec<Linker> {
+        let options: &[&[&str]] = match (self, linker.family) {
+            (Workload::Llvm, Family::SframeLd) => &[&["--no-detach"], &["-T", SCRIPT]],
+            (Workload::Rust, Family::SframeLd) => &[&["--no-detach"]],
+            (Workload::Llvm | Workload::Rust, Family::Wild) => &[&["--no-fork"], &["--no-gc-sections"]],
+            (Workload::Llvm | Workload::Rust, Family::Mold) => &[&["--no-fork"]],
+            _ => &[],
+        };
+        let with = |words: &&[&str]| {
+            let mut variant = linker.clone();
+            variant.name = format!("{} {}", linker.name, words.join(" "));
+            variant.command.extend(words.iter().map(|&word| word.to_owned()));
+            variant
+        };
+        options.iter().map(with).collect()
     }
 }
 
-const SCRIPT: &str = "gnu.ld";
-
-/// The same linker without the process that takes its memory apart when it has ended, and without garbage collection
-/// where that is its default.
-pub fn variants(linker: &Linker) -> Vec<Linker> {
-    let options: &[&str] = match linker.family {
-        Family::SframeLd => &["--no-detach"],
-        Family::Wild => &["--no-fork", "--no-gc-sections"],
-        Family::Mold => &["--no-fork"],
-        _ => &[],
-    };
-    let with = |option: &&str| {
-        let mut variant = linker.clone();
-        variant.name = format!("{} {option}", linker.name);
-        variant.command.push((*option).into());
-        variant
-    };
-    options.iter().map(with).collect()
-}
+/// GNU ld's default script, in the case's folder.
+pub const SCRIPT: &str = "gnu.ld";
