@@ -19,6 +19,7 @@ pub mod passes;
 pub mod phase;
 pub mod pipeline;
 pub mod plan;
+pub mod region;
 pub mod relocs;
 pub mod reports;
 pub mod script;

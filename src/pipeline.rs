@@ -318,7 +318,7 @@ fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<(),
     };
     let holes = image.holes();
     let mut file = OutputFile::create(path, size, &holes, executable).map_err(cannot_write)?;
-    write_output::run(image, file.bytes());
+    write_output::run(image, &mut file);
     sink.checkpoint()?;
     progress.timings.pass("write output");
     output::build_id::write(image, file.bytes(), &holes).map_err(cannot_write)?;

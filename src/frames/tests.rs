@@ -9,6 +9,7 @@ use crate::input::InputStore;
 use crate::input::object::{FileName, ObjectFile};
 use crate::passes::{keep_eh_frames, size_tables, split_eh_frames};
 use crate::phase::{Bound, Folds, Inputs, Made, Numbered, Placed, Resolved, Scanned, SectionState, Session};
+use crate::region::Region;
 use crate::sframe::collect::Chosen;
 use crate::symbols::Definition;
 use crate::synth;
@@ -177,7 +178,7 @@ fn section_of(link: &Inputs<'_, X86_64>, file: usize, name: &str) -> SectionId {
 /// The output section, with every code field holding the number of its relocations.
 fn written(link: &Placed<'_, X86_64>) -> Vec<u8> {
     let mut out = vec![0xee; synth::eh_frame::size(link) as usize];
-    synth::eh_frame::write(link, 0x1000, &mut out, |record| {
+    synth::eh_frame::write(link, 0x1000, Region::of_memory(&mut out), |record| {
         assert_eq!(record.address, 0x1000 + record.record.output);
         if record.record.fde.is_some() {
             record.out[8] = record.record.relocations.len() as u8;

@@ -102,16 +102,12 @@ impl<'a> Group<'a> {
         Ok(Group { pieces, blocks, shards, shard_bases, size, align, section: SectionId::NONE })
     }
 
-    /// Writes the merged section.
-    pub fn write(&self, out: &mut [u8]) {
-        let mut parts = Vec::with_capacity(self.shards.len());
-        let mut rest = out;
-        for number in (0..self.shards.len()).rev() {
-            let (before, part) = rest.split_at_mut(self.shard_bases[number] as usize);
-            parts.push((&self.shards[number], part));
-            rest = before;
-        }
-        parts.into_par_iter().for_each(|(shard, part)| shard.write(part));
+    /// The shards, in the order of their bytes in the merged section, each with the number of bytes up to
+    /// the next one's.
+    pub fn parts(&self) -> impl Iterator<Item = (&Shard<'a>, u64)> {
+        let ends = self.shard_bases.iter().skip(1).chain([&self.size]);
+        let bytes = self.shard_bases.iter().zip(ends).map(|(base, end)| end - base);
+        self.shards.iter().zip(bytes)
     }
 }
 

@@ -16,7 +16,14 @@ fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8
     let mut group = Group::merge(pieces, &inputs, tails).expect("small");
     group.section = SectionId(1000);
     let mut out = vec![0xaa; group.size as usize];
-    group.write(&mut out);
+    let mut rest = &mut out[..];
+    for (shard, bytes) in group.parts() {
+        let part = rest.split_off_mut(..bytes as usize).expect("the parts' sum");
+        // As in a new file.
+        part.fill(0);
+        shard.write(part);
+    }
+    assert!(rest.is_empty());
     let size = group.size;
     let mut merges = Merges::new(sections.len());
     let ids: Vec<SectionId> = inputs.iter().map(|input| input.section).collect();

@@ -11,6 +11,7 @@
 
 use super::temporary::Temporary;
 use crate::diag::{Code, Diagnostic};
+use crate::region::Region;
 use memmap2::MmapMut;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -19,12 +20,15 @@ use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// An output file that is being made.
 pub struct OutputFile {
     path: PathBuf,
     bytes: MmapMut,
     place: Place,
+    /// The first error of a write beside the mapping.
+    failure: OnceLock<io::Error>,
 }
 
 /// The path that stands for standard output (`-o -`).
@@ -53,10 +57,20 @@ impl OutputFile {
         let length = usize::try_from(size).map_err(|_| ErrorKind::FileTooLarge)?;
         let path = path.to_path_buf();
         if path.as_os_str() == STANDARD {
-            return Ok(OutputFile { path, bytes: MmapMut::map_anon(length)?, place: Place::Standard });
+            return Ok(OutputFile {
+                path,
+                bytes: MmapMut::map_anon(length)?,
+                place: Place::Standard,
+                failure: OnceLock::new(),
+            });
         }
         if is_special(&path) {
-            return Ok(OutputFile { path, bytes: MmapMut::map_anon(length)?, place: Place::Existing });
+            return Ok(OutputFile {
+                path,
+                bytes: MmapMut::map_anon(length)?,
+                place: Place::Existing,
+                failure: OnceLock::new(),
+            });
         }
         let temporary = Temporary::create(&path, if executable { 0o777 } else { 0o666 })?;
         if reserve(temporary.file(), size, holes)? {
@@ -68,10 +82,15 @@ impl OutputFile {
             // refused and changes nothing.
             #[cfg(target_os = "linux")]
             let _ = bytes.advise(memmap2::Advice::HugePage);
-            Ok(OutputFile { path, bytes, place: Place::Mapped(temporary) })
+            Ok(OutputFile { path, bytes, place: Place::Mapped(temporary), failure: OnceLock::new() })
         } else {
             let bytes = MmapMut::map_anon(length)?;
-            Ok(OutputFile { path, bytes, place: Place::Written(temporary, holes.to_vec()) })
+            Ok(OutputFile {
+                path,
+                bytes,
+                place: Place::Written(temporary, holes.to_vec()),
+                failure: OnceLock::new(),
+            })
         }
     }
 
@@ -80,13 +99,24 @@ impl OutputFile {
         &mut self.bytes
     }
 
+    /// The whole file, for passes to fill part by part.
+    pub fn region(&mut self) -> Region<'_> {
+        match &self.place {
+            Place::Mapped(temporary) => Region::of_file(&mut self.bytes, temporary.file(), &self.failure),
+            _ => Region::of_memory(&mut self.bytes),
+        }
+    }
+
     /// Puts the file in its place. Gives a handle that keeps the replaced file: its blocks are
     /// freed when the handle is dropped, which takes a while for a large one.
     ///
     /// # Errors
     /// The system's error; the old file is then still there.
     pub fn commit(self) -> io::Result<Option<File>> {
-        let OutputFile { path, bytes, place } = self;
+        let OutputFile { path, bytes, place, failure } = self;
+        if let Some(error) = failure.into_inner() {
+            return Err(error);
+        }
         let replaced = open_for_keeping(&path);
         match place {
             Place::Mapped(temporary) => {

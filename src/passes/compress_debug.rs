@@ -13,6 +13,7 @@ use crate::elf::is_alloc;
 use crate::ids::ChunkId;
 use crate::output::compress;
 use crate::phase::{FileSection, Inputs, Placed};
+use crate::region::Region;
 
 /// Contents of the sections that shrink, by [`ChunkId`]; their headers are changed. A section that
 /// would not shrink stays uncompressed.
@@ -42,7 +43,7 @@ fn compress_section<'a, T: Target>(
         return None;
     }
     let mut contents = vec![0; section.file_size() as usize];
-    write_chunk(link, id, &mut contents);
+    write_chunk(link, id, Region::of_memory(&mut contents));
     let packed = compress::compress::<T::E>(method, &contents, section.align)?;
     section.size = packed.len() as u64;
     section.align = compress::alignment(method.kind);

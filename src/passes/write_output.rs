@@ -1,7 +1,7 @@
 //! Writes the bytes of the output: every section copied, relocated and in its place.
 //!
-//! The file is cut into disjoint slices, one for each output section, those into slices for the
-//! sections they hold; any thread may fill any slice. A section is copied and relocated in one go,
+//! The file is cut into disjoint regions, one for each output section, those into regions for the
+//! sections they hold; any thread may fill any region. A section is copied and relocated in one go,
 //! while its bytes are in the processor's cache.
 
 use crate::arch::Target;
@@ -11,8 +11,10 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
 use crate::input::SectionClass;
+use crate::output::file::OutputFile;
 use crate::output::headers;
 use crate::phase::{Image, Placed, SectionState};
+use crate::region::Region;
 use crate::relocs;
 use crate::sframe_output;
 use crate::synth;
@@ -20,41 +22,37 @@ use crate::tables::section::Kind;
 use rayon::prelude::*;
 
 /// Fills the whole file except the build-id, which depends on the rest.
-pub fn run<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
-    let mut slices = slices(image, file);
+pub fn run<T: Target>(image: &Image<'_, T>, file: &mut OutputFile) {
+    let mut slices = slices(image, file.region());
     let tables = TableSlices::take(image, &mut slices);
     rayon::join(
         || tables.write(image),
         || {
             slices.into_par_iter().for_each(|(id, out)| match &image.compressed[id.index()] {
-                Some(packed) => out.copy_from_slice(packed),
+                Some(packed) => out.into_bytes().copy_from_slice(packed),
                 None => write_chunk(image, id, out),
             })
         },
     );
     if image.config.output_format == OutputFormat::Elf {
-        headers::write(image, file);
+        headers::write(image, file.bytes());
     }
 }
 
-type Slice<'f> = (ChunkId, &'f mut [u8]);
+type Slice<'f> = (ChunkId, Region<'f>);
 
 /// The parts of the file that belong to output sections.
-fn slices<'f, T: Target>(image: &Image<'_, T>, file: &'f mut [u8]) -> Vec<Slice<'f>> {
+fn slices<'f, T: Target>(image: &Image<'_, T>, mut rest: Region<'f>) -> Vec<Slice<'f>> {
     let sections = &image.file_sections;
     let mut order: Vec<usize> =
         (0..sections.len()).filter(|&index| sections[index].file_size() > 0).collect();
     order.sort_by_key(|&index| sections[index].offset);
-    let (mut rest, mut position) = (file, 0u64);
+    let mut position = 0u64;
     let mut slices = Vec::with_capacity(order.len());
     for index in order {
         let section = &sections[index];
         let gap = section.offset.checked_sub(position);
-        let parts = gap.and_then(|gap| {
-            let tail = std::mem::take(&mut rest).split_at_mut_checked(gap as usize)?.1;
-            tail.split_at_mut_checked(section.file_size() as usize)
-        });
-        let Some((slice, tail)) = parts else {
+        let Some(gap) = gap.filter(|gap| gap.saturating_add(section.file_size()) <= rest.len()) else {
             image.sink.report(Diagnostic::error(
                 Code::Internal,
                 format!(
@@ -65,51 +63,55 @@ fn slices<'f, T: Target>(image: &Image<'_, T>, file: &'f mut [u8]) -> Vec<Slice<
             ));
             return Vec::new();
         };
-        rest = tail;
+        rest.take_first(gap);
+        slices.push((ChunkId::from_index(index), rest.take_first(section.file_size())));
         position = section.range().end;
-        slices.push((ChunkId::from_index(index), slice));
     }
     slices
 }
 
 /// The slices of the tables that are not written section by section.
 struct TableSlices<'f> {
-    names: &'f mut [u8],
-    symbols: &'f mut [u8],
-    extended: &'f mut [u8],
-    strings: &'f mut [u8],
+    names: Region<'f>,
+    symbols: synth::symtab::Tables<'f>,
 }
 
 impl<'f> TableSlices<'f> {
     /// Takes these slices from the list of all.
     fn take<T: Target>(image: &Image<'_, T>, slices: &mut Vec<Slice<'f>>) -> Self {
-        let mut take = |kind: Kind| -> &'f mut [u8] {
-            let Some(chunk) = image.chunk_of(kind) else { return &mut [] };
+        let mut take = |kind: Kind| -> Region<'f> {
+            let Some(chunk) = image.chunk_of(kind) else { return Region::default() };
             match slices.iter().position(|(id, _)| *id == chunk) {
                 Some(index) => slices.swap_remove(index).1,
-                None => &mut [],
+                None => Region::default(),
             }
         };
-        TableSlices {
-            names: take(Kind::ShStrTab),
+        let names = take(Kind::ShStrTab);
+        let symbols = synth::symtab::Tables {
             symbols: take(Kind::SymTab),
-            extended: take(Kind::SymTabShndx),
             strings: take(Kind::StrTab),
-        }
+            extended: take(Kind::SymTabShndx),
+        };
+        TableSlices { names, symbols }
     }
 
     /// Writes the names of sections, and the symbol table together with its strings.
     fn write<T: Target>(self, image: &Image<'_, T>) {
-        let size = self.names.len().min(image.names.bytes.len());
-        self.names[..size].copy_from_slice(&image.names.bytes[..size]);
-        synth::symtab::write(image, self.symbols, self.strings, self.extended);
+        let names = self.names.into_bytes();
+        let size = names.len().min(image.names.bytes.len());
+        names[..size].copy_from_slice(&image.names.bytes[..size]);
+        synth::symtab::write(image, self.symbols);
     }
 }
 
 /// Fills one output section.
-pub fn write_chunk<T: Target>(link: &Placed<'_, T>, id: ChunkId, out: &mut [u8]) {
+pub fn write_chunk<T: Target>(link: &Placed<'_, T>, id: ChunkId, out: Region<'_>) {
     let chunk = &link.layout.chunks[id.index()];
-    write_items(link, chunk, &chunk.items, 0, out);
+    if chunk.data.is_empty() {
+        return write_items(link, chunk, &chunk.items, 0, out);
+    }
+    let out = out.into_bytes();
+    write_items(link, chunk, &chunk.items, 0, Region::of_memory(out));
     for data in &chunk.data {
         if let Some(place) =
             out.get_mut(data.offset as usize..).and_then(|rest| rest.get_mut(..data.bytes.len()))
@@ -119,9 +121,9 @@ pub fn write_chunk<T: Target>(link: &Placed<'_, T>, id: ChunkId, out: &mut [u8])
     }
 }
 
-/// Below this many items and bytes, a slice is one thread's work.
-const MIN_ITEMS: usize = 32;
-const MIN_BYTES: usize = 256 << 10;
+/// Up to so many items and bytes are one thread's work: few enough bytes to stay in its cache.
+const MOST_ITEMS: usize = 4096;
+const MOST_BYTES: u64 = 256 << 10;
 
 /// Fills `out`, which starts at offset `base` of the chunk, with `items` and the gaps between them.
 fn write_items<T: Target>(
@@ -129,21 +131,51 @@ fn write_items<T: Target>(
     chunk: &Chunk<'_>,
     items: &[SectionId],
     base: u64,
+    mut out: Region<'_>,
+) {
+    let is_own = |item: &SectionId| link.locate(*item).is_none();
+    if let [own] = items
+        && is_own(own)
+    {
+        return write_own(link, chunk, *own, base, out);
+    }
+    if items.len() >= 2 && (items.len() > MOST_ITEMS || out.len() > MOST_BYTES || items.iter().any(is_own)) {
+        let middle = items.len() / 2;
+        let split = link.places.offset[items[middle].index()].max(base);
+        let left = out.take_first(split - base);
+        rayon::join(
+            || write_items(link, chunk, &items[..middle], base, left),
+            || write_items(link, chunk, &items[middle..], split, out),
+        );
+        return;
+    }
+    out.fill(|out| write_run(link, chunk, items, base, out));
+}
+
+/// Fills `out`, which starts at offset `base` of the chunk, with a section of the linker's own and gaps
+/// around it.
+fn write_own<T: Target>(
+    link: &Placed<'_, T>,
+    chunk: &Chunk<'_>,
+    item: SectionId,
+    base: u64,
+    mut out: Region<'_>,
+) {
+    let start = link.places.offset[item.index()].max(base);
+    fill_gap::<T>(chunk, base, out.take_first(start - base).into_bytes());
+    let size = link.section_size(item);
+    synth::write(link, item, out.take_first(size));
+    fill_gap::<T>(chunk, start + size, out.into_bytes());
+}
+
+/// Fills `out`, which starts at offset `base` of the chunk, with sections of objects, one after the other.
+fn write_run<T: Target>(
+    link: &Placed<'_, T>,
+    chunk: &Chunk<'_>,
+    items: &[SectionId],
+    base: u64,
     out: &mut [u8],
 ) {
-    if items.len() >= 2 && (items.len() > MIN_ITEMS || out.len() > MIN_BYTES) {
-        let middle = items.len() / 2;
-        let split = link.places.offset[items[middle].index()];
-        if let Some((left, right)) =
-            split.checked_sub(base).and_then(|at| out.split_at_mut_checked(at as usize))
-        {
-            rayon::join(
-                || write_items(link, chunk, &items[..middle], base, left),
-                || write_items(link, chunk, &items[middle..], split, right),
-            );
-            return;
-        }
-    }
     let mut position = base;
     for &item in items {
         let start = link.places.offset[item.index()];
@@ -205,9 +237,7 @@ fn fill_code(instructions: &[&[u8]], out: &mut [u8]) {
 }
 
 fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
-    let Some((object, index)) = link.locate(id) else {
-        return synth::write(link, id, out);
-    };
+    let Some((object, index)) = link.locate(id) else { return };
     let class = link.class_of(id);
     if class.contains(SectionClass::NOBITS) || link.sections.is(id, SectionState::ABSORBED) {
         return;

@@ -7,12 +7,16 @@ use crate::frames::eh_frame::Fde;
 use crate::ids::FileId;
 use crate::phase::Placed;
 use crate::phase::{Live, Made};
+use crate::region::Region;
 use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use zerocopy::byteorder::U32;
 
 /// Size in bytes of the zero word that ends the list of records.
 const TERMINATOR: u64 = 4;
+
+/// Bytes after which a batch of files is full, the records of which one job writes.
+const BATCH: u64 = 128 << 10;
 
 /// The section, if any input has records. Under `-r` inputs stay sections of their own.
 pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
@@ -54,20 +58,28 @@ pub struct RelocateRecord<'r, 'o, T: Target> {
 pub fn write<T: Target>(
     link: &Placed<'_, T>,
     address: u64,
-    out: &mut [u8],
+    mut out: Region<'_>,
     relocate: impl Fn(RelocateRecord<'_, '_, T>) + Sync,
 ) {
-    let mut parts = Vec::with_capacity(link.kept_frames.files.len());
-    let mut rest = out;
-    for (file, kept) in link.kept_frames.files.iter().enumerate() {
-        let (part, behind) = rest.split_at_mut(kept.size as usize);
-        rest = behind;
-        if !part.is_empty() {
-            parts.push((FileId::from_index(file), part));
+    let files = &link.kept_frames.files;
+    let mut batches = Vec::new();
+    let (mut first, mut size) = (0, 0u64);
+    for (file, kept) in files.iter().enumerate() {
+        size += u64::from(kept.size);
+        if size >= BATCH || file + 1 == files.len() {
+            batches.push((first..file + 1, out.take_first(size)));
+            (first, size) = (file + 1, 0);
         }
     }
-    rest.fill(0);
-    parts.into_par_iter().for_each(|(file, part)| write_file(link, file, address, part, &relocate));
+    out.into_bytes().fill(0);
+    batches.into_par_iter().for_each(|(batch, region)| {
+        region.fill(|mut rest| {
+            for file in batch {
+                let part = rest.split_off_mut(..files[file].size as usize).unwrap_or_default();
+                write_file(link, FileId::from_index(file), address, part, &relocate);
+            }
+        });
+    });
 }
 
 fn write_file<T: Target>(

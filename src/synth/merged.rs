@@ -1,11 +1,15 @@
 //! Contents of sections that `merge_strings` made of pieces.
 
 use crate::arch::Target;
+use crate::merge::Shard;
 use crate::phase::Scanned;
+use crate::region::Region;
+use rayon::prelude::*;
 
 /// Writes the merged section of a group: `number` is that of [`crate::tables::section::Kind::Merged`].
-pub fn write<T: Target>(link: &Scanned<'_, T>, number: u32, out: &mut [u8]) {
-    if let Some(group) = link.merges.groups().get(number as usize) {
-        group.write(out);
-    }
+pub fn write<T: Target>(link: &Scanned<'_, T>, number: u32, mut out: Region<'_>) {
+    let Some(group) = link.merges.groups().get(number as usize) else { return };
+    let parts: Vec<(&Shard<'_>, Region<'_>)> =
+        group.parts().map(|(shard, bytes)| (shard, out.take_first(bytes))).collect();
+    parts.into_par_iter().for_each(|(shard, part)| part.fill(|out| shard.write(out)));
 }

@@ -8,6 +8,7 @@ use crate::arch::Target;
 use crate::elf::Rela;
 use crate::ids::Slot;
 use crate::phase::{Numbered, Placed};
+use crate::region::Region;
 use crate::relocs::address;
 use crate::relocs::dynamic::{self, Entry};
 use rayon::prelude::*;
@@ -16,6 +17,9 @@ use zerocopy::byteorder::{I64, U64};
 
 /// Size of an entry in bytes.
 pub const ENTRY: u64 = 24;
+
+/// Entries that one job stores.
+const BATCH: usize = 8192;
 
 /// Sizes of `.rela.dyn` and `.rela.plt` in bytes, for these counts.
 pub fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u64, u64) {
@@ -29,13 +33,17 @@ pub fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u6
 }
 
 /// Writes `.rela.dyn`.
-pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, mut out: Region<'_>) {
     let (mut entries, _) = dynamic::collect(link);
     if dynamic::irelative_in_plt(link) {
         entries.retain(|entry| entry.kind != T::DYNAMIC.irelative);
     }
     sort::<T>(&mut entries, link.config.relocations.combine);
-    store::<T>(&entries, out);
+    let batches: Vec<(&[Entry], Region<'_>)> = entries
+        .chunks(BATCH)
+        .map(|entries| (entries, out.take_first(entries.len() as u64 * ENTRY)))
+        .collect();
+    batches.into_par_iter().for_each(|(entries, region)| region.fill(|out| store::<T>(entries, out)));
 }
 
 fn sort<T: Target>(entries: &mut [Entry], combine: bool) {
@@ -76,7 +84,7 @@ pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
 
 fn store<T: Target>(entries: &[Entry], out: &mut [u8]) {
     let Ok(out) = <[Rela<T::E>]>::mut_from_bytes(out) else { return };
-    out.par_iter_mut().zip(entries).for_each(|(out, entry)| {
+    out.iter_mut().zip(entries).for_each(|(out, entry)| {
         *out = Rela {
             r_offset: U64::new(entry.address),
             r_info: U64::new(u64::from(entry.symbol) << 32 | u64::from(entry.kind)),

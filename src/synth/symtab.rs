@@ -18,10 +18,13 @@ use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
+use crate::region::Region;
 use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved};
 use crate::synth::{groups, references};
 use crate::tables::symtab_plan::{Part, SymtabPlan};
+use hashbrown::HashMap;
 use rayon::prelude::*;
+
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
 
@@ -290,41 +293,102 @@ fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = E
     })
 }
 
-/// Writes `.symtab`, `.strtab` and, if it is there, `.symtab_shndx`.
-pub fn write<T: Target>(link: &Placed<'_, T>, symtab: &mut [u8], strtab: &mut [u8], extended: &mut [u8]) {
-    let plan = &link.symtab;
-    let Ok(symbols) = <[Sym<T::E>]>::mut_from_bytes(symtab) else { return };
-    let extended = <[U32<T::E>]>::mut_from_bytes(extended).unwrap_or_default();
-    let Some((_, symbols)) = symbols.split_first_mut() else { return };
-    let Some((_, strings)) = strtab.split_first_mut() else { return };
-    let extended = extended.split_first_mut().map_or(&mut [][..], |(_, rest)| rest);
-    let (section_symbols, symbols) = symbols.split_at_mut(plan.section_symbols.len());
-    let split = plan.section_symbols.len().min(extended.len());
-    let (section_extended, extended) = extended.split_at_mut(split);
-    for (position, &chunk) in plan.section_symbols.iter().enumerate() {
-        let place = Placement::of_chunk(link, chunk, link.layout.chunks[chunk.index()].address);
-        let entry = Fields { name: 0, info: elf::STT_SECTION, other: 0, size: 0, place };
-        entry.store::<T>(&mut section_symbols[position], section_extended.get_mut(position));
+/// Places for `.symtab`, `.strtab` and, if it is there, `.symtab_shndx`, or for the same stretch of each.
+#[derive(Default)]
+pub struct Tables<'f> {
+    /// Entries.
+    pub symbols: Region<'f>,
+    /// Their names.
+    pub strings: Region<'f>,
+    /// Their section numbers that 16 bits do not hold.
+    pub extended: Region<'f>,
+}
+
+/// Sizes of a symbol and of an extended section number in bytes (gABI, "Symbol Table").
+const SYMBOL: u64 = 24;
+const NUMBER: u64 = 4;
+
+impl<'f> Tables<'f> {
+    /// Takes so many symbols off whose names have so many bytes.
+    fn take_first(&mut self, symbols: u64, bytes: u64) -> Tables<'f> {
+        Tables {
+            symbols: self.symbols.take_first(symbols * SYMBOL),
+            strings: self.strings.take_first(bytes),
+            extended: self.extended.take_first(symbols * NUMBER),
+        }
     }
-    let mut cutter = Cutter { symbols, strings, extended };
-    let locals: Vec<_> = plan.locals.iter().map(|part| cutter.cut(link, part)).collect();
-    let globals = plan.globals.iter().map(|part| cutter.cut(link, part));
+
+    /// Takes the places of some owners' symbols off.
+    fn take_parts(&mut self, parts: &[Part]) -> Tables<'f> {
+        let symbols = parts.iter().map(|part| u64::from(part.count)).sum();
+        self.take_first(symbols, parts.iter().map(|part| part.string_size).sum())
+    }
+
+    /// Lets `fill` write into all of the tables.
+    fn fill<E: zerocopy::byteorder::ByteOrder>(self, fill: impl FnOnce(Cutter<'_, E>)) {
+        self.symbols.fill(|symbols| {
+            self.strings.fill(|strings| {
+                self.extended.fill(|extended| {
+                    let symbols = <[Sym<E>]>::mut_from_bytes(symbols).unwrap_or_default();
+                    let extended = <[U32<E>]>::mut_from_bytes(extended).unwrap_or_default();
+                    fill(Cutter { symbols, strings, extended });
+                })
+            })
+        });
+    }
+}
+
+/// Owners whose symbols one job writes.
+const BATCH: usize = 16;
+
+/// Writes `.symtab`, `.strtab` and, if it is there, `.symtab_shndx`.
+pub fn write<T: Target>(link: &Placed<'_, T>, mut tables: Tables<'_>) {
+    let plan = &link.symtab;
+    // The null symbol, and the empty name.
+    tables.take_first(1, 1);
+    tables.take_first(plan.section_symbols.len() as u64, 0).fill::<T::E>(|tables| {
+        let mut extended = tables.extended.iter_mut();
+        for (&chunk, symbol) in plan.section_symbols.iter().zip(tables.symbols) {
+            let place = Placement::of_chunk(link, chunk, link.layout.chunks[chunk.index()].address);
+            let entry = Fields { name: 0, info: elf::STT_SECTION, other: 0, size: 0, place };
+            entry.store::<T>(symbol, extended.next());
+        }
+    });
+    let locals: Vec<_> = plan.locals.chunks(BATCH).map(|parts| (parts, tables.take_parts(parts))).collect();
+    let globals = plan.globals.chunks(BATCH).map(|parts| (parts, tables.take_parts(parts)));
     let jobs: Vec<_> = locals.into_iter().zip(globals).enumerate().collect();
     let kinds = references::kinds(link);
-    jobs.into_par_iter().for_each(|(owner, (mut locals, mut globals))| {
-        let object = link.objects.get(owner);
-        for_each_entry(link, owner, |entry, local| {
-            let writer = if local { &mut locals } else { &mut globals };
-            match object {
-                _ if !entry.id.is_some() => writer.synthetic(entry),
-                Some(object) if !link.globals.contains(entry.id) => writer.local(object, entry),
-                _ => writer.global(entry, local, kinds.get(&entry.id).copied().unwrap_or(elf::STT_NOTYPE)),
-            }
+    jobs.into_par_iter().for_each(|(batch, ((local_parts, locals), (global_parts, globals)))| {
+        locals.fill::<T::E>(|mut locals| {
+            globals.fill::<T::E>(|mut globals| {
+                for (index, (local, global)) in local_parts.iter().zip(global_parts).enumerate() {
+                    let writers = (locals.cut(link, local), globals.cut(link, global));
+                    write_owner(link, batch * BATCH + index, writers, &kinds);
+                }
+            });
         });
     });
 }
 
-/// The rest of the tables, of which each owner gets its slice in order.
+/// Writes the symbols of an owner that are local and those that are global.
+fn write_owner<'a, T: Target>(
+    link: &Placed<'a, T>,
+    owner: usize,
+    (mut locals, mut globals): (Writer<'_, '_, 'a, T>, Writer<'_, '_, 'a, T>),
+    kinds: &HashMap<SymbolId, u8>,
+) {
+    let object = link.objects.get(owner);
+    for_each_entry(link, owner, |entry, local| {
+        let writer = if local { &mut locals } else { &mut globals };
+        match object {
+            _ if !entry.id.is_some() => writer.synthetic(entry),
+            Some(object) if !link.globals.contains(entry.id) => writer.local(object, entry),
+            _ => writer.global(entry, local, kinds.get(&entry.id).copied().unwrap_or(elf::STT_NOTYPE)),
+        }
+    });
+}
+
+/// Slices of the tables, of which each owner gets its part in order.
 struct Cutter<'w, E: zerocopy::byteorder::ByteOrder> {
     symbols: &'w mut [Sym<E>],
     strings: &'w mut [u8],
@@ -338,13 +402,9 @@ impl<'w, E: zerocopy::byteorder::ByteOrder> Cutter<'w, E> {
         part: &Part,
     ) -> Writer<'l, 'w, 'a, T> {
         let count = part.count as usize;
-        let (symbols, rest) = std::mem::take(&mut self.symbols).split_at_mut(count);
-        self.symbols = rest;
-        let (strings, rest) = std::mem::take(&mut self.strings).split_at_mut(part.string_size as usize);
-        self.strings = rest;
-        let count = count.min(self.extended.len());
-        let (extended, rest) = std::mem::take(&mut self.extended).split_at_mut(count);
-        self.extended = rest;
+        let symbols = self.symbols.split_off_mut(..count).unwrap_or_default();
+        let strings = self.strings.split_off_mut(..part.string_size as usize).unwrap_or_default();
+        let extended = self.extended.split_off_mut(..count).unwrap_or_default();
         Writer { link, symbols, strings, extended, position: 0, used: 0, base: part.string_start }
     }
 }

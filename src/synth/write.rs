@@ -7,29 +7,42 @@ use super::{
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::phase::Placed;
+use crate::region::Region;
 use crate::relocs::{address, apply};
 use crate::sframe_output;
-use crate::tables::section::Kind;
+use crate::tables::section::{Kind, SyntheticSection};
 
 /// Writes a synthetic section into its place in the output.
-pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: Region<'_>) {
     let section = link.synthetics.section(id.0 - link.first_internal());
     match section.kind {
-        Kind::Got => got::write(link, out),
-        Kind::GotPlt => got::write_plt(link, out),
-        Kind::Plt => plt::write(link, out),
-        Kind::PltSec => plt::write_sec(link, out),
-        Kind::PltGot => plt::write_got(link, out),
+        // These are large, and made by several jobs.
         Kind::RelaDyn => reldyn::write(link, out),
-        Kind::RelaPlt => reldyn::write_plt(link, out),
-        Kind::RelrDyn => relr::write(link, out),
-        Kind::Thunks(pool) => thunks::write(link, pool, out),
         Kind::Merged(number) => merged::write(link, number, out),
         Kind::EhFrame => eh_frame::write(link, link.section_address(id), out, |place| {
             let record = place.record;
             let section = link.objects[place.file.index()].section_id(record.section);
             apply::apply_list(link, section, record.relocations, record.input, place.address, place.out);
         }),
+        _ => write_bytes(link, id, section, out.into_bytes()),
+    }
+}
+
+fn write_bytes<T: Target>(
+    link: &Placed<'_, T>,
+    id: SectionId,
+    section: &SyntheticSection<'_>,
+    out: &mut [u8],
+) {
+    match section.kind {
+        Kind::Got => got::write(link, out),
+        Kind::GotPlt => got::write_plt(link, out),
+        Kind::Plt => plt::write(link, out),
+        Kind::PltSec => plt::write_sec(link, out),
+        Kind::PltGot => plt::write_got(link, out),
+        Kind::RelaPlt => reldyn::write_plt(link, out),
+        Kind::RelrDyn => relr::write(link, out),
+        Kind::Thunks(pool) => thunks::write(link, pool, out),
         Kind::EhFrameHdr => {
             let eh_frame = address::of_synthetic(link, Kind::EhFrame);
             eh_frame_hdr::write(link, link.section_address(id), eh_frame, out);

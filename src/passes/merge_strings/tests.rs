@@ -10,6 +10,7 @@ use crate::input::InputStore;
 use crate::input::object::FileName;
 use crate::passes::keep_eh_frames;
 use crate::phase::{Bound, Folds, Inputs, Made, Resolved, Session};
+use crate::region::Region;
 use object::write::{Object, Relocation, Symbol, SymbolSection};
 use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 use pretty_assertions::assert_eq;
@@ -100,7 +101,7 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
             let id = link.synthetic_id(row as u32);
             let Kind::Merged(number) = section.kind else { panic!("{:?}", section.kind) };
             let mut out = vec![0; section.size as usize];
-            crate::synth::merged::write(&link, number, &mut out);
+            crate::synth::merged::write(&link, number, Region::of_memory(&mut out));
             let inputs = (0..link.first_internal()).map(SectionId).filter(|&input| {
                 link.sections.is(input, SectionState::ABSORBED)
                     && link.final_place(input, 0).is_some_and(|(place, _)| place == id)

@@ -1,0 +1,148 @@
+//! Stretches of the output, which jobs fill side by side.
+//!
+//! The output is a mapped file. A page of a new file that is touched through its mapping costs twice: the
+//! system fills it with zeros first, a large page at a time, which has left the processor's cache again
+//! when the contents come. A page that a system call writes whole needs no zeros. So contents that one job makes
+//! are made in a buffer that stays in the cache, and written from there. The mapping sees them, as it
+//! shares its pages with the file.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+/// Stretches of fewer bytes are filled through the mapping: the call would cost more than the pages.
+const LEAST: usize = 16 << 10;
+
+/// Stretches of more bytes are filled through the mapping: a buffer for them would stay in no cache.
+const MOST: usize = 4 << 20;
+
+/// A stretch of the output that nobody else fills. Its bytes are zero at first.
+#[derive(Default)]
+pub struct Region<'f> {
+    bytes: &'f mut [u8],
+    file: Option<Mapped<'f>>,
+}
+
+/// The file whose bytes a region maps.
+#[derive(Clone, Copy)]
+struct Mapped<'f> {
+    file: &'f File,
+    /// File offset of the region.
+    offset: u64,
+    failure: &'f OnceLock<io::Error>,
+}
+
+impl<'f> Region<'f> {
+    /// Bytes in memory.
+    pub fn of_memory(bytes: &'f mut [u8]) -> Region<'f> {
+        Region { bytes, file: None }
+    }
+
+    /// A whole file, open for writing and mapped as `bytes`. `failure` gets the first error of a write.
+    pub fn of_file(bytes: &'f mut [u8], file: &'f File, failure: &'f OnceLock<io::Error>) -> Region<'f> {
+        Region { bytes, file: Some(Mapped { file, offset: 0, failure }) }
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Takes the first `size` bytes off; all if there are fewer.
+    pub fn take_first(&mut self, size: u64) -> Region<'f> {
+        let size = size.min(self.len());
+        let (first, rest) = std::mem::take(&mut self.bytes).split_at_mut(size as usize);
+        self.bytes = rest;
+        let file = self.file;
+        if let Some(mapped) = &mut self.file {
+            mapped.offset += size;
+        }
+        Region { bytes: first, file }
+    }
+
+    /// The bytes, for contents that many jobs make.
+    pub fn into_bytes(self) -> &'f mut [u8] {
+        self.bytes
+    }
+
+    /// Lets `fill` make the contents, in bytes that are zero.
+    pub fn fill<R>(self, fill: impl FnOnce(&mut [u8]) -> R) -> R {
+        let size = self.bytes.len();
+        let Some(mapped) = self.file.filter(|_| (LEAST..=MOST).contains(&size)) else {
+            return fill(self.bytes);
+        };
+        thread_local! {
+            // More than one, since a job may fill several regions at once.
+            static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+        }
+        let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        buffer.clear();
+        buffer.resize(size, 0);
+        let result = fill(&mut buffer);
+        // To `bytes`, which nobody else refers to, this is as if a file were read into it.
+        if let Err(error) = mapped.file.write_all_at(&buffer, mapped.offset) {
+            let _ = mapped.failure.set(error);
+        }
+        BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn regions_of_all_sizes_reach_the_file_and_its_mapping() {
+        let file = tempfile::tempfile().unwrap();
+        let sizes = [0, 1, LEAST - 1, LEAST, LEAST + 1, 100_000, MOST, MOST + 1];
+        let total: usize = sizes.iter().sum();
+        file.set_len(total as u64).unwrap();
+        // SAFETY: nobody else has the file.
+        let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
+        let failure = OnceLock::new();
+        let mut rest = Region::of_file(&mut bytes, &file, &failure);
+        for (number, size) in sizes.into_iter().enumerate() {
+            let region = rest.take_first(size as u64);
+            assert_eq!(region.len(), size as u64);
+            region.fill(|out| {
+                assert!(out.iter().all(|byte| *byte == 0));
+                out.fill(number as u8 + 1);
+            });
+        }
+        assert!(rest.is_empty());
+        let expected: Vec<u8> = (1u8..).zip(sizes).flat_map(|(number, size)| vec![number; size]).collect();
+        assert!(bytes[..] == expected[..]);
+        assert!(failure.get().is_none());
+    }
+
+    #[test]
+    fn a_region_may_be_filled_while_another_is() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * LEAST as u64).unwrap();
+        // SAFETY: nobody else has the file.
+        let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
+        let failure = OnceLock::new();
+        let mut second = Region::of_file(&mut bytes, &file, &failure);
+        let first = second.take_first(LEAST as u64);
+        first.fill(|first| second.fill(|second| (first.fill(1), second.fill(2))));
+        assert!(bytes[..LEAST].iter().all(|byte| *byte == 1) && bytes[LEAST..].iter().all(|byte| *byte == 2));
+    }
+
+    #[test]
+    fn a_write_that_fails_is_noted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let reader = File::open(file.path()).unwrap();
+        let mut bytes = vec![0; LEAST];
+        let failure = OnceLock::new();
+        Region::of_file(&mut bytes, &reader, &failure).fill(|out| out.fill(1));
+        assert!(failure.get().is_some());
+    }
+}
