@@ -17,14 +17,16 @@ use input::{Input, Stack};
 use sframe_format::{FrameAddress, Registers, RuleCache, Unwinder};
 
 const FRAMES: usize = 4000;
+/// Frames of the stack whose rules are all in the caches, and how many different return addresses it has.
+const CACHED: (usize, usize) = (200, 8);
 const RANDOM: usize = 100_000;
 
 /// One unwinder's way to do the work once; returns how many frames or look-ups that were.
 type Work<'input> = Box<dyn FnMut() -> usize + 'input>;
 
-/// A stack of as many different return addresses as frames, so that no rule cache helps.
-fn uncached_steps(input: &Input) -> Vec<(&'static str, Work<'_>)> {
-    let stack = Rc::new(input.stack(FRAMES, FRAMES));
+/// A stack of so many frames over so many return addresses: where these are as many, no rule cache helps.
+fn all_steps(input: &Input, (frames, distinct): (usize, usize)) -> Vec<(&'static str, Work<'_>)> {
+    let stack = Rc::new(input.stack(frames, distinct));
     let (unwinder, mut cache, own_stack) = (input.framehop(), CacheX86_64::<_>::new(), stack.clone());
     let framehop = Box::new(move || input::count_with_framehop(&unwinder, &own_stack, &mut cache));
     let tabled = steps(input.tabled(), stack.clone());
@@ -100,7 +102,8 @@ fn main() {
             continue;
         };
         println!("{}: {} functions, {} bytes of .sframe", input.name, input.functions(), input.sframe.len());
-        measure(&format!("uncached step, {}", input.name), uncached_steps(&input), passes);
+        measure(&format!("cached step, {}", input.name), all_steps(&input, CACHED), 50 * passes);
+        measure(&format!("uncached step, {}", input.name), all_steps(&input, (FRAMES, FRAMES)), passes);
         measure(&format!("random address, {}", input.name), random_addresses(&input), passes);
     }
 }

@@ -67,24 +67,33 @@ pub fn look_up(bytes: &[u8]) {
     let section = Section::new(bytes, address);
     let index = SectionIndex::new(bytes, address);
     let table = RuleTable::new(&index);
-    let mut unwinder = Unwinder::new(Abi::Amd64);
-    unwinder.follow_frame_pointers(true);
-    unwinder.add_module(Module::new(ModuleId(1), 0..u64::MAX, 0, FileRows::new(bytes, address).tabled()));
+    let rows = FileRows::new(bytes, address);
+    let unwinders = [rows.clone(), rows.tabled()].map(|rows| {
+        let mut unwinder = Unwinder::new(Abi::Amd64);
+        unwinder.follow_frame_pointers(true);
+        unwinder.add_module(Module::new(ModuleId(1), 0..u64::MAX, 0, rows));
+        unwinder
+    });
     let mut cache = RuleCache::<16>::new();
     for blob in section.blobs() {
         for fde in blob.fdes().take(64) {
             for pc in [fde.address, fde.address.wrapping_add(fde.size.into()), fde.address.wrapping_sub(1)] {
                 let _ = (blob.lookup(pc), section.lookup(pc));
                 table.as_ref().inspect(|table| assert_agrees(table, &index, pc));
-                let mut registers = Registers::new(0x1000, 0x1010, Some(7)).with_others(&[Some(3); 20]);
-                let mut read = |at: u64| if at < 0x2000 { Ok(at ^ 0x55) } else { Err(()) };
-                let at = FrameAddress::InstructionPointer(pc);
-                let _ = unwinder.unwind_frame(at, &mut registers, &mut cache, &mut read);
+                let mut step = |unwinder: &Unwinder<&[u8]>| {
+                    let mut registers = Registers::new(0x1000, 0x1010, Some(7)).with_others(&[Some(3); 20]);
+                    let mut read = |at: u64| if at < 0x2000 { Ok(at ^ 0x55) } else { Err(()) };
+                    let at = FrameAddress::InstructionPointer(pc);
+                    let caller = unwinder.unwind_frame(at, &mut registers, &mut cache, &mut read);
+                    (caller, registers)
+                };
+                let [by_section, by_table] = unwinders.each_ref().map(&mut step);
+                assert_eq!(by_section, by_table, "{pc:#x}");
             }
         }
     }
     let stack = |at: u64| Ok(at.wrapping_mul(0x9e37_79b9));
-    let frames = unwinder.iter_frames(address, Registers::new(0, 0, None), &mut cache, stack);
+    let frames = unwinders[1].iter_frames(address, Registers::new(0, 0, None), &mut cache, stack);
     let _ = frames.take(100).count();
 }
 

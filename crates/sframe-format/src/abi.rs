@@ -48,6 +48,7 @@ impl Abi {
     }
 
     /// The byte order that goes with the ABI.
+    #[inline]
     pub const fn endian(self) -> Endian {
         match self {
             Self::AArch64Little | Self::Amd64 => Endian::Little,
@@ -56,11 +57,13 @@ impl Abi {
     }
 
     /// Whether this is one of the two AArch64 ABIs, the ones that sign return addresses.
+    #[inline]
     pub const fn is_aarch64(self) -> bool {
         matches!(self, Self::AArch64Big | Self::AArch64Little)
     }
 
     /// Number of the stack pointer.
+    #[inline]
     pub const fn stack_pointer(self) -> Register {
         match self {
             Self::AArch64Big | Self::AArch64Little => 31,
@@ -70,6 +73,7 @@ impl Abi {
     }
 
     /// Number of the frame pointer.
+    #[inline]
     pub const fn frame_pointer(self) -> Register {
         match self {
             Self::AArch64Big | Self::AArch64Little => 29,
@@ -79,6 +83,7 @@ impl Abi {
     }
 
     /// Number of the return address column: the link register, or 16 on x86-64.
+    #[inline]
     pub const fn return_address(self) -> Register {
         match self {
             Self::AArch64Big | Self::AArch64Little => 30,
@@ -89,6 +94,7 @@ impl Abi {
 
     /// Value of the header's `cfa_fixed_ra_offset`: the return address lies this many bytes from the CFA in
     /// every frame, or 0 where rows track it.
+    #[inline]
     pub const fn fixed_ra_offset(self) -> i8 {
         match self {
             Self::Amd64 => -8,
@@ -97,6 +103,7 @@ impl Abi {
     }
 
     /// Bytes from the caller's stack pointer up to the CFA: 160 (the register save area) on s390x, else 0.
+    #[inline]
     pub const fn cfa_bias(self) -> i64 {
         match self {
             Self::S390x => 160,
@@ -118,6 +125,7 @@ impl Abi {
     }
 
     /// Repetition block that SFrame V1, which does not record one, implies for PC-mask functions.
+    #[inline]
     pub const fn v1_repeat_size(self) -> u8 {
         16
     }

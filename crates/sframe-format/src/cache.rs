@@ -1,11 +1,8 @@
 //! Rows that were found before.
 //!
-//! Two sets of slots. In the first, rules stand under the absolute address and the number of an unwinder's modules as
-//! they are now, so that a hit looks at nothing else: no module, no section. In the second they stand under the file and
-//! the file's own address, which serves every process that has the file loaded, wherever, and survives the loading of
-//! other files. Files with a [`RuleTable`](crate::RuleTable) are not in the second: the table is as fast.
-//!
-//! A slot is three words. An address may stand in either slot of a pair, so that two busy ones that meet stay both.
+//! Rules stand under the absolute address and the number of an unwinder's modules as they are now, so that a hit looks at
+//! nothing else: no module, no section. A slot is three words. An address may stand in either slot of a pair, so that two
+//! busy ones that meet stay both.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,15 +13,24 @@ use crate::rules::{Rules, UnwindRules};
 
 const NO_RULES: UnwindRules = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
 
-/// Rows found before, `N` slots (at least 2, a power of two) by address and as many by file. It belongs to the caller,
-/// who may use one for many unwinders (processes). Its memory is allocated when it is made, 48 bytes for each of `N`,
-/// and 112 more for rules that do not fit a word.
+/// Rows found before, `N` slots (at least 2, a power of two). It belongs to the caller, who may use one for many unwinders
+/// (processes). Its memory is allocated when it is made, 24 bytes for each of `N`, and 56 more for rules that do not fit a
+/// word.
 #[derive(Clone, Debug)]
 pub struct RuleCache<const N: usize = 512> {
-    pub(crate) by_address: Slots,
-    pub(crate) by_file: Slots,
+    slots: Vec<Slot>,
+    /// For each slot, the rules that do not fit a word.
+    kept: Vec<UnwindRules>,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    /// The number of the unwinder's modules plus one; 0 in an empty slot.
+    owner: u64,
+    address: u64,
+    rules: Packed,
 }
 
 impl<const N: usize> Default for RuleCache<N> {
@@ -36,36 +42,14 @@ impl<const N: usize> Default for RuleCache<N> {
 impl<const N: usize> RuleCache<N> {
     /// An empty cache; the only allocation there is.
     pub fn new() -> Self {
-        Self { by_address: Slots::new(N), by_file: Slots::new(N), hits: 0, misses: 0 }
+        let count = N.max(2).next_power_of_two();
+        let empty = Slot { owner: 0, address: 0, rules: Packed::NO_ROW };
+        Self { slots: vec![empty; count], kept: vec![NO_RULES; count], hits: 0, misses: 0 }
     }
 
     /// Number of hits and of misses.
     pub fn statistics(&self) -> (u64, u64) {
         (self.hits, self.misses)
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    /// The unwinder's or the file's number plus one; 0 in an empty slot.
-    owner: u64,
-    address: u64,
-    rules: Packed,
-}
-
-/// Slots in pairs.
-#[derive(Clone, Debug)]
-pub(crate) struct Slots {
-    slots: Vec<Slot>,
-    /// For each slot, the rules that do not fit a word.
-    kept: Vec<UnwindRules>,
-}
-
-impl Slots {
-    fn new(count: usize) -> Self {
-        let count = count.max(2).next_power_of_two();
-        let empty = Slot { owner: 0, address: 0, rules: Packed::NO_ROW };
-        Self { slots: vec![empty; count], kept: vec![NO_RULES; count] }
     }
 
     /// The first place for an address. The other of the pair differs in the lowest bit.
@@ -76,9 +60,9 @@ impl Slots {
         (hash >> 32) as usize & (self.slots.len() - 1)
     }
 
-    /// The rules of an address. A place of [`Kind::Kept`] is one of [`Slots::kept`].
+    /// The rules of an address. A place of [`Kind::Kept`] is one of [`RuleCache::kept`].
     #[inline(always)]
-    pub fn find(&self, owner: u64, address: u64) -> Option<Packed> {
+    pub(crate) fn find(&self, owner: u64, address: u64) -> Option<Packed> {
         let place = self.place(owner, address);
         for place in [place, place ^ 1] {
             let slot = self.slots.get(place)?;
@@ -90,28 +74,28 @@ impl Slots {
     }
 
     /// Rules that do not fit a word.
-    pub fn kept(&self, place: usize) -> Option<&UnwindRules> {
+    pub(crate) fn kept(&self, place: usize) -> Option<&UnwindRules> {
         self.kept.get(place)
     }
 
-    /// Keeps rules in the first slot of the pair; what was there moves to the second. Gives the rules as they are kept.
-    pub fn insert(&mut self, owner: u64, address: u64, rules: Packed, kept: Option<&UnwindRules>) -> Packed {
+    /// Keeps rules in the first slot of the pair; what was there moves to the second. `kept` are the rules themselves if
+    /// they do not fit a word. Gives the word as it is kept.
+    #[inline]
+    pub(crate) fn insert(&mut self, owner: u64, address: u64, rules: Packed, kept: &UnwindRules) -> Packed {
         let place = self.place(owner, address);
         let other = place ^ 1;
-        let (Some(&(mut old)), Some(&old_kept)) = (self.slots.get(place), self.kept.get(place)) else {
-            return rules;
-        };
+        let Some(&(mut old)) = self.slots.get(place) else { return rules };
         if let Kind::Kept(_) = old.rules.kind() {
             old.rules = Packed::kept(other).by(old.rules.source());
-            self.kept[other] = old_kept;
+            self.kept[other] = self.kept[place];
         }
         self.slots[other] = old;
-        let rules = match kept {
-            Some(&kept) => {
-                self.kept[place] = kept;
+        let rules = match rules.kind() {
+            Kind::Kept(_) => {
+                self.kept[place] = *kept;
                 Packed::kept(place).by(rules.source())
             }
-            None => rules,
+            _ => rules,
         };
         self.slots[place] = Slot { owner: owner.wrapping_add(1), address, rules };
         rules

@@ -6,8 +6,10 @@ use core::ops::Deref;
 use crate::blob::{Blob, Gap, Piece, Section};
 use crate::error::Error;
 use crate::fde::Fde;
+use crate::fre::Attributes;
 use crate::header::Header;
 use crate::lookup::Match;
+use crate::packed::Packed;
 use crate::rules::UnwindRules;
 
 /// Finds rows in a section of any number of blobs.
@@ -118,17 +120,19 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         self.find_with(pc, |blob, fde| blob.lookup_in(fde, pc)).unwrap_or(Ok(None))
     }
 
-    /// The rules for unwinding from the address `pc`. Writes them in place, and returns whether there is a
-    /// row.
+    /// The rules for unwinding from the address `pc` in a word. What does not fit one is written to `kept`, its place in
+    /// the word being 0.
     #[inline]
-    pub(crate) fn rules_into(&self, pc: u64, found: &mut UnwindRules) -> Result<bool, Error> {
+    pub(crate) fn packed_at(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, Error> {
         let find = |blob: &Blob<'_>, fde: Fde| {
             let attributes = blob.attributes(&fde)?;
-            (found.abi, found.signal) = (blob.header().abi, attributes.signal);
-            let start = blob.row_into(&fde, &attributes, pc.wrapping_sub(fde.address), &mut found.rules)?;
-            Ok(start.is_some())
+            let offset = pc.wrapping_sub(fde.address);
+            match blob.plain_row(&attributes, offset) {
+                Some(packed) => Ok(packed),
+                None => decode(blob, &fde, &attributes, offset, kept),
+            }
         };
-        self.find_with(pc, find).unwrap_or(Ok(false))
+        self.find_with(pc, find).unwrap_or(Ok(Packed::NO_ROW))
     }
 
     /// Hands every function to `take` with its blob, in the order of their addresses if the blobs are sorted as they
@@ -151,6 +155,22 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
                 }
             }
         }
+    }
+}
+
+/// The rules that hold `offset` bytes from the start of any function.
+#[inline(never)]
+fn decode(
+    blob: &Blob<'_>,
+    fde: &Fde,
+    attributes: &Attributes,
+    offset: u64,
+    kept: &mut UnwindRules,
+) -> Result<Packed, Error> {
+    (kept.abi, kept.signal) = (blob.header().abi, attributes.signal);
+    match blob.row_into(fde, attributes, offset, &mut kept.rules)? {
+        Some(_) => Ok(Packed::new(kept).unwrap_or(Packed::kept(0))),
+        None => Ok(Packed::NO_ROW),
     }
 }
 

@@ -54,6 +54,8 @@ pub mod lookup;
 #[cfg(feature = "alloc")]
 mod packed;
 pub mod patch;
+#[cfg(feature = "alloc")]
+mod plain;
 mod registers;
 pub mod rules;
 #[cfg(feature = "alloc")]

@@ -45,6 +45,7 @@ impl Field {
         (word << (64 - self.bits - self.shift)) as i64 >> (64 - self.bits)
     }
 
+    #[inline(always)]
     fn put(&self, value: i64) -> Option<u64> {
         let word = (value as u64 & ((1 << self.bits) - 1)) << self.shift;
         (self.get(word) == value).then_some(word)
@@ -81,35 +82,57 @@ impl Packed {
         let Frame { cfa, ra, fp, mangled } = match unwind.rules {
             _ if unwind.signal => return None,
             Rules::Frame(frame) => frame,
-            Rules::Outermost => return Some(Self(Self::OUTERMOST | (abi as u64) << ABI_SHIFT)),
+            Rules::Outermost => return Some(Self::outermost(abi)),
             Rules::SignalContext => return None,
         };
-        let flag = |condition: bool, flag: u64| if condition { flag } else { 0 };
         let by_fp = cfa.register == abi.frame_pointer();
         if cfa.dereference || !by_fp && cfa.register != abi.stack_pointer() {
             return None;
         }
         let offset = |rule| match rule {
-            RegisterRule::Unchanged => Some(0),
+            RegisterRule::Unchanged => Some(None),
             RegisterRule::Saved(Location { base: Base::Cfa, offset, dereference: true }) => {
-                Some(i64::from(offset))
+                Some(Some(i64::from(offset)))
             }
             RegisterRule::Saved(_) => None,
         };
-        let offsets = CFA.put(cfa.offset)? | RA.put(offset(ra)?)? | FP.put(offset(fp)?)?;
+        Self::frame(abi, by_fp, cfa.offset, offset(ra)?, offset(fp)?, mangled)
+    }
+
+    /// Rules by offsets in bytes: of the CFA from the frame pointer or the stack pointer, of the return address and the
+    /// caller's frame pointer from the CFA, if they are saved. `None` if they do not fit the word.
+    #[inline]
+    pub fn frame(
+        abi: Abi,
+        by_fp: bool,
+        cfa: i64,
+        ra: Option<i64>,
+        fp: Option<i64>,
+        mangled: bool,
+    ) -> Option<Self> {
+        let flag = |condition: bool, flag: u64| if condition { flag } else { 0 };
+        let offsets = CFA.put(cfa)? | RA.put(ra.unwrap_or(0))? | FP.put(fp.unwrap_or(0))?;
         let flags = flag(by_fp, CFA_BY_FP)
-            | flag(ra != RegisterRule::Unchanged, RA_SAVED)
-            | flag(fp != RegisterRule::Unchanged, FP_SAVED)
+            | flag(ra.is_some(), RA_SAVED)
+            | flag(fp.is_some(), FP_SAVED)
             | flag(mangled, MANGLED);
         Some(Self(Self::FRAME | (abi as u64) << ABI_SHIFT | flags | offsets))
     }
 
+    /// The outermost frame.
+    #[inline]
+    pub fn outermost(abi: Abi) -> Self {
+        Self(Self::OUTERMOST | (abi as u64) << ABI_SHIFT)
+    }
+
     /// Rules that are kept at a place of a list.
+    #[inline]
     pub fn kept(place: usize) -> Self {
         Self(Self::KEPT | place as u64 & u64::from(u32::MAX))
     }
 
     /// The same, found by rows of this source; all but two count as the file's own.
+    #[inline]
     #[must_use]
     pub fn by(self, source: Source) -> Self {
         let flag = match source {

@@ -30,11 +30,13 @@ pub struct Location {
 
 impl Location {
     /// The word in memory at `CFA + offset`.
+    #[inline]
     pub const fn at_cfa(offset: i32) -> Self {
         Self { base: Base::Cfa, offset, dereference: true }
     }
 
     /// The value that is kept in a register.
+    #[inline]
     pub const fn in_register(register: Register) -> Self {
         Self { base: Base::Register(register), offset: 0, dereference: false }
     }
@@ -53,6 +55,7 @@ pub struct CfaRule {
 
 impl CfaRule {
     /// `register + offset`.
+    #[inline]
     pub const fn register(register: Register, offset: i64) -> Self {
         Self { register, dereference: false, offset }
     }

@@ -86,11 +86,6 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
         self.all().filter_map(|rows| rows.table.as_ref()).map(RuleTable::size).sum()
     }
 
-    /// Whether a source has no table, so that its rows are worth a place in a cache by file.
-    fn is_slow(&self) -> bool {
-        self.all().any(|rows| rows.table.is_none())
-    }
-
     fn all(&self) -> impl Iterator<Item = &Rows<D>> {
         [&self.own, &self.derived, &self.instructions].into_iter().flatten()
     }
@@ -134,11 +129,7 @@ impl<D: Deref<Target = [u8]>> Rows<D> {
             }
             return Ok(packed);
         }
-        match self.index.rules_into(pc, kept) {
-            Ok(true) => Ok(Packed::new(kept).unwrap_or(Packed::kept(0))),
-            Ok(false) => Ok(Packed::NO_ROW),
-            Err(error) => Err(UnwindError::Malformed(error)),
-        }
+        self.index.packed_at(pc, kept).map_err(UnwindError::Malformed)
     }
 }
 
@@ -305,7 +296,7 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         F: FnMut(u64) -> Result<u64, ()>,
     {
         let pc = address.lookup_address();
-        let rules = match cache.by_address.find(self.generation, pc) {
+        let rules = match cache.find(self.generation, pc) {
             Some(rules) => {
                 cache.hits += 1;
                 rules
@@ -326,31 +317,9 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
     fn look_up<const N: usize>(&self, pc: u64, cache: &mut RuleCache<N>) -> Result<Packed, UnwindError> {
         let mut kept = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
         let Some(module) = self.module_at(pc) else { return Ok(Packed::NO_ROW) };
-        let file_address = pc.wrapping_sub(module.bias);
-        let by_file = module.rows.is_slow();
-        let known = if by_file { cache.by_file.find(module.id.0, file_address) } else { None };
-        let found = match known {
-            Some(known) => {
-                cache.hits += 1;
-                if let Kind::Kept(place) = known.kind()
-                    && let Some(rules) = cache.by_file.kept(place)
-                {
-                    kept = *rules;
-                }
-                known
-            }
-            None => {
-                cache.misses += 1;
-                let found = module.rows.find(file_address, &mut kept)?;
-                if by_file {
-                    let kept = matches!(found.kind(), Kind::Kept(_)).then_some(&kept);
-                    cache.by_file.insert(module.id.0, file_address, found, kept);
-                }
-                found
-            }
-        };
-        let kept = matches!(found.kind(), Kind::Kept(_)).then_some(&kept);
-        Ok(cache.by_address.insert(self.generation, pc, found, kept))
+        cache.misses += 1;
+        let found = module.rows.find(pc.wrapping_sub(module.bias), &mut kept)?;
+        Ok(cache.insert(self.generation, pc, found, &kept))
     }
 
     /// A step by rules that are no plain frame.
@@ -366,7 +335,7 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         let topmost = matches!(address, FrameAddress::InstructionPointer(_));
         match rules.kind() {
             Kind::Kept(place) => {
-                let Some(UnwindRules { abi, signal, rules: kept }) = cache.by_address.kept(place) else {
+                let Some(UnwindRules { abi, signal, rules: kept }) = cache.kept(place) else {
                     return Ok(None);
                 };
                 let source = match kept {

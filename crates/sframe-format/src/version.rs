@@ -17,6 +17,7 @@ pub enum Version {
 
 impl Version {
     /// The version with this number, if known.
+    #[inline]
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::V1),
@@ -27,6 +28,7 @@ impl Version {
     }
 
     /// Bytes per entry of the FDE array.
+    #[inline]
     pub const fn fde_size(self) -> usize {
         match self {
             Self::V1 => 17,
@@ -36,6 +38,7 @@ impl Version {
     }
 
     /// Bytes of the function start field, at offset 0 of each entry of the FDE array.
+    #[inline]
     pub const fn start_width(self) -> u8 {
         match self {
             Self::V1 | Self::V2 => 4,
@@ -44,6 +47,7 @@ impl Version {
     }
 
     /// The flag bits that the version defines.
+    #[inline]
     pub const fn flags(self) -> Flags {
         match self {
             Self::V1 => Flags(Flags::SORTED.0 | Flags::FRAME_POINTER.0),
@@ -73,11 +77,13 @@ impl Flags {
     pub const FIELD_RELATIVE: Self = Self(0x4);
 
     /// Whether all bits of `flag` are set.
+    #[inline]
     pub const fn contains(self, flag: Self) -> bool {
         self.0 & flag.0 == flag.0
     }
 
     /// These flags with `flag` set or cleared.
+    #[inline]
     #[must_use]
     pub const fn with(self, flag: Self, on: bool) -> Self {
         if on { Self(self.0 | flag.0) } else { Self(self.0 & !flag.0) }
