@@ -24,9 +24,13 @@ pub fn declare<'a, E: ByteOrder>(
     let mut findings = Vec::new();
     let mut found: Vec<(Packed<'a>, u64)> = Vec::new();
     for (index, header) in object.headers.iter().enumerate() {
-        let packed = if header.sh_flags.get() & u64::from(elf::SHF_COMPRESSED) != 0 {
+        let flags = header.sh_flags.get();
+        let packed = if flags & u64::from(elf::SHF_COMPRESSED) != 0 {
             Some(with_header(object, index))
-        } else if object.section_name_begins(index, b".zdebug_") {
+        } else if flags & u64::from(elf::SHF_ALLOC) == 0
+            && header.sh_type.get() == elf::SHT_PROGBITS
+            && object.section_name_begins(index, b".zdebug_")
+        {
             old_style(object, index).map(|packed| Ok((packed, header.sh_addralign.get())))
         } else {
             None

@@ -335,12 +335,10 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     /// Whether a section's name begins so: quicker than [`ObjectFile::section_name`], which looks
     /// for the name's end.
     #[inline]
-    pub fn section_name_begins<const LENGTH: usize>(&self, index: usize, prefix: &[u8; LENGTH]) -> bool {
-        let name = self
-            .headers
-            .get(index)
-            .and_then(|header| self.section_names.get(header.sh_name.get() as usize..));
-        name.and_then(|name| name.first_chunk()) == Some(prefix)
+    pub fn section_name_begins(&self, index: usize, prefix: &[u8]) -> bool {
+        let header = self.headers.get(index);
+        let name = header.and_then(|header| self.section_names.get(header.sh_name.get() as usize..));
+        name.is_some_and(|name| name.starts_with(prefix))
     }
 
     /// Name of a section as text for messages.

@@ -69,7 +69,7 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
         .unzip();
     let (interner, ids, names) = Interner::build(&batches);
     files.par_iter_mut().zip(ids).for_each(|(files, ids)| hand_out(files, &ids));
-    ParsedInputs { files: files.into_iter().flatten().collect(), globals: Globals { interner, names } }
+    ParsedInputs { files: files.into_iter().flatten().collect(), globals: Globals::new(interner, names) }
 }
 
 fn report(sink: &Sink, name: FileName<'_>, malformed: &Malformed, order: u32) {

@@ -14,17 +14,16 @@ use crate::input::ObjectFile;
 use crate::input::group::{Group, GroupEntry, GroupTable, groups};
 use crate::input::object::SHT_CREL;
 use crate::phase::{Inputs, SectionState, SectionStates};
-use crate::symbols::Interner;
+use crate::symbols::Globals;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads all groups, picks the prevailing ones and discards the members of the others.
 pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionStates) {
-    let (objects, interner, sink) = (&inputs.objects, &inputs.globals.interner, inputs.sink);
+    let (objects, globals, sink) = (&inputs.objects, &inputs.globals, inputs.sink);
     let mut sections = SectionStates::of_inputs(&inputs.section_states);
-    let global_count = inputs.globals.len();
-    let owners: Vec<AtomicU64> = (0..global_count).map(|_| AtomicU64::new(u64::MAX)).collect();
+    let owners: Vec<AtomicU64> = (0..globals.len()).map(|_| AtomicU64::new(u64::MAX)).collect();
     let found: Vec<Vec<(Group<'_>, Option<u32>)>> = objects
         .par_iter()
         .map(|object| {
@@ -36,7 +35,7 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionSta
                         .ordered(object.id.0, 0, 0),
                 );
             }
-            groups.into_iter().map(|group| claim(object, group, interner, &owners)).collect()
+            groups.into_iter().map(|group| claim(object, group, globals, &owners)).collect()
         })
         .collect();
     let linkonce = find_linkonce(objects);
@@ -62,7 +61,7 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionSta
                 .collect()
         })
         .collect();
-    discard_linkonce(objects, interner, &owners, &linkonce, &mut sections);
+    discard_linkonce(objects, globals, &owners, &linkonce, &mut sections);
     (GroupTable::new(by_file, objects), sections)
 }
 
@@ -74,7 +73,7 @@ fn key(file: FileId, section: u32) -> u64 {
 fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
     group: Group<'a>,
-    interner: &Interner<'a>,
+    globals: &Globals<'a>,
     owners: &[AtomicU64],
 ) -> (Group<'a>, Option<u32>) {
     if !group.is_comdat() {
@@ -90,7 +89,7 @@ fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
         Some(object.symbol_id(group.signature_symbol))
     } else {
         // Undefined signatures may have been renamed by --wrap: the name decides.
-        interner.get(group.signature)
+        globals.lookup(group.signature)
     };
     let Some(id) = id else { return (group, None) };
     owners[id.index()].fetch_min(key(object.id, group.section), Ordering::Relaxed);
@@ -178,7 +177,7 @@ fn linkonce_before<E: zerocopy::byteorder::ByteOrder>(
 
 fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
     objects: &[ObjectFile<'_, E>],
-    interner: &Interner<'_>,
+    globals: &Globals<'_>,
     owners: &[AtomicU64],
     linkonce: &Linkonce<'_>,
     sections: &mut SectionStates,
@@ -189,7 +188,7 @@ fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
             let first = linkonce.first.get(name).is_none_or(|&first| first >> 32 == u64::from(object.id.0));
             let signature = name.strip_prefix(b".gnu.linkonce.t.");
             let group = signature
-                .and_then(|signature| interner.get(signature))
+                .and_then(|signature| globals.lookup(signature))
                 .is_some_and(|id| owners[id.index()].load(Ordering::Relaxed) < key(object.id, 0));
             if !first || group {
                 sections.discard(object.section_id(index), SectionState::DISCARDED_BY_GROUP);

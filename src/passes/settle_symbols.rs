@@ -68,6 +68,7 @@ fn type_flags(kind: u8) -> SymbolFlags {
     match kind {
         elf::STT_FUNC | elf::STT_GNU_IFUNC => SymbolFlags::FUNCTION,
         elf::STT_TLS => SymbolFlags::TLS,
+        elf::STT_SECTION => SymbolFlags::SECTION,
         _ => SymbolFlags::empty(),
     }
 }

@@ -190,7 +190,7 @@ impl<'a, T: Target> Inputs<'a, T> {
             symbol_count: names.len(),
             objects,
             shared: Vec::new(),
-            globals: Globals { names, ..Globals::default() },
+            globals: Globals::new(crate::symbols::Interner::default(), names),
             section_files,
             section_states,
             section_classes,

@@ -2,7 +2,6 @@
 
 use crate::arch::Target;
 use crate::arch::target::{PltEntry, PltShape};
-use crate::elf::consts as elf;
 use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
@@ -55,8 +54,8 @@ pub fn target<T: Target>(
     addend: i64,
 ) -> u64 {
     if index < object.first_global
+        && link.symbol_flags(id).contains(SymbolFlags::SECTION)
         && let Some(symbol) = object.symbols.get(index as usize)
-        && symbol.kind() == elf::STT_SECTION
         && let SymbolPlace::Section(section) = object.symbol_place(index as usize)
     {
         let section = object.section_id(section);

@@ -10,8 +10,7 @@ use crate::decision::decide::{Action, decide};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
-use crate::input::ObjectFile;
-use crate::input::sframe::is_input;
+use crate::input::{ObjectFile, SectionClass};
 use crate::phase::Bound;
 use crate::phase::facts::{described, facts, is_folded, slot_facts};
 
@@ -78,7 +77,7 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
             bytes: object.section_bytes(index).unwrap_or_default(),
             writable: flags & u64::from(elf::SHF_WRITE) != 0,
             code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
-            describes: is_input(object, index),
+            describes: link.class_of(object.section_id(index as u32)).contains(SectionClass::SFRAME),
         }
     }
 

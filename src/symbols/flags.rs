@@ -31,6 +31,8 @@ bitflags! {
         const UNDEFINED = 1 << 8;
         /// A live section refers to its name, or it is a root (`--gc-sections`).
         const LIVE = 1 << 9;
+        /// `STT_SECTION` of an object. An addend to it may lead anywhere in the section.
+        const SECTION = 1 << 10;
     }
 }
 

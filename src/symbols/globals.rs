@@ -10,13 +10,18 @@ use crate::ids::SymbolId;
 #[derive(Default)]
 pub struct Globals<'a> {
     /// Finds globals by name.
-    pub interner: Interner<'a>,
+    interner: Interner,
     /// Name of each global. A reference or definition with a version that is not the default one
     /// has a name of its own, `name@VERSION`.
     pub names: Vec<&'a [u8]>,
 }
 
 impl<'a> Globals<'a> {
+    /// Globals with these names, which `interner` knows.
+    pub fn new(interner: Interner, names: Vec<&'a [u8]>) -> Self {
+        Globals { interner, names }
+    }
+
     /// Number of globals.
     #[inline]
     pub fn len(&self) -> usize {
@@ -30,7 +35,7 @@ impl<'a> Globals<'a> {
 
     /// The global of this name.
     pub fn lookup(&self, name: &[u8]) -> Option<SymbolId> {
-        self.interner.get(name)
+        self.interner.get(name, &self.names)
     }
 
     /// Whether the number is a global's.
@@ -46,12 +51,10 @@ impl<'a> Globals<'a> {
 
     /// The number of a name; a new name becomes a global.
     pub fn intern(&mut self, name: &[u8], keep: impl FnOnce(&[u8]) -> &'a [u8]) -> SymbolId {
-        if let Some(id) = self.interner.get(name) {
+        if let Some(id) = self.lookup(name) {
             return id;
         }
-        let name = keep(name);
-        let (id, _) = self.interner.get_or_add(name);
-        self.names.push(name);
-        id
+        self.names.push(keep(name));
+        self.interner.add_last(&self.names)
     }
 }

@@ -1,11 +1,14 @@
 //! The hash table from names to global symbols.
 //!
-//! Every name is hashed once. The top bits of the hash choose one of a fixed number of shards;
-//! each shard is filled by one thread, from lists that are in file order, so that ids depend on
-//! the inputs only and no lock is taken. The stored hash is compared before the bytes.
+//! Every name is hashed once. Some bits of the hash choose one of a fixed number of shards; each
+//! shard is filled by one thread, from lists that are in file order, so that ids depend on the inputs
+//! only and no lock is taken.
+//!
+//! A look-up waits for memory three times: for the slot, for the place of the name that the slot
+//! leads to, and for its bytes, which lie in some other file. So the shards are filled in windows: what the
+//! names of a window will touch is asked for before the first one is looked up.
 
 use crate::ids::SymbolId;
-use hashbrown::HashTable;
 use rayon::prelude::*;
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,9 +39,9 @@ pub fn hash(name: &[u8]) -> u64 {
     foldhash::fast::FixedState::with_seed(0x5f72_616d_6521).hash_one(name)
 }
 
+/// The other bits of the hash serve the shard's own table.
 #[inline]
 fn shard_of(hash: u64) -> usize {
-    // hashbrown takes its bucket from the low bits and its tags from the top seven.
     (hash >> 40) as usize % SHARDS
 }
 
@@ -79,37 +82,113 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// An open hash table of the numbers of names. The names themselves lie elsewhere.
 #[derive(Default)]
-struct Shard<'a> {
-    table: HashTable<(HashedName<'a>, u32)>,
-    names: Vec<&'a [u8]>,
+struct Slots {
+    /// A power of two of them. The low half of a name's hash, above the name's number plus one; 0 if free.
+    words: Vec<u64>,
+    used: usize,
+}
+
+impl Slots {
+    /// A table for so many names before it grows.
+    fn with_capacity(names: usize) -> Slots {
+        Slots { words: vec![0; (2 * names).next_power_of_two().max(16)], used: 0 }
+    }
+
+    #[inline]
+    fn start(&self, hash: u64) -> usize {
+        hash as u32 as usize & (self.words.len() - 1)
+    }
+
+    /// The number of a name with this hash that is the `same`, or the free slot that ends the search.
+    #[inline]
+    fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Result<u32, usize> {
+        if self.words.is_empty() {
+            return Err(0);
+        }
+        let mut at = self.start(hash);
+        loop {
+            let word = self.words[at];
+            if word == 0 {
+                return Err(at);
+            }
+            if (word >> 32) as u32 == hash as u32 && same(word as u32 - 1) {
+                return Ok(word as u32 - 1);
+            }
+            at = (at + 1) & (self.words.len() - 1);
+        }
+    }
+
+    /// Adds a name that [`Self::find`] did not find and gave this slot for.
+    fn add(&mut self, slot: usize, hash: u64, number: u32) {
+        let word = u64::from(hash as u32) << 32 | u64::from(number + 1);
+        self.used += 1;
+        if 2 * self.used <= self.words.len() {
+            self.words[slot] = word;
+            return;
+        }
+        let grown = Slots::with_capacity(2 * self.used);
+        let old = std::mem::replace(&mut self.words, grown.words);
+        for word in old.into_iter().filter(|word| *word != 0).chain([word]) {
+            let mut at = self.start(word >> 32);
+            while self.words[at] != 0 {
+                at = (at + 1) & (self.words.len() - 1);
+            }
+            self.words[at] = word;
+        }
+    }
+
+    /// Asks for the first slot of a hash.
+    #[inline]
+    fn prefetch(&self, hash: u64) {
+        prefetch(&self.words[self.start(hash)]);
+    }
+
+    /// The number of the name that a search would most likely compare.
+    #[inline]
+    fn candidate(&self, hash: u64) -> Option<u32> {
+        let word = self.words[self.start(hash)];
+        ((word >> 32) as u32 == hash as u32 && word != 0).then(|| word as u32 - 1)
+    }
+}
+
+/// Asks the processor to bring a value into its cache.
+#[inline]
+fn prefetch<V>(value: *const V) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address does nothing that a program can see.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(value.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = value;
 }
 
 /// The map from names to globals.
 #[derive(Default)]
-pub struct Interner<'a> {
-    shards: Vec<Shard<'a>>,
+pub struct Interner {
+    shards: Vec<Slots>,
     /// First id of each shard.
     bases: Vec<u32>,
     /// Names that were added one by one, after the shards were frozen.
-    late: HashTable<(HashedName<'a>, u32)>,
-    count: u32,
+    late: Slots,
 }
 
-impl<'a> Interner<'a> {
+impl Interner {
     /// Makes the map of all names of all batches. Gives back the globals of each batch's slots and
     /// the name of each global.
-    pub fn build(batches: &[Batch<'a>]) -> (Self, Vec<Vec<SymbolId>>, Vec<&'a [u8]>) {
+    pub fn build<'a>(batches: &[Batch<'a>]) -> (Self, Vec<Vec<SymbolId>>, Vec<&'a [u8]>) {
         // Every slot is in the list of one shard, which stores its id.
         let slots: Vec<Vec<AtomicU32>> =
             batches.par_iter().map(|batch| (0..batch.len()).map(|_| AtomicU32::new(0)).collect()).collect();
-        let mut shards: Vec<Shard<'a>> =
+        let filled: Vec<(Slots, Vec<&'a [u8]>)> =
             (0..SHARDS).into_par_iter().map(|number| fill_shard(number, batches, &slots)).collect();
         let mut bases = Vec::with_capacity(SHARDS);
         let mut count = 0u32;
-        for shard in &shards {
+        for (_, names) in &filled {
             bases.push(count);
-            count = u32::try_from(shard.names.len())
+            count = u32::try_from(names.len())
                 .ok()
                 .and_then(|names| count.checked_add(names))
                 .expect("fewer than 2^32 global names");
@@ -129,59 +208,81 @@ impl<'a> Interner<'a> {
             })
             .collect();
         let mut names = Vec::with_capacity(count as usize);
-        for shard in &mut shards {
-            names.append(&mut shard.names);
+        let mut shards = Vec::with_capacity(SHARDS);
+        for (shard, own) in filled {
+            names.extend(own);
+            shards.push(shard);
         }
-        (Interner { shards, bases, late: HashTable::new(), count }, ids, names)
+        (Interner { shards, bases, late: Slots::default() }, ids, names)
     }
 
-    /// The global of a name.
-    pub fn get(&self, name: &[u8]) -> Option<SymbolId> {
+    /// The global of a name, where `names` are those of all globals.
+    pub fn get(&self, name: &[u8], names: &[&[u8]]) -> Option<SymbolId> {
         let hash = hash(name);
-        let same = |entry: &(HashedName<'a>, u32)| entry.0.hash == hash && entry.0.name == name;
         let number = shard_of(hash);
-        if let Some(shard) = self.shards.get(number)
-            && let Some(&(_, id)) = shard.table.find(hash, same)
+        if let (Some(shard), Some(base)) = (self.shards.get(number), self.bases.get(number))
+            && let Ok(id) = shard.find(hash, |id| names[(base + id) as usize] == name)
         {
-            return Some(SymbolId(self.bases[number] + id));
+            return Some(SymbolId(base + id));
         }
-        self.late.find(hash, same).map(|&(_, id)| SymbolId(id))
+        self.late.find(hash, |id| names[id as usize] == name).ok().map(SymbolId)
     }
 
-    /// The global of a name, made if there is none. A made one has the next free row; the caller
-    /// extends the table's vectors.
-    pub fn get_or_add(&mut self, name: &'a [u8]) -> (SymbolId, bool) {
-        if let Some(id) = self.get(name) {
-            return (id, false);
+    /// Makes the last one of `names`, which is not yet known, a global.
+    pub fn add_last(&mut self, names: &[&[u8]]) -> SymbolId {
+        let id = names.len() as u32 - 1;
+        let hash = hash(names[id as usize]);
+        if let Err(slot) = self.late.find(hash, |_| false) {
+            self.late.add(slot, hash, id);
         }
-        let hashed = HashedName::new(name);
-        let id = self.count;
-        self.count += 1;
-        self.late.insert_unique(hashed.hash, (hashed, id), |entry| entry.0.hash);
-        (SymbolId(id), true)
+        SymbolId(id)
     }
 }
 
-fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]) -> Shard<'a> {
-    let mut shard = Shard::default();
+/// Names that are looked up together.
+const WINDOW: usize = 16;
+
+fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]) -> (Slots, Vec<&'a [u8]>) {
+    let total: usize = batches.iter().filter_map(|batch| batch.shards.get(number)).map(Vec::len).sum();
+    // A name is mentioned by several files.
+    let mut table = Slots::with_capacity(total / 4);
+    let mut names: Vec<&'a [u8]> = Vec::with_capacity(total / 4);
     for (batch, slots) in batches.iter().zip(slots) {
         let Some(list) = batch.shards.get(number) else { continue };
-        for &(name, slot) in list {
-            let same = |entry: &(HashedName<'a>, u32)| entry.0.hash == name.hash && entry.0.name == name.name;
-            let entry = shard.table.entry(name.hash, same, |entry| entry.0.hash);
-            let id = match entry {
-                hashbrown::hash_table::Entry::Occupied(entry) => entry.get().1,
-                hashbrown::hash_table::Entry::Vacant(entry) => {
-                    let id = shard.names.len() as u32;
-                    shard.names.push(name.name);
-                    entry.insert((name, id));
+        for window in list.chunks(WINDOW) {
+            ask_for(window, &table, &names);
+            for &(HashedName { name, hash }, slot) in window {
+                let id = table.find(hash, |id| names[id as usize] == name).unwrap_or_else(|free| {
+                    let id = names.len() as u32;
+                    table.add(free, hash, id);
+                    names.push(name);
                     id
-                }
-            };
-            slots[slot as usize].store(id, Ordering::Relaxed);
+                });
+                slots[slot as usize].store(id, Ordering::Relaxed);
+            }
         }
     }
-    shard
+    (table, names)
+}
+
+/// Asks for the memory that looking up these names will touch, one kind after the other, so that the
+/// processor waits for all names together and not for each.
+#[inline]
+fn ask_for(window: &[(HashedName<'_>, u32)], table: &Slots, names: &[&[u8]]) {
+    for (name, _) in window {
+        table.prefetch(name.hash);
+        prefetch(name.name.as_ptr());
+    }
+    let mut candidates = [None; WINDOW];
+    for ((name, _), candidate) in window.iter().zip(&mut candidates) {
+        *candidate = table.candidate(name.hash);
+        if let Some(number) = *candidate {
+            prefetch(&names[number as usize]);
+        }
+    }
+    for number in candidates.into_iter().flatten() {
+        prefetch(names[number as usize].as_ptr());
+    }
 }
 
 #[cfg(test)]
@@ -198,15 +299,47 @@ mod tests {
         for name in [&b"exit"[..], b"printf"] {
             second.push(HashedName::new(name));
         }
-        let (mut interner, ids, names) = Interner::build(&[first, second]);
+        let (mut interner, ids, mut names) = Interner::build(&[first, second]);
         assert_eq!(ids[0][0], ids[0][2]);
         assert_eq!(ids[0][1], ids[1][1]);
         assert_eq!(names.len(), 3);
         for (id, name) in names.iter().enumerate() {
-            assert_eq!(interner.get(name), Some(SymbolId(id as u32)));
+            assert_eq!(interner.get(name, &names), Some(SymbolId(id as u32)));
         }
-        assert_eq!(interner.get(b"nothing"), None);
-        assert_eq!(interner.get_or_add(b"late"), (SymbolId(3), true));
-        assert_eq!(interner.get_or_add(b"late"), (SymbolId(3), false));
+        assert_eq!(interner.get(b"late", &names), None);
+        names.push(b"late");
+        assert_eq!(interner.add_last(&names), SymbolId(3));
+        assert_eq!(interner.get(b"late", &names), Some(SymbolId(3)));
+    }
+
+    #[test]
+    fn a_table_that_grows_keeps_its_names() {
+        let all: Vec<Vec<u8>> = (0..5000u32).map(|number| format!("name{number}").into_bytes()).collect();
+        let mut batch = Batch::default();
+        for name in &all[..4000] {
+            batch.push(HashedName::new(name));
+        }
+        let (mut interner, _, mut names) = Interner::build(&[batch]);
+        for name in &all[4000..] {
+            names.push(name);
+            interner.add_last(&names);
+        }
+        for name in &all {
+            let id = interner.get(name, &names).unwrap();
+            assert_eq!(names[id.index()], name);
+        }
+        assert_eq!(interner.get(b"name5000", &names), None);
+    }
+
+    #[test]
+    fn names_of_one_hash_stay_apart() {
+        let mut table = Slots::with_capacity(1);
+        for number in 0..40 {
+            let free = table.find(7, |_| false).unwrap_err();
+            table.add(free, 7, number);
+        }
+        for number in 0..40 {
+            assert_eq!(table.find(7, |other| other == number), Ok(number));
+        }
     }
 }

@@ -134,9 +134,8 @@ fn may_have_array<T: Target>(link: &Resolved<'_, T>, name: &str, sh_type: u32, o
         object.headers.iter().enumerate().any(|(index, header)| {
             let kind = header.sh_type.get();
             let by_name = || {
-                let section = object.section_name(index);
-                section.starts_with(name.as_bytes())
-                    || (!old_name.is_empty() && section.starts_with(old_name.as_bytes()))
+                let begins = |name: &str| object.section_name_begins(index, name.as_bytes());
+                begins(name) || !old_name.is_empty() && begins(old_name)
             };
             (kind == sh_type || kind == elf::SHT_PROGBITS && by_name())
                 && link.sections.is_alive(object.section_id(index as u32))
