@@ -1,8 +1,8 @@
 //! Parses opened files and makes every name a global.
 //!
 //! All candidates are parsed, archive members that may never be extracted too: the search for
-//! definitions looks at their symbols. Files are taken in batches whose size depends on their
-//! number only; each batch hashes its names into lists by shard (see [`crate::symbols::intern`]),
+//! definitions looks at their symbols. Files are taken in batches whose sizes depend on
+//! theirs only; each batch hashes its names into lists by shard (see [`crate::symbols::intern`]),
 //! so no lock is taken and ids do not depend on threads.
 
 use super::open_inputs::Candidate;
@@ -17,6 +17,7 @@ use crate::phase::Session;
 use crate::symbols::Globals;
 use crate::symbols::intern::{Batch, HashedName, Interner};
 use rayon::prelude::*;
+use std::ops::Range;
 use std::path::Path;
 
 /// A parsed candidate.
@@ -37,29 +38,29 @@ pub struct ParsedInputs<'a, T: Target> {
     pub globals: Globals<'a>,
 }
 
-/// At most this many batches: enough for any number of threads, few enough that a batch's lists
+/// At most about this many batches: enough for any number of threads, few enough that a batch's lists
 /// stay long.
 const BATCHES: usize = 128;
+
+/// Files of fewer bytes go into one batch: its lists cost as much as some hundred names.
+const SMALL: usize = 512 << 10;
 
 /// Parses all candidates.
 pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) -> ParsedInputs<'a, T> {
     let Session { config, sink, store } = session;
-    let size = candidates.len().div_ceil(BATCHES).max(1);
     let wrap = Wrap::new(config, store);
-    let (mut files, batches): (Vec<Vec<Parsed<'a, T>>>, Vec<Batch<'a>>) = candidates
-        .par_chunks(size)
-        .enumerate()
-        .map(|(number, chunk)| {
+    let (mut files, batches): (Vec<Vec<Parsed<'a, T>>>, Vec<Batch<'a>>) = cut(candidates)
+        .into_par_iter()
+        .map(|range| {
             // A name takes about this many bytes of a file: enough room for most, no second copy.
             const BYTES_PER_NAME: usize = 512;
-            let bytes: usize = chunk.iter().map(|candidate| candidate.bytes.len()).sum();
-            let mut batch = Batch::with_capacity(bytes / BYTES_PER_NAME);
-            let files = chunk
-                .iter()
-                .enumerate()
-                .map(|(index, candidate)| {
+            let own = &candidates[range.clone()];
+            let mut batch = Batch::with_capacity(size_of(own) / BYTES_PER_NAME);
+            let files = range
+                .zip(own)
+                .map(|(order, candidate)| {
                     parse_one::<T>(candidate, &wrap, &mut batch).unwrap_or_else(|malformed| {
-                        report(sink, candidate.name, &malformed, (number * size + index) as u32);
+                        report(sink, candidate.name, &malformed, order as u32);
                         Parsed::Broken
                     })
                 })
@@ -70,6 +71,25 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
     let (interner, ids, names) = Interner::build(&batches);
     files.par_iter_mut().zip(ids).for_each(|(files, ids)| hand_out(files, &ids));
     ParsedInputs { files: files.into_iter().flatten().collect(), globals: Globals::new(interner, names) }
+}
+
+fn size_of(candidates: &[Candidate<'_>]) -> usize {
+    candidates.iter().map(|candidate| candidate.bytes.len()).sum()
+}
+
+/// Cuts the candidates into batches of about the same size in bytes.
+fn cut(candidates: &[Candidate<'_>]) -> Vec<Range<usize>> {
+    let full = (size_of(candidates) / BATCHES).max(SMALL);
+    let mut batches = Vec::with_capacity(BATCHES);
+    let (mut start, mut bytes) = (0, 0);
+    for (index, candidate) in candidates.iter().enumerate() {
+        bytes += candidate.bytes.len();
+        if bytes >= full || index + 1 == candidates.len() {
+            batches.push(start..index + 1);
+            (start, bytes) = (index + 1, 0);
+        }
+    }
+    batches
 }
 
 fn report(sink: &Sink, name: FileName<'_>, malformed: &Malformed, order: u32) {
