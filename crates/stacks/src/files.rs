@@ -9,8 +9,9 @@ use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
 use crate::symbols::Symbols;
 use hashbrown::HashMap;
-use sframe_format::{Abi, FileRows};
-use std::cell::{Cell, OnceCell};
+use sframe_format::abi::Register;
+use sframe_format::{Abi, FileRows, RegisterRule};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,6 +40,8 @@ pub struct MappedFile {
     /// The file, or why it cannot be used.
     image: Result<Image, String>,
     rows: OnceCell<Arc<FileRows<Bytes>>>,
+    /// Rules of registers that rows do not follow, by address and register.
+    registers: RefCell<HashMap<(u64, Register), Option<RegisterRule>>>,
     symbols: OnceCell<Symbols>,
     inlines: OnceCell<Option<Inlines>>,
 }
@@ -64,6 +67,14 @@ impl MappedFile {
     /// Whether its rows have been read.
     pub fn has_rows(&self) -> bool {
         self.rows.get().is_some()
+    }
+
+    /// Where the code at the file's address `pc` has its caller's value of a register that rows do not follow. Looked up
+    /// once for each place.
+    pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
+        let image = self.image.as_ref().ok()?;
+        let mut known = self.registers.borrow_mut();
+        *known.entry((pc, register)).or_insert_with(|| image.register_at(pc, register))
     }
 
     /// Its symbols and those of its separate debug file.
@@ -165,6 +176,7 @@ impl Files {
             expected: key.1.clone(),
             image,
             rows: OnceCell::new(),
+            registers: RefCell::default(),
             symbols: OnceCell::new(),
             inlines: OnceCell::new(),
         });

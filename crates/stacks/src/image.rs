@@ -6,9 +6,10 @@ use object::Endian as _;
 use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
-use sframe_format::derive::derive;
+use sframe_format::abi::Register;
+use sframe_format::derive::{derive, register_at};
 use sframe_format::write::{Options, write_sorted};
-use sframe_format::{Abi, Endian, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section};
+use sframe_format::{Abi, Endian, FileRows, PT_GNU_SFRAME, RegisterRule, SHT_GNU_SFRAME, Section};
 use std::ops::Range;
 use std::path::Path;
 
@@ -155,6 +156,12 @@ impl Image {
             rows = rows.with_instructions(section.into(), 0);
         }
         rows.tabled()
+    }
+
+    /// Where the code at the file's address `pc` has its caller's value of a register, by `.eh_frame`.
+    pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
+        let (data, address) = self.eh_frame()?;
+        register_at(self.abi, &data, address, pc, register)
     }
 
     /// An SFrame section, as if at address 0, for code that other rows do not cover.

@@ -16,7 +16,7 @@
 //! | `symbols`, `inlines` | names for their addresses |
 //! | [`files`] | one cache of files for all processes |
 //! | [`process`] | which process has mapped which file where |
-//! | [`session`], `walk` | from events to stacks |
+//! | [`session`], `walk`, `saved` | from events to stacks |
 //! | [`profile`] | many samples as one tree of stacks, and names for its frames |
 //! | [`statistics`] | how many stacks reached the root, and why the others did not |
 //! | [`write`] | text, folded stacks, JSON, pprof, Firefox, HTML |
@@ -35,6 +35,7 @@ pub mod live;
 pub mod process;
 pub mod profile;
 pub mod recording;
+mod saved;
 pub mod session;
 pub mod statistics;
 mod symbols;

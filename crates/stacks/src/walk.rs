@@ -3,6 +3,7 @@
 use crate::bytes::word;
 use crate::files::{FileId, Files};
 use crate::process::{Last, Place, Process};
+use crate::saved::register_after;
 use crate::statistics::End;
 use sframe_format::abi::Register;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Source, UnwindError};
@@ -43,6 +44,7 @@ pub fn walk(
     let (base, endian) = (registers.sp, process.unwinder().abi().endian());
     let (mut at, mut source) = (FrameAddress::InstructionPointer(pc), Source::Topmost);
     let (mut fresh, mut last) = (true, Last::default());
+    let (topmost, mut steps, mut looked_for) = ((pc, registers), 0, false);
     while frames.len() < DEEPEST {
         if fresh {
             let place = process.place_after(&mut last, at.lookup_address());
@@ -57,7 +59,10 @@ pub fn walk(
             }
         };
         match process.unwinder().unwind_frame(at, &mut registers, cache, &mut read) {
-            Ok(Some(frame)) => (at, source, fresh) = (frame.address, frame.source, true),
+            Ok(Some(frame)) => {
+                (at, source, fresh, looked_for) = (frame.address, frame.source, true, false);
+                steps += 1;
+            }
             Ok(None) => return End::Root,
             Err(UnwindError::NoInformation { module: Some(id), .. })
                 if !is_loaded(files, process, FileId(id.0 as u32)) =>
@@ -65,6 +70,14 @@ pub fn walk(
                 // The first sample in a file has its rows read; the step is tried again.
                 process.load(FileId(id.0 as u32), files);
                 fresh = false;
+            }
+            Err(UnwindError::Register { register }) if steps > 0 && !looked_for => {
+                let within = (&*process, files);
+                match register_after(within, cache, topmost, steps, register, &mut read) {
+                    Some(value) => registers.set(process.unwinder().abi(), register, value),
+                    None => return End::Register,
+                }
+                (fresh, looked_for) = (false, true);
             }
             Err(error) => return end_of(error, files, process, at, base, stack.len()),
         }

@@ -13,6 +13,7 @@ const pen = new Proxy({}, {
 const element = (id) => ({
   textContent: id === "data" ? data : "", dataset: {}, style: {}, clientWidth: 1000, value: "",
   addEventListener: listen(id), focus() { document.activeElement = this; }, getContext: () => pen,
+  getBoundingClientRect: () => ({ top: 40 }),
 });
 global.document = {
   getElementById: (id) => (elements[id] ??= element(id)), body: {}, activeElement: null, addEventListener: listen("document"),
@@ -20,6 +21,8 @@ global.document = {
 global.matchMedia = () => ({ matches: false, addEventListener() {} });
 global.getComputedStyle = () => ({ color: "#000", getPropertyValue: () => "#f0f" });
 global.devicePixelRatio = 1;
+global.innerHeight = 800;
+global.scrollBy = () => {};
 global.addEventListener = () => {};
 eval(code);
 console.log(`drawn: ${drawn.join(" ")}`);

@@ -94,6 +94,26 @@ fn samples_are_unwound_and_say_where_they_stopped() {
 }
 
 #[test]
+fn a_frame_counted_from_another_register_is_left_by_what_its_callee_saved() {
+    let program = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/realigned");
+    let mut writer = Writer::default();
+    writer.comm(7, "realigned", true, 1);
+    writer.mmap(7, (0x40_0000, 0x1000, 0), program.to_str().unwrap(), 2);
+    // In `inner`, which has saved rbx and cleared it. In `outer` it points at the register that it saved itself.
+    let marked = STACK + 64;
+    let stack = words(&[marked, 0x40_008b, 0, 0, 0, 0, 0, 0, 5, 0x40_007d]);
+    writer.sample(7, 10, [STACK, 5, 0x40_0093], &[], &stack);
+    let unwound = Unwound::of(&writer);
+    let expected = [
+        (0x40_0093, Some(Source::Topmost)),
+        (0x40_008b, Some(Source::EhFrame)),
+        (0x40_007d, Some(Source::EhFrame)),
+    ];
+    assert_eq!(unwound.frames(0), expected);
+    assert_eq!(unwound.profile.rows[0].end, End::Root);
+}
+
+#[test]
 fn records_may_come_in_any_order() {
     let mut writer = Writer::default();
     writer.sample(7, 10, [STACK, 5, 0x40_1080], &[], &stack());
@@ -388,15 +408,21 @@ fn what_fuzzing_kept_is_read_or_refused() {
     assert!(samples >= 4, "{samples}");
 }
 
+/// A page with two samples.
+fn page() -> tempfile::NamedTempFile {
+    let mut writer = simple();
+    writer.sample(7, 11, [STACK, 5, 0x40_1100], &[], &stack());
+    let page = tempfile::Builder::new().suffix(".html").tempfile().unwrap();
+    std::fs::write(page.path(), Unwound::of(&writer).written(Format::Html)).unwrap();
+    page
+}
+
 #[test]
 fn the_page_draws_finds_and_zooms() {
     if std::process::Command::new("node").arg("--version").output().is_err() {
         return;
     }
-    let mut writer = simple();
-    writer.sample(7, 11, [STACK, 5, 0x40_1100], &[], &stack());
-    let page = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(page.path(), Unwound::of(&writer).written(Format::Html)).unwrap();
+    let page = page();
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/page.js");
     let output =
         std::process::Command::new("node").arg(script).arg(page.path()).arg("^LEAF$").output().unwrap();
@@ -408,5 +434,30 @@ fn the_page_draws_finds_and_zooms() {
     assert_eq!(
         lines[2..],
         ["found: 50.00 %", "keys zoom to [stack cut off]", "the mouse zooms to prog", "then all"]
+    );
+}
+
+/// Like the last, by keys and mouse of a browser. Where there is none, the last must do.
+#[test]
+fn the_page_finds_and_zooms_in_chromium() {
+    let runs = |name: &&str| std::process::Command::new(name).arg("--version").output().is_ok();
+    let Some(browser) = ["chromium-headless-shell", "chromium"].into_iter().find(runs) else { return };
+    if !runs(&"node") {
+        return;
+    }
+    let (page, script) = (page(), PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser.js"));
+    let mut command = std::process::Command::new("node");
+    let output = command.arg(script).arg(browser).arg(page.path()).arg("^LEAF$").output().unwrap();
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(
+        text.lines().collect::<Vec<_>>(),
+        [
+            "2 samples, 0.00 % from the root on",
+            "found: 50.00 %",
+            "keys zoom to [stack cut off]",
+            "the mouse zooms to prog",
+            "then all"
+        ]
     );
 }

@@ -10,6 +10,7 @@
 mod augmentation;
 mod expression;
 mod project;
+mod register;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -26,6 +27,7 @@ use expression::PltExpression;
 use project::{Projection, Slice, Storage, project};
 
 pub use project::Reason;
+pub use register::register_at;
 
 /// The FDE of `.eh_frame` that a function is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,15 +53,7 @@ pub fn for_each(
     mut take: impl FnMut(Source, Result<&Function, Reason>),
 ) -> Result<(), gimli::Error> {
     let normal = augmentation::normalize(abi, eh_frame);
-    let endian = match abi.endian() {
-        Endian::Little => RunTimeEndian::Little,
-        Endian::Big => RunTimeEndian::Big,
-    };
-    let mut section = EhFrame::new(&normal.data, endian);
-    section.set_address_size(8);
-    if abi.is_aarch64() {
-        section.set_vendor(gimli::Vendor::AArch64);
-    }
+    let section = section(abi, &normal.data);
     let bases = BaseAddresses::default().set_eh_frame(address);
     let mut deriver = Deriver {
         abi,
@@ -88,6 +82,20 @@ pub fn for_each(
         }
     }
     Ok(())
+}
+
+/// The section as gimli reads it.
+fn section(abi: Abi, data: &[u8]) -> EhFrame<Slice<'_>> {
+    let endian = match abi.endian() {
+        Endian::Little => RunTimeEndian::Little,
+        Endian::Big => RunTimeEndian::Big,
+    };
+    let mut section = EhFrame::new(data, endian);
+    section.set_address_size(8);
+    if abi.is_aarch64() {
+        section.set_vendor(gimli::Vendor::AArch64);
+    }
+    section
 }
 
 struct Deriver<'a, 'data> {

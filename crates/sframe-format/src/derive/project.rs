@@ -144,7 +144,7 @@ fn check_stack_pointer(
     }
 }
 
-fn register_rule(
+pub(super) fn register_rule(
     section: &EhFrame<Slice<'_>>,
     rule: Option<DwarfRule<usize>>,
     reason: Reason,

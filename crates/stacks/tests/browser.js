@@ -1,0 +1,85 @@
+// Opens a page with a flame graph in a headless Chromium and does what a reader does, by real keys and a real mouse: finds a
+// function, zooms by both, and shows all again. Prints what the page says. Takes a picture after the search if asked to.
+//
+// node browser.js CHROMIUM PAGE PATTERN [PICTURE]
+"use strict";
+const { spawn } = require("child_process");
+const fs = require("fs"), os = require("os"), path = require("path");
+const [browser, page, pattern, picture] = process.argv.slice(2);
+const profile = fs.mkdtempSync(path.join(os.tmpdir(), "page-"));
+const child = spawn(browser, [
+  "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--hide-scrollbars",
+  "--window-size=1200,560", "--remote-debugging-pipe", `--user-data-dir=${profile}`,
+], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+// Messages of the DevTools protocol, each ended by a zero byte.
+const waiting = new Map();
+let last = 0, rest = "", session;
+child.stdio[4].on("data", bytes => {
+  const messages = (rest + bytes).split("\0");
+  rest = messages.pop();
+  for (const { id, result, error } of messages.map(JSON.parse)) {
+    waiting.get(id)?.(error ? Promise.reject(new Error(error.message)) : result);
+    waiting.delete(id);
+  }
+});
+const send = (method, params) => new Promise(answer => {
+  waiting.set(++last, answer);
+  child.stdio[3].write(JSON.stringify({ id: last, method, params, sessionId: session }) + "\0");
+});
+const ask = async expression => {
+  const { result, exceptionDetails } = await send("Runtime.evaluate", { expression, returnByValue: true, awaitPromise: true });
+  if (exceptionDetails) throw new Error(exceptionDetails.exception?.description ?? exceptionDetails.text);
+  return result.value;
+};
+const text = id => ask(`document.getElementById("${id}").textContent`);
+const zoomed = () => ask(`document.getElementById("graph").dataset.zoomed`);
+const CODES = { ArrowDown: 40, Enter: 13, Escape: 27, "/": 191 };
+async function press(...keys) {
+  for (const key of keys) {
+    const event = { key, code: key === "/" ? "Slash" : key, windowsVirtualKeyCode: CODES[key] };
+    await send("Input.dispatchKeyEvent", { type: "keyDown", ...event });
+    await send("Input.dispatchKeyEvent", { type: "keyUp", ...event });
+  }
+}
+async function click(x, y) {
+  for (const type of ["mousePressed", "mouseReleased"]) {
+    await send("Input.dispatchMouseEvent", { type, x, y, button: "left", clickCount: 1 });
+  }
+}
+async function read() {
+  const { targetId } = await send("Target.createTarget", { url: "about:blank" });
+  session = (await send("Target.attachToTarget", { targetId, flatten: true })).sessionId;
+  await send("Page.enable");
+  await send("Page.navigate", { url: `file://${path.resolve(page)}` });
+  await ask(`new Promise(done => {
+    const ready = () => location.protocol === "file:" && document.readyState === "complete" ? done() : setTimeout(ready, 20);
+    ready();
+  })`);
+  console.log(await text("whole"));
+  await press("/");
+  await send("Input.insertText", { text: pattern });
+  console.log(await text("found"));
+  if (picture) {
+    const { data } = await send("Page.captureScreenshot", { format: "png" });
+    fs.writeFileSync(picture, Buffer.from(data, "base64"));
+  }
+  await press("Escape", "ArrowDown", "ArrowDown", "Enter");
+  console.log(`keys zoom to ${await zoomed()}`);
+  await press("Escape");
+  const { x, y } = await ask(`document.getElementById("graph").getBoundingClientRect().toJSON()`);
+  await click(x + 5, y + 20);
+  console.log(`the mouse zooms to ${await zoomed()}`);
+  await press("Escape");
+  console.log(`then ${await zoomed()}`);
+}
+async function end(status) {
+  session = undefined;
+  const closed = new Promise(done => child.on("exit", done));
+  send("Browser.close");
+  await Promise.race([closed, new Promise(late => setTimeout(late, 5000))]);
+  child.kill("SIGKILL");
+  fs.rmSync(profile, { recursive: true, force: true, maxRetries: 5 });
+  process.exit(status);
+}
+child.on("error", error => { console.error(error.message); process.exit(1); });
+read().then(() => end(0), error => { console.error(error); end(1); });
