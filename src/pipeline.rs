@@ -195,27 +195,34 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     }
     let mut dependents = open_inputs::Dependents::new(config, source, store, sink);
     // Objects that take part may name libraries, and a library may be a script: in that case all
-    // scripts are joined again.
+    // scripts are joined again. And objects of intermediate code are compiled, which makes new ones.
+    let mut plugins = run_plugins::Plugins::default();
     let (directives, plan, parsed, assigned, extracted) = loop {
         let (directives, plan) = read_scripts::run(session, &main, &opened.scripts, &sources, source);
         reports::overwrite::check(session, &plan.sources, &opened.paths);
         sink.check()?;
         let mut parsed = parse_inputs::run::<T>(session, &opened.files);
+        if plugins.claim(session, &parsed.files, &mut opened) {
+            progress.timings.pass("claim intermediate code");
+            parsed = parse_inputs::run::<T>(session, &opened.files);
+        }
         let assigned = define_linker_symbols::intern_names(&directives, &plan, &mut parsed.globals);
         progress.timings.pass("parse inputs");
-        let extracted = extract_members::run::<T>(
-            &parsed.files,
-            &opened.steps,
-            parsed.globals.len(),
-            &assigned.wanted,
-            &assigned.defined,
-        );
+        let extracted = plugins.search(&parsed, &opened, &assigned);
         let found_more = dependents.open(&parsed.files, &extracted, &mut opened, &mut sources);
         progress.printed.push_str(&std::mem::take(&mut opened.attempts));
-        if !found_more {
+        if found_more {
+            sink.check()?;
+            continue;
+        }
+        if !plugins.have_work(&extracted, &opened) {
+            plugins.report_late(&extracted, &opened, &parsed.globals.names, session);
             break (directives, plan, parsed, assigned, extracted);
         }
         sink.check()?;
+        let link = run_plugins::Unresolved { directives, plan: &plan, parsed, assigned: &assigned };
+        plugins.compile(link, &extracted, &mut opened, &mut sources, source)?;
+        progress.timings.pass("compile intermediate code");
     };
     progress.inputs_are_safe = true;
     let mut inputs = index_objects::run(directives, parsed, &extracted);

@@ -116,8 +116,17 @@ fn modules_depend_downward() {
 
 #[test]
 fn files_import_one_another_in_no_circle() {
-    let crates =
-        ["demangle", "imports", "ld-compare", "lit", "peers", "sframe-format", "sframe-unwind", "stacks"];
+    let crates = [
+        "demangle",
+        "imports",
+        "ld-compare",
+        "linker-plugin",
+        "lit",
+        "peers",
+        "sframe-format",
+        "sframe-unwind",
+        "stacks",
+    ];
     let libraries = crates.map(|name| format!("crates/{name}/src/lib.rs"));
     let roots = ["src/lib.rs", "xtask/src/main.rs", "tests/integration/main.rs"]
         .map(str::to_owned)

@@ -45,6 +45,8 @@ pub struct Config {
     pub search: SearchOptions,
     /// Linker scripts and their kin.
     pub scripts: ScriptOptions,
+    /// Link-time optimization.
+    pub lto: LtoOptions,
     /// Definitions, references, exports.
     pub symbols: SymbolOptions,
     /// Undefined references: error, warning or silence.
@@ -183,6 +185,15 @@ pub struct SearchOptions {
     /// `--remap-inputs` and the lines of `--remap-inputs-file`, in order: pattern and replacement
     /// (`None`: the input is left out). The first pattern that matches a name decides.
     pub remap: Vec<(Vec<u8>, Option<PathBuf>)>,
+}
+
+/// Link-time optimization by compilers' plugins.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct LtoOptions {
+    /// `-plugin`, each with the `-plugin-opt` behind it.
+    pub plugins: Vec<linker_plugin::Spec>,
+    /// `-plugin-save-temps`: plugins leave their temporary files.
+    pub keep_temporaries: bool,
 }
 
 /// A script of `-T`.

@@ -23,9 +23,11 @@ pub enum Identity {
 }
 
 /// Our version.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The GNU ld release whose command line we follow.
 const GNU_VERSION: &str = "2.44";
+/// The same as a number, as plugins want it: the major version times 100, plus the minor one.
+pub const GNU_VERSION_NUMBER: i32 = 244;
 /// The lld release whose command line we follow.
 const LLD_VERSION: &str = "22.0.0";
 
@@ -73,6 +75,13 @@ mod tests {
         };
         let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
         Some((name, version[..end].to_string()))
+    }
+
+    #[test]
+    fn plugins_get_the_version_that_the_line_names() {
+        let (major, minor) = GNU_VERSION.split_once('.').unwrap();
+        let number = major.parse::<i32>().unwrap() * 100 + minor.parse::<i32>().unwrap();
+        assert_eq!(number, GNU_VERSION_NUMBER);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod values;
 mod z;
 
 pub use config::*;
+pub use identity::{GNU_VERSION_NUMBER, VERSION};
 pub use inputs::{InputFormat, InputSource, InputSpec, InputState};
 pub use parse::{Environment, Invocation, parse};
 pub use state::FileReader;

@@ -39,8 +39,10 @@ codes! {
     MalformedGroup = "malformed-group",
     /// A section group flag word or section type that is not known.
     UnsupportedInput = "unsupported-input",
-    /// An object that holds only an LTO compiler's intermediate code.
+    /// An object that holds only an LTO compiler's intermediate code, which no plugin takes.
     LtoInput = "lto-input",
+    /// A compiler's plugin that cannot be loaded or fails, and its messages.
+    LtoPlugin = "lto-plugin",
     /// A linker script that does not parse.
     ScriptSyntax = "script-syntax",
     /// A linker script that parses but cannot be carried out.

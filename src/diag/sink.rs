@@ -86,6 +86,20 @@ impl Sink {
         if self.has_errors() { Err(Aborted) } else { Ok(()) }
     }
 
+    /// How many diagnostics there are, for [`Sink::withdraw`].
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Withdraws the diagnostics after the first `count`, none of which is an error: passes that
+    /// reported them run again, on other inputs.
+    pub fn withdraw(&self, count: usize) {
+        let mut reported = self.lock();
+        let count = count.min(reported.len());
+        let kept = reported.split_off(count);
+        reported.extend(kept.into_iter().filter(|(_, diagnostic)| diagnostic.severity == Severity::Error));
+    }
+
     /// All diagnostics, by phase, then by place, then by text; exact repetitions once.
     pub fn into_sorted(self) -> Vec<Diagnostic> {
         let mut reported = self.reported.into_inner().unwrap_or_else(|p| p.into_inner());

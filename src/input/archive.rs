@@ -5,7 +5,7 @@
 
 use super::store::{InputSource, InputStore};
 use object::read::archive::ArchiveFile;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One member of an archive.
 pub struct Member<'a> {
@@ -13,6 +13,10 @@ pub struct Member<'a> {
     pub name: &'a str,
     /// Bytes of the archive, or of the file that a thin one names.
     pub bytes: &'a [u8],
+    /// The file that a thin archive names.
+    pub file: Option<PathBuf>,
+    /// Where the bytes begin in their file.
+    pub offset: u64,
 }
 
 /// Lists the members of an archive in their order. The members of a thin archive are read from
@@ -33,16 +37,18 @@ pub fn members<'a>(
         let member = member.map_err(|error| format!("malformed archive: {error}"))?;
         let name = std::str::from_utf8(member.name())
             .unwrap_or_else(|_| store.keep_str(&String::from_utf8_lossy(member.name())));
+        let (mut thin, mut offset) = (None, 0);
         let contents = if member.is_thin() {
-            let file = folder.join(name);
-            let read = source.read(&file);
+            let file = thin.insert(folder.join(name));
+            let read = source.read(file);
             store.keep_file(
                 read.map_err(|error| format!("cannot read thin archive member {}: {error}", file.display()))?,
             )
         } else {
+            offset = member.file_range().0;
             member.data(bytes).map_err(|error| format!("malformed archive member {name}: {error}"))?
         };
-        members.push(Member { name, bytes: contents });
+        members.push(Member { name, bytes: contents, file: thin, offset });
     }
     Ok(members)
 }

@@ -21,6 +21,7 @@ pub mod shared;
 pub mod side_files;
 pub mod sniff;
 pub mod source_lines;
+pub mod stand_in;
 pub mod store;
 
 pub use exercise::exercise;

@@ -60,6 +60,18 @@ pub enum SymbolPlace {
     Common,
 }
 
+/// Intermediate code of a compiler in an object (link-time optimization).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Intermediate {
+    /// None.
+    #[default]
+    No,
+    /// Beside machine code, which serves as well (`-ffat-lto-objects`).
+    Beside,
+    /// Nothing else.
+    Only,
+}
+
 /// A definition `name@@VERSION` or `name@VERSION` of an object (`.symver`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VersionedSymbol<'a> {
@@ -138,6 +150,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub just_symbols: bool,
     /// `--exclude-libs` applies: definitions are not exported.
     pub hide_symbols: bool,
+    /// Its intermediate code, if it has any.
+    pub intermediate: Intermediate,
 }
 
 impl<'a, E: ByteOrder> ObjectFile<'a, E> {
@@ -172,6 +186,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             packed: Vec::new(),
             just_symbols: false,
             hide_symbols: false,
+            intermediate: Intermediate::No,
         };
         object.read_symbol_table()?;
         Ok(object)
@@ -190,6 +205,10 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                 elf::SHT_SYMTAB_SHNDX => self.extended = whole_table(self.section_bytes(index)?),
                 SHT_LLVM_DEPENDENT_LIBRARIES => self.dependent_libraries.push(index as u32),
                 _ => {}
+            }
+            // Sections for compilers only are rare: other names need not be looked at.
+            if header.sh_flags.get() & u64::from(elf::SHF_EXCLUDE) != 0 && self.is_intermediate(index) {
+                self.intermediate = Intermediate::Beside;
             }
         }
         if self.symtab_index == 0 {
@@ -217,6 +236,11 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             ));
         }
         Ok(())
+    }
+
+    /// Whether a section holds intermediate code: gcc's, or clang's (`-ffat-lto-objects`).
+    fn is_intermediate(&self, index: usize) -> bool {
+        self.section_name_begins(index, b".gnu.lto_") || self.section_name(index) == b".llvm.lto"
     }
 
     /// Finds for each section the relocation section that applies to it. Done only for objects

@@ -9,6 +9,8 @@
 //! The simulation works on one byte for each global, with names long since turned into ids, so
 //! that going through thousands of objects serially costs little.
 
+pub mod again;
+
 use super::open_inputs::Step;
 use super::parse_inputs::Parsed;
 use crate::arch::Target;
@@ -53,24 +55,9 @@ pub fn run<T: Target>(
     wanted: &[SymbolId],
     defined: &[SymbolId],
 ) -> Extracted {
-    let mut search = Search {
-        files,
-        known: vec![Known::Nothing; global_count],
-        constrained: vec![false; global_count],
-        taken: vec![false; files.len()],
-        deferred: Vec::new(),
-        found: Extracted::default(),
-    };
-    for &id in wanted {
-        search.want(id);
-    }
-    for &id in defined {
-        search.known[id.index()] = Known::Defined;
-    }
+    let mut search = Search::new(files, global_count, wanted, defined);
     search.steps(steps);
-    search.found.shared.append(&mut search.deferred);
-    search.found.shared.sort_unstable();
-    search.found
+    search.finish()
 }
 
 struct Search<'s, 'a, T: Target> {
@@ -84,7 +71,36 @@ struct Search<'s, 'a, T: Target> {
     found: Extracted,
 }
 
-impl<T: Target> Search<'_, '_, T> {
+impl<'s, 'a, T: Target> Search<'s, 'a, T> {
+    fn new(
+        files: &'s [Parsed<'a, T>],
+        global_count: usize,
+        wanted: &[SymbolId],
+        defined: &[SymbolId],
+    ) -> Self {
+        let mut search = Search {
+            files,
+            known: vec![Known::Nothing; global_count],
+            constrained: vec![false; global_count],
+            taken: vec![false; files.len()],
+            deferred: Vec::new(),
+            found: Extracted::default(),
+        };
+        for &id in wanted {
+            search.want(id);
+        }
+        for &id in defined {
+            search.known[id.index()] = Known::Defined;
+        }
+        search
+    }
+
+    fn finish(mut self) -> Extracted {
+        self.found.shared.append(&mut self.deferred);
+        self.found.shared.sort_unstable();
+        self.found
+    }
+
     fn steps(&mut self, steps: &[Step]) {
         let mut position = 0;
         while let Some(step) = steps.get(position) {
@@ -170,7 +186,7 @@ impl<T: Target> Search<'_, '_, T> {
                 self.found.shared.push(file);
                 self.take_shared(shared);
             }
-            Parsed::Broken => {}
+            Parsed::Broken | Parsed::Nothing => {}
         }
     }
 

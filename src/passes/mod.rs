@@ -29,6 +29,7 @@ pub mod parse_inputs;
 pub mod read_orders;
 pub mod read_scripts;
 pub mod read_versions;
+pub mod run_plugins;
 pub mod scan_relocations;
 pub mod select_comdats;
 pub mod select_definitions;

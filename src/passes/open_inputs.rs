@@ -4,8 +4,12 @@
 //! lists files in link order. Opening takes most of the time, so every path that is named directly
 //! is opened by many threads before the walk comes to it.
 
+mod added;
+mod candidate;
 mod dependents;
 
+pub use added::open_added;
+pub use candidate::{Candidate, Origin, Role, Step};
 pub use dependents::Dependents;
 
 use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, TARGETS};
@@ -21,40 +25,10 @@ use crate::script::{Sources, glob, parse_script};
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-/// A file that may take part, not yet parsed.
-#[derive(Clone, Copy)]
-pub struct Candidate<'a> {
-    /// Name for messages.
-    pub name: FileName<'a>,
-    /// The whole file or member.
-    pub bytes: &'a [u8],
-    /// Object or shared library.
-    pub shared: bool,
-    /// For shared libraries: `--as-needed`.
-    pub as_needed: bool,
-    /// For shared libraries: found in a search directory, so that the dynamic linker looks for its
-    /// file name; a path that was given is kept (GNU ld's rule).
-    pub searched: bool,
-    /// `--just-symbols`.
-    pub just_symbols: bool,
-    /// `--exclude-libs` names its archive.
-    pub hide_symbols: bool,
-}
-
-/// One step of the search for definitions, in order. Ranges are rows of [`Opened::files`].
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Step {
-    /// A file that is always taken.
-    File(u32),
-    /// An archive, or objects of one `--start-lib`: a member is taken if it defines a wanted
-    /// symbol.
-    Members(std::ops::Range<u32>),
-    /// The next steps, this many, are repeated until a round takes no file.
-    Group(u32),
-}
 
 /// The opened inputs of the command line.
 #[derive(Default)]
@@ -279,11 +253,10 @@ impl<'a> Walk<'_, 'a> {
 
     /// Takes the first of these file names that a directory has in a form that fits; whether one does.
     fn search(&mut self, candidates: &[Vec<u8>], input: &InputSpec) -> bool {
-        use std::os::unix::ffi::OsStrExt;
         let mut passed_over = Vec::new();
         for directory in self.search_directories() {
             for candidate in candidates {
-                let path = directory.join(std::ffi::OsStr::from_bytes(candidate));
+                let path = directory.join(OsStr::from_bytes(candidate));
                 let exists = self.source.exists(&path);
                 self.note_attempt(&path, exists);
                 if !exists {
@@ -350,17 +323,18 @@ impl<'a> Walk<'_, 'a> {
         let text = self.store.keep_str(&path.to_string_lossy());
         self.opened.paths.push(path.to_path_buf());
         let name = FileName { path: text, member: None };
+        let origin = Some(Origin { path: self.kept_path(path, text), offset: 0 });
         if state.format == InputFormat::Binary {
             return self.binary(name, bytes, state);
         }
         match file_kind(bytes) {
-            FileKind::Object => self.object(name, bytes, state),
-            FileKind::OtherElf if state.just_symbols => self.object(name, bytes, state),
-            FileKind::Shared if state.just_symbols => self.object(name, bytes, state),
+            FileKind::Object => self.object(name, bytes, state, origin),
+            FileKind::OtherElf if state.just_symbols => self.object(name, bytes, state, None),
+            FileKind::Shared if state.just_symbols => self.object(name, bytes, state, None),
             FileKind::Shared => self.shared(path, name, bytes, state, argument),
             FileKind::Archive | FileKind::ThinArchive => self.archive(path, name, bytes, state),
             FileKind::Text | FileKind::Empty => self.script(path, name, bytes, state),
-            FileKind::Bitcode => self.report(lto_only(name)),
+            FileKind::Bitcode => self.bitcode(name, bytes, state, origin),
             FileKind::Elf32 => self.report(wrong_machine(name, "32-bit", self.opened.machine)),
             FileKind::OtherElf => self.report(
                 Diagnostic::error(
@@ -409,15 +383,48 @@ impl<'a> Walk<'_, 'a> {
             searched: false,
             just_symbols: state.just_symbols,
             hide_symbols: false,
+            role: Role::Opened,
+            origin: None,
         });
         index
     }
 
-    fn object(&mut self, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
+    /// A path that lasts as long as the link; `text` is it if it is text.
+    fn kept_path(&self, path: &Path, text: &'a str) -> &'a Path {
+        match path.to_str() {
+            Some(_) => Path::new(text),
+            None => Path::new(OsStr::from_bytes(self.store.keep(path.as_os_str().as_bytes()))),
+        }
+    }
+
+    fn object(
+        &mut self,
+        name: FileName<'a>,
+        bytes: &'a [u8],
+        state: &InputState,
+        origin: Option<Origin<'a>>,
+    ) {
         if !self.fits(name, bytes) {
             return;
         }
         let index = self.push(name, bytes, state, false);
+        self.opened.files[index as usize].origin = origin;
+        if self.lib.is_none() {
+            self.opened.steps.push(Step::File(index));
+        }
+    }
+
+    /// LLVM bitcode, whose machine only a plugin can tell.
+    fn bitcode(
+        &mut self,
+        name: FileName<'a>,
+        bytes: &'a [u8],
+        state: &InputState,
+        origin: Option<Origin<'a>>,
+    ) {
+        let index = self.push(name, bytes, state, false);
+        let file = &mut self.opened.files[index as usize];
+        (file.role, file.origin) = (Role::Bitcode, origin);
         if self.lib.is_none() {
             self.opened.steps.push(Step::File(index));
         }
@@ -426,7 +433,7 @@ impl<'a> Walk<'_, 'a> {
     fn binary(&mut self, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
         let machine = *self.opened.machine.get_or_insert(crate::arch::machine::DEFAULT);
         let object = self.store.keep(binary::wrap(name.path, bytes, machine));
-        self.object(name, object, state);
+        self.object(name, object, state, None);
     }
 
     fn shared(
@@ -472,18 +479,24 @@ impl<'a> Walk<'_, 'a> {
         };
         let first = self.opened.files.len() as u32;
         let hide = self.is_excluded(path);
+        let archive_path = self.kept_path(path, name.path);
         for member in members {
             let name = FileName { path: name.path, member: Some(member.name) };
-            match file_kind(member.bytes) {
-                FileKind::Object if self.fits(name, member.bytes) => {
-                    let index = self.push(name, member.bytes, state, false);
-                    self.opened.files[index as usize].hide_symbols = hide;
-                }
-                FileKind::Bitcode => self.report(lto_only(name)),
+            let role = match file_kind(member.bytes) {
+                FileKind::Object if self.fits(name, member.bytes) => Role::Opened,
+                FileKind::Bitcode => Role::Bitcode,
                 // Archives may hold any files (documentation, shared libraries); members that are
                 // not objects define no symbols.
-                _ => {}
-            }
+                _ => continue,
+            };
+            let path = match &member.file {
+                Some(file) => self.kept_path(file, self.store.keep_str(&file.to_string_lossy())),
+                None => archive_path,
+            };
+            let index = self.push(name, member.bytes, state, false);
+            let file = &mut self.opened.files[index as usize];
+            (file.hide_symbols, file.role) = (hide, role);
+            file.origin = Some(Origin { path, offset: member.offset });
         }
         let range = first..self.opened.files.len() as u32;
         if state.whole_archive {
@@ -652,12 +665,6 @@ fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
         _ => None,
     })?;
     Some(TARGETS.iter().find(|(name, _)| name.as_bytes() == &format[..]).map(|(_, machine)| *machine))
-}
-
-fn lto_only(name: FileName<'_>) -> Diagnostic {
-    Diagnostic::error(Code::LtoInput, "the file holds only the compiler's intermediate code (LTO)")
-        .at(Location::File(name.to_string()))
-        .help("compile it with -fno-lto, or with -ffat-lto-objects")
 }
 
 /// A file of another architecture, in one line as from GNU ld, because builds filter it by its text.

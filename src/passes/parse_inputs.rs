@@ -5,13 +5,12 @@
 //! theirs only; each batch hashes its names into lists by shard (see [`crate::symbols::intern`]),
 //! so no lock is taken and ids do not depend on threads.
 
-use super::open_inputs::Candidate;
+use super::open_inputs::{Candidate, Role};
 use crate::arch::Target;
 use crate::cli::Config;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::ids::SymbolId;
-use crate::input::object::VersionedSymbol;
-use crate::input::object::{FileName, Malformed};
+use crate::input::object::{FileName, Intermediate, Malformed, VersionedSymbol};
 use crate::input::{InputStore, ObjectFile, SharedFile};
 use crate::phase::Session;
 use crate::symbols::Globals;
@@ -28,6 +27,8 @@ pub enum Parsed<'a, T: Target> {
     Shared(SharedFile<'a, T::E>),
     /// Broken; reported.
     Broken,
+    /// Nothing to link: bitcode, or intermediate code that a plugin has compiled.
+    Nothing,
 }
 
 /// All candidates with their globals.
@@ -106,6 +107,9 @@ fn parse_one<'a, T: Target>(
     wrap: &Wrap<'a>,
     batch: &mut Batch<'a>,
 ) -> Result<Parsed<'a, T>, Malformed> {
+    if matches!(candidate.role, Role::Bitcode | Role::Spent) {
+        return Ok(Parsed::Nothing);
+    }
     if candidate.shared {
         let found_as = match Path::new(candidate.name.path).file_name().filter(|_| candidate.searched) {
             Some(name) => name.as_encoded_bytes(),
@@ -123,6 +127,9 @@ fn parse_one<'a, T: Target>(
         object.headers = &[];
     }
     push_object_names(&mut object, wrap, batch)?;
+    if candidate.role != Role::Opened {
+        object.intermediate = Intermediate::No;
+    }
     Ok(Parsed::Object(object))
 }
 
@@ -147,10 +154,7 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
             None => return Err(unterminated(index, start)),
         };
         if name == b"__gnu_lto_slim" {
-            return Err(Malformed::at(
-                0,
-                "the file holds only the compiler's intermediate code (LTO); compile it with -fno-lto, or with -ffat-lto-objects",
-            ));
+            object.intermediate = Intermediate::Only;
         }
         let name = if symbol.is_undefined() { wrap.reference(name) } else { name };
         globals.push(SymbolId(batch.push(HashedName::new(name))));
@@ -209,7 +213,7 @@ fn hand_out<T: Target>(files: &mut [Parsed<'_, T>], ids: &[SymbolId]) {
         let globals = match file {
             Parsed::Object(object) => &mut object.globals,
             Parsed::Shared(shared) => &mut shared.globals,
-            Parsed::Broken => continue,
+            Parsed::Broken | Parsed::Nothing => continue,
         };
         for global in globals {
             if global.is_some() {

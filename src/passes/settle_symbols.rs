@@ -73,7 +73,12 @@ fn type_flags(kind: u8) -> SymbolFlags {
     }
 }
 
-fn global_flags<T: Target>(link: &Resolved<'_, T>, unreported: &HashSet<&[u8]>, id: SymbolId) -> SymbolFlags {
+/// The flags of a global. `unreported` are the names of [`undefined::unreported`].
+pub fn global_flags<T: Target>(
+    link: &Resolved<'_, T>,
+    unreported: &HashSet<&[u8]>,
+    id: SymbolId,
+) -> SymbolFlags {
     let visibility = link.definitions.visibility[id.index()];
     match link.definition(id) {
         Definition::Undefined => {

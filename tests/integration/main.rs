@@ -28,6 +28,7 @@ mod kept_inputs;
 mod kernel;
 mod layout;
 mod link_order;
+mod lto;
 mod machines;
 mod notes;
 mod option_page;

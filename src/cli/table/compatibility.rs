@@ -7,25 +7,23 @@ use crate::cli::spec::Effect::{IgnoredFlag, IgnoredOptional, IgnoredPrefix, Igno
 use crate::cli::spec::{OptionSpec, ignored};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
-    ignored(
-        &["plugin", "plugin-opt"],
-        "Plugin of the compiler: it would only take objects of intermediate code, which are refused",
-        IgnoredValue,
-    ),
-    ignored(&["plugin-save-temps"], "No plugin runs that would leave files", IgnoredFlag),
     ignored(&["flto", "flto-partition", "fuse-ld"], "Options of the compiler driver", IgnoredOptional),
     ignored(&["fno-lto"], "Option of the compiler driver", IgnoredFlag),
     ignored(
         &["lto-", "lto=", "no-lto-", "thinlto-", "save-temps"],
-        "How intermediate code is compiled, and objects of it are refused",
+        "How lld compiles intermediate code; a plugin has options of its own (-plugin-opt)",
         IgnoredPrefix,
     ),
     ignored(
         &["fat-lto-objects", "no-fat-lto-objects", "disable-verify"],
-        "The machine code of fat objects is linked",
+        "A plugin takes the intermediate code of fat objects; without one, their machine code is linked",
         IgnoredFlag,
     ),
-    ignored(&["opt-remarks-with-hotness"], "Remarks of LTO, which is not done", IgnoredFlag),
+    ignored(
+        &["opt-remarks-with-hotness"],
+        "Remarks of the compiler inside lld; a plugin has options of its own (-plugin-opt)",
+        IgnoredFlag,
+    ),
     ignored(
         &[
             "opt-remarks-filename",
@@ -33,7 +31,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             "opt-remarks-passes",
             "opt-remarks-hotness-threshold",
         ],
-        "Remarks of LTO, which is not done",
+        "Remarks of the compiler inside lld; a plugin has options of its own (-plugin-opt)",
         IgnoredValue,
     ),
     ignored(&["mllvm"], "Options for LLVM, which compiles nothing here", IgnoredValue),

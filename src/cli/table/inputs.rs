@@ -158,6 +158,29 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             text.split(|&byte| byte == b'\n').try_for_each(|line| add_remap_line(state, line))
         },
     ),
+    value(
+        &["plugin"],
+        "FILE",
+        "Let the compiler's plugin FILE compile objects of intermediate code (LTO)",
+        |state, file| {
+            if file.is_empty() {
+                return Err("expected the name of a file".into());
+            }
+            let plugin = linker_plugin::Spec { path: path(file), options: Vec::new() };
+            state.config.lto.plugins.push(plugin);
+            Ok(())
+        },
+    ),
+    value(&["plugin-opt"], "TEXT", "Hand TEXT to the plugin named last", |state, text| {
+        // clang gives options for lld's own optimizer in this form, too, and names no plugin.
+        if let Some(plugin) = state.config.lto.plugins.last_mut() {
+            plugin.options.push(text.to_vec());
+        }
+        Ok(())
+    }),
+    flag(&["plugin-save-temps"], "Keep the temporary files of plugins", |state| {
+        state.config.lto.keep_temporaries = true;
+    }),
     optional(
         &["threads"],
         "N",

@@ -10,7 +10,7 @@ const fn refused(names: &'static [&'static str], why: &'static str) -> Refused {
     Refused { names, why }
 }
 
-const NO_LTO: &str = "link-time optimization is not done; objects of intermediate code are refused";
+const NO_LTO: &str = "intermediate code is compiled by a plugin only (-plugin), which has options of its own";
 const OTHER_MACHINE: &str = "it is for a machine that is not linked for";
 const NO_ORDERING: &str = "functions are ordered by call graph profiles only, not for startup or compression";
 const NO_CTF: &str = "sections of compact C types (.ctf) are not merged";

@@ -27,6 +27,10 @@ fn gcc_dynamic_pie() {
     assert_eq!(config.dynamic.hash_style, HashStyle { sysv: false, gnu: true });
     assert!(config.dynamic.eh_frame_hdr && config.symbols.export_dynamic);
     assert_eq!(config.notes.build_id, BuildId::Sha1);
+    let [plugin] = &config.lto.plugins[..] else { panic!("{:?}", config.lto) };
+    assert_eq!(plugin.path, Path::new("/usr/lib/gcc/x86_64-linux-gnu/12/liblto_plugin.so"));
+    assert_eq!(plugin.options.len(), 5);
+    assert_eq!(plugin.options[4], b"-pass-through=-lc");
     let arguments: Vec<_> = inputs.iter().map(|input| input.argument.as_str()).collect();
     assert_eq!(
         arguments.join(" "),

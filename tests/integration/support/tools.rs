@@ -151,6 +151,14 @@ pub fn clang(name: &str) -> Found {
     peer_program(name)
 }
 
+/// LLVM's linker plugin, as clang names it to linkers.
+pub fn llvm_plugin() -> Found {
+    let output = Command::new(clang("clang")?).args(["-###", "-flto", "-x", "c", "/dev/null"]).output();
+    let words = output.map(|it| String::from_utf8_lossy(&it.stderr).into_owned()).unwrap_or_default();
+    let mut paths = words.split('"').filter(|word| word.ends_with("LLVMgold.so")).map(PathBuf::from);
+    paths.find(|path| path.is_file()).ok_or_else(|| "no LLVMgold.so (cargo xtask peers)".into())
+}
+
 /// A program that every machine has: cargo, rustc, tar.
 pub fn program(name: &str) -> Found {
     on_path(name).ok_or_else(|| format!("no {name}"))

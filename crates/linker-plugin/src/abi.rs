@@ -1,0 +1,129 @@
+//! The binary interface between linker and plugin, as the documentation of GNU's plugin interface
+//! (binutils `include/plugin-api.h`, gcc wiki "whopr/driver") fixes it.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// Version of the interface.
+pub const API_VERSION: c_int = 1;
+/// The newest negotiated version (`get_api_version`): plugins use `get_symbols` 3 and `add_symbols` 2.
+pub const NEGOTIATED_VERSION: c_int = 1;
+
+/// Results of calls, either way.
+pub mod status {
+    use std::ffi::c_int;
+
+    pub const OK: c_int = 0;
+    /// The file takes no part in the link.
+    pub const NO_SYMBOLS: c_int = 1;
+    pub const BAD_HANDLE: c_int = 2;
+    pub const ERROR: c_int = 3;
+}
+
+/// Kinds of entries of the vector that a plugin gets when it is loaded.
+pub mod tag {
+    use std::ffi::c_int;
+
+    pub const NULL: c_int = 0;
+    pub const API_VERSION: c_int = 1;
+    pub const LINKER_OUTPUT: c_int = 3;
+    pub const OPTION: c_int = 4;
+    pub const REGISTER_CLAIM_FILE: c_int = 5;
+    pub const REGISTER_ALL_SYMBOLS_READ: c_int = 6;
+    pub const REGISTER_CLEANUP: c_int = 7;
+    pub const ADD_SYMBOLS: c_int = 8;
+    pub const GET_SYMBOLS: c_int = 9;
+    pub const ADD_INPUT_FILE: c_int = 10;
+    pub const MESSAGE: c_int = 11;
+    pub const GET_INPUT_FILE: c_int = 12;
+    pub const RELEASE_INPUT_FILE: c_int = 13;
+    pub const ADD_INPUT_LIBRARY: c_int = 14;
+    pub const OUTPUT_NAME: c_int = 15;
+    pub const SET_EXTRA_LIBRARY_PATH: c_int = 16;
+    pub const GNU_LD_VERSION: c_int = 17;
+    pub const GET_VIEW: c_int = 18;
+    pub const GET_SYMBOLS_V2: c_int = 25;
+    pub const GET_SYMBOLS_V3: c_int = 28;
+    pub const REGISTER_NEW_INPUT: c_int = 31;
+    pub const GET_WRAP_SYMBOLS: c_int = 32;
+    pub const ADD_SYMBOLS_V2: c_int = 33;
+    pub const GET_API_VERSION: c_int = 34;
+    pub const REGISTER_CLAIM_FILE_V2: c_int = 35;
+}
+
+/// Levels of messages.
+pub mod level {
+    use std::ffi::c_int;
+
+    pub const INFO: c_int = 0;
+    pub const WARNING: c_int = 1;
+    pub const FATAL: c_int = 3;
+}
+
+/// The value of an entry of the vector; its tag says which.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union TransferValue {
+    pub number: c_int,
+    pub text: *const c_char,
+    pub function: *const c_void,
+}
+
+/// An entry of the vector.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Transfer {
+    pub tag: c_int,
+    pub value: TransferValue,
+}
+
+/// A file as plugins see it.
+#[repr(C)]
+pub struct RawFile {
+    pub name: *const c_char,
+    pub fd: c_int,
+    /// Of the archive member in the file, in bytes.
+    pub offset: libc::off_t,
+    pub size: libc::off_t,
+    pub handle: *mut c_void,
+}
+
+/// A symbol of a claimed file.
+#[repr(C)]
+pub struct RawSymbol {
+    pub name: *mut c_char,
+    pub version: *mut c_char,
+    pub facts: RawFacts,
+    pub visibility: c_int,
+    pub size: u64,
+    pub comdat_key: *mut c_char,
+    pub resolution: c_int,
+}
+
+/// Four bytes in the place of the first version's one number, the definition.
+#[repr(C)]
+#[cfg(target_endian = "little")]
+pub struct RawFacts {
+    pub definition: u8,
+    pub kind: u8,
+    pub section_kind: u8,
+    unused: u8,
+}
+
+/// Four bytes in the place of the first version's one number, the definition.
+#[repr(C)]
+#[cfg(target_endian = "big")]
+pub struct RawFacts {
+    unused: u8,
+    pub section_kind: u8,
+    pub kind: u8,
+    pub definition: u8,
+}
+
+pub type Onload = unsafe extern "C" fn(*const Transfer) -> c_int;
+pub type ClaimFile = unsafe extern "C" fn(*const RawFile, *mut c_int) -> c_int;
+pub type ClaimFileV2 = unsafe extern "C" fn(*const RawFile, *mut c_int, c_int) -> c_int;
+/// `all_symbols_read` and `cleanup`.
+pub type Hook = unsafe extern "C" fn() -> c_int;
+pub type NewInput = unsafe extern "C" fn(*const RawFile) -> c_int;
+
+const _: () = assert!(size_of::<RawSymbol>() == 48 && size_of::<Transfer>() == 16);

@@ -1,0 +1,262 @@
+//! Facts that linker and plugin tell each other, in Rust's types.
+
+use std::path::PathBuf;
+
+/// A plugin and the options that it gets.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Spec {
+    /// Its shared library.
+    pub path: PathBuf,
+    /// Texts without the name of the option.
+    pub options: Vec<Vec<u8>>,
+}
+
+/// The kind of output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum OutputKind {
+    /// A relocatable object.
+    Relocatable = 0,
+    /// A program at fixed addresses.
+    Executable = 1,
+    /// A shared library.
+    Shared = 2,
+    /// A program that is position independent.
+    Pie = 3,
+}
+
+/// Facts about the link that plugins ask for.
+#[derive(Clone, Debug)]
+pub struct LinkFacts {
+    /// The kind of output.
+    pub kind: OutputKind,
+    /// The output file.
+    pub output: PathBuf,
+    /// Major version times 100 plus minor version of the GNU ld that the linker behaves as.
+    pub gnu_ld_version: i32,
+    /// Names of `--wrap`.
+    pub wrapped: Vec<Vec<u8>>,
+    /// The linker's name.
+    pub linker: String,
+    /// The linker's own version.
+    pub linker_version: String,
+}
+
+/// A file that plugins may claim.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct InputFile {
+    /// The file of the system.
+    pub path: PathBuf,
+    /// Place of an archive member in it, in bytes.
+    pub offset: u64,
+    /// Size of the file or member, in bytes.
+    pub size: u64,
+    /// It takes part in the link in any case: it is no archive member.
+    pub known_used: bool,
+}
+
+/// A claimed file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// Its number: claims count from 0.
+    pub number: usize,
+    /// Its symbols.
+    pub symbols: Vec<Symbol>,
+}
+
+/// A symbol of a claimed file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Symbol {
+    /// As the assembler has it.
+    pub name: Vec<u8>,
+    /// Its version, if the plugin tells it apart from the name.
+    pub version: Option<Vec<u8>>,
+    /// Definition or reference.
+    pub binding: Binding,
+    /// Who can see it.
+    pub visibility: Visibility,
+    /// Function or variable.
+    pub kind: SymbolKind,
+    /// In bytes.
+    pub size: u64,
+    /// The signature of its COMDAT group.
+    pub comdat: Option<Vec<u8>>,
+}
+
+/// Definition or reference.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Binding {
+    /// A definition.
+    Definition,
+    /// A definition that others preempt.
+    WeakDefinition,
+    /// A reference.
+    Reference,
+    /// A reference that may stay open.
+    WeakReference,
+    /// A common block.
+    Common,
+}
+
+impl Binding {
+    pub(crate) fn from_raw(raw: u8) -> Option<Self> {
+        Some(match raw {
+            0 => Binding::Definition,
+            1 => Binding::WeakDefinition,
+            2 => Binding::Reference,
+            3 => Binding::WeakReference,
+            4 => Binding::Common,
+            _ => return None,
+        })
+    }
+
+    /// Whether it is a reference only.
+    pub fn is_reference(self) -> bool {
+        matches!(self, Binding::Reference | Binding::WeakReference)
+    }
+}
+
+/// Visibility, with ELF's meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Visibility {
+    /// `STV_DEFAULT`.
+    Default,
+    /// `STV_PROTECTED`.
+    Protected,
+    /// `STV_INTERNAL`.
+    Internal,
+    /// `STV_HIDDEN`.
+    Hidden,
+}
+
+impl Visibility {
+    pub(crate) fn from_raw(raw: i32) -> Option<Self> {
+        Some(match raw {
+            0 => Visibility::Default,
+            1 => Visibility::Protected,
+            2 => Visibility::Internal,
+            3 => Visibility::Hidden,
+            _ => return None,
+        })
+    }
+}
+
+/// Type of a symbol, as far as plugins tell it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SymbolKind {
+    /// Not told.
+    Unknown,
+    /// A function.
+    Function,
+    /// A variable.
+    Variable,
+    /// A variable without initial contents.
+    ZeroVariable,
+}
+
+impl SymbolKind {
+    pub(crate) fn from_raw(kind: u8, section_kind: u8) -> Self {
+        match (kind, section_kind) {
+            (1, _) => SymbolKind::Function,
+            (2, 1) => SymbolKind::ZeroVariable,
+            (2, _) => SymbolKind::Variable,
+            _ => SymbolKind::Unknown,
+        }
+    }
+}
+
+/// The linker's decision about a symbol of a claimed file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(i32)]
+pub enum Resolution {
+    /// Nothing defines it.
+    Undefined = 1,
+    /// This definition prevails, and machine code refers to it.
+    Prevailing = 2,
+    /// This definition prevails, and nothing outside of claimed files needs it.
+    PrevailingInside = 3,
+    /// Machine code defines it.
+    PreemptedByCode = 4,
+    /// Another claimed file defines it.
+    PreemptedByClaimed = 5,
+    /// A reference to a claimed file's definition.
+    ResolvedByClaimed = 6,
+    /// A reference to a definition of machine code.
+    ResolvedByCode = 7,
+    /// A reference to a shared library's definition.
+    ResolvedByLibrary = 8,
+    /// This definition prevails, and the output exports it; machine code does not refer to it.
+    PrevailingExported = 9,
+}
+
+/// Something that plugins add to the link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Added {
+    /// An object.
+    File(PathBuf),
+    /// A library, to be searched for by this name (`-lNAME`).
+    Library(Vec<u8>),
+    /// A directory for the search of these libraries.
+    Directory(PathBuf),
+}
+
+/// Gravity of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// For the user to know.
+    Information,
+    /// The output is made.
+    Warning,
+    /// The link fails, in the end.
+    Error,
+    /// The plugin cannot go on.
+    Fatal,
+}
+
+/// A plugin's message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Its gravity.
+    pub level: Level,
+    /// Without a newline at the end.
+    pub text: String,
+    /// The plugin that was at work.
+    pub plugin: PathBuf,
+}
+
+/// Why a session cannot go on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Failure {
+    /// The plugin's library cannot be loaded.
+    CannotLoad {
+        /// Its path.
+        plugin: PathBuf,
+        /// The system's words.
+        reason: String,
+    },
+    /// A call of the plugin gave a status that is not success.
+    Hook {
+        /// Its path.
+        plugin: PathBuf,
+        /// The call's name in the interface.
+        hook: &'static str,
+        /// The status.
+        status: i32,
+    },
+    /// A file cannot be opened for the plugin.
+    CannotOpen {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        reason: String,
+    },
+    /// The plugin said so; its last message tells why.
+    Fatal,
+    /// A plugin has failed in this process before; its threads still hold what they held.
+    Spent,
+    /// No thread can be started.
+    Thread {
+        /// The system's words.
+        reason: String,
+    },
+}

@@ -1,0 +1,117 @@
+//! The state that callbacks work on. The interface hands them no pointer of ours, so there is one
+//! state for each process, behind a lock.
+//!
+//! The lock is never held while a plugin is at work: it calls back, from threads of its own too.
+
+use crate::abi::{ClaimFile, ClaimFileV2, Hook, NewInput};
+use crate::facts::{Added, Level, Message, Resolution, Symbol};
+use std::ffi::CString;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+/// A loaded plugin's hooks.
+#[derive(Clone, Default)]
+pub struct Hooks {
+    pub path: PathBuf,
+    pub claim: Option<ClaimFile>,
+    pub claim_v2: Option<ClaimFileV2>,
+    pub all_symbols_read: Option<Hook>,
+    pub new_input: Option<NewInput>,
+    pub cleanup: Option<Hook>,
+}
+
+/// A file that a plugin looks at or has claimed. Its handle is its number plus one.
+pub struct Open {
+    pub path: PathBuf,
+    pub name: CString,
+    pub offset: u64,
+    pub size: u64,
+    pub symbols: Vec<Symbol>,
+    /// For each symbol; `None`: the file takes no part in the link.
+    pub resolutions: Option<Vec<Resolution>>,
+    /// The descriptor that a plugin asked for.
+    pub descriptor: Option<File>,
+    /// The contents that a plugin asked for.
+    pub view: Option<memmap2::Mmap>,
+}
+
+/// One session's state.
+#[derive(Default)]
+pub struct State {
+    pub plugins: Vec<Hooks>,
+    /// The plugin at work.
+    pub current: usize,
+    pub files: Vec<Open>,
+    pub messages: Vec<Message>,
+    pub added: Vec<Added>,
+    /// Texts that plugins may keep pointers to.
+    pub texts: Vec<CString>,
+    /// Addresses of the names of `--wrap`, as numbers, because pointers do not pass between threads.
+    pub wrapped: Vec<usize>,
+    /// Addresses of the linker's name and version.
+    pub linker: (usize, usize),
+    /// Tells the session that a plugin cannot go on.
+    pub on_fatal: Option<Box<dyn Fn() + Send>>,
+    /// A plugin cannot go on, and its thread stands still.
+    pub spent: bool,
+}
+
+impl State {
+    /// Keeps a text until the session ends, and gives its address. A zero byte inside ends it.
+    pub fn keep(&mut self, text: &[u8]) -> usize {
+        let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+        self.texts.push(CString::new(&text[..end]).unwrap_or_default());
+        self.texts.last().map_or(0, |text| text.as_ptr() as usize)
+    }
+
+    /// Notes a message of the plugin at work.
+    pub fn say(&mut self, level: Level, text: String) {
+        let plugin = self.plugins.get(self.current).map(|hooks| hooks.path.clone()).unwrap_or_default();
+        self.messages.push(Message { level, text, plugin });
+    }
+
+    /// Takes the hooks that clean up, so that each runs once.
+    pub fn take_cleanups(&mut self) -> Vec<Hook> {
+        self.plugins.iter_mut().filter_map(|hooks| hooks.cleanup.take()).collect()
+    }
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+static ENDED: Condvar = Condvar::new();
+
+fn lock() -> MutexGuard<'static, Option<State>> {
+    STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Begins a session, once no other runs; whether it could, because no plugin has failed before.
+pub fn begin() -> bool {
+    let mut state = lock();
+    loop {
+        match &*state {
+            None => {
+                *state = Some(State::default());
+                return true;
+            }
+            Some(state) if state.spent => return false,
+            Some(_) => state = ENDED.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
+        }
+    }
+}
+
+/// Ends the session, unless a plugin stands still in it.
+pub fn end() {
+    let mut state = lock();
+    if state.as_ref().is_some_and(|state| !state.spent) {
+        *state = None;
+        ENDED.notify_one();
+    }
+}
+
+/// Works on the state. Outside of a session, on an empty one.
+pub fn with<R>(work: impl FnOnce(&mut State) -> R) -> R {
+    match &mut *lock() {
+        Some(state) => work(state),
+        None => work(&mut State::default()),
+    }
+}

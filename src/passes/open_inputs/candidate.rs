@@ -1,0 +1,66 @@
+//! A file that may take part in the link, and the steps of the search that decides.
+
+use crate::input::object::FileName;
+use std::path::Path;
+
+/// A file that may take part, not yet parsed.
+#[derive(Clone, Copy)]
+pub struct Candidate<'a> {
+    /// Name for messages.
+    pub name: FileName<'a>,
+    /// The whole file or member.
+    pub bytes: &'a [u8],
+    /// Object or shared library.
+    pub shared: bool,
+    /// For shared libraries: `--as-needed`.
+    pub as_needed: bool,
+    /// For shared libraries: found in a search directory, so that the dynamic linker looks for its
+    /// file name; a path that was given is kept (GNU ld's rule).
+    pub searched: bool,
+    /// `--just-symbols`.
+    pub just_symbols: bool,
+    /// `--exclude-libs` names its archive.
+    pub hide_symbols: bool,
+    /// Its part in link-time optimization.
+    pub role: Role,
+    /// Its place in the system's files; `None` if the linker made it up.
+    pub origin: Option<Origin<'a>>,
+}
+
+/// A file's part in link-time optimization.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Role {
+    /// As it was opened: it may hold intermediate code that no plugin has been asked about.
+    #[default]
+    Opened,
+    /// LLVM bitcode, which only a plugin can read.
+    Bitcode,
+    /// Machine code: plugins have nothing to say about it, or made it.
+    Code,
+    /// The plugin's claim of this number: its bytes are those of an object that only has the symbols
+    /// that the plugin tells ([`crate::input::stand_in`]).
+    Claimed(u32),
+    /// Compiled: it takes no further part.
+    Spent,
+}
+
+/// The place of a file in the system's files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Origin<'a> {
+    /// The file; that of the archive for a member, unless the archive is a thin one.
+    pub path: &'a Path,
+    /// Where the contents begin in it.
+    pub offset: u64,
+}
+
+/// One step of the search for definitions, in order. Ranges are rows of [`Opened::files`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A file that is always taken.
+    File(u32),
+    /// An archive, or objects of one `--start-lib`: a member is taken if it defines a wanted
+    /// symbol.
+    Members(std::ops::Range<u32>),
+    /// The next steps, this many, are repeated until a round takes no file.
+    Group(u32),
+}

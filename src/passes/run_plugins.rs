@@ -1,0 +1,406 @@
+//! Has compilers' plugins turn intermediate code into machine code (link-time optimization).
+//!
+//! Compilers name their plugin on every command line, so it is loaded only when an input has
+//! intermediate code, which parsing sees on its way. The plugin then tells the symbols of such files,
+//! and an object with these symbols stands in for each ([`crate::input::stand_in`]): the search for
+//! definitions and the passes that resolve symbols treat it like any other. When all symbols are
+//! resolved, the plugin learns how ([`resolutions`]), compiles, and names its objects. Files are
+//! then parsed again, the search is repeated with the new objects in place of the old ones, and the
+//! link goes on as if they had been on the command line.
+
+mod hidden;
+mod resolutions;
+
+use crate::arch::Target;
+use crate::cli::{Config, GNU_VERSION_NUMBER, OutputMode, VERSION};
+use crate::diag::{Aborted, Code, Diagnostic, Location, Severity, Sink};
+use crate::input::object::{FileName, Intermediate};
+use crate::input::shared::NeededLibraries;
+use crate::input::{InputSource, stand_in};
+use crate::passes::define_linker_symbols::{self, Interned};
+use crate::passes::extract_members::again::Before;
+use crate::passes::extract_members::{self, Extracted, again};
+use crate::passes::open_inputs::{Candidate, Opened, Role, open_added};
+use crate::passes::parse_inputs::{Parsed, ParsedInputs};
+use crate::passes::{
+    assign_versions, bind_versions, index_objects, select_comdats, select_definitions, unify_versions,
+};
+use crate::phase::{Directives, Resolved, Session};
+use crate::plan::LayoutPlan;
+use crate::script::Sources;
+use linker_plugin::{Claim, Failure, InputFile, Level, LinkFacts, OutputKind};
+use std::path::Path;
+
+/// The plugins of a link and the files that they claimed.
+#[derive(Default)]
+pub struct Plugins<'a> {
+    host: Option<linker_plugin::Session>,
+    /// By the number of the claim.
+    claims: Vec<Claimed<'a>>,
+    /// The outcome of the first search, once its intermediate code is compiled.
+    before: Option<Before<'a>>,
+}
+
+/// A claimed file.
+#[derive(Clone, Copy)]
+struct Claimed<'a> {
+    /// Its row.
+    file: u32,
+    /// Its own contents.
+    bytes: &'a [u8],
+    /// It holds machine code too.
+    has_code: bool,
+}
+
+impl<'a> Plugins<'a> {
+    /// Offers files with intermediate code to the plugins. Gives whether some were claimed: stand-ins
+    /// are in their places then, which have to be parsed. Reports files that hold nothing else and
+    /// that no plugin takes.
+    pub fn claim<T: Target>(
+        &mut self,
+        session: Session<'a>,
+        parsed: &[Parsed<'a, T>],
+        opened: &mut Opened<'a>,
+    ) -> bool {
+        if self.before.is_some() {
+            return false;
+        }
+        let found: Vec<(u32, Intermediate)> = (0..)
+            .zip(parsed)
+            .filter_map(|(row, parsed)| Some((row, intermediate(parsed, opened.files.get(row as usize)?)?)))
+            .collect();
+        if found.is_empty() {
+            return false;
+        }
+        if session.config.lto.plugins.is_empty() {
+            report_unclaimed(&found, opened, session);
+            return false;
+        }
+        let offered = match session.config.mode {
+            // Here gcc's plugin counts files that it does not claim, too: with machine code among them,
+            // an object of intermediate code alone cannot be made.
+            OutputMode::Relocatable => objects(opened),
+            _ => found.iter().map(|&(row, _)| row).collect(),
+        };
+        let before = self.claims.len();
+        if let Err(failure) = self.offer(&offered, &found, session, opened) {
+            report_failure(session.sink, failure);
+            return false;
+        }
+        let left: Vec<_> = found.into_iter().filter(|&(row, _)| !is_claimed(opened, row)).collect();
+        report_unclaimed(&left, opened, session);
+        self.claims.len() > before
+    }
+
+    fn offer(
+        &mut self,
+        offered: &[u32],
+        found: &[(u32, Intermediate)],
+        session: Session<'a>,
+        opened: &mut Opened<'a>,
+    ) -> Result<(), Failure> {
+        let files = offered.iter().filter_map(|&row| input_file(opened, row)).collect();
+        let claims = match &mut self.host {
+            Some(host) => host.claim(files),
+            None => start(session.config).and_then(|host| self.host.insert(host).claim(files)),
+        };
+        self.pass_messages(session.sink);
+        let machine = opened.machine.unwrap_or(crate::arch::machine::DEFAULT);
+        let rows = offered.iter().filter(|&&row| input_file(opened, row).is_some()).copied();
+        for (row, claim) in rows.collect::<Vec<_>>().into_iter().zip(claims?) {
+            let file = &mut opened.files[row as usize];
+            let Some(Claim { number, symbols }) = claim else {
+                if file.role == Role::Opened {
+                    file.role = Role::Code;
+                }
+                continue;
+            };
+            debug_assert_eq!(number, self.claims.len());
+            let has_code = found.binary_search(&(row, Intermediate::Only)).is_err();
+            self.claims.push(Claimed { file: row, bytes: file.bytes, has_code });
+            file.bytes = session.store.keep(stand_in::write(&symbols, machine));
+            file.role = Role::Claimed(number as u32);
+        }
+        Ok(())
+    }
+
+    /// The search for definitions.
+    pub fn search<T: Target>(
+        &self,
+        parsed: &ParsedInputs<'a, T>,
+        opened: &Opened<'a>,
+        assigned: &Interned,
+    ) -> Extracted {
+        let (files, globals) = (&parsed.files, &parsed.globals);
+        let (wanted, defined) = (&assigned.wanted, &assigned.defined);
+        match &self.before {
+            None => extract_members::run::<T>(files, &opened.steps, globals.len(), wanted, defined),
+            Some(before) => again::run::<T>(before, files, &opened.steps, globals, wanted, defined),
+        }
+    }
+
+    /// Whether intermediate code takes part that is not compiled yet.
+    pub fn have_work(&self, extracted: &Extracted, opened: &Opened<'a>) -> bool {
+        self.before.is_none() && extracted.objects.iter().any(|&row| is_claimed(opened, row))
+    }
+
+    /// Resolves symbols, has the plugins compile, and adds what they make to `opened`. All arguments
+    /// by value are made anew afterwards.
+    ///
+    /// # Errors
+    /// Symbols that clash, a plugin that fails, and compiled code that cannot be read; all are
+    /// reported.
+    pub fn compile<T: Target>(
+        &mut self,
+        link: Unresolved<'a, '_, T>,
+        extracted: &Extracted,
+        opened: &mut Opened<'a>,
+        sources: &mut Sources,
+        source: &dyn InputSource,
+    ) -> Result<(), Aborted> {
+        let session = link.directives.session;
+        let names = link.parsed.globals.names.clone();
+        let reported = session.sink.count();
+        let assigned = link.assigned;
+        let resolved = resolve(link, extracted);
+        session.sink.check()?;
+        session.sink.withdraw(reported);
+        let roles: Vec<Role> = extracted.objects.iter().map(|&row| opened.files[row as usize].role).collect();
+        let resolutions = resolutions::all(&resolved, &roles, assigned, self.claims.len());
+        let hidden = hidden::names(&resolved, &roles);
+        drop(resolved);
+
+        let Some(host) = &mut self.host else { return Err(Aborted) };
+        let added = host.compile(resolutions);
+        self.pass_messages(session.sink);
+        let added = added.map_err(|failure| {
+            report_failure(session.sink, failure);
+            Aborted
+        })?;
+        session.sink.check()?;
+        let first_added = opened.files.len() as u32;
+        self.before = Some(Before::new(extracted, &names, |row| is_claimed(opened, row), first_added));
+        self.settle(extracted, opened);
+        open_added(&added, session.config, source, session.store, session.sink, opened, sources);
+        for file in &mut opened.files[first_added as usize..] {
+            if !hidden.is_empty() && file.role == Role::Code {
+                file.bytes = hidden::hide::<T::E>(file.bytes, &hidden, session.store);
+            }
+        }
+        if let Some(mut host) = self.host.take() {
+            host.keep_temporaries = session.config.lto.keep_temporaries;
+        }
+        if !opened.files[first_added as usize..].iter().any(|file| file.role == Role::Code) {
+            session.sink.report(
+                Diagnostic::error(
+                    Code::LtoPlugin,
+                    "the plugin took intermediate code and gave no object for it",
+                )
+                .note(format!("the plugin is {}", plugin_names(session.config))),
+            );
+        }
+        session.sink.check()
+    }
+
+    /// Compiled files take no further part. Others serve by their machine code, where they have some.
+    fn settle(&self, extracted: &Extracted, opened: &mut Opened<'a>) {
+        for &row in &extracted.objects {
+            let file = &mut opened.files[row as usize];
+            if matches!(file.role, Role::Claimed(_)) {
+                file.role = Role::Spent;
+            }
+        }
+        for claim in self.claims.iter().filter(|claim| claim.has_code) {
+            let file = &mut opened.files[claim.file as usize];
+            if matches!(file.role, Role::Claimed(_)) {
+                (file.role, file.bytes) = (Role::Code, claim.bytes);
+            }
+        }
+    }
+
+    /// Reports members of intermediate code that compiled code needs: it is too late to compile them.
+    pub fn report_late(
+        &self,
+        extracted: &Extracted,
+        opened: &Opened<'a>,
+        names: &[&[u8]],
+        session: Session<'a>,
+    ) {
+        if self.before.is_none() {
+            return;
+        }
+        for &row in extracted.objects.iter().filter(|&&row| is_claimed(opened, row)) {
+            let file = opened.files[row as usize];
+            let mut finding = Diagnostic::error(
+                Code::LtoInput,
+                "the file holds only intermediate code (LTO), and is first needed by code that was compiled from such",
+            )
+            .at(Location::File(file.name.to_string()))
+            .help("compile it with -fno-lto, or with -ffat-lto-objects, or name a symbol of it with -u");
+            if let Some(&(_, id)) = extracted.reasons.iter().find(|&&(of, _)| of == row) {
+                let name = session.name_text(names[id.index()]);
+                finding = finding.note(format!("it defines {name}, which the compiler calls"));
+            }
+            session.sink.report(finding.ordered(row, 0, 0));
+        }
+    }
+
+    fn pass_messages(&mut self, sink: &Sink) {
+        let Some(host) = &mut self.host else { return };
+        for (message, place) in host.messages().into_iter().zip(0..) {
+            let severity = match message.level {
+                Level::Information => Severity::Note,
+                Level::Warning => Severity::Warning,
+                Level::Error | Level::Fatal => Severity::Error,
+            };
+            let file = message.plugin.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let text = format!("{file}: {}", message.text);
+            sink.report(Diagnostic::new(severity, Code::LtoPlugin, text).ordered(0, 0, place));
+        }
+    }
+}
+
+/// A link whose files and names are known, and no definitions.
+pub struct Unresolved<'a, 'l, T: Target> {
+    /// Directives of options and scripts.
+    pub directives: Directives<'a>,
+    /// The layout.
+    pub plan: &'l LayoutPlan,
+    /// All candidates.
+    pub parsed: ParsedInputs<'a, T>,
+    /// Names from outside the objects.
+    pub assigned: &'l Interned,
+}
+
+/// Resolves symbols as the passes after the search do.
+fn resolve<'a, T: Target>(link: Unresolved<'a, '_, T>, extracted: &Extracted) -> Resolved<'a, T> {
+    let Unresolved { directives, plan, parsed, assigned } = link;
+    let mut inputs = index_objects::run(directives, parsed, extracted);
+    let (groups, sections) = select_comdats::run(&inputs);
+    unify_versions::run(&mut inputs, &sections);
+    let mut definitions = select_definitions::run(&inputs, &sections);
+    bind_versions::run(&mut inputs, &mut definitions);
+    let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
+    let linker_symbols =
+        define_linker_symbols::run(&inputs, plan, &assigned.symbols, &identifier_sections, &mut definitions);
+    let versions = assign_versions::run(&inputs, plan, &definitions);
+    Resolved {
+        inputs,
+        sections,
+        needed_libraries: NeededLibraries::default(),
+        groups,
+        definitions,
+        linker_symbols,
+        identifier_sections,
+        versions,
+    }
+}
+
+/// The intermediate code of a file that no plugin has been asked about.
+fn intermediate<T: Target>(parsed: &Parsed<'_, T>, file: &Candidate<'_>) -> Option<Intermediate> {
+    match (file.role, parsed) {
+        (Role::Bitcode, _) => Some(Intermediate::Only),
+        (Role::Opened, Parsed::Object(object)) if !file.just_symbols => {
+            Some(object.intermediate).filter(|&it| it != Intermediate::No)
+        }
+        _ => None,
+    }
+}
+
+fn is_claimed(opened: &Opened<'_>, row: u32) -> bool {
+    opened.files.get(row as usize).is_some_and(|file| matches!(file.role, Role::Claimed(_)))
+}
+
+/// The objects that no plugin has been asked about.
+fn objects(opened: &Opened<'_>) -> Vec<u32> {
+    let open = |file: &Candidate<'_>| matches!(file.role, Role::Opened | Role::Bitcode);
+    let files = (0..).zip(&opened.files);
+    files.filter(|(_, file)| open(file) && !file.shared && !file.just_symbols).map(|(row, _)| row).collect()
+}
+
+/// A file as plugins get it; `None` if the linker made it up.
+fn input_file(opened: &Opened<'_>, row: u32) -> Option<InputFile> {
+    let file = opened.files.get(row as usize)?;
+    let origin = file.origin?;
+    Some(InputFile {
+        path: origin.path.to_path_buf(),
+        offset: origin.offset,
+        size: file.bytes.len() as u64,
+        known_used: file.name.member.is_none(),
+    })
+}
+
+fn start(config: &Config) -> Result<linker_plugin::Session, Failure> {
+    let facts = LinkFacts {
+        kind: match config.mode {
+            OutputMode::Relocatable => OutputKind::Relocatable,
+            OutputMode::Shared => OutputKind::Shared,
+            OutputMode::Executable { pie: true } => OutputKind::Pie,
+            OutputMode::Executable { pie: false } => OutputKind::Executable,
+        },
+        output: config.output.clone(),
+        gnu_ld_version: GNU_VERSION_NUMBER,
+        wrapped: config.symbols.wrap.clone(),
+        linker: "sframe-ld".into(),
+        linker_version: VERSION.into(),
+    };
+    let mut host = linker_plugin::Session::start(&config.lto.plugins, &facts)?;
+    host.keep_temporaries = config.lto.keep_temporaries;
+    Ok(host)
+}
+
+/// Files that hold only intermediate code and that nobody compiles.
+fn report_unclaimed(files: &[(u32, Intermediate)], opened: &Opened<'_>, session: Session<'_>) {
+    let plugins = plugin_names(session.config);
+    for &(row, _) in files.iter().filter(|(_, intermediate)| *intermediate == Intermediate::Only) {
+        let name: FileName<'_> = opened.files[row as usize].name;
+        let mut finding =
+            Diagnostic::error(Code::LtoInput, "the file holds only the compiler's intermediate code (LTO)")
+                .at(Location::File(name.to_string()));
+        finding = if plugins.is_empty() {
+            finding.help(
+                "link with the compiler that made it and -flto, so that it names its plugin (-plugin), or compile it with -fno-lto or -ffat-lto-objects",
+            )
+        } else {
+            finding
+                .note(format!("not taken by {plugins}"))
+                .help("link with the compiler that made it, or compile it with -fno-lto or -ffat-lto-objects")
+        };
+        session.sink.report(finding.ordered(row, 0, 0));
+    }
+}
+
+fn plugin_names(config: &Config) -> String {
+    let names = config.lto.plugins.iter().map(|plugin| plugin.path.display().to_string());
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn report_failure(sink: &Sink, failure: Failure) {
+    let name = |path: &Path| path.display().to_string();
+    let finding = match failure {
+        // Its message says all.
+        Failure::Fatal if sink.has_errors() => return,
+        Failure::Fatal => Diagnostic::error(Code::LtoPlugin, "an LTO plugin ended without a message"),
+        Failure::CannotLoad { plugin, reason } => Diagnostic::error(
+            Code::LtoPlugin,
+            format!("cannot load the LTO plugin {}: {reason}", name(&plugin)),
+        )
+        .help("without a plugin, compile with -fno-lto, or with -ffat-lto-objects"),
+        Failure::Hook { plugin, hook, status } => Diagnostic::error(
+            Code::LtoPlugin,
+            format!("the LTO plugin {} failed in {hook} with status {status}", name(&plugin)),
+        ),
+        Failure::CannotOpen { path, reason } => Diagnostic::error(
+            Code::CannotOpen,
+            format!("cannot open {} for an LTO plugin: {reason}", name(&path)),
+        ),
+        Failure::Spent => Diagnostic::error(
+            Code::LtoPlugin,
+            "an LTO plugin failed earlier in this process, so none can be used any more",
+        ),
+        Failure::Thread { reason } => {
+            Diagnostic::error(Code::LtoPlugin, format!("cannot start a thread for an LTO plugin: {reason}"))
+        }
+    };
+    sink.report(finding);
+}
