@@ -13,6 +13,7 @@ mod compare;
 mod index;
 mod kernel;
 mod llvm;
+mod lto;
 mod machines;
 mod modules;
 mod packages;
@@ -60,7 +61,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 15] = [
+static SUBJECTS: [Subject; 16] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -84,6 +85,12 @@ static SUBJECTS: [Subject; 15] = [
         about: "A C++ compiler from Debian's static archives of libclang and LLVM",
         in_bare_root: false,
         prove: |proof, _| llvm::llvm(proof),
+    },
+    Subject {
+        name: "lto",
+        about: "sqlite, zstd and a C++ project, optimised at link time by gcc's and LLVM's plugins",
+        in_bare_root: true,
+        prove: |proof, _| lto::lto(proof),
     },
     Subject {
         name: "attach",

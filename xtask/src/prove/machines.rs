@@ -19,7 +19,7 @@ const MACHINES: [(&str, &str, &str); 2] = [
 /// Objects of the C++ project.
 const OBJECTS: usize = 120;
 /// The crate whose source holds zstd's library.
-const ZSTD_CRATE: &str = "zstd-sys";
+pub(super) const ZSTD_CRATE: &str = "zstd-sys";
 const KINDS: [&str; 3] = ["-pie", "-no-pie", "-static"];
 /// The modes, and whether the file has frames then.
 const MODES: [(&str, bool); 8] = [
@@ -34,7 +34,7 @@ const MODES: [(&str, bool); 8] = [
 ];
 
 /// Compresses a text of words at three levels, takes it apart again, and prints whether it shrank to half.
-const ZSTD_MAIN: &str = r#"
+pub(super) const ZSTD_MAIN: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ int main(void) {
     return 0;
 }
 "#;
-const ZSTD_EXPECTED: &str = "level 1: 1\nlevel 10: 1\nlevel 19: 1\ndamaged: 1\n";
+pub(super) const ZSTD_EXPECTED: &str = "level 1: 1\nlevel 10: 1\nlevel 19: 1\ndamaged: 1\n";
 
 const RUST_MAIN: &str = r#"
 use std::collections::BTreeMap;
