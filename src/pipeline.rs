@@ -287,10 +287,14 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let corrupt_sframes = check_sframes::run(&scanned);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
+    let debug_index = index_debug_info::run(&scanned, source);
+    if config.strip.gdb_index {
+        progress.timings.pass("index debug information");
+    }
     let numbered = number_rows::run(scanned);
     let chosen = build_sframe::run(&numbered);
     progress.timings.pass("build SFrame table");
-    let (tables, growing) = size_tables::run(numbered, chosen, corrupt_sframes);
+    let (tables, growing) = size_tables::run(numbered, chosen, corrupt_sframes, debug_index);
     sink.checkpoint()?;
     progress.timings.pass("size tables");
     // frozen: symbols, relocations and needs that the dynamic linker sees.

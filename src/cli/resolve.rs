@@ -15,6 +15,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     refuse_object_without_sections(&state);
     refuse_filter_of_programs(&state);
     refuse_folding_of_objects(&state);
+    refuse_index_of_objects(&state);
     resolve_machine(&mut state);
     resolve_search(&mut state);
     resolve_undefined(&mut state);
@@ -105,6 +106,19 @@ fn refuse_folding_of_objects(state: &State<'_>) {
             Diagnostic::error(Code::BadOption, message)
                 .at(place)
                 .help("fold in the final link, or not at all"),
+        );
+    }
+}
+
+/// The units of an object have no final addresses.
+fn refuse_index_of_objects(state: &State<'_>) {
+    if state.config.strip.gdb_index
+        && let Some(relocatable) = &state.pending.relocatable
+    {
+        let message = format!("{relocatable} and --gdb-index may not be used together");
+        let place = Location::Argument("--gdb-index".into());
+        state.report(
+            Diagnostic::error(Code::BadOption, message).at(place).help("make the index in the final link"),
         );
     }
 }

@@ -115,6 +115,8 @@ codes! {
     Compression = "compression",
     /// An `.eh_frame` section whose structure is broken.
     EhFrame = "eh-frame",
+    /// Debug information that an index of it cannot be made of.
+    DebugInfo = "debug-info",
     /// A line of an ordering file that orders nothing, or a profile that cannot be used.
     Ordering = "ordering",
 }

@@ -280,7 +280,7 @@ fn joined(folder: &str, path: String) -> String {
 }
 
 /// The unpacked and relocated contents of a debug section.
-fn section_bytes(file: &ElfFile64<'_, Endianness>, name: &str) -> Option<Vec<u8>> {
+pub fn section_bytes(file: &ElfFile64<'_, Endianness>, name: &str) -> Option<Vec<u8>> {
     let section = file.section_by_name(name)?;
     let data = section.compressed_data().ok()?;
     let format = match data.format {

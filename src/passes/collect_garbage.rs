@@ -377,7 +377,17 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         if sections.is(id, SectionState::ABSORBED) || class.contains(SectionClass::EH_FRAME) {
             return Some(Root::Frames);
         }
-        (!is_alloc(flags) && !grouped && !ordered).then_some(Root::NotLoaded)
+        let is_free = !grouped || !self.is_of_loaded_group(object, index as u32);
+        (!is_alloc(flags) && !ordered && is_free).then_some(Root::NotLoaded)
+    }
+
+    /// Whether a section goes with loaded members of its group. Groups without any hold types and macros of
+    /// debug information, which nothing that is loaded refers to.
+    fn is_of_loaded_group(&self, object: &ObjectFile<'_, T::E>, section: u32) -> bool {
+        let Some(entry) = self.link.groups.of_section(object.id, section) else { return true };
+        entry.group.members.iter().any(|&member| {
+            object.headers.get(member as usize).is_some_and(|header| is_alloc(header.sh_flags.get()))
+        })
     }
 
     /// Follows edges depth first. A stack that grows large is shared with other threads.

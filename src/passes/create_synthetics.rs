@@ -18,7 +18,7 @@ use crate::relocs::dynamic;
 use crate::sframe::collect;
 use crate::sframe_output;
 use crate::symbols::Definition;
-use crate::synth::{attributes, eh_frame, eh_frame_hdr, notes, property_note};
+use crate::synth::{attributes, eh_frame, eh_frame_hdr, gdb_index, notes, property_note};
 use crate::tables::section::{Kind, SyntheticSection, SyntheticSections};
 
 const A: u64 = elf::SHF_ALLOC as u64;
@@ -58,6 +58,9 @@ pub fn run<'a, T: Target>(
         }
     }
     if let Some(section) = sframe_output::absorb::section(link) {
+        link.synthetic.rows.push(section);
+    }
+    if let Some(section) = gdb_index::section(link) {
         link.synthetic.rows.push(section);
     }
     if allocates_commons(link, plan) {

@@ -14,6 +14,7 @@ pub mod define_linker_symbols;
 pub mod explain_liveness;
 pub mod extract_members;
 pub mod fold_sections;
+pub mod index_debug_info;
 pub mod index_objects;
 pub mod insert_thunks;
 pub mod keep_eh_frames;

@@ -4,6 +4,7 @@
 //! size depends on how close its places lie, and the SFrame table, which describes thunks.
 
 use crate::arch::Target;
+use crate::debug_index::joined::DebugIndex;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{SectionId, SymbolId};
 use crate::phase::{Bound, Growing, Live, Numbered, Resolved, Tables};
@@ -17,14 +18,17 @@ use crate::tables::section::{Kind, SyntheticSections};
 use rayon::prelude::*;
 
 /// Sizes the linker's own sections. `chosen` holds the functions of its SFrame table;
-/// `corrupt_sframes` are inputs that pass unchanged.
+/// `corrupt_sframes` are inputs that pass unchanged,
+/// `debug_index` is the contents of `.gdb_index`.
 pub fn run<'a, T: Target>(
     numbered: Numbered<'a, T>,
     chosen: Chosen,
     corrupt_sframes: Vec<SectionId>,
+    debug_index: DebugIndex<'a>,
 ) -> (Tables<'a, T>, Growing<'a>) {
     let mut sizes = Sizes { link: &numbered, sections: numbered.synthetic.clone() };
     sizes.frames(&chosen);
+    sizes.sections.set_size(Kind::GdbIndex, debug_index.size, 1);
     let counts = dynamic::count(&numbered);
     sizes.slots();
     sizes.relocations(&counts);
@@ -36,7 +40,10 @@ pub fn run<'a, T: Target>(
     };
     let mut synthetics = sizes.sections;
     synthetics.rows.extend(numbered.merged.iter().map(|merged| merged.section.clone()));
-    (Tables { dynamic, relative_count, corrupt_sframes, numbered }, Growing { synthetics, chosen })
+    (
+        Tables { dynamic, relative_count, debug_index, corrupt_sframes, numbered },
+        Growing { synthetics, chosen },
+    )
 }
 
 struct Sizes<'l, 'a, T: Target> {

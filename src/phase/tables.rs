@@ -5,6 +5,7 @@
 
 use super::{Numbered, builds_on};
 use crate::arch::Target;
+use crate::debug_index::joined::DebugIndex;
 use crate::ids::SectionId;
 use crate::sframe::collect::Chosen;
 use crate::tables::dynamic_tables::DynamicTables;
@@ -18,6 +19,8 @@ pub struct Tables<'a, T: Target> {
     pub dynamic: DynamicTables<'a>,
     /// `R_*_RELATIVE` at the head of `.rela.dyn` (`DT_RELACOUNT`).
     pub relative_count: u64,
+    /// The index of debug information, for `.gdb_index`.
+    pub debug_index: DebugIndex<'a>,
     /// Corrupt SFrame inputs, in link order; they are copied unchanged.
     pub corrupt_sframes: Vec<SectionId>,
 }

@@ -11,6 +11,7 @@ pub mod dynamic;
 pub mod dynsym;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
+pub mod gdb_index;
 pub mod gnu_hash;
 pub mod got;
 pub mod groups;

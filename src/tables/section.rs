@@ -72,6 +72,8 @@ pub enum Kind {
     Bytes,
     /// `.sframe_idx` or a merged `.sframe`.
     SFrame,
+    /// `.gdb_index`.
+    GdbIndex,
     /// Relocations of an output section: row of [`crate::phase::Placed::output_relocations`].
     OutputRelocations(u32),
     /// A section group: row of [`crate::phase::Placed::output_groups`].

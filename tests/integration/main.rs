@@ -8,6 +8,7 @@ mod aarch64_relocations;
 mod archives;
 mod attributes;
 mod build_systems;
+mod debug_index;
 mod default_scripts;
 mod drivers;
 mod dynamic;

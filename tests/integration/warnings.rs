@@ -94,7 +94,6 @@ fn options_that_are_not_carried_out_fail_the_link() {
     let work = Work::new();
     let a = work.s("a", ".globl _start\n_start: ret\n");
     for option in [
-        "--gdb-index",
         "--ld-generated-unwind-info",
         "--copy-dt-needed-entries",
         "-zunique-symbol",
@@ -129,7 +128,7 @@ fn probes_for_a_flag_see_what_is_supported() {
         ("--gc-sections", true),
         ("--icf=none", true),
         ("--icf=all", true),
-        ("--gdb-index", false),
+        ("--gdb-index", true),
         ("--zero-to-bss", false),
         ("-z,keep-text-section-prefix", false),
     ] {

@@ -80,7 +80,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 17] = [
+const STEPS: [Step; 18] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -96,6 +96,7 @@ const STEPS: [Step; 17] = [
     Step { name: "GNU ld and gold (trixie)", for_tests: true, fetch: Peers::gold },
     Step { name: "GNU ld (bookworm)", for_tests: true, fetch: |p| p.gnu_ld("bookworm") },
     Step { name: "lld and mold (sid)", for_tests: true, fetch: Peers::lld_and_mold },
+    Step { name: "gdb", for_tests: true, fetch: Peers::gdb },
     Step { name: "make", for_tests: true, fetch: Peers::make },
     Step { name: "CMake, Meson and ninja (sid)", for_tests: true, fetch: Peers::build_systems },
     Step { name: "libffi's source (bookworm)", for_tests: true, fetch: Peers::libffi },
@@ -173,6 +174,12 @@ impl Peers {
             }
         }
         Ok(())
+    }
+
+    /// The debugger without Python, which would need its own modules beside it.
+    fn gdb(&self) -> Result<()> {
+        let root = self.unpack_own(&["gdb-minimal"])?;
+        self.wrap_own("gdb", "gdb", &root, &root.join("usr/bin/gdb"))
     }
 
     fn make(&self) -> Result<()> {

@@ -249,6 +249,8 @@ pub struct StripOptions {
     /// `--compress-sections` in order: the last pattern that matches an output section's name
     /// holds, whatever `compress_debug` says.
     pub compress_sections: Vec<CompressSections>,
+    /// `--gdb-index`.
+    pub gdb_index: bool,
     /// `-z dead-reloc-in-nonalloc=` in order: section pattern and the value that a dead
     /// relocation leaves. The last pattern that matches holds.
     pub dead_relocations: Vec<(Vec<u8>, u64)>,

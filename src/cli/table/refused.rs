@@ -17,7 +17,6 @@ const NO_CTF: &str = "sections of compact C types (.ctf) are not merged";
 
 /// The options.
 pub static REFUSED: &[Refused] = &[
-    refused(&["gdb-index"], "no .gdb_index is made; gdb-add-index adds one to a finished file"),
     refused(&["debug-names"], "debug sections are not rewritten, so no merged .debug_names is made"),
     refused(
         &["ld-generated-unwind-info"],

@@ -95,6 +95,12 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
+    flag(&["gdb-index"], "Make .gdb_index, by which gdb finds names and addresses", |state| {
+        state.config.strip.gdb_index = true;
+    }),
+    flag(&["no-gdb-index"], "Do not make it (default)", |state| {
+        state.config.strip.gdb_index = false;
+    }),
     flag(&["q", "emit-relocs"], "Keep relocations in the output", |state| {
         state.config.relocations.emit = true;
     }),

@@ -323,7 +323,7 @@ fn an_ambiguous_abbreviation_lists_what_it_may_be() {
         "option '--start-' is ambiguous; possibilities: '--start-group' '--start-lib'"
     );
     assert_eq!(error(&["a.o", "--gc-section=x"]).message, "unrecognized option '--gc-section=x'");
-    assert!(error(&["a.o", "--gdb-in"]).notes[0].contains("gdb-add-index"));
+    assert!(error(&["a.o", "--force-exe"]).notes[0].contains("need no suffix"));
     assert_eq!(error(&["a.o", "--=x"]).message, "unrecognized option '--=x'");
 }
 

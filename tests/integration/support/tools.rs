@@ -159,6 +159,11 @@ pub fn llvm_plugin() -> Found {
     paths.find(|path| path.is_file()).ok_or_else(|| "no LLVMgold.so (cargo xtask peers)".into())
 }
 
+/// The debugger.
+pub fn gdb() -> Found {
+    peer_program("gdb")
+}
+
 /// A program that every machine has: cargo, rustc, tar.
 pub fn program(name: &str) -> Found {
     on_path(name).ok_or_else(|| format!("no {name}"))

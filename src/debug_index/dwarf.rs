@@ -1,0 +1,136 @@
+//! The debug sections of an object for `gimli`, relocated as they are read.
+//!
+//! An address of an object is a section and an offset in it. It is read as one number, the header index of
+//! the section in the upper bits ([`place`] takes it apart), so that lists of ranges can be computed with it.
+
+use crate::arch::{RelocBase, RelocExpr, Target};
+use crate::elf::Rela;
+use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
+use gimli::{EndianSlice, Relocate, RelocateReader, RunTimeEndian};
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt;
+use zerocopy::byteorder::{ByteOrder, U16};
+
+/// Bits of an address that are the offset in its section.
+const OFFSET_BITS: u32 = 40;
+
+/// A reader that relocates.
+pub type Reader<'s, 'a, T> = RelocateReader<EndianSlice<'a, RunTimeEndian>, &'s Section<'s, 'a, T>>;
+/// The debug information of an object.
+pub type Dwarf<'s, 'a, T> = gimli::Dwarf<Reader<'s, 'a, T>>;
+/// A unit of it.
+pub type Unit<'s, 'a, T> = gimli::Unit<Reader<'s, 'a, T>>;
+
+/// The header index and the offset of an address; `None` for one that no section has.
+pub fn place(address: u64) -> Option<(u32, u64)> {
+    let section = u32::try_from(address >> OFFSET_BITS).ok()?.checked_sub(1)?;
+    Some((section, address & ((1 << OFFSET_BITS) - 1)))
+}
+
+fn address(section: u32, offset: u64) -> u64 {
+    (u64::from(section) + 1) << OFFSET_BITS | offset & ((1 << OFFSET_BITS) - 1)
+}
+
+/// The byte order of a machine.
+pub fn endian<E: ByteOrder>() -> RunTimeEndian {
+    if U16::<E>::new(1).to_bytes()[0] == 1 { RunTimeEndian::Little } else { RunTimeEndian::Big }
+}
+
+/// A debug section of an object, with its relocations.
+pub struct Section<'o, 'a, T: Target> {
+    /// The object.
+    pub object: &'o ObjectFile<'a, T::E>,
+    /// Its header index.
+    pub index: u32,
+    /// Its name, `.debug_` also where it was `.zdebug_`.
+    pub name: String,
+    /// Its contents, unpacked.
+    pub bytes: &'a [u8],
+    /// Ascending by offset.
+    relocations: Cow<'a, [Rela<T::E>]>,
+    /// Row of the relocation that was asked for last: the next one is most often asked for next.
+    last: Cell<usize>,
+}
+
+impl<T: Target> fmt::Debug for Section<'_, '_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl<'o, 'a, T: Target> Section<'o, 'a, T> {
+    /// A section of an object; broken ones are empty.
+    pub fn new(object: &'o ObjectFile<'a, T::E>, index: u32, name: String) -> Self {
+        let bytes = object.section_bytes(index as usize).unwrap_or_default();
+        let mut relocations = Cow::Borrowed(object.relocations(index as usize));
+        if !relocations.is_sorted_by_key(|relocation| relocation.r_offset.get()) {
+            relocations.to_mut().sort_by_key(|relocation| relocation.r_offset.get());
+        }
+        Section { object, index, name, bytes, relocations, last: Cell::new(0) }
+    }
+
+    /// One without contents.
+    pub fn empty(object: &'o ObjectFile<'a, T::E>) -> Self {
+        Section {
+            object,
+            index: 0,
+            name: String::new(),
+            bytes: &[],
+            relocations: Cow::Borrowed(&[]),
+            last: Cell::new(0),
+        }
+    }
+
+    /// A reader of its contents.
+    pub fn reader(&self) -> Reader<'_, 'a, T> {
+        RelocateReader::new(EndianSlice::new(self.bytes, endian::<T::E>()), self)
+    }
+
+    fn relocation(&self, offset: u64) -> Option<&Rela<T::E>> {
+        let next = self.last.get() + 1;
+        let at = |row: usize| self.relocations.get(row).filter(|r| r.r_offset.get() == offset);
+        if let Some(found) = at(next) {
+            self.last.set(next);
+            return Some(found);
+        }
+        let row = self.relocations.binary_search_by_key(&offset, |r| r.r_offset.get()).ok()?;
+        self.last.set(row);
+        self.relocations.get(row)
+    }
+
+    /// The place that the field at an offset refers to, with the header index of its section if it is in
+    /// one; `None` if nothing relocates the field.
+    pub fn target(&self, offset: u64) -> Option<(Option<u32>, u64)> {
+        let relocation = self.relocation(offset)?;
+        let info = T::reloc_info(relocation.kind())?;
+        if info.expr != RelocExpr::Symbol || info.base != RelocBase::Zero {
+            return None;
+        }
+        let index = relocation.symbol() as usize;
+        let value = self.object.symbols.get(index).map_or(0, |symbol| symbol.st_value.get());
+        let value = value.wrapping_add_signed(relocation.r_addend.get());
+        Some(match self.object.symbol_place(index) {
+            SymbolPlace::Section(section) => (Some(section), value),
+            _ => (None, value),
+        })
+    }
+}
+
+impl<T: Target> Relocate for &Section<'_, '_, T> {
+    fn relocate_address(&self, offset: usize, value: u64) -> gimli::Result<u64> {
+        Ok(match self.target(offset as u64) {
+            Some((Some(section), value)) => address(section, value),
+            Some((None, value)) => value,
+            None => value,
+        })
+    }
+
+    fn relocate_offset(&self, offset: usize, value: usize) -> gimli::Result<usize> {
+        match self.target(offset as u64) {
+            Some((_, value)) => usize::try_from(value).map_err(|_| gimli::Error::UnsupportedOffset),
+            None => Ok(value),
+        }
+    }
+}

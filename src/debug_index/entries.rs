@@ -1,0 +1,398 @@
+//! The names of a unit as its entries tell them, where the compiler lists none.
+//!
+//! The names are those that gcc lists: functions and variables of namespaces, types and enumerators, with
+//! their scopes before them; and types of classes, which debuggers find by name too. Declarations have no
+//! names here, but are remembered, because a definition elsewhere names its declaration to have its scope.
+//! What stands in functions is passed over.
+
+use super::dwarf::{Dwarf, Reader, Unit};
+use super::gdb_index::Attributes;
+use crate::arch::Target;
+use gimli::{Abbreviation, AttributeValue, DwTag, EntriesRaw, UnitOffset};
+use std::ops::Range;
+
+/// The name of a namespace without one, as debuggers spell it.
+const ANONYMOUS: &[u8] = b"(anonymous namespace)";
+
+/// Names that were found: their texts, one behind the other, and where each ends.
+#[derive(Default)]
+pub struct Found {
+    /// The texts.
+    pub texts: Vec<u8>,
+    /// The end of each in `texts`, and its kind.
+    pub names: Vec<(usize, Attributes)>,
+}
+
+/// Adds the names of a unit.
+///
+/// # Errors
+/// Those of the entries' encoding; the names up to there are added.
+pub fn read<'s, 'a, T: Target>(
+    dwarf: &Dwarf<'s, 'a, T>,
+    unit: &Unit<'s, 'a, T>,
+    found: &mut Found,
+) -> gimli::Result<()> {
+    let mut names = Names {
+        dwarf,
+        unit,
+        found,
+        language: Language::default(),
+        prefixes: vec![Vec::new()],
+        declared: Vec::new(),
+        deferred: Vec::new(),
+    };
+    let result = names.walk();
+    names.finish_deferred();
+    result
+}
+
+/// How names of a language are put together.
+#[derive(Clone, Copy)]
+struct Language {
+    separator: &'static [u8],
+    /// Types and enumerators of one name are the same in all units.
+    one_definition: bool,
+}
+
+impl Default for Language {
+    fn default() -> Self {
+        Language { separator: b"::", one_definition: false }
+    }
+}
+
+impl Language {
+    fn of(language: gimli::DwLang) -> Self {
+        let one_definition = matches!(
+            language,
+            gimli::DW_LANG_C_plus_plus
+                | gimli::DW_LANG_C_plus_plus_03
+                | gimli::DW_LANG_C_plus_plus_11
+                | gimli::DW_LANG_C_plus_plus_14
+                | gimli::DW_LANG_C_plus_plus_17
+                | gimli::DW_LANG_C_plus_plus_20
+                | gimli::DW_LANG_ObjC_plus_plus
+        );
+        let separator: &[u8] = match language {
+            gimli::DW_LANG_D | gimli::DW_LANG_Java | gimli::DW_LANG_Go | gimli::DW_LANG_Swift => b".",
+            _ => b"::",
+        };
+        Language { separator, one_definition }
+    }
+}
+
+/// An entry whose children are looked at.
+#[derive(Clone, Copy)]
+struct Scope {
+    /// Depth of the children.
+    depth: isize,
+    /// The row of [`Names::prefixes`] that holds for them.
+    prefix: u32,
+    kind: ScopeKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ScopeKind {
+    /// A unit, a namespace or a module.
+    Space,
+    /// A class, a structure or a union.
+    Class,
+    Enumeration,
+}
+
+/// A definition that names its declaration.
+struct Deferred {
+    declaration: UnitOffset,
+    attributes: Attributes,
+}
+
+/// The attributes of an entry that matter here.
+struct Facts<'s, 'a, T: Target> {
+    name: Option<AttributeValue<Reader<'s, 'a, T>>>,
+    declaration: bool,
+    external: bool,
+    enum_class: bool,
+    /// It is a copy of another entry, which has the name.
+    copy: bool,
+    specification: Option<UnitOffset>,
+    sibling: Option<UnitOffset>,
+    language: Option<gimli::DwLang>,
+}
+
+impl<T: Target> Facts<'_, '_, T> {
+    fn none() -> Self {
+        Facts {
+            name: None,
+            declaration: false,
+            external: false,
+            enum_class: false,
+            copy: false,
+            specification: None,
+            sibling: None,
+            language: None,
+        }
+    }
+}
+
+struct Names<'n, 's, 'a, T: Target> {
+    dwarf: &'n Dwarf<'s, 'a, T>,
+    unit: &'n Unit<'s, 'a, T>,
+    found: &'n mut Found,
+    language: Language,
+    /// Scopes with a separator at their end; the first is the empty one.
+    prefixes: Vec<Vec<u8>>,
+    /// Declarations, ascending by offset, with their scope and whether they are external.
+    declared: Vec<(UnitOffset, u32, bool)>,
+    deferred: Vec<Deferred>,
+}
+
+impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
+    fn walk(&mut self) -> gimli::Result<()> {
+        let unit = self.unit;
+        let mut entries = unit.entries_raw(None)?;
+        // Depth of the entry that `entries` counts from: each jump starts a new count.
+        let mut base = 0;
+        let mut scopes: Vec<Scope> = Vec::new();
+        while !entries.is_empty() {
+            let depth = base + entries.next_depth();
+            while scopes.last().is_some_and(|scope| scope.depth > depth) {
+                scopes.pop();
+            }
+            let offset = entries.next_offset();
+            let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            let parent = scopes.last().copied();
+            if parent.is_some_and(|parent| parent.depth < depth) || parent.is_none() && depth > 0 {
+                // Inside of what is passed over.
+                entries.skip_attributes(abbreviation.attributes())?;
+                continue;
+            }
+            let facts = self.facts(&mut entries, abbreviation)?;
+            let inner = self.entry(abbreviation.tag(), offset, parent, &facts)?;
+            if !abbreviation.has_children() {
+                continue;
+            }
+            match (inner, facts.sibling) {
+                (Some((prefix, kind)), _) => scopes.push(Scope { depth: depth + 1, prefix, kind }),
+                (None, Some(sibling)) if sibling > entries.next_offset() => {
+                    entries = unit.entries_raw(Some(sibling))?;
+                    base = depth;
+                }
+                (None, _) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn facts(
+        &self,
+        entries: &mut EntriesRaw<'_, Reader<'s, 'a, T>>,
+        abbreviation: &Abbreviation,
+    ) -> gimli::Result<Facts<'s, 'a, T>> {
+        let mut facts = Facts::none();
+        for &specification in abbreviation.attributes() {
+            let attribute = entries.read_attribute(specification)?;
+            let flag = || matches!(attribute.raw_value(), AttributeValue::Flag(true));
+            match attribute.name() {
+                gimli::DW_AT_name => facts.name = Some(attribute.value()),
+                gimli::DW_AT_declaration => facts.declaration = flag(),
+                gimli::DW_AT_external => facts.external = flag(),
+                gimli::DW_AT_enum_class => facts.enum_class = flag(),
+                gimli::DW_AT_abstract_origin => facts.copy = true,
+                gimli::DW_AT_specification => match attribute.value() {
+                    AttributeValue::UnitRef(offset) => facts.specification = Some(offset),
+                    _ => facts.copy = true,
+                },
+                gimli::DW_AT_sibling => {
+                    if let AttributeValue::UnitRef(offset) = attribute.value() {
+                        facts.sibling = Some(offset);
+                    }
+                }
+                gimli::DW_AT_language => {
+                    if let AttributeValue::Language(language) = attribute.value() {
+                        facts.language = Some(language);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(facts)
+    }
+
+    /// Notes an entry; gives the scope that it makes for its children, if they are to be looked at.
+    fn entry(
+        &mut self,
+        tag: DwTag,
+        offset: UnitOffset,
+        parent: Option<Scope>,
+        facts: &Facts<'s, 'a, T>,
+    ) -> gimli::Result<Option<(u32, ScopeKind)>> {
+        let Some(parent) = parent else {
+            self.language = facts.language.map_or(self.language, Language::of);
+            return Ok(Some((0, ScopeKind::Space)));
+        };
+        let types = Attributes::TYPE.with_static(!self.language.one_definition);
+        Ok(match tag {
+            gimli::DW_TAG_namespace | gimli::DW_TAG_module => {
+                let text = self.text(facts)?.unwrap_or_else(|| ANONYMOUS.to_vec());
+                self.add(parent.prefix, &text, Attributes::TYPE);
+                Some((self.prefix(parent.prefix, &text), ScopeKind::Space))
+            }
+            gimli::DW_TAG_class_type
+            | gimli::DW_TAG_structure_type
+            | gimli::DW_TAG_union_type
+            | gimli::DW_TAG_interface_type => self.class(offset, parent, facts, types)?,
+            gimli::DW_TAG_enumeration_type => self.enumeration(parent, facts, types)?,
+            gimli::DW_TAG_typedef
+            | gimli::DW_TAG_base_type
+            | gimli::DW_TAG_subrange_type
+            | gimli::DW_TAG_template_alias => {
+                self.named(parent, facts, Attributes::TYPE.with_static(true))?;
+                None
+            }
+            gimli::DW_TAG_imported_declaration if parent.kind == ScopeKind::Space => {
+                self.named(parent, facts, Attributes::TYPE)?;
+                None
+            }
+            gimli::DW_TAG_enumerator if parent.kind == ScopeKind::Enumeration => {
+                let is_static = !self.language.one_definition;
+                self.named(parent, facts, Attributes::VARIABLE.with_static(is_static))?;
+                None
+            }
+            gimli::DW_TAG_subprogram => {
+                self.definition(offset, parent, facts, Attributes::FUNCTION)?;
+                None
+            }
+            gimli::DW_TAG_variable | gimli::DW_TAG_constant | gimli::DW_TAG_member => {
+                self.definition(offset, parent, facts, Attributes::VARIABLE)?;
+                None
+            }
+            _ => None,
+        })
+    }
+
+    fn class(
+        &mut self,
+        offset: UnitOffset,
+        parent: Scope,
+        facts: &Facts<'s, 'a, T>,
+        types: Attributes,
+    ) -> gimli::Result<Option<(u32, ScopeKind)>> {
+        // A class that another one declares stands behind its declaration.
+        let (scope, text) = match facts.specification.map(|declaration| self.declaration(declaration)) {
+            Some(Some((scope, text, _))) => (scope, text),
+            Some(None) => return Ok(None),
+            None => match self.text(facts)? {
+                Some(text) => (parent.prefix, text),
+                None => return Ok(None),
+            },
+        };
+        if facts.declaration {
+            self.declared.push((offset, scope, true));
+        } else {
+            self.add(scope, &text, types);
+        }
+        Ok(Some((self.prefix(scope, &text), ScopeKind::Class)))
+    }
+
+    fn enumeration(
+        &mut self,
+        parent: Scope,
+        facts: &Facts<'s, 'a, T>,
+        types: Attributes,
+    ) -> gimli::Result<Option<(u32, ScopeKind)>> {
+        let text = self.text(facts)?;
+        if let Some(text) = &text
+            && !facts.declaration
+        {
+            self.add(parent.prefix, text, types);
+        }
+        let prefix = match text {
+            Some(text) if facts.enum_class => self.prefix(parent.prefix, &text),
+            _ => parent.prefix,
+        };
+        Ok(Some((prefix, ScopeKind::Enumeration)))
+    }
+
+    /// A function or a variable.
+    fn definition(
+        &mut self,
+        offset: UnitOffset,
+        parent: Scope,
+        facts: &Facts<'s, 'a, T>,
+        kind: Attributes,
+    ) -> gimli::Result<()> {
+        if facts.copy {
+            return Ok(());
+        }
+        if let Some(declaration) = facts.specification {
+            let attributes = kind.with_static(!facts.external);
+            self.deferred.push(Deferred { declaration, attributes });
+        } else if facts.declaration || parent.kind != ScopeKind::Space {
+            self.declared.push((offset, parent.prefix, facts.external));
+        } else {
+            self.named(parent, facts, kind.with_static(!facts.external))?;
+        }
+        Ok(())
+    }
+
+    /// Adds the name of an entry, if it has one and is no declaration.
+    fn named(
+        &mut self,
+        parent: Scope,
+        facts: &Facts<'s, 'a, T>,
+        attributes: Attributes,
+    ) -> gimli::Result<()> {
+        if !facts.declaration
+            && let Some(text) = self.text(facts)?
+        {
+            self.add(parent.prefix, &text, attributes);
+        }
+        Ok(())
+    }
+
+    fn text(&self, facts: &Facts<'s, 'a, T>) -> gimli::Result<Option<Vec<u8>>> {
+        let Some(value) = facts.name.clone() else { return Ok(None) };
+        let text = self.dwarf.attr_string(self.unit, value)?;
+        let text = gimli::Reader::to_slice(&text)?.into_owned();
+        Ok((!text.is_empty()).then_some(text))
+    }
+
+    fn add(&mut self, prefix: u32, text: &[u8], attributes: Attributes) {
+        self.found.texts.extend_from_slice(&self.prefixes[prefix as usize]);
+        self.found.texts.extend_from_slice(text);
+        self.found.names.push((self.found.texts.len(), attributes));
+    }
+
+    fn prefix(&mut self, parent: u32, text: &[u8]) -> u32 {
+        let prefix = [&self.prefixes[parent as usize], text, self.language.separator].concat();
+        self.prefixes.push(prefix);
+        self.prefixes.len() as u32 - 1
+    }
+
+    /// Scope and name of a declaration that was noted, and whether it is external.
+    fn declaration(&self, declaration: UnitOffset) -> Option<(u32, Vec<u8>, bool)> {
+        let row = self.declared.binary_search_by_key(&declaration, |&(offset, ..)| offset).ok()?;
+        let (_, prefix, external) = self.declared[row];
+        let name = self.unit.entry(declaration).ok()?.attr_value(gimli::DW_AT_name)?;
+        let text = self.dwarf.attr_string(self.unit, name).ok()?;
+        let text = gimli::Reader::to_slice(&text).ok()?.into_owned();
+        Some((prefix, text, external))
+    }
+
+    /// Names the definitions whose declarations stand elsewhere. One whose declaration was passed over
+    /// stays without a name.
+    fn finish_deferred(&mut self) {
+        for Deferred { declaration, attributes } in std::mem::take(&mut self.deferred) {
+            let Some((prefix, text, external)) = self.declaration(declaration) else { continue };
+            let attributes = if external { attributes.with_static(false) } else { attributes };
+            self.add(prefix, &text, attributes);
+        }
+    }
+}
+
+impl Found {
+    /// The texts' places and kinds, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (Range<usize>, Attributes)> {
+        let starts = std::iter::once(0).chain(self.names.iter().map(|&(end, _)| end));
+        starts.zip(&self.names).map(|(start, &(end, attributes))| (start..end, attributes))
+    }
+}

@@ -1,0 +1,422 @@
+//! The format of `.gdb_index`, version 7 (GDB manual, "Index Section Format").
+//!
+//! A header, the compilation units, the type units, the addresses that units cover, a hash table of
+//! names, and a pool with the names and the list of units of each name. All words are little-endian on
+//! every machine. Versions 8 and 9 differ in what gdb itself writes into them (inlined functions, the
+//! main program's name); 7 is what linkers write and every gdb since 2012 reads.
+//!
+//! [`Symbols`] joins the names of all objects: each different name once, and lists that several names
+//! share once. Its size does not depend on addresses or on the order of units, so the section can be sized
+//! before the layout.
+
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use rayon::prelude::*;
+use std::hash::BuildHasher;
+
+const VERSION: u32 = 7;
+const HEADER: usize = 24;
+const UNIT: usize = 16;
+const TYPE_UNIT: usize = 24;
+const AREA: usize = 20;
+const SLOT: usize = 8;
+/// Most units that a list of units can number.
+pub const MOST_UNITS: usize = 1 << 24;
+/// Names are spread over this many shards, by the top bits of their hash.
+const SHARDS: usize = 32;
+
+/// The kind of a name, with the bit that says that it is seen in its own unit only: the upper 8 bits of an
+/// entry in a list of units, as `.debug_gnu_pubnames` has them too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Attributes(pub u8);
+
+impl Attributes {
+    /// A type, or a namespace.
+    pub const TYPE: Attributes = Attributes(1 << 4);
+    /// A variable, an enumerator or a constant.
+    pub const VARIABLE: Attributes = Attributes(2 << 4);
+    /// A function.
+    pub const FUNCTION: Attributes = Attributes(3 << 4);
+    const STATIC: u8 = 1 << 7;
+
+    /// The same, seen in its own unit only if `is_static`.
+    #[must_use]
+    pub fn with_static(self, is_static: bool) -> Attributes {
+        Attributes(self.0 & !Self::STATIC | if is_static { Self::STATIC } else { 0 })
+    }
+}
+
+/// A name of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Name<'a> {
+    /// Its bytes, with the scopes before it.
+    pub text: &'a [u8],
+    hash: u32,
+    /// The number of its unit.
+    pub unit: u32,
+    /// Its kind.
+    pub attributes: Attributes,
+}
+
+impl<'a> Name<'a> {
+    /// A name in a unit.
+    pub fn new(text: &'a [u8], unit: u32, attributes: Attributes) -> Self {
+        let hash = FixedState::with_seed(0x6764_6269_6478).hash_one(text);
+        Name { text, hash: (hash >> 32) as u32, unit, attributes }
+    }
+
+    fn shard(&self) -> usize {
+        (self.hash >> (32 - SHARDS.trailing_zeros())) as usize
+    }
+
+    fn entry(&self) -> u32 {
+        u32::from(self.attributes.0) << 24 | self.unit
+    }
+}
+
+/// The names of all objects, each once, with lists of units.
+#[derive(Debug, Default)]
+pub struct Symbols<'a> {
+    shards: Vec<Shard<'a>>,
+}
+
+/// Names whose hashes have the same top bits.
+#[derive(Debug, Default)]
+struct Shard<'a> {
+    /// In order of their first occurrence.
+    names: Vec<&'a [u8]>,
+    /// The list of each name.
+    list_of: Vec<u32>,
+    /// The different lists, one behind the other.
+    entries: Vec<u32>,
+    /// Where each list ends in `entries`.
+    ends: Vec<u32>,
+    /// Bytes of all lists, and of all names.
+    list_bytes: u64,
+    name_bytes: u64,
+}
+
+impl<'a> Symbols<'a> {
+    /// Joins the names of objects, which come in link order.
+    pub fn join(objects: &[Vec<Name<'a>>]) -> Self {
+        // By object and shard: the rows of its names.
+        let sorted: Vec<Vec<Vec<u32>>> = objects.par_iter().map(|names| by_shard(names)).collect();
+        let shards = (0..SHARDS).into_par_iter().map(|number| {
+            let rows = objects.iter().zip(&sorted);
+            let names =
+                rows.flat_map(|(names, sorted)| sorted[number].iter().map(|&row| names[row as usize]));
+            Shard::fill(names)
+        });
+        Symbols { shards: shards.collect() }
+    }
+
+    /// Number of names.
+    pub fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.names.len()).sum()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Slots of the hash table: a power of two, a third of them empty.
+    fn slots(&self) -> usize {
+        match self.len() {
+            0 => 0,
+            count => (count * 4 / 3 + 1).next_power_of_two().max(1024),
+        }
+    }
+
+    fn pool_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.list_bytes + shard.name_bytes).sum()
+    }
+}
+
+fn by_shard(names: &[Name<'_>]) -> Vec<Vec<u32>> {
+    let mut sorted = vec![Vec::new(); SHARDS];
+    for (row, name) in names.iter().enumerate() {
+        sorted[name.shard()].push(row as u32);
+    }
+    sorted
+}
+
+impl<'a> Shard<'a> {
+    fn fill(names: impl Iterator<Item = Name<'a>>) -> Self {
+        let mut shard = Shard::default();
+        let mut table: HashTable<(u32, u32)> = HashTable::new();
+        let mut uses: Vec<(u32, u32)> = Vec::new();
+        for name in names {
+            let same =
+                |&(hash, row): &(u32, u32)| hash == name.hash && shard.names[row as usize] == name.text;
+            let row = match table.entry(spread(name.hash), same, |&(hash, _)| spread(hash)) {
+                Entry::Occupied(entry) => entry.get().1,
+                Entry::Vacant(entry) => {
+                    let row = shard.names.len() as u32;
+                    entry.insert((name.hash, row));
+                    shard.names.push(name.text);
+                    row
+                }
+            };
+            uses.push((row, name.entry()));
+        }
+        uses.sort_unstable();
+        uses.dedup();
+        shard.name_bytes = shard.names.iter().map(|name| name.len() as u64 + 1).sum();
+        shard.share_lists(&uses);
+        shard
+    }
+
+    /// Notes the list of each name; `uses` are pairs of name and entry, sorted.
+    fn share_lists(&mut self, uses: &[(u32, u32)]) {
+        let hasher = FixedState::with_seed(0x6c69_7374);
+        let mut table: HashTable<u32> = HashTable::new();
+        for list in uses.chunk_by(|a, b| a.0 == b.0) {
+            let start = self.entries.len();
+            self.entries.extend(list.iter().map(|&(_, entry)| entry));
+            let hash_of = |list: &[u32]| hasher.hash_one(list);
+            let added = &self.entries[start..];
+            let hash = hash_of(added);
+            let same = |&list: &u32| &self.entries[self.list(list)] == added;
+            let number = match table.find(hash, same) {
+                Some(&known) => {
+                    self.entries.truncate(start);
+                    known
+                }
+                None => {
+                    let next = self.ends.len() as u32;
+                    self.ends.push(self.entries.len() as u32);
+                    self.list_bytes += 4 + 4 * list.len() as u64;
+                    table.insert_unique(hash, next, |&list| hash_of(&self.entries[self.list(list)]));
+                    next
+                }
+            };
+            self.list_of.push(number);
+        }
+    }
+
+    fn list(&self, number: u32) -> std::ops::Range<usize> {
+        let start = (number as usize).checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        start..self.ends[number as usize] as usize
+    }
+
+    /// Writes the lists; `renumber` gives the final number of a unit.
+    fn write_lists(&self, renumber: &dyn Fn(u32) -> u32, out: &mut [u8]) {
+        let mut out = Out(out);
+        let mut list = Vec::new();
+        for number in 0..self.ends.len() as u32 {
+            list.clear();
+            let unit_bits = MOST_UNITS as u32 - 1;
+            let entries = self.entries[self.list(number)].iter();
+            list.extend(entries.map(|&entry| entry & !unit_bits | renumber(entry & unit_bits)));
+            list.sort_unstable_by_key(|&entry| (entry & unit_bits, entry));
+            out.word(list.len() as u32);
+            list.iter().for_each(|&entry| out.word(entry));
+        }
+    }
+
+    fn write_names(&self, out: &mut [u8]) {
+        let mut out = Out(out);
+        for name in &self.names {
+            out.bytes(name);
+            out.bytes(&[0]);
+        }
+    }
+}
+
+/// The table takes its slots from the upper bits too.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The contents of the section.
+pub struct Index<'s, 'a> {
+    /// Offset in `.debug_info` and length with its own field, ascending.
+    pub units: &'s [(u64, u64)],
+    /// Offset in `.debug_types` (or `.debug_info`), offset of the type in the unit, signature.
+    pub type_units: &'s [(u64, u64, u64)],
+    /// First address, end, and the number of a unit.
+    pub areas: &'s [(u64, u64, u32)],
+    /// The names. Their units count on from the last of `units` to the first of `type_units`.
+    pub symbols: &'s Symbols<'a>,
+}
+
+/// Size in bytes of a section with so many units, type units and areas; `None` if it has offsets that 32 bits
+/// do not hold.
+pub fn size(units: usize, type_units: usize, areas: usize, symbols: &Symbols<'_>) -> Option<u64> {
+    let tables = HEADER + units * UNIT + type_units * TYPE_UNIT + areas * AREA + symbols.slots() * SLOT;
+    let size = tables as u64 + symbols.pool_bytes();
+    (size <= u64::from(u32::MAX)).then_some(size)
+}
+
+impl Index<'_, '_> {
+    /// Writes the section into `out`, which has its size. `renumber` gives the final number of a unit that
+    /// the symbols name.
+    pub fn write(&self, renumber: &(dyn Fn(u32) -> u32 + Sync), out: &mut [u8]) {
+        let (tables, pool) = out.split_at_mut(out.len() - self.symbols.pool_bytes() as usize);
+        let mut starts = [HEADER; 5];
+        let sizes = [self.units.len() * UNIT, self.type_units.len() * TYPE_UNIT, self.areas.len() * AREA];
+        for (row, size) in sizes.into_iter().enumerate() {
+            starts[row + 1] = starts[row] + size;
+        }
+        starts[4] = tables.len();
+        let (head, slots) = tables.split_at_mut(starts[3]);
+        rayon::join(
+            || {
+                let mut head = Out(head);
+                head.word(VERSION);
+                starts.iter().for_each(|&start| head.word(start as u32));
+                self.write_tables(&mut head);
+            },
+            || rayon::join(|| self.write_slots(slots), || self.write_pool(renumber, pool)),
+        );
+    }
+
+    fn write_tables(&self, out: &mut Out<'_>) {
+        for &(offset, length) in self.units {
+            out.long(offset);
+            out.long(length);
+        }
+        for &(offset, type_offset, signature) in self.type_units {
+            out.long(offset);
+            out.long(type_offset);
+            out.long(signature);
+        }
+        for &(start, end, unit) in self.areas {
+            out.long(start);
+            out.long(end);
+            out.word(unit);
+        }
+    }
+
+    /// The hash table: offsets in the pool of a name and of its list.
+    fn write_slots(&self, out: &mut [u8]) {
+        let count = self.symbols.slots();
+        let mut slots = vec![(0u32, 0u32); count];
+        let lists: u64 = self.symbols.shards.iter().map(|shard| shard.list_bytes).sum();
+        let (mut list, mut text) = (0u32, lists as u32);
+        for shard in &self.symbols.shards {
+            let mut places = vec![0u32; shard.ends.len()];
+            for (number, place) in (0..).zip(&mut places) {
+                *place = list;
+                list += 4 + 4 * shard.list(number).len() as u32;
+            }
+            for (name, &own) in shard.names.iter().zip(&shard.list_of) {
+                let hash = hash(name) as usize;
+                let step = hash.wrapping_mul(17) & (count - 1) | 1;
+                let mut slot = hash & (count - 1);
+                // No name lies at 0, where a list does.
+                while slots[slot].0 != 0 {
+                    slot = (slot + step) & (count - 1);
+                }
+                slots[slot] = (text, places[own as usize]);
+                text += name.len() as u32 + 1;
+            }
+        }
+        let mut out = Out(out);
+        for (name, list) in slots {
+            out.word(name);
+            out.word(list);
+        }
+    }
+
+    fn write_pool(&self, renumber: &(dyn Fn(u32) -> u32 + Sync), mut pool: &mut [u8]) {
+        let mut parts = Vec::new();
+        for shard in &self.symbols.shards {
+            parts.extend(pool.split_off_mut(..shard.list_bytes as usize).map(|part| (shard, true, part)));
+        }
+        for shard in &self.symbols.shards {
+            parts.extend(pool.split_off_mut(..shard.name_bytes as usize).map(|part| (shard, false, part)));
+        }
+        parts.into_par_iter().for_each(|(shard, is_lists, part)| {
+            if is_lists { shard.write_lists(renumber, part) } else { shard.write_names(part) }
+        });
+    }
+}
+
+/// The hash of a name: letters count alike in both cases.
+fn hash(name: &[u8]) -> u32 {
+    name.iter().fold(0u32, |hash, byte| {
+        hash.wrapping_mul(67).wrapping_add(byte.to_ascii_lowercase().into()).wrapping_sub(113)
+    })
+}
+
+/// Bytes that are filled from their start on.
+struct Out<'o>(&'o mut [u8]);
+
+impl Out<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        if let Some(place) = self.0.split_off_mut(..bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    fn word(&mut self, word: u32) {
+        self.bytes(&word.to_le_bytes());
+    }
+
+    fn long(&mut self, long: u64) {
+        self.bytes(&long.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn word(bytes: &[u8], at: usize) -> u32 {
+        u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
+    }
+
+    /// The list of units of a name, found as gdb finds it.
+    fn look_up(bytes: &[u8], name: &str) -> Option<Vec<u32>> {
+        let (table, pool) = (word(bytes, 16) as usize, word(bytes, 20) as usize);
+        let count = (pool - table) / SLOT;
+        let hash = hash(name.as_bytes()) as usize;
+        let mut slot = hash & (count - 1);
+        loop {
+            let at = table + slot * SLOT;
+            let (text, list) = (pool + word(bytes, at) as usize, pool + word(bytes, at + 4) as usize);
+            if (text, list) == (pool, pool) {
+                return None;
+            }
+            if bytes[text..].split(|&byte| byte == 0).next() == Some(name.as_bytes()) {
+                return Some(
+                    (1..=word(bytes, list) as usize).map(|row| word(bytes, list + 4 * row)).collect(),
+                );
+            }
+            slot = (slot + (hash.wrapping_mul(17) & (count - 1) | 1)) & (count - 1);
+        }
+    }
+
+    #[test]
+    fn names_are_found_with_all_their_units_in_their_final_numbers() {
+        let texts: Vec<String> = (0..3000).map(|number| format!("name_{number}")).collect();
+        let object = |unit: u32| {
+            let kind = Attributes::FUNCTION.with_static(unit == 1);
+            texts
+                .iter()
+                .skip(unit as usize * 1000)
+                .map(|text| Name::new(text.as_bytes(), unit, kind))
+                .collect()
+        };
+        let symbols = Symbols::join(&[object(0), object(1), object(1)]);
+        let units = [(0, 10), (10, 20)];
+        let mut out = vec![0; size(2, 0, 1, &symbols).unwrap() as usize];
+        let index = Index { units: &units, type_units: &[], areas: &[(16, 32, 1)], symbols: &symbols };
+        index.write(&|unit| 1 - unit, &mut out);
+        assert_eq!(word(&out, 0), VERSION);
+        assert_eq!(look_up(&out, "name_5"), Some(vec![0x3000_0001]));
+        assert_eq!(look_up(&out, "name_2999"), Some(vec![0xb000_0000, 0x3000_0001]));
+        assert_eq!(look_up(&out, "name_3000"), None);
+        // Two lists serve all the names of a shard.
+        assert!(symbols.shards.iter().all(|shard| shard.ends.len() == 2));
+    }
+
+    #[test]
+    fn a_section_without_names_has_no_hash_table() {
+        let symbols = Symbols::join(&[]);
+        assert_eq!(size(1, 1, 0, &symbols), Some((HEADER + UNIT + TYPE_UNIT) as u64));
+    }
+}

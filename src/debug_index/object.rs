@@ -1,0 +1,331 @@
+//! The debug information of one object, as far as an index needs it.
+
+use super::dwarf::{Dwarf, Section, Unit, place};
+use super::entries::{self, Found};
+use super::gdb_index::Name;
+use super::{public_names, split};
+use crate::arch::Target;
+use crate::ids::SectionId;
+use crate::input::{InputSource, InputStore, ObjectFile};
+use gimli::{Abbreviations, DebugAbbrevOffset, UnitType};
+use hashbrown::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The bit of a unit's number ([`Name::unit`]) that says that it counts type units.
+pub const TYPE_UNIT: u32 = 1 << 31;
+
+/// A unit in an input section.
+#[derive(Clone, Copy, Debug)]
+pub struct UnitPlace {
+    /// `.debug_info` or `.debug_types`.
+    pub section: SectionId,
+    /// Offset in the section.
+    pub offset: u64,
+    /// Length, with the field that holds it.
+    pub length: u64,
+}
+
+/// A type unit.
+#[derive(Clone, Copy, Debug)]
+pub struct TypeUnit {
+    /// Where it is.
+    pub place: UnitPlace,
+    /// Offset of the type's entry in the unit.
+    pub type_offset: u64,
+    /// Signature of the type.
+    pub signature: u64,
+    /// It is in `.debug_types`, as in DWARF 4.
+    pub in_types: bool,
+}
+
+/// Addresses that a unit covers.
+#[derive(Clone, Copy, Debug)]
+pub struct Area {
+    /// The section.
+    pub section: SectionId,
+    /// First offset, and the one behind the last.
+    pub range: (u64, u64),
+    /// Row of the unit.
+    pub unit: u32,
+}
+
+/// Debug information that cannot be read.
+#[derive(Debug)]
+pub struct Problem {
+    /// Header index of the section.
+    pub section: u32,
+    /// Offset in it.
+    pub offset: u64,
+    /// The finding.
+    pub what: String,
+    /// The unit's names are in another file, which cannot be read.
+    pub split: bool,
+}
+
+/// The units, addresses and names of an object.
+#[derive(Debug, Default)]
+pub struct ObjectIndex<'a> {
+    /// Compilation units.
+    pub units: Vec<UnitPlace>,
+    /// Type units.
+    pub type_units: Vec<TypeUnit>,
+    /// Addresses, by unit.
+    pub areas: Vec<Area>,
+    /// Names. Their units are rows of `units`, or of `type_units` with [`TYPE_UNIT`].
+    pub names: Vec<Name<'a>>,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads an object. `stands` says whether a section is in the output by itself.
+pub fn read<'a, T: Target>(
+    object: &ObjectFile<'a, T::E>,
+    stands: &dyn Fn(SectionId) -> bool,
+    source: &dyn InputSource,
+    store: &'a InputStore,
+) -> ObjectIndex<'a> {
+    let sections = debug_sections::<T>(object, stands);
+    if !sections.iter().any(|section| is_of_units(&section.name)) {
+        return ObjectIndex::default();
+    }
+    let empty = Section::empty(object);
+    let find = |name: &str| sections.iter().find(|section| section.name == name).unwrap_or(&empty);
+    let Ok(dwarf) = gimli::Dwarf::load(|id| Ok::<_, gimli::Error>(find(id.name()).reader())) else {
+        return ObjectIndex::default();
+    };
+    let mut reader = ObjectReader {
+        object,
+        stands,
+        source,
+        store,
+        dwarf,
+        abbreviations: HashMap::new(),
+        found: ObjectIndex::default(),
+        entries: Found::default(),
+        entry_units: Vec::new(),
+        listed: HashSet::new(),
+    };
+    let public = reader.public_names(&sections);
+    for section in sections.iter().filter(|section| is_of_units(&section.name)) {
+        reader.units(section, &public);
+    }
+    if reader.found.areas.is_empty() {
+        reader.areas_of_table(find(".debug_aranges"));
+    }
+    reader.finish(public)
+}
+
+/// Whether a section holds units.
+fn is_of_units(name: &str) -> bool {
+    matches!(name, ".debug_info" | ".debug_types")
+}
+
+/// The object's debug sections that are in the output, or were taken out of it for the index.
+fn debug_sections<'o, 'a, T: Target>(
+    object: &'o ObjectFile<'a, T::E>,
+    stands: &dyn Fn(SectionId) -> bool,
+) -> Vec<Section<'o, 'a, T>> {
+    let is_debug = |&index: &usize| {
+        object.section_name_begins(index, b".debug_") || object.section_name_begins(index, b".zdebug_")
+    };
+    (1..object.headers.len())
+        .filter(is_debug)
+        .filter(|&index| stands(object.section_id(index as u32)))
+        .map(|index| {
+            let name = object.section_name_lossy(index).replacen(".zdebug_", ".debug_", 1);
+            Section::new(object, index as u32, name)
+        })
+        .collect()
+}
+
+/// A unit by section and offset.
+type Key = (u32, u64);
+/// Names by unit, as compilers list them.
+type Public<'a> = Vec<public_names::Set<'a>>;
+
+struct ObjectReader<'o, 's, 'a, T: Target> {
+    object: &'o ObjectFile<'a, T::E>,
+    stands: &'o dyn Fn(SectionId) -> bool,
+    source: &'o dyn InputSource,
+    store: &'a InputStore,
+    dwarf: Dwarf<'s, 'a, T>,
+    abbreviations: HashMap<DebugAbbrevOffset, Arc<Abbreviations>>,
+    found: ObjectIndex<'a>,
+    /// Names of entries, and for each unit that has some: its number and how many it has.
+    entries: Found,
+    entry_units: Vec<(u32, usize)>,
+    /// Units with a list of names.
+    listed: HashSet<Key>,
+}
+
+impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
+    /// The lists of names. A list that does not say in which section its unit is means the first.
+    fn public_names(&mut self, sections: &[Section<'_, 'a, T>]) -> Public<'a> {
+        let first = sections.iter().find(|section| section.name == ".debug_info").map_or(0, |s| s.index);
+        let is_list = |name: &str| matches!(name, ".debug_gnu_pubnames" | ".debug_gnu_pubtypes");
+        let mut public = Vec::new();
+        for section in sections.iter().filter(|section| is_list(&section.name)) {
+            match public_names::read(section) {
+                Ok(sets) => public.extend(sets),
+                Err((offset, what)) => self.problem(section.index, offset, what),
+            }
+        }
+        for set in &mut public {
+            let section = *set.section.get_or_insert(first);
+            self.listed.insert((section, set.offset));
+        }
+        public
+    }
+
+    fn problem(&mut self, section: u32, offset: u64, what: String) {
+        self.found.problems.push(Problem { section, offset, what, split: false });
+    }
+
+    fn units(&mut self, section: &'s Section<'_, 'a, T>, public: &Public<'a>) {
+        let in_types = section.name == ".debug_types";
+        if in_types {
+            self.dwarf.debug_types = section.reader().into();
+        } else {
+            self.dwarf.debug_info = section.reader().into();
+        }
+        let (mut units, mut types) = (self.dwarf.units(), self.dwarf.type_units());
+        loop {
+            let header = if in_types { types.next() } else { units.next() };
+            let header = match header {
+                Ok(Some(header)) => header,
+                Ok(None) => return,
+                Err(error) => return self.problem(section.index, 0, error.to_string()),
+            };
+            let offset = header.offset().0 as u64;
+            let place = UnitPlace {
+                section: self.object.section_id(section.index),
+                offset,
+                length: header.length_including_self() as u64,
+            };
+            let result = match header.type_() {
+                UnitType::Type { type_signature, type_offset } => {
+                    let type_offset = type_offset.0 as u64;
+                    let signature = type_signature.0;
+                    self.found.type_units.push(TypeUnit { place, type_offset, signature, in_types });
+                    let number = (self.found.type_units.len() as u32 - 1) | TYPE_UNIT;
+                    if public.is_empty() { self.names_of(header, number) } else { Ok(()) }
+                }
+                _ => self.compile_unit(header, place, section.index),
+            };
+            if let Err(error) = result {
+                self.problem(section.index, offset, error.to_string());
+            }
+        }
+    }
+
+    fn unit(
+        &mut self,
+        header: gimli::UnitHeader<super::dwarf::Reader<'s, 'a, T>>,
+    ) -> gimli::Result<Unit<'s, 'a, T>> {
+        let offset = header.debug_abbrev_offset();
+        let abbreviations = match self.abbreviations.get(&offset) {
+            Some(known) => known.clone(),
+            None => {
+                let read = self.dwarf.abbreviations(&header)?;
+                self.abbreviations.insert(offset, read.clone());
+                read
+            }
+        };
+        Unit::<T>::new_with_abbreviations(&self.dwarf, header, abbreviations)
+    }
+
+    fn compile_unit(
+        &mut self,
+        header: gimli::UnitHeader<super::dwarf::Reader<'s, 'a, T>>,
+        place: UnitPlace,
+        section: u32,
+    ) -> gimli::Result<()> {
+        let number = self.found.units.len() as u32;
+        self.found.units.push(place);
+        let unit = self.unit(header)?;
+        let mut ranges = self.dwarf.unit_ranges(&unit)?;
+        while let Some(range) = ranges.next()? {
+            self.area(number, range.begin, range.end);
+        }
+        if self.listed.contains(&(section, place.offset)) {
+            return Ok(());
+        }
+        if let Some(path) = split::path(&self.dwarf, &unit)? {
+            self.split_names(&path, number, section, place.offset);
+            return Ok(());
+        }
+        let before = self.entries.names.len();
+        let result = entries::read(&self.dwarf, &unit, &mut self.entries);
+        self.entry_units.push((number, self.entries.names.len() - before));
+        result
+    }
+
+    fn names_of(
+        &mut self,
+        header: gimli::UnitHeader<super::dwarf::Reader<'s, 'a, T>>,
+        number: u32,
+    ) -> gimli::Result<()> {
+        let unit = self.unit(header)?;
+        let before = self.entries.names.len();
+        let result = entries::read(&self.dwarf, &unit, &mut self.entries);
+        self.entry_units.push((number, self.entries.names.len() - before));
+        result
+    }
+
+    fn split_names(&mut self, path: &std::path::Path, number: u32, section: u32, offset: u64) {
+        let before = self.entries.names.len();
+        let result = split::read::<T>(self.object, path, self.source, self.store, &mut self.entries);
+        self.entry_units.push((number, self.entries.names.len() - before));
+        if let Err(what) = result {
+            let what = format!("{}: {what}", path.display());
+            self.found.problems.push(Problem { section, offset, what, split: true });
+        }
+    }
+
+    /// Notes addresses of a unit, if their section is in the output.
+    fn area(&mut self, unit: u32, begin: u64, end: u64) {
+        let (Some((index, start)), Some((other, end))) = (place(begin), place(end)) else { return };
+        let section = self.object.section_id(index);
+        if index == other && start < end && (self.stands)(section) {
+            self.found.areas.push(Area { section, range: (start, end), unit });
+        }
+    }
+
+    /// `.debug_aranges`, for compilers whose units do not say it themselves (DWARF 2).
+    fn areas_of_table(&mut self, section: &'s Section<'_, 'a, T>) {
+        let table = gimli::DebugAranges::from(section.reader());
+        let mut headers = table.headers();
+        while let Ok(Some(header)) = headers.next() {
+            let offset = header.debug_info_offset().0 as u64;
+            let Some(unit) = self.found.units.iter().position(|unit| unit.offset == offset) else { continue };
+            let mut entries = header.entries();
+            while let Ok(Some(entry)) = entries.next() {
+                let range = entry.range();
+                self.area(unit as u32, range.begin, range.end);
+            }
+        }
+    }
+
+    /// Puts all names together.
+    fn finish(mut self, public: Public<'a>) -> ObjectIndex<'a> {
+        let base = self.object.first_section;
+        let rows = self.found.units.iter().zip(0..);
+        let unit_of: HashMap<Key, u32> =
+            rows.map(|(unit, row)| ((unit.section.0 - base, unit.offset), row)).collect();
+        for set in public {
+            let key = (set.section.unwrap_or(0), set.offset);
+            let Some(&unit) = unit_of.get(&key) else { continue };
+            self.found.names.extend(set.names.iter().map(|&(text, kind)| Name::new(text, unit, kind)));
+        }
+        let texts: &'a [u8] = if self.entries.texts.is_empty() {
+            &[]
+        } else {
+            self.store.keep(std::mem::take(&mut self.entries.texts))
+        };
+        let units = self.entry_units.iter().flat_map(|&(unit, count)| std::iter::repeat_n(unit, count));
+        for ((range, attributes), unit) in self.entries.iter().zip(units) {
+            self.found.names.push(Name::new(&texts[range], unit, attributes));
+        }
+        self.found
+    }
+}

@@ -1,0 +1,86 @@
+//! `.debug_gnu_pubnames` and `.debug_gnu_pubtypes`: the names of each unit, as the compiler lists them for
+//! an index (`-ggnu-pubnames`; gcc's own layout, DWARF's `.debug_pubnames` with a byte for the kind).
+
+use super::dwarf::Section;
+use super::gdb_index::Attributes;
+use crate::arch::Target;
+use std::marker::PhantomData;
+use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
+
+/// Names of one unit.
+pub struct Set<'a> {
+    /// Header index of the section that the unit is in, where the file says it.
+    pub section: Option<u32>,
+    /// The unit's offset in it.
+    pub offset: u64,
+    /// The names.
+    pub names: Vec<(&'a [u8], Attributes)>,
+}
+
+/// Reads all sets of a section.
+///
+/// # Errors
+/// The offset of a set that does not lie in the section, and the finding.
+pub fn read<'a, T: Target>(section: &Section<'_, 'a, T>) -> Result<Vec<Set<'a>>, (u64, String)> {
+    let mut sets = Vec::new();
+    let mut position = 0;
+    while position < section.bytes.len() {
+        let (set, end) = read_set(section, position).ok_or_else(|| {
+            let message = "a set of names reaches past the end of the section".to_owned();
+            (position as u64, message)
+        })?;
+        sets.extend(set);
+        position = end;
+    }
+    Ok(sets)
+}
+
+/// The set at a position, and its end. A set of an unknown version has no names.
+fn read_set<'a, T: Target>(section: &Section<'_, 'a, T>, start: usize) -> Option<(Option<Set<'a>>, usize)> {
+    let mut input = Input::<T::E> { bytes: section.bytes, at: start, marker: PhantomData };
+    let first = input.unsigned(4)?;
+    let width = if first == u64::from(u32::MAX) { 8 } else { 4 };
+    let length = if width == 8 { input.unsigned(8)? } else { first };
+    let end = input.at.checked_add(usize::try_from(length).ok()?)?;
+    input.bytes = section.bytes.get(..end)?;
+    if input.unsigned(2)? != 2 {
+        return Some((None, end));
+    }
+    let field = input.at as u64;
+    let written = input.unsigned(width)?;
+    let (unit_section, offset) = section.target(field).unwrap_or((None, written));
+    input.unsigned(width)?;
+    let mut names = Vec::new();
+    while input.unsigned(width)? != 0 {
+        let attributes = Attributes(input.unsigned(1)? as u8);
+        names.push((input.text()?, attributes));
+    }
+    Some((Some(Set { section: unit_section, offset, names }), end))
+}
+
+struct Input<'a, E> {
+    bytes: &'a [u8],
+    at: usize,
+    marker: PhantomData<E>,
+}
+
+impl<'a, E: ByteOrder> Input<'a, E> {
+    fn unsigned(&mut self, width: usize) -> Option<u64> {
+        let end = self.at.checked_add(width)?;
+        let field = self.bytes.get(self.at..end)?;
+        self.at = end;
+        Some(match *field {
+            [byte] => byte.into(),
+            [a, b] => U16::<E>::from_bytes([a, b]).get().into(),
+            [a, b, c, d] => U32::<E>::from_bytes([a, b, c, d]).get().into(),
+            _ => U64::<E>::from_bytes(field.try_into().ok()?).get(),
+        })
+    }
+
+    fn text(&mut self) -> Option<&'a [u8]> {
+        let rest = self.bytes.get(self.at..)?;
+        let length = memchr::memchr(0, rest)?;
+        self.at += length + 1;
+        Some(&rest[..length])
+    }
+}

@@ -1,0 +1,63 @@
+//! Split debug information (`-gsplit-dwarf`): the file that holds the entries of a skeleton unit.
+//!
+//! It is read only where the object itself lists no names for the unit.
+
+use super::dwarf::{Dwarf, Section, Unit, endian};
+use super::entries::{self, Found};
+use crate::arch::Target;
+use crate::input::source_lines::section_bytes;
+use crate::input::{InputSource, InputStore, ObjectFile};
+use gimli::{Reader, SectionId};
+use object::Endianness;
+use object::read::elf::ElfFile64;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The path of the file that a skeleton unit names; `None` for a unit that is none.
+pub fn path<'s, 'a, T: Target>(
+    dwarf: &Dwarf<'s, 'a, T>,
+    unit: &Unit<'s, 'a, T>,
+) -> gimli::Result<Option<PathBuf>> {
+    let Some(name) = unit.dwo_name()? else { return Ok(None) };
+    let name = dwarf.attr_string(unit, name)?;
+    let name = name.to_slice()?;
+    let folder = match &unit.comp_dir {
+        Some(folder) => folder.to_slice()?.into_owned(),
+        None => Vec::new(),
+    };
+    Ok(Some(Path::new(OsStr::from_bytes(&folder)).join(OsStr::from_bytes(&name))))
+}
+
+/// Adds the names of all units in the file.
+///
+/// # Errors
+/// The finding, if the file cannot be read.
+pub fn read<'a, T: Target>(
+    object: &ObjectFile<'a, T::E>,
+    path: &Path,
+    source: &dyn InputSource,
+    store: &'a InputStore,
+    found: &mut Found,
+) -> Result<(), String> {
+    let bytes = store.keep_file(source.read(path).map_err(|error| error.to_string())?);
+    let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| error.to_string())?;
+    let empty = Section::<T>::empty(object);
+    let reader = |bytes: &'a [u8]| {
+        gimli::RelocateReader::new(gimli::EndianSlice::new(bytes, endian::<T::E>()), &empty)
+    };
+    let mut dwarf: Dwarf<'_, 'a, T> = gimli::Dwarf::load(|id: SectionId| {
+        let bytes = id.dwo_name().and_then(|name| section_bytes(&file, name)).unwrap_or_default();
+        Ok::<_, gimli::Error>(reader(store.keep(bytes)))
+    })
+    .map_err(|error| error.to_string())?;
+    dwarf.file_type = gimli::DwarfFileType::Dwo;
+    let mut units = dwarf.units();
+    let mut types = dwarf.type_units();
+    let headers = std::iter::from_fn(|| units.next().transpose().or_else(|| types.next().transpose()));
+    for header in headers {
+        let unit = header.and_then(|header| dwarf.unit(header)).map_err(|error| error.to_string())?;
+        entries::read(&dwarf, &unit, found).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
