@@ -6,13 +6,12 @@
 
 use crate::files::Files;
 use crate::process::{Place, Process};
-use crate::walk::SLOTS;
 use sframe_format::abi::Register;
 use sframe_format::{Base, FrameAddress, Location, RegisterRule, Registers, RuleCache, UnwindError};
 
 /// The value of a register in the frame that `steps` steps lead to, from the instruction at `pc` with `registers`.
 #[cold]
-pub fn register_after(
+pub fn register_after<const SLOTS: usize>(
     (process, files): (&Process, &Files),
     cache: &mut RuleCache<SLOTS>,
     (pc, mut registers): (u64, Registers),
