@@ -1,9 +1,10 @@
 //! Header fields of a section as the linker means them, whoever made it.
 
 use super::ObjectFile;
-use super::sframe::{is_sframe, matched_name};
+use super::sframe::{is_sframe, matched_name, output_type};
 use crate::elf::Shdr;
 use sframe_format::SHT_GNU_SFRAME;
+use sframe_format::light::SHT_SFRAME_LIGHT;
 
 /// Header fields of a section, be it of an object or synthetic.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +24,8 @@ pub struct SectionInfo<'a> {
 }
 
 impl<'a> SectionInfo<'a> {
-    /// The fields of an object's section header. SFrame input has the type `SHT_GNU_SFRAME` even if
-    /// its header has another (SFrame rule 1). Alignments that are no power of two count as 1;
+    /// The fields of an object's section header. SFrame input has the type `SHT_GNU_SFRAME`, or that of
+    /// units, even if its header has another (SFrame rule 1). Alignments that are no power of two count as 1;
     /// `index_objects` has reported them.
     pub fn of<E: zerocopy::byteorder::ByteOrder>(
         object: &ObjectFile<'a, E>,
@@ -35,7 +36,8 @@ impl<'a> SectionInfo<'a> {
         let align = header.sh_addralign.get();
         let name = object.section_name(index);
         let (name, sh_type) = if is_sframe(header.sh_type.get(), name) {
-            (matched_name(name, relocatable), SHT_GNU_SFRAME)
+            let sh_type = header.sh_type.get();
+            (matched_name(sh_type, name, relocatable), output_type(sh_type, name))
         } else {
             (name, header.sh_type.get())
         };
@@ -52,6 +54,6 @@ impl<'a> SectionInfo<'a> {
     /// Whether it holds SFrame.
     #[inline]
     pub fn is_sframe(&self) -> bool {
-        self.sh_type == SHT_GNU_SFRAME
+        matches!(self.sh_type, SHT_GNU_SFRAME | SHT_SFRAME_LIGHT)
     }
 }

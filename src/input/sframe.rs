@@ -1,8 +1,12 @@
 //! Recognises SFrame input sections, and gives the names by which scripts match them.
+//!
+//! There are two kinds: sections of blobs, and sections of units (`sframe_format::light`), which have a name and a type
+//! of their own in the output, too.
 
 use super::ObjectFile;
 use crate::elf::consts as elf;
 use sframe_format::SHT_GNU_SFRAME;
+use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 use zerocopy::byteorder::ByteOrder;
 
 /// SFrame rule 1: whether a section is SFrame input. Its type says so, whatever its name; old
@@ -10,7 +14,7 @@ use zerocopy::byteorder::ByteOrder;
 #[inline]
 pub fn is_input<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     match object.headers[index].sh_type.get() {
-        SHT_GNU_SFRAME => true,
+        SHT_GNU_SFRAME | SHT_SFRAME_LIGHT => true,
         elf::SHT_PROGBITS => {
             object.section_name_begins(index, b".sframe") && is_sframe_name(object.section_name(index))
         }
@@ -20,47 +24,74 @@ pub fn is_input<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool 
 
 /// The same by type and name.
 pub fn is_sframe(sh_type: u32, name: &[u8]) -> bool {
-    sh_type == SHT_GNU_SFRAME || sh_type == elf::SHT_PROGBITS && is_sframe_name(name)
+    matches!(sh_type, SHT_GNU_SFRAME | SHT_SFRAME_LIGHT)
+        || sh_type == elf::SHT_PROGBITS && is_sframe_name(name)
 }
 
-/// `.sframe`, `.sframe.*` and `.sframe_idx`.
+/// The type in the output of an SFrame section of this type and name: of units, or of blobs.
+#[inline]
+pub fn output_type(sh_type: u32, name: &[u8]) -> u32 {
+    let light = sh_type == SHT_SFRAME_LIGHT || sh_type == elf::SHT_PROGBITS && is_light_name(name);
+    if light { SHT_SFRAME_LIGHT } else { SHT_GNU_SFRAME }
+}
+
+/// `.sframe`, `.sframe.*`, `.sframe_idx`, and the names of units.
 #[inline]
 pub fn is_sframe_name(name: &[u8]) -> bool {
     match name.strip_prefix(b".sframe") {
-        Some(rest) => rest.is_empty() || rest[0] == b'.' || rest == b"_idx",
+        Some(rest) => rest.is_empty() || rest[0] == b'.' || rest == b"_idx" || is_light_name(name),
         None => false,
     }
 }
 
-/// The name that scripts match, and that an orphan has. All inputs go into `.sframe` (SFrame rule 1), so a
-/// section that has the type by another name counts as `.sframe`. A relocatable output keeps such names: the
-/// section stays one of its own, and its type tells the next link that it is SFrame.
+/// `.sframe_light` and `.sframe_light.*`.
+#[inline]
+fn is_light_name(name: &[u8]) -> bool {
+    let rest = name.strip_prefix(light::SECTION_NAME.as_bytes());
+    rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
+}
+
+/// The name that scripts match. All inputs of blobs go into `.sframe` (SFrame rule 1) and all of units into
+/// `.sframe_light`, so a section that has the type by another name counts as that. A relocatable output keeps such
+/// names: the section stays one of its own, and its type tells the next link that it is SFrame.
 ///
 /// An `.sframe_idx` of an earlier link is an `.sframe` there too, so that an output section of that
 /// name always means that this link made it.
 #[inline]
-pub fn matched_name(name: &[u8], relocatable: bool) -> &[u8] {
+pub fn matched_name(sh_type: u32, name: &[u8], relocatable: bool) -> &[u8] {
     let keeps = if is_sframe_name(name) { name != b".sframe_idx" } else { relocatable };
-    if keeps { name } else { b".sframe" }
+    if keeps { name } else { orphan_name(output_type(sh_type, name)) }
+}
+
+/// The name that an SFrame section of this type in the output has, where no script gives it another.
+pub fn orphan_name(output_type: u32) -> &'static [u8] {
+    if output_type == SHT_SFRAME_LIGHT { light::SECTION_NAME.as_bytes() } else { b".sframe" }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{is_sframe_name, matched_name};
+    use super::{is_sframe_name, matched_name, output_type};
+    use sframe_format::SHT_GNU_SFRAME;
+    use sframe_format::light::SHT_SFRAME_LIGHT;
 
     #[test]
     fn names() {
-        for name in [&b".sframe"[..], b".sframe.text.f", b".sframe_idx"] {
+        for name in [&b".sframe"[..], b".sframe.text.f", b".sframe_idx", b".sframe_light", b".sframe_light.f"]
+        {
             assert!(is_sframe_name(name));
         }
-        for name in [&b".sframed"[..], b".sframe_idx2", b".text"] {
+        for name in [&b".sframed"[..], b".sframe_idx2", b".sframe_lights", b".text"] {
             assert!(!is_sframe_name(name));
         }
         for relocatable in [false, true] {
-            assert_eq!(matched_name(b".sframe_idx", relocatable), b".sframe");
-            assert_eq!(matched_name(b".sframe.f", relocatable), b".sframe.f");
+            assert_eq!(matched_name(1, b".sframe_idx", relocatable), b".sframe");
+            assert_eq!(matched_name(1, b".sframe.f", relocatable), b".sframe.f");
+            assert_eq!(matched_name(1, b".sframe_light", relocatable), b".sframe_light");
         }
-        assert_eq!(matched_name(b".myframes", false), b".sframe");
-        assert_eq!(matched_name(b".myframes", true), b".myframes");
+        assert_eq!(matched_name(SHT_GNU_SFRAME, b".myframes", false), b".sframe");
+        assert_eq!(matched_name(SHT_GNU_SFRAME, b".myframes", true), b".myframes");
+        assert_eq!(matched_name(SHT_SFRAME_LIGHT, b".myframes", false), b".sframe_light");
+        assert_eq!(output_type(1, b".sframe_light.f"), SHT_SFRAME_LIGHT);
+        assert_eq!(output_type(1, b".sframe"), SHT_GNU_SFRAME);
     }
 }

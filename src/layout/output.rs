@@ -8,6 +8,7 @@ use crate::input::SectionInfo;
 use crate::plan::{Body, OutputPlan};
 use crate::script::ast::OutputSectionType;
 use sframe_format::SHT_GNU_SFRAME;
+use sframe_format::light::SHT_SFRAME_LIGHT;
 
 /// gABI: kept by `--gc-sections`.
 const SHF_GNU_RETAIN: u64 = 0x20_0000;
@@ -83,9 +84,9 @@ impl Facts {
 }
 
 /// Alignment that a section gets: SFrame blobs start at multiples of 8, so that readers find the
-/// next one.
+/// next one. Units have their length for that.
 pub fn alignment(info: &SectionInfo<'_>) -> u64 {
-    if info.is_sframe() { info.align.max(8) } else { info.align.max(1) }
+    if info.sh_type == SHT_GNU_SFRAME { info.align.max(8) } else { info.align.max(1) }
 }
 
 /// Zeros in memory give way to contents; contents of different types are plain contents.
@@ -111,6 +112,7 @@ fn go_together(a: u32, b: u32) -> bool {
                 | elf::SHT_NOTE
                 | SHT_UNWIND
                 | SHT_GNU_SFRAME
+                | SHT_SFRAME_LIGHT
         )
     };
     a == b || plain(a) && plain(b)
@@ -159,8 +161,11 @@ pub fn attributes(
             _ => sh_type,
         };
     }
-    if facts.sframe && facts.count > 0 && (sh_type == SHT_GNU_SFRAME || plan.name.starts_with(b".sframe")) {
-        sh_type = SHT_GNU_SFRAME;
+    let is_sframe = matches!(sh_type, SHT_GNU_SFRAME | SHT_SFRAME_LIGHT) || plan.name.starts_with(b".sframe");
+    if facts.sframe && facts.count > 0 && is_sframe {
+        if sh_type != SHT_SFRAME_LIGHT {
+            sh_type = SHT_GNU_SFRAME;
+        }
         if !sframe_alloc {
             flags &= !alloc;
         }

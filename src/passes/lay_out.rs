@@ -9,6 +9,7 @@ use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{RuleId, SectionId};
+use crate::input::sframe::orphan_name;
 use crate::layout::check::{self, Origin};
 use crate::layout::converge::{self, Fixed, Special};
 use crate::layout::machine::{Machine, OutputState, Settings};
@@ -165,7 +166,7 @@ fn orphan<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> Orphan<'a> {
     }
     if !relocatable && link.is_sframe_section(id) {
         // `.sframe.text` and the like, where a script has no place for them.
-        info.name = b".sframe";
+        info.name = orphan_name(info.sh_type);
     }
     let has = |bit: u32| info.flags & u64::from(bit) != 0;
     let unique = &link.config.layout.unique;

@@ -158,6 +158,7 @@ mod tests {
             ".eh_frame",
             ".sframe_idx",
             ".sframe",
+            ".sframe_light",
             ".tdata",
             ".init_array",
             ".data.rel.ro",

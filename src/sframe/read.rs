@@ -22,7 +22,7 @@ use crate::phase::Resolved;
 use crate::phase::SectionState;
 use rayon::prelude::*;
 use sframe_format::write::Function;
-use sframe_format::{Attributes, Blob, ErrorKind, Fde, Piece, Section};
+use sframe_format::{Attributes, Blob, Fde, Piece, Section};
 
 /// Objects that one job reads, with one [`Reader`] and its buffers.
 const OBJECTS_PER_JOB: usize = 32;
@@ -127,11 +127,8 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             let blob = match piece {
                 Piece::Blob(blob) => blob,
                 Piece::Gap(gap) => {
-                    let version = match gap.error.kind {
-                        ErrorKind::Version { found } => Some(found),
-                        _ => None,
-                    };
-                    return refuse(gap.error.offset, version, gap.error.kind.to_string());
+                    let kind = gap.error.kind;
+                    return refuse(gap.error.offset, kind.unknown_version(), kind.to_string());
                 }
             };
             if let Err(Finding(offset, what)) = self.blob(object, &blob, relocations, &mut next) {
@@ -159,7 +156,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         let header = blob.header();
         if header.abi != abi::<T>() {
             let what = format!("it is for {}, the output for {}", header.abi, abi::<T>());
-            return Err(Finding(blob.offset() + 4, what));
+            return Err(Finding(blob.header_offset() + 4, what));
         }
         blob.check_areas()?;
         self.find_relocations(blob, relocations, next)?;

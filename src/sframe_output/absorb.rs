@@ -9,11 +9,13 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::frames::Frames;
 use crate::ids::SectionId;
+use crate::input::sframe::{orphan_name, output_type};
 use crate::phase::{Inputs, Made, Resolved, SectionState};
 use crate::sframe::collect::{self, Batch, Origin, Refused, Role};
 use crate::sframe::{derive, read};
 use crate::tables::section::{Kind, SyntheticSection};
 use sframe_format::SHT_GNU_SFRAME;
+use sframe_format::light::SHT_SFRAME_LIGHT;
 
 /// Whether this link makes one blob of the inputs that it recognises.
 pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
@@ -84,18 +86,27 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
 /// Reports an input that is not recognised.
 fn report<T: Target>(link: &Inputs<'_, T>, refused: &Refused) {
     let Some((object, index)) = link.locate(refused.section) else { return };
+    let name = object.section_name(index as usize);
+    let form = output_type(object.headers[index as usize].sh_type.get(), name);
+    let light = form == SHT_SFRAME_LIGHT;
+    let output = String::from_utf8_lossy(orphan_name(form));
     let (code, message) = match refused.version {
         Some(version) => {
-            let message = format!("SFrame version {version} is not known; versions 1 to 3 are");
-            (Code::SFrameVersion, message)
+            let (form, known) =
+                if light { ("light SFrame", "version 1 is") } else { ("SFrame", "versions 1 to 3 are") };
+            (Code::SFrameVersion, format!("{form} version {version} is not known; {known}"))
         }
         None => (Code::SFrameCorrupt, format!("corrupt SFrame data: {}", refused.what)),
     };
     let fate = match (link.config.sframe.mode, link.config.sframe.index) {
-        (SFrameMode::Merge, _) => "the section is left out",
-        (SFrameMode::Discard, _) => "the section is left out, as --sframe=discard says",
-        (SFrameMode::Concat, Some(_)) => "the section is not in the index; it goes into .sframe as it is",
-        (SFrameMode::Concat, None) => "no derived rows take its place; it goes into .sframe as it is",
+        (SFrameMode::Merge, _) => "the section is left out".to_owned(),
+        (SFrameMode::Discard, _) => "the section is left out, as --sframe=discard says".to_owned(),
+        (SFrameMode::Concat, Some(_)) => {
+            format!("the section is not in the index; it goes into {output} as it is")
+        }
+        (SFrameMode::Concat, None) => {
+            format!("no derived rows take its place; it goes into {output} as it is")
+        }
     };
     link.sink.report(
         Diagnostic::warning(code, message)

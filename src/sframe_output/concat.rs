@@ -7,7 +7,7 @@
 //! - V2 and V3 get the flag for field-relative values, if they lack it (GNU as 2.40 to 2.44);
 //! - V1 has no such flag: values become relative to the blob's header;
 //! - rows of functions that are not in the output get size 0 and a start that decodes to the blob
-//!   itself, so that no address matches them;
+//!   itself (in a unit, to its own field), so that no address matches them;
 //! - SORTED stays only if the blob is alone in its output section and still ascends.
 //!
 //! In blobs of unknown versions and in junk, relocated fields of dead functions become 0, because
@@ -23,7 +23,7 @@ use crate::input::sframe::is_input;
 use crate::phase::facts::is_of_dead_row;
 use crate::phase::{Inputs, Placed, Scanned};
 use crate::sframe::abi;
-use sframe_format::{BlobMut, ErrorKind, Piece, Section, Version};
+use sframe_format::{BlobMut, ErrorKind, Header, Piece, Section, Version};
 use std::ops::Range;
 
 /// Mends a copy of an SFrame input in the output. In a final link its relocations have been
@@ -57,8 +57,12 @@ pub fn mend<T: Target>(link: &Placed<'_, T>, id: SectionId, place: &mut [u8]) {
         let alone = first && pieces.peek().is_none();
         first = false;
         match piece {
-            Piece::Blob(_) if relocatable => mender.bury(&mut place[range.clone()], range.start, next..end),
-            Piece::Blob(_) => mender.mend(&mut place[range.clone()], range.start, next..end, alone),
+            Piece::Blob(blob) if relocatable => {
+                mender.bury(&mut place[range.clone()], blob.header(), range.start, next..end);
+            }
+            Piece::Blob(blob) => {
+                mender.mend(&mut place[range.clone()], blob.header(), range.start, next..end, alone);
+            }
             Piece::Gap(_) if relocatable => mender.clear(place, next..end),
             Piece::Gap(_) => {}
         }
@@ -94,7 +98,7 @@ impl<T: Target> Mender<'_, '_, T> {
     /// The FDE of each relocation in a start field, with whether its function is gone.
     fn rows(
         &self,
-        header: sframe_format::Header,
+        header: Header,
         start: usize,
         rows: Range<usize>,
     ) -> impl Iterator<Item = (u32, bool, &Rela<T::E>)> {
@@ -109,9 +113,9 @@ impl<T: Target> Mender<'_, '_, T> {
     }
 
     /// Mends a blob of a final link, at `start` in its section.
-    fn mend(&self, bytes: &mut [u8], start: usize, relocations: Range<usize>, alone: bool) {
-        let Ok(mut blob) = BlobMut::parse(bytes, self.address.wrapping_add(start as u64)) else { return };
-        let header = *blob.header();
+    fn mend(&self, bytes: &mut [u8], header: &Header, start: usize, relocations: Range<usize>, alone: bool) {
+        let header = *header;
+        let mut blob = BlobMut::with_header(header, bytes, self.address.wrapping_add(start as u64));
         let mut relocated = 0;
         if !relocations.is_empty() {
             blob.make_field_relative();
@@ -135,7 +139,7 @@ impl<T: Target> Mender<'_, '_, T> {
             self.bury_unrelocated(&mut blob, start, relocations);
         }
         if header.is_sorted() {
-            let ascending = blob.as_blob().is_ok_and(|blob| blob.is_ascending());
+            let ascending = blob.as_blob().is_ascending();
             blob.set_sorted(ascending && alone && self.is_only_blob());
         }
     }
@@ -148,7 +152,7 @@ impl<T: Target> Mender<'_, '_, T> {
         row: u32,
         relocation: &Rela<T::E>,
     ) -> Result<(), sframe_format::Error> {
-        let Some(stored) = blob.as_blob()?.fde(row).map(|fde| fde.raw_start) else { return Ok(()) };
+        let Some(stored) = blob.as_blob().fde(row).map(|fde| fde.raw_start) else { return Ok(()) };
         let field = self.address.wrapping_add(relocation.r_offset.get());
         let base = if is_field_relative::<T>(relocation) { field } else { 0 };
         blob.set_function_start(row, base.wrapping_add_signed(stored))
@@ -172,9 +176,8 @@ impl<T: Target> Mender<'_, '_, T> {
     }
 
     /// Gives dead rows size 0 and leaves all other bytes (`-r`).
-    fn bury(&self, bytes: &mut [u8], start: usize, relocations: Range<usize>) {
-        let Ok(header) = sframe_format::Header::parse(bytes) else { return };
-        for (row, dead, _) in self.rows(header, start, relocations) {
+    fn bury(&self, bytes: &mut [u8], header: &Header, start: usize, relocations: Range<usize>) {
+        for (row, dead, _) in self.rows(*header, start, relocations) {
             let size = header.fde_position(row).map(|at| at + usize::from(header.version.start_width()));
             if dead
                 && let Some(at) = size
@@ -295,6 +298,12 @@ pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T
     corrupt
 }
 
+/// Says that a version is not known, of blobs or of units.
+pub fn unknown_version(kind: &ErrorKind, found: u8) -> String {
+    let form = if matches!(kind, ErrorKind::UnitVersion { .. }) { "light SFrame" } else { "SFrame" };
+    format!("{form} data of unknown version {found}")
+}
+
 /// Why a piece of a section passes unchanged.
 struct Defect {
     /// Byte offset in the section.
@@ -313,17 +322,17 @@ impl Defect {
             Piece::Blob(blob) => blob,
             Piece::Gap(gap) => {
                 let offset = gap.error.offset as u64;
-                let ErrorKind::Version { found } = gap.error.kind else {
+                let Some(found) = gap.error.kind.unknown_version() else {
                     return corrupt(offset, gap.error.kind.to_string());
                 };
-                let what = format!("SFrame data of unknown version {found}");
+                let what = unknown_version(&gap.error.kind, found);
                 return Some(Defect { offset, version: Some(found), what });
             }
         };
         let header = blob.header();
         if header.abi != abi::<T>() {
             let what = format!("it is for {}, the output for {}", header.abi, abi::<T>());
-            return corrupt(blob.offset() as u64 + 4, what);
+            return corrupt(blob.header_offset() as u64 + 4, what);
         }
         if let Err(error) = blob.check() {
             return corrupt(error.offset as u64, error.kind.to_string());

@@ -17,7 +17,7 @@ use crate::sframe::collect::{Origin, Role, Share, Tally};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
-use sframe_format::{Blob, ErrorKind, Piece, Section};
+use sframe_format::{Blob, Piece, Section};
 use std::fmt::{self, Write};
 
 /// Functions, rows and bytes.
@@ -235,11 +235,11 @@ fn inspect<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>, index
                     input.dead.add(dead_functions(link, object, index, &blob));
                 }
             }
-            Piece::Gap(gap) => match gap.error.kind {
-                ErrorKind::Version { found } => input.versions.push(found),
-                kind => {
+            Piece::Gap(gap) => match gap.error.kind.unknown_version() {
+                Some(found) => input.versions.push(found),
+                None => {
                     let offset = gap.error.offset as u64;
-                    input.findings.push(Finding { offset, what: kind.to_string() });
+                    input.findings.push(Finding { offset, what: gap.error.kind.to_string() });
                 }
             },
         }

@@ -356,6 +356,9 @@ pub struct Split {
     /// Write here instead; for one input
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write the light linking form: one unit for each text section, in sections .sframe_light
+    #[arg(long)]
+    pub light: bool,
     /// Say what was done
     #[arg(short, long)]
     pub verbose: bool,

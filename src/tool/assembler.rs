@@ -9,6 +9,7 @@ use super::split::split_file;
 use crate::cli::response;
 use crate::diag::Sink;
 use crate::elf::{Ehdr, Shdr, consts, whole_table};
+use crate::sframe::split::Form;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -19,6 +20,8 @@ use std::process::{Command, ExitCode, ExitStatus};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{BE, ByteOrder, LE};
 
+/// The environment variable that asks for units instead of blobs, by any value but nothing and `0`.
+pub const LIGHT: &str = "SFRAME_AS_LIGHT";
 /// The environment variable that names the real assembler.
 pub const REAL_ASSEMBLER: &str = "SFRAME_REAL_AS";
 
@@ -47,7 +50,9 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     if !written || !has_sframe(&output) {
         return ExitCode::SUCCESS;
     }
-    match split_file(&output, &output) {
+    let light = std::env::var_os(LIGHT).is_some_and(|value| !value.is_empty() && value != "0");
+    let form = if light { Form::Light } else { Form::Same };
+    match split_file(&output, &output, form) {
         Ok(_) => ExitCode::SUCCESS,
         Err(problem) => {
             eprintln!("sframe-as: warning: {problem}; left as the assembler wrote it");

@@ -7,6 +7,7 @@ use super::registers::{cfa, rule};
 use super::report::{Outcome, complain, hexadecimal, output, print_json};
 use crate::diag::demangle::demangle;
 use serde::Serialize;
+use sframe_format::light::{self, Unit};
 use sframe_format::{Blob, Fde, FdeType, Flags, PauthKey, PcType, Piece, Row, Rules};
 use std::io::{self, Write};
 
@@ -38,6 +39,8 @@ struct GapDump {
 
 #[derive(Serialize)]
 struct BlobDump {
+    /// `blob`, or `light-unit` with a version of its own.
+    form: &'static str,
     offset: usize,
     size: usize,
     version: u8,
@@ -143,10 +146,16 @@ fn file_dump(input: &Input<'_>, arguments: &Dump) -> FileDump {
 }
 
 fn section_dump(input: &Input<'_>, section: &SframeSection<'_>, arguments: &Dump) -> SectionDump {
-    let (mut blobs, mut gaps) = (Vec::new(), Vec::new());
+    let (mut blobs, mut gaps) = (Vec::<BlobDump>::new(), Vec::new());
     for piece in section.section().pieces() {
         match piece {
-            Piece::Blob(blob) => blobs.push(blob_dump(input, section, &blob, arguments)),
+            Piece::Blob(blob) => {
+                let dump = blob_dump(input, section, &blob, arguments);
+                match blobs.last_mut() {
+                    Some(unit) if blob.header().is_light() && unit.offset == dump.offset => add(unit, dump),
+                    _ => blobs.push(dump),
+                }
+            }
             Piece::Gap(gap) => {
                 let reason = gap.error.kind.to_string();
                 gaps.push(GapDump { offset: gap.offset, length: gap.length, reason });
@@ -155,6 +164,15 @@ fn section_dump(input: &Input<'_>, section: &SframeSection<'_>, arguments: &Dump
     }
     let address = if input.kind == Kind::Relocatable { 0 } else { section.address };
     SectionDump { name: section.name.clone(), address, size: section.data.len(), blobs, gaps }
+}
+
+/// Adds a function to the unit that it is in.
+fn add(unit: &mut BlobDump, mut function: BlobDump) {
+    function.functions.iter_mut().for_each(|dump| dump.index = unit.function_count);
+    unit.function_count += function.function_count;
+    unit.row_count += function.row_count;
+    unit.row_bytes += function.row_bytes;
+    unit.functions.append(&mut function.functions);
 }
 
 /// Names of the flags, for people and machines.
@@ -174,13 +192,19 @@ fn blob_dump(input: &Input<'_>, section: &SframeSection<'_>, blob: &Blob<'_>, ar
     } else {
         blob.fdes().map(|fde| function_dump(input, section, blob, &fde, arguments)).collect()
     };
+    let unit = section.data.get(blob.header_offset()..).and_then(|rest| Unit::parse(rest).ok());
+    let (form, size, version, flags) = match unit.filter(|_| header.is_light()) {
+        Some(unit) => ("light-unit", unit.length as usize, light::VERSION, Vec::new()),
+        None => ("blob", blob.data().len(), header.version as u8, flag_names(header.flags)),
+    };
     BlobDump {
-        offset: blob.offset(),
-        size: blob.data().len(),
-        version: header.version as u8,
+        form,
+        offset: blob.header_offset(),
+        size,
+        version,
         abi: header.abi.to_string(),
         endian: header.endian.to_string(),
-        flags: flag_names(header.flags),
+        flags,
         fixed_frame_pointer_offset: header.fixed_fp_offset,
         fixed_return_address_offset: header.fixed_ra_offset,
         auxiliary_header_length: header.auxiliary_length,
@@ -288,11 +312,13 @@ fn write_text(output: &mut dyn Write, file: &FileDump) -> io::Result<()> {
 
 fn write_blob(output: &mut dyn Write, blob: &BlobDump) -> io::Result<()> {
     let flags = if blob.flags.is_empty() { "none".into() } else { blob.flags.join(", ") };
-    writeln!(
-        output,
-        "\n  blob at {:#x}: SFrame V{}, {}, {}, flags: {flags}",
-        blob.offset, blob.version, blob.abi, blob.endian
-    )?;
+    let BlobDump { offset, version, abi, endian, .. } = blob;
+    match blob.form {
+        "blob" => {
+            writeln!(output, "\n  blob at {offset:#x}: SFrame V{version}, {abi}, {endian}, flags: {flags}")?;
+        }
+        _ => writeln!(output, "\n  light unit at {offset:#x}: V{version}, {abi}, {endian}")?,
+    }
     write!(
         output,
         "    {} bytes, {} functions, {} rows in {} bytes",

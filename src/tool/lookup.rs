@@ -6,6 +6,7 @@ use super::open::{Input, Kind, Problem, for_each_input};
 use super::registers;
 use super::report::{Outcome, complain, hexadecimal, print, print_json};
 use serde::Serialize;
+use sframe_format::light;
 use sframe_format::{Match, PauthKey, PcType};
 use std::fmt::Write;
 
@@ -23,6 +24,8 @@ struct Answer {
 struct Found {
     section: String,
     blob: String,
+    /// Whether that is a unit of the light form.
+    light: bool,
     version: u8,
     fde: String,
     function: String,
@@ -118,10 +121,17 @@ fn answer(input: &Input<'_>, address: u64, demangled: bool) -> Result<Answer, Pr
                 .lookup(address)
                 .map_err(|error| Problem::new(&*input.name, format!("section {}: {error}", section.name)))?;
             if let Some(found) = found.filter(|_| answer.found.is_none()) {
-                let blob_name = hexadecimal(blob.offset() as u64);
-                let version = blob.header().version as u8;
-                answer.found =
-                    Some(describe(input, &found, section.name.clone(), blob_name, version, demangled));
+                let blob_name = hexadecimal(blob.header_offset() as u64);
+                let light = blob.header().is_light();
+                let version = if light { light::VERSION } else { blob.header().version as u8 };
+                answer.found = Some(describe(
+                    input,
+                    &found,
+                    section.name.clone(),
+                    (blob_name, light),
+                    version,
+                    demangled,
+                ));
             }
         }
     }
@@ -132,7 +142,7 @@ fn describe(
     input: &Input<'_>,
     found: &Match,
     section: String,
-    blob: String,
+    (blob, light): (String, bool),
     version: u8,
     demangled: bool,
 ) -> Found {
@@ -141,6 +151,7 @@ fn describe(
     Found {
         section,
         blob,
+        light,
         version,
         fde: hexadecimal(found.fde.offset as u64),
         function: input.places.describe(found.fde.address, demangled),
@@ -166,8 +177,13 @@ fn text(answer: &Answer) -> String {
     let _ = writeln!(text, "  row +{:x}: {}", found.row_start, found.rules);
     let _ = writeln!(
         text,
-        "  from: {}, blob at {} (V{}), FDE at {}",
-        found.section, found.blob, found.version, found.fde
+        "  from: {}, {} at {} (V{}), {} at {}",
+        found.section,
+        if found.light { "light unit" } else { "blob" },
+        found.blob,
+        found.version,
+        if found.light { "function" } else { "FDE" },
+        found.fde
     );
     text
 }

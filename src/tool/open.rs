@@ -100,6 +100,11 @@ impl<'data> SframeSection<'data> {
         Section::new(&self.data, self.address)
     }
 
+    /// Whether it holds units of the light form.
+    pub fn is_light(&self) -> bool {
+        self.section().blobs().next().is_some_and(|blob| blob.header().is_light())
+    }
+
     /// The target of the relocation at an offset.
     pub fn target_at(&self, offset: usize) -> Option<&Target> {
         let at = self.targets.binary_search_by_key(&(offset as u64), |(at, _)| *at).ok()?;
@@ -546,11 +551,18 @@ impl<'data> Reader<'_, 'data> {
         section.relocations = starts.iter().map(|r| Relocation { offset: r.offset, kind: r.kind }).collect();
         section.targets = starts.iter().map(|r| (r.offset, r.target.clone())).collect();
         let mut data = stored.to_vec();
-        let offsets: Vec<usize> = section.section().blobs().map(|blob| blob.offset()).collect();
-        for offset in offsets {
+        let headers: Vec<_> = section
+            .section()
+            .blobs()
+            .map(|blob| (blob.offset(), blob.data().len(), *blob.header()))
+            .collect();
+        let mut starts = starts;
+        starts.sort_by_key(|relocation| relocation.offset);
+        for (offset, size, header) in headers {
             let Some(bytes) = data.get_mut(offset..) else { continue };
-            let Ok(mut blob) = BlobMut::parse(bytes, address.wrapping_add(offset as u64)) else { continue };
-            for relocation in &starts {
+            let mut blob = BlobMut::with_header(header, bytes, address.wrapping_add(offset as u64));
+            let own = |limit: usize| starts.partition_point(|relocation| relocation.offset < limit as u64);
+            for relocation in &starts[own(offset)..own(offset + size)] {
                 let fde =
                     (relocation.offset as usize).checked_sub(offset).and_then(|at| blob.header().fde_at(at));
                 let (Some(fde), Some(target)) = (fde, relocation.address) else { continue };

@@ -2,7 +2,7 @@
 //!
 //! The layout is that of binutils 2.47, and of 2.40 for V1, which newer releases cannot read. In a
 //! relocatable object readelf shows relocated values where starts count from their field, and
-//! stored ones (zeros) elsewhere.
+//! stored ones (zeros) elsewhere. It knows nothing of units.
 
 use super::open::{Input, Kind, SframeSection, Target};
 use sframe_format::abi::Register;
@@ -15,7 +15,7 @@ use std::io::{self, Write};
 /// Writes every blob of every section.
 pub fn write(output: &mut dyn Write, input: &Input<'_>) -> io::Result<()> {
     for section in &input.sframe {
-        for blob in section.section().blobs() {
+        for blob in section.section().blobs().filter(|blob| !blob.header().is_light()) {
             writeln!(output, "Contents of the SFrame section {}:", section.name)?;
             write_header(output, &blob)?;
             writeln!(output, "  Function Index :\n")?;

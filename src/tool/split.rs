@@ -1,5 +1,5 @@
 //! `sframe split`: a relocatable object's `.sframe`, which covers all its text sections, becomes
-//! one `.sframe` for each.
+//! one `.sframe` for each, or with `--light` one `.sframe_light`.
 //!
 //! [`crate::sframe::split`] decides which function goes into which part; this module writes the
 //! parts into the file. No section number changes, so nothing else in the object needs to be
@@ -13,9 +13,10 @@ use super::edit::{
 use super::open::Problem;
 use super::report::{Outcome, complain};
 use crate::elf::{Rela, consts, whole_table};
-use crate::sframe::split::{Defect, Plan, Ties};
+use crate::sframe::split::{Defect, Form, Plan, Ties};
+use sframe_format::light::{SECTION_NAME, SHT_SFRAME_LIGHT};
 use std::path::Path;
-use zerocopy::byteorder::{BE, ByteOrder, LE};
+use zerocopy::byteorder::{BE, ByteOrder, LE, U32};
 
 /// The result of splitting an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,9 +34,10 @@ pub struct Done {
 /// Splits files in place, or one file into another.
 pub fn run(arguments: &Split) -> Outcome {
     let mut outcome = Outcome::Fine;
+    let form = if arguments.light { Form::Light } else { Form::Same };
     for path in &arguments.files {
         let output = arguments.output.as_deref().unwrap_or(path);
-        match split_file(path, output) {
+        match split_file(path, output, form) {
             Ok(done) => {
                 if done.dead > 0 {
                     eprintln!("sframe: {}: {} functions without text left out", path.display(), done.dead);
@@ -58,9 +60,9 @@ pub fn run(arguments: &Split) -> Outcome {
 ///
 /// # Errors
 /// The file cannot be read, written, or taken apart.
-pub fn split_file(path: &Path, output: &Path) -> Result<Done, Problem> {
+pub fn split_file(path: &Path, output: &Path, form: Form) -> Result<Done, Problem> {
     let bytes = read_file(path)?;
-    let done = split(&path.display().to_string(), &bytes)?;
+    let done = split(&path.display().to_string(), &bytes, form)?;
     let result = done.bytes.as_deref().or_else(|| (path != output).then_some(&*bytes));
     if let Some(result) = result {
         replace_file(output, result, permissions(path))?;
@@ -72,14 +74,14 @@ pub fn split_file(path: &Path, output: &Path) -> Result<Done, Problem> {
 ///
 /// # Errors
 /// It is no relocatable object, or its SFrame sections cannot be taken apart.
-pub fn split(name: &str, bytes: &[u8]) -> Result<Done, Problem> {
+pub fn split(name: &str, bytes: &[u8], form: Form) -> Result<Done, Problem> {
     match byte_order(name, bytes)? {
-        ORDER_LITTLE => split_image(&Image::<LE>::parse(name, bytes)?),
-        _ => split_image(&Image::<BE>::parse(name, bytes)?),
+        ORDER_LITTLE => split_image(&Image::<LE>::parse(name, bytes)?, form),
+        _ => split_image(&Image::<BE>::parse(name, bytes)?, form),
     }
 }
 
-fn split_image<E: ByteOrder>(image: &Image<'_, E>) -> Result<Done, Problem> {
+fn split_image<E: ByteOrder>(image: &Image<'_, E>, form: Form) -> Result<Done, Problem> {
     if !image.is_relocatable() {
         return Err(image.problem("a linked file; only relocatable objects have text sections to split by"));
     }
@@ -88,7 +90,7 @@ fn split_image<E: ByteOrder>(image: &Image<'_, E>) -> Result<Done, Problem> {
     if frames.is_empty() {
         return Ok(done);
     }
-    let object = Splitter { object: &Object::read(image)? };
+    let object = Splitter { object: &Object::read(image)?, form };
     let mut edit = Sections::new(image);
     let mut members = Members::default();
     let mut changed = false;
@@ -117,6 +119,7 @@ fn is_monolithic<E: ByteOrder>(image: &Image<'_, E>, index: usize) -> bool {
 /// Takes the sections of an object apart.
 struct Splitter<'object, 'image, 'data, E: ByteOrder> {
     object: &'object Object<'image, 'data, E>,
+    form: Form,
 }
 
 impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
@@ -133,7 +136,7 @@ impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
                 Err("refers to no symbol")
             }
         };
-        let plan = Plan::of(image.data(frame)?, table, section_of);
+        let plan = Plan::of(image.data(frame)?, table, self.form, section_of);
         plan.map(Some).map_err(|defect| problem.unwrap_or_else(|| self.problem(frame, &defect)))
     }
 
@@ -166,14 +169,19 @@ impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
         plan.put_first(self.group_of(frame as u32), |text| self.group_of(text))
             .map_err(|defect| self.problem(frame, &defect))?;
         let Some(&table) = self.object.relocations.get(&frame) else { return Ok(()) };
-        let (section, relocations) = (image.sections[frame], image.sections[table]);
+        let (mut section, mut relocations) = (image.sections[frame], image.sections[table]);
+        if self.form == Form::Light {
+            section.sh_name = edit.name(SECTION_NAME.as_bytes())?;
+            section.sh_type = U32::new(SHT_SFRAME_LIGHT);
+            relocations.sh_name = edit.name(format!(".rela{SECTION_NAME}").as_bytes())?;
+        }
         let mut numbers = Some((frame, table));
         for part in &plan.parts {
             let mut contents = Vec::new();
             let relocations_of_part = plan.write(part, &mut contents);
-            let relocated = relocations_of_part.map_err(|defect| self.problem(frame, &defect))?.collect();
+            let relocated = relocations_of_part.map_err(|defect| self.problem(frame, &defect))?;
             let text = part.text.map(|text| text as usize);
-            let frames = Frames { text, contents, relocations: relocated };
+            let frames = Frames { text, contents, relocations: relocated, alignment: part.alignment() };
             let pair = Pair { section, relocations, numbers: numbers.take() };
             self.object.put_frames(edit, members, pair, frames);
         }

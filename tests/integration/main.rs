@@ -49,6 +49,7 @@ mod sframe_damage;
 mod sframe_derive;
 mod sframe_from_eh_frame;
 mod sframe_index;
+mod sframe_light;
 mod sframe_machines;
 mod sframe_matrix;
 mod sframe_readers;

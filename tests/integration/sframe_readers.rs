@@ -91,8 +91,7 @@ fn placed(data: &[u8]) -> Vec<u8> {
         blob.make_field_relative();
         for index in 0..blob.header().fde_count {
             blob.set_function_start(index, start).unwrap();
-            start +=
-                u64::from(blob.as_blob().unwrap().fde(index).unwrap().size).next_multiple_of(4096) + 4096;
+            start += u64::from(blob.as_blob().fde(index).unwrap().size).next_multiple_of(4096) + 4096;
         }
     }
     bytes

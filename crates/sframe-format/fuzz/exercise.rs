@@ -131,12 +131,17 @@ pub fn convert(bytes: &[u8]) {
 /// Patches every FDE of every blob as a linker does.
 pub fn patch(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
-    let offsets: Vec<usize> = Section::new(bytes, address).blobs().map(|blob| blob.offset()).collect();
+    let blobs = Section::new(bytes, address).blobs().map(|blob| (blob.offset(), *blob.header()));
+    let blobs: Vec<_> = blobs.collect();
     let mut bytes = bytes.to_vec();
-    for offset in offsets {
+    for (offset, header) in blobs {
         let header_address = address.wrapping_add(offset as u64);
         // A blob's body may hold other headers, which patching changes.
-        let Ok(mut blob) = BlobMut::parse(&mut bytes[offset..], header_address) else { continue };
+        let mut blob = match BlobMut::parse(&mut bytes[offset..], header_address) {
+            _ if header.is_light() => BlobMut::with_header(header, &mut bytes[offset..], header_address),
+            Ok(blob) => blob,
+            Err(_) => continue,
+        };
         blob.make_field_relative();
         blob.set_sorted(false);
         for index in 0..blob.header().fde_count.min(64) {

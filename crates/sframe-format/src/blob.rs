@@ -3,10 +3,13 @@
 //! Plain concatenation leaves several blobs in one section, each at a multiple of its alignment (at least 8)
 //! with zeros before it. Nothing in a header says how long a blob of an unknown version is, so the walk that
 //! meets one, or junk, goes on in 8-byte steps to the next place where everything in a header holds, and
-//! reports the bytes between as a [`Gap`].
+//! reports the bytes between as a [`Gap`]. [Units](crate::light) stand at any byte, and their length leads from each to
+//! the next.
 
 use crate::error::{Error, ErrorKind};
 use crate::header::Header;
+use crate::light::{self, FUNCTION_HEAD_SIZE, UNIT_HEADER_SIZE, Unit, truncated_as};
+use crate::version::{Flags, Version};
 
 /// Blobs start at multiples of this many bytes from the start of the section.
 pub const BLOB_ALIGNMENT: usize = 8;
@@ -59,7 +62,7 @@ impl<'data> Section<'data> {
     /// assert_eq!(offsets.collect::<Vec<_>>(), [("blob", 0), ("gap", 32), ("blob", 40)]);
     /// ```
     pub fn pieces(&self) -> Pieces<'data> {
-        Pieces { section: *self, position: 0 }
+        Pieces { section: *self, position: 0, unit: None }
     }
 
     /// The blobs of the section, without the gaps.
@@ -100,7 +103,7 @@ impl<'data> Section<'data> {
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Piece<'data> {
-    /// A blob of a known version.
+    /// A blob of a known version, or a function of a [unit](crate::light).
     Blob(Blob<'data>),
     /// Bytes that are neither a blob that this crate knows nor padding.
     Gap(Gap),
@@ -111,9 +114,9 @@ pub enum Piece<'data> {
 pub struct Gap {
     /// Offset from the start of the section.
     pub offset: usize,
-    /// Length in bytes, up to the next blob or the end of the section.
+    /// Length in bytes, up to the next blob, the end of a unit or of the section.
     pub length: usize,
-    /// Why no blob starts at `offset`. An unknown version shows here as [`ErrorKind::Version`].
+    /// Why no blob starts at `offset`. An unknown version shows here ([`ErrorKind::unknown_version`]).
     pub error: Error,
 }
 
@@ -122,6 +125,50 @@ pub struct Gap {
 pub struct Pieces<'data> {
     section: Section<'data>,
     position: usize,
+    /// The unit that the position is in.
+    unit: Option<Walk>,
+}
+
+impl<'data> Pieces<'data> {
+    /// The next function of the unit that the walk is in, or the rest of that unit if it is malformed.
+    fn next_in_unit(&mut self) -> Option<Piece<'data>> {
+        let walk = self.unit.filter(|walk| self.position < walk.end)?;
+        let offset = self.position;
+        Some(match walk.function(&self.section, offset) {
+            Ok(blob) => {
+                self.position += blob.data().len();
+                Piece::Blob(blob)
+            }
+            Err(error) => {
+                self.position = walk.end;
+                Piece::Gap(Gap { offset, length: walk.end - offset, error })
+            }
+        })
+    }
+
+    /// Goes on from a unit that cannot be read, over its length or to where another begins.
+    fn pass_unit(&mut self, offset: usize, (length, error): (usize, Error)) -> Piece<'data> {
+        let data = self.section.data;
+        self.position = match length {
+            0 => self.next_start(offset, 1),
+            length => (offset + length).min(data.len()),
+        };
+        Piece::Gap(Gap { offset, length: self.position - offset, error })
+    }
+
+    /// The first place behind `offset` where a whole header holds, at multiples of `step`.
+    fn next_start(&self, offset: usize, step: usize) -> usize {
+        let data = self.section.data;
+        let mut end = (offset / step + 1) * step;
+        let starts = |at: usize| {
+            at.is_multiple_of(BLOB_ALIGNMENT) && Header::parse(&data[at..]).is_ok()
+                || Unit::parse(&data[at..]).is_ok()
+        };
+        while end < data.len() && !starts(end) {
+            end += step;
+        }
+        end.min(data.len())
+    }
 }
 
 impl<'data> Iterator for Pieces<'data> {
@@ -129,7 +176,24 @@ impl<'data> Iterator for Pieces<'data> {
 
     fn next(&mut self) -> Option<Piece<'data>> {
         let data = self.section.data;
-        let padding = data.get(self.position..)?.iter().position(|&byte| byte != 0)?;
+        let padding = loop {
+            if let Some(piece) = self.next_in_unit() {
+                return Some(piece);
+            }
+            self.unit = None;
+            let padding = data.get(self.position..)?.iter().position(|&byte| byte != 0)?;
+            let start = self.position + padding;
+            if !light::has_magic(&data[start..]) {
+                break padding;
+            }
+            match Walk::enter(&self.section, start) {
+                Ok(walk) => {
+                    self.position = start + UNIT_HEADER_SIZE;
+                    self.unit = Some(walk);
+                }
+                Err(fault) => return Some(self.pass_unit(start, fault)),
+            }
+        };
         // Junk that begins inside a step is reported from the beginning of that step or the end of the blob.
         let first = self.position.max((self.position + padding) / BLOB_ALIGNMENT * BLOB_ALIGNMENT);
         let error = match self.section.blob_at(first) {
@@ -140,16 +204,66 @@ impl<'data> Iterator for Pieces<'data> {
             Ok(_) => Error::new(first, ErrorKind::Misaligned),
             Err(error) => error,
         };
-        let mut end = (first / BLOB_ALIGNMENT + 1) * BLOB_ALIGNMENT;
-        while end < data.len() && Header::parse(&data[end..]).is_err() {
-            end += BLOB_ALIGNMENT;
-        }
-        self.position = end.min(data.len());
+        self.position = self.next_start(first, BLOB_ALIGNMENT);
         Some(Piece::Gap(Gap { offset: first, length: self.position - first, error }))
     }
 }
 
-/// A blob: one header with its body, in place.
+/// The unit in which a walk over a section is.
+#[derive(Clone, Copy, Debug)]
+struct Walk {
+    unit: Unit,
+    start: usize,
+    end: usize,
+}
+
+impl Walk {
+    /// The walk over the unit at byte `start` of a section, or a fault and the bytes to step over, 0 if nothing tells.
+    fn enter(section: &Section<'_>, start: usize) -> Result<Self, (usize, Error)> {
+        let data = section.data.get(start..).unwrap_or_default();
+        let reserved = data.get(UNIT_HEADER_SIZE - 1).copied().unwrap_or(0);
+        match Unit::parse(data) {
+            Ok(unit) if reserved != 0 && section.strict => {
+                let kind = ErrorKind::Reserved { what: "byte 11 of a unit", found: reserved.into() };
+                Err((unit.length as usize, Error::new(start + UNIT_HEADER_SIZE - 1, kind)))
+            }
+            Ok(unit) => Ok(Self { unit, start, end: start + unit.length as usize }),
+            Err(error) => {
+                let length = light::preamble(data).map_or(0, |(_, length)| length as usize);
+                Err((length, error.rebased(start)))
+            }
+        }
+    }
+
+    /// The function whose head is at byte `offset` of the section.
+    fn function<'data>(&self, section: &Section<'data>, offset: usize) -> Result<Blob<'data>, Error> {
+        let room = section.data.get(offset..self.end).unwrap_or_default();
+        let missing = || truncated_as("function of a unit", room, FUNCTION_HEAD_SIZE).rebased(offset);
+        let rows = room.len().checked_sub(FUNCTION_HEAD_SIZE).ok_or_else(missing)?;
+        let mut header = Header {
+            version: Version::V3,
+            endian: self.unit.abi.endian(),
+            flags: Flags::FIELD_RELATIVE,
+            abi: self.unit.abi,
+            fixed_fp_offset: self.unit.fixed_fp_offset,
+            fixed_ra_offset: self.unit.fixed_ra_offset,
+            auxiliary_length: 0,
+            fde_count: 1,
+            fre_count: 0,
+            // The rest of the unit, until the rows have said where they end.
+            fre_length: rows as u32,
+            fde_offset: 0,
+            fre_offset: FUNCTION_HEAD_SIZE as u32,
+            unit_distance: (offset - self.start) as u32,
+        };
+        let blob = section.blob_with(header, offset);
+        (header.fre_count, header.fre_length) = blob.rows_of_function()?;
+        Ok(section.blob_with(header, offset))
+    }
+}
+
+/// A blob: one header with its body, in place. A function of a [unit](crate::light) is a blob too, with one FDE and the
+/// unit's header.
 #[derive(Clone, Copy, Debug)]
 pub struct Blob<'data> {
     header: Header,
@@ -171,6 +285,17 @@ impl<'data> Blob<'data> {
         Section::new(data, address).blob_at(0)
     }
 
+    /// Number and end of the rows of the function that this blob is, whose end is not known yet.
+    fn rows_of_function(&self) -> Result<(u32, u32), Error> {
+        let missing = Error::new(self.offset, ErrorKind::FdeIndex { index: 0, count: 0 });
+        let attributes = self.attributes(&self.fde(0).ok_or(missing)?)?;
+        let mut fres = self.fres(&attributes);
+        for fre in fres.by_ref() {
+            fre?;
+        }
+        Ok((attributes.fre_count, fres.position() as u32))
+    }
+
     /// The header.
     #[inline]
     pub fn header(&self) -> &Header {
@@ -182,12 +307,17 @@ impl<'data> Blob<'data> {
         self.rest.get(..self.header.blob_size()).unwrap_or_default()
     }
 
-    /// Offset of the header from the start of the section.
+    /// Offset of the header from the start of the section; of the start field, for a function of a unit.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Address of the header.
+    /// Offset from the start of the section of the header that holds for this blob: its own, or that of its unit.
+    pub fn header_offset(&self) -> usize {
+        self.offset.saturating_sub(self.header.unit_distance as usize)
+    }
+
+    /// Address of the header, or of the start field of a unit's function.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -221,7 +351,7 @@ impl<'data> Blob<'data> {
         if index >= self.header.fde_count {
             return None;
         }
-        let position = index as usize * self.header.version.fde_size();
+        let position = index as usize * self.header.fde_size();
         let raw = match self.header.version.start_width() {
             4 => i64::from(self.header.endian.read_i32(self.fdes, position)?),
             _ => self.header.endian.read_i64(self.fdes, position)?,
@@ -242,7 +372,7 @@ impl<'data> Blob<'data> {
     pub(crate) fn start_origin(&self) -> (u64, u64) {
         if self.header.is_field_relative() {
             let table = self.header.fde_array().start as u64;
-            (self.address.wrapping_add(table), self.header.version.fde_size() as u64)
+            (self.address.wrapping_add(table), self.header.fde_size() as u64)
         } else {
             (self.address, 0)
         }

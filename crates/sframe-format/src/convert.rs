@@ -77,8 +77,17 @@ impl fmt::Display for OmittedReason {
 /// assert_eq!(section.lookup(0x1000).unwrap().unwrap().row, before.row);
 /// ```
 pub fn convert(section: &Section<'_>, options: Options, output_address: u64) -> Result<Converted, Error> {
+    unite(core::slice::from_ref(section), options, output_address)
+}
+
+/// Converts several linked sections into one blob, as [`convert`] does with one. Where two describe a function, the first
+/// does.
+///
+/// # Errors
+/// [`StartRange`](crate::ErrorKind::StartRange) when version 2 cannot reach a function.
+pub fn unite(sections: &[Section<'_>], options: Options, output_address: u64) -> Result<Converted, Error> {
     let (mut functions, mut sources, mut omitted) = (Vec::new(), Vec::new(), Vec::new());
-    for piece in section.pieces() {
+    for piece in sections.iter().flat_map(Section::pieces) {
         let blob = match piece {
             Piece::Blob(blob) => blob,
             Piece::Gap(gap) => {

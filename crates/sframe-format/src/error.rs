@@ -39,6 +39,16 @@ pub enum ErrorKind {
         /// The byte.
         found: u8,
     },
+    /// The version of a [unit](crate::light) is not 1.
+    UnitVersion {
+        /// The byte.
+        found: u8,
+    },
+    /// The length of a unit is less than that of its header.
+    UnitLength {
+        /// The length in bytes.
+        found: u32,
+    },
     /// Flag bits that the version does not define.
     Flags {
         /// The version of the header.
@@ -151,6 +161,16 @@ impl Error {
     }
 }
 
+impl ErrorKind {
+    /// The version of a blob or a unit, if the defect is that this crate does not know it.
+    pub fn unknown_version(&self) -> Option<u8> {
+        match *self {
+            Self::Version { found } | Self::UnitVersion { found } => Some(found),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "offset {:#x}: {}", self.offset, self.kind)
@@ -167,6 +187,10 @@ impl fmt::Display for ErrorKind {
                 write!(f, "magic bytes are {a:02x} {b:02x}, expected e2 de (little-endian) or de e2")
             }
             Self::Version { found } => write!(f, "SFrame version is {found}, expected 1, 2 or 3"),
+            Self::UnitVersion { found } => write!(f, "version of the light unit is {found}, expected 1"),
+            Self::UnitLength { found } => {
+                write!(f, "length of the light unit is {found}, less than its header has")
+            }
             Self::Flags { version, found, allowed } => {
                 write!(f, "flags are {found:#04x}, but SFrame {version} defines {allowed:#04x} only")
             }

@@ -26,7 +26,7 @@ pub struct Fde {
     /// Size of the function in bytes.
     pub size: u32,
     /// Where the rows are, in bytes from the start of the FRE sub-section: the first FRE in V1 and V2, the
-    /// 5-byte attribute in front of it in V3.
+    /// 5-byte attribute in front of it in V3. 0 in a [unit](crate::light).
     pub fre_offset: u32,
     /// Number of FREs, info byte and repetition block of V1 and V2 (V3 has them in the attribute).
     pub(crate) inline: Option<(u32, u8, u8)>,
@@ -40,8 +40,8 @@ impl Fde {
         if index >= header.fde_count {
             return None;
         }
-        let position = index as usize * version.fde_size();
-        let entry = blob.fde_bytes().get(position..position + version.fde_size())?;
+        let position = index as usize * header.fde_size();
+        let entry = blob.fde_bytes().get(position..position + header.fde_size())?;
         let wide = version.start_width() == 8;
         let raw_start = if wide { endian.read_i64(entry, 0)? } else { i64::from(endian.read_i32(entry, 0)?) };
         let rest = usize::from(version.start_width());
@@ -58,7 +58,7 @@ impl Fde {
             raw_start,
             address: blob.decode_start(raw_start, index),
             size: endian.read_u32(entry, rest)?,
-            fre_offset: endian.read_u32(entry, rest + 4)?,
+            fre_offset: if header.is_light() { 0 } else { endian.read_u32(entry, rest + 4)? },
             inline,
         })
     }

@@ -20,6 +20,7 @@ use core::ops::Range;
 use crate::abi::Abi;
 use crate::endian::Endian;
 use crate::error::{Error, ErrorKind};
+use crate::light::FUNCTION_HEAD_SIZE;
 use crate::version::{Flags, Version};
 
 /// Size of the header without the auxiliary header, in bytes.
@@ -55,6 +56,9 @@ pub struct Header {
     pub fde_offset: u32,
     /// Offset of the FRE sub-section from the end of the headers.
     pub fre_offset: u32,
+    /// 0 for the header of a blob. For a function of a [unit](crate::light), which is read as a blob with one FDE and
+    /// without a header of its own: the distance in bytes from the unit's header to its start field.
+    pub unit_distance: u32,
 }
 
 impl Header {
@@ -110,6 +114,7 @@ impl Header {
             fre_length: word(16),
             fde_offset: word(20),
             fre_offset: word(24),
+            unit_distance: 0,
         };
         header.check_lengths(data.len() as u64)?;
         Ok(header)
@@ -129,9 +134,21 @@ impl Header {
         Ok(())
     }
 
+    /// Whether this is a function of a [unit](crate::light), not a blob with a header.
+    #[inline]
+    pub fn is_light(&self) -> bool {
+        self.unit_distance != 0
+    }
+
+    /// Bytes per entry of the FDE array.
+    #[inline]
+    pub(crate) fn fde_size(&self) -> usize {
+        if self.is_light() { FUNCTION_HEAD_SIZE } else { self.version.fde_size() }
+    }
+
     #[inline]
     fn body_start(&self) -> u64 {
-        HEADER_SIZE as u64 + u64::from(self.auxiliary_length)
+        if self.is_light() { 0 } else { HEADER_SIZE as u64 + u64::from(self.auxiliary_length) }
     }
 
     #[inline]
@@ -141,7 +158,7 @@ impl Header {
 
     #[inline]
     fn fde_end(&self) -> u64 {
-        self.fde_start() + u64::from(self.fde_count) * self.version.fde_size() as u64
+        self.fde_start() + u64::from(self.fde_count) * self.fde_size() as u64
     }
 
     #[inline]
@@ -175,7 +192,7 @@ impl Header {
     /// end of the array.
     #[inline]
     pub fn fde_position(&self, index: u32) -> Option<usize> {
-        (index < self.fde_count).then(|| self.fde_start() as usize + index as usize * self.version.fde_size())
+        (index < self.fde_count).then(|| self.fde_start() as usize + index as usize * self.fde_size())
     }
 
     /// Index of the FDE whose start field lies at `offset` bytes from the start of the blob, to which a
@@ -183,8 +200,8 @@ impl Header {
     #[inline]
     pub fn fde_at(&self, offset: usize) -> Option<u32> {
         let relative = offset.checked_sub(self.fde_start() as usize)?;
-        let index = u32::try_from(relative / self.version.fde_size()).ok()?;
-        (relative.is_multiple_of(self.version.fde_size()) && index < self.fde_count).then_some(index)
+        let index = u32::try_from(relative / self.fde_size()).ok()?;
+        (relative.is_multiple_of(self.fde_size()) && index < self.fde_count).then_some(index)
     }
 
     /// Whether function starts count from their own field, not from the header.
@@ -199,7 +216,7 @@ impl Header {
         self.flags.contains(Flags::SORTED)
     }
 
-    /// The 28 bytes of this header.
+    /// The 28 bytes of this header, which must be a blob's.
     pub fn to_bytes(&self) -> [u8; HEADER_SIZE] {
         let mut bytes = [0; HEADER_SIZE];
         bytes[..2].copy_from_slice(&self.endian.u16_bytes(MAGIC));

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`header`], [`blob`], [`fde`] | the structures of a section, read in place |
 //! | [`fre`], [`rules`] | rows, as bytes and as rules |
+//! | [`light`] | units: a form for linking without counts and offsets, one for each text section |
 //! | [`lookup`], `index` | from a program counter to its row |
 //! | `table` | the same faster, from rows laid out by address |
 //! | [`unwind`], [`signal`] | from a frame to its caller, whether it called or was interrupted |
@@ -50,6 +51,7 @@ pub mod header;
 #[cfg(feature = "alloc")]
 pub mod index;
 mod info;
+pub mod light;
 pub mod lookup;
 #[cfg(feature = "alloc")]
 mod packed;

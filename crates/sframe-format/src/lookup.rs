@@ -48,6 +48,7 @@ impl<'data> Blob<'data> {
     /// The FDE whose function holds the address `pc`.
     #[inline]
     pub fn find_fde(&self, pc: u64) -> Option<Fde> {
+        // Functions of units, whose entries have another size, are never marked sorted.
         if !self.header().is_sorted() {
             return self.fdes().find(|fde| covers(fde, pc));
         }

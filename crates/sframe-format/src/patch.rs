@@ -5,7 +5,7 @@
 //! objects of GNU as 2.40 to 2.44 leave that flag clear although their relocations compute field-relative values,
 //! so a linker calls [`BlobMut::make_field_relative`] first and then [`BlobMut::set_function_start`] for each FDE.
 
-use crate::blob::Blob;
+use crate::blob::{Blob, Section};
 use crate::error::{Error, ErrorKind};
 use crate::header::Header;
 use crate::version::{Flags, Version};
@@ -41,20 +41,23 @@ impl<'data> BlobMut<'data> {
         Ok(Self { header, data, address })
     }
 
+    /// The same for a blob whose header was parsed before, in these bytes or in a copy of them; also for a function of a
+    /// [unit](crate::light), which has no header of its own: `data` and `address` are those of its start field.
+    pub fn with_header(header: Header, data: &'data mut [u8], address: u64) -> Self {
+        Self { header, data, address }
+    }
+
     /// The header, as it now is.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
     /// The blob for reading.
-    ///
-    /// # Errors
-    /// None in practice: the header was parsed before.
-    pub fn as_blob(&self) -> Result<Blob<'_>, Error> {
-        Blob::parse(self.data, self.address)
+    pub fn as_blob(&self) -> Blob<'_> {
+        Section::new(self.data, self.address).blob_with(self.header, 0)
     }
 
-    /// Sets or clears one flag of the header.
+    /// Sets or clears one flag of the header. Units have none of these flags; nothing is written then.
     ///
     /// # Errors
     /// [`ErrorKind::FlagUnknown`] when the version does not define it.
@@ -62,6 +65,9 @@ impl<'data> BlobMut<'data> {
         let version = self.header.version;
         if on && !version.flags().contains(flag) {
             return Err(Error::new(3, ErrorKind::FlagUnknown { version, flag: flag.0 }));
+        }
+        if self.header.is_light() {
+            return Ok(());
         }
         self.header.flags = self.header.flags.with(flag, on);
         if let Some(byte) = self.data.get_mut(3) {

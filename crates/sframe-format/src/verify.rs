@@ -13,6 +13,7 @@ use crate::blob::{Blob, Gap, Piece, Section};
 use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
 use crate::fre::{Attributes, PcType};
+use crate::light::UNIT_HEADER_SIZE;
 use crate::version::Version;
 
 /// Facts about the file that holds the section. The default has none and checks the section alone.
@@ -335,6 +336,9 @@ impl Verifier<'_> {
 
     fn header(&mut self, blob: &Blob<'_>) {
         let header = *blob.header();
+        if header.is_light() {
+            return self.unit(blob);
+        }
         let mut report = |at, kind| self.report(blob.offset() + at, None, kind);
         if header.version == Version::V3 && !header.is_field_relative() {
             report(3, FindingKind::NotFieldRelative);
@@ -355,6 +359,26 @@ impl Verifier<'_> {
         }
         if let Some(expected) = self.context.abi.filter(|&abi| abi != header.abi) {
             self.report(blob.offset() + 4, None, FindingKind::ForeignAbi { found: header.abi, expected });
+        }
+    }
+
+    /// Checks the header of a unit, where its first function comes.
+    fn unit(&mut self, blob: &Blob<'_>) {
+        let (header, start) = (*blob.header(), blob.header_offset());
+        if header.unit_distance as usize != UNIT_HEADER_SIZE {
+            return;
+        }
+        if header.fixed_fp_offset != 0 {
+            let kind = FindingKind::FixedFramePointer { found: header.fixed_fp_offset };
+            self.report(start + 9, None, kind);
+        }
+        let expected = header.abi.fixed_ra_offset();
+        if header.fixed_ra_offset != expected {
+            let kind = FindingKind::FixedReturnAddress { found: header.fixed_ra_offset, expected };
+            self.report(start + 10, None, kind);
+        }
+        if let Some(expected) = self.context.abi.filter(|&abi| abi != header.abi) {
+            self.report(start + 8, None, FindingKind::ForeignAbi { found: header.abi, expected });
         }
     }
 

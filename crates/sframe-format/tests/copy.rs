@@ -18,6 +18,7 @@ fn section(attribute: [u8; 3], count: u16, rows: &[u8]) -> Vec<u8> {
         fre_length: 5 + rows.len() as u32,
         fde_offset: 0,
         fre_offset: 16,
+        unit_distance: 0,
     };
     let fde = [&0x1000i64.to_le_bytes()[..], &32u32.to_le_bytes(), &[0; 4]].concat();
     [&header.to_bytes()[..], &fde, &count.to_le_bytes(), &attribute, rows].concat()

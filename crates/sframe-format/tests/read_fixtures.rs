@@ -136,7 +136,7 @@ fn starts_are_written_by_the_version_of_the_blob() {
         for index in 0..count {
             blob.set_function_start(index, 0x20_0000 + u64::from(index) * 16).unwrap();
         }
-        assert!(blob.as_blob().unwrap().is_ascending());
+        assert!(blob.as_blob().is_ascending());
         let blob = Section::new(&data, 0x10_0000).blob_at(0).unwrap();
         assert_eq!(blob.header().flags.contains(Flags::FIELD_RELATIVE), version != Version::V1);
         for fde in blob.fdes() {
@@ -165,6 +165,7 @@ fn rows_without_words_are_outermost_in_v2() {
             fre_length: 5,
             fde_offset: 0,
             fre_offset: 20,
+            unit_distance: 0,
         };
         let fde = [(0x1000 - 28) as u32, 16, 0, 2].map(|word| endian.u32_bytes(word)).concat();
         // Rows at 0 (no words) and at 4 (one word of one byte, stack pointer).

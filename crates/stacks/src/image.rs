@@ -7,7 +7,9 @@ use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use sframe_format::abi::Register;
+use sframe_format::convert::unite;
 use sframe_format::derive::{derive, register_at};
+use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 use sframe_format::write::{Options, write_sorted};
 use sframe_format::{Abi, Endian, FileRows, PT_GNU_SFRAME, RegisterRule, SHT_GNU_SFRAME, Section};
 use std::ops::Range;
@@ -204,14 +206,23 @@ impl Image {
         self.bytes.part(slice).map(|part| (part, address))
     }
 
-    /// The section that a reader takes: the index, where there is one, holds all functions.
+    /// The section that a reader takes: the index, where there is one, holds all functions. Units of some objects
+    /// beside blobs of others are put together.
     fn own_section(&self) -> Option<(Bytes, u64)> {
-        let sframe = |name: &[u8], kind: u32| match name {
-            b".sframe_idx" => 2,
-            _ if kind == SHT_GNU_SFRAME || name == b".sframe" => 1,
-            _ => 0,
+        let blobs = |name: &[u8], kind: u32| u8::from(kind == SHT_GNU_SFRAME || name == b".sframe");
+        let is_light =
+            |name: &[u8], kind: u32| kind == SHT_SFRAME_LIGHT || name == light::SECTION_NAME.as_bytes();
+        let light = || self.section(|name, kind| u8::from(is_light(name, kind)));
+        let Some(index) = self.section(|name, _| u8::from(name == b".sframe_idx")) else {
+            return match (self.section(blobs).or_else(|| self.segment(PT_GNU_SFRAME)), light()) {
+                (Some((blobs, at)), Some((units, address))) => {
+                    let sections = [Section::new(&blobs, at), Section::new(&units, address)];
+                    Some((unite(&sections, Options::new(self.abi), 0).ok()?.bytes.into(), 0))
+                }
+                (blobs, units) => blobs.or(units),
+            };
         };
-        self.section(sframe).or_else(|| self.segment(PT_GNU_SFRAME))
+        Some(index)
     }
 
     fn eh_frame(&self) -> Option<(Bytes, u64)> {

@@ -6,8 +6,12 @@
 //! rewrites files (`sframe split`) and the linker, which rewrites its inputs (`--sframe-split`,
 //! [`object`]), follow it: the first part takes the old section's number, all others come behind
 //! the last section, so that no section number changes.
+//!
+//! A part has the form that the section had, blob or unit, unless units are asked for
+//! ([`Form::Light`]): then all functions of a text section become one unit.
 
 mod blob;
+mod light;
 pub mod object;
 
 use crate::arch::Target;
@@ -16,7 +20,8 @@ use crate::elf::Rela;
 use crate::ids::SectionId;
 use crate::input::sframe::is_input;
 use crate::phase::Inputs;
-use sframe_format::{Blob, ErrorKind, Piece, Section};
+use sframe_format::blob::BLOB_ALIGNMENT;
+use sframe_format::{Blob, Piece, Section, Version};
 use std::fmt;
 use std::ops::Range;
 use zerocopy::byteorder::{ByteOrder, U64};
@@ -46,16 +51,15 @@ pub enum Defect {
     Relocation(u64, &'static str),
     /// The section is in a group without any text that it describes.
     ForeignGroup,
+    /// A function, by the offset of its entry, that a unit cannot express, and why.
+    Inexpressible(u64, String),
 }
 
 impl Defect {
     /// The version of the section, if it is unknown.
     pub fn unknown_version(&self) -> Option<u8> {
         match self {
-            Defect::Format(error) => match error.kind {
-                ErrorKind::Version { found } => Some(found),
-                _ => None,
-            },
+            Defect::Format(error) => error.kind.unknown_version(),
             _ => None,
         }
     }
@@ -64,7 +68,7 @@ impl Defect {
     pub fn offset(&self) -> u64 {
         match self {
             Defect::Format(error) => error.offset as u64,
-            Defect::Relocation(offset, _) => *offset,
+            Defect::Relocation(offset, _) | Defect::Inexpressible(offset, _) => *offset,
             Defect::ForeignGroup => 0,
         }
     }
@@ -75,6 +79,7 @@ impl fmt::Display for Defect {
         match self {
             Defect::Format(error) => write!(f, "no SFrame blob that can be split: {error}"),
             Defect::Relocation(offset, what) => write!(f, "the relocation at {offset:#x} {what}"),
+            Defect::Inexpressible(offset, what) => write!(f, "the function at {offset:#x}: {what}"),
             Defect::ForeignGroup => f.write_str("it is in a group without any text that it describes"),
         }
     }
@@ -83,32 +88,55 @@ impl fmt::Display for Defect {
 /// A function and the relocation of its start.
 #[derive(Clone, Copy, Debug)]
 pub struct Function<E: ByteOrder> {
+    /// Its blob, in [`Plan::blobs`].
+    blob: u32,
     /// Its row in the blob.
     pub index: u32,
     /// The relocation, as the input has it.
     pub relocation: Rela<E>,
 }
 
-/// The functions of one text section in one blob.
+/// The form that a section gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// The one that it has.
+    Same,
+    /// Units (`sframe_format::light`).
+    Light,
+}
+
+/// The functions of one text section: those of one blob, or all for a unit.
 #[derive(Clone, Debug)]
-pub struct Part<'data> {
-    /// The blob that describes them.
-    pub blob: Blob<'data>,
+pub struct Part {
+    /// Whether it becomes a unit.
+    pub light: bool,
     /// The text section; `None` for functions that are elsewhere (undefined or absolute symbols).
     pub text: Option<u32>,
-    /// The functions, in the blob's order: a range of [`Plan::functions`].
+    /// The functions, in the section's order: a range of [`Plan::functions`].
     functions: Range<usize>,
+}
+
+impl Part {
+    /// The alignment in bytes that its section needs.
+    pub fn alignment(&self) -> u64 {
+        if self.light { 1 } else { BLOB_ALIGNMENT as u64 }
+    }
 }
 
 /// The plan for a section.
 #[derive(Clone, Debug)]
 pub struct Plan<'data, E: ByteOrder> {
     /// Its parts, in the order of their first functions.
-    pub parts: Vec<Part<'data>>,
+    pub parts: Vec<Part>,
     /// The functions of all parts.
     pub functions: Vec<Function<E>>,
-    /// Functions in none of them: an earlier link discarded their code and removed the relocation.
+    /// Functions in none of them: an earlier link discarded their code and removed the relocation. A unit has
+    /// none without bytes either.
     pub dead: usize,
+    /// Whether the section changes its form.
+    converts: bool,
+    /// The blobs and the functions of units that the section holds.
+    blobs: Vec<Blob<'data>>,
 }
 
 /// Ties of a section to others.
@@ -129,11 +157,14 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
     pub fn of(
         data: &'data [u8],
         relocations: &[Rela<E>],
+        form: Form,
         mut section_of: impl FnMut(u32) -> Result<Option<u32>, &'static str>,
     ) -> Result<Self, Defect> {
         let relocations = Ascending::of(relocations)?;
         let mut next = 0;
-        let mut plan = Plan { parts: Vec::new(), functions: Vec::new(), dead: 0 };
+        let mut plan =
+            Plan { parts: Vec::new(), functions: Vec::new(), dead: 0, converts: false, blobs: Vec::new() };
+        let mut unit_of_text = Slots::default();
         // The part of each function.
         let mut part_of: Vec<(u32, Function<E>)> = Vec::with_capacity(relocations.0.len());
         for piece in Section::new(data, 0).strict().pieces() {
@@ -143,6 +174,9 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
             };
             blob.check().map_err(Defect::Format)?;
             let mut part_of_text = Slots::default();
+            let (light, number) = (form == Form::Light || blob.header().is_light(), plan.blobs.len() as u32);
+            plan.converts |= light != blob.header().is_light();
+            plan.blobs.push(blob);
             for fde in blob.fdes() {
                 let Some(relocation) = relocations.at(fde.offset as u64, &mut next)? else {
                     plan.dead += 1;
@@ -150,11 +184,17 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
                 };
                 let at = relocation.r_offset.get();
                 let text = section_of(relocation.symbol()).map_err(|what| Defect::Relocation(at, what))?;
-                let part = part_of_text.of(text, plan.parts.len());
-                if plan.parts.len() == part {
-                    plan.parts.push(Part { blob, text, functions: 0..0 });
+                if light && fde.size == 0 {
+                    plan.dead += 1;
+                    continue;
                 }
-                part_of.push((part as u32, Function { index: fde.index, relocation: *relocation }));
+                let slots = if light { &mut unit_of_text } else { &mut part_of_text };
+                let part = slots.of(text, plan.parts.len());
+                if plan.parts.len() == part {
+                    plan.parts.push(Part { light, text, functions: 0..0 });
+                }
+                let function = Function { blob: number, index: fde.index, relocation: *relocation };
+                part_of.push((part as u32, function));
             }
         }
         relocations.check_end(next)?;
@@ -178,7 +218,8 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
     /// Whether the section, with these ties, already is as the plan would make it.
     pub fn is_in_shape(&self, ties: Ties, group_of: impl Fn(u32) -> Option<u32>) -> bool {
         let [part] = self.parts.as_slice() else { return false };
-        self.dead == 0 && ties.link == part.text && part.text.is_none_or(|text| group_of(text) == ties.group)
+        let same = self.dead == 0 && !self.converts;
+        same && ties.link == part.text && part.text.is_none_or(|text| group_of(text) == ties.group)
     }
 
     /// Puts the part in front that takes the old section's number. That number stays in the group
@@ -199,23 +240,54 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
 }
 
 impl<'data, E: ByteOrder> Plan<'data, E> {
-    /// Appends a part as a blob of its own, and gives the relocations of that, at the start fields
+    /// Appends a part as a blob or unit of its own, and gives the relocations of that, at the start fields
     /// of its functions.
     ///
     /// # Errors
-    /// A function's rows are malformed.
-    pub fn write(
-        &self,
-        part: &Part<'data>,
-        out: &mut Vec<u8>,
-    ) -> Result<impl Iterator<Item = Rela<E>> + use<'_, 'data, E>, Defect> {
+    /// A function's rows are malformed, or a unit cannot express them.
+    pub fn write(&self, part: &Part, out: &mut Vec<u8>) -> Result<Vec<Rela<E>>, Defect> {
         let functions = self.functions.get(part.functions.clone()).unwrap_or_default();
-        let header = blob::extract(&part.blob, functions.iter().map(|function| function.index), out)
+        if part.light {
+            return self.write_unit(functions, out);
+        }
+        let Some(blob) = functions.first().and_then(|first| self.blobs.get(first.blob as usize)) else {
+            return Ok(Vec::new());
+        };
+        let header = blob::extract(blob, functions.iter().map(|function| function.index), out)
             .map_err(Defect::Format)?;
-        Ok((0..).zip(functions).map(move |(index, function)| {
+        let moved = (0..).zip(functions).map(|(index, function)| {
             let position = header.fde_position(index).unwrap_or(0);
             Rela { r_offset: U64::new(position as u64), ..function.relocation }
-        }))
+        });
+        Ok(moved.collect())
+    }
+}
+
+impl<E: ByteOrder> Plan<'_, E> {
+    /// Appends functions as a unit. Relocations of 32 bits become those of 64.
+    fn write_unit(&self, functions: &[Function<E>], out: &mut Vec<u8>) -> Result<Vec<Rela<E>>, Defect> {
+        let with_entry = |function: &Function<E>| {
+            let blob = self.blobs.get(function.blob as usize)?;
+            Some((blob, blob.fde(function.index)?))
+        };
+        let Some((first, _)) = functions.first().and_then(with_entry) else { return Ok(Vec::new()) };
+        let abi = first.header().abi;
+        let places = light::write(abi, functions.iter().filter_map(with_entry), out)?;
+        let kind = u64::from(abi.start_relocation(Version::V3));
+        let moved = places.into_iter().zip(functions).map(|(place, function)| {
+            let info = u64::from(function.relocation.symbol()) << 32 | kind;
+            Rela { r_offset: U64::new(place.into()), r_info: U64::new(info), ..function.relocation }
+        });
+        Ok(moved.collect())
+    }
+}
+
+impl From<light::Fault> for Defect {
+    fn from(fault: light::Fault) -> Self {
+        match fault {
+            light::Fault::Format(error) => Defect::Format(error),
+            light::Fault::Inexpressible(offset, what) => Defect::Inexpressible(offset, what),
+        }
     }
 }
 
@@ -283,7 +355,7 @@ impl Slots {
 mod tests {
     use super::*;
     use sframe_format::write::{Encoder, Function as Written, Options};
-    use sframe_format::{Abi, HEADER_SIZE, Row, Rules, Version};
+    use sframe_format::{Abi, HEADER_SIZE, Row, Rules};
     use zerocopy::byteorder::{I64, LE};
 
     /// A blob with functions of these sizes, two of which share their rows.
@@ -310,7 +382,7 @@ mod tests {
     }
 
     fn plan<'data>(data: &'data [u8], relocations: &[Rela<LE>]) -> Result<Plan<'data, LE>, Defect> {
-        Plan::of(data, relocations, |symbol| Ok((symbol != 0).then_some(symbol)))
+        Plan::of(data, relocations, Form::Same, |symbol| Ok((symbol != 0).then_some(symbol)))
     }
 
     #[test]
@@ -329,6 +401,7 @@ mod tests {
         let moved: Vec<(u64, i64)> = plan
             .write(&plan.parts[0], &mut out)
             .unwrap()
+            .iter()
             .map(|relocation| (relocation.r_offset.get(), relocation.r_addend.get()))
             .collect();
         assert_eq!(moved, [(28, 1), (44, 4)]);
@@ -337,6 +410,31 @@ mod tests {
         assert_eq!(sizes, [5, 8]);
         assert!(!blob.header().is_sorted() && blob.header().is_field_relative());
         assert!(blob.fdes().all(|fde| fde.fre_offset == 0), "rows are still shared");
+    }
+
+    #[test]
+    fn units_hold_all_functions_of_their_text_that_have_bytes() {
+        let data = [blob(&[4, 5, 0]), vec![0; 7], blob(&[6])].concat();
+        let second = blob(&[4, 5, 0]).len() as u64 + 7;
+        let at = |row: u32, symbol: u32| relocation(row, symbol);
+        let last = Rela { r_offset: U64::new(second + HEADER_SIZE as u64), ..at(0, 1) };
+        let relocations = [at(0, 1), at(1, 2), at(2, 1), last];
+        let section_of = |symbol: u32| Ok(Some(symbol));
+        let plan = Plan::of(&data, &relocations, Form::Light, section_of).unwrap();
+        assert_eq!((plan.dead, plan.parts.len()), (1, 2));
+        assert!(plan.parts.iter().all(|part| part.light && part.alignment() == 1));
+        let mut out = Vec::new();
+        let moved = plan.write(&plan.parts[0], &mut out).unwrap();
+        let places: Vec<u64> = moved.iter().map(|relocation| relocation.r_offset.get()).collect();
+        let blobs: Vec<_> = Section::new(&out, 0).strict().blobs().collect();
+        assert_eq!(places, blobs.iter().map(|blob| blob.offset() as u64).collect::<Vec<_>>());
+        assert_eq!(blobs.iter().map(|blob| blob.fde(0).unwrap().size).collect::<Vec<_>>(), [4, 6]);
+        // A section of units stays one, and is taken apart if it has several texts.
+        let again = Plan::of(&out, &moved, Form::Same, section_of).unwrap();
+        let ties = Ties { link: Some(1), group: None };
+        assert!(again.is_in_shape(ties, |_| None) && again.parts[0].light);
+        let two = [moved[0], Rela { r_info: U64::new(2 << 32 | 24), ..moved[1] }];
+        assert_eq!(Plan::of(&out, &two, Form::Same, section_of).unwrap().parts.len(), 2);
     }
 
     #[test]

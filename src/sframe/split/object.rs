@@ -5,7 +5,7 @@
 //! bytes of the link's own ([`ObjectFile::made`]), which headers name like all others. So later
 //! passes need not know of the split.
 
-use super::{Defect, Plan, Ties};
+use super::{Defect, Form, Plan, Ties};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::{Rela, Shdr, consts as elf, whole_table};
 use crate::input::object::{SymbolPlace, section_range};
@@ -133,7 +133,7 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
             SymbolPlace::Section(section) => Ok(Some(section)),
             _ => Ok(None),
         };
-        let mut plan = Plan::of(bytes(frame), relocations, section_of)?;
+        let mut plan = Plan::of(bytes(frame), relocations, Form::Same, section_of)?;
         let header = object.headers[frame as usize];
         let linked = header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) != 0;
         let ties = Ties { link: linked.then(|| header.sh_link.get()), group: self.group_of(frame) };
@@ -165,14 +165,14 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
             let (mut section, mut relocations) = (old, old_table);
             set_flag(&mut section, elf::SHF_LINK_ORDER, part.text.is_some());
             section.sh_link.set(part.text.unwrap_or(0));
-            section.sh_addralign.set(8);
+            section.sh_addralign.set(part.alignment());
             for header in [&mut section, &mut relocations] {
                 set_flag(header, elf::SHF_GROUP, group.is_some());
             }
             let start = self.made.len();
             let moved = plan.write(part, &mut self.made)?;
             let end = self.made.len();
-            moved.for_each(|relocation| self.made.extend_from_slice(relocation.as_bytes()));
+            self.made.extend_from_slice(moved.as_bytes());
             self.place(&mut section, start, end);
             self.place(&mut relocations, end, self.made.len());
             let Some((frame, table)) = numbers.take() else {

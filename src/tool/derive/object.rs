@@ -6,6 +6,7 @@
 use crate::elf::{Rela, Shdr, consts, whole_table};
 use crate::tool::Problem;
 use crate::tool::edit::{Frames, Image, Members, Object, Pair, Sections};
+use sframe_format::blob::BLOB_ALIGNMENT;
 use sframe_format::write::{Encoder, Function, FunctionId, Options};
 use sframe_format::{Abi, Header, SHT_GNU_SFRAME, Version, derive as from_eh_frame};
 use std::collections::{BTreeMap, HashMap};
@@ -160,7 +161,7 @@ fn frames<E: ByteOrder>(text: usize, part: &Part<E>, options: Options) -> Result
         r_addend: source.r_addend,
     };
     let relocations = (0..).zip(&part.functions).map(relocation).collect();
-    Ok(Frames { text: Some(text), contents, relocations })
+    Ok(Frames { text: Some(text), contents, relocations, alignment: BLOB_ALIGNMENT as u64 })
 }
 
 /// The relocation type of function starts: PC-relative, 4 bytes in V2, 8 in V3.

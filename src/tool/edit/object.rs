@@ -80,6 +80,8 @@ pub struct Frames<E: ByteOrder> {
     pub contents: Vec<u8>,
     /// Its relocations.
     pub relocations: Vec<Rela<E>>,
+    /// Its alignment in bytes.
+    pub alignment: u64,
 }
 
 /// Numbers and headers of an SFrame section and its relocation section.
@@ -136,7 +138,7 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
         let Pair { mut section, mut relocations, numbers } = pair;
         set_flag(&mut section, consts::SHF_LINK_ORDER, frames.text.is_some());
         section.sh_link = U32::new(frames.text.unwrap_or(0) as u32);
-        section.sh_addralign = U64::new(8);
+        section.sh_addralign = U64::new(frames.alignment);
         for header in [&mut section, &mut relocations] {
             set_flag(header, consts::SHF_GROUP, group.is_some());
         }

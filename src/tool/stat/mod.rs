@@ -10,6 +10,7 @@ use super::open::{Input, Problem};
 use super::report::{Outcome, complain, output, print_json};
 use serde::Serialize;
 use sframe_format::convert::convert;
+use sframe_format::light::{self, UNIT_HEADER_SIZE};
 use sframe_format::write::Options;
 use sframe_format::{Abi, FdeType, PcType, Section, Version};
 use spread::Spread;
@@ -22,11 +23,15 @@ pub struct FileStatistics {
     file: String,
     file_size: u64,
     sframe_size: u64,
+    /// Those of them that are units, in sections of their own.
+    light_size: u64,
     derived: bool,
     eh_frame_size: u64,
     eh_frame_hdr_size: u64,
     sections: usize,
     blobs: u64,
+    /// Units of the light form; they are no blobs.
+    units: u64,
     functions: u64,
     rows: u64,
     flexible_functions: u64,
@@ -86,6 +91,7 @@ fn statistics(input: &Input<'_>) -> Result<FileStatistics, Problem> {
     let mut rewritten = Some(Rewritten { plain: 0, shared: 0 });
     for section in &input.sframe {
         found.sframe_size += section.data.len() as u64;
+        found.light_size += if section.is_light() { section.data.len() as u64 } else { 0 };
         let bytes = section.section();
         count(&bytes, &mut found)
             .map_err(|error| Problem::new(&*input.name, format!("section {}: {error}", section.name)))?;
@@ -111,7 +117,9 @@ fn rewrite(section: &Section<'_>, abi: Abi) -> Option<Rewritten> {
 
 fn count(section: &Section<'_>, found: &mut FileStatistics) -> Result<(), sframe_format::Error> {
     for blob in section.blobs() {
-        found.blobs += 1;
+        let header = blob.header();
+        found.blobs += u64::from(!header.is_light());
+        found.units += u64::from(header.unit_distance as usize == UNIT_HEADER_SIZE);
         let mut stored: BTreeSet<(u32, u64)> = BTreeSet::new();
         for fde in blob.fdes() {
             let attributes = blob.attributes(&fde)?;
@@ -206,6 +214,8 @@ fn write_text(output: &mut dyn Write, files: &[FileStatistics], spreads: &[Sprea
         eh_frame_hdr_size: sum(|file| file.eh_frame_hdr_size),
         sections: files.iter().map(|file| file.sections).sum(),
         blobs: sum(|file| file.blobs),
+        units: sum(|file| file.units),
+        light_size: sum(|file| file.light_size),
         functions: sum(|file| file.functions),
         rows: sum(|file| file.rows),
         flexible_functions: sum(|file| file.flexible_functions),
@@ -252,7 +262,13 @@ fn write_file(output: &mut dyn Write, file: &FileStatistics) -> io::Result<()> {
     };
     line(".eh_frame", file.eh_frame_size)?;
     line(".eh_frame_hdr", file.eh_frame_hdr_size)?;
-    line(if file.derived { ".sframe (derived)" } else { ".sframe" }, file.sframe_size)?;
+    let blobs = file.sframe_size - file.light_size;
+    if file.light_size == 0 || blobs > 0 {
+        line(if file.derived { ".sframe (derived)" } else { ".sframe" }, blobs)?;
+    }
+    if file.light_size > 0 {
+        line(light::SECTION_NAME, file.light_size)?;
+    }
     if let Some(Rewritten { plain, shared }) = file.rewritten {
         line("as sorted V3, plain", plain)?;
         line("as sorted V3, shared", shared)?;
@@ -276,9 +292,13 @@ fn write_file(output: &mut dyn Write, file: &FileStatistics) -> io::Result<()> {
     )?;
     writeln!(
         output,
-        "  {} functions in {} blobs: {} flexible, {} repeating, {} signal frames; {} rows",
+        "  {} functions in {}: {} flexible, {} repeating, {} signal frames; {} rows",
         file.functions,
-        file.blobs,
+        match (file.blobs, file.units) {
+            (blobs, 0) => format!("{blobs} blobs"),
+            (0, units) => format!("{units} light units"),
+            (blobs, units) => format!("{blobs} blobs and {units} light units"),
+        },
         file.flexible_functions,
         file.repeating_functions,
         file.signal_functions,

@@ -5,6 +5,8 @@ use crate::tool::args::Derivation;
 use crate::tool::derived;
 use crate::tool::open::{Input, Load, Problem, for_each_input, open_elf};
 use crate::tool::places::Places;
+use sframe_format::convert::unite;
+use sframe_format::write::Options;
 use sframe_format::{Abi, FileRows, Module, ModuleId, Unwinder};
 use std::ops::Range;
 use std::path::Path;
@@ -95,18 +97,9 @@ impl Modules {
         let end =
             input.loads.iter().map(|load| load.address.saturating_add(load.memory_size)).max().unwrap_or(0);
         let range = start.wrapping_add(bias)..end.wrapping_add(bias);
-        // An index, where there is one, holds all functions.
-        let section =
-            input.sframe.iter().find(|section| section.name == ".sframe_idx").or(input.sframe.first());
-        match section {
-            Some(section) => {
+        match rows(&input, abi) {
+            Some(rows) => {
                 let id = ModuleId(self.loaded.len() as u64);
-                let data = section.data.to_vec();
-                let rows = if section.derived {
-                    FileRows::default().with_derived(data, section.address)
-                } else {
-                    FileRows::new(data, section.address)
-                };
                 self.unwinder.add_module(Module::new(id, range.clone(), bias, rows));
             }
             None => {
@@ -148,6 +141,24 @@ fn bias(loads: &[Load], place: Place) -> Option<u64> {
     };
     let load = loads.iter().find(holds)?;
     Some(address.wrapping_sub(load.address.wrapping_add(offset).wrapping_sub(load.offset)))
+}
+
+/// The rows of a file's sections; `None` without any.
+fn rows(input: &Input<'_>, abi: Abi) -> Option<FileRows<Vec<u8>>> {
+    // An index, where there is one, holds all functions.
+    let index = input.sframe.iter().find(|section| section.name == ".sframe_idx");
+    Some(match (index, input.sframe.as_slice()) {
+        (None, []) => return None,
+        (Some(section), _) | (None, [section]) if section.derived => {
+            FileRows::default().with_derived(section.data.to_vec(), section.address)
+        }
+        (Some(section), _) | (None, [section]) => FileRows::new(section.data.to_vec(), section.address),
+        // Blobs, and units of other objects.
+        (None, several) => {
+            let sections: Vec<_> = several.iter().map(|section| section.section()).collect();
+            FileRows::new(unite(&sections, Options::new(abi), 0).ok()?.bytes, 0)
+        }
+    })
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::fde::Fde;
 use crate::fre::Attributes;
 use crate::header::{HEADER_SIZE, Header};
+use crate::light::{FUNCTION_HEAD_SIZE, UNIT_HEADER_SIZE, Unit};
 use crate::patch::BlobMut;
 use crate::version::{Flags, Version};
 use copy::Copied;
@@ -296,9 +297,47 @@ impl Encoder {
             fre_length: self.fres.len() as u32,
             fde_offset: 0,
             fre_offset: (count * version.fde_size()) as u32,
+            unit_distance: 0,
         };
         head.copy_from_slice(&header.to_bytes());
         Ok(())
+    }
+
+    /// Appends to `out` a [unit](crate::light) with these functions for a relocatable object: all start fields are 0, to
+    /// be filled by one PC-relative relocation each. Gives the places of the start fields, in bytes from the unit's
+    /// start. The encoder's version must be 3, whose rows units have.
+    ///
+    /// # Errors
+    /// [`ErrorKind::FdeIndex`] for a number that was not handed out; [`ErrorKind::UnitVersion`] for an encoder of
+    /// version 2; [`ErrorKind::Truncated`] for more than 4 GiB. Then `out` is as it was.
+    pub fn write_unit(&self, functions: &[FunctionId], out: &mut Vec<u8>) -> Result<Vec<u32>, Error> {
+        let Options { abi, version, .. } = self.options;
+        if version != Version::V3 {
+            return Err(Error::new(0, ErrorKind::UnitVersion { found: version as u8 }));
+        }
+        let mut entries = Vec::with_capacity(functions.len());
+        for id in functions {
+            let kind = ErrorKind::FdeIndex { index: id.0, count: self.entries.len() as u32 };
+            entries.push(self.entries.get(id.0 as usize).ok_or(Error::new(0, kind))?);
+        }
+        let bodies = entries.iter().map(|entry| FUNCTION_HEAD_SIZE as u64 + u64::from(entry.length));
+        let size = UNIT_HEADER_SIZE as u64 + bodies.sum::<u64>();
+        let too_long = |_| {
+            Error::new(4, ErrorKind::Truncated { what: "unit", needed: size, available: u32::MAX.into() })
+        };
+        let length = u32::try_from(size).map_err(too_long)?;
+        let start = out.len();
+        out.reserve(size as usize);
+        let unit = Unit { abi, fixed_fp_offset: 0, fixed_ra_offset: abi.fixed_ra_offset(), length };
+        out.extend_from_slice(&unit.to_bytes());
+        let mut places = Vec::with_capacity(entries.len());
+        for entry in entries {
+            places.push((out.len() - start) as u32);
+            out.extend_from_slice(&[0; 8]);
+            out.extend_from_slice(&abi.endian().u32_bytes(entry.size));
+            out.extend_from_slice(self.bytes_of(entry));
+        }
+        Ok(places)
     }
 
     fn write_fde(&self, entry: &Entry, place: &mut [u8]) {

@@ -1,0 +1,38 @@
+//! Functions of any blobs as a unit.
+
+use sframe_format::write::{Encoder, Function, FunctionId, Options};
+use sframe_format::{Abi, Blob, Error, Fde, Version};
+
+/// Why functions cannot become a unit.
+pub enum Fault {
+    /// A function's rows are malformed.
+    Format(Error),
+    /// V3, whose rows a unit has, cannot express a function: the offset of its entry, and the reason.
+    Inexpressible(u64, String),
+}
+
+/// Appends to `out` a unit with functions of this ABI, in this order, and gives the places of their
+/// start fields in it. Rows of every version become those of V3.
+///
+/// # Errors
+/// See [`Fault`].
+pub fn write<'b>(
+    abi: Abi,
+    functions: impl Iterator<Item = (&'b Blob<'b>, Fde)>,
+    out: &mut Vec<u8>,
+) -> Result<Vec<u32>, Fault> {
+    let mut encoder = Encoder::new(Options::new(abi).version(Version::V3).share(false));
+    let mut ids = Vec::new();
+    for (blob, fde) in functions {
+        ids.push(match encoder.copy(blob, &fde, &blob.attributes(&fde).map_err(Fault::Format)?) {
+            Some((id, _)) => id,
+            None => encode(&mut encoder, blob, &fde)?,
+        });
+    }
+    encoder.write_unit(&ids, out).map_err(Fault::Format)
+}
+
+fn encode(encoder: &mut Encoder, blob: &Blob<'_>, fde: &Fde) -> Result<FunctionId, Fault> {
+    let function = Function::read(blob, fde).map_err(Fault::Format)?;
+    encoder.add(&function).map_err(|why| Fault::Inexpressible(fde.offset as u64, why.to_string()))
+}
