@@ -1,8 +1,12 @@
-//! The command `sframe`: arguments in, exit status out. All the work is the library's.
+//! The command `sframe`, and by the names of linkers the wrapper around them: arguments in, exit status out.
+//! All the work is the library's.
 
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    sframe_ld::tool::run(&sframe_ld::tool::Arguments::parse())
+    match sframe_ld::tool::wrap::invoked_as(std::env::args_os()) {
+        Some(arguments) => sframe_ld::tool::wrap::run(&arguments),
+        None => sframe_ld::tool::run(&sframe_ld::tool::Arguments::parse()),
+    }
 }

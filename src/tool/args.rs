@@ -28,6 +28,8 @@ pub enum Command {
     Verify(Verify),
     /// Give each text section of an object its own .sframe
     Split(Split),
+    /// Run another linker on split inputs
+    WrapLd(WrapLd),
     /// Make frames from .eh_frame
     Derive(Derive),
     /// Make one sorted table of all SFrame in a finished file
@@ -362,6 +364,33 @@ pub struct Split {
     /// Say what was done
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+/// Run another linker on split inputs
+///
+/// Objects and members of archives whose .sframe covers several text sections are split into a cache, and
+/// the linker gets the same command line with the names of the copies. Called by the name of a linker
+/// (ld, ld.bfd, ld.gold, ld.lld, ld.mold), the command does this for the program of that name on PATH, or
+/// for the one that SFRAME_REAL_LD names. Objects for link-time optimization are left alone.
+#[derive(Args)]
+pub struct WrapLd {
+    /// Folder of the copies [default: $SFRAME_WRAP_CACHE, else the user's cache]
+    #[arg(long, value_name = "FOLDER")]
+    pub cache: Option<PathBuf>,
+    /// Size of the cache in MiB above which copies that nobody used for an hour are removed
+    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    pub cache_limit: u64,
+    /// Write the light linking form (or SFRAME_AS_LIGHT=1)
+    #[arg(long)]
+    pub light: bool,
+    /// Say what is split (or SFRAME_WRAP_VERBOSE=1)
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// The linker, by its path or by a name on PATH
+    pub linker: OsString,
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
 }
 
 /// What SFrame to write

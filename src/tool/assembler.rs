@@ -5,6 +5,7 @@
 //! exit status is that of the real assembler.
 
 use super::edit::{ORDER_LITTLE, byte_order};
+use super::programs;
 use super::split::split_file;
 use crate::cli::response;
 use crate::diag::Sink;
@@ -101,7 +102,7 @@ fn output(arguments: &[OsString]) -> PathBuf {
 /// The assembler that `SFRAME_REAL_AS` names, else the first on `PATH` that is not this program, in
 /// no case in its folder.
 fn real_assembler() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().and_then(|path| path.canonicalize()).ok();
+    let own = programs::own();
     let named = std::env::var_os(REAL_ASSEMBLER).filter(|name| !name.is_empty());
     if let Some(path) = named.as_ref().map(Path::new).filter(|path| path.components().count() > 1) {
         if path.canonicalize().ok().is_some_and(|path| Some(path) == own) {
@@ -111,25 +112,11 @@ fn real_assembler() -> Result<PathBuf, String> {
     }
     let name = named.as_deref().unwrap_or(OsStr::new("as"));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    search(name, &path, own.as_deref()).ok_or_else(|| {
+    programs::search(name, &path, own.as_deref()).ok_or_else(|| {
         format!(
             "no {} on PATH besides this wrapper; set {REAL_ASSEMBLER} to the real assembler",
             name.display()
         )
-    })
-}
-
-fn search(name: &OsStr, path: &OsStr, own: Option<&Path>) -> Option<PathBuf> {
-    let own_folder = own.and_then(Path::parent);
-    let folders = std::env::split_paths(path).filter(|folder| {
-        let real = folder.canonicalize().ok();
-        real.is_some() && real.as_deref() != own_folder
-    });
-    folders.map(|folder| folder.join(name)).find(|candidate| {
-        let real = candidate.canonicalize().ok();
-        let executable =
-            candidate.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0);
-        executable && real.as_deref() != own
     })
 }
 
@@ -179,7 +166,8 @@ fn names_sframe<E: ByteOrder>(file: &File, header: &[u8; 64]) -> std::io::Result
 
 #[cfg(test)]
 mod tests {
-    use super::{output, search};
+    use super::output;
+    use crate::tool::programs::search;
     use std::ffi::{OsStr, OsString};
     use std::os::unix::fs::{PermissionsExt, symlink};
 

@@ -20,6 +20,7 @@ mod inputs;
 mod lookup;
 mod open;
 mod places;
+mod programs;
 mod readelf_text;
 mod record;
 mod registers;
@@ -30,6 +31,7 @@ mod stacks;
 mod stat;
 mod unwind;
 pub mod verify;
+pub mod wrap;
 
 pub use args::Arguments;
 pub use open::{Input, Kind, Problem, SframeSection, for_each_input};
@@ -48,6 +50,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Derive(arguments) => derive::run(arguments),
         Command::Index(arguments) => index::run(arguments),
         Command::Attach(arguments) => attach::run(arguments),
+        Command::WrapLd(arguments) => return wrap::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
         Command::Lookup(arguments) => lookup::run(arguments),
         Command::Unwind(arguments) => unwind::run(arguments),

@@ -57,6 +57,7 @@ mod sframe_relocatable;
 mod sframe_split;
 mod sframe_split_link;
 mod sframe_violation;
+mod sframe_wrap_ld;
 mod symbol_errors;
 mod symbols;
 mod tls;

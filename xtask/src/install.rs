@@ -144,6 +144,12 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
     if !status.success() {
         bail!("sframe generate failed");
     }
+    // By the names of linkers it is the wrapper around them.
+    let wrappers = prefix.join("libexec/sframe-wrap-ld");
+    std::fs::create_dir_all(&wrappers)?;
+    for name in NAMES.iter().chain(&["ld.wild"]) {
+        link("../../bin/sframe", &wrappers.join(name))?;
+    }
     Ok(())
 }
 

@@ -414,8 +414,12 @@ mod tests {
 
     #[test]
     fn units_hold_all_functions_of_their_text_that_have_bytes() {
-        let data = [blob(&[4, 5, 0]), vec![0; 7], blob(&[6])].concat();
-        let second = blob(&[4, 5, 0]).len() as u64 + 7;
+        let mut first = blob(&[4, 5, 7]);
+        // The third has no bytes.
+        first[HEADER_SIZE + 2 * Version::V3.fde_size() + 8] = 0;
+        first.resize(first.len().next_multiple_of(8), 0);
+        let second = first.len() as u64;
+        let data = [first, blob(&[6])].concat();
         let at = |row: u32, symbol: u32| relocation(row, symbol);
         let last = Rela { r_offset: U64::new(second + HEADER_SIZE as u64), ..at(0, 1) };
         let relocations = [at(0, 1), at(1, 2), at(2, 1), last];

@@ -1,0 +1,276 @@
+//! `sframe wrap-ld`: runs another linker on inputs whose `.sframe` is split, so that each text
+//! section's frames live and die with it there, too.
+//!
+//! The command line stays as it is, word for word; only names of inputs that hold monolithic frames
+//! give way to those of split copies. The copies lie in a [cache](cache::Cache) under the base names of
+//! the originals, by which scripts and libraries' start-up files are known. Then this process
+//! becomes the real linker, so exit status, signals and output are its own.
+//!
+//! By links to the command with the names of linkers, a compiler finds the wrapper (`gcc -B`):
+//! [`invoked_as`].
+
+mod archive;
+mod cache;
+
+use super::args::WrapLd;
+use super::programs;
+use super::split;
+use crate::cli::response;
+use crate::diag::Sink;
+use crate::sframe::split::Form;
+use cache::Cache;
+use memmap2::Mmap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Options whose value is a word of its own that may name an object, but no input: the output, which
+/// an earlier link may have left there, and a file of symbols. Values of other options are no objects.
+const NO_INPUT: [&[u8]; 6] = [b"-o", b"--output", b"-output", b"-R", b"--just-symbols", b"-just-symbols"];
+/// Contents that show that an object takes part in link-time optimization: the linker's plugin
+/// compiles it anew.
+const LTO: &[u8] = b".gnu.lto_";
+
+/// The arguments of the wrapper if the command is called by a name of linkers: `ld`, `ld.lld` and so on.
+pub fn invoked_as(mut words: impl Iterator<Item = OsString>) -> Option<WrapLd> {
+    let program = words.next()?;
+    let name = Path::new(&program).file_name()?.to_owned();
+    let is_linker = name == "ld" || name.as_bytes().starts_with(b"ld.");
+    is_linker.then(|| WrapLd {
+        cache: None,
+        cache_limit: cache::DEFAULT_LIMIT,
+        light: false,
+        verbose: false,
+        linker: std::env::var_os("SFRAME_REAL_LD").filter(|it| !it.is_empty()).unwrap_or(name),
+        arguments: words.collect(),
+    })
+}
+
+/// Splits the inputs and becomes the linker. Returns only if that cannot be run.
+pub fn run(arguments: &WrapLd) -> ExitCode {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+    let Some(linker) = programs::real(&arguments.linker) else {
+        eprintln!(
+            "sframe wrap-ld: no linker {} on PATH besides this wrapper; SFRAME_REAL_LD names one",
+            arguments.linker.display()
+        );
+        return ExitCode::FAILURE;
+    };
+    let mut wrapper = Wrapper {
+        form: if arguments.light || set("SFRAME_AS_LIGHT") { Form::Light } else { Form::Same },
+        verbose: arguments.verbose || set("SFRAME_WRAP_VERBOSE"),
+        cache: Cache::open(arguments.cache.as_deref(), arguments.cache_limit),
+        libraries: Vec::new(),
+        split: 0,
+    };
+    let words = wrapper.words(&arguments.arguments);
+    if wrapper.verbose {
+        eprintln!("sframe wrap-ld: {} inputs split; {}", wrapper.split, linker.display());
+    }
+    wrapper.cache.shrink();
+    let error = Command::new(&linker).args(words).exec();
+    eprintln!("sframe wrap-ld: cannot run {}: {error}", linker.display());
+    ExitCode::FAILURE
+}
+
+struct Wrapper {
+    form: Form,
+    verbose: bool,
+    cache: Cache,
+    /// Folders of `-L`, in their order.
+    libraries: Vec<PathBuf>,
+    /// Inputs that were replaced.
+    split: usize,
+}
+
+impl Wrapper {
+    /// The words for the linker.
+    fn words(&mut self, original: &[OsString]) -> Vec<OsString> {
+        let bytes = original.iter().map(|word| word.as_bytes().to_vec()).collect();
+        // The linker itself reports a broken response file.
+        let expanded = response::expand(bytes, &|path: &Path| std::fs::read(path), &Sink::default());
+        self.libraries = folders(&expanded);
+        let replaced = self.replace(&expanded);
+        if replaced == expanded {
+            return original.to_vec();
+        }
+        let from_file = original.iter().any(|word| word.as_bytes().starts_with(b"@"));
+        match from_file.then(|| self.cache.put("arguments", &quoted(&replaced))).flatten() {
+            Some(file) => vec![[OsStr::new("@"), file.as_os_str()].into_iter().collect()],
+            None => replaced.into_iter().map(OsString::from_vec).collect(),
+        }
+    }
+
+    /// The words with names of copies for those of inputs that were split.
+    fn replace(&mut self, words: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let (mut out, mut binary, mut shared) = (Vec::with_capacity(words.len()), false, true);
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut replaced = None;
+            let mut value = None;
+            match word.as_slice() {
+                name if NO_INPUT.contains(&name) => value = words.next(),
+                b"-b" | b"--format" | b"-format" => {
+                    value = words.next();
+                    binary = value.is_some_and(|format| format == b"binary");
+                }
+                b"-Bstatic" | b"-dn" | b"-non_shared" | b"-static" | b"--static" => shared = false,
+                b"-Bdynamic" | b"-dy" | b"-call_shared" => shared = true,
+                b"-l" | b"--library" | b"-library" => {
+                    value = words.next();
+                    replaced = value.and_then(|name| self.library(name, shared));
+                    if replaced.is_some() {
+                        value = None;
+                    }
+                }
+                word if word.starts_with(b"-l") => replaced = self.library(&word[2..], shared),
+                word if word.starts_with(b"-") => {
+                    let format = [&b"--format="[..], b"-b"].iter().find_map(|it| word.strip_prefix(*it));
+                    binary = format.map_or(binary, |format| format == b"binary");
+                }
+                _ if binary => {}
+                name => replaced = self.copy_of(Path::new(OsStr::from_bytes(name))),
+            }
+            out.push(replaced.map_or_else(|| word.clone(), |path| path.into_os_string().into_vec()));
+            out.extend(value.cloned());
+        }
+        out
+    }
+
+    /// The copy of an archive that `-l` finds in a folder of `-L`. The linker looks for those that are
+    /// only in its own folders.
+    fn library(&mut self, name: &[u8], shared: bool) -> Option<PathBuf> {
+        let found = self.libraries.iter().find_map(|folder| {
+            let path = |parts: [&[u8]; 3]| folder.join(OsStr::from_bytes(&parts.concat()));
+            match name.strip_prefix(b":") {
+                Some(exact) => Some(path([exact, b"", b""])).filter(|path| path.is_file()),
+                None => {
+                    let library = Some(path([b"lib", name, b".so"])).filter(|_| shared);
+                    library.into_iter().chain([path([b"lib", name, b".a"])]).find(|path| path.is_file())
+                }
+            }
+        });
+        self.copy_of(&found?)
+    }
+
+    /// A split copy of an input; `None` if there is nothing to split.
+    fn copy_of(&mut self, path: &Path) -> Option<PathBuf> {
+        let name = path.file_name()?;
+        let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))?;
+        // SAFETY: as every linker, this one trusts that nobody cuts its inputs short meanwhile.
+        let bytes = unsafe { Mmap::map(&file) }.ok()?;
+        let is_archive = archive::is_archive(&bytes);
+        let thin = archive::is_thin(&bytes);
+        if !is_archive && !is_candidate(&bytes) || is_archive && !thin && !may_have_frames(&bytes) {
+            return None;
+        }
+        let light = self.form == Form::Light;
+        // What a thin archive holds lies in other files, so its own bytes say nothing.
+        let key = cache::key(&bytes, light);
+        let known = || self.cache.get(&key, name);
+        let copy = if let Some(copy) = (!thin).then(known).flatten() {
+            copy
+        } else {
+            let split = match is_archive {
+                true => archive::split(path, &bytes, self.form),
+                false => split::split(&path.display().to_string(), &bytes, self.form).map(|done| done.bytes),
+            };
+            match split {
+                Ok(new) => self.put(thin, &key, name, light, &new?)?,
+                Err(problem) => {
+                    eprintln!("sframe wrap-ld: warning: {problem}; linked as it is");
+                    return None;
+                }
+            }
+        };
+        self.split += 1;
+        if self.verbose {
+            eprintln!("sframe wrap-ld: {} is split: {}", path.display(), copy.display());
+        }
+        Some(copy)
+    }
+
+    fn put(&self, thin: bool, key: &str, name: &OsStr, light: bool, new: &[u8]) -> Option<PathBuf> {
+        let key = if thin { &cache::key(new, light) } else { key };
+        self.cache.add(key, name, new)
+    }
+}
+
+/// Whether an object has frames and is not for the plugin. Others need not be looked at.
+fn is_candidate(bytes: &[u8]) -> bool {
+    let relocatable = bytes.starts_with(b"\x7fELF") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1]));
+    relocatable && may_have_frames(bytes) && memchr::memmem::find(bytes, LTO).is_none()
+}
+
+fn may_have_frames(bytes: &[u8]) -> bool {
+    memchr::memmem::find(bytes, b".sframe").is_some()
+}
+
+/// Folders of `-L` and `--library-path`, which hold for all `-l` of the command line.
+fn folders(words: &[Vec<u8>]) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let joined =
+            ["--library-path=", "-library-path="].iter().find_map(|it| word.strip_prefix(it.as_bytes()));
+        let folder = match word.as_slice() {
+            b"-L" | b"--library-path" | b"-library-path" => words.next().map(Vec::as_slice),
+            word => joined.or_else(|| word.strip_prefix(b"-L")),
+        };
+        folders.extend(folder.map(|folder| PathBuf::from(OsStr::from_bytes(folder))));
+    }
+    folders
+}
+
+/// Words as a response file has them.
+fn quoted(words: &[Vec<u8>]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for word in words {
+        text.push(b'"');
+        for &byte in word {
+            if matches!(byte, b'"' | b'\\') {
+                text.push(b'\\');
+            }
+            text.push(byte);
+        }
+        text.extend_from_slice(b"\"\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{folders, invoked_as, quoted};
+    use crate::cli::response;
+    use crate::diag::Sink;
+    use std::path::Path;
+
+    fn words(line: &str) -> Vec<Vec<u8>> {
+        line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+    }
+
+    #[test]
+    fn names_of_linkers_make_the_command_a_wrapper() {
+        let of = |name: &str| invoked_as([name.into(), "a.o".into()].into_iter());
+        assert!(of("/x/ld").is_some() && of("ld.lld").is_some());
+        assert!(of("/x/sframe").is_none() && of("ldd").is_none());
+        assert_eq!(of("ld.mold").unwrap().arguments, ["a.o"]);
+    }
+
+    #[test]
+    fn folders_of_libraries_are_seen_in_every_spelling() {
+        let found = folders(&words("-La -L b x.o --library-path=c --library-path d"));
+        assert_eq!(found, ["a", "b", "c", "d"].map(Path::new));
+    }
+
+    #[test]
+    fn response_files_give_the_words_back() {
+        let all = vec![b"a b".to_vec(), b"c\"d\\".to_vec(), Vec::new(), b"-o".to_vec()];
+        let text = quoted(&all);
+        let read = |_: &Path| Ok(text.clone());
+        assert_eq!(response::expand(vec![b"@x".to_vec()], &read, &Sink::default()), all);
+    }
+}

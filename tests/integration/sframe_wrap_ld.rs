@@ -1,0 +1,164 @@
+//! `sframe wrap-ld`: other linkers on split inputs, by the same command line.
+
+use crate::need;
+use crate::support::work::linker_directory;
+use crate::support::{Work, tools};
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+const MAIN: &str = "#include <cstdio>\n#include \"inl.h\"\nint b(int);\nint main() { printf(\"%d %d\\n\", shared(2), b(3)); }";
+const OTHER: &str =
+    "#include \"inl.h\"\nint b(int x) { return shared(x) * 2; }\nint unused(int x) { return x * 3; }";
+const HEADER: &str =
+    "__attribute__((noinline)) inline int shared(int x) { volatile int a[4] = {x}; return a[0] + 1; }";
+const SAYS: &str = "3 8\n";
+
+/// A folder with the wrapper by the name of a linker, which stands for this one.
+fn wrap(work: &mut Work, linker: &Path) -> String {
+    let folder = work.path("wrapped");
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = folder.join("ld");
+    let _ = std::fs::remove_file(&name);
+    symlink(env!("CARGO_BIN_EXE_sframe"), &name).unwrap();
+    let cache = work.path("cache").display().to_string();
+    work.env("SFRAME_WRAP_CACHE", &cache);
+    work.env("SFRAME_REAL_LD", &linker.display().to_string());
+    format!("-B{}", folder.display())
+}
+
+/// `main.o` and `other.o` with one `.sframe` each for all their text.
+fn build(work: &Work) {
+    let assembler = tools::assembler(3).unwrap();
+    work.write("inl.h", HEADER);
+    for (name, text) in [("main", MAIN), ("other", OTHER)] {
+        let source = work.write(&format!("{name}.cc"), text);
+        let (assembly, object) = (format!("{name}.s"), format!("{name}.o"));
+        work.command("g++", &["-S", "-O1", "-fPIE", "-ffunction-sections", "-o", &assembly, &source]).quiet();
+        work.command(&assembler, &["--gsframe", "-o", &object, &assembly]).quiet();
+        assert_eq!(work.elf_unchecked(&object).sections_named(".sframe").len(), 1);
+    }
+}
+
+fn linkers() -> Vec<(&'static str, std::path::PathBuf)> {
+    let peers = ["bfd", "gold", "lld", "mold"].map(|family| (family, tools::peer_linker(family)));
+    let found = peers.into_iter().filter_map(|(family, linker)| Some((family, linker.ok()?)));
+    found.chain([("sframe", linker_directory().join("ld"))]).collect()
+}
+
+#[track_caller]
+fn is_sound(work: &Work, file: &str, context: &str) {
+    assert_eq!(work.run(file), SAYS, "{context}");
+    let names = work.functions(file).concat();
+    // gold drops frames of the C++ program's groups without a word if they are whole.
+    for name in ["main", "_Z1bi", "_Z6sharedi"] {
+        assert!(names.contains(&format!("\"{name}\"")), "{context}: no rows for {name}");
+    }
+    // GNU ld's own row for `.plt.got` is wrong.
+    if !context.starts_with("bfd") {
+        let verified = work.verified(file);
+        assert!(verified.contains(", 0 wrong"), "{context}: {verified}");
+    }
+}
+
+#[test]
+fn every_linker_links_split_copies_in_every_way_of_naming_inputs() {
+    let mut work = Work::new();
+    need!(tools::assembler(3));
+    build(&work);
+    let library = work.ar("libother.a", "", &["other.o"]);
+    let thin = work.ar("libthin.a", "T", &["other.o"]);
+    work.write("words", "main.o\nother.o\n");
+    let inputs: [&[&str]; 6] = [
+        &["main.o", "other.o"],
+        &["main.o", &library],
+        &["main.o", &thin],
+        &["main.o", "-L.", "-lother"],
+        &["-Wl,@words"],
+        &["main.o", "-Wl,--start-lib", "other.o", "-Wl,--end-lib"],
+    ];
+    for (family, linker) in linkers() {
+        let prefix = wrap(&mut work, &linker);
+        for words in inputs {
+            // Only these know the option.
+            if family == "bfd" && words.contains(&"-Wl,--start-lib") {
+                continue;
+            }
+            let context = format!("{family} {words:?}");
+            let args = [&[prefix.as_str(), "-pie", "-o", "program"], words].concat();
+            let outcome = work.command("g++", &args).ok();
+            assert!(!outcome.output().contains("sframe"), "{context}: {outcome}");
+            is_sound(&work, "program", &context);
+        }
+        work.command(work.path("wrapped/ld"), &["-r", "-o", "all.o", "main.o", "other.o"]).ok();
+        work.gxx(&["-pie", "-o", "program", "all.o"]).ok();
+        is_sound(&work, "program", &format!("{family} -r"));
+    }
+    assert_eq!(work.elf_unchecked("main.o").sections_named(".sframe").len(), 1, "inputs stay as they are");
+}
+
+#[test]
+fn what_needs_no_split_reaches_the_linker_as_it_is() {
+    let mut work = Work::new();
+    need!(tools::assembler(3));
+    build(&work);
+    // A linker that writes its words down.
+    let linker = work.write_program("linker", "#!/bin/sh\nprintf '%s\\n' \"$@\" > words; exit 7\n");
+    let linker = work.path(&linker);
+    wrap(&mut work, &linker);
+    work.c("plain", "int f(void) { return 1; }", &[]);
+    work.sframe(&["split", "-o", "split.o", "main.o"]).quiet();
+    std::fs::copy(work.path("main.o"), work.path("old")).unwrap();
+    let mut lto = work.read("main.o");
+    lto.extend_from_slice(b".gnu.lto_.x");
+    work.write("lto.o", lto);
+    let words = [
+        "-o",
+        "old",
+        "plain.o",
+        "split.o",
+        "lto.o",
+        "missing.o",
+        "-R",
+        "main.o",
+        "-b",
+        "binary",
+        "main.o",
+        "-b",
+        "elf64-x86-64",
+        "--version",
+    ];
+    let outcome = work.command(work.path("wrapped/ld"), &words);
+    assert_eq!(outcome.code, Some(7), "the exit status is the linker's: {outcome}");
+    let said = String::from_utf8(work.read("words")).unwrap();
+    assert_eq!(said.lines().collect::<Vec<_>>(), words);
+    // One that is split is named by its base name, in its place.
+    work.command(work.path("wrapped/ld"), &["-o", "x", "plain.o", "main.o", "split.o"]);
+    let said = String::from_utf8(work.read("words")).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!((lines[2], lines[4]), ("plain.o", "split.o"));
+    assert!(lines[3].contains("/cache/") && lines[3].ends_with("/main.o"), "{said}");
+    let copy = work.read(lines[3]);
+    work.sframe(&["split", "-o", "direct.o", "main.o"]).quiet();
+    assert!(copy == work.read("direct.o"));
+    // By its name, with options of its own.
+    let linker = work.path("linker").display().to_string();
+    let outcome = work.sframe(&["wrap-ld", "--light", "-v", &linker, "main.o"]);
+    assert!(outcome.code == Some(7) && outcome.stderr.contains("1 inputs split"), "{outcome}");
+    let said = String::from_utf8(work.read("words")).unwrap();
+    assert!(!work.elf_unchecked(said.trim()).sections_named(".sframe_light").is_empty());
+}
+
+#[test]
+fn broken_inputs_are_told_of_and_linked_as_they_are() {
+    let mut work = Work::new();
+    let linker = work.write_program("linker", "#!/bin/sh\nprintf '%s\\n' \"$@\" > words\n");
+    let linker = work.path(&linker);
+    wrap(&mut work, &linker);
+    let broken = work.fixture("crafted-v3/padnz.x86_64.o");
+    work.write("short.a", "!<arch>\n.sframe");
+    let outcome = work.command(work.path("wrapped/ld"), &[&broken, "short.a"]).ok();
+    outcome.says(&["warning", "no SFrame blob that can be split", "malformed archive at byte 0x8"]);
+    assert_eq!(String::from_utf8(work.read("words")).unwrap(), format!("{broken}\nshort.a\n"));
+    work.env("SFRAME_REAL_LD", "no-such-linker");
+    work.command(work.path("wrapped/ld"), &["x.o"]).fails().says(&["no linker no-such-linker on PATH"]);
+}
