@@ -174,9 +174,10 @@ impl Wrapper {
         let copy = if let Some(copy) = (!thin).then(known).flatten() {
             copy
         } else {
-            let split = match is_archive {
-                true => archive::split(path, &bytes, self.form),
-                false => split::split(&path.display().to_string(), &bytes, self.form).map(|done| done.bytes),
+            let split = if is_archive {
+                archive::split(path, &bytes, self.form)
+            } else {
+                split::split(&path.display().to_string(), &bytes, self.form).map(|done| done.bytes)
             };
             match split {
                 Ok(new) => self.put(thin, &key, name, light, &new?)?,
