@@ -124,6 +124,7 @@ fn files_import_one_another_in_no_circle() {
         "lit",
         "peers",
         "sframe-format",
+        "sframe-run",
         "sframe-unwind",
         "stacks",
     ];

@@ -6,6 +6,7 @@ use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, render, share_h
 use sframe_ld::input::SystemSource;
 use sframe_ld::output::detach;
 use sframe_ld::output::interrupt::remove_temporaries;
+use sframe_ld::tool::redirect;
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -22,6 +23,9 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     let program = program_name(arguments.next());
     let arguments: Vec<OsString> = arguments.collect();
+    if let Some(command) = redirect::command(&arguments) {
+        return redirect::run(command);
+    }
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let (options, identity, run_path) =
         (variable("SFRAME_LD_OPTIONS"), variable("SFRAME_LD_IDENTITY"), variable("LD_RUN_PATH"));

@@ -23,6 +23,7 @@ mod places;
 mod programs;
 mod readelf_text;
 mod record;
+pub mod redirect;
 mod registers;
 mod report;
 pub mod split;

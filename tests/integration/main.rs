@@ -42,6 +42,7 @@ mod rel;
 mod relocatable;
 mod reports;
 mod robust;
+mod run_command;
 mod s390x_relocations;
 mod sframe_attach;
 mod sframe_concat;

@@ -153,14 +153,14 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the library that programs walk their own stacks with.
+/// Builds the libraries: that by which programs walk their own stacks, and that of `sframe-ld -run`.
 fn build_library() -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::folders::workspace())
-        .args(["build", "--quiet", "--release", "-p", "sframe-unwind"])
+        .args(["build", "--quiet", "--release", "-p", "sframe-unwind", "-p", "sframe-run"])
         .status()?;
     if !status.success() {
-        bail!("sframe-unwind does not build");
+        bail!("the libraries do not build");
     }
     Ok(crate::folders::target().join("release"))
 }
@@ -175,6 +175,11 @@ fn install_library(built: Option<&Path>, prefix: &Path) -> Result<()> {
     std::fs::create_dir_all(&include)?;
     for name in ["libsframe_unwind.so", "libsframe_unwind.a"] {
         replace(&built.join(name), &library.join(name))?;
+    }
+    let run = built.join("libsframe_run.so");
+    if run.is_file() {
+        std::fs::create_dir_all(library.join("sframe-ld"))?;
+        replace(&run, &library.join("sframe-ld/libsframe_run.so"))?;
     }
     let sources = root.join("crates/sframe-unwind");
     replace(&sources.join("include/sframe-unwind.h"), &include.join("sframe-unwind.h"))?;

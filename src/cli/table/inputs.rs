@@ -20,6 +20,14 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
+    positional(
+        &["run"],
+        "Run the command behind it, a build's, with all its links by this linker; must be the first option",
+        |_| Err("must be the first option".into()),
+    ),
+    value(&["flavor"], "FLAVOR", "As lld: gnu or ld.lld, which this linker is", |_, flavor| {
+        word(flavor, &[("gnu", ()), ("ld", ()), ("ld.lld", ())])
+    }),
     flag(&["r", "i", "relocatable", "Ur"], "Make an object for a later link", |state| {
         state.pending.relocatable = Some(state.argument.clone());
     }),

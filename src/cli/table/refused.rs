@@ -112,7 +112,6 @@ pub static REFUSED: &[Refused] = &[
     refused(&["perf"], "--time-report and --stats print the time of passes and sizes"),
     refused(&["repro"], "--reproduce writes a tar file that replays the link"),
     refused(&["reverse-sections"], "sections stay in the order of the script"),
-    refused(&["run"], "-B DIR or -fuse-ld of the compiler driver choose the linker"),
     refused(&["separate-debug-file"], "objcopy --only-keep-debug makes a file of debug sections"),
     refused(&["spare-program-headers"], "program headers have no room to spare; PHDRS in a script adds some"),
     refused(&["zero-to-bss"], "sections stay of the type that the compiler gave them"),

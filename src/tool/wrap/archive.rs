@@ -1,7 +1,7 @@
 //! Archives whose members are split: same members, names and order, and an index that leads to their new
 //! places. A thin archive becomes one that holds its members.
 
-use super::is_candidate;
+use super::candidate::is_candidate;
 use crate::sframe::split::Form;
 use crate::tool::Problem;
 use crate::tool::split;

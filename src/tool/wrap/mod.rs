@@ -11,6 +11,7 @@
 
 mod archive;
 mod cache;
+mod candidate;
 
 use super::args::WrapLd;
 use super::programs;
@@ -19,6 +20,7 @@ use crate::cli::response;
 use crate::diag::Sink;
 use crate::sframe::split::Form;
 use cache::Cache;
+use candidate::{is_candidate, may_have_frames};
 use memmap2::Mmap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -30,9 +32,6 @@ use std::process::{Command, ExitCode};
 /// Options whose value is a word of its own that may name an object, but no input: the output, which
 /// an earlier link may have left there, and a file of symbols. Values of other options are no objects.
 const NO_INPUT: [&[u8]; 6] = [b"-o", b"--output", b"-output", b"-R", b"--just-symbols", b"-just-symbols"];
-/// Contents that show that an object takes part in link-time optimization: the linker's plugin
-/// compiles it anew.
-const LTO: &[u8] = b".gnu.lto_";
 
 /// The arguments of the wrapper if the command is called by a name of linkers: `ld`, `ld.lld` and so on.
 pub fn invoked_as(mut words: impl Iterator<Item = OsString>) -> Option<WrapLd> {
@@ -198,16 +197,6 @@ impl Wrapper {
         let key = if thin { &cache::key(new, light) } else { key };
         self.cache.add(key, name, new)
     }
-}
-
-/// Whether an object has frames and is not for the plugin. Others need not be looked at.
-fn is_candidate(bytes: &[u8]) -> bool {
-    let relocatable = bytes.starts_with(b"\x7fELF") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1]));
-    relocatable && may_have_frames(bytes) && memchr::memmem::find(bytes, LTO).is_none()
-}
-
-fn may_have_frames(bytes: &[u8]) -> bool {
-    memchr::memmem::find(bytes, b".sframe").is_some()
 }
 
 /// Folders of `-L` and `--library-path`, which hold for all `-l` of the command line.

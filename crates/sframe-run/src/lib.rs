@@ -1,0 +1,270 @@
+//! `sframe-ld -run COMMAND` loads this library into every program of a build (`LD_PRELOAD`). It stands in front of the C
+//! library's functions that start programs: where the program is a linker, by its name, another one is started in its
+//! place, with the same words and the same environment.
+//!
+//! These functions are called between `vfork` and the start of a program, in memory that is another process's, so the hooks
+//! allocate nothing and take no lock; whatever they need is made when the library is loaded.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `SFRAME_RUN_LINKER` | path of the linker that is started |
+//! | `SFRAME_RUN_SAID` | file that exists once it was said that a program cannot be redirected |
+
+mod names;
+
+use libc::{c_char, c_int, c_void, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
+use std::ffi::{CStr, CString};
+use std::sync::OnceLock;
+
+type Words = *const *const c_char;
+type Execve = unsafe extern "C" fn(*const c_char, Words, Words) -> c_int;
+type Execv = unsafe extern "C" fn(*const c_char, Words) -> c_int;
+type Spawn = unsafe extern "C" fn(
+    *mut pid_t,
+    *const c_char,
+    *const posix_spawn_file_actions_t,
+    *const posix_spawnattr_t,
+    Words,
+    Words,
+) -> c_int;
+
+/// The functions behind the hooks, and the environment's words.
+struct Behind {
+    execve: Execve,
+    execvpe: Execve,
+    execv: Execv,
+    execvp: Execv,
+    spawn: Spawn,
+    spawnp: Spawn,
+    linker: Option<CString>,
+    said: Option<CString>,
+}
+
+static BEHIND: OnceLock<Behind> = OnceLock::new();
+
+/// Runs when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOADED: extern "C" fn() = {
+    extern "C" fn loaded() {
+        behind();
+    }
+    loaded
+};
+
+fn behind() -> &'static Behind {
+    BEHIND.get_or_init(|| {
+        let variable = |name: &str| {
+            use std::os::unix::ffi::OsStringExt;
+            CString::new(std::env::var_os(name)?.into_vec()).ok()
+        };
+        // SAFETY: the C library has these functions, of these types.
+        unsafe {
+            Behind {
+                execve: std::mem::transmute::<*mut c_void, Execve>(next(c"execve")),
+                execvpe: std::mem::transmute::<*mut c_void, Execve>(next(c"execvpe")),
+                execv: std::mem::transmute::<*mut c_void, Execv>(next(c"execv")),
+                execvp: std::mem::transmute::<*mut c_void, Execv>(next(c"execvp")),
+                spawn: std::mem::transmute::<*mut c_void, Spawn>(next(c"posix_spawn")),
+                spawnp: std::mem::transmute::<*mut c_void, Spawn>(next(c"posix_spawnp")),
+                linker: variable("SFRAME_RUN_LINKER"),
+                said: variable("SFRAME_RUN_SAID"),
+            }
+        }
+    })
+}
+
+/// The function of a name in the libraries behind this one.
+unsafe fn next(name: &CStr) -> *mut c_void {
+    // SAFETY: the name ends with a zero.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if found.is_null() {
+        std::process::abort();
+    }
+    found
+}
+
+impl Behind {
+    /// The program to start in place of `path`, if that is a linker. Says once if what it starts would escape.
+    ///
+    /// # Safety
+    /// `path` is null or ends with a zero, `words` with a null.
+    unsafe fn instead(&self, path: *const c_char, words: Words) -> Option<&CStr> {
+        let linker = self.linker.as_deref()?;
+        if path.is_null() {
+            return None;
+        }
+        // SAFETY: as the caller promises.
+        let name = unsafe { CStr::from_ptr(path) };
+        if names::is_linker(name.to_bytes()) {
+            // SAFETY: as the caller promises.
+            if unsafe { is_foreign(words) } {
+                self.say(name, "links for a machine of 32 bits; that link is left to it");
+                return None;
+            }
+            return Some(linker);
+        }
+        if let Some(why) = escapes(name) {
+            self.say(name, why);
+        }
+        None
+    }
+
+    /// Says why links escape, once in a whole build.
+    fn say(&self, program: &CStr, why: &str) {
+        let Some(said) = &self.said else { return };
+        let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC;
+        // SAFETY: the name ends with a zero.
+        let file = unsafe { libc::open(said.as_ptr(), flags, 0o600) };
+        if file < 0 {
+            return;
+        }
+        for part in [&b"sframe-ld -run: "[..], program.to_bytes(), b" ", why.as_bytes(), b"\n"] {
+            // SAFETY: the part is as long as it says.
+            unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
+        }
+        // SAFETY: it was opened above.
+        unsafe { libc::close(file) };
+    }
+}
+
+/// Whether a linker's words ask for a program of 32 bits, which sframe-ld does not link.
+///
+/// # Safety
+/// `words` is null or ends with a null.
+unsafe fn is_foreign(words: Words) -> bool {
+    let mut at = words;
+    let mut emulation = false;
+    loop {
+        // SAFETY: the walk stops at the null.
+        let word =
+            unsafe { if at.is_null() || (*at).is_null() { return false } else { CStr::from_ptr(*at) } };
+        let word = word.to_bytes();
+        let value = if emulation { Some(word) } else { word.strip_prefix(b"-m") };
+        if value.is_some_and(names::is_32_bit) {
+            return true;
+        }
+        emulation = word == b"-m";
+        // SAFETY: the null is still ahead.
+        at = unsafe { at.add(1) };
+    }
+}
+
+/// Why a program does not load this library, so that what it starts escapes: read from the file with calls of the system
+/// alone. Names that are looked up on `PATH` are not looked at.
+fn escapes(path: &CStr) -> Option<&'static str> {
+    if !path.to_bytes().contains(&b'/') {
+        return None;
+    }
+    // SAFETY: the name ends with a zero; a stat of zeros is valid.
+    let (file, status) = unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if file < 0 {
+            return None;
+        }
+        libc::fstat(file, &mut status);
+        (file, status)
+    };
+    let mut start = [0; 4096];
+    // SAFETY: the buffer is as long as it says, and the file open.
+    let length = unsafe {
+        let length = libc::pread(file, start.as_mut_ptr().cast(), start.len(), 0);
+        libc::close(file);
+        length
+    };
+    let start = start.get(..usize::try_from(length).ok()?)?;
+    // SAFETY: a call of the system without arguments.
+    let privileged = status.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0 && unsafe { libc::geteuid() } != 0;
+    if privileged {
+        return Some("runs with other privileges; links that it starts are not redirected");
+    }
+    names::is_static(start).then_some("is linked statically; links that it starts are not redirected")
+}
+
+macro_rules! replaced {
+    ($path:expr, $words:expr) => {
+        // SAFETY: the caller of the hook promises what the hidden function asks for.
+        unsafe { behind().instead($path, $words) }.map(CStr::as_ptr)
+    };
+}
+
+/// In front of the C library's function; see execve(2).
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execve(path: *const c_char, words: Words, environment: Words) -> c_int {
+    let path = replaced!(path, words).unwrap_or(path);
+    // SAFETY: as the caller promises.
+    unsafe { (behind().execve)(path, words, environment) }
+}
+
+/// In front of the C library's function; see exec(3).
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvpe(file: *const c_char, words: Words, environment: Words) -> c_int {
+    let file = replaced!(file, words).unwrap_or(file);
+    // SAFETY: as the caller promises.
+    unsafe { (behind().execvpe)(file, words, environment) }
+}
+
+/// In front of the C library's function; see exec(3).
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execv(path: *const c_char, words: Words) -> c_int {
+    let path = replaced!(path, words).unwrap_or(path);
+    // SAFETY: as the caller promises.
+    unsafe { (behind().execv)(path, words) }
+}
+
+/// In front of the C library's function; see exec(3).
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvp(file: *const c_char, words: Words) -> c_int {
+    let file = replaced!(file, words).unwrap_or(file);
+    // SAFETY: as the caller promises.
+    unsafe { (behind().execvp)(file, words) }
+}
+
+/// In front of the C library's function; see posix_spawn(3).
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawn(
+    process: *mut pid_t,
+    path: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    words: Words,
+    environment: Words,
+) -> c_int {
+    let path = replaced!(path, words).unwrap_or(path);
+    // SAFETY: as the caller promises.
+    unsafe { (behind().spawn)(process, path, actions, attributes, words, environment) }
+}
+
+/// In front of the C library's function; see posix_spawn(3).
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawnp(
+    process: *mut pid_t,
+    file: *const c_char,
+    actions: *const posix_spawn_file_actions_t,
+    attributes: *const posix_spawnattr_t,
+    words: Words,
+    environment: Words,
+) -> c_int {
+    let file = replaced!(file, words).unwrap_or(file);
+    // SAFETY: as the caller promises.
+    unsafe { (behind().spawnp)(process, file, actions, attributes, words, environment) }
+}

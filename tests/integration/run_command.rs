@@ -1,0 +1,87 @@
+//! `sframe-ld -run COMMAND`: every link of a build is this linker's, whatever name or path is started.
+
+use crate::need;
+use crate::support::work::linker;
+use crate::support::{Work, tools};
+use std::path::Path;
+use std::process::Command;
+
+/// Builds the library that is loaded into programs of a build.
+fn library() -> String {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sframe-run");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(env!("CARGO_MANIFEST_DIR"));
+    command.args(["build", "--quiet", "--locked", "-p", "sframe-run", "--target-dir"]).arg(&target);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    target.join("debug/libsframe_run.so").display().to_string()
+}
+
+fn work() -> Work {
+    let mut work = Work::new();
+    work.env("SFRAME_RUN_LIBRARY", &library());
+    work
+}
+
+#[test]
+fn every_link_of_a_build_is_redirected() {
+    let work = work();
+    let main = work.cc("main", "int main() { return 0; }", &["-fPIE"]);
+    let run = |words: &[&str]| work.command(linker(), &[&["-run"], words].concat());
+    // By the compiler's own way, by names that it is asked for, through a shell and make.
+    run(&["gcc", "-o", "program", &main]).quiet();
+    assert!(work.made_here("program"));
+    for (number, name) in ["bfd", "gold"].iter().enumerate() {
+        let (option, out) = (format!("-fuse-ld={name}"), format!("by-name{number}"));
+        if work.command("gcc", &[&option, "-o", "other", &main]).code == Some(0) {
+            run(&["gcc", &option, "-o", &out, &main]).quiet();
+            assert!(work.made_here(&out), "{name}");
+        }
+    }
+    work.write("Makefile", format!("all:\n\tgcc -o by-make {main} && ld -r -o by-ld.o {main}\n"));
+    if tools::program("make").is_ok() {
+        run(&["make", "-s"]).quiet();
+        assert!(work.made_here("by-make") && work.exists("by-ld.o"));
+    }
+    // The command itself, by a path to another linker.
+    let other = need!(tools::peer_linker("lld")).display().to_string();
+    let said = run(&[&other, "--version"]).quiet().stdout;
+    assert!(said.contains("sframe-ld"), "{said}");
+    // As rustc's own linker is called.
+    work.write_program("rust-lld", "#!/bin/sh\nexit 9\n");
+    let said = run(&["./rust-lld", "-flavor", "gnu", "--version"]).quiet().stdout;
+    assert!(said.contains("sframe-ld"), "{said}");
+    let options = run(&["env", "SFRAME_LD_OPTIONS=--no-such-option", "gcc", "-o", "program", &main]).fails();
+    options.says(&["no-such-option"]);
+}
+
+#[test]
+fn the_exit_status_is_the_command_s_and_what_escapes_is_said_once() {
+    let work = work();
+    let run = |words: &[&str]| work.command(linker(), &[&["-run"], words].concat());
+    assert_eq!(run(&["sh", "-c", "exit 7"]).code, Some(7));
+    assert_eq!(run(&["no-such-command"]).code, Some(127));
+    run(&[]).fails().says(&["no command behind it"]);
+    let program = work.c("static", "int main(void) { return 0; }", &[]);
+    work.command("gcc", &["-static", "-o", "static", &program]).ok();
+    let outcome = run(&["sh", "-c", "./static; ./static; ./static"]).ok();
+    assert_eq!(outcome.stderr.matches("links that it starts are not redirected").count(), 1, "{outcome}");
+    let outcome = run(&["ld", "-m", "elf_i386", "--version"]).ok();
+    assert!(
+        outcome.stderr.contains("that link is left to it") && !outcome.stdout.contains("sframe-ld"),
+        "{outcome}"
+    );
+    work.ld(&["x.o", "-run", "true"]).fails().says(&["must be the first option"]);
+}
+
+#[test]
+fn without_its_library_the_command_does_not_run() {
+    let mut work = Work::new();
+    work.env("SFRAME_RUN_LIBRARY", "");
+    work.write_program("mark", "#!/bin/sh\n: > ran\n");
+    let copy = work.path("alone");
+    std::fs::copy(linker(), &copy).unwrap();
+    work.command(&copy, &["-run", "./mark"]).fails().says(&["libsframe_run.so", "SFRAME_RUN_LIBRARY"]);
+    assert!(!work.exists("ran"));
+}
