@@ -1,6 +1,6 @@
 //! Settles values that depend on several options, once all options are read.
 
-use super::config::{Config, OutputMode, Report, SFrameMode};
+use super::config::{Config, OutputMode, Report, SFrameIndex, SFrameMode};
 use super::inputs::InputSpec;
 use super::state::{Kind, State};
 use super::values::path;
@@ -188,10 +188,33 @@ fn resolve_sframe(state: &mut State<'_>) {
     let relocatable = state.config.is_relocatable();
     let sframe = &mut state.config.sframe;
     let merges = sframe.mode == SFrameMode::Merge;
+    let compact_in_vain = relocatable && sframe.index == Some(SFrameIndex::Compact);
+    if compact_in_vain {
+        sframe.index = Some(SFrameIndex::V3);
+    }
     sframe.plt = state.pending.sframe_plt.unwrap_or(merges || sframe.index.is_some());
     // GNU ld computes a wrong size for shared rows when it links the output again.
     sframe.share = state.pending.sframe_share.unwrap_or(!relocatable);
-    if merges && sframe.index.is_some() {
+    let index = sframe.index;
+    if compact_in_vain {
+        state.report(
+            Diagnostic::warning(Code::SFrameNote, "--sframe-index=compact makes .sframe_idx under -r")
+                .note("a compact table needs addresses; the final link makes it of that index")
+                .help("--sframe-index=v3 says the same without this warning"),
+        );
+    }
+    let mode = state.config.sframe.mode;
+    if index == Some(SFrameIndex::Overlay) && (relocatable || mode == SFrameMode::Discard) {
+        let (word, note) = if relocatable {
+            ("-r", "an overlay has two places for each function, of which a relocation could fill one")
+        } else {
+            ("--sframe=discard", "an overlay is an index of the blobs in .sframe")
+        };
+        let message = format!("--sframe-index=overlay and {word} may not be used together");
+        let help = "--sframe-index=v3 makes a table that stands for itself";
+        state.report(Diagnostic::error(Code::BadOption, message).note(note).help(help));
+    }
+    if merges && index.is_some() {
         state.report(
             Diagnostic::error(Code::BadOption, "--sframe=merge and --sframe-index may not be used together")
                 .note("both make one sorted blob, the one in .sframe, the other in .sframe_idx")

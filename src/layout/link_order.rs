@@ -15,6 +15,7 @@ use crate::input::SectionClass;
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::SectionState;
+use crate::sframe_output::overlay;
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 
@@ -35,6 +36,12 @@ pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionI
 /// Marks the lists that have such sections, and reports `sh_link`s to sections outside the output.
 pub fn prepare<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
     let flag = u64::from(elf::SHF_LINK_ORDER);
+    let overlay = overlay_of(link);
+    lists.iter_mut().filter(|list| overlay.is_some() && list.items.first().copied() == overlay).for_each(
+        |list| {
+            list.link_order = true;
+        },
+    );
     lists.par_iter_mut().filter(|list| list.facts.any & flag != 0).for_each(|list| {
         list.link_order = true;
         for &id in &list.items {
@@ -104,18 +111,26 @@ pub fn sort<T: Target>(
         .reduce(|| false, |a, b| a | b)
 }
 
+/// The linker's index over the blobs of `.sframe`, which stands before them all.
+fn overlay_of<T: Target>(link: &Placed<'_, T>) -> Option<SectionId> {
+    link.synthetics.find(Kind::SFrameOverlay).map(|row| link.synthetic_id(row))
+}
+
 fn sort_list<T: Target>(
     link: &Placed<'_, T>,
     list: &mut List,
     position: &(dyn Fn(SectionId) -> Option<u64> + Sync),
 ) -> bool {
     let own_frames = link.synthetics.find(Kind::SFrame).map(|row| link.synthetic_id(row));
+    let overlay = overlay_of(link);
     let key = |id: SectionId| match target(link, id) {
+        _ if Some(id) == overlay => (0, 0),
+        _ if overlay.is_some() && !overlay::takes_input(link, id) => (4, 0),
         Some(target) if !link.sections.is(target, SectionState::ABSORBED) => {
-            (1, position(target).unwrap_or(0))
+            (2, position(target).unwrap_or(0))
         }
-        _ if Some(id) == own_frames => (2, 0),
-        _ => (0, 0),
+        _ if Some(id) == own_frames => (3, 0),
+        _ => (1, 0),
     };
     let mut order: Vec<((u8, u64), u32)> =
         list.items.iter().enumerate().map(|(at, &id)| (key(id), at as u32)).collect();

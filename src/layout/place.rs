@@ -13,6 +13,7 @@ use crate::ids::{RuleId, SectionId};
 use crate::input::SectionInfo;
 use crate::phase::Placed;
 use crate::phase::SectionState;
+use crate::tables::section::Kind;
 use rayon::prelude::*;
 
 /// Items per task.
@@ -93,7 +94,9 @@ fn placeable<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = Sec
 pub fn input_position<T: Target>(link: &Placed<'_, T>, order: &InputOrder, id: SectionId) -> (u32, u32) {
     let Some(row) = link.synthetic_row(id) else { return (order.rank(id.0), 0) };
     let section = link.synthetics.section(row);
-    if let Some(first) = section.first_input {
+    if section.kind == Kind::SFrameOverlay {
+        (0, 0)
+    } else if let Some(first) = section.first_input {
         (order.rank(first.0), 1 + row)
     } else if let Some(object) = section.file.and_then(|file| link.objects.get(file.index())) {
         let end = object.first_section + object.headers.len() as u32;

@@ -7,8 +7,8 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::phase::{Numbered, Scanned};
 use crate::sframe::collect::{Batch, Chosen, LeftOut, Origin, Role, Table, unite};
 use crate::sframe::encoding;
-use crate::sframe_output::plt;
 use crate::sframe_output::table::describe;
+use crate::sframe_output::{compact, plt};
 use crate::tables::section::Kind;
 
 /// Functions that one message names.
@@ -25,7 +25,12 @@ pub fn run<T: Target>(link: &Numbered<'_, T>) -> Chosen {
     let table = unite(link, &batches);
     report_left_out(link, &batches);
     report_overlays(link, &table);
-    Chosen { plts, table: Some(table) }
+    let compact = compact::is_wanted(link.config).then(|| compact::of_table(&table));
+    let compact = compact.transpose().unwrap_or_else(|reason| {
+        link.sink.report(Diagnostic::error(Code::LayoutError, format!("compact table: {reason}")));
+        None
+    });
+    Chosen { plts, table: Some(table), compact }
 }
 
 /// One message for all functions that the version cannot express. Functions that cannot be derived

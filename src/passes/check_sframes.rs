@@ -21,5 +21,6 @@ pub fn run<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionId> {
             .map(|index| object.section_id(index))
             .collect()
     };
+    sframe_output::overlay::report_others(link);
     link.objects.par_iter().flat_map_iter(corrupt).collect()
 }

@@ -57,12 +57,12 @@ pub fn run<'a, T: Target>(
             add_comment(link);
         }
     }
-    if let Some(section) = sframe_output::absorb::section(link) {
-        link.synthetic.rows.push(section);
-    }
-    if let Some(section) = gdb_index::section(link) {
-        link.synthetic.rows.push(section);
-    }
+    let own = [
+        sframe_output::absorb::section(link),
+        sframe_output::overlay::section(link),
+        gdb_index::section(link),
+    ];
+    link.synthetic.rows.extend(own.into_iter().flatten());
     if allocates_commons(link, plan) {
         add_commons(link);
     }

@@ -4,7 +4,7 @@
 //! [`crate::layout::converge`] carry the plan out until no address changes.
 
 use crate::arch::Target;
-use crate::cli::{Config, Magic, OrphanHandling, OutputFormat, SeparateCode};
+use crate::cli::{Config, Magic, OrphanHandling, OutputFormat, SFrameIndex, SeparateCode};
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -397,7 +397,7 @@ fn fixed<'a, T: Target>(link: &Placed<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
         special: Special {
             dynamic: alive(Kind::Dynamic),
             eh_frame_hdr: alive(Kind::EhFrameHdr),
-            sframe_index: alive(Kind::SFrame).filter(|_| config.sframe.index.is_some()),
+            sframe_index: alive(Kind::SFrame).filter(|_| config.sframe.index == Some(SFrameIndex::V3)),
         },
         wishes: Wishes {
             page_size: max_page_size,

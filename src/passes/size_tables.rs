@@ -1,7 +1,8 @@
 //! Fills the dynamic linker's tables up to addresses, and sizes all synthetic sections.
 //!
 //! Comes before the layout. Two sections may still grow while addresses are found: `.relr.dyn`, whose
-//! size depends on how close its places lie, and the SFrame table, which describes thunks.
+//! size depends on how close its places lie, and the SFrame table, which describes thunks, and in its
+//! compact form has pages.
 
 use crate::arch::Target;
 use crate::debug_index::joined::DebugIndex;
@@ -10,6 +11,7 @@ use crate::ids::{SectionId, SymbolId};
 use crate::phase::{Bound, Growing, Live, Numbered, Resolved, Tables};
 use crate::relocs::dynamic::{self, Counts};
 use crate::sframe::collect::Chosen;
+use crate::sframe_output;
 use crate::symbols::{Definition, Mentions};
 use crate::synth::{dynsym, eh_frame, eh_frame_hdr, hash, reldyn, relr, symbol_versions};
 use crate::tables::dynamic_tables::DynamicTables;
@@ -69,8 +71,13 @@ impl<'a, T: Target> Sizes<'_, 'a, T> {
         }
         self.sections.set_size(Kind::EhFrameHdr, eh_frame_hdr::size(live.kept_frames.fdes), 1);
         if let Some(table) = &chosen.table {
-            self.sections.set_size(Kind::SFrame, table.size(), 1);
+            let size = match &chosen.compact {
+                Some(compact) => sframe_output::compact::first_guess(compact, table),
+                None => table.size(),
+            };
+            self.sections.set_size(Kind::SFrame, size, 1);
         }
+        self.sections.set_size(Kind::SFrameOverlay, sframe_output::overlay::size(self.link, chosen), 1);
     }
 
     fn slots(&mut self) {

@@ -34,6 +34,7 @@ pub fn run<T: Target>(image: &Image<'_, T>, file: &mut OutputFile) {
             })
         },
     );
+    sframe_output::overlay::finish(image, file.bytes());
     if image.config.output_format == OutputFormat::Elf {
         headers::write(image, file.bytes());
     }

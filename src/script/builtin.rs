@@ -157,6 +157,7 @@ mod tests {
             ".eh_frame_hdr",
             ".eh_frame",
             ".sframe_idx",
+            ".sframe_compact",
             ".sframe",
             ".sframe_light",
             ".tdata",

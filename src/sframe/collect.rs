@@ -29,6 +29,7 @@ use crate::phase::Resolved;
 use crate::phase::SectionState;
 use rayon::prelude::*;
 use serde::ser::{Serialize, SerializeMap, Serializer};
+use sframe_format::compact::{ShapeId, Shapes};
 use sframe_format::derive;
 use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Mark, Options, Reason};
 use sframe_format::{Attributes, Blob, Fde};
@@ -398,6 +399,17 @@ pub struct Inputs {
     pub refused: Vec<Refused>,
 }
 
+/// The compact form of a [`Table`].
+#[derive(Debug)]
+pub struct Compact {
+    /// All but addresses.
+    pub shapes: Shapes,
+    /// The shape of each function of the table.
+    pub shapes_of: Vec<ShapeId>,
+    /// Number of entries that all functions make.
+    pub entries: u64,
+}
+
 /// The functions that are written.
 #[derive(Debug, Default)]
 pub struct Chosen {
@@ -405,6 +417,8 @@ pub struct Chosen {
     pub plts: Option<Batch>,
     /// The table; `None` if the linker makes none.
     pub table: Option<Table>,
+    /// Its compact form, if that is what is written.
+    pub compact: Option<Compact>,
 }
 
 /// The functions of a table in the order in which they are written.

@@ -4,7 +4,7 @@
 //! `*(.sframe)` matches only the rest, and the linker's own section takes their place.
 
 use crate::arch::Target;
-use crate::cli::{SFrameFromEhFrame, SFrameMode};
+use crate::cli::{Config, SFrameFromEhFrame, SFrameIndex, SFrameMode};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::frames::Frames;
@@ -14,12 +14,18 @@ use crate::phase::{Inputs, Made, Resolved, SectionState};
 use crate::sframe::collect::{self, Batch, Origin, Refused, Role};
 use crate::sframe::{derive, read};
 use crate::tables::section::{Kind, SyntheticSection};
-use sframe_format::SHT_GNU_SFRAME;
 use sframe_format::light::SHT_SFRAME_LIGHT;
+use sframe_format::{SHT_GNU_SFRAME, compact};
 
 /// Whether this link makes one blob of the inputs that it recognises.
 pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
-    link.config.sframe.index.is_some() || link.config.sframe.mode == SFrameMode::Merge
+    link.config.sframe.has_table() || link.config.sframe.mode == SFrameMode::Merge
+}
+
+/// Whether recognised inputs stay in `.sframe` beside the table made of them: a compact one is no
+/// SFrame.
+fn keeps_inputs(config: &Config) -> bool {
+    config.sframe.index == Some(SFrameIndex::Compact) && config.sframe.mode == SFrameMode::Concat
 }
 
 /// The role of recognised inputs; `None` if the linker makes no blob of its own. With
@@ -53,12 +59,16 @@ pub fn absorb<'a, T: Target>(resolved: &mut Resolved<'a, T>, frames: &Frames<'a,
     collect::Inputs { batches, refused }
 }
 
-/// Marks recognised inputs as absorbed, and reports the others.
+/// Marks recognised inputs as absorbed, unless they stay beside the table, and reports the others.
 fn replace<T: Target>(link: &mut Resolved<'_, T>, batches: &[Batch], refused: &[Refused]) {
-    link.sections.absorb(batches.iter().flat_map(Batch::shares).filter_map(|share| match share.origin {
-        Origin::Input(section) => Some(section),
-        _ => None,
-    }));
+    let replaced = |batch: &&Batch| batch.role == Role::Superseded || !keeps_inputs(link.config);
+    let replaced: Vec<&Batch> = batches.iter().filter(replaced).collect();
+    link.sections.absorb(replaced.into_iter().flat_map(Batch::shares).filter_map(
+        |share| match share.origin {
+            Origin::Input(section) => Some(section),
+            _ => None,
+        },
+    ));
     for refused in refused {
         report(link, refused);
         if link.config.sframe.mode == SFrameMode::Merge {
@@ -78,9 +88,13 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     if !describes && !wants_plt {
         return None;
     }
-    let name: &[u8] = if link.config.sframe.index.is_some() { b".sframe_idx" } else { b".sframe" };
+    let (name, sh_type): (&[u8], u32) = match link.config.sframe.index {
+        Some(SFrameIndex::Compact) => (compact::SECTION_NAME.as_bytes(), elf::SHT_PROGBITS),
+        Some(SFrameIndex::V3) => (b".sframe_idx", SHT_GNU_SFRAME),
+        Some(SFrameIndex::Overlay) | None => (b".sframe", SHT_GNU_SFRAME),
+    };
     let flags = if link.config.sframe.alloc { u64::from(elf::SHF_ALLOC) } else { 0 };
-    Some(SyntheticSection::new(Kind::SFrame, name, SHT_GNU_SFRAME, flags, 8))
+    Some(SyntheticSection::new(Kind::SFrame, name, sh_type, flags, 8))
 }
 
 /// Reports an input that is not recognised.
@@ -98,7 +112,8 @@ fn report<T: Target>(link: &Inputs<'_, T>, refused: &Refused) {
         }
         None => (Code::SFrameCorrupt, format!("corrupt SFrame data: {}", refused.what)),
     };
-    let fate = match (link.config.sframe.mode, link.config.sframe.index) {
+    let table = link.config.sframe.index.filter(|_| link.config.sframe.has_table());
+    let fate = match (link.config.sframe.mode, table) {
         (SFrameMode::Merge, _) => "the section is left out".to_owned(),
         (SFrameMode::Discard, _) => "the section is left out, as --sframe=discard says".to_owned(),
         (SFrameMode::Concat, Some(_)) => {

@@ -2,13 +2,15 @@
 //! sections as they are.
 //!
 //! [`crate::sframe`] reads what inputs describe, before anything has an address. The modules here
-//! build on that: [`table`] orders and writes the collection, [`mod@concat`] mends sections in place,
+//! build on that: [`table`] orders and writes the collection, [`compact`] in a form of our own, [`mod@concat`] mends sections in place, [`overlay`] puts an index before them,
 //! [`plt`] and [`thunks`] add the linker's own code, and [`report`] counts it all.
 
 pub mod absorb;
+pub mod compact;
 pub mod concat;
 pub mod derived;
 pub mod discard;
+pub mod overlay;
 pub mod plt;
 #[cfg(test)]
 mod plt_tests;

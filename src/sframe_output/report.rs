@@ -201,7 +201,7 @@ fn own<T: Target>(link: &Placed<'_, T>) -> Option<Own> {
         section: String::from_utf8_lossy(link.synthetics.section(row).name).into_owned(),
         functions: table.functions.len() as u64,
         rows: table.functions.iter().map(|function| u64::from(function.rows)).sum(),
-        bytes: table.encoder.size() as u64,
+        bytes: link.synthetics.section(row).size,
         added,
         thunks: (table.functions.len() - table.settled - table.veneers) as u64,
         veneers: table.veneers as u64,

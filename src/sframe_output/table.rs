@@ -6,7 +6,7 @@
 //!
 //! Under `-r` there are no addresses: rows are ordered by output section and offset, the start
 //! fields are 0, and each has one PC-relative relocation ([`relocations`]). `--emit-relocs` gives
-//! the same relocations in a final link.
+//! the same relocations in a final link. A compact table has none.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -135,14 +135,15 @@ pub fn describe<T: Target>(link: &Resolved<'_, T>, place: Place) -> String {
 
 /// How many relocations the section has where relocations are written.
 pub fn relocation_count<T: Target>(link: &Placed<'_, T>) -> u32 {
-    link.chosen.table.as_ref().map_or(0, |table| table.settled as u32)
+    let table = link.chosen.table.as_ref().filter(|_| link.chosen.compact.is_none());
+    table.map_or(0, |table| table.settled as u32)
 }
 
 /// Writes one relocation for each function but thunks, for which `--emit-relocs` writes none
 /// elsewhere either. Offsets count from `base`: the section's address, or its offset in its output
 /// section.
 pub fn relocations<T: Target>(link: &Placed<'_, T>, base: u64, out: &mut [Rela<T::E>]) {
-    let Some(table) = &link.chosen.table else { return };
+    let Some(table) = link.chosen.table.as_ref().filter(|_| link.chosen.compact.is_none()) else { return };
     let version = encoding::<T>(link.config).version;
     let kind = abi::<T>().start_relocation(version);
     let rows = (0..).zip(&link.frame_order.functions).filter(|(_, (_, id))| (id.0 as usize) < table.settled);

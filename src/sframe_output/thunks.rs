@@ -8,7 +8,7 @@
 //! taken from: its row is the one that holds there. Where that function has no rows, there is none
 //! here either.
 
-use super::plt;
+use super::{overlay, plt};
 use crate::arch::Target;
 use crate::arch::target::PltFrame;
 use crate::arch::thunk::ThunkForm;
@@ -59,8 +59,12 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     if let Some(plts) = &mut link.chosen.plts {
         plts.note(&table.functions[before..]);
     }
-    link.synthetics.rows[row as usize].size = table.size();
-    table.functions.len() > before
+    if link.chosen.compact.is_none() {
+        link.synthetics.rows[row as usize].size = table.size();
+    }
+    let added = table.functions.len() - before;
+    overlay::update_size(link, added);
+    added > 0
 }
 
 /// The rules that hold for `size` bytes inside a function that the table describes, as a function

@@ -47,8 +47,13 @@ fn write_bytes<T: Target>(
             let eh_frame = address::of_synthetic(link, Kind::EhFrame);
             eh_frame_hdr::write(link, link.section_address(id), eh_frame, out);
         }
-        Kind::SFrame => sframe_output::table::write(link, link.section_address(id), out),
         Kind::GdbIndex => gdb_index::write(link, out),
+        Kind::SFrame => match &link.chosen.compact {
+            Some(compact) => sframe_output::compact::write(link, compact, link.section_address(id), out),
+            None => sframe_output::table::write(link, link.section_address(id), out),
+        },
+        // Written when all of `.sframe` is.
+        Kind::SFrameOverlay => {}
         Kind::OutputRelocations(row) => rela_output::write(link, row, out),
         Kind::OutputGroup(row) => groups::write(link, row, out),
         // Written together, by `write_output`.

@@ -70,10 +70,12 @@ pub enum Kind {
     Thunks(u32),
     /// Contents that are fixed when the section is made, such as `.comment`.
     Bytes,
-    /// `.sframe_idx` or a merged `.sframe`.
+    /// `.sframe_idx`, `.sframe_compact` or a merged `.sframe`.
     SFrame,
     /// `.gdb_index`.
     GdbIndex,
+    /// The sorted index of `.sframe`.
+    SFrameOverlay,
     /// Relocations of an output section: row of [`crate::phase::Placed::output_relocations`].
     OutputRelocations(u32),
     /// A section group: row of [`crate::phase::Placed::output_groups`].

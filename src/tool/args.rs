@@ -34,6 +34,8 @@ pub enum Command {
     Derive(Derive),
     /// Make one sorted table of all SFrame in a finished file
     Index(Index),
+    /// Make a compact table for a finished file
+    Table(Table),
     /// Add or replace SFrame in a finished file
     Attach(Attach),
     /// Count sizes, functions and rows, and what sharing saves
@@ -110,7 +112,7 @@ impl Derivation {
 
     /// Whether SFrame is to be derived for a file.
     pub fn wanted(&self, input: &Input<'_>) -> bool {
-        self.derived && (self.always || input.sframe.is_empty())
+        self.derived && (self.always || !input.has_rows())
     }
 }
 
@@ -445,8 +447,8 @@ pub struct Change {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub format: Format,
-    /// Name of the section
-    #[arg(long, value_name = "NAME", default_value = ".sframe", value_parser = [".sframe", ".sframe_idx"])]
+    /// Name of the section; .sframe_compact is a compact table, without a program header of its own
+    #[arg(long, value_name = "NAME", default_value = ".sframe", value_parser = [".sframe", ".sframe_idx", ".sframe_compact"])]
     pub name: String,
     /// What becomes of the build-id
     #[arg(long, value_enum, default_value_t)]
@@ -477,6 +479,29 @@ pub struct Index {
     /// Write the bytes of the section only, for this address
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address, requires = "output")]
     pub raw: Option<u64>,
+}
+
+/// Make a compact table for a finished file
+///
+/// The table says the same as the file's SFrame, or as its .eh_frame where it has none, in about a
+/// quarter of the room of .eh_frame; crates/sframe-format/COMPACT.md specifies it. It is written
+/// alone; attach --name .sframe_compact puts one into the file.
+#[derive(Args)]
+pub struct Table {
+    /// Executable or shared library
+    pub file: PathBuf,
+    /// Write here instead of to the file's name with .sframe_compact behind it, in this folder
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Take .eh_frame even where the file has SFrame
+    #[arg(long)]
+    pub eh_frame: bool,
+    /// Address that the table is to have beside the file's own
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+    /// List the functions that were left out
+    #[arg(short, long)]
+    pub verbose: bool,
 }
 
 /// Add or replace SFrame in a finished file

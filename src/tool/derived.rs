@@ -19,6 +19,7 @@ pub fn replace(input: &mut Input<'_>, version: Version) -> Result<(), Problem> {
     let options = Options::new(abi).version(version);
     let mut address = input.free_address;
     input.sframe.clear();
+    input.compact.clear();
     for frames in &input.eh_frame {
         let derived = derive(options, &frames.data, frames.address, address)
             .map_err(|error| Problem::new(&*input.name, format!("cannot derive SFrame: {error}")))?;

@@ -1,14 +1,15 @@
 //! `sframe dump`: everything that a section holds, with names for addresses.
 
 use super::args::Dump;
+use super::compact::{TableDump, table_dump, write_table};
 use super::open::{Input, Kind, Problem, SframeSection, Target, for_each_input};
 use super::readelf_text;
-use super::registers::{cfa, rule};
-use super::report::{Outcome, complain, hexadecimal, output, print_json};
+use super::report::{Outcome, complain, output, print_json};
+use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
 use crate::diag::demangle::demangle;
 use serde::Serialize;
 use sframe_format::light::{self, Unit};
-use sframe_format::{Blob, Fde, FdeType, Flags, PauthKey, PcType, Piece, Row, Rules};
+use sframe_format::{Blob, Fde, FdeType, Flags, PauthKey, PcType, Piece, Row};
 use std::io::{self, Write};
 
 /// A file's sections.
@@ -17,6 +18,8 @@ struct FileDump {
     file: String,
     relocatable: bool,
     sections: Vec<SectionDump>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<TableDump>,
 }
 
 #[derive(Serialize)]
@@ -94,17 +97,6 @@ struct RowDump {
     rules: RulesDump,
 }
 
-#[derive(Serialize)]
-#[serde(untagged)]
-enum RulesDump {
-    Frame { cfa: String, fp: String, ra: String, ra_signed: bool },
-    Special { special: &'static str },
-}
-
-fn as_hexadecimal<S: serde::Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&hexadecimal(*value))
-}
-
 /// Prints the sections of all files.
 pub fn run(arguments: &Dump) -> Outcome {
     let mut outcome = Outcome::Fine;
@@ -112,7 +104,7 @@ pub fn run(arguments: &Dump) -> Outcome {
     for path in &arguments.files {
         let mut found = false;
         let result = for_each_input(path, arguments.address, &mut |input| {
-            found |= !input.sframe.is_empty();
+            found |= input.has_rows();
             if arguments.readelf {
                 write(|output| readelf_text::write(output, &input));
             } else {
@@ -142,7 +134,8 @@ fn write(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
 
 fn file_dump(input: &Input<'_>, arguments: &Dump) -> FileDump {
     let sections = input.sframe.iter().map(|section| section_dump(input, section, arguments)).collect();
-    FileDump { file: input.name.clone(), relocatable: input.kind == Kind::Relocatable, sections }
+    let tables = input.compact.iter().map(|section| table_dump(input, section, arguments)).collect();
+    FileDump { file: input.name.clone(), relocatable: input.kind == Kind::Relocatable, sections, tables }
 }
 
 fn section_dump(input: &Input<'_>, section: &SframeSection<'_>, arguments: &Dump) -> SectionDump {
@@ -265,19 +258,7 @@ fn rows(blob: &Blob<'_>, fde: &Fde) -> Result<(AttributesDump, Vec<RowDump>), sf
     if attributes.fre_count == 0 {
         rows.extend(blob.rules_without_rows(&attributes).map(|rules| Row { start: 0, rules }));
     }
-    let dump = |row: Row| RowDump {
-        start: row.start,
-        rules: match row.rules {
-            Rules::Frame(frame) => RulesDump::Frame {
-                cfa: cfa(abi, &frame.cfa),
-                fp: rule(abi, &frame.fp),
-                ra: rule(abi, &frame.ra),
-                ra_signed: frame.mangled,
-            },
-            Rules::Outermost => RulesDump::Special { special: "outermost" },
-            Rules::SignalContext => RulesDump::Special { special: "signal-context" },
-        },
-    };
+    let dump = |row: Row| RowDump { start: row.start, rules: rules_dump(abi, Some(&row.rules)) };
     let key = match attributes.pauth_key {
         PauthKey::A => "a",
         PauthKey::B => "b",
@@ -307,7 +288,7 @@ fn write_text(output: &mut dyn Write, file: &FileDump) -> io::Result<()> {
         }
         writeln!(output)?;
     }
-    Ok(())
+    file.tables.iter().try_for_each(|table| write_table(output, &file.file, table))
 }
 
 fn write_blob(output: &mut dyn Write, blob: &BlobDump) -> io::Result<()> {
@@ -365,13 +346,7 @@ fn write_function(output: &mut dyn Write, function: &FunctionDump) -> io::Result
     }
     writeln!(output)?;
     for row in &function.rows {
-        match &row.rules {
-            RulesDump::Frame { cfa, fp, ra, ra_signed } => {
-                let signed = if *ra_signed { " signed" } else { "" };
-                writeln!(output, "      +{:<6x} cfa={cfa:<12} fp={fp:<12} ra={ra}{signed}", row.start)?;
-            }
-            RulesDump::Special { special } => writeln!(output, "      +{:<6x} {special}", row.start)?,
-        }
+        write_rules(output, row.start, &row.rules)?;
     }
     if let Some(error) = &function.error {
         writeln!(output, "      malformed: {error}")?;

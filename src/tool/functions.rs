@@ -3,6 +3,7 @@
 use super::edit::Image;
 use super::open::Problem;
 use crate::elf::consts;
+use sframe_format::compact::write_table;
 use sframe_format::write::{Function, Options, Written, write_sorted};
 use sframe_format::{Abi, Piece, Section, derive};
 use zerocopy::FromBytes;
@@ -88,6 +89,21 @@ impl Functions {
         });
     }
 
+    /// A compact table for a section at an address.
+    ///
+    /// # Errors
+    /// There is more than a table can hold.
+    pub fn write_compact(
+        &self,
+        name: &str,
+        abi: Abi,
+        address: u64,
+    ) -> Result<(Vec<u8>, Vec<String>), Problem> {
+        let written = write_table(abi, address, &self.list)
+            .map_err(|error| Problem::new(name, format!("compact table: {}", error.kind)))?;
+        Ok(self.with_lines(written))
+    }
+
     /// One sorted blob for a section at an address. Functions that the version cannot express are added to
     /// those left out.
     ///
@@ -99,15 +115,20 @@ impl Functions {
         options: Options,
         address: u64,
     ) -> Result<(Vec<u8>, Vec<String>), Problem> {
-        let Written { bytes, left_out } = write_sorted(options, address, &self.list).map_err(|error| {
+        let written = write_sorted(options, address, &self.list).map_err(|error| {
             Problem::new(name, format!("section at {address:#x}: {error}; version 3 reaches"))
         })?;
+        Ok(self.with_lines(written))
+    }
+
+    /// The bytes, and a line for each function that is not in them.
+    fn with_lines(&self, Written { bytes, left_out }: Written) -> (Vec<u8>, Vec<String>) {
         let mut lines = self.left_out.clone();
         lines.extend(left_out.iter().filter_map(|(place, reason)| {
             let (address, function) = self.list.get(*place)?;
             (function.size > 0).then(|| format!("{address:#x}: {reason}"))
         }));
-        Ok((bytes, lines))
+        (bytes, lines)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `sframe index`: all blobs of a finished file become one sorted blob.
 
 use super::args::Index;
-use super::attach::{Change, change_file, report};
+use super::attach::{Change, Form, change_file, report};
 use super::edit::{Image, ORDER_LITTLE, byte_order, read_file, replace_file};
 use super::functions::Functions;
 use super::open::{Problem, open_elf};
@@ -45,7 +45,10 @@ fn index_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Index) -> Result<
     let (Some(address), Some(output)) = (arguments.raw, &change.output) else {
         return change_file(image, &functions, &Change::from_arguments(change, abi));
     };
-    let (bytes, left_out) = functions.write(image.name, change.format.options(abi), address)?;
+    let (bytes, left_out) = match Form::of(change, abi) {
+        Form::Blob(options) => functions.write(image.name, options, address)?,
+        Form::Compact => functions.write_compact(image.name, abi, address)?,
+    };
     replace_file(output, &bytes, None)?;
     report(image.name, &left_out, change.verbose);
     Ok(())

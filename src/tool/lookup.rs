@@ -1,13 +1,14 @@
 //! `sframe lookup`: the row that holds at an address.
 
 use super::args::Lookup;
-use super::derived;
 use super::open::{Input, Kind, Problem, for_each_input};
 use super::registers;
 use super::report::{Outcome, complain, hexadecimal, print, print_json};
+use super::{compact, derived};
 use serde::Serialize;
+use sframe_format::compact::{SECTION_NAME, VERSION};
 use sframe_format::light;
-use sframe_format::{Match, PauthKey, PcType};
+use sframe_format::{Match, PauthKey, PcType, UnwindRules};
 use std::fmt::Write;
 
 /// The answer for one address.
@@ -23,11 +24,13 @@ struct Answer {
 #[derive(Serialize)]
 struct Found {
     section: String,
-    blob: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blob: Option<String>,
     /// Whether that is a unit of the light form.
     light: bool,
     version: u8,
-    fde: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fde: Option<String>,
     function: String,
     function_address: String,
     function_size: u32,
@@ -48,7 +51,7 @@ pub fn run(arguments: &Lookup) -> Outcome {
         if arguments.derivation.wanted(&input) {
             derived::replace(&mut input, arguments.derivation.version())?;
         }
-        any |= !input.sframe.is_empty();
+        any |= input.has_rows();
         for wanted in &arguments.addresses {
             for address in addresses(&input, wanted)? {
                 answers.push(answer(&input, address, arguments.demangle)?);
@@ -135,7 +138,31 @@ fn answer(input: &Input<'_>, address: u64, demangled: bool) -> Result<Answer, Pr
             }
         }
     }
+    if answer.found.is_none() {
+        let found = compact::look_up(input, address)?;
+        answer.found = found.map(|found| describe_entry(input, &found, demangled));
+    }
     Ok(answer)
+}
+
+/// The row of a compact table, whose entry stands for its function.
+fn describe_entry(input: &Input<'_>, found: &compact::Found, demangled: bool) -> Found {
+    let UnwindRules { abi, signal, rules } = found.rules;
+    Found {
+        section: SECTION_NAME.into(),
+        blob: None,
+        light: false,
+        version: VERSION,
+        fde: None,
+        function: input.places.describe(found.function, demangled),
+        function_address: hexadecimal(found.function),
+        function_size: found.function_size,
+        row_start: (found.start - found.function) as u32,
+        rules: registers::rules(abi, &rules),
+        signal,
+        repeat_size: None,
+        pauth_key: None,
+    }
 }
 
 fn describe(
@@ -150,10 +177,10 @@ fn describe(
     let key = if found.pauth_key() == PauthKey::B { "b" } else { "a" };
     Found {
         section,
-        blob,
+        blob: Some(blob),
         light,
         version,
-        fde: hexadecimal(found.fde.offset as u64),
+        fde: Some(hexadecimal(found.fde.offset as u64)),
         function: input.places.describe(found.fde.address, demangled),
         function_address: hexadecimal(found.fde.address),
         function_size: found.fde.size,
@@ -175,16 +202,12 @@ fn text(answer: &Answer) -> String {
     let repeated = found.repeat_size.map(|size| format!(", repeats every {size} bytes")).unwrap_or_default();
     let _ = writeln!(text, "  function: {}, {} bytes{signal}{repeated}", found.function, found.function_size);
     let _ = writeln!(text, "  row +{:x}: {}", found.row_start, found.rules);
-    let _ = writeln!(
-        text,
-        "  from: {}, {} at {} (V{}), {} at {}",
-        found.section,
-        if found.light { "light unit" } else { "blob" },
-        found.blob,
-        found.version,
-        if found.light { "function" } else { "FDE" },
-        found.fde
-    );
+    let (whole, part) = if found.light { ("light unit", "function") } else { ("blob", "FDE") };
+    let place = match (&found.blob, &found.fde) {
+        (Some(blob), Some(fde)) => format!("{whole} at {blob} (V{}), {part} at {fde}", found.version),
+        _ => format!("compact table (V{}), entry of {}", found.version, found.function_address),
+    };
+    let _ = writeln!(text, "  from: {}, {place}", found.section);
     text
 }
 

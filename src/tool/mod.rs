@@ -7,6 +7,7 @@
 pub mod args;
 pub mod assembler;
 mod attach;
+mod compact;
 mod derive;
 mod derived;
 mod dump;
@@ -26,6 +27,7 @@ mod record;
 pub mod redirect;
 mod registers;
 mod report;
+mod rules;
 pub mod split;
 mod stack_output;
 mod stacks;
@@ -50,6 +52,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         Command::Split(arguments) => split::run(arguments),
         Command::Derive(arguments) => derive::run(arguments),
         Command::Index(arguments) => index::run(arguments),
+        Command::Table(arguments) => compact::run(arguments),
         Command::Attach(arguments) => attach::run(arguments),
         Command::WrapLd(arguments) => return wrap::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),

@@ -15,7 +15,7 @@ use object::read::archive::ArchiveFile;
 use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::{Endianness, SectionIndex, SymbolIndex};
 use sframe_format::verify::Relocation;
-use sframe_format::{Abi, BlobMut, PT_GNU_SFRAME, Section};
+use sframe_format::{Abi, BlobMut, PT_GNU_SFRAME, Section, compact};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
@@ -140,6 +140,8 @@ pub struct Input<'data> {
     pub size: u64,
     /// SFrame sections in the order of the section table.
     pub sframe: Vec<SframeSection<'data>>,
+    /// Compact tables of linked files.
+    pub compact: Vec<FrameSection<'data>>,
     /// `.eh_frame` sections.
     pub eh_frame: Vec<FrameSection<'data>>,
     /// Size of `.eh_frame_hdr` in bytes.
@@ -154,6 +156,13 @@ pub struct Input<'data> {
     pub has_symbol_table: bool,
     /// An address behind all addresses of the file, at which a derived section may lie.
     pub free_address: u64,
+}
+
+impl Input<'_> {
+    /// Whether it has an SFrame section or a compact table.
+    pub fn has_rows(&self) -> bool {
+        !self.sframe.is_empty() || !self.compact.is_empty()
+    }
 }
 
 /// Calls `visit` for a file, or for each ELF member of an archive. `-` is standard input: an ELF
@@ -190,6 +199,8 @@ pub fn for_each_input(
     let bytes = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
     if bytes.starts_with(&object::archive::MAGIC) || bytes.starts_with(&object::archive::THIN_MAGIC) {
         open_archive(path, &name, &bytes, visit)
+    } else if is_table(&bytes) {
+        visit(raw_section(&name, &bytes, raw_address))
     } else {
         visit(open_elf(&name, &bytes)?)
     }
@@ -237,8 +248,14 @@ fn aligned<'data>(data: &'data [u8], copy: &'data mut Vec<u8>) -> &'data [u8] {
     &copy[start..]
 }
 
-/// The bytes of a section without a file around them.
+/// Whether bytes begin with a compact table.
+fn is_table(bytes: &[u8]) -> bool {
+    bytes.starts_with(&compact::MAGIC.to_le_bytes()) || bytes.starts_with(&compact::MAGIC.to_be_bytes())
+}
+
+/// The bytes of a section, SFrame or a compact table, without a file around them.
 pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input<'data> {
+    let compact = is_table(bytes).then_some(FrameSection { data: Cow::Borrowed(bytes), address });
     let section = SframeSection {
         name: ".sframe".into(),
         data: Cow::Borrowed(bytes),
@@ -252,7 +269,8 @@ pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input
         kind: Kind::Raw,
         abi: None,
         size: bytes.len() as u64,
-        sframe: vec![section],
+        sframe: if compact.is_some() { Vec::new() } else { vec![section] },
+        compact: compact.into_iter().collect(),
         eh_frame: Vec::new(),
         eh_frame_hdr_size: 0,
         text: Vec::new(),
@@ -363,6 +381,7 @@ impl<'data> Reader<'_, 'data> {
             abi: Some(self.abi),
             size: self.bytes.len() as u64,
             sframe: Vec::new(),
+            compact: Vec::new(),
             eh_frame: Vec::new(),
             eh_frame_hdr_size: 0,
             text: Vec::new(),
@@ -380,6 +399,8 @@ impl<'data> Reader<'_, 'data> {
             input.free_address = input.free_address.max(address.saturating_add(size));
             if is_sframe(kind, name.as_bytes()) && size > 0 {
                 input.sframe.push(self.sframe(index, header, address, name.clone(), &table, &addresses)?);
+            } else if name == compact::SECTION_NAME && kind == elf::SHT_PROGBITS && !self.relocatable {
+                input.compact.push(FrameSection { data: Cow::Borrowed(self.data(header)?), address });
             } else if name == ".eh_frame" && kind != elf::SHT_NOBITS {
                 input.eh_frame.push(self.eh_frame(index, header, address, &table, &addresses)?);
             } else if name == ".eh_frame_hdr" {

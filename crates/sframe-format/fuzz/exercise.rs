@@ -1,6 +1,7 @@
 //! Runs every reader over any bytes: the fuzz targets and the tests of the crate share these
 //! functions.
 
+use sframe_format::compact::{CompactTable, write_table};
 use sframe_format::convert::convert as convert_section;
 use sframe_format::table::{Listed, RuleTable};
 use sframe_format::verify::{Context, verify};
@@ -151,6 +152,45 @@ pub fn patch(bytes: &[u8]) {
     }
 }
 
+/// Reads bytes as a compact table, whole and by look-ups; where they are SFrame, makes a table that must have its answers.
+pub fn compact(bytes: &[u8]) {
+    let (address, bytes) = split(bytes);
+    if let Ok(table) = CompactTable::parse(bytes, address) {
+        let _ = table.check();
+        let near = [address, address.wrapping_add(0x1_0000), 0, u64::MAX];
+        let pieces = table.pieces().take(64).map(|piece| piece.address);
+        for pc in pieces.chain(near).flat_map(|pc| [pc.wrapping_sub(1), pc, pc.wrapping_add(0x11)]) {
+            let Ok(Some(found)) = table.lookup(pc) else { continue };
+            let mut registers = Registers::new(0x1000, 0x1010, Some(7));
+            let mut read = |at: u64| if at < 0x2000 { Ok(at ^ 0x55) } else { Err(()) };
+            let _ = found.step(true, &mut registers, &mut read);
+        }
+        for piece in table.pieces().take(64) {
+            let _ = (piece.rows().count(), piece.size());
+        }
+    }
+    let section = Section::new(bytes, address);
+    let Some(abi) = section.blobs().next().map(|blob| blob.header().abi) else { return };
+    let Ok(v3) = convert_section(&section, Options::new(abi), address) else { return };
+    let index = SectionIndex::new(&v3.bytes[..], address);
+    let blob = Blob::parse(&v3.bytes, address).expect("a written blob has a header");
+    let functions: Vec<(u64, Function)> =
+        blob.fdes().filter_map(|fde| Some((fde.address, Function::read(&blob, &fde).ok()?))).collect();
+    let Ok(written) = write_table(abi, address, &functions) else { return };
+    if !written.left_out.is_empty() {
+        return;
+    }
+    let table = CompactTable::parse(&written.bytes[..], address).expect("a written table has a header");
+    let rules =
+        |found: Match| UnwindRules { abi: found.abi, signal: found.is_signal(), rules: found.row.rules };
+    for (start, function) in functions.iter().take(64) {
+        for pc in [*start, start.wrapping_add(function.size.into()), start.wrapping_sub(1)] {
+            let found = table.lookup(pc).expect("a written table is sound").map(|found| found.rules);
+            assert_eq!(Ok(found), index.lookup(pc).map(|found| found.map(rules)), "{pc:#x}");
+        }
+    }
+}
+
 /// Runs all of them.
 #[allow(dead_code)]
 pub fn all(bytes: &[u8]) {
@@ -158,4 +198,5 @@ pub fn all(bytes: &[u8]) {
     look_up(bytes);
     convert(bytes);
     patch(bytes);
+    compact(bytes);
 }

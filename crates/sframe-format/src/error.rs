@@ -147,6 +147,42 @@ pub enum ErrorKind {
         /// The flag bit.
         flag: u8,
     },
+    /// The first four bytes are not those of a compact table in either byte order.
+    CompactMagic {
+        /// The four bytes.
+        found: [u8; 4],
+    },
+    /// A version of compact tables that is not known.
+    CompactVersion {
+        /// The byte.
+        found: u8,
+    },
+    /// A width of steps or of places of shapes that compact tables do not have.
+    CompactWidths {
+        /// Bytes of a step.
+        step: u8,
+        /// Bytes of a place.
+        place: u8,
+    },
+    /// Another length of a compact table than its parts have.
+    CompactLength {
+        /// The header's.
+        header: u32,
+        /// The sum of the parts.
+        needed: u64,
+    },
+    /// A number in a compact table that nothing has.
+    CompactNumber {
+        /// The kind of thing.
+        what: &'static str,
+        /// The number.
+        found: u32,
+    },
+    /// Parts of a compact table that do not ascend or do not follow each other.
+    CompactOrder {
+        /// The parts.
+        what: &'static str,
+    },
 }
 
 impl Error {
@@ -224,6 +260,21 @@ impl fmt::Display for ErrorKind {
                 write!(f, "distance {distance:#x} to the function does not fit the {width}-byte start field")
             }
             Self::FlagUnknown { version, flag } => write!(f, "SFrame {version} has no flag {flag:#04x}"),
+            Self::CompactMagic { found: [a, b, c, d] } => write!(
+                f,
+                "magic bytes are {a:02x} {b:02x} {c:02x} {d:02x}, expected 54 43 46 53 (little-endian) or 53 46 43 54"
+            ),
+            Self::CompactVersion { found } => {
+                write!(f, "version of the compact table is {found}, expected 1")
+            }
+            Self::CompactWidths { step, place } => {
+                write!(f, "steps of {step} bytes and places of {place}, expected 2 or 4 and 2 to 4")
+            }
+            Self::CompactLength { header, needed } => {
+                write!(f, "the header says {header:#x} bytes, its parts have {needed:#x}")
+            }
+            Self::CompactNumber { what, found } => write!(f, "there is no {what} {found}"),
+            Self::CompactOrder { what } => write!(f, "{what} do not follow one another"),
         }
     }
 }

@@ -11,6 +11,7 @@
 //! | [`light`] | units: a form for linking without counts and offsets, one for each text section |
 //! | [`lookup`], `index` | from a program counter to its row |
 //! | `table` | the same faster, from rows laid out by address |
+//! | [`compact`] | tables of our own form, a quarter of the size |
 //! | [`unwind`], [`signal`] | from a frame to its caller, whether it called or was interrupted |
 //! | `source`, `cache`, `unwinder` | whole stacks over many files, with the source of every frame |
 //! | `verify` | everything the format demands, as typed findings |
@@ -37,6 +38,7 @@ pub mod abi;
 pub mod blob;
 #[cfg(feature = "alloc")]
 pub mod cache;
+pub mod compact;
 #[cfg(feature = "alloc")]
 pub mod convert;
 #[cfg(feature = "derive")]
@@ -53,7 +55,7 @@ pub mod index;
 mod info;
 pub mod light;
 pub mod lookup;
-#[cfg(feature = "alloc")]
+#[cfg_attr(not(feature = "alloc"), allow(dead_code))]
 mod packed;
 pub mod patch;
 #[cfg(feature = "alloc")]
@@ -63,7 +65,6 @@ pub mod rules;
 #[cfg(feature = "alloc")]
 mod short;
 pub mod signal;
-#[cfg(feature = "alloc")]
 mod source;
 #[cfg(feature = "alloc")]
 pub mod table;
@@ -80,6 +81,7 @@ pub use abi::Abi;
 pub use blob::{Blob, Gap, Piece, Section};
 #[cfg(feature = "alloc")]
 pub use cache::RuleCache;
+pub use compact::CompactTable;
 pub use endian::Endian;
 pub use error::{Error, ErrorKind};
 pub use fde::Fde;
@@ -90,7 +92,6 @@ pub use index::SectionIndex;
 pub use lookup::Match;
 pub use patch::BlobMut;
 pub use rules::{Base, CfaRule, Frame, Location, RegisterRule, Row, Rules, UnwindRules};
-#[cfg(feature = "alloc")]
 pub use source::Source;
 #[cfg(feature = "alloc")]
 pub use table::RuleTable;

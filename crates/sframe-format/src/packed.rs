@@ -125,6 +125,19 @@ impl Packed {
         Self(Self::OUTERMOST | (abi as u64) << ABI_SHIFT)
     }
 
+    /// The word of a compact table (`COMPACT.md`), which says neither architecture nor source.
+    pub fn from_word(word: u64, abi: Abi) -> Self {
+        let said = word & !(7 << ABI_SHIFT | DERIVED | INSTRUCTIONS);
+        let means = matches!(word >> KIND_SHIFT, 1..=3);
+        Self(if means { said | (abi as u64) << ABI_SHIFT } else { 0 })
+    }
+
+    /// The same for writing.
+    #[cfg(feature = "alloc")]
+    pub fn to_word(self) -> u64 {
+        self.0 & !(7 << ABI_SHIFT | DERIVED | INSTRUCTIONS)
+    }
+
     /// Rules that are kept at a place of a list.
     #[inline]
     pub fn kept(place: usize) -> Self {

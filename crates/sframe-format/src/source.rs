@@ -5,7 +5,7 @@
 pub enum Source {
     /// By nothing: it is the topmost frame.
     Topmost,
-    /// Rows of the file's own SFrame section.
+    /// Rows of the file's own SFrame section or compact table.
     Sframe,
     /// Rows that were derived from the file's `.eh_frame`.
     EhFrame,

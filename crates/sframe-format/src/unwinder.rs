@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::abi::Abi;
 use crate::cache::RuleCache;
+use crate::compact::CompactTable;
 use crate::index::SectionIndex;
 use crate::packed::{Kind, Packed};
 use crate::rules::{CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
@@ -26,6 +27,7 @@ use crate::unwind::{FrameAddress, ModuleId, Registers, UnwindError, step, step_f
 /// The rows of a file, by all its sources.
 #[derive(Clone, Debug)]
 pub struct FileRows<D> {
+    compact: Option<CompactTable<D>>,
     own: Option<Rows<D>>,
     derived: Option<Rows<D>>,
     instructions: Option<Rows<D>>,
@@ -39,7 +41,7 @@ struct Rows<D> {
 
 impl<D> Default for FileRows<D> {
     fn default() -> Self {
-        Self { own: None, derived: None, instructions: None }
+        Self { compact: None, own: None, derived: None, instructions: None }
     }
 }
 
@@ -48,6 +50,13 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
     /// file without rows.
     pub fn new(data: D, address: u64) -> Self {
         Self { own: Some(Rows::new(data, address)), ..Self::default() }
+    }
+
+    /// The same with a compact table of the file, which is asked first. Frames by it are of [`Source::Sframe`].
+    #[must_use]
+    pub fn with_compact(mut self, table: CompactTable<D>) -> Self {
+        self.compact = Some(table);
+        self
     }
 
     /// The same with an SFrame section that was derived from the file's `.eh_frame` ([`derive()`](crate::derive), feature
@@ -96,6 +105,12 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
     /// [`UnwindError::Malformed`].
     #[inline]
     fn find(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, UnwindError> {
+        if let Some(table) = &self.compact {
+            let found = table.packed_at(pc, kept).map_err(UnwindError::Malformed)?;
+            if found != Packed::NO_ROW {
+                return Ok(found.by(Source::Sframe));
+            }
+        }
         let sources = [
             (&self.own, Source::Sframe),
             (&self.derived, Source::EhFrame),

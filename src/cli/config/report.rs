@@ -22,7 +22,7 @@ pub enum Report {
 pub struct SFrameOptions {
     /// `--sframe=`: where kept inputs go.
     pub mode: SFrameMode,
-    /// `--sframe-index`: recognised inputs are replaced by one sorted `.sframe_idx`.
+    /// `--sframe-index`: what is made of recognised inputs.
     pub index: Option<SFrameIndex>,
     /// `--sframe-from-eh-frame=`.
     pub from_eh_frame: Option<SFrameFromEhFrame>,
@@ -61,6 +61,18 @@ impl Default for SFrameOptions {
     }
 }
 
+impl SFrameOptions {
+    /// Whether `--sframe-index` makes a table that holds its own rows.
+    pub fn has_table(&self) -> bool {
+        matches!(self.index, Some(SFrameIndex::V3 | SFrameIndex::Compact))
+    }
+
+    /// Whether recognised inputs are read function by function for such a table.
+    pub fn replaces_inputs(&self) -> bool {
+        self.index == Some(SFrameIndex::V3)
+    }
+}
+
 /// `--sframe=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SFrameMode {
@@ -78,6 +90,10 @@ pub enum SFrameMode {
 pub enum SFrameIndex {
     /// One sorted blob that every reader of its version takes.
     V3,
+    /// `.sframe_compact`, a small table of our own.
+    Compact,
+    /// A sorted index before the blobs of `.sframe`.
+    Overlay,
 }
 
 /// `--sframe-from-eh-frame=`.

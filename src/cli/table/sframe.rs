@@ -25,9 +25,14 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     optional(
         &["sframe-index"],
         "FORMAT",
-        "Replace recognised inputs by one sorted .sframe_idx: v3 (default)",
+        "Index recognised inputs: v3 (default) puts one sorted .sframe_idx in their place, compact makes .sframe_compact, overlay a sorted index before them",
         |state, format| {
-            state.config.sframe.index = Some(word(format.unwrap_or(b"v3"), &[("v3", SFrameIndex::V3)])?);
+            let formats = [
+                ("v3", SFrameIndex::V3),
+                ("compact", SFrameIndex::Compact),
+                ("overlay", SFrameIndex::Overlay),
+            ];
+            state.config.sframe.index = Some(word(format.unwrap_or(b"v3"), &formats)?);
             Ok(())
         },
     ),

@@ -297,7 +297,7 @@ fn sframe() {
     assert_eq!(violation.violation, SFrameViolation::Warning);
     assert_eq!(violation.from_eh_frame, Some(SFrameFromEhFrame::All));
     assert!(error(&["--sframe=merge", "--sframe-index", "a.o"]).message.contains("together"));
-    assert!(error(&["--sframe-index=compact", "a.o"]).message.contains("expected v3"));
+    assert!(error(&["--sframe-index=v9", "a.o"]).message.contains("expected v3"));
     assert!(error(&["--sframe=keep", "a.o"]).message.contains("concat, merge or discard"));
 }
 

@@ -29,7 +29,7 @@ use zerocopy::byteorder::{ByteOrder, U64};
 /// Whether inputs are split: it would have no effect where they are read function by function, or
 /// dropped.
 pub fn is_wanted(config: &Config) -> bool {
-    config.sframe.split && config.sframe.mode == SFrameMode::Concat && config.sframe.index.is_none()
+    config.sframe.split && config.sframe.mode == SFrameMode::Concat && !config.sframe.replaces_inputs()
 }
 
 /// Whether a section that refers to discarded text would not, had it been split or read function by

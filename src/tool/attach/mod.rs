@@ -4,7 +4,7 @@
 //! If the file has a section of that name with enough room, the blob goes there. Otherwise the file
 //! gets one more load segment at its end ([`segment`]); no byte of code or data moves, so the file
 //! runs as before. `PT_GNU_SFRAME` covers the blob, and the section header table names it if the
-//! file has one.
+//! file has one. A compact table, which is no SFrame, has no program header of its own.
 
 mod build_id;
 mod segment;
@@ -16,16 +16,37 @@ use super::open::Problem;
 use super::report::{Outcome, complain};
 use crate::elf::consts;
 use sframe_format::write::Options;
-use sframe_format::{Abi, Section};
+use sframe_format::{Abi, Section, compact};
 use std::path::PathBuf;
 use zerocopy::byteorder::{BE, ByteOrder, LE};
+
+/// What is written.
+#[derive(Clone, Copy)]
+pub enum Form {
+    /// One sorted blob.
+    Blob(Options),
+    /// A compact table.
+    Compact,
+}
+
+impl Form {
+    /// What a section of the name that was asked for holds.
+    pub fn of(arguments: &args::Change, abi: Abi) -> Self {
+        match &*arguments.name {
+            compact::SECTION_NAME => Self::Compact,
+            _ => Self::Blob(arguments.format.options(abi)),
+        }
+    }
+}
 
 /// The change to a file.
 pub struct Change {
     /// The file that gets the result.
     pub output: PathBuf,
-    /// How the blob is written.
-    pub options: Options,
+    /// What is written, and how.
+    pub form: Form,
+    /// The file's architecture.
+    pub abi: Abi,
     /// Name of the section.
     pub section: String,
     /// Treatment of the build-id.
@@ -39,7 +60,8 @@ impl Change {
     pub fn from_arguments(arguments: &args::Change, abi: Abi) -> Self {
         Self {
             output: arguments.output.clone().unwrap_or_else(|| arguments.file.clone()),
-            options: arguments.format.options(abi),
+            form: Form::of(arguments, abi),
+            abi,
             section: arguments.name.clone(),
             build_id: arguments.build_id,
             verbose: arguments.verbose,
@@ -125,7 +147,10 @@ pub fn change_file<E: ByteOrder>(
         report(image.name, &functions.left_out, change.verbose);
         return Err(image.problem("no function to describe"));
     }
-    let blob = |address| functions.write(image.name, change.options, address);
+    let blob = |address| match change.form {
+        Form::Blob(options) => functions.write(image.name, options, address),
+        Form::Compact => functions.write_compact(image.name, change.abi, address),
+    };
     let (mut bytes, left_out) = segment::put(image, change.section.as_bytes(), &blob)?;
     if change.build_id == BuildId::Recompute {
         build_id::recompute::<E>(image.name, &mut bytes)?;

@@ -10,7 +10,7 @@
 use crate::elf::{Phdr, Shdr, consts};
 use crate::tool::Problem;
 use crate::tool::edit::{Image, Sections};
-use sframe_format::{PT_GNU_SFRAME, SHT_GNU_SFRAME};
+use sframe_format::{PT_GNU_SFRAME, SHT_GNU_SFRAME, compact};
 use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -31,20 +31,22 @@ pub fn put<E: ByteOrder>(
     name: &[u8],
     blob: Blob<'_>,
 ) -> Result<(Vec<u8>, Vec<String>), Problem> {
-    let own = image.named(name).find(|&index| image.is_sframe(index));
-    if let Some(slot) = slot(image, own) {
+    let compact = name == compact::SECTION_NAME.as_bytes();
+    let own = image.named(name).find(|&index| compact || image.is_sframe(index));
+    if let Some(slot) = slot(image, own, compact) {
         let (bytes, left_out) = blob(slot.address)?;
         if bytes.len() as u64 <= slot.room {
             return Ok((put_into(image, &slot, &bytes), left_out));
         }
     }
-    put_behind(image, name, own, blob)
+    put_behind(image, name, own, blob, compact)
 }
 
 /// The room of the file's present SFrame section.
 struct Slot {
     section: Option<usize>,
-    segment: usize,
+    /// `PT_GNU_SFRAME`, which SFrame alone has.
+    segment: Option<usize>,
     address: u64,
     offset: u64,
     room: u64,
@@ -52,8 +54,12 @@ struct Slot {
 
 /// The room of a section with its program header; of the program header alone where there are no
 /// section headers.
-fn slot<E: ByteOrder>(image: &Image<'_, E>, section: Option<usize>) -> Option<Slot> {
-    let segment = image.segments.iter().position(|s| s.p_type.get() == PT_GNU_SFRAME)?;
+fn slot<E: ByteOrder>(image: &Image<'_, E>, section: Option<usize>, compact: bool) -> Option<Slot> {
+    let is_wanted = |s: &Phdr<E>| s.p_type.get() == PT_GNU_SFRAME && !compact;
+    let segment = image.segments.iter().position(is_wanted);
+    if segment.is_none() && !compact {
+        return None;
+    }
     let (address, offset, size) = match section {
         Some(index) => {
             let header = &image.sections[index];
@@ -61,7 +67,7 @@ fn slot<E: ByteOrder>(image: &Image<'_, E>, section: Option<usize>) -> Option<Sl
             loaded.then(|| (header.sh_addr.get(), header.sh_offset.get(), header.sh_size.get()))?
         }
         None if image.sections.is_empty() => {
-            let header = &image.segments[segment];
+            let header = &image.segments[segment?];
             (header.p_vaddr.get(), header.p_offset.get(), header.p_filesz.get())
         }
         None => return None,
@@ -107,11 +113,13 @@ fn put_into<E: ByteOrder>(image: &Image<'_, E>, slot: &Slot, blob: &[u8]) -> Vec
     out[start..start + slot.room as usize].fill(0);
     store(&mut out, slot.offset, blob);
     let mut segments = image.segments.clone();
-    segments[slot.segment] = sframe_segment(slot.address, slot.offset, blob.len() as u64);
-    store(&mut out, image.header.e_phoff.get(), segments.as_bytes());
+    if let Some(segment) = slot.segment {
+        segments[segment] = sframe_segment(slot.address, slot.offset, blob.len() as u64);
+        store(&mut out, image.header.e_phoff.get(), segments.as_bytes());
+    }
     if let Some(index) = slot.section {
-        let header =
-            section_header(image.sections[index].sh_name, slot.address, slot.offset, blob.len() as u64);
+        let place = (slot.address, slot.offset, blob.len() as u64);
+        let header = section_header(image.sections[index].sh_name, place, slot.segment.is_none());
         let table = image.header.e_shoff.get() + (index * size_of::<Shdr<E>>()) as u64;
         store(&mut out, table, header.as_bytes());
     }
@@ -130,10 +138,12 @@ fn put_behind<E: ByteOrder>(
     name: &[u8],
     own: Option<usize>,
     blob: Blob<'_>,
+    compact: bool,
 ) -> Result<(Vec<u8>, Vec<String>), Problem> {
     let mut segments: Vec<Phdr<E>> = image.segments.clone();
-    segments.retain(|s| s.p_type.get() != consts::PT_NULL && s.p_type.get() != PT_GNU_SFRAME);
-    let count = segments.len() + 2;
+    let goes = |kind: u32| kind == consts::PT_NULL || kind == PT_GNU_SFRAME && !compact;
+    segments.retain(|s| !goes(s.p_type.get()));
+    let count = segments.len() + if compact { 1 } else { 2 };
     let table_size = (count * size_of::<Phdr<E>>()) as u64;
     let moves = !has_room_for(image, table_size);
     let place = place(image)?;
@@ -147,7 +157,9 @@ fn put_behind<E: ByteOrder>(
     let last =
         segments.iter().rposition(|s| s.p_type.get() == consts::PT_LOAD).map_or(segments.len(), |at| at + 1);
     segments.insert(last, load);
-    segments.push(sframe_segment(address, place.offset + head, size));
+    if !compact {
+        segments.push(sframe_segment(address, place.offset + head, size));
+    }
     let table_offset = if moves { place.offset } else { image.header.e_phoff.get() };
     for header in segments.iter_mut().filter(|s| s.p_type.get() == consts::PT_PHDR) {
         (header.p_filesz, header.p_memsz) = (U64::new(table_size), U64::new(table_size));
@@ -176,7 +188,8 @@ fn put_behind<E: ByteOrder>(
     if image.sections.is_empty() {
         return Ok((out, left_out));
     }
-    Ok((name_section::<E>(image.name, &out, name, own, (address, place.offset + head, size))?, left_out))
+    let place = (address, place.offset + head, size);
+    Ok((name_section::<E>(image.name, &out, name, own, place, compact)?, left_out))
 }
 
 /// Gives the section table an entry for the blob, which is in the file already.
@@ -185,11 +198,12 @@ fn name_section<E: ByteOrder>(
     bytes: &[u8],
     name: &[u8],
     own: Option<usize>,
-    (address, offset, size): (u64, u64, u64),
+    place: (u64, u64, u64),
+    compact: bool,
 ) -> Result<Vec<u8>, Problem> {
     let image = Image::<E>::parse(file, bytes)?;
     let mut edit = Sections::new(&image);
-    let header = section_header(edit.name(name)?, address, offset, size);
+    let header = section_header(edit.name(name)?, place, compact);
     match own {
         Some(index) => edit.headers[index] = header,
         None => edit.headers.push(header),
@@ -258,10 +272,14 @@ fn segment<E: ByteOrder>(kind: u32, address: u64, offset: u64, size: u64, alignm
     }
 }
 
-fn section_header<E: ByteOrder>(name: U32<E>, address: u64, offset: u64, size: u64) -> Shdr<E> {
+fn section_header<E: ByteOrder>(
+    name: U32<E>,
+    (address, offset, size): (u64, u64, u64),
+    compact: bool,
+) -> Shdr<E> {
     Shdr {
         sh_name: name,
-        sh_type: U32::new(SHT_GNU_SFRAME),
+        sh_type: U32::new(if compact { consts::SHT_PROGBITS } else { SHT_GNU_SFRAME }),
         sh_flags: U64::new(consts::SHF_ALLOC.into()),
         sh_addr: U64::new(address),
         sh_offset: U64::new(offset),

@@ -4,11 +4,13 @@ mod plot;
 mod spread;
 
 use super::args::Stat;
-use super::derived;
+use super::functions::Functions;
 use super::inputs::{self, FileResult};
 use super::open::{Input, Problem};
 use super::report::{Outcome, complain, output, print_json};
+use super::{compact, derived};
 use serde::Serialize;
+use sframe_format::compact::{SECTION_NAME, write_table};
 use sframe_format::convert::convert;
 use sframe_format::light::{self, UNIT_HEADER_SIZE};
 use sframe_format::write::Options;
@@ -25,6 +27,7 @@ pub struct FileStatistics {
     sframe_size: u64,
     /// Those of them that are units, in sections of their own.
     light_size: u64,
+    compact_size: u64,
     derived: bool,
     eh_frame_size: u64,
     eh_frame_hdr_size: u64,
@@ -56,6 +59,8 @@ pub struct FileStatistics {
 struct Rewritten {
     plain: u64,
     shared: u64,
+    /// As a compact table.
+    compact: u64,
 }
 
 impl FileStatistics {
@@ -88,7 +93,7 @@ fn statistics(input: &Input<'_>) -> Result<FileStatistics, Problem> {
         derived: input.sframe.iter().any(|section| section.derived),
         ..FileStatistics::default()
     };
-    let mut rewritten = Some(Rewritten { plain: 0, shared: 0 });
+    let mut rewritten = Some(Rewritten { plain: 0, shared: 0, compact: 0 });
     for section in &input.sframe {
         found.sframe_size += section.data.len() as u64;
         found.light_size += if section.is_light() { section.data.len() as u64 } else { 0 };
@@ -100,7 +105,14 @@ fn statistics(input: &Input<'_>) -> Result<FileStatistics, Problem> {
         rewritten = rewritten.zip(sizes).map(|(sum, sizes)| Rewritten {
             plain: sum.plain + sizes.plain,
             shared: sum.shared + sizes.shared,
+            compact: sum.compact + sizes.compact,
         });
+    }
+    found.compact_size = input.compact.iter().map(|section| section.data.len() as u64).sum();
+    let (entries, summary) = compact::summary(input)?;
+    if input.sframe.is_empty() {
+        // Entries are functions, but for very long ones.
+        (found.functions, found.rows, rewritten) = (entries, summary.rows, None);
     }
     found.rewritten = rewritten.filter(|_| found.functions > 0);
     Ok(found)
@@ -112,7 +124,10 @@ fn rewrite(section: &Section<'_>, abi: Abi) -> Option<Rewritten> {
         let options = Options::new(abi).version(Version::V3).share(share);
         convert(section, options, section.address()).ok().map(|converted| converted.bytes.len() as u64)
     };
-    Some(Rewritten { plain: size(false)?, shared: size(true)? })
+    let mut functions = Functions::default();
+    functions.read(section, abi);
+    let compact = write_table(abi, section.address(), &functions.list).ok()?.bytes.len() as u64;
+    Some(Rewritten { plain: size(false)?, shared: size(true)?, compact })
 }
 
 fn count(section: &Section<'_>, found: &mut FileStatistics) -> Result<(), sframe_format::Error> {
@@ -152,7 +167,7 @@ pub fn run(arguments: &Stat) -> Outcome {
         if derivation.wanted(&input) {
             derived::replace(&mut input, derivation.version())?;
         }
-        let empty = input.sframe.is_empty() && input.eh_frame.iter().all(|section| section.data.is_empty());
+        let empty = !input.has_rows() && input.eh_frame.iter().all(|section| section.data.is_empty());
         if empty { Ok(None) } else { statistics(&input).map(Some) }
     });
     let mut outcome = Outcome::Fine;
@@ -209,6 +224,7 @@ fn write_text(output: &mut dyn Write, files: &[FileStatistics], spreads: &[Sprea
         file: format!("{} files", files.len()),
         file_size: sum(|file| file.file_size),
         sframe_size: sum(|file| file.sframe_size),
+        compact_size: sum(|file| file.compact_size),
         derived: files.iter().any(|file| file.derived),
         eh_frame_size: sum(|file| file.eh_frame_size),
         eh_frame_hdr_size: sum(|file| file.eh_frame_hdr_size),
@@ -234,6 +250,7 @@ fn write_text(output: &mut dyn Write, files: &[FileStatistics], spreads: &[Sprea
     all.rewritten = (!rewritten.is_empty()).then(|| Rewritten {
         plain: rewritten.iter().map(|sizes| sizes.plain).sum(),
         shared: rewritten.iter().map(|sizes| sizes.shared).sum(),
+        compact: rewritten.iter().map(|sizes| sizes.compact).sum(),
     });
     write_file(output, &all)?;
     for spread in spreads {
@@ -269,18 +286,26 @@ fn write_file(output: &mut dyn Write, file: &FileStatistics) -> io::Result<()> {
     if file.light_size > 0 {
         line(light::SECTION_NAME, file.light_size)?;
     }
-    if let Some(Rewritten { plain, shared }) = file.rewritten {
+    if file.compact_size > 0 {
+        line(SECTION_NAME, file.compact_size)?;
+    }
+    if let Some(Rewritten { plain, shared, compact }) = file.rewritten {
         line("as sorted V3, plain", plain)?;
         line("as sorted V3, shared", shared)?;
+        line("as a compact table", compact)?;
     }
-    if file.functions == 0 {
+    if file.compact_size > 0 && file.tables() > 0 {
+        let ratio = percent(file.compact_size, file.tables());
+        writeln!(output, "  {SECTION_NAME} is {ratio:.1} % of .eh_frame and .eh_frame_hdr")?;
+    }
+    if file.functions == 0 || file.sframe_size == 0 {
         return Ok(());
     }
     if file.tables() > 0 {
         let ratio = percent(file.sframe_size, file.tables());
         writeln!(output, "  .sframe is {ratio:.1} % of .eh_frame and .eh_frame_hdr")?;
     }
-    if let Some(Rewritten { plain, shared }) = file.rewritten {
+    if let Some(Rewritten { plain, shared, .. }) = file.rewritten {
         let saved = percent(plain.saturating_sub(shared), plain);
         writeln!(output, "  sharing saves {saved:.1} % of a sorted V3 section")?;
     }

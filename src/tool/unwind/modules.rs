@@ -7,7 +7,7 @@ use crate::tool::open::{Input, Load, Problem, for_each_input, open_elf};
 use crate::tool::places::Places;
 use sframe_format::convert::unite;
 use sframe_format::write::Options;
-use sframe_format::{Abi, FileRows, Module, ModuleId, Unwinder};
+use sframe_format::{Abi, CompactTable, FileRows, Module, ModuleId, Unwinder};
 use std::ops::Range;
 use std::path::Path;
 
@@ -97,12 +97,19 @@ impl Modules {
         let end =
             input.loads.iter().map(|load| load.address.saturating_add(load.memory_size)).max().unwrap_or(0);
         let range = start.wrapping_add(bias)..end.wrapping_add(bias);
-        match rows(&input, abi) {
-            Some(rows) => {
+        match (rows(&input, abi), input.compact.first()) {
+            (Some(rows), _) => {
                 let id = ModuleId(self.loaded.len() as u64);
                 self.unwinder.add_module(Module::new(id, range.clone(), bias, rows));
             }
-            None => {
+            (None, Some(section)) => {
+                let id = ModuleId(self.loaded.len() as u64);
+                let table = CompactTable::parse(section.data.to_vec(), section.address)
+                    .map_err(|error| Problem::new(name, format!("compact table: {error}")))?;
+                let rows = FileRows::default().with_compact(table);
+                self.unwinder.add_module(Module::new(id, range.clone(), bias, rows));
+            }
+            (None, None) => {
                 let message = "no SFrame section; --derived takes what .eh_frame gives";
                 self.problems.push(Problem::new(name, message));
             }

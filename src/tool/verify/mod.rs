@@ -19,10 +19,10 @@ mod report;
 mod structure;
 
 use super::args::Verify;
-use super::derived;
 use super::inputs::{self, FileResult};
 use super::open::Problem;
 use super::report::Outcome;
+use super::{compact, derived};
 
 pub use file::{Verified, verify_input};
 pub use report::{FileReport, Total};
@@ -35,11 +35,14 @@ pub fn run(arguments: &Verify) -> Outcome {
         if derive {
             derived::replace(&mut input, version)?;
         }
-        if input.sframe.is_empty() && !derive {
+        if !input.has_rows() && !derive {
             return Ok(None);
         }
+        let broken = compact::expand(&mut input);
         let verified = verify_input(&input, version);
-        Ok(Some(FileReport::new(&input, &verified, arguments)))
+        let mut report = FileReport::new(&input, &verified, arguments);
+        report.add_tables(&broken);
+        Ok(Some(report))
     });
     let mut outcome = Outcome::Fine;
     let mut total = Total::default();

@@ -5,9 +5,11 @@ use super::explain::{DifferenceKind, Gap};
 use super::file::Verified;
 use super::structure;
 use crate::tool::args::Verify;
+use crate::tool::compact;
 use crate::tool::open::Input;
 use crate::tool::report::{Outcome, hexadecimal, output, print_json};
 use serde::Serialize;
+use sframe_format::compact::SECTION_NAME;
 use sframe_format::verify::{FindingKind, Severity};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -89,6 +91,15 @@ pub struct DifferenceReport {
 }
 
 impl FileReport {
+    /// Adds the findings about compact tables.
+    pub fn add_tables(&mut self, broken: &[sframe_format::Error]) {
+        self.errors += broken.len() as u64;
+        self.structure.extend(broken.iter().map(|error| {
+            let (offset, message) = compact::finding(error);
+            StructureReport { severity: "error", section: SECTION_NAME.into(), offset, message }
+        }));
+    }
+
     /// Puts the findings into words.
     pub fn new(input: &Input<'_>, verified: &Verified, arguments: &Verify) -> Self {
         let comparison = verified.comparison.as_ref();

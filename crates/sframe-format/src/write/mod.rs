@@ -12,6 +12,7 @@
 mod copy;
 mod encode;
 mod function;
+mod overlay;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -30,6 +31,7 @@ use crate::version::{Flags, Version};
 use copy::Copied;
 pub use encode::{Inexpressible, Reason};
 pub use function::{Function, Options};
+pub use overlay::{Overlaid, overlay_size, takes, write_overlay};
 
 /// A function that an [`Encoder`] has taken, numbered from 0 in the order of taking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

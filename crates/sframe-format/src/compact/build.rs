@@ -1,0 +1,559 @@
+//! Writing compact tables.
+//!
+//! A [`Builder`] takes functions without their addresses: equal ones have the same [`ShapeId`]. [`Builder::finish`] settles
+//! all that does not depend on addresses, which is everything but the pages and the regions, and how many of those there
+//! can be is known from the ranges that code lies in ([`Pages::of_ranges`]). So a linker knows a size that suffices before
+//! it knows any address. [`Shapes::write`] puts addresses and shapes together.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::intern::Lists;
+use super::rule::long_bytes;
+use super::shape::{COVERED_BITS, ENDS, FOUR_BYTES, GOES_ON, TWO_BYTES};
+use super::{
+    HEADER_SIZE, Header, LONG_RULE_SIZE, MOST_BYTES, MOST_ROWS, PAGE, PAGE_SIZE, REGION_SIZE, RULE_SIZE,
+};
+use crate::abi::Abi;
+use crate::error::{Error, ErrorKind};
+use crate::packed::Packed;
+use crate::rules::UnwindRules;
+use crate::write::{Function, Inexpressible, LeftOut, Reason};
+
+pub use crate::write::Written;
+
+/// The number of the rule that says nothing.
+const NO_ROW: u32 = 0;
+/// In place of a run's number: repetition and whole size follow.
+const REPEATS: u32 = u32::MAX;
+/// Pages without entries that cost less than a region of their own.
+const EMPTY_PAGES: u64 = (REGION_SIZE / PAGE_SIZE) as u64;
+/// Most entries that are written.
+const MOST_ENTRIES: u64 = 1 << 28;
+/// Most steps that a number of 4 bytes reaches.
+const MOST_STEPS: usize = 1 << 24;
+
+/// A function that a [`Builder`] has taken; equal ones have the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ShapeId(pub u32);
+
+/// Takes functions.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    abi: Abi,
+    /// Most bytes that a row may cover to be followed by another in its run.
+    close: u32,
+    rules: Vec<UnwindRules>,
+    numbers: HashMap<UnwindRules, u32, FixedState>,
+    runs: Lists,
+    /// How many shapes each run is in.
+    uses: Vec<u32>,
+    shapes: Lists,
+    /// By [`ShapeId`]: offset, shape, count and stride of pieces, four words for each.
+    functions: Lists,
+    /// The rows of the function at hand: start and rule.
+    rows: Vec<(u32, u32)>,
+    run: Vec<u32>,
+    shape: Vec<u32>,
+    pieces: Vec<u32>,
+}
+
+impl Builder {
+    /// A builder without functions.
+    pub fn new(abi: Abi) -> Self {
+        // What made the tables of system libraries smallest.
+        let close = match abi {
+            Abi::Amd64 => 4,
+            Abi::AArch64Big | Abi::AArch64Little => 12,
+            Abi::S390x => 6,
+        };
+        Self {
+            abi,
+            close,
+            rules: Vec::new(),
+            numbers: HashMap::default(),
+            runs: Lists::default(),
+            uses: Vec::new(),
+            shapes: Lists::default(),
+            functions: Lists::default(),
+            rows: Vec::new(),
+            run: Vec::new(),
+            shape: Vec::new(),
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Takes a function that is not empty. One without rows covers its bytes and says nothing of them.
+    ///
+    /// # Errors
+    /// Its rows do not ascend, or its repetition has no bytes or too many rows; nothing was taken then.
+    pub fn add(&mut self, function: &Function) -> Result<ShapeId, Inexpressible> {
+        let refuse = |reason| Inexpressible { row: None, reason };
+        if function.size == 0 {
+            return Err(refuse(Reason::RowOutside));
+        }
+        if let Some(pair) = function.rows.windows(2).find(|pair| pair[0].start >= pair[1].start) {
+            return Err(Inexpressible { row: Some(pair[1].start), reason: Reason::RowOrder });
+        }
+        let repeat = function.repeat_size.map(u32::from);
+        if repeat == Some(0) {
+            return Err(refuse(Reason::RepeatSize));
+        }
+        let end = repeat.map_or(function.size, |repeat| repeat.min(function.size));
+        self.read_rows(function, end);
+        self.pieces.clear();
+        match repeat {
+            Some(repeat) if self.rows.len() > 1 && repeat < function.size => {
+                if self.rows.len() > MOST_ROWS {
+                    return Err(refuse(Reason::TooManyRows { count: self.rows.len() }));
+                }
+                self.add_repeating(repeat, function.size);
+            }
+            // All repetitions are one row.
+            _ => self.add_pieces(function.size),
+        }
+        Ok(ShapeId(self.functions.intern(&self.pieces).0))
+    }
+
+    /// Numbers the rules of the rows that start before `end`; neighbours with the same are one row.
+    fn read_rows(&mut self, function: &Function, end: u32) {
+        self.rows.clear();
+        if function.rows.first().is_none_or(|row| row.start > 0) {
+            self.rows.push((0, NO_ROW));
+        }
+        for row in function.rows.iter().take_while(|row| row.start < end) {
+            let rules = UnwindRules { abi: self.abi, signal: function.signal, rules: row.rules };
+            let next = self.rules.len() as u32 + 1;
+            let number = *self.numbers.entry(rules).or_insert(next);
+            if number == next {
+                self.rules.push(rules);
+            }
+            if self.rows.last().is_none_or(|&(_, last)| last != number) {
+                self.rows.push((row.start, number));
+            }
+        }
+    }
+
+    fn add_repeating(&mut self, repeat: u32, size: u32) {
+        let stride = MOST_BYTES / repeat * repeat;
+        let (full, rest) = (size / stride, size % stride);
+        for (offset, count, whole) in [(0, full, stride), (full * stride, rest.min(1), rest)] {
+            if count > 0 {
+                let rows = 0..self.rows.len();
+                self.add_piece(rows, 0, repeat, Some((repeat, whole)), (offset, count, stride));
+            }
+        }
+    }
+
+    /// Splits a function into pieces that are not too large.
+    fn add_pieces(&mut self, size: u32) {
+        let (mut first, mut start) = (0, 0);
+        while first < self.rows.len() {
+            let fits = |row: &usize| self.end_of(*row, size) - start <= MOST_BYTES;
+            let count = (first..self.rows.len()).take(MOST_ROWS).take_while(fits).count();
+            if count > 0 {
+                let (rows, end) = (first..first + count, self.end_of(first + count - 1, size));
+                self.add_piece(rows, start, end, None, (start, 1, 0));
+                (first, start) = (first + count, end);
+                continue;
+            }
+            let row_end = self.end_of(first, size);
+            let full = (row_end - start) / MOST_BYTES;
+            let end = start + MOST_BYTES;
+            self.add_piece(first..first + 1, start, end, None, (start, full, MOST_BYTES));
+            start += full * MOST_BYTES;
+            if start == row_end {
+                first += 1;
+            }
+        }
+    }
+
+    /// Where a row ends in a function of `size` bytes.
+    fn end_of(&self, row: usize, size: u32) -> u32 {
+        self.rows.get(row + 1).map_or(size, |next| next.0)
+    }
+
+    /// Adds pieces of the same shape: the rows `rows` from `start` to `end`. `place` is the offset of the first piece,
+    /// their number, and the bytes from one to the next.
+    fn add_piece(
+        &mut self,
+        rows: core::ops::Range<usize>,
+        start: u32,
+        end: u32,
+        repeat: Option<(u32, u32)>,
+        (offset, count, stride): (u32, u32, u32),
+    ) {
+        self.shape.clear();
+        self.run.clear();
+        if let Some((repeat, whole)) = repeat {
+            self.shape.extend([REPEATS, repeat, whole]);
+        }
+        for row in rows.clone() {
+            let (row_start, rule) = self.rows[row];
+            let last = row + 1 == rows.end;
+            let row_end = if last { end } else { self.rows[row + 1].0 };
+            let covered = row_end - row_start.max(start);
+            let how = match last {
+                true => ENDS,
+                false if covered <= self.close => covered,
+                false => GOES_ON,
+            };
+            self.run.push(rule << COVERED_BITS | how);
+            if matches!(how, ENDS | GOES_ON) {
+                let (run, is_new) = self.runs.intern(&self.run);
+                if is_new {
+                    self.uses.push(0);
+                }
+                self.shape.extend([run, covered]);
+                self.run.clear();
+            }
+        }
+        let (shape, is_new) = self.shapes.intern(&self.shape);
+        if is_new {
+            for &run in runs_of(&self.shape) {
+                self.uses[run as usize] += 1;
+            }
+        }
+        self.pieces.extend([offset, shape, count, stride]);
+    }
+
+    /// Settles everything that depends on no address.
+    ///
+    /// # Errors
+    /// There are more different runs, or more bytes of shapes, than the form holds.
+    pub fn finish(self) -> Result<Shapes, Inexpressible> {
+        let full = Inexpressible { row: None, reason: Reason::SectionFull };
+        let (steps, starts) = place_runs(&self.runs, &self.uses);
+        if steps.len() > MOST_STEPS || self.rules.len() >= 1 << 28 {
+            return Err(full);
+        }
+        let (mut bytes, mut places) = (Vec::new(), Vec::with_capacity(self.shapes.len()));
+        for shape in self.shapes.iter() {
+            places.push(u32::try_from(bytes.len()).map_err(|_| full)?);
+            if let [REPEATS, repeat, whole, ..] = *shape {
+                [0, repeat, whole].into_iter().for_each(|number| put_number(&mut bytes, number));
+            }
+            for pair in pairs_of(shape).chunks_exact(2) {
+                put_number(&mut bytes, starts[pair[0] as usize]);
+                put_number(&mut bytes, pair[1]);
+            }
+        }
+        let (rules, long_rules) = rule_words(&self.rules);
+        let counts = self
+            .functions
+            .iter()
+            .map(|function| function.chunks_exact(4).map(|piece| u64::from(piece[2])).sum());
+        Ok(Shapes {
+            abi: self.abi,
+            step_width: if self.rules.len() < 1 << (16 - COVERED_BITS) { 2 } else { 4 },
+            place_width: match bytes.len() {
+                0..=0xffff => 2,
+                0x1_0000..=0xff_ffff => 3,
+                _ => 4,
+            },
+            shape_bytes: u32::try_from(bytes.len()).map_err(|_| full)?,
+            counts: counts.collect(),
+            rules,
+            long_rules,
+            steps,
+            bytes,
+            places,
+            functions: self.functions,
+        })
+    }
+}
+
+/// The run and byte numbers of a shape, behind those of its repetition.
+fn pairs_of(shape: &[u32]) -> &[u32] {
+    if shape.first() == Some(&REPEATS) { &shape[3..] } else { shape }
+}
+
+fn runs_of(shape: &[u32]) -> impl Iterator<Item = &u32> {
+    pairs_of(shape).iter().step_by(2)
+}
+
+/// All steps, and the first step of each run. Runs that many shapes have come first, for small numbers take less room;
+/// runs that end as another does share its steps. Step 0 is none, for a shape that begins with 0 repeats.
+fn place_runs(runs: &Lists, uses: &[u32]) -> (Vec<u32>, Vec<u32>) {
+    let mut order: Vec<u32> = (0..runs.len() as u32).collect();
+    order.sort_by_key(|&run| (core::cmp::Reverse(uses[run as usize]), run));
+    let mut steps = vec![0];
+    let mut starts = vec![0; runs.len()];
+    let mut known: HashMap<&[u32], u32, FixedState> = HashMap::default();
+    let mut place = |run: u32, steps: &mut Vec<u32>| {
+        let words = runs.get(run);
+        let start = steps.len() as u32;
+        starts[run as usize] = *known.entry(words).or_insert(start);
+        if starts[run as usize] != start {
+            return;
+        }
+        steps.extend_from_slice(words);
+        for skipped in 1..words.len() {
+            known.entry(&words[skipped..]).or_insert(start + skipped as u32);
+        }
+    };
+    let mut rest = order.iter().copied();
+    while steps.len() < TWO_BYTES as usize
+        && let Some(run) = rest.next()
+    {
+        place(run, &mut steps);
+    }
+    let mut rest: Vec<u32> = rest.collect();
+    rest.sort_by_key(|&run| core::cmp::Reverse(runs.get(run).len()));
+    rest.into_iter().for_each(|run| place(run, &mut steps));
+    (steps, starts)
+}
+
+/// The words of rules, the first of which says nothing, and the rules that do not fit a word.
+fn rule_words(rules: &[UnwindRules]) -> (Vec<u64>, Vec<[u8; LONG_RULE_SIZE]>) {
+    let mut long = Vec::new();
+    let mut words = vec![Packed::NO_ROW.to_word()];
+    words.extend(rules.iter().map(|rules| {
+        let packed = Packed::new(rules).unwrap_or_else(|| {
+            long.push(long_bytes(rules));
+            Packed::kept(long.len() - 1)
+        });
+        packed.to_word()
+    }));
+    (words, long)
+}
+
+fn put_number(bytes: &mut Vec<u8>, number: u32) {
+    match number {
+        0..TWO_BYTES => bytes.push(number as u8),
+        TWO_BYTES..FOUR_BYTES => {
+            let above = number - TWO_BYTES;
+            bytes.extend([(TWO_BYTES + (above >> 8)) as u8, above as u8]);
+        }
+        _ => {
+            let [_, rest @ ..] = number.to_be_bytes();
+            bytes.push(0xff);
+            bytes.extend(rest);
+        }
+    }
+}
+
+/// How many regions and pages a table may need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    /// Number of regions.
+    pub regions: u32,
+    /// Number of pages.
+    pub pages: u32,
+}
+
+impl Pages {
+    /// Regions and pages that suffice for functions in these ranges of addresses.
+    pub fn of_ranges(ranges: impl IntoIterator<Item = core::ops::Range<u64>>) -> Self {
+        let mut sum = Self::default();
+        for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+            let pages = (range.end - range.start).div_ceil(PAGE);
+            sum.regions = sum.regions.saturating_add(1);
+            sum.pages = sum.pages.saturating_add(u32::try_from(pages).unwrap_or(u32::MAX));
+        }
+        sum
+    }
+}
+
+/// A table but for its addresses.
+#[derive(Clone, Debug)]
+pub struct Shapes {
+    abi: Abi,
+    step_width: u8,
+    place_width: u8,
+    rules: Vec<u64>,
+    long_rules: Vec<[u8; LONG_RULE_SIZE]>,
+    steps: Vec<u32>,
+    bytes: Vec<u8>,
+    shape_bytes: u32,
+    /// By shape, its place in `bytes`.
+    places: Vec<u32>,
+    functions: Lists,
+    /// By [`ShapeId`], how many entries it makes.
+    counts: Vec<u64>,
+}
+
+/// Entries with their addresses, in pages and regions.
+#[derive(Default)]
+struct Entries {
+    /// First address, first page.
+    regions: Vec<(u64, u32)>,
+    /// First entry of each page.
+    pages: Vec<u32>,
+    starts: Vec<u16>,
+    places: Vec<u32>,
+}
+
+impl Shapes {
+    /// Number of entries of a function.
+    pub fn entries(&self, function: ShapeId) -> u64 {
+        self.counts.get(function.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Size in bytes of a table with so many regions, pages and entries.
+    pub fn size(&self, pages: Pages, entries: u64) -> u64 {
+        let entries = u32::try_from(entries).unwrap_or(u32::MAX);
+        self.header(pages, entries).needed()
+    }
+
+    fn header(&self, pages: Pages, entries: u32) -> Header {
+        Header {
+            abi: self.abi,
+            step_width: self.step_width,
+            place_width: self.place_width,
+            length: 0,
+            regions: pages.regions,
+            rules: self.rules.len() as u32,
+            long_rules: self.long_rules.len() as u32,
+            pages: pages.pages,
+            steps: self.steps.len() as u32,
+            entries,
+            shape_bytes: self.shape_bytes,
+        }
+    }
+
+    /// The table of functions at these addresses, which ascend, for a section at `address`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::CompactOrder`] if addresses do not ascend strictly; [`ErrorKind::CompactNumber`] for a number that was
+    /// not handed out, or too many entries; [`ErrorKind::CompactLength`] if it takes 4 GiB or more.
+    pub fn to_bytes(&self, address: u64, functions: &[(u64, ShapeId)]) -> Result<Vec<u8>, Error> {
+        let entries = self.entries_at(functions)?;
+        let pages = Pages { regions: entries.regions.len() as u32, pages: entries.pages.len() as u32 };
+        let mut header = self.header(pages, entries.starts.len() as u32);
+        let needed = header.needed();
+        header.length = u32::try_from(needed)
+            .map_err(|_| Error::new(0, ErrorKind::CompactLength { header: u32::MAX, needed }))?;
+        let endian = self.abi.endian();
+        let mut bytes = Vec::with_capacity(needed as usize);
+        bytes.extend(header.to_bytes());
+        let ends = entries.regions.iter().skip(1).map(|region| region.1).chain([pages.pages]);
+        for (&(start, first), end) in entries.regions.iter().zip(ends) {
+            bytes.extend(endian.i64_bytes(start.wrapping_sub(address) as i64));
+            bytes.extend(endian.u32_bytes(end - first));
+            bytes.extend(endian.u32_bytes(first));
+        }
+        self.rules.iter().for_each(|&word| bytes.extend(endian.i64_bytes(word as i64)));
+        self.long_rules.iter().for_each(|rule| bytes.extend(rule));
+        for first in entries.pages.iter().copied().chain([header.entries]) {
+            bytes.extend(endian.u32_bytes(first));
+        }
+        for &step in &self.steps {
+            match self.step_width {
+                2 => bytes.extend(endian.u16_bytes(step as u16)),
+                _ => bytes.extend(endian.u32_bytes(step)),
+            }
+        }
+        entries.starts.iter().for_each(|&start| bytes.extend(endian.u16_bytes(start)));
+        let width = usize::from(self.place_width);
+        for place in entries.places {
+            match endian {
+                crate::Endian::Little => bytes.extend(&place.to_le_bytes()[..width]),
+                crate::Endian::Big => bytes.extend(&place.to_be_bytes()[4 - width..]),
+            }
+        }
+        bytes.extend(&self.bytes);
+        debug_assert_eq!(bytes.len() as u64, needed);
+        debug_assert!(bytes.len() > HEADER_SIZE + self.rules.len() * RULE_SIZE);
+        Ok(bytes)
+    }
+
+    /// Writes [`Shapes::to_bytes`] to the start of `out` and zeros behind it. Gives the length of the table.
+    ///
+    /// # Errors
+    /// As [`Shapes::to_bytes`], or `out` is too small.
+    pub fn write(&self, address: u64, functions: &[(u64, ShapeId)], out: &mut [u8]) -> Result<usize, Error> {
+        let bytes = self.to_bytes(address, functions)?;
+        let available = out.len() as u64;
+        let Some((table, rest)) = out.split_at_mut_checked(bytes.len()) else {
+            let kind = ErrorKind::Truncated { what: "output", needed: bytes.len() as u64, available };
+            return Err(Error::new(0, kind));
+        };
+        table.copy_from_slice(&bytes);
+        rest.fill(0);
+        Ok(bytes.len())
+    }
+
+    fn entries_at(&self, functions: &[(u64, ShapeId)]) -> Result<Entries, Error> {
+        let number = |what, found| Error::new(0, ErrorKind::CompactNumber { what, found });
+        let mut entries = Entries::default();
+        let mut left = MOST_ENTRIES;
+        for (place, &(address, function)) in functions.iter().enumerate() {
+            // What a later function covers is that function's.
+            let end = functions.get(place + 1).map_or(u64::MAX, |next| next.0);
+            if end <= address {
+                return Err(Error::new(0, ErrorKind::CompactOrder { what: "functions" }));
+            }
+            if function.0 as usize >= self.functions.len() {
+                return Err(number("function", function.0));
+            }
+            for piece in self.functions.get(function.0).chunks_exact(4) {
+                let (offset, shape, count, stride) = (piece[0], piece[1], piece[2], piece[3]);
+                for repetition in 0..u64::from(count) {
+                    let ahead = u64::from(offset) + repetition * u64::from(stride);
+                    let Some(start) = address.checked_add(ahead).filter(|&start| start < end) else { break };
+                    left = left.checked_sub(1).ok_or(number("room for entry", u32::MAX))?;
+                    entries.push(start, self.places[shape as usize]);
+                }
+            }
+        }
+        Ok(entries)
+    }
+}
+
+impl Entries {
+    /// Adds an entry behind all others.
+    fn push(&mut self, address: u64, place: u32) {
+        let known = self.regions.last().map_or(0, |&(_, first)| self.pages.len() - first as usize) as u64;
+        let region = self.regions.last().map(|&(start, _)| start);
+        let page = region.map(|start| (address - start) / PAGE);
+        let start = match (region, page) {
+            (Some(start), Some(page)) if page < known + EMPTY_PAGES => {
+                for _ in known..=page {
+                    self.pages.push(self.starts.len() as u32);
+                }
+                start
+            }
+            _ => {
+                self.regions.push((address, self.pages.len() as u32));
+                self.pages.push(self.starts.len() as u32);
+                address
+            }
+        };
+        self.starts.push(((address - start) % PAGE) as u16);
+        self.places.push(place);
+    }
+}
+
+/// Writes functions, given by address, as one table for a section at `address`: no empty function, and of those at one
+/// address the largest.
+///
+/// # Errors
+/// The table would be larger than its form allows.
+pub fn write_table(abi: Abi, address: u64, functions: &[(u64, Function)]) -> Result<Written, Error> {
+    let mut builder = Builder::new(abi);
+    let mut left_out = Vec::new();
+    let mut order: Vec<usize> = (0..functions.len()).collect();
+    order.sort_by_key(|&place| (functions[place].0, core::cmp::Reverse(functions[place].1.size), place));
+    let mut placed: Vec<(u64, ShapeId)> = Vec::with_capacity(order.len());
+    for place in order {
+        let (start, function) = &functions[place];
+        if function.size == 0 {
+            left_out.push((place, LeftOut::Empty));
+        } else if placed.last().is_some_and(|last| last.0 == *start) {
+            left_out.push((place, LeftOut::Duplicate));
+        } else {
+            match builder.add(function) {
+                Ok(shape) => placed.push((*start, shape)),
+                Err(reason) => left_out.push((place, LeftOut::Inexpressible(reason))),
+            }
+        }
+    }
+    left_out.sort_by_key(|&(place, _)| place);
+    let full = |_| Error::new(0, ErrorKind::CompactNumber { what: "room for step", found: u32::MAX });
+    let bytes = builder.finish().map_err(full)?.to_bytes(address, &placed)?;
+    Ok(Written { bytes, left_out })
+}

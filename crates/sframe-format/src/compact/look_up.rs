@@ -1,0 +1,143 @@
+//! From an address to its row: at most 32 probes for the region, 16 for the entry in its page, and 65 rows.
+
+use core::ops::Deref;
+
+use super::{CompactTable, PAGE, REGION_SIZE, View};
+use crate::error::Error;
+use crate::lookup::last_that_holds;
+use crate::packed::Packed;
+use crate::rules::UnwindRules;
+use crate::unwind::{FrameAddress, Registers, UnwindError, step};
+
+/// A row that was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Address of the function, or of the piece of it that the entry is.
+    pub function: u64,
+    /// Address of the row's first byte.
+    pub start: u64,
+    /// Bytes that the row covers.
+    pub size: u32,
+    /// The row's rules.
+    pub rules: UnwindRules,
+}
+
+impl Found {
+    /// [`step`] by the rules of the row.
+    ///
+    /// # Errors
+    /// See [`UnwindError`].
+    #[inline]
+    pub fn step<F>(
+        &self,
+        topmost: bool,
+        registers: &mut Registers,
+        read_word: &mut F,
+    ) -> Result<Option<FrameAddress>, UnwindError>
+    where
+        F: FnMut(u64) -> Result<u64, ()>,
+    {
+        let UnwindRules { abi, signal, rules } = &self.rules;
+        step(*abi, rules, topmost, *signal, registers, read_word)
+    }
+}
+
+/// An entry, and where an address is in it.
+struct Place {
+    entry: u32,
+    offset: u32,
+}
+
+/// Some pages that follow each other.
+#[derive(Clone, Copy)]
+pub(super) struct Region {
+    /// Address of the first page.
+    pub address: u64,
+    /// Number of pages.
+    pub pages: u32,
+    /// Number of the first page.
+    pub first: u32,
+}
+
+impl<D: Deref<Target = [u8]>> CompactTable<D> {
+    /// The row that holds at the address `pc`.
+    ///
+    /// # Errors
+    /// The table is damaged where the look-up passes.
+    #[inline]
+    pub fn lookup(&self, pc: u64) -> Result<Option<Found>, Error> {
+        let view = self.view();
+        let Some(place) = view.place(pc) else { return Ok(None) };
+        let Some(row) = view.rows(view.shape(place.entry))?.find(place.offset)? else { return Ok(None) };
+        let function = pc.wrapping_sub(place.offset.into());
+        let start = function.wrapping_add(row.start.into());
+        let rules = view.unpacked(view.rule(row.rule)?)?;
+        Ok(rules.map(|rules| Found { function, start, size: row.covered, rules }))
+    }
+
+    /// The rules at the address `pc` in a word; those that do not fit one are written to `kept`.
+    #[cfg(feature = "alloc")]
+    #[inline]
+    pub(crate) fn packed_at(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, Error> {
+        let view = self.view();
+        let packed = view.packed_at(pc)?;
+        if let crate::packed::Kind::Kept(_) = packed.kind()
+            && let Some(rules) = view.unpacked(packed)?
+        {
+            *kept = rules;
+            return Ok(Packed::kept(0));
+        }
+        Ok(packed)
+    }
+}
+
+impl View<'_> {
+    #[cfg_attr(not(feature = "alloc"), allow(dead_code))]
+    #[inline]
+    fn packed_at(&self, pc: u64) -> Result<Packed, Error> {
+        let Some(place) = self.place(pc) else { return Ok(Packed::NO_ROW) };
+        match self.rows(self.shape(place.entry))?.find(place.offset)? {
+            Some(row) => self.rule(row.rule),
+            None => Ok(Packed::NO_ROW),
+        }
+    }
+
+    /// The region of a number.
+    #[inline]
+    pub(super) fn region(&self, number: u32) -> Region {
+        let at = self.parts.regions + number as usize * REGION_SIZE;
+        let start = self.endian().read_i64(self.data, at).unwrap_or(0);
+        let address = self.address.wrapping_add_signed(start);
+        Region { address, pages: self.u32(at + 8), first: self.u32(at + 12) }
+    }
+
+    /// The last entry that starts at or before `pc`, if that is less than a page ahead.
+    #[inline]
+    fn place(&self, pc: u64) -> Option<Place> {
+        let regions = 0..self.header.regions as usize;
+        let number = match regions.len() {
+            1 => 0,
+            _ => last_that_holds(regions, |number| self.region(number as u32).address <= pc)? as u32,
+        };
+        let region = self.region(number);
+        let offset = pc.checked_sub(region.address)?;
+        let page = u32::try_from(offset / PAGE).ok().filter(|&page| page <= region.pages)?;
+        // A table of no more pages than these is whole; the numbers of a damaged one may lead anywhere else in it.
+        let place = region.first.checked_add(page).filter(|&place| place <= self.header.pages)?;
+        let within = (offset % PAGE) as u32;
+        let first = self.first_entry(place);
+        if page < region.pages {
+            let end = self.first_entry(place.checked_add(1)?).min(self.header.entries);
+            let entries = first as usize..(end as usize).min(first as usize + PAGE as usize);
+            let starts_before = |entry: usize| u32::from(self.start(entry as u32)) <= within;
+            if let Some(entry) = last_that_holds(entries, starts_before) {
+                let entry = entry as u32;
+                return Some(Place { entry, offset: within - u32::from(self.start(entry)) });
+            }
+        }
+        // The last entry of the page before may reach into this one.
+        let before = self.first_entry(place.checked_sub(1).filter(|_| page > 0)?);
+        let entry = first.min(self.header.entries).checked_sub(1).filter(|&entry| entry >= before)?;
+        Some(Place { entry, offset: within + PAGE as u32 - u32::from(self.start(entry)) })
+    }
+}

@@ -1,0 +1,307 @@
+//! Compact tables: the rows of a whole program for readers that care for every byte and bound every loop.
+//!
+//! A compact table is no SFrame. It holds the same rules for the same addresses in about a quarter of the room, can be
+//! read where it lies, depends on no address it is loaded at, and a look-up takes a number of steps that is known before
+//! it begins, as the kernel asks of programs that it runs. `COMPACT.md` of this crate specifies every byte.
+//!
+//! ```text
+//! address ─► region ─► page ─► entry: start, place of its shape ─► shape: runs of steps ─► rule
+//! ```
+//!
+//! Functions differ in where their rows start, and much less in the order of their rules. An entry is a function, or a
+//! piece of a long one. Its *shape* says which *runs* of steps follow each other and how many bytes are between them; a
+//! run is a part of a function whose rows follow closely, as those of prologues and epilogues do, and functions share
+//! runs. A shape ends where the function ends, so that a look-up behind it finds nothing.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `rule` | rules as words |
+//! | `shape` | from an offset in a function to its rule |
+//! | `look_up` | from an address to its entry |
+//! | `pieces` | all entries and rows, and whether they are sound |
+//! | `build`, `intern` | the writer (feature `alloc`) |
+
+#[cfg(feature = "alloc")]
+mod build;
+#[cfg(feature = "alloc")]
+mod intern;
+mod look_up;
+mod pieces;
+mod rule;
+mod shape;
+
+use core::ops::Deref;
+
+use crate::abi::Abi;
+use crate::endian::Endian;
+use crate::error::{Error, ErrorKind};
+
+#[cfg(feature = "alloc")]
+pub use build::{Builder, Pages, ShapeId, Shapes, Written, write_table};
+pub use look_up::Found;
+pub use pieces::{Piece, PieceRow, Pieces, Summary};
+
+/// Name of the section that linkers write.
+pub const SECTION_NAME: &str = ".sframe_compact";
+/// The magic number, in the table's byte order.
+pub const MAGIC: u32 = 0x5346_4354;
+/// The version that is written and read.
+pub const VERSION: u8 = 1;
+/// Size of the header in bytes.
+pub const HEADER_SIZE: usize = 40;
+/// Bytes of text to a page.
+pub const PAGE: u64 = 1 << 16;
+/// Most rows of an entry.
+pub const MOST_ROWS: usize = 64;
+/// Most bytes of text that an entry covers.
+pub const MOST_BYTES: u32 = 0xffff;
+
+const REGION_SIZE: usize = 16;
+const RULE_SIZE: usize = 8;
+const LONG_RULE_SIZE: usize = 32;
+const PAGE_SIZE: usize = 4;
+const START_SIZE: usize = 2;
+
+/// The header of a table: how many there are of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The architecture, which settles the byte order.
+    pub abi: Abi,
+    /// Bytes of a step: 2 or 4.
+    pub step_width: u8,
+    /// Bytes of the place of a shape: 2, 3 or 4.
+    pub place_width: u8,
+    /// Bytes of the table, header included.
+    pub length: u32,
+    /// Number of regions.
+    pub regions: u32,
+    /// Number of rules.
+    pub rules: u32,
+    /// Number of rules that do not fit a word.
+    pub long_rules: u32,
+    /// Number of pages.
+    pub pages: u32,
+    /// Number of steps.
+    pub steps: u32,
+    /// Number of entries.
+    pub entries: u32,
+    /// Bytes of all shapes.
+    pub shape_bytes: u32,
+}
+
+/// Where the parts of a table are, in bytes from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Parts {
+    regions: usize,
+    rules: usize,
+    long_rules: usize,
+    pages: usize,
+    steps: usize,
+    starts: usize,
+    places: usize,
+    shapes: usize,
+    end: usize,
+}
+
+impl Header {
+    /// Reads the header at the start of `data`, which must hold the whole table.
+    ///
+    /// # Errors
+    /// Magic, version, ABI or a width means nothing; the table is longer than `data`, or has another length than its parts.
+    pub fn read(data: &[u8]) -> Result<Self, Error> {
+        let truncated = |needed| {
+            let available = data.len() as u64;
+            Error::new(0, ErrorKind::Truncated { what: "compact table", needed, available })
+        };
+        let &bytes: &[u8; HEADER_SIZE] = data.first_chunk().ok_or(truncated(HEADER_SIZE as u64))?;
+        let endian = match u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) {
+            MAGIC => Endian::Little,
+            swapped if swapped.swap_bytes() == MAGIC => Endian::Big,
+            _ => {
+                let found = [bytes[0], bytes[1], bytes[2], bytes[3]];
+                return Err(Error::new(0, ErrorKind::CompactMagic { found }));
+            }
+        };
+        let [_, _, _, _, version, abi, step_width, place_width, ..] = bytes;
+        if version != VERSION {
+            return Err(Error::new(4, ErrorKind::CompactVersion { found: version }));
+        }
+        let abi = Abi::from_byte(abi).ok_or(Error::new(5, ErrorKind::Abi { found: abi }))?;
+        if abi.endian() != endian {
+            return Err(Error::new(0, ErrorKind::AbiEndian { abi, found: endian }));
+        }
+        let widths = matches!(step_width, 2 | 4) && matches!(place_width, 2..=4);
+        if !widths {
+            let kind = ErrorKind::CompactWidths { step: step_width, place: place_width };
+            return Err(Error::new(6, kind));
+        }
+        let word = |offset| endian.read_u32(&bytes, offset).unwrap_or(0);
+        let header = Self {
+            abi,
+            step_width,
+            place_width,
+            length: word(8),
+            regions: word(12),
+            rules: word(16),
+            long_rules: word(20),
+            pages: word(24),
+            steps: word(28),
+            entries: word(32),
+            shape_bytes: word(36),
+        };
+        let needed = header.needed();
+        if u64::from(header.length) != needed {
+            return Err(Error::new(8, ErrorKind::CompactLength { header: header.length, needed }));
+        }
+        if needed > data.len() as u64 {
+            return Err(truncated(needed));
+        }
+        Ok(header)
+    }
+
+    /// Bytes that a table with these numbers has.
+    pub fn needed(&self) -> u64 {
+        let part = |count: u32, size: usize| u64::from(count) * size as u64;
+        HEADER_SIZE as u64
+            + part(self.regions, REGION_SIZE)
+            + part(self.rules, RULE_SIZE)
+            + part(self.long_rules, LONG_RULE_SIZE)
+            + part(self.pages, PAGE_SIZE)
+            + PAGE_SIZE as u64
+            + part(self.steps, self.step_width.into())
+            + part(self.entries, START_SIZE + usize::from(self.place_width))
+            + u64::from(self.shape_bytes)
+    }
+
+    fn parts(&self) -> Parts {
+        let size = |count: u32, size: usize| count as usize * size;
+        let regions = HEADER_SIZE;
+        let rules = regions + size(self.regions, REGION_SIZE);
+        let long_rules = rules + size(self.rules, RULE_SIZE);
+        let pages = long_rules + size(self.long_rules, LONG_RULE_SIZE);
+        let steps = pages + size(self.pages, PAGE_SIZE) + PAGE_SIZE;
+        let starts = steps + size(self.steps, self.step_width.into());
+        let places = starts + size(self.entries, START_SIZE);
+        let shapes = places + size(self.entries, self.place_width.into());
+        let end = shapes + self.shape_bytes as usize;
+        Parts { regions, rules, long_rules, pages, steps, starts, places, shapes, end }
+    }
+
+    /// The header's bytes.
+    #[cfg(feature = "alloc")]
+    fn to_bytes(self) -> [u8; HEADER_SIZE] {
+        let endian = self.abi.endian();
+        let mut bytes = [0; HEADER_SIZE];
+        bytes[..4].copy_from_slice(&endian.u32_bytes(MAGIC));
+        bytes[4..8].copy_from_slice(&[VERSION, self.abi as u8, self.step_width, self.place_width]);
+        let words = [
+            self.length,
+            self.regions,
+            self.rules,
+            self.long_rules,
+            self.pages,
+            self.steps,
+            self.entries,
+            self.shape_bytes,
+        ];
+        for (place, word) in bytes[8..].chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&endian.u32_bytes(word));
+        }
+        bytes
+    }
+}
+
+/// A compact table with its bytes: a slice, a vector, a mapped file, or a shared pointer to one.
+#[derive(Clone, Copy, Debug)]
+pub struct CompactTable<D> {
+    data: D,
+    address: u64,
+    header: Header,
+    parts: Parts,
+}
+
+impl<D: Deref<Target = [u8]>> CompactTable<D> {
+    /// Reads the header of a table that is loaded at `address`. What stands behind the table is not looked at.
+    ///
+    /// # Errors
+    /// As [`Header::read`].
+    ///
+    /// ```
+    /// use sframe_format::compact::CompactTable;
+    /// assert!(CompactTable::parse(b"not a table".as_slice(), 0x1000).is_err());
+    /// ```
+    pub fn parse(data: D, address: u64) -> Result<Self, Error> {
+        let header = Header::read(&data)?;
+        Ok(Self { data, address, header, parts: header.parts() })
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Address of the table's first byte.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// The table's bytes.
+    pub fn data(&self) -> &[u8] {
+        self.data.get(..self.parts.end).unwrap_or_default()
+    }
+
+    fn view(&self) -> View<'_> {
+        View { data: &self.data, address: self.address, header: &self.header, parts: &self.parts }
+    }
+}
+
+/// A table in the hands of the modules that read it.
+#[derive(Clone, Copy)]
+struct View<'data> {
+    data: &'data [u8],
+    address: u64,
+    header: &'data Header,
+    parts: &'data Parts,
+}
+
+impl View<'_> {
+    #[inline]
+    fn endian(&self) -> Endian {
+        self.header.abi.endian()
+    }
+
+    #[inline]
+    fn u16(&self, offset: usize) -> u16 {
+        self.endian().read_u16(self.data, offset).unwrap_or(0)
+    }
+
+    #[inline]
+    fn u32(&self, offset: usize) -> u32 {
+        self.endian().read_u32(self.data, offset).unwrap_or(0)
+    }
+
+    /// The number of the first entry of a page or, for the number of pages, that of all entries.
+    #[inline]
+    fn first_entry(&self, page: u32) -> u32 {
+        self.u32(self.parts.pages + page as usize * PAGE_SIZE)
+    }
+
+    /// Where an entry starts in its page.
+    #[inline]
+    fn start(&self, entry: u32) -> u16 {
+        self.u16(self.parts.starts + entry as usize * START_SIZE)
+    }
+
+    /// Where the shape of an entry is, in bytes from the start of the table.
+    #[inline]
+    fn shape(&self, entry: u32) -> usize {
+        let width = usize::from(self.header.place_width);
+        let at = self.parts.places + entry as usize * width;
+        let bytes = self.data.get(at..).and_then(|rest| rest.get(..width)).unwrap_or_default();
+        let place = match self.endian() {
+            Endian::Little => bytes.iter().rev().fold(0, |value, &byte| value << 8 | usize::from(byte)),
+            Endian::Big => bytes.iter().fold(0, |value, &byte| value << 8 | usize::from(byte)),
+        };
+        self.parts.shapes.saturating_add(place)
+    }
+}

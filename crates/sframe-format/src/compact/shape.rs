@@ -1,0 +1,148 @@
+//! Shapes: which runs of steps an entry's rows are, and how many bytes are between the runs.
+//!
+//! A number in a shape takes 1, 2 or 4 bytes: up to 0xdf itself, then 0xe0 to 0xfe and a byte, then 0xff and three bytes,
+//! in both byte orders the most significant byte first. A shape is pairs of the number of a run's first step and the
+//! bytes that the run's last row covers. A run's steps stand behind each other: rule, and in the low 4 bits how many bytes
+//! its row covers, 0 if the shape says so and a run follows, 15 if the shape says so and the entry ends there. A shape
+//! that begins with 0 repeats: the bytes of a repetition and of the entry come next.
+
+use super::{MOST_ROWS, View};
+use crate::error::{Error, ErrorKind};
+
+/// Low bits of a step that say how many bytes its row covers.
+pub(super) const COVERED_BITS: u32 = 4;
+/// The shape says how many bytes the row covers; a run follows.
+pub(super) const GOES_ON: u32 = 0;
+/// The shape says how many bytes the row covers; the entry ends there.
+pub(super) const ENDS: u32 = 15;
+/// Least number of 2 bytes.
+pub(super) const TWO_BYTES: u32 = 0xe0;
+/// Least number of 4 bytes.
+#[cfg(feature = "alloc")]
+pub(super) const FOUR_BYTES: u32 = TWO_BYTES + (31 << 8);
+
+/// A row of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ShapeRow {
+    /// Number of its rule.
+    pub rule: u32,
+    /// First byte that it covers, from the entry's start or that of the repetition.
+    pub start: u32,
+    /// Bytes that it covers.
+    pub covered: u32,
+    /// Whether the entry, or the repetition, ends with it.
+    pub last: bool,
+}
+
+/// The rows of an entry, one after the other, as the shape has them.
+#[derive(Clone, Copy)]
+pub(super) struct ShapeRows<'data> {
+    view: View<'data>,
+    /// The byte that is read next, from the start of the table.
+    position: usize,
+    /// The step that is read next; `None` after the last row.
+    step: Option<u32>,
+    passed: u32,
+    left: usize,
+    /// Bytes of a repetition and of the whole entry, if the rows repeat.
+    pub repeat: Option<(u32, u32)>,
+}
+
+impl<'data> View<'data> {
+    /// The rows of the shape at `position`.
+    #[inline]
+    pub(super) fn rows(self, position: usize) -> Result<ShapeRows<'data>, Error> {
+        let mut rows =
+            ShapeRows { view: self, position, step: None, passed: 0, left: MOST_ROWS + 1, repeat: None };
+        let mut first = rows.number()?;
+        if first == 0 {
+            let repeat = (rows.number()?, rows.number()?);
+            if repeat.0 == 0 {
+                return Err(Error::new(position, ErrorKind::RepeatSize));
+            }
+            rows.repeat = Some(repeat);
+            first = rows.number()?;
+        }
+        rows.step = Some(first);
+        Ok(rows)
+    }
+}
+
+impl ShapeRows<'_> {
+    /// The next number of the shape.
+    #[inline]
+    fn number(&mut self) -> Result<u32, Error> {
+        let at = self.position;
+        let rest = self.view.data.get(at..self.view.parts.end).unwrap_or_default();
+        let (number, length) = match *rest {
+            [one, ..] if u32::from(one) < TWO_BYTES => (one.into(), 1),
+            [high, low, ..] if high != 0xff => {
+                let above = (u32::from(high) - TWO_BYTES) << 8 | u32::from(low);
+                (above + TWO_BYTES, 2)
+            }
+            [_, a, b, c, ..] => (u32::from_be_bytes([0, a, b, c]), 4),
+            _ => {
+                let available = self.view.parts.end as u64;
+                let kind = ErrorKind::Truncated { what: "shape", needed: at as u64 + 4, available };
+                return Err(Error::new(at, kind));
+            }
+        };
+        self.position += length;
+        Ok(number)
+    }
+
+    /// The next row; `None` after the last one.
+    #[inline]
+    pub(super) fn next_row(&mut self) -> Result<Option<ShapeRow>, Error> {
+        let Some(step) = self.step else { return Ok(None) };
+        let View { header, parts, .. } = self.view;
+        if step >= header.steps || self.left == 0 {
+            let what = if self.left == 0 { "row" } else { "step" };
+            return Err(Error::new(self.position, ErrorKind::CompactNumber { what, found: step }));
+        }
+        self.left -= 1;
+        let word = match header.step_width {
+            2 => self.view.u16(parts.steps + step as usize * 2).into(),
+            _ => self.view.u32(parts.steps + step as usize * 4),
+        };
+        let rule = word >> COVERED_BITS;
+        let start = self.passed;
+        let covered = match word & ((1 << COVERED_BITS) - 1) {
+            GOES_ON => {
+                let covered = self.number()?;
+                self.step = Some(self.number()?);
+                covered
+            }
+            ENDS => {
+                self.step = None;
+                self.number()?
+            }
+            covered => {
+                self.step = Some(step + 1);
+                covered
+            }
+        };
+        self.passed = start.saturating_add(covered);
+        Ok(Some(ShapeRow { rule, start, covered, last: self.step.is_none() }))
+    }
+
+    /// The row that holds `offset` bytes from the entry's start, with its start counted from there too; `None` behind the
+    /// end of the entry.
+    #[inline]
+    pub(super) fn find(mut self, mut offset: u32) -> Result<Option<ShapeRow>, Error> {
+        let mut before = 0;
+        if let Some((repeat, whole)) = self.repeat {
+            if offset >= whole {
+                return Ok(None);
+            }
+            before = offset - offset % repeat;
+            offset %= repeat;
+        }
+        while let Some(row) = self.next_row()? {
+            if offset - row.start < row.covered {
+                return Ok(Some(ShapeRow { start: before + row.start, ..row }));
+            }
+        }
+        Ok(None)
+    }
+}

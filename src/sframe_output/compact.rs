@@ -1,0 +1,144 @@
+//! `--sframe-index=compact`: the functions of the linker's table as `.sframe_compact`
+//! ([`sframe_format::compact`]).
+//!
+//! All but pages and regions of such a table depends on no address: [`Shapes`] are made when
+//! functions are chosen. How many pages there are depends on how far the code reaches. The section
+//! has room for the pages of every output section with code, which the layout's loop finds; it
+//! never shrinks, and what it turns out too large is zeros at its end.
+
+use super::table::describe;
+use crate::arch::Target;
+use crate::cli::{Config, SFrameIndex};
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::phase::Placed;
+use crate::sframe::collect::{Compact, Table};
+use crate::tables::section::Kind;
+use sframe_format::compact::{Builder, Pages, ShapeId};
+use sframe_format::write::{Function, FunctionId};
+use sframe_format::{Blob, ErrorKind};
+use std::collections::HashMap;
+
+/// Whether the table is a compact one.
+pub fn is_wanted(config: &Config) -> bool {
+    config.sframe.index == Some(SFrameIndex::Compact)
+}
+
+/// The compact form of a table's functions.
+///
+/// # Errors
+/// In words: there are too many different functions.
+pub fn of_table(table: &Table) -> Result<Compact, String> {
+    let order: Vec<FunctionId> = (0..table.functions.len() as u32).map(FunctionId).collect();
+    let mut bytes = vec![0; table.encoder.size()];
+    let malformed = |error: sframe_format::Error| error.to_string();
+    table.encoder.write_relocatable(&order, false, &mut bytes).map_err(malformed)?;
+    let blob = Blob::parse(&bytes, 0).map_err(malformed)?;
+    let mut builder = Builder::new(table.encoder.options().abi);
+    // Functions share the bytes of their rows, so that most are read once only.
+    let mut known: HashMap<(u32, u32), ShapeId> = HashMap::with_capacity(order.len());
+    let mut function = Function::default();
+    let mut shapes_of = Vec::with_capacity(order.len());
+    for fde in blob.fdes() {
+        let shape = match known.get(&(fde.fre_offset, fde.size)) {
+            Some(&shape) => shape,
+            None => {
+                function.read_from(&blob, &fde).map_err(malformed)?;
+                let shape = builder.add(&function).map_err(|reason| reason.to_string())?;
+                known.insert((fde.fre_offset, fde.size), shape);
+                shape
+            }
+        };
+        shapes_of.push(shape);
+    }
+    let shapes = builder.finish().map_err(|reason| reason.to_string())?;
+    let entries = shapes_of.iter().map(|&shape| shapes.entries(shape)).sum();
+    Ok(Compact { shapes, shapes_of, entries })
+}
+
+/// A first guess of the section's size: code lies together.
+pub fn first_guess(compact: &Compact, table: &Table) -> u64 {
+    if table.functions.is_empty() {
+        return 0;
+    }
+    let code: u64 = table.functions.iter().map(|function| u64::from(function.size)).sum();
+    compact.shapes.size(Pages::of_ranges(std::iter::once(0..code)), compact.entries)
+}
+
+/// Makes room for the pages of the code as it lies now, and for functions that were added. Gives
+/// whether the section has grown.
+pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
+    let Some(row) = link.synthetics.find(Kind::SFrame) else { return false };
+    let Some(table) = link.chosen.table.as_ref().filter(|table| !table.functions.is_empty()) else {
+        return false;
+    };
+    let Some(compact) = &link.chosen.compact else { return false };
+    let grown = compact.shapes_of.len() < table.functions.len();
+    let remade = grown.then(|| of_table(table));
+    match remade {
+        Some(Ok(remade)) => link.chosen.compact = Some(remade),
+        Some(Err(reason)) => {
+            report(link, &reason);
+            return false;
+        }
+        None => {}
+    }
+    let Some(compact) = &link.chosen.compact else { return false };
+    let code = link.layout.chunks.iter().filter(|chunk| chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0);
+    let ranges = code.map(|chunk| chunk.address..chunk.address.saturating_add(chunk.size));
+    let needed = compact.shapes.size(pages_of(link, ranges.collect()), compact.entries);
+    let size = &mut link.synthetics.rows[row as usize].size;
+    let grows = needed > *size;
+    *size = needed.max(*size);
+    grows
+}
+
+/// Pages for these ranges, and for functions outside of them: code in sections that are not
+/// executable.
+fn pages_of<T: Target>(link: &Placed<'_, T>, mut ranges: Vec<std::ops::Range<u64>>) -> Pages {
+    let functions = link.chosen.table.iter().flat_map(|table| &table.functions);
+    let mut last = None;
+    for function in functions {
+        let section = function.place.section;
+        if last.replace(section) == Some(section) {
+            continue;
+        }
+        let Some(chunk) = link.places.chunk[section.index()] else { continue };
+        let chunk = &link.layout.chunks[chunk.index()];
+        let range = chunk.address..chunk.address.saturating_add(chunk.size);
+        if chunk.flags & u64::from(elf::SHF_EXECINSTR) == 0 && !ranges.contains(&range) {
+            ranges.push(range);
+        }
+    }
+    Pages::of_ranges(ranges)
+}
+
+/// Writes the section, which is at `address`.
+pub fn write<T: Target>(link: &Placed<'_, T>, compact: &Compact, address: u64, out: &mut [u8]) {
+    let functions: Vec<(u64, ShapeId)> = link
+        .frame_order
+        .functions
+        .iter()
+        .filter_map(|&(address, id)| Some((address, *compact.shapes_of.get(id.0 as usize)?)))
+        .collect();
+    let Err(error) = compact.shapes.write(address, &functions, out) else { return };
+    let (ErrorKind::CompactOrder { .. }, Some(table)) = (error.kind, &link.chosen.table) else {
+        return report(link, &error.kind.to_string());
+    };
+    let double = link.frame_order.functions.windows(2).find(|pair| pair[0].0 == pair[1].0);
+    let Some(&[(at, first), (_, second)]) = double.and_then(|pair| pair.first_chunk()) else { return };
+    let place = |id: FunctionId| describe(link, table.functions[id.0 as usize].place);
+    link.sink.report_recoverable(
+        Diagnostic::error(
+            Code::LayoutError,
+            format!("two functions at {at:#x} cannot be in one compact table"),
+        )
+        .note(format!("one is {}", place(first)))
+        .note(format!("the other is {}", place(second)))
+        .help("--sframe-index=v3 takes both"),
+    );
+}
+
+fn report<T: Target>(link: &Placed<'_, T>, reason: &str) {
+    link.sink.report(Diagnostic::error(Code::LayoutError, format!("compact table: {reason}")));
+}

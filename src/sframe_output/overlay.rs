@@ -1,0 +1,153 @@
+//! `--sframe-index=overlay`: a sorted index right before the blobs of `.sframe`, which stay as the
+//! assembler made them.
+//!
+//! The index is a section of the linker's own in `.sframe`, before all inputs: a V3 header and one
+//! entry for each function, whose rows are those in the blobs behind it ([`write_overlay`]). So readers
+//! that look at one header see one sorted table of everything. Its room is known when liveness is
+//! frozen; it is written when all of `.sframe` is, because starts of functions are read off the
+//! blobs as they are in the output.
+//!
+//! Inputs of other versions cannot be indexed: they are named, and stand behind those that can.
+
+use crate::arch::Target;
+use crate::chunks::Chunk;
+use crate::cli::{Config, SFrameIndex};
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::phase::{Image, Made, Placed, Scanned, SectionState};
+use crate::sframe::abi;
+use crate::sframe::collect::Chosen;
+use crate::tables::section::{Kind, SyntheticSection};
+use rayon::prelude::*;
+use sframe_format::write::{Options, overlay_size, takes, write_overlay};
+use sframe_format::{Piece, SHT_GNU_SFRAME, Section};
+
+/// Whether the link has such an index.
+pub fn is_wanted(config: &Config) -> bool {
+    config.sframe.index == Some(SFrameIndex::Overlay)
+}
+
+/// The section for the index.
+pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
+    let flags = if link.config.sframe.alloc { u64::from(elf::SHF_ALLOC) } else { 0 };
+    let section = SyntheticSection::new(Kind::SFrameOverlay, b".sframe", SHT_GNU_SFRAME, flags, 8);
+    is_wanted(link.config).then_some(section)
+}
+
+/// Functions of an input that the index takes; `None` if it is no SFrame of a version that it can
+/// take.
+fn functions_in<T: Target>(bytes: &[u8]) -> Option<u64> {
+    let options = Options::new(abi::<T>());
+    Section::new(bytes, 0)
+        .pieces()
+        .map(|piece| match piece {
+            Piece::Blob(blob) if takes(options, &blob) => Some(u64::from(blob.header().fde_count)),
+            _ => None,
+        })
+        .sum()
+}
+
+/// Whether the index can take the functions of an input in `.sframe`.
+pub fn takes_input<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
+    let Some((object, index)) = link.locate(id) else { return true };
+    object.section_bytes(index as usize).is_ok_and(|bytes| functions_in::<T>(bytes).is_some())
+}
+
+/// Room for the functions of all inputs that are kept, and of the linker's own blob.
+pub fn size<T: Target>(link: &Scanned<'_, T>, chosen: &Chosen) -> u64 {
+    if !is_wanted(link.config) {
+        return 0;
+    }
+    let kept = |id: SectionId| link.sections.is_alive(id) && !link.sections.is(id, SectionState::ABSORBED);
+    let inputs: u64 = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let kept = object.sframes.iter().filter(move |&&index| kept(object.section_id(index)));
+            kept.filter_map(|&index| functions_in::<T>(object.section_bytes(index as usize).ok()?))
+        })
+        .sum();
+    size_for(inputs + own_functions(chosen))
+}
+
+fn own_functions(chosen: &Chosen) -> u64 {
+    chosen.table.as_ref().map_or(0, |table| table.functions.len() as u64)
+}
+
+fn size_for(functions: u64) -> u64 {
+    if functions == 0 { 0 } else { (overlay_size(functions as usize) as u64).next_multiple_of(8) }
+}
+
+/// Makes room for functions of thunks that the layout has made.
+pub fn update_size<T: Target>(link: &mut Placed<'_, T>, added: usize) {
+    if let Some(row) = link.synthetics.find(Kind::SFrameOverlay) {
+        let size = &mut link.synthetics.rows[row as usize].size;
+        *size += (overlay_size(added) - overlay_size(0)) as u64;
+    }
+}
+
+/// Names the kept inputs that the index cannot take.
+pub fn report_others<T: Target>(link: &Scanned<'_, T>) {
+    if !is_wanted(link.config) {
+        return;
+    }
+    for object in &link.objects {
+        for &index in &object.sframes {
+            let id = object.section_id(index);
+            let bytes = object.section_bytes(index as usize).unwrap_or_default();
+            let kept = link.sections.is_alive(id) && !link.sections.is(id, SectionState::ABSORBED);
+            if !kept || bytes.is_empty() || functions_in::<T>(bytes).is_some() {
+                continue;
+            }
+            let found = match Section::new(bytes, 0).blobs().next() {
+                Some(blob) => format!("SFrame {}, of which an overlay has no index", blob.header().version),
+                None => {
+                    "bytes that are no SFrame of a known version, of which an overlay has no index".to_owned()
+                }
+            };
+            link.sink.report(
+                Diagnostic::warning(Code::SFrameNote, found)
+                    .at(Location::Section {
+                        file: object.name.to_string(),
+                        section: object.section_name_lossy(index as usize),
+                        offset: 0,
+                    })
+                    .note("the section stands in .sframe behind those that have one")
+                    .help("--sframe-index=v3 takes versions 1 to 3")
+                    .ordered(object.id.0, index, 0),
+            );
+        }
+    }
+}
+
+/// Writes the index, once all else in its output section is written.
+pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
+    let Some(row) = image.synthetics.find(Kind::SFrameOverlay) else { return };
+    let id = image.synthetic_id(row);
+    let Some(chunk) = image.places.chunk[id.index()] else { return };
+    let room = image.section_size(id);
+    let (section, address) =
+        (&image.file_sections[chunk.index()], image.layout.chunks[chunk.index()].address);
+    let range = section.offset as usize..(section.offset + section.file_size()) as usize;
+    let Some(bytes) = file.get_mut(range).filter(|_| room > 0) else { return };
+    let report = |what: String| {
+        image.sink.report(
+            Diagnostic::error(Code::LayoutError, what).help("--sframe-index=v3 makes a table of its own"),
+        );
+    };
+    if image.places.offset[id.index()] != 0 || !is_whole(&image.layout.chunks[chunk.index()]) {
+        let name = String::from_utf8_lossy(section.name);
+        return report(format!(
+            "the SFrame overlay does not stand at the start of {name}, or not all of it is SFrame"
+        ));
+    }
+    if let Err(error) = write_overlay(Options::new(abi::<T>()), bytes, address, room as usize) {
+        report(format!("SFrame overlay: {}", error.kind));
+    }
+}
+
+/// Whether the script puts nothing else into an output section.
+fn is_whole(chunk: &Chunk<'_>) -> bool {
+    chunk.data.is_empty() && chunk.sh_type == SHT_GNU_SFRAME
+}

@@ -1,0 +1,343 @@
+//! Compact tables of files: made by `sframe table`, printed, and brought into the form that all
+//! other subcommands compare.
+
+use super::args::{Dump, Table};
+use super::edit::{Image, ORDER_LITTLE, byte_order, read_file, replace_file};
+use super::functions::Functions;
+use super::open::{FrameSection, Input, Problem, SframeSection, open_elf};
+use super::report::{Outcome, complain, hexadecimal};
+use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
+use serde::Serialize;
+use sframe_format::CompactTable;
+use sframe_format::compact::{PieceRow, SECTION_NAME, Summary, VERSION};
+use sframe_format::write::{Function, Options, write_sorted};
+use sframe_format::{Row, UnwindRules};
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use zerocopy::byteorder::{BE, ByteOrder, LE};
+
+/// Writes the table of a finished file.
+pub fn run(arguments: &Table) -> Outcome {
+    match make(arguments) {
+        Ok(()) => Outcome::Fine,
+        Err(problem) => {
+            complain(&problem);
+            Outcome::Unusable
+        }
+    }
+}
+
+fn make(arguments: &Table) -> Result<(), Problem> {
+    let bytes = read_file(&arguments.file)?;
+    let name = arguments.file.display().to_string();
+    match byte_order(&name, &bytes)? {
+        ORDER_LITTLE => make_of_image(&Image::<LE>::parse(&name, &bytes)?, arguments),
+        _ => make_of_image(&Image::<BE>::parse(&name, &bytes)?, arguments),
+    }
+}
+
+fn make_of_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Table) -> Result<(), Problem> {
+    if image.is_relocatable() {
+        let message = "a relocatable object, whose functions have no addresses; link it first";
+        return Err(image.problem(message));
+    }
+    let input = open_elf(image.name, image.bytes)?;
+    let abi = image.abi()?;
+    let mut functions = if input.sframe.is_empty() || arguments.eh_frame {
+        Functions::derive(image, abi)?
+    } else {
+        let mut functions = Functions::default();
+        input.sframe.iter().for_each(|section| functions.read(&section.section(), abi));
+        functions
+    };
+    functions.keep_code(image);
+    let (bytes, left_out) = functions.write_compact(image.name, abi, arguments.address)?;
+    let output = arguments.output.clone().unwrap_or_else(|| {
+        let name = arguments.file.file_name().unwrap_or_default().to_string_lossy();
+        PathBuf::from(format!("{name}{SECTION_NAME}"))
+    });
+    replace_file(&output, &bytes, None)?;
+    super::attach::report(image.name, &left_out, arguments.verbose);
+    Ok(())
+}
+
+/// The table of a section.
+///
+/// # Errors
+/// Its header is malformed.
+pub fn parse<'a>(
+    input: &Input<'_>,
+    section: &'a FrameSection<'_>,
+) -> Result<CompactTable<&'a [u8]>, Problem> {
+    CompactTable::parse(&*section.data, section.address)
+        .map_err(|error| Problem::new(&*input.name, format!("section {SECTION_NAME}: {error}")))
+}
+
+/// Numbers of all tables of a file.
+///
+/// # Errors
+/// One is not sound.
+pub fn summary(input: &Input<'_>) -> Result<(u64, Summary), Problem> {
+    let (mut entries, mut sum) = (0, Summary::default());
+    for section in &input.compact {
+        let table = parse(input, section)?;
+        let found = table
+            .check()
+            .map_err(|error| Problem::new(&*input.name, format!("section {SECTION_NAME}: {error}")))?;
+        entries += u64::from(table.header().entries);
+        sum.rows += found.rows;
+        sum.text += found.text;
+        sum.repeating += found.repeating;
+    }
+    Ok((entries, sum))
+}
+
+/// Adds the functions of a file's sound tables as SFrame sections in memory, whose every entry is a
+/// function. Gives the findings about the others.
+pub fn expand(input: &mut Input<'_>) -> Vec<sframe_format::Error> {
+    let mut findings = Vec::new();
+    let mut sections = Vec::new();
+    for section in &input.compact {
+        let table = CompactTable::parse(&*section.data, section.address);
+        match table.and_then(|table| table.check().and_then(|_| as_v3(&table))) {
+            Ok(bytes) => sections.push(SframeSection {
+                name: SECTION_NAME.into(),
+                data: Cow::Owned(bytes),
+                address: section.address,
+                relocations: Vec::new(),
+                targets: Vec::new(),
+                derived: true,
+            }),
+            Err(error) => findings.push(error),
+        }
+    }
+    input.sframe.extend(sections);
+    findings
+}
+
+/// The rows of a table as one sorted V3 blob for its address.
+fn as_v3(table: &CompactTable<&[u8]>) -> Result<Vec<u8>, sframe_format::Error> {
+    let mut functions = Vec::new();
+    for piece in table.pieces() {
+        let rows = piece.rows().collect::<Result<Vec<_>, _>>()?;
+        let size = piece.size()?;
+        if let Some(repeat) = piece.repeat_size() {
+            let mut function = function_of(&rows, 0, size);
+            function.repeat_size = u8::try_from(repeat).ok();
+            functions.push((piece.address, function));
+            continue;
+        }
+        // SFrame has functions end where nothing is known.
+        for known in rows.chunk_by(|one, other| one.rules.is_some() == other.rules.is_some()) {
+            let (Some(first), Some(last)) = (known.first(), known.last()) else { continue };
+            if first.rules.is_some() {
+                let size = last.start + last.size - first.start;
+                let address = piece.address.wrapping_add(first.start.into());
+                functions.push((address, function_of(known, first.start, size)));
+            }
+        }
+    }
+    let options = Options::new(table.header().abi);
+    Ok(write_sorted(options, table.address(), &functions)?.bytes)
+}
+
+fn function_of(rows: &[PieceRow], start: u32, size: u32) -> Function {
+    let known = |row: &PieceRow| Some((row.start - start, row.rules?));
+    let known: Vec<(u32, UnwindRules)> = rows.iter().filter_map(known).collect();
+    Function {
+        size,
+        signal: known.iter().any(|(_, rules)| rules.signal),
+        rows: known.iter().map(|&(start, UnwindRules { rules, .. })| Row { start, rules }).collect(),
+        ..Function::default()
+    }
+}
+
+/// A table, for people and machines.
+#[derive(Serialize)]
+pub struct TableDump {
+    name: String,
+    #[serde(serialize_with = "as_hexadecimal")]
+    address: u64,
+    size: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    header: Option<HeaderDump>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    entries: Vec<EntryDump>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct HeaderDump {
+    version: u8,
+    abi: String,
+    endian: String,
+    length: u32,
+    regions: u32,
+    pages: u32,
+    entries: u32,
+    rules: u32,
+    long_rules: u32,
+    steps: u32,
+    step_width: u8,
+    shape_bytes: u32,
+    place_width: u8,
+}
+
+#[derive(Serialize)]
+struct EntryDump {
+    #[serde(serialize_with = "as_hexadecimal")]
+    address: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    symbol: Option<String>,
+    size: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repeat_size: Option<u32>,
+    rows: Vec<EntryRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct EntryRow {
+    start: u32,
+    signal: bool,
+    #[serde(flatten)]
+    rules: RulesDump,
+}
+
+/// Everything that a table holds.
+pub fn table_dump(input: &Input<'_>, section: &FrameSection<'_>, arguments: &Dump) -> TableDump {
+    let mut dump = TableDump {
+        name: SECTION_NAME.into(),
+        address: section.address,
+        size: section.data.len(),
+        header: None,
+        entries: Vec::new(),
+        error: None,
+    };
+    let table = match CompactTable::parse(&*section.data, section.address) {
+        Ok(table) => table,
+        Err(error) => {
+            dump.error = Some(error.to_string());
+            return dump;
+        }
+    };
+    let header = table.header();
+    dump.header = Some(HeaderDump {
+        version: VERSION,
+        abi: header.abi.to_string(),
+        endian: header.abi.endian().to_string(),
+        length: header.length,
+        regions: header.regions,
+        pages: header.pages,
+        entries: header.entries,
+        rules: header.rules,
+        long_rules: header.long_rules,
+        steps: header.steps,
+        step_width: header.step_width,
+        shape_bytes: header.shape_bytes,
+        place_width: header.place_width,
+    });
+    if !arguments.headers {
+        dump.entries = table
+            .pieces()
+            .map(|piece| {
+                let rows: Result<Vec<PieceRow>, _> = piece.rows().collect();
+                let error = rows.as_ref().err().map(ToString::to_string);
+                let row = |row: PieceRow| EntryRow {
+                    start: row.start,
+                    signal: row.rules.is_some_and(|rules| rules.signal),
+                    rules: rules_dump(header.abi, row.rules.as_ref().map(|rules| &rules.rules)),
+                };
+                EntryDump {
+                    address: piece.address,
+                    symbol: input.places.symbol_name(piece.address, arguments.demangle),
+                    size: piece.size().unwrap_or(0),
+                    repeat_size: piece.repeat_size(),
+                    rows: rows.unwrap_or_default().into_iter().map(row).collect(),
+                    error,
+                }
+            })
+            .collect();
+    }
+    dump
+}
+
+/// Prints a table.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn write_table(output: &mut dyn Write, file: &str, table: &TableDump) -> io::Result<()> {
+    writeln!(output, "{file}: section {} at {:#x}, {} bytes", table.name, table.address, table.size)?;
+    if let Some(header) = &table.header {
+        writeln!(
+            output,
+            "\n  compact table V{}, {}, {}, {} bytes",
+            header.version, header.abi, header.endian, header.length
+        )?;
+        writeln!(
+            output,
+            "    {} entries on {} pages in {} regions, {} rules ({} long), {} steps of {} bytes, {} bytes of shapes",
+            header.entries,
+            header.pages,
+            header.regions,
+            header.rules,
+            header.long_rules,
+            header.steps,
+            header.step_width,
+            header.shape_bytes
+        )?;
+    }
+    for entry in &table.entries {
+        let symbol = entry.symbol.as_ref().map_or(String::new(), |name| format!(" <{name}>"));
+        let repeats = entry.repeat_size.map_or(String::new(), |size| format!(", repeats every {size} bytes"));
+        let signal = if entry.rows.iter().any(|row| row.signal) { ", signal frame" } else { "" };
+        writeln!(output, "\n    {:#x}{symbol}, {} bytes{signal}{repeats}", entry.address, entry.size)?;
+        for row in &entry.rows {
+            write_rules(output, row.start, &row.rules)?;
+        }
+        if let Some(error) = &entry.error {
+            writeln!(output, "      malformed: {error}")?;
+        }
+    }
+    if let Some(error) = &table.error {
+        writeln!(output, "\n  malformed: {error}")?;
+    }
+    writeln!(output)
+}
+
+/// The row of a compact table that holds at an address.
+pub struct Found {
+    /// Address of its entry.
+    pub function: u64,
+    /// Size of its entry in bytes.
+    pub function_size: u32,
+    /// Address of its first byte.
+    pub start: u64,
+    /// Its rules.
+    pub rules: UnwindRules,
+}
+
+/// Looks an address up in a file's compact tables.
+///
+/// # Errors
+/// A table is malformed.
+pub fn look_up(input: &Input<'_>, address: u64) -> Result<Option<Found>, Problem> {
+    let malformed = |error| Problem::new(&*input.name, format!("section {SECTION_NAME}: {error}"));
+    for section in &input.compact {
+        let table = parse(input, section)?;
+        let Some(found) = table.lookup(address).map_err(malformed)? else { continue };
+        let piece = table.pieces().find(|piece| piece.address == found.function);
+        let function_size = piece.map_or(Ok(found.size), |piece| piece.size()).map_err(malformed)?;
+        let sframe_format::compact::Found { function, start, rules, .. } = found;
+        return Ok(Some(Found { function, function_size, start, rules }));
+    }
+    Ok(None)
+}
+
+/// Prints a finding about a table as those about SFrame sections are printed.
+pub fn finding(error: &sframe_format::Error) -> (String, String) {
+    (hexadecimal(error.offset as u64), error.kind.to_string())
+}
