@@ -5,12 +5,13 @@
 //! only and no lock is taken.
 //!
 //! A look-up waits for memory three times: for the slot, for the place of the name that the slot
-//! leads to, and for its bytes, which lie in some other file. So the shards are filled in windows: what the
-//! names of a window will touch is asked for before the first one is looked up.
+//! leads to, and for its bytes, which lie in some other file. So the shards are filled in windows: the memory that
+//! the names of a window need is touched before the first one is looked up.
 
 use crate::ids::SymbolId;
 use rayon::prelude::*;
 use std::hash::BuildHasher;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Number of shards. A constant: ids must not depend on the number of threads.
@@ -139,30 +140,12 @@ impl Slots {
         }
     }
 
-    /// Asks for the first slot of a hash.
-    #[inline]
-    fn prefetch(&self, hash: u64) {
-        prefetch(&self.words[self.start(hash)]);
-    }
-
     /// The number of the name that a search would most likely compare.
     #[inline]
     fn candidate(&self, hash: u64) -> Option<u32> {
         let word = self.words[self.start(hash)];
         ((word >> 32) as u32 == hash as u32 && word != 0).then(|| word as u32 - 1)
     }
-}
-
-/// Asks the processor to bring a value into its cache.
-#[inline]
-fn prefetch<V>(value: *const V) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch of any address does nothing that a program can see.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(value.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = value;
 }
 
 /// The map from names to globals.
@@ -250,7 +233,7 @@ fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]
     for (batch, slots) in batches.iter().zip(slots) {
         let Some(list) = batch.shards.get(number) else { continue };
         for window in list.chunks(WINDOW) {
-            ask_for(window, &table, &names);
+            touch(window, &table, &names);
             for &(HashedName { name, hash }, slot) in window {
                 let id = table.find(hash, |id| names[id as usize] == name).unwrap_or_else(|free| {
                     let id = names.len() as u32;
@@ -265,24 +248,17 @@ fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]
     (table, names)
 }
 
-/// Asks for the memory that looking up these names will touch, one kind after the other, so that the
-/// processor waits for all names together and not for each.
+/// Touches the memory that looking up these names will touch. No read depends on the one before it, so
+/// that the processor waits for all names together and not for each.
 #[inline]
-fn ask_for(window: &[(HashedName<'_>, u32)], table: &Slots, names: &[&[u8]]) {
-    for (name, _) in window {
-        table.prefetch(name.hash);
-        prefetch(name.name.as_ptr());
-    }
+fn touch(window: &[(HashedName<'_>, u32)], table: &Slots, names: &[&[u8]]) {
     let mut candidates = [None; WINDOW];
     for ((name, _), candidate) in window.iter().zip(&mut candidates) {
         *candidate = table.candidate(name.hash);
-        if let Some(number) = *candidate {
-            prefetch(&names[number as usize]);
-        }
     }
-    for number in candidates.into_iter().flatten() {
-        prefetch(names[number as usize].as_ptr());
-    }
+    let candidates = candidates.into_iter().flatten().map(|number| names[number as usize]);
+    let firsts = window.iter().map(|(name, _)| name.name).chain(candidates).filter_map(|name| name.first());
+    black_box(firsts.fold(0, |all, first| all ^ first));
 }
 
 #[cfg(test)]
