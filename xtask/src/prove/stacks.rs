@@ -96,6 +96,7 @@ pub fn stacks(proof: &mut Proof, sframe: &Path) -> Result<()> {
     if let Err(reason) = &libdw {
         proof.note(format!("libdw is not to be had: {reason:#}\n"))?;
     }
+    drive_browser(proof)?;
     let programs = Programs { sframe, beside: &beside, libdw: libdw.ok() };
     proof.note(format!(
         "{}, {}, cpu-clock at 997 Hz, 16 KiB of stack for each sample\n",
@@ -146,6 +147,27 @@ fn build() -> Result<PathBuf> {
     ]);
     output(&mut command)?;
     Ok(crate::folders::target().canonicalize()?.join("release/examples/beside_framehop"))
+}
+
+/// Has a browser search and zoom the page of `--html`, if there is one.
+fn drive_browser(proof: &mut Proof) -> Result<()> {
+    if !is_there("chromium-headless-shell") && !is_there("chromium") {
+        return proof.note("Chromium is not to be had: no browser opened the page\n");
+    }
+    let mut command = Command::new("cargo");
+    command.current_dir(crate::folders::workspace()).args([
+        "test",
+        "--quiet",
+        "-p",
+        "stacks",
+        "--test",
+        "recordings",
+        "--",
+        "--ignored",
+        "in_chromium",
+    ]);
+    output(&mut command)?;
+    proof.note("Chromium searches and zooms the page of --html by keys and mouse\n")
 }
 
 /// Builds the program that asks libdw.
