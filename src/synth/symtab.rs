@@ -344,6 +344,10 @@ const BATCH: usize = 16;
 /// Writes `.symtab`, `.strtab` and, if it is there, `.symtab_shndx`.
 pub fn write<T: Target>(link: &Placed<'_, T>, mut tables: Tables<'_>) {
     let plan = &link.symtab;
+    if tables.symbols.is_empty() {
+        // Binary images and files without section headers have none.
+        return;
+    }
     // The null symbol, and the empty name.
     tables.take_first(1, 1);
     tables.take_first(plan.section_symbols.len() as u64, 0).fill::<T::E>(|tables| {

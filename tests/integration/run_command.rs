@@ -40,10 +40,9 @@ fn every_link_of_a_build_is_redirected() {
         }
     }
     work.write("Makefile", format!("all:\n\tgcc -o by-make {main} && ld -r -o by-ld.o {main}\n"));
-    if tools::program("make").is_ok() {
-        run(&["make", "-s"]).quiet();
-        assert!(work.made_here("by-make") && work.exists("by-ld.o"));
-    }
+    let make = need!(tools::peer_program("make")).display().to_string();
+    run(&[&make, "-s"]).quiet();
+    assert!(work.made_here("by-make") && work.exists("by-ld.o"));
     // The command itself, by a path to another linker.
     let other = need!(tools::peer_linker("lld")).display().to_string();
     let said = run(&[&other, "--version"]).quiet().stdout;
