@@ -151,9 +151,10 @@ fn build() -> Result<PathBuf> {
 
 /// Has a browser search and zoom the page of `--html`, if there is one.
 fn drive_browser(proof: &mut Proof) -> Result<()> {
-    if !is_there("chromium-headless-shell") && !is_there("chromium") {
+    let Some(browser) = ["chromium-headless-shell", "chromium"].into_iter().find(|name| is_there(name))
+    else {
         return proof.note("Chromium is not to be had: no browser opened the page\n");
-    }
+    };
     let mut command = Command::new("cargo");
     command.current_dir(crate::folders::workspace()).args([
         "test",
@@ -163,9 +164,9 @@ fn drive_browser(proof: &mut Proof) -> Result<()> {
         "--test",
         "recordings",
         "--",
-        "--ignored",
         "in_chromium",
     ]);
+    command.env("SFRAME_BROWSER", browser);
     output(&mut command)?;
     proof.note("Chromium searches and zooms the page of --html by keys and mouse\n")
 }
