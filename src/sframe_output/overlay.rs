@@ -100,24 +100,31 @@ pub fn report_others<T: Target>(link: &Scanned<'_, T>) {
             if !kept || bytes.is_empty() || functions_in::<T>(bytes).is_some() {
                 continue;
             }
-            let found = match Section::new(bytes, 0).blobs().next() {
-                Some(blob) => format!("SFrame {}, of which an overlay has no index", blob.header().version),
-                None => {
-                    "bytes that are no SFrame of a known version, of which an overlay has no index".to_owned()
-                }
-            };
+            let (found, place) = describe(bytes);
             link.sink.report(
-                Diagnostic::warning(Code::SFrameNote, found)
+                Diagnostic::warning(Code::SFrameNote, format!("{found}, of which an overlay has no index"))
                     .at(Location::Section {
                         file: object.name.to_string(),
                         section: object.section_name_lossy(index as usize),
                         offset: 0,
                     })
-                    .note("the section stands in .sframe behind those that have one")
-                    .help("--sframe-index=v3 takes versions 1 to 3")
+                    .note(place)
+                    .help("--sframe-index=v3 takes versions 1 to 3 and light units")
                     .ordered(object.id.0, index, 0),
             );
         }
+    }
+}
+
+/// An input without an index in words, and where it stands.
+fn describe(bytes: &[u8]) -> (String, &'static str) {
+    const BEHIND: &str = "the section stands in .sframe behind those that have one";
+    match Section::new(bytes, 0).blobs().next() {
+        Some(blob) if blob.header().is_light() => {
+            ("light SFrame units".to_owned(), "they stay a section of their own, .sframe_light")
+        }
+        Some(blob) => (format!("SFrame {}", blob.header().version), BEHIND),
+        None => ("bytes that are no SFrame of a known version".to_owned(), BEHIND),
     }
 }
 

@@ -62,7 +62,8 @@ pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
 
 /// Writes the section, which is at `address`.
 pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, out: &mut [u8]) {
-    let Some(table) = &link.chosen.table else { return };
+    // A table without functions has no header either.
+    let Some(table) = link.chosen.table.as_ref().filter(|table| table.size() > 0) else { return };
     let result = if link.config.is_relocatable() {
         let order: Vec<FunctionId> = link.frame_order.functions.iter().map(|&(_, id)| id).collect();
         table.encoder.write_relocatable(&order, link.frame_order.sorted, out)

@@ -199,6 +199,37 @@ fn every_mode_takes_units() {
     assert_eq!(functions, rows(&work, "program"));
 }
 
+/// A compact table is the same whichever form its rows came in; an overlay is an index of blobs and leaves units.
+#[test]
+fn compact_tables_take_units_and_overlays_name_them() {
+    let mut work = Work::new();
+    let assembler = need!(tools::assembler(3)).display().to_string();
+    work.env("SFRAME_REAL_AS", &assembler);
+    build(&mut work, "v3-", false, &["-ffunction-sections"]);
+    build(&mut work, "light-", true, &["-ffunction-sections"]);
+    let link = |form: &str, options: &str| {
+        let [main, other] = ["main", "other"].map(|name| format!("{form}-{name}.o"));
+        work.gxx(&["-pie", "-Wl,--build-id=none", options, "-o", form, &main, &other]).ok()
+    };
+    let compact = "-Wl,--sframe-index=compact,--sframe=discard";
+    assert_eq!([link("v3", compact).stderr, link("light", compact).stderr], ["", ""]);
+    assert!(work.read("v3") == work.read("light"));
+    assert!(work.elf_unchecked("light").find(".sframe_compact").is_some());
+    assert_eq!(work.run("light"), "8\nthrown\n");
+    verifies(&work, "light");
+    // Beside the table they are concatenated as without one.
+    link("light", "-Wl,--sframe-index=compact");
+    let elf = work.elf_unchecked("light");
+    assert!(elf.find(".sframe_compact").is_some() && elf.find(LIGHT).is_some());
+    verifies(&work, "light");
+    link("light", "-Wl,--sframe-index=overlay").says(&[
+        "light SFrame units, of which an overlay has no index",
+        "they stay a section of their own, .sframe_light",
+    ]);
+    assert!(work.elf_unchecked("light").find(LIGHT).is_some());
+    verifies(&work, "light");
+}
+
 #[test]
 fn units_stay_with_their_text_under_r() {
     let mut work = Work::new();

@@ -78,16 +78,18 @@ fn readelf_and_objdump_read_all_functions() {
     };
     work.gxx(&["-o", "program", &object, "-Wl,--sframe-index=overlay"]).quiet();
     let functions = work.functions("program").len();
-    let readelf = need!(tools::readelf());
+    let (readelf, objdump) = (need!(tools::sframe_readelf()), need!(tools::sframe_objdump()));
     let said = work.command(readelf, &["--sframe", "program"]).ok();
     assert_eq!(said.stdout.matches("func idx").count(), functions, "{said}");
+    let second = work.command(objdump, &["--sframe", "program"]).ok();
     let own = work.sframe(&["dump", "--readelf", "program"]).ok();
     let rows = |text: &str| {
         let lines =
             text.lines().filter(|line| line.trim_start().starts_with("func idx") || line.contains("c-8"));
         lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
     };
-    assert_eq!(rows(&own.stdout), rows(&said.stdout));
+    assert_eq!(rows(&own.stdout), rows(&said.stdout), "readelf");
+    assert_eq!(rows(&own.stdout), rows(&second.stdout), "objdump");
 }
 
 #[test]
@@ -112,6 +114,19 @@ fn other_versions_are_named_and_stand_behind() {
     assert!(versions.iter().any(|line| line.contains("SFrame V2")), "{dump}");
     let verified = work.sframe(&["verify", "program"]).ok();
     assert!(verified.stdout.contains(" 0 wrong"), "{verified}");
+}
+
+/// Without PLTs the linker has no blob of its own to add.
+#[test]
+fn objects_alone_have_an_overlay() {
+    let work = Work::new();
+    let source = " .globl _start\n_start: .cfi_startproc\n nop\n .cfi_endproc\n .section .text.f,\"ax\"\n\
+                  .globl f\nf: .cfi_startproc\n nop\n .cfi_endproc\n";
+    work.write("a.s", source);
+    work.command(need!(tools::assembler(3)), &["--gsframe", "-o", "a.o", "a.s"]).quiet();
+    work.ld(&["--sframe-index=overlay", "-o", "program", "a.o"]).quiet();
+    let found = work.sframe(&["lookup", "program", "_start", "f"]).ok();
+    assert_eq!(found.stdout.matches("row +0: cfa=rsp+8").count(), 2, "{found}");
 }
 
 #[test]
