@@ -41,11 +41,12 @@ struct Target {
 }
 
 const FORMAT: &str = "crates/sframe-format";
-const TARGETS: [Target; 7] = [
+const TARGETS: [Target; 8] = [
     Target { name: "read", package: FORMAT, what: "reader and verifier", seeds: sections },
     Target { name: "look_up", package: FORMAT, what: "look-up and steps", seeds: sections },
     Target { name: "convert", package: FORMAT, what: "converter and writer", seeds: sections },
     Target { name: "patch", package: FORMAT, what: "patching in place", seeds: sections },
+    Target { name: "compact", package: FORMAT, what: "compact tables", seeds: sections },
     Target {
         name: "derive",
         package: FORMAT,

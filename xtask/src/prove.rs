@@ -9,6 +9,7 @@ use proof::Proof;
 mod bare;
 mod boot;
 mod cargo;
+mod compact;
 mod compare;
 mod index;
 mod kernel;
@@ -61,7 +62,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 16] = [
+static SUBJECTS: [Subject; 17] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -111,6 +112,12 @@ static SUBJECTS: [Subject; 16] = [
         about: "The index of a C++ project of several hundred objects, in every kind of output",
         in_bare_root: false,
         prove: |proof, arguments| index::index(proof, &arguments.command.path()?),
+    },
+    Subject {
+        name: "compact",
+        about: "Compact tables of system files and own links, beside .eh_frame, V3 and OpenTelemetry's stack deltas",
+        in_bare_root: false,
+        prove: |proof, arguments| compact::compact(proof, &arguments.command.path()?),
     },
     Subject {
         name: "machines",

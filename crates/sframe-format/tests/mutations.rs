@@ -79,6 +79,11 @@ fn kept_inputs_of_patching_never_panic() {
     run(&corpus("patch"), 0, 5000, common::exercise::patch);
 }
 
+#[test]
+fn kept_inputs_of_compact_tables_never_panic() {
+    run(&corpus("compact"), 0, 1000, common::exercise::compact);
+}
+
 #[cfg(feature = "derive")]
 #[test]
 fn mutated_call_frame_information_never_panics() {
