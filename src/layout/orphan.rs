@@ -29,6 +29,50 @@ pub struct Key<'a> {
     pub exact: Option<(u32, u64, u64)>,
     /// A section that has an output section of its own (group members under `-r`, `--unique`).
     pub own: Option<SectionId>,
+    /// The output section that sections with `SHF_LINK_ORDER` describe, under `-r`, where each output
+    /// section has one `sh_link`.
+    pub describes: Option<Described>,
+}
+
+/// An output section, while orphans have none yet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Described {
+    /// One of the plan, by row.
+    Output(u32),
+    /// That of an orphan, and of all that share its key: the first of these.
+    Orphan(SectionId),
+}
+
+/// Lets orphans that describe (`SHF_LINK_ORDER`) one output section share one of their own.
+///
+/// `target` gives the section that an orphan describes; `None`: it stays alone. `output` gives the
+/// row of the output section that a rule has chosen. A section that describes such an orphan in turn
+/// stays with others that describe the same orphan.
+pub fn join_described(
+    orphans: &mut [Orphan<'_>],
+    target: impl Fn(SectionId) -> Option<SectionId>,
+    output: impl Fn(SectionId) -> Option<u32>,
+) {
+    let targets: Vec<(usize, SectionId)> = orphans
+        .iter()
+        .enumerate()
+        .filter_map(|(row, orphan)| Some((row, target(orphan.key.own?)?)))
+        .collect();
+    if targets.is_empty() {
+        return;
+    }
+    let mut first_of: HashMap<Key<'_>, SectionId, Hasher> = HashMap::default();
+    let first: HashMap<SectionId, SectionId, Hasher> =
+        orphans.iter().map(|orphan| (orphan.id, *first_of.entry(orphan.key).or_insert(orphan.id))).collect();
+    for (row, target) in targets {
+        let described = output(target)
+            .map(Described::Output)
+            .or_else(|| first.get(&target).copied().map(Described::Orphan));
+        if described.is_some() {
+            orphans[row].key.own = None;
+            orphans[row].key.describes = described;
+        }
+    }
 }
 
 /// An orphan with the properties that decide about its place.

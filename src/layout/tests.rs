@@ -88,7 +88,7 @@ impl Case {
             .map(|(id, section)| {
                 let info = info(section);
                 let alloc = section.2 & elf::SHF_ALLOC != 0;
-                let key = Key { name: info.name, alloc, tls: false, exact: None, own: None };
+                let key = Key { name: info.name, alloc, tls: false, exact: None, own: None, describes: None };
                 Orphan { id, info, key, may_join: true, last: false }
             })
             .collect();

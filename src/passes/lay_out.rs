@@ -9,6 +9,7 @@ use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{RuleId, SectionId};
+use crate::input::SectionInfo;
 use crate::input::sframe::orphan_name;
 use crate::layout::check::{self, Origin};
 use crate::layout::converge::{self, Fixed, Special};
@@ -94,7 +95,11 @@ fn list_sections<T: Target>(
     });
     place::gather(link, &mut lists);
     let first_new = lists.len();
-    let orphans = orphans(link, &left);
+    let mut orphans = orphans(link, &left);
+    if link.config.is_relocatable() {
+        let output_of = |id: SectionId| rules[id.index()].map(|rule| plan.rule(rule).output);
+        orphan::join_described(&mut orphans, |id| described(link, id), output_of);
+    }
     orphan::place(plan, &mut lists, rules, &orphans, link.config.is_relocatable());
     for list in &mut lists[first_new..] {
         priorities.sort(&mut list.items);
@@ -169,7 +174,6 @@ fn orphan<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> Orphan<'a> {
         info.name = orphan_name(info.sh_type);
     }
     let has = |bit: u32| info.flags & u64::from(bit) != 0;
-    let unique = &link.config.layout.unique;
     let last = match link.synthetic_row(id) {
         Some(row) => is_about_output(link.synthetics.section(row).kind, info.sh_type, relocatable),
         None => false,
@@ -178,8 +182,7 @@ fn orphan<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> Orphan<'a> {
     let alone = last
         || grouped
         || relocatable && (has(elf::SHF_LINK_ORDER) || info.is_sframe())
-        || unique.orphans
-        || unique.patterns.iter().any(|pattern| Glob::new(pattern).matches(info.name));
+        || is_unique(link.config, &info);
     let exact = (info.sh_type, info.flags & !u64::from(elf::SHF_GROUP), info.entsize);
     let key = Key {
         name: info.name,
@@ -187,8 +190,24 @@ fn orphan<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> Orphan<'a> {
         tls: has(elf::SHF_TLS),
         exact: relocatable.then_some(exact),
         own: alone.then_some(id),
+        describes: None,
     };
     Orphan { id, info, key, may_join: !alone, last }
+}
+
+/// The section that an orphan describes, if it may share an output section with others that describe
+/// the same. Members of groups may not, nor `.sframe`, which tools read as one table.
+fn described<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Option<SectionId> {
+    let target = link_order::target(link, id)?;
+    let info = link.section_info(id);
+    let grouped = info.flags & u64::from(elf::SHF_GROUP) != 0 && !link.plan.force_group_allocation;
+    (!grouped && !info.is_sframe() && !is_unique(link.config, &info)).then_some(target)
+}
+
+/// Whether `--unique` keeps orphans of this name apart.
+fn is_unique(config: &Config, info: &SectionInfo<'_>) -> bool {
+    let unique = &config.layout.unique;
+    unique.orphans || unique.patterns.iter().any(|pattern| Glob::new(pattern).matches(info.name))
 }
 
 fn is_common<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
