@@ -134,7 +134,7 @@ fn write_items<T: Target>(
     base: u64,
     mut out: Region<'_>,
 ) {
-    let is_own = |item: &SectionId| link.locate(*item).is_none();
+    let is_own = |item: &SectionId| link.synthetic_row(*item).is_some();
     if let [own] = items
         && is_own(own)
     {

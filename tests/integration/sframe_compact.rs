@@ -1,27 +1,10 @@
 //! `--sframe-index=compact`, `sframe table` and attached compact tables.
 
 use crate::on_every_machine;
+use crate::sframe_machines::PROGRAM;
 use crate::support::Work;
 use crate::support::elf::*;
 use crate::support::machine::Machine;
-
-const PROGRAM: &str = r#"
-#include <cstdio>
-#include <stdexcept>
-#include <vector>
-template <int N> __attribute__((noinline)) int deep(std::vector<int> &v) {
-    v.push_back(N);
-    if (v.size() > 20) throw std::runtime_error("deep");
-    int here[N + 1] = {};
-    here[N] = deep<(N + 1) % 7>(v);
-    return here[N] + 1;
-}
-int main() {
-    std::vector<int> v;
-    try { return deep<0>(v); } catch (const std::exception &e) { std::printf("%s %zu\n", e.what(), v.size()); }
-    return 0;
-}
-"#;
 
 /// The table is sound and says what `.eh_frame` does.
 #[track_caller]

@@ -5,7 +5,8 @@ use crate::on_every_machine;
 use crate::support::machine::Machine;
 use crate::support::{Work, tools};
 
-const PROGRAM: &str = r#"
+/// Recursion through templates, in sections of groups, and an exception through all of it.
+pub const PROGRAM: &str = r#"
 #include <cstdio>
 #include <stdexcept>
 #include <vector>
