@@ -17,6 +17,7 @@ use crate::script::Sources;
 use crate::sframe_output;
 use crate::timing::Timings;
 use crate::{arch, output, reports};
+use rayon::ThreadPoolBuilder;
 use std::fs::File;
 use std::time::Duration;
 
@@ -46,6 +47,16 @@ pub enum Memory {
 }
 
 impl Memory {
+    /// The threads of a link. Rayon never lets go of a thread that joined them: the caller's does only in a process
+    /// that ends, where it saves a thread to start, and one more to find a processor for.
+    fn threads(self, config: &Config) -> ThreadPoolBuilder {
+        let builder = ThreadPoolBuilder::new().num_threads(config.threads.map_or(0, |threads| threads.get()));
+        match self {
+            Memory::Freed => builder,
+            Memory::Left => builder.use_current_thread(),
+        }
+    }
+
     /// The end of a value.
     fn end_of<V>(self, value: V) {
         match self {
@@ -71,8 +82,7 @@ pub fn link(
     if config.reports.time_trace.is_some() {
         progress.timings.watch_threads();
     }
-    let threads = config.threads.map_or(0, |threads| threads.get());
-    let mut succeeded = match rayon::ThreadPoolBuilder::new().num_threads(threads).build() {
+    let mut succeeded = match memory.threads(config).build() {
         Ok(pool) => {
             let linked =
                 pool.install(|| run_recorded(config, inputs, source, memory, &sink, &mut progress)).is_ok();

@@ -4,6 +4,10 @@
 use clap::Parser;
 use std::process::ExitCode;
 
+/// Tables of large files take many small allocations; `sframe-ld` says why GNU libc's heaps do not suit threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     match sframe_ld::tool::wrap::invoked_as(std::env::args_os()) {
         Some(arguments) => sframe_ld::tool::wrap::run(&arguments),

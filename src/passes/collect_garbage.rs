@@ -22,7 +22,7 @@ use crate::sframe_output;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, SymbolFlags};
 use rayon::prelude::*;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Pairs of a section and a dependent one, which lives and dies with it; sorted.
 pub(super) type Dependents = Vec<(SectionId, SectionId)>;
@@ -219,27 +219,31 @@ impl Visits for Marks {
     }
 }
 
-/// So many sections are enough work for another thread.
+/// So many sections are enough work for another thread, where all are busy.
 const SHARE: usize = 512;
+
+/// So many are worth the while of a thread that has nothing to do.
+const LEAST_SHARE: usize = 16;
 
 /// The walk along edges that keep sections alive.
 pub(super) struct Marker<'m, 'a, T: Target, V> {
     link: &'m Bound<'a, T>,
     dependents: &'m Dependents,
     visits: V,
+    /// Stacks that threads have or wait for one.
+    stacks: AtomicUsize,
 }
 
 fn mark_and_sweep<T: Target>(bound: &mut Bound<'_, T>, dependents: &Dependents) {
     let link = &*bound;
     let marks = Marks::new(link.section_count(), link.globals.len());
-    let marker = Marker { link, dependents, visits: marks };
+    let marker = Marker::new(link, dependents, marks);
     let mut frontier: Vec<SectionId> =
         link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
     marker.root_symbols(&mut frontier);
     rayon::scope(|scope| {
         for chunk in frontier.chunks(SHARE) {
-            let stack = chunk.to_vec();
-            scope.spawn(|scope| marker.trace(stack, scope));
+            marker.hand_on(chunk.to_vec(), scope);
         }
     });
     let marks = marker.visits;
@@ -268,7 +272,7 @@ fn sweep<T: Target>(resolved: &mut Resolved<'_, T>, marks: &[AtomicBool]) {
 /// sees the shortest way to each section.
 pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, visits: V) -> V {
     let dependents = link_order_dependents(link);
-    let marker = Marker { link, dependents: &dependents, visits };
+    let marker = Marker::new(link, &dependents, visits);
     let mut queue = Vec::new();
     marker.root_symbols(&mut queue);
     for object in &link.objects {
@@ -282,7 +286,11 @@ pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, visits: V) -> V
     marker.visits
 }
 
-impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
+impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
+    fn new(link: &'m Bound<'a, T>, dependents: &'m Dependents, visits: V) -> Self {
+        Marker { link, dependents, visits, stacks: AtomicUsize::new(0) }
+    }
+
     /// Marks a section; whether it was unmarked and its edges must be followed. Those of `.sframe`
     /// never are: it keeps no section alive.
     fn mark(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool {
@@ -390,16 +398,31 @@ impl<T: Target, V: Visits> Marker<'_, '_, T, V> {
         })
     }
 
-    /// Follows edges depth first. A stack that grows large is shared with other threads.
+    /// Leaves a stack to whichever thread is free.
+    fn hand_on<'s>(&'s self, stack: Vec<SectionId>, scope: &rayon::Scope<'s>)
+    where
+        V: Sync,
+    {
+        self.stacks.fetch_add(1, Ordering::Relaxed);
+        scope.spawn(|scope| {
+            self.trace(stack, scope);
+            self.stacks.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+
+    /// Follows edges depth first. Half of a stack goes to a thread that has none. The half that was found first goes,
+    /// because more is behind it.
     fn trace<'s>(&'s self, mut stack: Vec<SectionId>, scope: &rayon::Scope<'s>)
     where
         V: Sync,
     {
+        let threads = rayon::current_num_threads();
         while let Some(id) = stack.pop() {
             self.edges(id, &mut stack);
-            if stack.len() >= 2 * SHARE {
-                let share = stack.drain(..SHARE).collect();
-                scope.spawn(|scope| self.trace(share, scope));
+            let is_anyone_idle = || self.stacks.load(Ordering::Relaxed) < threads;
+            if stack.len() >= 2 * SHARE || stack.len() >= 2 * LEAST_SHARE && is_anyone_idle() {
+                let share = stack.drain(..stack.len() / 2).collect();
+                self.hand_on(share, scope);
             }
         }
     }

@@ -208,10 +208,9 @@ fn names_in_file(files: &Files, id: FileId, address: u64, inlined: bool) -> Vec<
         place: None,
         inlined: false,
     };
-    let lines = match file.inlines() {
-        Some(inlines) if inlined => inlines.at(address),
-        _ => Vec::new(),
-    };
+    // Reading debug information takes longer than all else; nobody but `inlined` asks for it.
+    let inlines = if inlined { file.inlines() } else { None };
+    let lines = inlines.map(|inlines| inlines.at(address)).unwrap_or_default();
     let Some(last) = lines.len().checked_sub(1) else { return vec![outer] };
     let name = |(number, line): (usize, crate::inlines::Line)| {
         let inlined = number != last;
