@@ -11,45 +11,48 @@ use object::write::{Comdat, Object, SectionId, Symbol as Written, SymbolId, Symb
 use object::{BinaryFormat, ComdatKind, SectionKind, SymbolFlags, SymbolKind as WrittenKind, SymbolScope};
 use std::collections::HashMap;
 
-/// The bytes of such an object. Its globals are the symbols, in their order. Each COMDAT signature has a
+/// The bytes of such an object. Its globals are the symbols, in their order; references alone need no section. Each COMDAT signature has a
 /// group with one section, and definitions of the group lie in it.
 pub fn write(symbols: &[Symbol], machine: Machine) -> Vec<u8> {
     let (architecture, endianness) = crate::arch::machine::object_format(machine);
     let mut object = Object::new(BinaryFormat::Elf, architecture, endianness);
-    let plain = object.add_section(Vec::new(), b"intermediate code".to_vec(), SectionKind::Text);
-    object.append_section_data(plain, &[0], 1);
+    let mut plain = None;
     let mut groups: HashMap<&[u8], SectionId> = HashMap::new();
     for symbol in symbols {
-        let section = match &symbol.comdat {
-            Some(key) if !symbol.binding.is_reference() => {
-                *groups.entry(key).or_insert_with(|| add_group(&mut object, key))
+        let place = match (symbol.binding, &symbol.comdat) {
+            (Binding::Reference | Binding::WeakReference, _) => SymbolSection::Undefined,
+            (Binding::Common, _) => SymbolSection::Common,
+            (_, Some(key)) => {
+                let group = groups.entry(key).or_insert_with(|| add_group(&mut object, key));
+                SymbolSection::Section(*group)
             }
-            _ => plain,
+            _ => SymbolSection::Section(*plain.get_or_insert_with(|| add_section(&mut object))),
         };
-        add_symbol(&mut object, symbol, section);
+        add_symbol(&mut object, symbol, place);
     }
     // Writing to memory fails only for sizes that do not fit the format.
     object.write().unwrap_or_default()
 }
 
-/// A group of one section. Its signature is a local symbol, which is known by its name.
-fn add_group(object: &mut Object<'_>, key: &[u8]) -> SectionId {
+/// A section for definitions.
+fn add_section(object: &mut Object<'_>) -> SectionId {
     let section = object.add_section(Vec::new(), b"intermediate code".to_vec(), SectionKind::Text);
     object.append_section_data(section, &[0], 1);
+    section
+}
+
+/// A group of one section. Its signature is a local symbol, which is known by its name.
+fn add_group(object: &mut Object<'_>, key: &[u8]) -> SectionId {
+    let section = add_section(object);
     let signature = add(object, key.to_vec(), SymbolSection::Section(section), 0, (elf::STB_LOCAL, 0, 0));
     object.add_comdat(Comdat { kind: ComdatKind::Any, symbol: signature, sections: vec![section] });
     section
 }
 
-fn add_symbol(object: &mut Object<'_>, symbol: &Symbol, section: SectionId) {
+fn add_symbol(object: &mut Object<'_>, symbol: &Symbol, place: SymbolSection) {
     let name = match &symbol.version {
         Some(version) => [&symbol.name[..], b"@", version].concat(),
         None => symbol.name.clone(),
-    };
-    let place = match symbol.binding {
-        Binding::Definition | Binding::WeakDefinition => SymbolSection::Section(section),
-        Binding::Reference | Binding::WeakReference => SymbolSection::Undefined,
-        Binding::Common => SymbolSection::Common,
     };
     let binding = match symbol.binding {
         Binding::WeakDefinition | Binding::WeakReference => elf::STB_WEAK,

@@ -1,8 +1,9 @@
 //! Has compilers' plugins turn intermediate code into machine code (link-time optimization).
 //!
 //! Compilers name their plugin on every command line, so it is loaded only when an input has
-//! intermediate code, which parsing sees on its way. The plugin then tells the symbols of such files,
-//! and an object with these symbols stands in for each ([`crate::input::stand_in`]): the search for
+//! intermediate code, which parsing sees on its way. Other plugins may be after machine code, too: they
+//! are loaded always, and asked about every object ([`is_compilers`]). A plugin tells the symbols of the
+//! files that it claims, and an object with these symbols stands in for each ([`crate::input::stand_in`]): the search for
 //! definitions and the passes that resolve symbols treat it like any other. When all symbols are
 //! resolved, the plugin learns how ([`resolutions`]), compiles, and names its objects. Files are
 //! then parsed again, the search is repeated with the new objects in place of the old ones, and the
@@ -50,10 +51,12 @@ struct Claimed<'a> {
     bytes: &'a [u8],
     /// It holds machine code too.
     has_code: bool,
+    /// The plugin, by its place.
+    plugin: usize,
 }
 
 impl<'a> Plugins<'a> {
-    /// Offers files with intermediate code to the plugins. Gives whether some were claimed: stand-ins
+    /// Offers files with intermediate code to the plugins, or all. Gives whether some were claimed: stand-ins
     /// are in their places then, which have to be parsed. Reports files that hold nothing else and
     /// that no plugin takes.
     pub fn claim<T: Target>(
@@ -69,7 +72,8 @@ impl<'a> Plugins<'a> {
             .zip(parsed)
             .filter_map(|(row, parsed)| Some((row, intermediate(parsed, opened.files.get(row as usize)?)?)))
             .collect();
-        if found.is_empty() {
+        let wants_all = session.config.lto.plugins.iter().any(|plugin| !is_compilers(&plugin.path));
+        if found.is_empty() && !wants_all {
             return false;
         }
         if session.config.lto.plugins.is_empty() {
@@ -77,11 +81,15 @@ impl<'a> Plugins<'a> {
             return false;
         }
         let offered = match session.config.mode {
+            _ if wants_all => objects(opened),
             // Here gcc's plugin counts files that it does not claim, too: with machine code among them,
             // an object of intermediate code alone cannot be made.
             OutputMode::Relocatable => objects(opened),
             _ => found.iter().map(|&(row, _)| row).collect(),
         };
+        if offered.is_empty() {
+            return false;
+        }
         let before = self.claims.len();
         if let Err(failure) = self.offer(&offered, &found, session, opened) {
             report_failure(session.sink, failure);
@@ -109,7 +117,7 @@ impl<'a> Plugins<'a> {
         let rows = offered.iter().filter(|&&row| input_file(opened, row).is_some()).copied();
         for (row, claim) in rows.collect::<Vec<_>>().into_iter().zip(claims?) {
             let file = &mut opened.files[row as usize];
-            let Some(Claim { number, symbols }) = claim else {
+            let Some(Claim { number, plugin, symbols }) = claim else {
                 if file.role == Role::Opened {
                     file.role = Role::Code;
                 }
@@ -117,7 +125,7 @@ impl<'a> Plugins<'a> {
             };
             debug_assert_eq!(number, self.claims.len());
             let has_code = found.binary_search(&(row, Intermediate::Only)).is_err();
-            self.claims.push(Claimed { file: row, bytes: file.bytes, has_code });
+            self.claims.push(Claimed { file: row, bytes: file.bytes, has_code, plugin });
             file.bytes = session.store.keep(stand_in::write(&symbols, machine));
             file.role = Role::Claimed(number as u32);
         }
@@ -166,7 +174,8 @@ impl<'a> Plugins<'a> {
         session.sink.check()?;
         session.sink.withdraw(reported);
         let roles: Vec<Role> = extracted.objects.iter().map(|&row| opened.files[row as usize].role).collect();
-        let resolutions = resolutions::all(&resolved, &roles, assigned, self.claims.len());
+        let owners: Vec<usize> = self.claims.iter().map(|claim| claim.plugin).collect();
+        let resolutions = resolutions::all(&resolved, &roles, assigned, &owners);
         let hidden = hidden::names(&resolved, &roles);
         drop(resolved);
 
@@ -294,6 +303,13 @@ fn resolve<'a, T: Target>(link: Unresolved<'a, '_, T>, extracted: &Extracted) ->
         identifier_sections,
         versions,
     }
+}
+
+/// Whether a plugin is a compiler's own, which its driver names whether there is intermediate code or not. Those
+/// claim nothing else.
+fn is_compilers(plugin: &Path) -> bool {
+    let name = plugin.file_name().unwrap_or_default().as_encoded_bytes();
+    name.starts_with(b"liblto_plugin") || name.starts_with(b"LLVMgold")
 }
 
 /// The intermediate code of a file that no plugin has been asked about.

@@ -363,14 +363,16 @@ fn llvm_bitcode_is_compiled_by_its_plugin() {
 fn a_plugin_that_is_not_needed_is_not_loaded() {
     let work = Work::new();
     let code = work.c("code", "int main(void) { return 0; }", PLAIN);
-    let plugin = ["-Wl,-plugin,/nonexistent/plugin.so", "-Wl,-plugin-opt=x"];
+    let plugin = ["-Wl,-plugin,/nonexistent/liblto_plugin.so", "-Wl,-plugin-opt=x"];
     work.gcc(&[&["-fno-lto", "-o", "program", &code], &plugin[..]].concat()).quiet();
     let slim = work.c("slim", "int main(void) { return 0; }", LTO);
     let failed = work.gcc(&[&["-fno-lto", "-o", "program", &slim], &plugin[..]].concat()).fails();
-    failed.says(&["cannot load the LTO plugin /nonexistent/plugin.so"]);
+    failed.says(&["cannot load the LTO plugin /nonexistent/liblto_plugin.so"]);
     let library = work.shared("empty", "int empty;", &[]);
     let option = format!("-Wl,-plugin,./{library}");
     work.gcc(&["-fno-lto", "-o", "program", &slim, &option]).fails().says(&["onload"]);
+    // One that is no compiler's may be after machine code.
+    work.gcc(&["-fno-lto", "-o", "program", &code, &option]).fails().says(&["onload"]);
     work.gcc(&["-fno-lto", "-o", "program", &slim]).fails().says(&["slim.o", "LTO", "-flto"]);
 }
 

@@ -61,6 +61,7 @@ mod sframe_split;
 mod sframe_split_link;
 mod sframe_violation;
 mod sframe_wrap_ld;
+mod split_plugin;
 mod symbol_errors;
 mod symbols;
 mod tls;

@@ -153,11 +153,21 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the libraries: that by which programs walk their own stacks, and that of `sframe-ld -run`.
+/// Builds the libraries: that by which programs walk their own stacks, that of `sframe-ld -run`, and the plugin that splits.
 fn build_library() -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::folders::workspace())
-        .args(["build", "--quiet", "--release", "-p", "sframe-unwind", "-p", "sframe-run"])
+        .args([
+            "build",
+            "--quiet",
+            "--release",
+            "-p",
+            "sframe-unwind",
+            "-p",
+            "sframe-run",
+            "-p",
+            "sframe-split",
+        ])
         .status()?;
     if !status.success() {
         bail!("the libraries do not build");
@@ -176,10 +186,11 @@ fn install_library(built: Option<&Path>, prefix: &Path) -> Result<()> {
     for name in ["libsframe_unwind.so", "libsframe_unwind.a"] {
         replace(&built.join(name), &library.join(name))?;
     }
-    let run = built.join("libsframe_run.so");
-    if run.is_file() {
-        std::fs::create_dir_all(library.join("sframe-ld"))?;
-        replace(&run, &library.join("sframe-ld/libsframe_run.so"))?;
+    std::fs::create_dir_all(library.join("sframe-ld"))?;
+    for name in ["libsframe_run.so", "libsframe_split.so"] {
+        if built.join(name).is_file() {
+            replace(&built.join(name), &library.join("sframe-ld").join(name))?;
+        }
     }
     let sources = root.join("crates/sframe-unwind");
     replace(&sources.join("include/sframe-unwind.h"), &include.join("sframe-unwind.h"))?;

@@ -12,10 +12,13 @@ pub const NEGOTIATED_VERSION: c_int = 1;
 pub mod status {
     use std::ffi::c_int;
 
+    /// Success.
     pub const OK: c_int = 0;
     /// The file takes no part in the link.
     pub const NO_SYMBOLS: c_int = 1;
+    /// No file has this handle.
     pub const BAD_HANDLE: c_int = 2;
+    /// Anything else that went wrong.
     pub const ERROR: c_int = 3;
 }
 
@@ -25,6 +28,7 @@ pub mod tag {
 
     pub const NULL: c_int = 0;
     pub const API_VERSION: c_int = 1;
+    pub const GOLD_VERSION: c_int = 2;
     pub const LINKER_OUTPUT: c_int = 3;
     pub const OPTION: c_int = 4;
     pub const REGISTER_CLAIM_FILE: c_int = 5;
@@ -56,6 +60,9 @@ pub mod level {
 
     pub const INFO: c_int = 0;
     pub const WARNING: c_int = 1;
+    /// The link goes on, and fails in the end.
+    pub const ERROR: c_int = 2;
+    /// The linker ends at once.
     pub const FATAL: c_int = 3;
 }
 
@@ -79,6 +86,7 @@ pub struct Transfer {
 /// A file as plugins see it.
 #[repr(C)]
 pub struct RawFile {
+    /// The file of the system: for a member, its archive.
     pub name: *const c_char,
     pub fd: c_int,
     /// Of the archive member in the file, in bytes.
@@ -106,24 +114,48 @@ pub struct RawFacts {
     pub definition: u8,
     pub kind: u8,
     pub section_kind: u8,
-    unused: u8,
+    pub unused: u8,
 }
 
 /// Four bytes in the place of the first version's one number, the definition.
 #[repr(C)]
 #[cfg(target_endian = "big")]
 pub struct RawFacts {
-    unused: u8,
+    pub unused: u8,
     pub section_kind: u8,
     pub kind: u8,
     pub definition: u8,
 }
 
+/// The one function that a plugin exports.
 pub type Onload = unsafe extern "C" fn(*const Transfer) -> c_int;
 pub type ClaimFile = unsafe extern "C" fn(*const RawFile, *mut c_int) -> c_int;
 pub type ClaimFileV2 = unsafe extern "C" fn(*const RawFile, *mut c_int, c_int) -> c_int;
 /// `all_symbols_read` and `cleanup`.
 pub type Hook = unsafe extern "C" fn() -> c_int;
 pub type NewInput = unsafe extern "C" fn(*const RawFile) -> c_int;
+
+/// `register_claim_file`.
+pub type RegisterClaimFile = unsafe extern "C" fn(Option<ClaimFile>) -> c_int;
+/// `register_all_symbols_read` and `register_cleanup`.
+pub type RegisterHook = unsafe extern "C" fn(Option<Hook>) -> c_int;
+/// `add_symbols`: a claimed file's handle, the number of symbols, and these. Linkers may keep the pointers.
+pub type AddSymbols = unsafe extern "C" fn(*mut c_void, c_int, *const RawSymbol) -> c_int;
+/// `get_symbols`: fills in how the symbols are resolved.
+pub type GetSymbols = unsafe extern "C" fn(*const c_void, c_int, *mut RawSymbol) -> c_int;
+/// `add_input_file`.
+pub type AddInputFile = unsafe extern "C" fn(*const c_char) -> c_int;
+/// `message`: a level, and text with arguments as for `printf`.
+pub type SendMessage = unsafe extern "C" fn(c_int, *const c_char, ...) -> c_int;
+/// `get_api_version`: the plugin's name and version, the least and the greatest version of the
+/// interface that it speaks; gets the linker's name and version. Gives the version that both speak.
+pub type GetApiVersion = unsafe extern "C" fn(
+    *const c_char,
+    *const c_char,
+    c_int,
+    c_int,
+    *mut *const c_char,
+    *mut *const c_char,
+) -> c_int;
 
 const _: () = assert!(size_of::<RawSymbol>() == 48 && size_of::<Transfer>() == 16);

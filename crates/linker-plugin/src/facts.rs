@@ -60,6 +60,8 @@ pub struct InputFile {
 pub struct Claim {
     /// Its number: claims count from 0.
     pub number: usize,
+    /// The plugin that claimed it, by its place among those of the session.
+    pub plugin: usize,
     /// Its symbols.
     pub symbols: Vec<Symbol>,
 }
@@ -110,6 +112,17 @@ impl Binding {
         })
     }
 
+    /// As the interface has it.
+    pub fn raw(self) -> u8 {
+        match self {
+            Binding::Definition => 0,
+            Binding::WeakDefinition => 1,
+            Binding::Reference => 2,
+            Binding::WeakReference => 3,
+            Binding::Common => 4,
+        }
+    }
+
     /// Whether it is a reference only.
     pub fn is_reference(self) -> bool {
         matches!(self, Binding::Reference | Binding::WeakReference)
@@ -139,6 +152,16 @@ impl Visibility {
             _ => return None,
         })
     }
+
+    /// As the interface has it.
+    pub fn raw(self) -> i32 {
+        match self {
+            Visibility::Default => 0,
+            Visibility::Protected => 1,
+            Visibility::Internal => 2,
+            Visibility::Hidden => 3,
+        }
+    }
 }
 
 /// Type of a symbol, as far as plugins tell it.
@@ -161,6 +184,16 @@ impl SymbolKind {
             (2, 1) => SymbolKind::ZeroVariable,
             (2, _) => SymbolKind::Variable,
             _ => SymbolKind::Unknown,
+        }
+    }
+
+    /// As the interface has it: the kind of the symbol and that of its section.
+    pub fn raw(self) -> (u8, u8) {
+        match self {
+            SymbolKind::Unknown => (0, 0),
+            SymbolKind::Function => (1, 0),
+            SymbolKind::Variable => (2, 0),
+            SymbolKind::ZeroVariable => (2, 1),
         }
     }
 }

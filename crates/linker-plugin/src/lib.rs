@@ -4,8 +4,10 @@
 //! The interface is GNU's: gcc's `liblto_plugin.so` and LLVM's `LLVMgold.so` speak it. It passes no
 //! pointer of the linker's to callbacks, so a process has one [`Session`] at a time. Plugins run in
 //! threads of their own, because a plugin that reports a fatal error must not return.
+//!
+//! [`abi`] is the interface itself, for plugins too.
 
-mod abi;
+pub mod abi;
 mod callbacks;
 mod facts;
 mod session;

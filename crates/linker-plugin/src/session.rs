@@ -226,7 +226,7 @@ fn offer(file: InputFile, last: &mut Option<(PathBuf, File)>) -> Result<Option<C
             let symbols = state::with(|state| {
                 state.files.last_mut().map(|file| file.symbols.clone()).unwrap_or_default()
             });
-            return Ok(Some(Claim { number, symbols }));
+            return Ok(Some(Claim { number, plugin, symbols }));
         }
     }
     state::with(|state| state.files.pop());

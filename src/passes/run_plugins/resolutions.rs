@@ -2,7 +2,8 @@
 //!
 //! A definition that prevails may be changed or dropped by the compiler if nothing but intermediate
 //! code refers to it. Everything else counts as a reference from outside: machine code, options,
-//! scripts, `--wrap`, and whatever the output exports.
+//! scripts, `--wrap`, and whatever the output exports. To one plugin, the files of another are machine
+//! code, since it cannot see into them.
 
 use crate::arch::Target;
 use crate::cli::Config;
@@ -16,21 +17,32 @@ use crate::symbols::{Definition, Globals, SymbolFlags};
 use hashbrown::HashSet;
 use linker_plugin::Resolution;
 
+/// Whoever refers to a symbol or defines it, as bits.
+type Users = u64;
+/// Code outside of all claimed files.
+const CODE: Users = 1 << 63;
+
+/// The bit of a plugin. Those of very many share the last one.
+fn bit(plugin: usize) -> Users {
+    1 << plugin.min(62)
+}
+
 /// For each claim, by its number, the resolution of each of its symbols; `None` if the file takes no
-/// part. `roles` are those of the link's objects.
+/// part. `roles` are those of the link's objects, `owners` the plugin of each claim.
 pub fn all<T: Target>(
     link: &Resolved<'_, T>,
     roles: &[Role],
     assigned: &Interned,
-    claims: usize,
+    owners: &[usize],
 ) -> Vec<Option<Vec<Resolution>>> {
-    let (outside, unreported) = (outside(link, roles, assigned), undefined::unreported(link));
-    let judge = Judge { link, roles, outside, unreported };
-    let mut all = vec![None; claims];
+    let (users, unreported) = (users(link, roles, assigned, owners), undefined::unreported(link));
+    let mut judge = Judge { link, roles, owners, users, unreported, plugin: 0 };
+    let mut all = vec![None; owners.len()];
     for (object, role) in link.objects.iter().zip(roles) {
         if let Role::Claimed(number) = role
             && let Some(place) = all.get_mut(*number as usize)
         {
+            judge.plugin = owners[*number as usize];
             let first = object.first_global as usize;
             let resolve = |(row, &id): (usize, &SymbolId)| {
                 let symbol = &object.symbols[first + row];
@@ -46,22 +58,29 @@ pub fn all<T: Target>(
     all
 }
 
-/// By global: whether something outside of intermediate code refers to it or defines it.
-fn outside<T: Target>(link: &Resolved<'_, T>, roles: &[Role], assigned: &Interned) -> Vec<bool> {
-    let mut outside = vec![false; link.globals.len()];
-    let mut mark = |id: SymbolId| outside[id.index()] = true;
+/// By global: who refers to it or defines it.
+fn users<T: Target>(
+    link: &Resolved<'_, T>,
+    roles: &[Role],
+    assigned: &Interned,
+    owners: &[usize],
+) -> Vec<Users> {
+    let mut users = vec![0; link.globals.len()];
     for (object, role) in link.objects.iter().zip(roles) {
-        if !matches!(role, Role::Claimed(_)) {
-            object.globals.iter().copied().for_each(&mut mark);
-        }
+        let user = match role {
+            Role::Claimed(number) => owners.get(*number as usize).map_or(CODE, |&plugin| bit(plugin)),
+            _ => CODE,
+        };
+        object.globals.iter().for_each(|id| users[id.index()] |= user);
     }
+    let mut mark = |id: SymbolId| users[id.index()] |= CODE;
     assigned.wanted.iter().copied().for_each(&mut mark);
     for symbol in &assigned.symbols {
         mark(symbol.symbol);
         symbol.source.into_iter().for_each(&mut mark);
     }
     named(link.config, &link.globals).into_iter().for_each(&mut mark);
-    outside
+    users
 }
 
 /// Symbols that options name.
@@ -80,13 +99,18 @@ fn named(config: &Config, globals: &Globals<'_>) -> Vec<SymbolId> {
 struct Judge<'l, 'a, T: Target> {
     link: &'l Resolved<'a, T>,
     roles: &'l [Role],
-    outside: Vec<bool>,
+    owners: &'l [usize],
+    users: Vec<Users>,
     unreported: HashSet<&'l [u8]>,
+    /// The plugin that is told.
+    plugin: usize,
 }
 
 impl<T: Target> Judge<'_, '_, T> {
+    /// Whether the plugin itself has claimed a file.
     fn is_claimed(&self, file: FileId) -> bool {
-        matches!(self.roles.get(file.index()), Some(Role::Claimed(_)))
+        let Some(Role::Claimed(number)) = self.roles.get(file.index()) else { return false };
+        self.owners.get(*number as usize) == Some(&self.plugin)
     }
 
     /// Common blocks are treated as references, unless they prevail.
@@ -109,7 +133,7 @@ impl<T: Target> Judge<'_, '_, T> {
     }
 
     fn prevailing(&self, id: SymbolId) -> Resolution {
-        if self.outside[id.index()] {
+        if self.users[id.index()] & !bit(self.plugin) != 0 {
             return Resolution::Prevailing;
         }
         let flags = settle_symbols::global_flags(self.link, &self.unreported, id);

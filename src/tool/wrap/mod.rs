@@ -11,7 +11,7 @@
 
 mod archive;
 mod cache;
-mod candidate;
+pub mod candidate;
 
 use super::args::WrapLd;
 use super::programs;

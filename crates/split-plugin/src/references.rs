@@ -1,0 +1,72 @@
+//! References of claimed objects, told to other plugins.
+//!
+//! A linker counts references of claimed files as those of intermediate code, whoever claimed them. A compiler's plugin
+//! would drop a definition that only these refer to: it takes for granted that it sees them all. So each reference is
+//! repeated by an object that nobody claims, and that holds nothing else.
+//!
+//! GNU ld reads files that are added while others are claimed. gold cannot, so under it such a link ends with a message
+//! that says so. sframe-ld tells one plugin's files from another's.
+
+use crate::Stop;
+use crate::copies::Claimed;
+use crate::linker::Linker;
+use crate::object::Found;
+use linker_plugin::{Resolution, Symbol};
+use sframe_ld::input::stand_in;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+/// Demands that no other plugin's file defines anything that these refer to.
+///
+/// # Errors
+/// The symbol and the file that refers to it, and what helps.
+pub fn check(used: &[&Claimed]) -> Result<(), String> {
+    let all = || used.iter().flat_map(|claim| claim.table.resolved().map(move |symbol| (claim, symbol)));
+    let own: HashSet<_> = all().filter(|(_, (_, defined, _))| *defined).map(|(_, (name, ..))| name).collect();
+    let foreign = all().find(|(_, (name, defined, resolution))| {
+        !defined && *resolution == Resolution::ResolvedByClaimed as i32 && !own.contains(name)
+    });
+    let Some((claim, (name, ..))) = foreign else { return Ok(()) };
+    Err(format!(
+        "{} refers to {}, which an object for link-time optimization defines; with this plugin, gold lets the compiler \
+         drop it; use the wrapper instead: sframe wrap-ld LINKER …",
+        claim.shown(),
+        name.to_string_lossy()
+    ))
+}
+
+/// The references that were repeated.
+pub struct References {
+    folder: PathBuf,
+    wanted: bool,
+    known: HashSet<Vec<u8>>,
+    files: usize,
+}
+
+impl References {
+    /// None so far.
+    pub fn new(linker: &Linker, folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), wanted: linker.is_gnu_ld(), known: HashSet::new(), files: 0 }
+    }
+
+    /// Repeats those of an object that are new.
+    pub fn add(&mut self, linker: &Linker, found: &Found) -> Result<(), Stop> {
+        if !self.wanted {
+            return Ok(());
+        }
+        let new = found.symbols.iter().filter(|symbol| symbol.binding.is_reference());
+        let new: Vec<Symbol> = new.filter(|symbol| self.known.insert(symbol.name.clone())).cloned().collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.files += 1;
+        let path = self.folder.join(format!("references{}.o", self.files));
+        let written = std::fs::write(&path, stand_in::write(&new, found.machine));
+        written.map_err(|error| Stop(format!("{} cannot be written: {error}", path.display())))?;
+        if linker.add_input_file(&path) {
+            Ok(())
+        } else {
+            Err(Stop(format!("the linker does not take {}", path.display())))
+        }
+    }
+}
