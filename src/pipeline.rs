@@ -276,9 +276,9 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let matched = match_script::run(made, plan);
     sink.checkpoint()?;
     // frozen: the rule of each section; the linker's own take part in it.
-    let bound = settle_symbols::run(matched);
+    let (bound, homes) = settle_symbols::run(matched);
     progress.timings.pass("match script");
-    let bound = collect_garbage::run(bound);
+    let bound = collect_garbage::run(bound, homes);
     reports::collected(&bound, &mut progress.printed);
     progress.timings.pass("collect garbage");
     unpack_sections::run(&bound);
@@ -290,7 +290,10 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: liveness.
     warn_symbols::run(&bound);
     let live = keep_eh_frames::run(bound, folds);
-    let (found, groups) = rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live));
+    let ((found, groups), united) = rayon::join(
+        || rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live)),
+        || build_sframe::unite_inputs(&live),
+    );
     let asked = scan_relocations::finish(&live, found);
     let scanned = merge_strings::place(live, asked, groups);
     reports::discarded(&scanned, &mut progress.printed);
@@ -302,7 +305,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         progress.timings.pass("index debug information");
     }
     let numbered = number_rows::run(scanned);
-    let chosen = build_sframe::run(&numbered);
+    let chosen = build_sframe::run(&numbered, united);
     progress.timings.pass("build SFrame table");
     let (tables, growing) = size_tables::run(numbered, chosen, corrupt_sframes, debug_index);
     sink.checkpoint()?;

@@ -80,8 +80,9 @@ pub struct FileFrames<'a, E: ByteOrder> {
     /// FDEs, by section and offset. An FDE whose code has no relocation (`ld -r` leaves such FDEs
     /// of discarded functions) covers no function and is left out.
     pub fdes: Vec<Fde>,
-    /// Rows of `fdes` by (function, row).
-    by_function: Vec<u32>,
+    /// Function and row of each of `fdes`, sorted. The function stands beside the row, because marking searches here for
+    /// every section that it reaches.
+    by_function: Vec<(SectionId, u32)>,
 }
 
 /// The records of all objects.
@@ -129,18 +130,17 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
     }
 
     /// Rows of the FDEs of one function's section.
-    pub fn fdes_of(&self, function: SectionId) -> &[u32] {
-        let start = self.by_function.partition_point(|&row| self.fdes[row as usize].function < function);
-        let rest = &self.by_function[start..];
-        let end = rest.partition_point(|&row| self.fdes[row as usize].function == function);
-        &rest[..end]
+    pub fn fdes_of(&self, function: SectionId) -> impl Iterator<Item = u32> {
+        let start = self.by_function.partition_point(|pair| pair.0 < function);
+        self.by_function[start..].iter().take_while(move |pair| pair.0 == function).map(|pair| pair.1)
     }
 
     fn index_functions(&mut self) {
-        let mut rows: Vec<u32> = (0..self.fdes.len() as u32).collect();
-        // Stable, and usually sorted already.
-        rows.sort_by_key(|&row| self.fdes[row as usize].function);
-        self.by_function = rows;
+        let functions = self.fdes.iter().map(|fde| fde.function);
+        self.by_function = functions.zip(0..).collect();
+        if !self.by_function.is_sorted() {
+            self.by_function.sort_unstable();
+        }
     }
 }
 
@@ -458,7 +458,7 @@ pub fn unwinding_of<'f, E: ByteOrder>(
     function: SectionId,
 ) -> impl Iterator<Item = RecordPart<'f, E>> {
     frames.into_iter().flat_map(move |frames| {
-        frames.fdes_of(function).iter().flat_map(move |&row| {
+        frames.fdes_of(function).flat_map(move |row| {
             let fde = &frames.fdes[row as usize];
             let cie = &frames.cies[fde.cie as usize];
             let section = frames.section_of_fde(row);
@@ -490,7 +490,7 @@ pub fn fde_edges<'f, E: ByteOrder>(
     function: SectionId,
 ) -> impl Iterator<Item = &'f Rela<E>> {
     frames.into_iter().flat_map(move |frames| {
-        frames.fdes_of(function).iter().flat_map(move |&row| {
+        frames.fdes_of(function).flat_map(move |row| {
             let fde = &frames.fdes[row as usize];
             let section = frames.section_of_fde(row);
             let cie = &frames.cies[fde.cie as usize];

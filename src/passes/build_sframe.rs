@@ -1,10 +1,11 @@
 //! Chooses the functions of the linker's own SFrame section, which determines its size.
 //!
-//! Comes once liveness is frozen and the PLTs, which get rows too, have their entries.
+//! Those of inputs are united once liveness is frozen, beside other passes. The PLTs, which get rows too, follow when they
+//! have their entries.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
-use crate::phase::{Numbered, Scanned};
+use crate::phase::{Live, Numbered, Scanned};
 use crate::sframe::collect::{Batch, Chosen, LeftOut, Origin, Role, Table, unite};
 use crate::sframe::encoding;
 use crate::sframe_output::table::describe;
@@ -14,15 +15,21 @@ use crate::tables::section::Kind;
 /// Functions that one message names.
 const NAMED: usize = 5;
 
-/// Chooses the functions; none if the linker makes no SFrame section.
-pub fn run<T: Target>(link: &Numbered<'_, T>) -> Chosen {
-    let Some(row) = link.synthetic.find(Kind::SFrame) else { return Chosen::default() };
-    if !link.sections.is_alive(link.synthetic_id(row)) {
-        return Chosen::default();
-    }
+/// Unites the functions of inputs; `None` if the linker makes no SFrame section. Only reads the link, so that
+/// relocations can be scanned beside it.
+pub fn unite_inputs<T: Target>(link: &Live<'_, T>) -> Option<Table> {
+    let row = link.synthetic.find(Kind::SFrame)?;
+    let alive = link.sections.is_alive(link.synthetic_id(row));
+    alive.then(|| unite(link, &link.described.batches))
+}
+
+/// Chooses the functions; none if the linker makes no SFrame section. `united` are those of inputs.
+pub fn run<T: Target>(link: &Numbered<'_, T>, united: Option<Table>) -> Chosen {
+    let Some(mut table) = united else { return Chosen::default() };
     let plts = (link.config.sframe.plt && !link.config.is_relocatable()).then(|| plt::describe(link));
-    let batches: Vec<&Batch> = link.described.batches.iter().chain(&plts).collect();
-    let table = unite(link, &batches);
+    let described = &link.described.batches;
+    table.take(link, described.len() as u32, plts.as_slice());
+    let batches: Vec<&Batch> = described.iter().chain(&plts).collect();
     report_left_out(link, &batches);
     report_overlays(link, &table);
     let compact = compact::is_wanted(link.config).then(|| compact::of_table(&table));

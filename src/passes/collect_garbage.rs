@@ -17,6 +17,7 @@ use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
 use crate::passes::define_linker_symbols::{matches_any, start_stop};
+use crate::passes::settle_symbols::Homes;
 use crate::phase::{Bound, Inputs, Resolved, SectionState, split_locals};
 use crate::sframe_output;
 use crate::symbols::Mentions;
@@ -28,10 +29,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 pub(super) type Dependents = Vec<(SectionId, SectionId)>;
 
 /// Clears `ALIVE` of all sections that are not needed.
-pub fn run<'a, T: Target>(mut bound: Bound<'a, T>) -> Bound<'a, T> {
+pub fn run<'a, T: Target>(mut bound: Bound<'a, T>, homes: Homes) -> Bound<'a, T> {
     let dependents = link_order_dependents(&bound);
     if bound.config.gc.enabled {
-        mark_and_sweep(&mut bound, &dependents);
+        mark_and_sweep(&mut bound, &dependents, &homes);
     }
     let link = &mut bound.matched.made.resolved;
     drop_orphaned_dependents(link, &dependents);
@@ -229,15 +230,16 @@ const LEAST_SHARE: usize = 16;
 pub(super) struct Marker<'m, 'a, T: Target, V> {
     link: &'m Bound<'a, T>,
     dependents: &'m Dependents,
+    homes: &'m Homes,
     visits: V,
     /// Stacks that threads have or wait for one.
     stacks: AtomicUsize,
 }
 
-fn mark_and_sweep<T: Target>(bound: &mut Bound<'_, T>, dependents: &Dependents) {
+fn mark_and_sweep<T: Target>(bound: &mut Bound<'_, T>, dependents: &Dependents, homes: &Homes) {
     let link = &*bound;
     let marks = Marks::new(link.section_count(), link.globals.len());
-    let marker = Marker::new(link, dependents, marks);
+    let marker = Marker::new(link, dependents, homes, marks);
     let mut frontier: Vec<SectionId> =
         link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
     marker.root_symbols(&mut frontier);
@@ -272,7 +274,8 @@ fn sweep<T: Target>(resolved: &mut Resolved<'_, T>, marks: &[AtomicBool]) {
 /// sees the shortest way to each section.
 pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, visits: V) -> V {
     let dependents = link_order_dependents(link);
-    let marker = Marker::new(link, &dependents, visits);
+    let homes = Homes::of(link);
+    let marker = Marker::new(link, &dependents, &homes, visits);
     let mut queue = Vec::new();
     marker.root_symbols(&mut queue);
     for object in &link.objects {
@@ -287,8 +290,8 @@ pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, visits: V) -> V
 }
 
 impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
-    fn new(link: &'m Bound<'a, T>, dependents: &'m Dependents, visits: V) -> Self {
-        Marker { link, dependents, visits, stacks: AtomicUsize::new(0) }
+    fn new(link: &'m Bound<'a, T>, dependents: &'m Dependents, homes: &'m Homes, visits: V) -> Self {
+        Marker { link, dependents, homes, visits, stacks: AtomicUsize::new(0) }
     }
 
     /// Marks a section; whether it was unmarked and its edges must be followed. Those of `.sframe`
@@ -481,7 +484,12 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
     /// Marks the section that a reference to a symbol, plus an addend in bytes, means.
     fn symbol(&self, id: SymbolId, addend: u64, how: Reach, stack: &mut Vec<SectionId>) {
         let link = self.link;
-        if let Some((section, _)) = link.symbol_section(id) {
+        let section = if link.globals.contains(id) {
+            self.homes.of_global(id)
+        } else {
+            link.symbol_section(id).map(|(section, _)| section)
+        };
+        if let Some(section) = section {
             if self.mark(section, Some((id, addend)), how) {
                 stack.push(section);
             }

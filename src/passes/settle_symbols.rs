@@ -7,7 +7,7 @@
 use crate::arch::Target;
 use crate::cli::{OutputMode, Symbolic};
 use crate::elf::consts as elf;
-use crate::ids::SymbolId;
+use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::{Bound, Inputs, Matched, Resolved, SectionState, SectionStates, split_locals};
@@ -16,19 +16,57 @@ use crate::symbols::{Definition, Mentions, SymbolFlags};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// Sets the flags of all symbols.
-pub fn run<'a, T: Target>(matched: Matched<'a, T>) -> Bound<'a, T> {
-    let symbols = flags(&matched);
-    Bound { matched, symbols }
+/// Sets the flags of all symbols. Gives the homes of globals as well, if sections are to be collected: they are at hand
+/// here, and marking needs them for most of its edges.
+pub fn run<'a, T: Target>(matched: Matched<'a, T>) -> (Bound<'a, T>, Homes) {
+    let mut homes = Homes::default();
+    if matched.config.gc.enabled {
+        homes.0 = vec![SectionId::NONE; matched.globals.len()];
+    }
+    let symbols = flags(&matched, &mut homes);
+    (Bound { matched, symbols }, homes)
 }
 
-fn flags<T: Target>(link: &Matched<'_, T>) -> Vec<SymbolFlags> {
+/// For each global, the section of an object that defines it.
+#[derive(Default)]
+pub struct Homes(Vec<SectionId>);
+
+impl Homes {
+    /// The homes of all globals.
+    pub fn of<T: Target>(link: &Resolved<'_, T>) -> Self {
+        Homes(link.globals.ids().map(|id| home(link, id)).collect())
+    }
+
+    /// The section of an object that defines a global; `None` if there is none.
+    #[inline]
+    pub fn of_global(&self, id: SymbolId) -> Option<SectionId> {
+        self.0.get(id.index()).copied().filter(|section| section.is_some())
+    }
+}
+
+#[inline]
+fn home<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> SectionId {
+    link.symbol_section(id).map_or(SectionId::NONE, |(section, _)| section)
+}
+
+/// Globals that one job settles.
+const BLOCK: usize = 1024;
+
+fn flags<T: Target>(link: &Matched<'_, T>, homes: &mut Homes) -> Vec<SymbolFlags> {
     let mut symbols: Vec<SymbolFlags> =
         (0..link.symbol_count).into_par_iter().map(|_| SymbolFlags::empty()).collect();
     let (globals, locals) = symbols.split_at_mut(link.globals.len());
     let unreported = undefined::unreported(link);
-    globals.par_iter_mut().enumerate().with_min_len(1024).for_each(|(row, flags)| {
-        *flags = global_flags(link, &unreported, SymbolId(row as u32));
+    let mut homes: Vec<&mut [SectionId]> = homes.0.chunks_mut(BLOCK).collect();
+    homes.resize_with(globals.len().div_ceil(BLOCK), Default::default);
+    globals.par_chunks_mut(BLOCK).zip(homes).enumerate().for_each(|(block, (flags, homes))| {
+        let ids = || (block * BLOCK..).map(|row| SymbolId(row as u32));
+        for (flags, id) in flags.iter_mut().zip(ids()) {
+            *flags = global_flags(link, &unreported, id);
+        }
+        for (section, id) in homes.iter_mut().zip(ids()) {
+            *section = home(link, id);
+        }
     });
     let own = split_locals(locals, &link.objects);
     link.objects.par_iter().zip(own).for_each(|(object, own)| {

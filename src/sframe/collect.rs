@@ -5,7 +5,7 @@
 //! here. A source hands in [`Batch`]es, of one part for each input section or file that it read. In
 //! a batch every function is encoded already, for nothing in its bytes depends on addresses, and
 //! named by its [`Place`]: an input section and an offset in it, which is known long before the
-//! layout. [`unite`] makes one [`Table`] of all batches.
+//! layout. [`unite`] makes one [`Table`] of all batches but the PLTs', which [`Table::take`] adds.
 //!
 //! # Adding a source
 //! 1. Make batches in parallel, one for each job, in an order that depends on the inputs alone:
@@ -473,7 +473,50 @@ struct Candidate {
 }
 
 /// Makes one table of the functions that are alive, one for each place. Liveness must be frozen.
-pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) -> Table {
+pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> Table {
+    let mut table = Table {
+        encoder: Encoder::new(encoding::<T>(link.config)),
+        functions: Vec::new(),
+        settled: 0,
+        thunks: 0,
+        veneers: 0,
+        duplicates: Vec::new(),
+    };
+    table.take(link, 0, batches);
+    table
+}
+
+impl Table {
+    /// Takes the functions of more batches, the first of which has the number `first`. Their places follow those of the
+    /// table.
+    pub fn take<T: Target>(&mut self, link: &Resolved<'_, T>, first: u32, batches: &[Batch]) {
+        let candidates = candidates(link, batches);
+        self.encoder.reserve(candidates.len());
+        self.functions.reserve(candidates.len());
+        let mut last = None;
+        for Candidate { place, batch: number, function } in candidates {
+            let batch = &batches[number as usize];
+            if last == Some(place) {
+                self.duplicates.push((first + number, function));
+                continue;
+            }
+            last = Some(place);
+            if batch.role == Role::Present {
+                continue;
+            }
+            if let Err(full) = self.encoder.take(&batch.encoder, FunctionId(function)) {
+                link.sink.report(Diagnostic::error(Code::LayoutError, format!("SFrame index: {full}")));
+                break;
+            }
+            self.functions.push(batch.functions[function as usize]);
+        }
+        self.settled = self.functions.len();
+        self.duplicates.sort_unstable();
+    }
+}
+
+/// The functions that are alive, ascending by place; those of one place by batch.
+fn candidates<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> Vec<Candidate> {
     let mut candidates = Vec::with_capacity(batches.iter().map(|batch| batch.functions.len()).sum());
     for (number, batch) in (0..).zip(batches).filter(|(_, batch)| batch.role != Role::Superseded) {
         let alive = (0..).zip(&batch.functions).filter(|(_, it)| link.sections.stands(it.place.section));
@@ -484,28 +527,5 @@ pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[&Batch]) -> Table {
         }));
     }
     candidates.par_sort_unstable();
-    let mut encoder = Encoder::new(encoding::<T>(link.config));
-    encoder.reserve(candidates.len());
-    let mut functions = Vec::with_capacity(candidates.len());
-    let mut last = None;
-    let mut duplicates = Vec::new();
-    for candidate in candidates {
-        let batch = &batches[candidate.batch as usize];
-        if last == Some(candidate.place) {
-            duplicates.push((candidate.batch, candidate.function));
-            continue;
-        }
-        last = Some(candidate.place);
-        if batch.role == Role::Present {
-            continue;
-        }
-        if let Err(full) = encoder.take(&batch.encoder, FunctionId(candidate.function)) {
-            link.sink.report(Diagnostic::error(Code::LayoutError, format!("SFrame index: {full}")));
-            break;
-        }
-        functions.push(batch.functions[candidate.function as usize]);
-    }
-    let settled = functions.len();
-    duplicates.sort_unstable();
-    Table { encoder, functions, settled, thunks: 0, veneers: 0, duplicates }
+    candidates
 }
