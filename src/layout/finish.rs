@@ -5,6 +5,7 @@ use super::converge::Round;
 use super::link_order;
 use super::machine::Machine;
 use super::names::{Source, reserved_section};
+use super::place;
 use crate::arch::Target;
 use crate::chunks::{Chunk, LinkerValue, TlsTemplate};
 use crate::diag::{Code, Diagnostic};
@@ -15,6 +16,10 @@ use crate::phase::Placed;
 use crate::script::eval::{Base, Value};
 use crate::symbols::Definition;
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
+use rayon::prelude::*;
+
+/// Sections that are worth a job of their own.
+const SECTIONS_PER_JOB: usize = 1 << 14;
 
 /// Writes the layout of a round into the link: chunks with their items, the place of every
 /// section, the values of the linker's symbols.
@@ -43,6 +48,7 @@ pub fn publish<'a, T: Target>(link: &mut Placed<'a, T>, machine: &mut Machine<'_
         };
     }
     link.layout.tls = tls;
+    place_sections(link, machine, &chunk_of);
     for (output, &chunk) in chunk_of.iter().enumerate() {
         match chunk {
             Some(chunk) => fill_chunk(link, machine, output, chunk),
@@ -64,16 +70,34 @@ fn lists_of(machine: &Machine<'_>, output: usize) -> impl Iterator<Item = usize>
     rules.into_iter()
 }
 
+/// Writes the output section and the offset of each section that is in the output.
+fn place_sections<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of: &[Option<ChunkId>]) {
+    let lists = machine.lists.iter().zip(&machine.plan.rules);
+    let of_rule: Vec<(Option<ChunkId>, u64)> =
+        lists.map(|(list, rule)| (chunk_of[rule.output as usize], list.start)).collect();
+    let mut chunks = std::mem::take(&mut link.places.chunk);
+    let mut offsets = std::mem::take(&mut link.places.offset);
+    let frozen = &*link;
+    let facts = machine.section_rules.par_iter().zip(&machine.offsets).enumerate();
+    chunks.par_iter_mut().zip(&mut offsets).zip(facts).with_min_len(SECTIONS_PER_JOB).for_each(
+        |((chunk, place), (row, (rule, offset)))| {
+            if let Some(rule) = rule
+                && let (Some(id), start) = of_rule[rule.index()]
+                && place::is_placed(frozen, SectionId::from_index(row))
+            {
+                *chunk = Some(id);
+                *place = start.wrapping_add(*offset);
+            }
+        },
+    );
+    (link.places.chunk, link.places.offset) = (chunks, offsets);
+}
+
 fn fill_chunk<T: Target>(link: &mut Placed<'_, T>, machine: &mut Machine<'_>, output: usize, id: ChunkId) {
     let count = lists_of(machine, output).map(|rule| machine.lists[rule].items.len()).sum();
     let mut items: Vec<SectionId> = Vec::with_capacity(count);
     for rule in lists_of(machine, output) {
-        let list = &machine.lists[rule];
-        for &item in &list.items {
-            link.places.chunk[item.index()] = Some(id);
-            link.places.offset[item.index()] = list.start.wrapping_add(machine.offsets[item.index()]);
-        }
-        items.extend_from_slice(&list.items);
+        items.extend_from_slice(&machine.lists[rule].items);
     }
     let link_order = match link.layout.chunks[id.index()].flags & u64::from(elf::SHF_LINK_ORDER) {
         0 => None,

@@ -1,7 +1,7 @@
 //! The sections of each rule, in input order.
 //!
-//! Sections are listed by a counting sort over their rule numbers, so a million sections cost two
-//! walks over dense arrays. The linker's own sections come after those of all inputs, unless they
+//! Sections are listed in blocks, whose parts of a list are joined, so a million sections cost one parallel
+//! walk over dense arrays. The linker's own sections come after those of all inputs, unless they
 //! stand for inputs: commons for their object, merged pieces for the first section that they came
 //! from.
 
@@ -53,25 +53,23 @@ pub fn list<T: Target>(
     rules: &[Option<RuleId>],
     order: &InputOrder,
 ) -> (Vec<List>, Vec<SectionId>) {
-    let mut counts = vec![0u32; link.plan.rules.len()];
-    let mut orphans = 0u32;
-    for id in placeable(link) {
-        match rules[id.index()] {
-            Some(rule) => counts[rule.index()] += 1,
-            None => orphans += 1,
-        }
-    }
-    let mut lists: Vec<List> = counts
-        .iter()
-        .map(|&count| List { items: Vec::with_capacity(count as usize), ..List::default() })
+    let rule_count = link.plan.rules.len();
+    let blocks: Vec<Vec<Vec<SectionId>>> = (0..link.section_count().div_ceil(BLOCK))
+        .into_par_iter()
+        .map(|block| {
+            // Those without a rule are the last.
+            let mut lists = vec![Vec::new(); rule_count + 1];
+            let end = link.section_count().min((block + 1) * BLOCK);
+            for id in (block * BLOCK..end).map(SectionId::from_index).filter(|&id| is_placed(link, id)) {
+                lists[rules[id.index()].map_or(rule_count, RuleId::index)].push(id);
+            }
+            lists
+        })
         .collect();
-    let mut left = Vec::with_capacity(orphans as usize);
-    for id in placeable(link) {
-        match rules[id.index()] {
-            Some(rule) => lists[rule.index()].items.push(id),
-            None => left.push(id),
-        }
-    }
+    let joined = |rule: usize| blocks.iter().map(|lists| &lists[rule][..]).collect::<Vec<_>>().concat();
+    let mut left = joined(rule_count);
+    let lists = (0..rule_count).into_par_iter().map(|rule| List { items: joined(rule), ..List::default() });
+    let mut lists: Vec<List> = lists.collect();
     let first_internal = link.first_internal();
     lists.par_iter_mut().for_each(|list| {
         list.has_internal = list.items.last().is_some_and(|last| last.0 >= first_internal);
@@ -83,11 +81,6 @@ pub fn list<T: Target>(
         left.sort_by_key(|&id| input_position(link, order, id));
     }
     (lists, left)
-}
-
-/// Sections that are laid out: alive, with content, and not absorbed.
-fn placeable<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = SectionId> + 'l {
-    (0..link.section_count() as u32).map(SectionId).filter(|&id| is_placed(link, id))
 }
 
 /// The position of a section in input order.
