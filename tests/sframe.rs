@@ -180,3 +180,26 @@ fn a_command_is_sampled_where_the_kernel_allows_it() {
     assert_eq!(status, 2);
     assert!(complaint.contains("cannot execute"), "{complaint}");
 }
+
+#[test]
+fn stacks_are_unwound_in_the_kernel_where_it_allows_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let stacks = folder.path().join("stacks.json").display().to_string();
+    let script = "i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done; exit 3";
+    let options = ["record", "--bpf", "--stats=json", "-o", &stacks, "--", "sh", "-c", script];
+    let (status, _, complaint) = sframe(&options);
+    if status == 2 {
+        assert!(complaint.contains("does not allow"), "{complaint}");
+        return;
+    }
+    assert_eq!(status, 3, "{complaint}");
+    let report = complaint.lines().find(|line| line.starts_with('{')).expect("statistics");
+    let report: serde_json::Value = serde_json::from_str(report).unwrap();
+    let count = |name: &str| report[name].as_u64().unwrap();
+    assert!(count("samples") > 10 && count("rooted") * 10 > count("samples") * 8, "{complaint}");
+    // Either it says why not, or the kernel has done most of it once it had the tables.
+    match complaint.contains("warning: --bpf: ") {
+        true => assert_eq!(count("in_kernel"), 0, "{complaint}"),
+        false => assert!(count("in_kernel") * 2 > count("samples"), "{complaint}"),
+    }
+}

@@ -123,6 +123,7 @@ fn files_import_one_another_in_no_circle() {
         "linker-plugin",
         "lit",
         "peers",
+        "sframe-bpf",
         "sframe-format",
         "sframe-run",
         "sframe-unwind",

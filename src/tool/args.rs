@@ -208,6 +208,12 @@ pub struct Record {
     /// Samples for each second of a processor's time
     #[arg(short = 'F', long, value_name = "HERTZ", default_value = "997", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub frequency: u64,
+    /// Unwind in the kernel, by a BPF program and compact tables; needs CAP_BPF and Linux 5.17 on x86-64
+    ///
+    /// What the program cannot unwind is copied and unwound here, as without this option; so is everything, with a warning,
+    /// where the kernel does not allow bpf().
+    #[arg(long)]
+    pub bpf: bool,
     /// Bytes of the stack to copy for each sample
     #[arg(long, value_name = "BYTES", default_value = "32768", value_parser = parse_stack_size)]
     pub stack_size: u32,

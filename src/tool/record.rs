@@ -5,7 +5,7 @@ use super::open::Problem;
 use super::report::{Outcome, complain};
 use super::stack_output::{settings, wants_addresses, write_all};
 use indicatif::{ProgressBar, ProgressStyle};
-use stacks::live::{Progress, Request, Target, record};
+use stacks::live::{InKernel, Progress, Request, Target, record};
 use stacks::profile::{Kernel, Profile};
 use stacks::write::Format;
 use std::path::PathBuf;
@@ -44,6 +44,7 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
         stack_size: arguments.stack_size,
         duration: arguments.duration,
     };
+    let in_kernel = if arguments.bpf { in_kernel() } else { None };
     let mut profile = Profile::new(wants_addresses(&arguments.output));
     stop_by_signals();
     let bar = progress_bar();
@@ -51,7 +52,8 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
         bar.set_message(format!("{} samples, {} lost, {} s", now.samples, now.lost, now.elapsed.as_secs()));
     };
     let settings = settings(&arguments.rows, None, arguments.output.stats.is_some());
-    let recorded = record(&request, settings, &STOP, &mut progress, &mut |stack| profile.add(stack));
+    let recorded =
+        record(&request, settings, in_kernel, &STOP, &mut progress, &mut |stack| profile.add(stack));
     bar.finish_and_clear();
     let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
     profile.events = vec![recorded.event.to_owned()];
@@ -70,6 +72,17 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     let place = if written.is_empty() { String::new() } else { format!("; see {}", written.join(" and ")) };
     eprintln!("sframe: {} samples, {whole} from the root on{lost}{place}", profile.rows.len());
     Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
+}
+
+/// The program that unwinds in the kernel. Where that is not to be had, it is said why, and everything is unwound here.
+fn in_kernel() -> Option<InKernel> {
+    InKernel::load(false)
+        .map_err(|reason| {
+            eprintln!(
+                "sframe: warning: --bpf: {reason}; stacks are copied and unwound in this process instead"
+            );
+        })
+        .ok()
 }
 
 /// A line on the terminal; nothing where there is none.

@@ -5,6 +5,7 @@ use folders::workspace;
 
 mod apt;
 mod bench;
+mod bpf;
 mod demo;
 mod folders;
 mod fuzz;
@@ -33,6 +34,8 @@ enum Command {
     Lit(lit::Arguments),
     /// Fetch assemblers, readelf and other linkers into a folder of their own
     Peers(peers::Arguments),
+    /// Compile the program that unwinds in the kernel, or say whether that is up to date
+    Bpf(bpf::Arguments),
     /// Build and lay out bin/, libexec/ and share/ below a prefix
     Install(install::Arguments),
     /// Link something large and check it
@@ -62,6 +65,7 @@ fn main() -> anyhow::Result<()> {
         Command::Test(arguments) => test::run(arguments),
         Command::Lit(arguments) => lit::run(&arguments),
         Command::Peers(arguments) => peers::run(arguments),
+        Command::Bpf(arguments) => bpf::run(&arguments),
         Command::Install(arguments) => install::run(arguments),
         Command::Prove(arguments) => prove::run(arguments),
         Command::Graph { arguments } => graph(&arguments),

@@ -8,6 +8,7 @@ use crate::bytes::Bytes;
 use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
 use crate::symbols::Symbols;
+use crate::table::Table;
 use hashbrown::HashMap;
 use sframe_format::abi::Register;
 use sframe_format::{Abi, FileRows, RegisterRule};
@@ -40,6 +41,7 @@ pub struct MappedFile {
     /// The file, or why it cannot be used.
     image: Result<Image, String>,
     rows: OnceCell<Arc<FileRows<Bytes>>>,
+    table: OnceCell<Option<Table>>,
     /// Rules of registers that rows do not follow, by address and register.
     registers: RefCell<HashMap<(u64, Register), Option<RegisterRule>>>,
     symbols: OnceCell<Symbols>,
@@ -176,6 +178,7 @@ impl Files {
             expected: key.1.clone(),
             image,
             rows: OnceCell::new(),
+            table: OnceCell::new(),
             registers: RefCell::default(),
             symbols: OnceCell::new(),
             inlines: OnceCell::new(),
@@ -259,6 +262,18 @@ impl Files {
     /// Time that was spent in reading rows.
     pub fn reading(&self) -> Duration {
         self.reading.get()
+    }
+
+    /// A file's compact table. It is made when it is first asked for.
+    pub(crate) fn table(&self, id: FileId) -> Option<&Table> {
+        let file = self.get(id)?;
+        let make = || {
+            let started = Instant::now();
+            let table = file.image.as_ref().ok().and_then(|image| Table::new(image, self.options.sources));
+            self.reading.set(self.reading.get() + started.elapsed());
+            table
+        };
+        file.table.get_or_init(make).as_ref()
     }
 
     /// A file's rows. They are read when they are first asked for.

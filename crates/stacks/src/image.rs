@@ -11,7 +11,10 @@ use sframe_format::convert::unite;
 use sframe_format::derive::{derive, register_at};
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 use sframe_format::write::{Options, write_sorted};
-use sframe_format::{Abi, Endian, FileRows, PT_GNU_SFRAME, RegisterRule, SHT_GNU_SFRAME, Section};
+use sframe_format::{
+    Abi, CompactTable, Endian, FileRows, PT_GNU_SFRAME, RegisterRule, SHT_GNU_SFRAME, Section, Source,
+    compact,
+};
 use std::ops::Range;
 use std::path::Path;
 
@@ -27,6 +30,16 @@ pub enum Sources {
     Sframe,
     /// What its `.eh_frame` gives, only.
     Derived,
+}
+
+/// A section with rows of a file.
+pub(crate) struct RowSection {
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// The address that it counts from.
+    pub address: u64,
+    /// What its rows come from.
+    pub source: Source,
 }
 
 /// A segment that is loaded.
@@ -136,12 +149,36 @@ impl Image {
     /// Its rows, laid out for speed. Takes time in proportion to their number.
     pub fn rows(&self, sources: Sources) -> FileRows<Bytes> {
         let mut rows = FileRows::default();
-        let mut covered = Vec::new();
+        for RowSection { bytes, address, source } in self.sections(sources) {
+            rows = match source {
+                Source::EhFrame => rows.with_derived(bytes, address),
+                Source::Instructions => rows.with_instructions(bytes, address),
+                _ => FileRows::new(bytes, address),
+            };
+        }
+        // A table beside a section has the same rows, and a section is laid out for speed.
         if sources != Sources::Derived
-            && let Some((data, address)) = self.own_section()
+            && rows.index().is_none()
+            && let Some(table) = self.own_table()
         {
-            covered.extend(functions(&data, address));
-            rows = FileRows::new(data, address);
+            rows = rows.with_compact(table);
+        }
+        rows.tabled()
+    }
+
+    /// The sections that hold its rows, each to be asked where those before it say nothing.
+    pub(crate) fn sections(&self, sources: Sources) -> Vec<RowSection> {
+        let mut sections = Vec::new();
+        let mut covered = Vec::new();
+        if sources != Sources::Derived {
+            if let Some((bytes, address)) = self.own_section() {
+                covered.extend(functions(&bytes, address));
+                sections.push(RowSection { bytes, address, source: Source::Sframe });
+            } else if let Some(table) = self.own_table() {
+                covered.extend(table.pieces().map(|piece| {
+                    piece.address..piece.address.saturating_add(piece.size().unwrap_or(0).into())
+                }));
+            }
         }
         if sources != Sources::Sframe
             && let Some((data, address)) = self.eh_frame()
@@ -150,14 +187,21 @@ impl Image {
             covered.extend(functions(&derived.bytes, 0));
             let left_out = derived.left_out.iter().map(|(source, _)| source);
             covered.extend(left_out.map(|source| source.address..source.address.saturating_add(source.size)));
-            rows = rows.with_derived(derived.bytes.into(), 0);
+            sections.push(RowSection { bytes: derived.bytes.into(), address: 0, source: Source::EhFrame });
         }
         if sources == Sources::All
             && let Some(section) = self.by_instructions(covered)
         {
-            rows = rows.with_instructions(section.into(), 0);
+            sections.push(RowSection { bytes: section.into(), address: 0, source: Source::Instructions });
         }
-        rows.tabled()
+        sections
+    }
+
+    /// Its own compact table, if it is sound.
+    pub(crate) fn own_table(&self) -> Option<CompactTable<Bytes>> {
+        let (bytes, address) = self.section(|name, _| u8::from(name == compact::SECTION_NAME.as_bytes()))?;
+        let table = CompactTable::parse(bytes, address).ok()?;
+        (table.header().abi == self.abi && table.check().is_ok()).then_some(table)
     }
 
     /// Where the code at the file's address `pc` has its caller's value of a register, by `.eh_frame`.

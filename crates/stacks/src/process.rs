@@ -173,6 +173,11 @@ impl Processes {
         self.by_pid.entry(pid).or_insert_with(|| Process::new(abi, follow))
     }
 
+    /// A process that was heard of.
+    pub fn known(&self, pid: u32) -> Option<&Process> {
+        self.by_pid.get(&pid)
+    }
+
     /// A file was mapped.
     pub fn map(&mut self, mapped: &Mapped<'_>, files: &mut Files) {
         let range = mapped.address..mapped.address.saturating_add(mapped.length);

@@ -5,14 +5,15 @@
 //! such copy. A kernel may take the user's part of a chain later, when it returns to the program, and mark the sample with a
 //! number; such a sample waits for its second part.
 
+use crate::bytes::Bytes;
 use crate::event::{Chain, Event, Sample};
 use crate::files::{Files, Options};
-use crate::process::{Place, Process, Processes};
+use crate::process::{Last, Place, Process, Processes};
 use crate::statistics::{End, Statistics};
 pub use crate::walk::Frame;
 use crate::walk::{Number, SLOTS, dwarf_number, walk};
 use hashbrown::HashMap;
-use sframe_format::{Abi, Registers, RuleCache, Source};
+use sframe_format::{Abi, Module, Registers, RuleCache, Source};
 use std::time::Instant;
 
 /// Marks in call chains (`enum perf_callchain_context`): what follows is of the kernel, of the user, or will be taken later.
@@ -56,6 +57,8 @@ pub struct Stack<'a> {
     pub frames: &'a [Frame],
     /// Where the walk ended.
     pub end: End,
+    /// Whether it was unwound in the kernel.
+    pub in_kernel: bool,
 }
 
 /// A sample whose user frames will come later.
@@ -67,6 +70,7 @@ struct Waiting {
     time: Option<u64>,
     period: u64,
     frames: Vec<Frame>,
+    in_kernel: bool,
 }
 
 /// What a session needs besides events.
@@ -173,7 +177,10 @@ impl Session {
         {
             let Sample { pid, tid, cpu, time, period, .. } = *sample;
             let frames = self.frames.clone();
-            self.waiting.insert((tid, cookie), Waiting { pid, tid, event, cpu, time, period, frames });
+            self.waiting.insert(
+                (tid, cookie),
+                Waiting { pid, tid, event, cpu, time, period, frames, in_kernel: false },
+            );
             return;
         }
         let end = match &sample.user {
@@ -204,7 +211,61 @@ impl Session {
         };
         let Sample { pid, tid, cpu, time, period, .. } = *sample;
         let frames = std::mem::take(&mut self.frames);
-        self.frames = self.hand_on(Waiting { pid, tid, event, cpu, time, period, frames }, end, take);
+        let unwound = Waiting { pid, tid, event, cpu, time, period, frames, in_kernel: false };
+        self.frames = self.hand_on(unwound, end, take);
+    }
+
+    /// What a process has mapped of files; `None` if there is no such process.
+    pub fn modules(&self, pid: u32) -> Option<&[Module<Bytes>]> {
+        self.processes.known(pid).map(|process| process.unwinder().modules())
+    }
+
+    /// Takes a stack that was unwound in the kernel.
+    pub fn unwound(&mut self, sample: &sframe_bpf::Sample<'_>, take: &mut dyn FnMut(&Stack<'_>)) {
+        self.frames.clear();
+        for (place, address) in sample.kernel_frames().enumerate() {
+            // As in call chains, only the first is the instruction itself.
+            note(&mut self.frames, self.processes.get(sample.pid), address, true, place == 0);
+        }
+        self.statistics.kernel_frames += self.frames.len() as u64;
+        self.statistics.in_kernel += 1;
+        let (process, mut last) = (self.processes.get(sample.pid), Last::default());
+        let mut source = Source::Topmost;
+        for (address, returns) in sample.user_frames() {
+            let place = process.place_after(&mut last, address.wrapping_sub(returns.into()));
+            self.frames.push(Frame { address, place, returns, source: Some(source) });
+            // The table of its file finds the caller.
+            source = match place {
+                Place::File(file, _) => self.files.table(file).map_or(Source::EhFrame, |table| table.source),
+                _ => Source::SignalContext,
+            };
+        }
+        let end = self.end_in_kernel(sample.end);
+        let frames = std::mem::take(&mut self.frames);
+        let sframe_bpf::Sample { pid, tid, cpu, time, period, .. } = *sample;
+        let (cpu, time) = (Some(cpu), Some(time));
+        let unwound = Waiting { pid, tid, event: 0, cpu, time, period, frames, in_kernel: true };
+        self.frames = self.hand_on(unwound, end, take);
+    }
+
+    /// Where a walk ended, in our terms.
+    fn end_in_kernel(&self, end: sframe_bpf::End) -> End {
+        use sframe_bpf::End as Kernel;
+        let file = match self.frames.last() {
+            Some(Frame { place: Place::File(file, _), .. }) => Some(*file),
+            _ => None,
+        };
+        match (end, file) {
+            (Kernel::Root, _) => End::Root,
+            (Kernel::TooDeep | Kernel::RingFull, _) => End::TooDeep,
+            (Kernel::NoTable | Kernel::NoRows, Some(file)) => End::NoRows(file),
+            (Kernel::Malformed, Some(file)) => End::Malformed(file),
+            (Kernel::Memory, _) => End::Memory,
+            (Kernel::Register, _) => End::Register,
+            (Kernel::NoProgress, _) => End::NoProgress,
+            (Kernel::Narrow, _) => End::Narrow,
+            _ => End::Unmapped,
+        }
     }
 
     fn kernel_frames(&self) -> u64 {
@@ -265,12 +326,23 @@ impl Session {
             }
             statistics.frames += count;
         }
-        let Waiting { pid, tid, event, cpu, time, period, frames } = sample;
+        let Waiting { pid, tid, event, cpu, time, period, frames, in_kernel } = sample;
         let thread = self.processes.thread_name(tid).to_vec();
         let process = &self.processes.get(pid).name;
         let process = if process.is_empty() { &thread } else { process };
-        let stack =
-            Stack { pid, tid, process, thread: &thread, event, cpu, time, period, frames: &frames, end };
+        let stack = Stack {
+            pid,
+            tid,
+            process,
+            thread: &thread,
+            event,
+            cpu,
+            time,
+            period,
+            frames: &frames,
+            end,
+            in_kernel,
+        };
         take(&stack);
         frames
     }

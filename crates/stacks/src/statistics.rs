@@ -73,6 +73,8 @@ impl End {
 pub struct Statistics {
     /// Samples.
     pub samples: u64,
+    /// Those of them that were unwound in the kernel.
+    pub in_kernel: u64,
     /// Frames of user code.
     pub frames: u64,
     /// Frames of the kernel.
@@ -103,6 +105,7 @@ pub struct Statistics {
 #[derive(Debug, Serialize)]
 pub struct Report {
     samples: u64,
+    in_kernel: u64,
     rooted: u64,
     rooted_share: f64,
     frames: u64,
@@ -147,6 +150,7 @@ impl Statistics {
         let rate = |time: Duration| self.samples as f64 / time.as_secs_f64().max(1e-9);
         Report {
             samples: self.samples,
+            in_kernel: self.in_kernel,
             rooted,
             rooted_share: rooted as f64 / self.samples.max(1) as f64,
             frames: self.frames,
@@ -183,6 +187,10 @@ impl Report {
             self.lost,
             self.unreadable
         );
+        if self.in_kernel > 0 {
+            let in_kernel = share(self.in_kernel, self.samples);
+            let _ = writeln!(text, "  unwound in the kernel {:>10}   {in_kernel:6.2} %", self.in_kernel);
+        }
         for (end, count) in self.ends.iter().filter(|(end, _)| *end != "root") {
             let _ = writeln!(text, "  stopped {count:>10}   {:6.2} %  {end}", share(*count, self.samples));
         }

@@ -285,7 +285,8 @@ fn own_links(proof: &mut Proof, sframe: &Path, triple: &str) -> Result<()> {
         for (index, out) in [("compact", "with-table"), ("v3", "with-v3")] {
             let mut command = Command::new(&driver);
             command.current_dir(&proof.folder).arg(kind).arg(format!("-B{}", proof.prefix.display()));
-            let options = format!("-Wl,--sframe-index={index},--sframe-from-eh-frame=all");
+            // Code on pages of its own, so that the program header that only V3 has does not move it.
+            let options = format!("-Wl,--sframe-index={index},--sframe-from-eh-frame=all,-z,separate-code");
             output(command.args(["-o", out, &options]).args(&objects))?;
             verify(proof, sframe, out)?;
             made.push(proof.folder.join(out));

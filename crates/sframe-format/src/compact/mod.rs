@@ -89,18 +89,27 @@ pub struct Header {
     pub shape_bytes: u32,
 }
 
-/// Where the parts of a table are, in bytes from its start.
+/// Where the parts of a table are, in bytes from its start. They follow one another in this order, without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Parts {
-    regions: usize,
-    rules: usize,
-    long_rules: usize,
-    pages: usize,
-    steps: usize,
-    starts: usize,
-    places: usize,
-    shapes: usize,
-    end: usize,
+pub struct Parts {
+    /// The regions, 16 bytes each.
+    pub regions: usize,
+    /// The rules, 8 bytes each.
+    pub rules: usize,
+    /// The rules that do not fit a word, 32 bytes each.
+    pub long_rules: usize,
+    /// The first entries of pages, 4 bytes each, one more than there are pages.
+    pub pages: usize,
+    /// The steps, [`Header::step_width`] bytes each.
+    pub steps: usize,
+    /// Where entries start in their pages, 2 bytes each.
+    pub starts: usize,
+    /// Where the shapes of entries are, [`Header::place_width`] bytes each.
+    pub places: usize,
+    /// The shapes.
+    pub shapes: usize,
+    /// The end of the table.
+    pub end: usize,
 }
 
 impl Header {
@@ -238,6 +247,11 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     /// The header.
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Where its parts are.
+    pub fn parts(&self) -> &Parts {
+        &self.parts
     }
 
     /// Address of the table's first byte.

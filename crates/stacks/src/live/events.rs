@@ -6,7 +6,7 @@ use crate::event::{Layout, format};
 use perf_event_open_sys::bindings as sys;
 use sframe_format::Abi;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 /// What samples hold.
@@ -51,15 +51,17 @@ const WISHES: [Wish; 8] = [
 
 impl Events {
     /// Opens events for threads and those that they start. They count from when a thread executes another program, or from
-    /// [`Events::enable`].
+    /// [`Events::enable`]. With `monotonic`, records tell the time of the clock that programs in the kernel read.
     ///
     /// # Errors
     /// The kernel does not allow it.
-    pub fn open(abi: Abi, request: &Request, threads: &[u32]) -> Result<Self, String> {
+    pub fn open(abi: Abi, request: &Request, monotonic: bool, threads: &[u32]) -> Result<Self, String> {
         let first = *threads.first().ok_or("the process has no threads; it has ended")?;
         let mut failed = io::Error::from(io::ErrorKind::Unsupported);
         for wish in WISHES {
-            let attribute = attribute(abi, request, wish);
+            let mut attribute = attribute(abi, request, wish);
+            attribute.set_use_clockid(monotonic.into());
+            attribute.clockid = if monotonic { libc::CLOCK_MONOTONIC } else { 0 };
             match open(&attribute, first, 0) {
                 Ok(_) => {
                     return Self::open_all(&attribute, abi, wish, threads).map_err(|error| explain(&error));
@@ -114,6 +116,11 @@ impl Events {
             all.events.extend(owner);
         }
         Ok(all)
+    }
+
+    /// All events.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.events.iter().map(AsFd::as_fd)
     }
 
     /// Lets all events count.

@@ -4,8 +4,11 @@
 //! of bounded length takes them to the thread that unwinds. If unwinding cannot keep up, the queue fills, then the rings, and
 //! the kernel counts the samples that it has to drop. Records of different processors come out of order, so a batch waits
 //! until the one after it is there.
+//!
+//! With a program in the kernel ([`InKernel`]) stacks that it has unwound come by a ring of their own, and join the batches.
 
 mod events;
+mod kernel;
 mod request;
 mod ring;
 mod target;
@@ -15,7 +18,9 @@ use crate::files::Files;
 use crate::session::{Session, Settings, Stack};
 use crate::statistics::Statistics;
 use events::Events;
+pub use kernel::{InKernel, KernelReport, RunTime};
 pub use request::{Request, Target};
+use sframe_bpf::{Sample, Stacks};
 use sframe_format::Abi;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -26,6 +31,10 @@ use target::Started;
 const QUEUE: usize = 64;
 /// Time between two looks at the rings.
 const TICK: Duration = Duration::from_millis(50);
+/// The same while a program in the kernel waits to hear of mappings.
+const SHORT_TICK: Duration = Duration::from_millis(10);
+/// The type of a record with a stack from the kernel's program; those of the kernel's own records are small numbers.
+const UNWOUND: u32 = u32::MAX;
 
 /// The architecture of this machine, if it is one that SFrame is defined for.
 pub const HERE: Option<Abi> = if cfg!(target_arch = "x86_64") {
@@ -57,62 +66,88 @@ pub struct Recorded {
     pub statistics: Statistics,
     /// What was sampled: `cycles`, or `cpu-clock` where the processor counts no cycles.
     pub event: &'static str,
+    /// What the program in the kernel has done, if there was one.
+    pub in_kernel: Option<KernelReport>,
     /// How the command ended, if one was started: its exit status, or 128 and the number of the signal.
     pub status: Option<i32>,
 }
 
-/// Samples programs until they end, `stop` is set or the time is over.
+/// Samples programs until they end, `stop` is set or the time is over. With a program in the kernel, that unwinds what it can.
 ///
 /// # Errors
 /// The kernel does not allow it, or there is no such program: a sentence that says so and what helps.
 pub fn record(
     request: &Request,
     mut settings: Settings,
+    mut in_kernel: Option<InKernel>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(Progress),
     take: &mut dyn FnMut(&Stack<'_>),
 ) -> Result<Recorded, String> {
     let abi = HERE.ok_or("samples can be taken on x86-64, AArch64 and s390x only")?;
     settings.files.here = true;
+    let _measured = (settings.measure && in_kernel.is_some()).then(sframe_bpf::measure);
     let mut session = Session::new(abi, settings);
     let mut started = target::start(&request.target)?;
-    let mut events = Events::open(abi, request, &started.threads()?)?;
+    let mut events = Events::open(abi, request, in_kernel.is_some(), &started.threads()?)?;
+    if let Some(in_kernel) = &mut in_kernel {
+        in_kernel.attach(&events)?;
+    }
     if let Target::Process(pid) = request.target {
         events.enable()?;
-        synthesize(&mut session, pid, take);
+        synthesize(&mut session, in_kernel.as_mut(), pid, take);
     }
     started.go()?;
     let (layout, event) = (events.layout, events.name);
     let finished = AtomicBool::new(false);
     let (sender, receiver) = sync_channel(QUEUE);
     std::thread::scope(|scope| {
-        scope.spawn(|| empty_rings(&mut events, sender, &finished));
-        let mut unwinder =
-            Unwinder { session: &mut session, layout, waiting: Vec::new(), limit: 0, count: 0, lost: 0 };
+        let stacks = in_kernel.as_mut().and_then(|in_kernel| in_kernel.stacks.take());
+        scope.spawn(|| empty_rings(&mut events, stacks, sender, &finished));
+        let mut unwinder = Unwinder {
+            session: &mut session,
+            in_kernel: in_kernel.as_mut(),
+            layout,
+            waiting: Vec::new(),
+            limit: 0,
+            count: 0,
+            lost: 0,
+        };
         unwinder.run(&receiver, request, &mut started, stop, &finished, progress, take);
     });
     let status = started.wait(stop.load(Ordering::Relaxed));
+    let in_kernel = in_kernel.map(|mut in_kernel| in_kernel.report()).transpose()?;
     let (files, statistics) = session.finish(take);
-    Ok(Recorded { files, statistics, event, status })
+    Ok(Recorded { files, statistics, event, in_kernel, status })
 }
 
 /// Empties the rings until all is over.
-fn empty_rings(events: &mut Events, sender: SyncSender<Vec<u8>>, finished: &AtomicBool) {
+fn empty_rings(
+    events: &mut Events,
+    mut stacks: Option<Stacks>,
+    sender: SyncSender<Vec<u8>>,
+    finished: &AtomicBool,
+) {
+    let tick = if stacks.is_some() { SHORT_TICK } else { TICK };
     loop {
         // Asked before the rings are emptied, so that nothing is left in them when it ends.
         let last = finished.load(Ordering::Acquire);
         let mut batch = Vec::new();
         events.empty(&mut batch);
+        if let Some(stacks) = &mut stacks {
+            stacks.empty(|stack| ring::add(&mut batch, UNWOUND, stack));
+        }
         // An empty batch lets the one before it be unwound.
         if sender.send(batch).is_err() || last {
             return;
         }
-        events.wait(TICK);
+        events.wait(tick);
     }
 }
 
 struct Unwinder<'session> {
     session: &'session mut Session,
+    in_kernel: Option<&'session mut InKernel>,
     layout: Layout,
     /// Records that are not in order yet: when, and their bytes.
     waiting: Vec<(u64, Vec<u8>)>,
@@ -155,7 +190,11 @@ impl Unwinder<'_> {
         let mut latest = self.limit;
         for bytes in ring::records(batch) {
             let Some(record) = parse(bytes) else { continue };
-            let time = self.layout.time(&record).unwrap_or(latest);
+            let time = match record.kind {
+                UNWOUND => Sample::time(record.body),
+                _ => self.layout.time(&record),
+            };
+            let time = time.unwrap_or(latest);
             latest = latest.max(time);
             self.waiting.push((time, bytes.to_vec()));
         }
@@ -167,15 +206,43 @@ impl Unwinder<'_> {
         self.waiting.sort_by_key(|(time, _)| *time);
         let count = self.waiting.partition_point(|(time, _)| *time <= limit);
         for (_, bytes) in self.waiting.drain(..count) {
-            let event = parse(&bytes).and_then(|record| read(&self.layout, &record));
+            let Some(record) = parse(&bytes) else { continue };
+            if record.kind == UNWOUND {
+                if let Some(sample) = Sample::read(record.body) {
+                    self.count += 1;
+                    self.session.unwound(&sample, take);
+                }
+                continue;
+            }
+            let event = read(&self.layout, &record);
             match &event {
                 Some(Event::Sample(_)) => self.count += 1,
                 Some(Event::Lost(count)) => self.lost += count,
                 _ => {}
             }
-            self.session.handle(0, event.as_ref(), take);
+            hand_on(self.session, self.in_kernel.as_deref_mut(), event.as_ref(), take);
+        }
+        if let Some(in_kernel) = &mut self.in_kernel {
+            in_kernel.tell(self.session);
         }
     }
+}
+
+/// Hands an event to the session, and lets the kernel's program hear of it.
+fn hand_on(
+    session: &mut Session,
+    in_kernel: Option<&mut InKernel>,
+    event: Option<&Event<'_>>,
+    take: &mut dyn FnMut(&Stack<'_>),
+) {
+    let Some(in_kernel) = in_kernel else { return session.handle(0, event, take) };
+    if let Some(event) = event {
+        in_kernel.note(event);
+    }
+    session.handle(0, event, &mut |stack| {
+        in_kernel.want(stack);
+        take(stack);
+    });
 }
 
 /// A record of this machine's byte order.
@@ -187,15 +254,21 @@ fn parse(bytes: &[u8]) -> Option<Record<'_>> {
 }
 
 /// Tells the session what a process has mapped already, as `/proc` lists it.
-fn synthesize(session: &mut Session, pid: u32, take: &mut dyn FnMut(&Stack<'_>)) {
+fn synthesize(
+    session: &mut Session,
+    mut in_kernel: Option<&mut InKernel>,
+    pid: u32,
+    take: &mut dyn FnMut(&Stack<'_>),
+) {
+    let mut tell = |event: &Event<'_>| hand_on(session, in_kernel.as_deref_mut(), Some(event), take);
     for tid in target::threads_of(pid) {
         let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
         let name = name.strip_suffix(b"\n").unwrap_or(&name);
-        session.handle(0, Some(&Event::Named { pid, tid, name, executed: false }), take);
+        tell(&Event::Named { pid, tid, name, executed: false });
     }
     let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     for mapped in maps.split(|&byte| byte == b'\n').filter_map(|line| mapping(pid, line)) {
-        session.handle(0, Some(&Event::Mapped(mapped)), take);
+        tell(&Event::Mapped(mapped));
     }
 }
 

@@ -60,6 +60,16 @@ impl Ring {
     }
 }
 
+/// Adds a record of a type to a batch, as the kernel does. One that no record's size can tell of is left out.
+pub fn add(batch: &mut Vec<u8>, kind: u32, body: &[u8]) {
+    if let Ok(size) = u16::try_from(body.len() + 8) {
+        batch.extend(kind.to_ne_bytes());
+        batch.extend([0; 2]);
+        batch.extend(size.to_ne_bytes());
+        batch.extend(body);
+    }
+}
+
 /// The records in a batch, each with its header.
 pub fn records(batch: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = batch;

@@ -1,0 +1,215 @@
+//! Stacks of programs, unwound in the kernel as samples are taken.
+//!
+//! The BPF program of `examples/bpf` runs at samples of perf events. It needs the compact table of every file
+//! (`COMPACT.md` of `sframe-format`) and which process has mapped which file where; this crate puts both into its maps, and hands
+//! out the stacks that it writes to its ring. What it cannot unwind, the event samples as it does without a program: with
+//! registers and a copy of the stack.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`layout`] | the structures that the program and this crate share |
+//! | `tables` | tables in blocks of memory |
+//! | `ranges`, `slices` | mappings of processes, as slices of one array |
+//! | `ring` | the stacks |
+//!
+//! The program is compiled already (`unwind.bpf.o`), since machines that run it have no compiler for it; `cargo xtask bpf` makes it anew,
+//! and a test says whether it is up to date. It is for x86-64 and Linux 5.17 or newer, and loads with `CAP_BPF` and `CAP_PERFMON`.
+#![warn(missing_docs)]
+
+pub mod layout;
+mod ranges;
+mod ring;
+mod slices;
+mod tables;
+
+use aya::maps::{MapData, PerCpuArray, RingBuf};
+use aya::programs::{PerfEvent, ProgramError};
+use aya::{Ebpf, EbpfError, EbpfLoader};
+use layout::{Counts, Namespace};
+pub use layout::{End, Range};
+pub use ring::{Sample, Stacks};
+use sframe_format::CompactTable;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// The compiled program.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../examples/bpf/unwind.bpf.o");
+
+/// The program in the kernel, with what it knows of files and processes.
+pub struct Kernel {
+    ebpf: Ebpf,
+    tables: tables::Tables,
+    ranges: ranges::Ranges,
+    counts: PerCpuArray<MapData, Counts>,
+}
+
+/// How long the program has run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunTime {
+    /// Nanoseconds.
+    pub nanoseconds: u64,
+    /// Samples.
+    pub samples: u64,
+}
+
+impl Kernel {
+    /// Loads the program, and opens the ring that it writes stacks to. With `always_sample` events make samples of
+    /// their own also of stacks that the program has unwound.
+    ///
+    /// # Errors
+    /// The kernel does not allow it, or cannot run it: a sentence that says so and what helps.
+    pub fn load(always_sample: bool) -> Result<(Self, Stacks), String> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err("the program that unwinds in the kernel is for x86-64".into());
+        }
+        let (mut ebpf, namespace) =
+            (EbpfLoader::new(), Namespace::own().map_err(|error| explain_io(&error))?);
+        let always_sample = u32::from(always_sample);
+        ebpf.override_global("always_sample", &always_sample, true)
+            .override_global("pid_namespace_device", &namespace.device, true)
+            .override_global("pid_namespace_inode", &namespace.inode, true);
+        let mut ebpf = ebpf.load(OBJECT).map_err(|error| explain(&error))?;
+        let program = program(&mut ebpf)?;
+        program.load().map_err(|error| explain(&EbpfError::from(error)))?;
+        let mut take =
+            |name: &str| ebpf.take_map(name).ok_or_else(|| format!("the program has no map {name}"));
+        let damaged =
+            |error: aya::maps::MapError| format!("a map of the program is of another form: {error}");
+        let tables = tables::Tables::new(
+            take("blocks")?.try_into().map_err(damaged)?,
+            take("files")?.try_into().map_err(damaged)?,
+        );
+        let ranges = ranges::Ranges::new(
+            take("ranges")?.try_into().map_err(damaged)?,
+            take("processes")?.try_into().map_err(damaged)?,
+        );
+        let counts = take("counts")?.try_into().map_err(damaged)?;
+        let ring: RingBuf<MapData> = take("ring")?.try_into().map_err(damaged)?;
+        Ok((Self { ebpf, tables, ranges, counts }, Stacks::new(ring)))
+    }
+
+    /// Runs the program at samples of a perf event, and of those that other threads inherit from it later.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn attach(&mut self, event: BorrowedFd<'_>) -> io::Result<()> {
+        let program = program(&mut self.ebpf).map_err(io::Error::other)?;
+        let program = program.fd().map_err(io::Error::other)?.as_fd().as_raw_fd();
+        // SAFETY: both are open, and the kernel looks at nothing else.
+        let set = unsafe { perf_event_open_sys::ioctls::SET_BPF(event.as_raw_fd(), program as u32) };
+        if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Whether a file has its table in the kernel, or was found to have none that fits.
+    pub fn knows(&self, file: u32) -> bool {
+        self.tables.knows(file)
+    }
+
+    /// Gives the kernel the table of a file. The caller numbers files from 0 on.
+    ///
+    /// # Errors
+    /// The table is not sound or not for x86-64, or the kernel has no room for it. The file counts as known from now on.
+    pub fn add_table(&mut self, file: u32, table: &CompactTable<&[u8]>) -> Result<(), String> {
+        self.tables.add(file, table)
+    }
+
+    /// Notes that a file has no table.
+    pub fn add_none(&mut self, file: u32) {
+        self.tables.add_none(file);
+    }
+
+    /// Says what a process has mapped: ranges of executable memory that are of files, in ascending order.
+    ///
+    /// # Errors
+    /// There is no room for so many; the process is unknown to the program then.
+    pub fn set_process(&mut self, pid: u32, ranges: &[Range]) -> Result<(), String> {
+        self.ranges.set(pid, ranges)
+    }
+
+    /// Forgets a process.
+    pub fn remove_process(&mut self, pid: u32) {
+        self.ranges.remove(pid);
+    }
+
+    /// Bytes of memory that tables take in the kernel, and how many of them are used.
+    pub fn table_bytes(&self) -> (u64, u64) {
+        self.tables.bytes()
+    }
+
+    /// How many stacks ended where, and the number of frames.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn counts(&self) -> Result<(Vec<(End, u64)>, u64), String> {
+        let each = self.counts.get(&0, 0).map_err(|error| error.to_string())?;
+        let ends = End::ALL.iter().map(|&end| (end, each.iter().map(|one| one.ends[end as usize]).sum()));
+        Ok((ends.collect(), each.iter().map(|one| one.frames).sum()))
+    }
+
+    /// How long the program has run, while somebody has asked the kernel to measure that ([`aya::sys::enable_stats`],
+    /// `sysctl kernel.bpf_stats_enabled`).
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn run_time(&mut self) -> io::Result<RunTime> {
+        let program = program(&mut self.ebpf).map_err(io::Error::other)?;
+        let program = program.fd().map_err(io::Error::other)?.as_fd().as_raw_fd();
+        let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{program}"))?;
+        let field = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.trim_start_matches(':').trim().parse().ok()).unwrap_or(0)
+        };
+        Ok(RunTime { nanoseconds: field("run_time_ns"), samples: field("run_cnt") })
+    }
+}
+
+fn program(ebpf: &mut Ebpf) -> Result<&mut PerfEvent, String> {
+    let program = ebpf.program_mut("unwind").ok_or("the object holds no program")?;
+    program.try_into().map_err(|error: ProgramError| error.to_string())
+}
+
+/// Lets the kernel measure programs as long as what is given lives.
+///
+/// # Errors
+/// The kernel does not allow it.
+pub fn measure() -> Result<impl Sized, String> {
+    aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| error.to_string())
+}
+
+/// Why the program cannot be loaded, and what helps.
+fn explain(error: &EbpfError) -> String {
+    if std::env::var_os("BPFDEBUG").is_some() {
+        eprintln!("{error:#?}\n{error}");
+        let mut s: Option<&dyn std::error::Error> = Some(error);
+        while let Some(e) = s {
+            eprintln!("{e}");
+            s = e.source();
+        }
+    }
+    let mut source: Option<&dyn std::error::Error> = Some(error);
+    let mut said = Vec::new();
+    while let Some(inner) = source {
+        if let Some(error) = inner.downcast_ref::<io::Error>() {
+            return explain_io(error);
+        }
+        said.push(inner.to_string());
+        source = inner.source();
+    }
+    said.join(": ")
+}
+
+fn explain_io(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "the kernel does not allow bpf(): run as root, or give the program CAP_BPF and CAP_PERFMON; a container may bar it \
+             from root too"
+                .into()
+        }
+        Some(libc::ENOSYS) => "this kernel is built without bpf()".into(),
+        Some(libc::EINVAL) => format!(
+            "this kernel does not take the program, which needs Linux 5.17 or newer with CONFIG_DEBUG_INFO_BTF ({})",
+            std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim()
+        ),
+        _ => format!("the kernel cannot load the program: {error}"),
+    }
+}

@@ -1,0 +1,114 @@
+//! The ring that the program writes stacks to.
+
+use crate::layout::End;
+use aya::maps::{MapData, RingBuf};
+
+/// Bytes of `struct sample` before its frames.
+const HEADER: usize = 40;
+/// Marks an address that is no return address, as one that a signal interrupted.
+const INTERRUPTED: u64 = 1 << 63;
+
+/// Stacks that wait in the ring.
+pub struct Stacks {
+    ring: RingBuf<MapData>,
+}
+
+impl Stacks {
+    pub(crate) fn new(ring: RingBuf<MapData>) -> Self {
+        Self { ring }
+    }
+
+    /// Hands all records in the ring to `take`; each is for [`Sample::read`].
+    pub fn empty(&mut self, mut take: impl FnMut(&[u8])) {
+        while let Some(record) = self.ring.next() {
+            take(&record);
+        }
+    }
+}
+
+/// A stack that the program has unwound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample<'a> {
+    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub time: u64,
+    /// How many events it stands for.
+    pub period: u64,
+    /// Process.
+    pub pid: u32,
+    /// Thread.
+    pub tid: u32,
+    /// Processor.
+    pub cpu: u32,
+    /// Where it ended.
+    pub end: End,
+    kernel: &'a [u8],
+    user: &'a [u8],
+}
+
+impl<'a> Sample<'a> {
+    /// Reads a record. `None` if it is not one of the program.
+    pub fn read(record: &'a [u8]) -> Option<Self> {
+        let (header, frames) = record.split_at_checked(HEADER)?;
+        let long = |at: usize| Some(u64::from_ne_bytes(*header.get(at..)?.first_chunk()?));
+        let word = |at: usize| Some(u32::from_ne_bytes(*header.get(at..)?.first_chunk()?));
+        let end = *End::ALL.get(word(28)? as usize)?;
+        let (kernel, user) = frames.split_at_checked(word(32)? as usize * 8)?;
+        let user = user.get(..word(36)? as usize * 8)?;
+        let (time, period) = (long(0)?, long(8)?);
+        let (pid, tid, cpu) = (word(16)?, word(20)?, word(24)?);
+        Some(Self { time, period, pid, tid, cpu, end, kernel, user })
+    }
+
+    /// When a record was made.
+    pub fn time(record: &[u8]) -> Option<u64> {
+        record.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
+    }
+
+    /// Frames of the kernel, innermost first.
+    pub fn kernel_frames(&self) -> impl ExactSizeIterator<Item = u64> + use<'a> {
+        addresses(self.kernel)
+    }
+
+    /// Frames of the user, innermost first, each with whether it is the address that a call returns to.
+    pub fn user_frames(&self) -> impl ExactSizeIterator<Item = (u64, bool)> + use<'a> {
+        let interrupted = |(place, address): (usize, u64)| {
+            (address & !INTERRUPTED, place > 0 && address & INTERRUPTED == 0)
+        };
+        addresses(self.user).enumerate().map(interrupted)
+    }
+}
+
+fn addresses(bytes: &[u8]) -> impl ExactSizeIterator<Item = u64> + use<'_> {
+    bytes.chunks_exact(8).map(|word| word.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kernel: &[u64], user: &[u64]) -> Vec<u8> {
+        let mut bytes = [7u64, 1].iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+        for word in [10, 11, 2, 1, kernel.len() as u32, user.len() as u32] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        bytes.extend(kernel.iter().chain(user).flat_map(|word| word.to_ne_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn records_of_the_program_are_read() {
+        let bytes = record(&[100], &[1, 2, 3 | INTERRUPTED]);
+        let sample = Sample::read(&bytes).unwrap();
+        assert_eq!((sample.time, sample.pid, sample.tid, sample.cpu), (7, 10, 11, 2));
+        assert_eq!(sample.end, End::TooDeep);
+        assert_eq!(sample.kernel_frames().collect::<Vec<_>>(), [100]);
+        assert_eq!(sample.user_frames().collect::<Vec<_>>(), [(1, false), (2, true), (3, false)]);
+    }
+
+    #[test]
+    fn a_record_that_is_cut_off_is_none() {
+        let bytes = record(&[100], &[1]);
+        assert!((0..bytes.len()).all(|length| Sample::read(&bytes[..length]).is_none()));
+        assert!(Sample::read(&record(&[], &[])).is_some());
+    }
+}

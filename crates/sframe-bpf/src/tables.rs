@@ -1,0 +1,96 @@
+//! Tables in the kernel.
+//!
+//! Memory of tables is blocks of one size, each a map of its own that is made when it is needed, in a map of maps; so the kernel holds what
+//! there is and not what there may be. Tables follow one another and may go over the ends of blocks. They stay until
+//! the program goes: files are mapped again and again.
+
+use crate::layout::Table;
+use aya::Pod;
+use aya::maps::{Array, ArrayOfMaps, MapData};
+use sframe_format::{Abi, CompactTable};
+use std::collections::HashSet;
+
+/// Bytes of a block.
+const BLOCK: usize = 1 << 18;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Block([u8; BLOCK]);
+
+// SAFETY: it is made of bytes.
+unsafe impl Pod for Block {}
+
+/// All tables.
+pub struct Tables {
+    blocks: ArrayOfMaps<MapData, Array<MapData, Block>>,
+    files: Array<MapData, Table>,
+    known: HashSet<u32>,
+    /// Bytes up to the end of the last table.
+    used: usize,
+    /// The last block, which has room: its map and its bytes.
+    last: Option<(Array<MapData, Block>, Box<Block>)>,
+}
+
+impl Tables {
+    /// No tables.
+    pub fn new(blocks: ArrayOfMaps<MapData, Array<MapData, Block>>, files: Array<MapData, Table>) -> Self {
+        Self { blocks, files, known: HashSet::new(), used: 0, last: None }
+    }
+
+    /// Whether a file was added.
+    pub fn knows(&self, file: u32) -> bool {
+        self.known.contains(&file)
+    }
+
+    /// Notes that a file has no table.
+    pub fn add_none(&mut self, file: u32) {
+        self.known.insert(file);
+    }
+
+    /// Adds the table of a file.
+    pub fn add(&mut self, file: u32, table: &CompactTable<&[u8]>) -> Result<(), String> {
+        self.known.insert(file);
+        if table.header().abi != Abi::Amd64 {
+            return Err(format!("a table for {}", table.header().abi));
+        }
+        table.check().map_err(|error| error.to_string())?;
+        let start = self.used.next_multiple_of(8);
+        let full = || "there is no room for more tables".to_owned();
+        let place = u32::try_from(start).map_err(|_| full())?;
+        let description = Table::new(table, place).ok_or_else(full)?;
+        self.used = start;
+        self.push(table.data())?;
+        // Last, so that no look-up meets a table that is not there yet.
+        self.files.set(file, description, 0).map_err(|error| error.to_string())
+    }
+
+    fn push(&mut self, mut bytes: &[u8]) -> Result<(), String> {
+        while !bytes.is_empty() {
+            let (number, from) = (self.used / BLOCK, self.used % BLOCK);
+            if from == 0 || self.last.is_none() {
+                self.last = Some((Array::create(1, 0).map_err(|error| error.to_string())?, empty()));
+            }
+            let Some((map, block)) = &mut self.last else { return Ok(()) };
+            let (part, rest) = bytes.split_at(bytes.len().min(BLOCK - from));
+            block.0[from..from + part.len()].copy_from_slice(part);
+            map.set(0, &**block, 0).map_err(|error| error.to_string())?;
+            if from == 0 {
+                self.blocks.set(number as u32, map, 0).map_err(|error| error.to_string())?;
+            }
+            self.used += part.len();
+            bytes = rest;
+        }
+        Ok(())
+    }
+
+    /// Bytes of all blocks and those that are used.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.used.next_multiple_of(BLOCK) as u64, self.used as u64)
+    }
+}
+
+fn empty() -> Box<Block> {
+    let bytes = vec![0; BLOCK].into_boxed_slice();
+    // SAFETY: a block is an array of as many bytes, and has no other alignment.
+    unsafe { Box::from_raw(Box::into_raw(bytes).cast()) }
+}

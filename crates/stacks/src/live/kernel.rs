@@ -1,0 +1,114 @@
+//! Unwinding in the kernel: what its program is told of files and processes.
+//!
+//! The program starts with nothing. Each process is made known when its mappings have changed; the table of a file, when a sample was unwound
+//! here that passed through it. So the kernel holds tables of code that runs, and no stack is lost: of what the program cannot
+//! unwind yet, the kernel hands out registers and a copy of the stack.
+
+use super::events::Events;
+use crate::event::Event;
+use crate::files::FileId;
+use crate::process::Place;
+use crate::session::{Session, Stack};
+pub use sframe_bpf::RunTime;
+use sframe_bpf::{End, Kernel, Range, Stacks};
+use std::collections::BTreeSet;
+
+/// A program in the kernel that waits for events.
+pub struct InKernel {
+    pub(super) kernel: Kernel,
+    pub(super) stacks: Option<Stacks>,
+    /// Processes whose mappings have changed.
+    changed: BTreeSet<u32>,
+    /// Files that a stack passed through and the kernel has no table of.
+    wanted: BTreeSet<u32>,
+}
+
+/// What the program has done.
+#[derive(Clone, Debug)]
+pub struct KernelReport {
+    /// How many stacks ended where.
+    pub ends: Vec<(End, u64)>,
+    /// Frames.
+    pub frames: u64,
+    /// How long it ran; 0 if the kernel did not measure.
+    pub run_time: RunTime,
+    /// Bytes of memory for tables.
+    pub table_memory: u64,
+    /// Bytes of tables.
+    pub table_bytes: u64,
+}
+
+impl InKernel {
+    /// Loads the program. With `both`, samples are unwound here as well, so that each stack comes twice.
+    ///
+    /// # Errors
+    /// The kernel does not allow it or cannot run it: a sentence that says so and what helps.
+    pub fn load(both: bool) -> Result<Self, String> {
+        let (kernel, stacks) = Kernel::load(both)?;
+        Ok(Self { kernel, stacks: Some(stacks), changed: BTreeSet::new(), wanted: BTreeSet::new() })
+    }
+
+    /// Lets it run at all events.
+    pub(super) fn attach(&mut self, events: &Events) -> Result<(), String> {
+        let mut descriptors = events.descriptors();
+        descriptors
+            .try_for_each(|event| self.kernel.attach(event))
+            .map_err(|error| format!("the kernel cannot run a program at samples: {error}"))
+    }
+
+    /// Notes which process an event changes.
+    pub(super) fn note(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Mapped(mapped) => self.changed.insert(mapped.pid),
+            Event::Named { pid, executed: true, .. } => self.changed.insert(*pid),
+            Event::Forked { pid, parent, .. } if pid != parent => self.changed.insert(*pid),
+            Event::Exited { pid, .. } => self.changed.insert(*pid),
+            _ => false,
+        };
+    }
+
+    /// Notes which tables a stack would have needed.
+    pub(super) fn want(&mut self, stack: &Stack<'_>) {
+        for frame in stack.frames {
+            if let Place::File(file, _) = frame.place
+                && !self.kernel.knows(file.0)
+            {
+                self.wanted.insert(file.0);
+            }
+        }
+    }
+
+    /// Tells the kernel of all that was noted. What it has no room for stays unknown to it.
+    pub(super) fn tell(&mut self, session: &Session) {
+        for file in std::mem::take(&mut self.wanted) {
+            match session.files().table(FileId(file)).and_then(|table| table.table()) {
+                Some(table) => drop(self.kernel.add_table(file, &table)),
+                None => self.kernel.add_none(file),
+            }
+        }
+        for pid in std::mem::take(&mut self.changed) {
+            match session.modules(pid) {
+                Some(modules) => {
+                    let range = |module: &sframe_format::Module<_>| Range {
+                        start: module.range().start,
+                        end: module.range().end,
+                        bias: module.bias(),
+                        file: module.id().0 as u32,
+                        pid,
+                    };
+                    let ranges: Vec<Range> = modules.iter().map(range).collect();
+                    drop(self.kernel.set_process(pid, &ranges));
+                }
+                None => self.kernel.remove_process(pid),
+            }
+        }
+    }
+
+    /// What it has done.
+    pub(super) fn report(&mut self) -> Result<KernelReport, String> {
+        let (ends, frames) = self.kernel.counts()?;
+        let run_time = self.kernel.run_time().unwrap_or_default();
+        let (table_memory, table_bytes) = self.kernel.table_bytes();
+        Ok(KernelReport { ends, frames, run_time, table_memory, table_bytes })
+    }
+}

@@ -1,0 +1,67 @@
+//! Compact tables of files, for readers in the kernel: the file's own, or one that is made of all its rows.
+
+use crate::bytes::Bytes;
+use crate::image::{Image, RowSection, Sources};
+use sframe_format::compact::write_table;
+use sframe_format::write::Function;
+use sframe_format::{Abi, CompactTable, Section, Source};
+use std::ops::Range;
+
+/// The compact table of a file.
+pub struct Table {
+    bytes: Bytes,
+    address: u64,
+    /// What frames by it were found by.
+    pub source: Source,
+}
+
+impl Table {
+    /// That of a file: its own if it has one, else one of the rows that serve.
+    pub fn new(image: &Image, sources: Sources) -> Option<Self> {
+        let own = (sources != Sources::Derived).then(|| image.own_table()).flatten();
+        match own {
+            Some(table) => {
+                let (bytes, address) = (image.bytes().part(table.data())?, table.address());
+                Some(Self { bytes, address, source: Source::Sframe })
+            }
+            None => Self::made(image.abi(), &image.sections(sources)),
+        }
+    }
+
+    /// A table of rows of several sources; where two describe one address, the first counts.
+    fn made(abi: Abi, sections: &[RowSection]) -> Option<Self> {
+        let mut functions = Vec::new();
+        let mut covered: Vec<Range<u64>> = Vec::new();
+        for RowSection { bytes, address, .. } in sections {
+            let before = functions.len();
+            for blob in Section::new(bytes, *address).blobs() {
+                for fde in blob.fdes() {
+                    if !holds(&covered, fde.address)
+                        && let Ok(function) = Function::read(&blob, &fde)
+                    {
+                        functions.push((fde.address, function));
+                    }
+                }
+            }
+            let ranges = |(address, function): &(u64, Function)| {
+                *address..address.saturating_add(function.size.into())
+            };
+            covered.extend(functions[before..].iter().map(ranges));
+            covered.sort_by_key(|range| range.start);
+        }
+        let bytes = write_table(abi, 0, &functions).ok()?.bytes;
+        let source = sections.first()?.source;
+        (!functions.is_empty()).then(|| Self { bytes: bytes.into(), address: 0, source })
+    }
+
+    /// The table.
+    pub fn table(&self) -> Option<CompactTable<&[u8]>> {
+        CompactTable::parse(&self.bytes[..], self.address).ok()
+    }
+}
+
+/// Whether the last range that starts at or before an address holds it.
+fn holds(ranges: &[Range<u64>], address: u64) -> bool {
+    let place = ranges.partition_point(|range| range.start <= address);
+    place.checked_sub(1).is_some_and(|before| ranges[before].contains(&address))
+}

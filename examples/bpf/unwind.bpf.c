@@ -1,0 +1,558 @@
+/* Stacks of programs, unwound in the kernel by compact tables (x86-64, Linux 5.17 or newer).
+ *
+ * The program runs at samples of perf events. It takes the registers of the user's code, finds the file that is mapped
+ * where the code is, asks that file's table for the caller's frame and reads two words of the stack, again and again. A
+ * whole stack goes to the ring, a few hundred bytes, and the event writes nothing. Of a stack that ended before its root the event makes a
+ * sample of its own, with registers and a copy of the stack, so that user space can do better.
+ *
+ * The loader (crates/sframe-bpf) fills the maps. `cargo xtask bpf` compiles this file to unwind.bpf.o.
+ */
+
+#include "compact.h"
+
+#define SEC(name) __attribute__((section(name), used))
+
+/* Helpers of the kernel (include/uapi/linux/bpf.h), by their numbers. */
+static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
+static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
+static u32 (*bpf_get_smp_processor_id)(void) = (void *)8;
+static long (*bpf_get_stack)(void *context, void *to, u32 size, u64 flags) = (void *)67;
+static long (*bpf_probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*bpf_get_ns_current_pid_tgid)(u64 device, u64 inode, void *to, u32 size) = (void *)120;
+static long (*bpf_ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+static void *(*bpf_get_current_task_btf)(void) = (void *)158;
+static long (*bpf_task_pt_regs)(void *task) = (void *)175;
+static long (*bpf_loop)(u32 rounds, void *callback, void *context, u64 flags) = (void *)181;
+
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+
+/* What the loader settles before it loads this. */
+const volatile u64 pid_namespace_device = 0, pid_namespace_inode = 0;
+/* Whether the event makes a sample of its own of whole stacks too, to hold one against the other. */
+const volatile u32 always_sample = 0;
+
+/* Frames at most; the sum of both is less than a power of two. */
+#define KERNEL_FRAMES 127
+#define USER_FRAMES 1024
+#define ROOM 2048
+
+/* Where a walk ended. The loader knows these numbers. */
+enum end {
+	ROOT,
+	TOO_DEEP,
+	NO_PROCESS,
+	NO_MAPPING,
+	NO_TABLE,
+	NO_ROWS,
+	MALFORMED_TABLE,
+	MEMORY,
+	REGISTER,
+	NO_PROGRESS,
+	NARROW,
+	RING_FULL,
+	ENDS_COUNT,
+};
+
+/* An address that is no return address, as the one that a signal interrupted. */
+#define INTERRUPTED (1ull << 63)
+
+/* What goes to the ring: this, then frames of the kernel and of the user, innermost first. */
+struct sample {
+	u64 time;
+	u64 period;
+	u32 pid, tid;
+	u32 cpu;
+	u32 end;
+	u32 kernel_frames, user_frames;
+	u64 frames[ROOM];
+};
+
+/* Executable memory that is of a file. */
+struct range {
+	u64 start, end;
+	u64 bias; /* what is to be added to the file's own addresses */
+	u32 file;
+	u32 pid;
+};
+
+/* The ranges of a process, in the array of all. */
+struct process {
+	u32 first, count;
+};
+
+/* DWARF numbers. */
+#define FRAME_POINTER 6
+#define STACK_POINTER 7
+#define REGISTERS 16
+
+struct walk {
+	u64 pc;
+	u64 registers[REGISTERS];
+	u32 known; /* a bit for each register whose value is known */
+	u32 topmost; /* whether pc is the instruction that runs next, not one behind a call */
+	u32 first, count; /* of the process's ranges */
+	struct range range; /* the last one; many neighbours in a stack are of one file */
+	struct sample sample;
+};
+
+/* arch/x86/include/asm/ptrace.h, whose order no kernel can change. */
+struct pt_regs {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	u64 orig_ax, ip, cs, flags, sp, ss;
+};
+
+/* include/uapi/linux/bpf_perf_event.h */
+struct bpf_perf_event_data {
+	struct pt_regs regs;
+	u64 sample_period, addr;
+};
+
+struct pid_and_tgid {
+	u32 pid, tgid;
+};
+
+/* Tables lie in blocks, which are made when they are needed. */
+#define BLOCK_BITS 18
+#define BLOCK_BYTES (1 << BLOCK_BITS)
+#define BLOCKS 16384
+
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY_OF_MAPS];
+	int (*max_entries)[BLOCKS];
+	int (*key_size)[4];
+	int (*value_size)[4];
+	struct {
+		int (*type)[BPF_MAP_TYPE_ARRAY];
+		int (*max_entries)[1];
+		int (*key_size)[4];
+		int (*value_size)[BLOCK_BYTES];
+	} *values[];
+} blocks SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	int (*max_entries)[8192];
+	u32 *key;
+	struct table *value;
+} files SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_HASH];
+	int (*max_entries)[16384];
+	u32 *key;
+	struct process *value;
+} processes SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_ARRAY];
+	int (*max_entries)[65536];
+	u32 *key;
+	struct range *value;
+} ranges SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_PERCPU_ARRAY];
+	int (*max_entries)[1];
+	u32 *key;
+	struct walk *value;
+} walks SEC(".maps");
+
+/* How many stacks ended where, and how many frames were found. */
+struct counts {
+	u64 ends[ENDS_COUNT];
+	u64 frames;
+};
+
+struct {
+	int (*type)[BPF_MAP_TYPE_PERCPU_ARRAY];
+	int (*max_entries)[1];
+	u32 *key;
+	struct counts *value;
+} counts SEC(".maps");
+
+struct {
+	int (*type)[BPF_MAP_TYPE_RINGBUF];
+	int (*max_entries)[4 << 20];
+} ring SEC(".maps");
+
+/* The block that holds a place of the tables. */
+INLINE u8 *block_of(u32 place)
+{
+	u32 number = place >> BLOCK_BITS, first = 0;
+	void *block = bpf_map_lookup_elem(&blocks, &number);
+
+	return block ? bpf_map_lookup_elem(block, &first) : 0;
+}
+
+/* The masks change nothing but for the verifier: parts are aligned. */
+#define LOAD(type, place)                                                             \
+	({                                                                            \
+		u8 *block = block_of(place);                                          \
+		u32 offset = (place) & (BLOCK_BYTES - sizeof(type));                  \
+		block ? *(type *)(block + offset) : 0;                                \
+	})
+
+NOINLINE u32 load8(u32 place)
+{
+	return LOAD(u8, place);
+}
+
+NOINLINE u32 load16(u32 place)
+{
+	return LOAD(u16, place);
+}
+
+NOINLINE u32 load32(u32 place)
+{
+	return LOAD(u32, place);
+}
+
+NOINLINE u64 load64(u32 place)
+{
+	return LOAD(u64, place);
+}
+
+INLINE int read_user(void *to, u32 size, u64 address)
+{
+	return bpf_probe_read_user(to, size, (void *)address) == 0;
+}
+
+/* A process has fewer ranges than this to the power of two. */
+#define MOST_RANGE_PROBES 16
+
+/* Finds the file that an address is in. */
+INLINE int find_range(struct walk *walk, u64 pc)
+{
+	u32 low = walk->first, count = walk->count;
+	struct range *range;
+
+	if (pc - walk->range.start < walk->range.end - walk->range.start)
+		return 1;
+	for (int probe = 0; probe < MOST_RANGE_PROBES && count > 0; probe++) {
+		u32 half = count / 2, place = low + half;
+
+		range = bpf_map_lookup_elem(&ranges, &place);
+		if (!range)
+			return 0;
+		if (range->start <= pc) {
+			low += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	if (low == walk->first)
+		return 0;
+	low--;
+	range = bpf_map_lookup_elem(&ranges, &low);
+	/* A slice of the array that another process has got meanwhile says so. */
+	if (!range || range->pid != walk->sample.pid || pc - range->start >= range->end - range->start)
+		return 0;
+	walk->range = *range;
+	return 1;
+}
+
+INLINE int get_register(const struct walk *walk, u32 number, u64 *value)
+{
+	if (number >= REGISTERS || !(walk->known & 1u << number))
+		return 0;
+	*value = walk->registers[number & (REGISTERS - 1)];
+	return 1;
+}
+
+INLINE enum end enter_caller(struct walk *walk, u64 pc, u64 sp, u64 fp)
+{
+	walk->pc = pc;
+	walk->registers[STACK_POINTER] = sp;
+	walk->registers[FRAME_POINTER] = fp;
+	walk->known = 1u << STACK_POINTER | 1u << FRAME_POINTER;
+	walk->topmost = 0;
+	return ROOT;
+}
+
+/* The end of a stack has a number above all others while a walk goes on. */
+#define GOES_ON_UP ENDS_COUNT
+
+/* A step by a rule that fits a word. */
+INLINE u32 step_by_word(struct walk *walk, u64 word)
+{
+	u64 sp = walk->registers[STACK_POINTER], fp = walk->registers[FRAME_POINTER];
+	u64 cfa = (word & CFA_BY_FP ? fp : sp) + CFA_OFFSET(word);
+	u64 at = cfa + RA_OFFSET(word), fp_at = cfa + FP_OFFSET(word);
+	u64 pair[2];
+
+	if (cfa < sp || (cfa == sp && !walk->topmost))
+		return NO_PROGRESS;
+	if (!(word & RA_SAVED))
+		return REGISTER;
+	/* Almost always both are neighbours. */
+	if (word & FP_SAVED && fp_at + 8 == at && read_user(pair, sizeof(pair), fp_at)) {
+		fp = pair[0];
+	} else {
+		if (!read_user(&pair[1], 8, at))
+			return MEMORY;
+		/* Compilers leave the rule in force after they restored the register; its slot is then free stack. */
+		if (word & FP_SAVED && !read_user(&fp, 8, fp_at) && !(walk->topmost && fp_at < sp))
+			return MEMORY;
+	}
+	if (pair[1] == 0)
+		return ROOT;
+	enter_caller(walk, pair[1], cfa, fp);
+	return GOES_ON_UP;
+}
+
+/* The registers that the kernel saved for a signal handler: struct sigcontext in the ucontext that the stack pointer of the
+ * trampoline leads to.
+ */
+struct interrupted {
+	u64 r8, r9, r10, r11, r12, r13, r14, r15, di, si, bp, bx, dx, ax, cx, sp, ip;
+};
+#define SIGCONTEXT 40
+
+INLINE void restore(struct walk *walk, const struct interrupted *from)
+{
+	u64 *to = walk->registers;
+
+	to[0] = from->ax, to[1] = from->dx, to[2] = from->cx, to[3] = from->bx;
+	to[4] = from->si, to[5] = from->di, to[6] = from->bp, to[7] = from->sp;
+	to[8] = from->r8, to[9] = from->r9, to[10] = from->r10, to[11] = from->r11;
+	to[12] = from->r12, to[13] = from->r13, to[14] = from->r14, to[15] = from->r15;
+	walk->known = 0xffff;
+	walk->pc = from->ip;
+	walk->topmost = 1;
+}
+
+INLINE u32 step_from_context(struct walk *walk)
+{
+	struct interrupted context;
+
+	if (!read_user(&context, sizeof(context), walk->registers[STACK_POINTER] + SIGCONTEXT))
+		return MEMORY;
+	restore(walk, &context);
+	return GOES_ON_UP;
+}
+
+/* The value of the return address or the frame pointer by its part of a long rule. */
+INLINE u32 saved_value(const struct walk *walk, u64 cfa, u32 how, u64 rule, u64 *value)
+{
+	u64 base = cfa;
+
+	if (how & LONG_FROM_REGISTER && !get_register(walk, (u32)rule, &base))
+		return REGISTER;
+	base += (s64)rule >> 32;
+	if (how & LONG_READ)
+		return read_user(value, 8, base) ? GOES_ON_UP : MEMORY;
+	*value = base;
+	return GOES_ON_UP;
+}
+
+/* A register and an offset of a long rule, as one word: it is aligned to 4 bytes only. */
+INLINE u64 register_and_offset(u32 place)
+{
+	return load32(place) | (u64)load32(place + 4) << 32;
+}
+
+/* A step by a rule that does not fit a word. */
+INLINE u32 step_by_long_rule(struct walk *walk, u32 place)
+{
+	u32 words = load32(place + 28), flags = words & 0xff, kind = words >> 24, end;
+	u64 sp = walk->registers[STACK_POINTER], fp = walk->registers[FRAME_POINTER], cfa, pc;
+	struct interrupted context;
+	int has_context = 0;
+
+	if (kind == LONG_KIND_OUTERMOST)
+		return ROOT;
+	if (kind == LONG_KIND_SIGNAL_CONTEXT)
+		return step_from_context(walk);
+	if (kind != LONG_KIND_FRAME)
+		return MALFORMED_TABLE;
+	if (!get_register(walk, load32(place + 8), &cfa))
+		return REGISTER;
+	cfa += load64(place);
+	if (flags & LONG_CFA_READ && !read_user(&cfa, 8, cfa))
+		return MEMORY;
+	if (flags & LONG_SIGNAL)
+		has_context = read_user(&context, sizeof(context), sp + SIGCONTEXT);
+	else if (cfa < sp || (cfa == sp && !walk->topmost))
+		return NO_PROGRESS;
+	if (!((words >> 8) & LONG_SAVED))
+		return REGISTER;
+	end = saved_value(walk, cfa, words >> 8, register_and_offset(place + 12), &pc);
+	if (end != GOES_ON_UP)
+		return end;
+	if ((words >> 16) & LONG_SAVED) {
+		end = saved_value(walk, cfa, words >> 16, register_and_offset(place + 20), &fp);
+		if (end != GOES_ON_UP)
+			return end;
+	}
+	if (pc == 0 && !(flags & LONG_SIGNAL))
+		return ROOT;
+	enter_caller(walk, pc, cfa, fp);
+	if (flags & LONG_SIGNAL) {
+		walk->topmost = 1;
+		/* All registers, if the context is what the rows speak of. */
+		if (has_context && context.ip == pc && context.sp == cfa)
+			restore(walk, &context);
+	}
+	return GOES_ON_UP;
+}
+
+/* `mov $15, %rax; syscall` ends a signal handler, where no rows say so. */
+INLINE int is_trampoline(u64 pc)
+{
+	u64 code[2];
+
+	return read_user(code, sizeof(code), pc) && code[0] == 0x0f0000000fc0c748 && (code[1] & 0xff) == 5;
+}
+
+INLINE u32 step(struct walk *walk)
+{
+	u64 pc = walk->topmost ? walk->pc : walk->pc - 1, word;
+	struct table *table;
+	enum answer answer = NO_ROW;
+	u32 file, end = NO_MAPPING;
+
+	if (find_range(walk, pc)) {
+		file = walk->range.file;
+		table = bpf_map_lookup_elem(&files, &file);
+		if (!table || !table->present)
+			return NO_TABLE;
+		end = NO_ROWS;
+		answer = look_up(table, pc - walk->range.bias, &word);
+		if (answer == MALFORMED)
+			return MALFORMED_TABLE;
+		if (answer == FOUND) {
+			if (KIND(word) == KIND_FRAME)
+				return step_by_word(walk, word);
+			if (KIND(word) == KIND_OUTERMOST)
+				return ROOT;
+			return step_by_long_rule(walk, table->long_rules + (u32)word * LONG_RULE_BYTES);
+		}
+	}
+	return is_trampoline(walk->pc) ? step_from_context(walk) : end;
+}
+
+/* A pointer to a map's value, where bpf_loop() wants one to the stack. */
+struct round {
+	struct walk *walk;
+};
+
+/* One frame: notes it and goes to its caller. Gives 1 at the end. */
+static long next_frame(u32 index, struct round *round)
+{
+	struct walk *walk = round->walk;
+	struct sample *sample = &walk->sample;
+	u64 address = walk->pc;
+
+	if (walk->topmost && index > 0)
+		address |= INTERRUPTED;
+	sample->frames[(sample->kernel_frames + index) & (ROOM - 1)] = address;
+	sample->user_frames = index + 1;
+	sample->end = step(walk);
+	if (sample->end != GOES_ON_UP)
+		return 1;
+	sample->end = TOO_DEEP;
+	return 0;
+}
+
+#define RPL 3
+#define CS_32_BITS 0x23
+
+/* Takes the registers of the user's code. Gives where the walk ends if there are none to start from. */
+INLINE u32 start(struct walk *walk, struct bpf_perf_event_data *context)
+{
+	u64 *to = walk->registers;
+
+#define TAKE(from)                                                                            \
+	do {                                                                                  \
+		to[0] = (from).ax, to[1] = (from).dx, to[2] = (from).cx, to[3] = (from).bx;   \
+		to[4] = (from).si, to[5] = (from).di, to[6] = (from).bp, to[7] = (from).sp;   \
+		to[8] = (from).r8, to[9] = (from).r9, to[10] = (from).r10, to[11] = (from).r11; \
+		to[12] = (from).r12, to[13] = (from).r13, to[14] = (from).r14;                \
+		to[15] = (from).r15;                                                          \
+		walk->pc = (from).ip;                                                         \
+		segment = (from).cs;                                                          \
+	} while (0)
+
+	u64 segment = context->regs.cs;
+
+	if ((segment & RPL) == RPL) {
+		TAKE(context->regs);
+	} else {
+		struct pt_regs *entered = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
+
+		TAKE(*entered);
+		/* A thread of the kernel has no user part. */
+		if ((segment & RPL) != RPL)
+			return ROOT;
+	}
+	walk->known = 0xffff;
+	walk->topmost = 1;
+	walk->range.start = walk->range.end = 0;
+	return segment == CS_32_BITS ? NARROW : GOES_ON_UP;
+}
+
+INLINE u32 walk_stack(struct walk *walk, struct bpf_perf_event_data *context)
+{
+	struct round round = { walk };
+	struct process *process;
+	u32 pid = walk->sample.pid, end = start(walk, context);
+
+	if (end != GOES_ON_UP)
+		return end;
+	process = bpf_map_lookup_elem(&processes, &pid);
+	if (!process)
+		return NO_PROCESS;
+	walk->first = process->first;
+	walk->count = process->count;
+	bpf_loop(USER_FRAMES, next_frame, &round, 0);
+	return walk->sample.end;
+}
+
+SEC("perf_event")
+int unwind(struct bpf_perf_event_data *context)
+{
+	struct pid_and_tgid task;
+	struct sample *sample;
+	struct counts *count;
+	struct walk *walk;
+	u32 zero = 0, end;
+	u64 size;
+	long bytes;
+
+	walk = bpf_map_lookup_elem(&walks, &zero);
+	count = bpf_map_lookup_elem(&counts, &zero);
+	if (!walk || !count)
+		return 1;
+	if (bpf_get_ns_current_pid_tgid(pid_namespace_device, pid_namespace_inode, &task, sizeof(task)))
+		return 1;
+	sample = &walk->sample;
+	sample->time = bpf_ktime_get_ns();
+	sample->period = context->sample_period;
+	sample->pid = task.tgid;
+	sample->tid = task.pid;
+	sample->cpu = bpf_get_smp_processor_id();
+	sample->user_frames = 0;
+	bytes = bpf_get_stack(context, sample->frames, KERNEL_FRAMES * 8, 0);
+	sample->kernel_frames = bytes > 0 ? (u32)bytes / 8 : 0;
+	end = walk_stack(walk, context);
+	sample->end = end;
+	count->frames += sample->user_frames;
+	if (end <= TOO_DEEP || always_sample) {
+		size = sizeof(*sample) - sizeof(sample->frames) + 8 * ((sample->kernel_frames + sample->user_frames) & (ROOM - 1));
+		if (bpf_ringbuf_output(&ring, sample, size, 0))
+			end = RING_FULL;
+	}
+	if (end < ENDS_COUNT)
+		count->ends[end]++;
+	return end > TOO_DEEP || always_sample;
+}
+
+/* Helpers that read memory are for programs under a licence that the kernel's goes with. */
+char licence[] SEC("license") = "Dual MIT/GPL";
