@@ -8,11 +8,13 @@ use proof::Proof;
 
 mod bare;
 mod boot;
+mod bpf;
 mod cargo;
 mod compact;
 mod compare;
 mod index;
 mod kernel;
+mod light;
 mod llvm;
 mod lto;
 mod machines;
@@ -62,7 +64,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 17] = [
+static SUBJECTS: [Subject; 19] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -120,6 +122,12 @@ static SUBJECTS: [Subject; 17] = [
         prove: |proof, arguments| compact::compact(proof, &arguments.command.path()?),
     },
     Subject {
+        name: "light",
+        about: "A C++ project in the light linking form, linked by every linker, and sizes of all forms",
+        in_bare_root: false,
+        prove: |proof, arguments| light::light(proof, &arguments.command.path()?),
+    },
+    Subject {
         name: "machines",
         about: "zstd, sqlite, a C++ project and a Rust program for the other machines, in every SFrame mode",
         in_bare_root: true,
@@ -150,6 +158,12 @@ static SUBJECTS: [Subject; 17] = [
         about: "Recordings of real programs, unwound by sframe stacks, framehop and perf script",
         in_bare_root: false,
         prove: |proof, arguments| stacks::stacks(proof, &arguments.command.path()?),
+    },
+    Subject {
+        name: "bpf",
+        about: "Stacks of real programs, unwound in the kernel by compact tables and in user space on the same samples",
+        in_bare_root: false,
+        prove: |proof, _| bpf::bpf(proof),
     },
     Subject {
         name: "modules",

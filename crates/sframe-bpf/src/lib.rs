@@ -178,14 +178,6 @@ pub fn measure() -> Result<impl Sized, String> {
 
 /// Why the program cannot be loaded, and what helps.
 fn explain(error: &EbpfError) -> String {
-    if std::env::var_os("BPFDEBUG").is_some() {
-        eprintln!("{error:#?}\n{error}");
-        let mut s: Option<&dyn std::error::Error> = Some(error);
-        while let Some(e) = s {
-            eprintln!("{e}");
-            s = e.source();
-        }
-    }
     let mut source: Option<&dyn std::error::Error> = Some(error);
     let mut said = Vec::new();
     while let Some(inner) = source {

@@ -73,7 +73,7 @@ impl Tables {
             let Some((map, block)) = &mut self.last else { return Ok(()) };
             let (part, rest) = bytes.split_at(bytes.len().min(BLOCK - from));
             block.0[from..from + part.len()].copy_from_slice(part);
-            map.set(0, &**block, 0).map_err(|error| error.to_string())?;
+            map.set(0, block.as_ref(), 0).map_err(|error| error.to_string())?;
             if from == 0 {
                 self.blocks.set(number as u32, map, 0).map_err(|error| error.to_string())?;
             }

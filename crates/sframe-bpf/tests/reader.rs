@@ -46,9 +46,8 @@ fn ask(program: &Path, bytes: &[u8], table: &Table, addresses: &[u64]) -> Vec<(u
 fn rules(word: u64, table: &CompactTable<&[u8]>) -> UnwindRules {
     let field = |shift: u32, bits: u32| (word << (64 - bits - shift)) as i64 >> (64 - bits);
     let flag = |bit: u32| word >> bit & 1 != 0;
-    let saved = |bit: u32, offset: i64| match flag(bit) {
-        true => RegisterRule::Saved(Location::at_cfa(offset as i32)),
-        false => RegisterRule::Unchanged,
+    let saved = |bit: u32, offset: i64| {
+        if flag(bit) { RegisterRule::Saved(Location::at_cfa(offset as i32)) } else { RegisterRule::Unchanged }
     };
     let plain = |rules| UnwindRules { abi: Abi::Amd64, signal: false, rules };
     match word >> 61 {

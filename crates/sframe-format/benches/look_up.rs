@@ -48,12 +48,21 @@ fn add(criterion: &mut Criterion, input: &Input) {
     group.finish();
 }
 
+/// Ours: on the V3 section alone, with the table that is laid out for speed, and on a compact table alone.
+fn unwinders(input: &Input) -> [(&'static str, sframe_format::Unwinder<&[u8]>); 3] {
+    [
+        ("sframe-format", input.unwinder()),
+        ("sframe-format, table", input.tabled()),
+        ("sframe-format, compact", input.by_compact_table()),
+    ]
+}
+
 fn random(criterion: &mut Criterion, input: &Input) {
     let pcs = input.random_pcs(RANDOM);
     let mut group = criterion.benchmark_group(format!("random/{}", input.name));
     group.throughput(Throughput::Elements(pcs.len() as u64)).sample_size(20);
     let mut read = |address: u64| if address != 0 { Ok(address) } else { Err(()) };
-    for (name, unwinder) in [("sframe-format", input.unwinder()), ("sframe-format, table", input.tabled())] {
+    for (name, unwinder) in unwinders(input) {
         let mut cache = RuleCache::<512>::new();
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
@@ -92,6 +101,14 @@ fn rows_only(criterion: &mut Criterion, input: &Input, pcs: &[u64]) {
             })
         });
     });
+    let compact = input.compact();
+    group.bench_function("sframe-format, compact", |bencher| {
+        bencher.iter(|| {
+            pcs.iter().for_each(|&pc| {
+                let _ = black_box(compact.lookup(pc));
+            })
+        });
+    });
     let section = simple_frame_rs::SFrameSection::from(&input.sframe, input.sframe_address).unwrap();
     group.bench_function("simple-frame-rs", |bencher| {
         bencher.iter(|| {
@@ -108,9 +125,7 @@ fn stacks(criterion: &mut Criterion, input: &Input) {
     for (name, stack) in [("deep", input.stack(DEEP, DEEP)), ("shallow", input.stack(200, 8))] {
         let mut group = criterion.benchmark_group(format!("{name}/{}", input.name));
         group.throughput(Throughput::Elements(stack.frames.len() as u64)).sample_size(50);
-        for (kind, unwinder) in
-            [("sframe-format", input.unwinder()), ("sframe-format, table", input.tabled())]
-        {
+        for (kind, unwinder) in unwinders(input) {
             let mut cache = RuleCache::<512>::new();
             group
                 .bench_function(kind, |bencher| bencher.iter(|| input::count(&unwinder, &stack, &mut cache)));

@@ -14,7 +14,7 @@ use std::time::Instant;
 use framehop::Unwinder as _;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64};
 use input::{Input, Stack};
-use sframe_format::{FrameAddress, Registers, RuleCache, Unwinder};
+use sframe_format::{FrameAddress, Registers, RuleCache, SectionIndex, Unwinder};
 
 const FRAMES: usize = 4000;
 /// Frames of the stack whose rules are all in the caches, and how many different return addresses it has.
@@ -30,7 +30,9 @@ fn all_steps(input: &Input, (frames, distinct): (usize, usize)) -> Vec<(&'static
     let (unwinder, mut cache, own_stack) = (input.framehop(), CacheX86_64::<_>::new(), stack.clone());
     let framehop = Box::new(move || input::count_with_framehop(&unwinder, &own_stack, &mut cache));
     let tabled = steps(input.tabled(), stack.clone());
-    vec![("framehop", framehop), ("bisecting", steps(input.unwinder(), stack)), ("with table", tabled)]
+    let compact = steps(input.by_compact_table(), stack.clone());
+    let bisecting = steps(input.unwinder(), stack);
+    vec![("framehop", framehop), ("bisecting", bisecting), ("with table", tabled), ("compact", compact)]
 }
 
 fn steps<'input>(unwinder: Unwinder<&'input [u8]>, stack: Rc<Stack>) -> Work<'input> {
@@ -51,7 +53,38 @@ fn random_addresses(input: &Input) -> Vec<(&'static str, Work<'_>)> {
         own.len()
     });
     let tabled = single_steps(input.tabled(), pcs.clone());
-    vec![("framehop", framehop), ("bisecting", single_steps(input.unwinder(), pcs)), ("with table", tabled)]
+    let compact = single_steps(input.by_compact_table(), pcs.clone());
+    let (rows, table) = (look_ups(input, pcs.clone()), compact_look_ups(input, pcs.clone()));
+    let bisecting = single_steps(input.unwinder(), pcs);
+    vec![
+        ("framehop", framehop),
+        ("bisecting", bisecting),
+        ("with table", tabled),
+        ("compact", compact),
+        ("bisecting, row only", rows),
+        ("compact, row only", table),
+    ]
+}
+
+/// Look-ups alone, by the section and by the compact table.
+fn look_ups(input: &Input, pcs: Rc<Vec<u64>>) -> Work<'_> {
+    let index = SectionIndex::new(&*input.sframe, input.sframe_address);
+    Box::new(move || {
+        for &pc in &*pcs {
+            let _ = black_box(index.lookup(pc));
+        }
+        pcs.len()
+    })
+}
+
+fn compact_look_ups(input: &Input, pcs: Rc<Vec<u64>>) -> Work<'_> {
+    let table = input.compact();
+    Box::new(move || {
+        for &pc in &*pcs {
+            let _ = black_box(table.lookup(pc));
+        }
+        pcs.len()
+    })
 }
 
 fn single_steps<'input>(unwinder: Unwinder<&'input [u8]>, pcs: Rc<Vec<u64>>) -> Work<'input> {
@@ -87,7 +120,7 @@ fn measure(what: &str, mut contenders: Vec<(&str, Work<'_>)>, passes: usize) {
     for ((name, _), times) in contenders.iter().zip(&times) {
         let [least, median] = figures(times);
         println!(
-            "{what:40} {name:10} least {least:6.1} ns ({:4.2}x)  median {median:6.1} ns ({:4.2}x)",
+            "{what:40} {name:19} least {least:6.1} ns ({:4.2}x)  median {median:6.1} ns ({:4.2}x)",
             base[0] / least,
             base[1] / median,
         );

@@ -79,6 +79,11 @@ impl MappedFile {
         *known.entry((pc, register)).or_insert_with(|| image.register_at(pc, register))
     }
 
+    /// Whether its compact table has been asked for.
+    pub fn has_table(&self) -> bool {
+        self.table.get().is_some()
+    }
+
     /// Its symbols and those of its separate debug file.
     pub fn symbols(&self) -> &Symbols {
         self.symbols.get_or_init(|| {
@@ -265,7 +270,7 @@ impl Files {
     }
 
     /// A file's compact table. It is made when it is first asked for.
-    pub(crate) fn table(&self, id: FileId) -> Option<&Table> {
+    pub fn table(&self, id: FileId) -> Option<&Table> {
         let file = self.get(id)?;
         let make = || {
             let started = Instant::now();

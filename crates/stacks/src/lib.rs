@@ -13,7 +13,7 @@
 //! | [`recording`] | the files that `perf record` writes |
 //! | [`image`], `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
 //! | `code` | rows for code that no file describes, read off its instructions |
-//! | `table` | their compact tables, for the kernel |
+//! | [`table`] | their compact tables, for the kernel |
 //! | `symbols`, `inlines` | names for their addresses |
 //! | [`files`] | one cache of files for all processes |
 //! | [`process`] | which process has mapped which file where |
@@ -40,7 +40,7 @@ mod saved;
 pub mod session;
 pub mod statistics;
 mod symbols;
-mod table;
+pub mod table;
 mod vdso;
 mod walk;
 pub mod write;

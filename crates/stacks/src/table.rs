@@ -17,7 +17,7 @@ pub struct Table {
 
 impl Table {
     /// That of a file: its own if it has one, else one of the rows that serve.
-    pub fn new(image: &Image, sources: Sources) -> Option<Self> {
+    pub(crate) fn new(image: &Image, sources: Sources) -> Option<Self> {
         let own = (sources != Sources::Derived).then(|| image.own_table()).flatten();
         match own {
             Some(table) => {

@@ -15,7 +15,7 @@ use sframe_format::{CompactTable, PcType, Section, SectionIndex, UnwindRules};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-mod stack_deltas;
+pub mod stack_deltas;
 
 /// System files: where they are, the last of several that fit counts. `?` stands for a part of a path.
 const FILES: [(&str, &[&str]); 12] = [

@@ -36,11 +36,11 @@ const WORKLOADS: [Workload; 9] = [
     Workload { name: "static", line: "./static", needs: &["gcc"] },
 ];
 
-const PYTHON: &str = "import json, re\n\
+pub const PYTHON: &str = "import json, re\n\
     def fib(n): return n if n < 2 else fib(n - 1) + fib(n - 2)\n\
     def deep(n): return deep(n - 1) if n else sum(len(json.dumps(list(range(50)))) for _ in range(20))\n\
     for i in range(40):\n    fib(19); deep(15); sorted((str(x) for x in range(20000)), key=hash); re.sub('a+b', 'x', 'aab' * 3000)\n";
-const NODE: &str = "const fib = n => n < 2 ? n : fib(n - 1) + fib(n - 2);\nlet text = '';\n\
+pub const NODE: &str = "const fib = n => n < 2 ? n : fib(n - 1) + fib(n - 2);\nlet text = '';\n\
     for (let i = 0; i < 60; i++) { fib(24); text = JSON.stringify(Array.from({ length: 20000 }, (_, k) => ({ k, s: String(k) })));\n\
     JSON.parse(text); [...text].sort().join('').replace(/[0-9]+/g, 'x'); }\n";
 const PERL: &str = "sub fib { my $n = shift; $n < 2 ? $n : fib($n - 1) + fib($n - 2) }\n\
@@ -50,7 +50,7 @@ const RUST: &str = "use std::collections::{BTreeMap, HashMap};\nuse std::fmt::De
     pub fn group<K: Ord + Clone + std::hash::Hash + Debug, V: Clone + Debug>(rows: &[(K, V)]) -> BTreeMap<K, Vec<V>> {\n\
     let mut map: HashMap<K, Vec<V>> = HashMap::new(); for (k, v) in rows { map.entry(k.clone()).or_default().push(v.clone()); }\n\
     map.into_iter().collect() }\n";
-const THROWS: &str = "#include <csignal>\n#include <cstring>\n#include <stdexcept>\n#include <string>\n#include <sys/time.h>\n\
+pub const THROWS: &str = "#include <csignal>\n#include <cstring>\n#include <stdexcept>\n#include <string>\n#include <sys/time.h>\n\
     static volatile long ticks; static volatile double waste;\n\
     static void on_alarm(int) { for (int i = 0; i < 20000; i++) waste += i; ticks++; }\n\
     __attribute__((noinline)) static int deep(int n) { volatile char room[64]; memset((void *)room, n, sizeof room);\n\

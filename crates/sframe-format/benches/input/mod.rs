@@ -8,8 +8,8 @@ use framehop::Unwinder as _;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use object::{Object, ObjectSection};
 use sframe_format::{
-    Abi, Base, Blob, Fde, FileRows, Frame, Location, Match, Module, ModuleId, RegisterRule, Registers,
-    RuleCache, Rules, Unwinder, derive, write,
+    Abi, Base, Blob, CompactTable, Fde, FileRows, Frame, Location, Match, Module, ModuleId, RegisterRule,
+    Registers, RuleCache, Rules, Unwinder, compact, derive, write,
 };
 
 /// Stack pointer of the topmost frame of every stack.
@@ -25,6 +25,7 @@ pub struct Input {
     end: u64,
     eh_frame: (u64, Vec<u8>),
     eh_frame_hdr: (u64, Vec<u8>),
+    compact: Vec<u8>,
 }
 
 /// A stack, and the frames that a walk must find.
@@ -66,6 +67,14 @@ impl Random {
     }
 }
 
+/// A compact table of the functions of a section.
+fn compact_table(section: &[u8], address: u64) -> Vec<u8> {
+    let blob = Blob::parse(section, address).unwrap();
+    let function = |fde: Fde| (fde.address, write::Function::read(&blob, &fde).unwrap());
+    let functions: Vec<_> = blob.fdes().map(function).collect();
+    compact::write_table(Abi::Amd64, 0, &functions).unwrap().bytes
+}
+
 impl Input {
     /// The library of the Rust toolchain whose file name starts so, if it is an x86-64 one with `.eh_frame_hdr`.
     pub fn of_toolchain(prefix: &str) -> Option<Self> {
@@ -94,7 +103,8 @@ impl Input {
         let options = write::Options::new(Abi::Amd64);
         let derived = derive::derive(options, &eh_frame.1, eh_frame.0, sframe_address).unwrap();
         let name = path.file_name()?.to_string_lossy().split('-').next()?.to_owned();
-        Some(Self { name, sframe: derived.bytes, sframe_address, end, eh_frame, eh_frame_hdr })
+        let compact = compact_table(&derived.bytes, sframe_address);
+        Some(Self { name, sframe: derived.bytes, sframe_address, end, eh_frame, eh_frame_hdr, compact })
     }
 
     fn blob(&self) -> Blob<'_> {
@@ -127,6 +137,19 @@ impl Input {
     pub fn tabled(&self) -> Unwinder<&[u8]> {
         let mut unwinder = Unwinder::new(Abi::Amd64);
         unwinder.add_module(Module::new(ModuleId(1), 0..self.end, 0, self.rows().tabled()));
+        unwinder
+    }
+
+    /// The compact table of the same rows.
+    pub fn compact(&self) -> CompactTable<&[u8]> {
+        CompactTable::parse(&self.compact[..], 0).unwrap()
+    }
+
+    /// An unwinder with the compact table alone.
+    pub fn by_compact_table(&self) -> Unwinder<&[u8]> {
+        let mut unwinder = Unwinder::new(Abi::Amd64);
+        let rows = FileRows::default().with_compact(self.compact());
+        unwinder.add_module(Module::new(ModuleId(1), 0..self.end, 0, rows));
         unwinder
     }
 
@@ -192,7 +215,7 @@ impl Input {
     pub fn stack(&self, count: usize, distinct: usize) -> Stack {
         let stack = self.lay_out(count, distinct);
         assert_eq!(self.walk_with_framehop(&stack), stack.frames, "framehop walks another stack");
-        for unwinder in [self.unwinder(), self.tabled()] {
+        for unwinder in [self.unwinder(), self.tabled(), self.by_compact_table()] {
             assert_eq!(walk(&unwinder, &stack), stack.frames);
         }
         stack

@@ -1,0 +1,149 @@
+//! A command, sampled with stacks unwound in the kernel and in user space on the same samples, with what they differ in; as JSON.
+//!
+//! `in_kernel FOLDER COMMAND...`. The event runs the kernel's program first and then makes its usual sample, with registers and a copy of
+//! the stack; both are of one thread, and one follows the other. The compact tables that the kernel had are written to the folder.
+
+use serde::Serialize;
+use stacks::files::Files;
+use stacks::live::{InKernel, KernelReport, Request, Target, record};
+use stacks::process::Place;
+use stacks::session::{Settings, Stack};
+use stacks::statistics::End;
+use std::collections::{BTreeMap, HashMap};
+use std::error::Error;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// The most of a stack that the kernel copies.
+const STACK: u32 = 65528;
+/// No two samples of a thread are closer, in nanoseconds.
+const CLOSE: u64 = 900_000;
+
+/// The user's part of a stack.
+struct Walk {
+    time: u64,
+    in_kernel: bool,
+    end: End,
+    addresses: Vec<u64>,
+}
+
+#[derive(Default, Serialize)]
+struct Comparison {
+    /// Samples that both have.
+    pairs: u64,
+    /// Those whose frames and end are the same.
+    equal: u64,
+    /// Those without a user part.
+    without_user_part: u64,
+    /// Samples of one kind alone: records were lost, or the end came between.
+    single: u64,
+    /// Why the others are not equal.
+    reasons: BTreeMap<String, u64>,
+    deepest: usize,
+}
+
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    comparison: Comparison,
+    lost: u64,
+    /// Of all samples in the kernel.
+    samples: u64,
+    frames: u64,
+    nanoseconds: u64,
+    table_bytes: u64,
+    table_memory: u64,
+    tables: Vec<String>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut words = std::env::args_os().skip(1);
+    let folder = words.next().ok_or("a folder and a command are wanted")?;
+    let request = Request {
+        target: Target::Command(words.collect()),
+        frequency: 997,
+        stack_size: STACK,
+        duration: None,
+    };
+    let settings = Settings { measure: true, ..Settings::default() };
+    let in_kernel = InKernel::load(true)?;
+    let mut threads: HashMap<u32, Vec<Walk>> = HashMap::new();
+    let mut take = |stack: &Stack<'_>| threads.entry(stack.tid).or_default().push(walk(stack));
+    let stop = AtomicBool::new(false);
+    let recorded = record(&request, settings, Some(in_kernel), &stop, &mut |_| (), &mut take)?;
+    let mut comparison = Comparison::default();
+    threads.into_values().for_each(|walks| compare(walks, &recorded.files, &mut comparison));
+    let tables = write_tables(&recorded.files, Path::new(&folder))?;
+    let KernelReport { frames, run_time, table_memory, table_bytes, .. } =
+        recorded.in_kernel.ok_or("nothing was unwound in the kernel")?;
+    let report = Report {
+        comparison,
+        lost: recorded.statistics.lost,
+        samples: run_time.samples,
+        frames,
+        nanoseconds: run_time.nanoseconds,
+        table_bytes,
+        table_memory,
+        tables,
+    };
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}
+
+fn walk(stack: &Stack<'_>) -> Walk {
+    let user = stack.frames.iter().filter(|frame| !matches!(frame.place, Place::Kernel(_)));
+    Walk {
+        time: stack.time.unwrap_or(0),
+        in_kernel: stack.in_kernel,
+        end: stack.end,
+        addresses: user.map(|frame| frame.address).collect(),
+    }
+}
+
+/// Pairs the stacks of a thread.
+fn compare(mut walks: Vec<Walk>, files: &Files, found: &mut Comparison) {
+    walks.sort_by_key(|walk| walk.time);
+    let mut walks = walks.into_iter().peekable();
+    while let Some(first) = walks.next() {
+        let follows = |second: &Walk| !second.in_kernel && second.time - first.time < CLOSE;
+        let Some(second) = walks.next_if(|second| first.in_kernel && follows(second)) else {
+            found.single += 1;
+            continue;
+        };
+        if first.addresses.is_empty() && second.addresses.is_empty() {
+            found.without_user_part += 1;
+            continue;
+        }
+        found.pairs += 1;
+        found.deepest = found.deepest.max(first.addresses.len());
+        if first.addresses == second.addresses && first.end.is_rooted() == second.end.is_rooted() {
+            found.equal += 1;
+        } else {
+            *found.reasons.entry(reason(&first, &second, files)).or_default() += 1;
+        }
+    }
+}
+
+fn reason(kernel: &Walk, user: &Walk, files: &Files) -> String {
+    let common = kernel.addresses.len().min(user.addresses.len());
+    if kernel.addresses[..common] != user.addresses[..common] {
+        return "frames differ".into();
+    }
+    if kernel.addresses.len() > common || kernel.end.is_rooted() && !user.end.is_rooted() {
+        return format!("user space ended first: {}", user.end.describe(files));
+    }
+    format!("the kernel ended first: {}", kernel.end.describe(files))
+}
+
+/// Writes the tables that were made. Gives their names.
+fn write_tables(files: &Files, folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    std::fs::create_dir_all(folder)?;
+    let mut names = Vec::new();
+    for (id, file) in files.iter().filter(|(_, file)| file.has_table()) {
+        let Some(table) = files.table(id).and_then(|table| table.table()) else { continue };
+        let name = format!("{}-{}", id.0, file.name().replace(['[', ']'], ""));
+        std::fs::write(folder.join(&name), table.data())?;
+        names.push(name);
+    }
+    Ok(names)
+}
