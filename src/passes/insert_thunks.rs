@@ -417,7 +417,9 @@ impl Insertion {
     fn finish<T: Target>(mut self, link: &Placed<'_, T>, layout: &mut Machine<'_>) -> bool {
         // From the end, so that positions stay right.
         self.inserted.sort_by_key(|(boundary, section)| (boundary.position, section.0));
+        layout.section_rules.resize(link.section_count(), None);
         for (boundary, section) in self.inserted.iter().rev() {
+            layout.section_rules[section.index()] = Some(boundary.rule);
             let list = &mut layout.lists[boundary.rule.index()];
             list.items.insert(boundary.position as usize, *section);
             list.has_internal = true;

@@ -242,7 +242,7 @@ fn report_orphan<T: Target>(link: &Inputs<'_, T>, orphan: &Orphan<'_>, handling:
 }
 
 /// Repeats rounds and then the sizes that depend on addresses, until neither changes. Gives the
-/// rules back, which only `--enable-non-contiguous-regions` changes.
+/// rules back, which `--enable-non-contiguous-regions` changes, and which pools of thunks get.
 fn converge<T: Target>(
     link: &mut Placed<'_, T>,
     plan: &LayoutPlan,
