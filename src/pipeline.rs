@@ -6,6 +6,7 @@
 use crate::arch::{ForTarget, Target};
 use crate::cli::{Config, InputSpec};
 use crate::diag::{Aborted, Diagnostic, Sink};
+use crate::ids::{SectionId, SymbolId};
 use crate::input::{InputSource, InputStore};
 use crate::output::file::OutputFile;
 use crate::passes::open_inputs::Opened;
@@ -127,6 +128,8 @@ pub(crate) struct Progress {
     pub(crate) timings: Timings,
     /// All inputs are known, and no file that an option writes is among them.
     inputs_are_safe: bool,
+    /// Loads for which the link starts again.
+    far_loads: Vec<(SectionId, SymbolId)>,
     replaced: Option<File>,
 }
 
@@ -149,6 +152,7 @@ fn run_recorded(
     result.and_then(|()| sink.checkpoint())
 }
 
+/// Links, once more if code turns out to be too far from what it refers to.
 fn run_all(
     config: &Config,
     inputs: &[InputSpec],
@@ -156,6 +160,29 @@ fn run_all(
     memory: Memory,
     sink: &Sink,
     progress: &mut Progress,
+) -> Result<(), Aborted> {
+    let (reported, printed) = (sink.count(), progress.printed.len());
+    let mut far_loads = Vec::new();
+    loop {
+        let result = run_once(config, inputs, source, memory, sink, progress, &far_loads);
+        if progress.far_loads.is_empty() {
+            return result;
+        }
+        far_loads.append(&mut progress.far_loads);
+        far_loads.sort_unstable();
+        sink.withdraw(reported);
+        progress.printed.truncate(printed);
+    }
+}
+
+fn run_once(
+    config: &Config,
+    inputs: &[InputSpec],
+    source: &dyn InputSource,
+    memory: Memory,
+    sink: &Sink,
+    progress: &mut Progress,
+    far_loads: &[(SectionId, SymbolId)],
 ) -> Result<(), Aborted> {
     let store = InputStore::default();
     let mut sources = Sources::new();
@@ -165,7 +192,8 @@ fn run_all(
     progress.timings.pass("open inputs");
     sink.checkpoint()?;
     let machine = opened.machine.unwrap_or(arch::machine::DEFAULT);
-    let job = Job { config, source, memory, sink, store: &store, main, opened, sources, progress };
+    let session = Session { config, sink, store: &store, far_loads };
+    let job = Job { session, source, memory, main, opened, sources, progress };
     let result = arch::dispatch(machine, job);
     memory.end_of(store);
     result
@@ -173,11 +201,9 @@ fn run_all(
 
 /// A link whose inputs are open, so that its machine is known.
 struct Job<'a, 'p> {
-    config: &'a Config,
+    session: Session<'a>,
     source: &'a dyn InputSource,
     memory: Memory,
-    sink: &'a Sink,
-    store: &'a InputStore,
     main: MainScripts,
     opened: Opened<'a>,
     sources: Sources,
@@ -194,8 +220,8 @@ impl ForTarget for Job<'_, '_> {
 
 /// All passes, for one machine.
 fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
-    let Job { config, source, memory, sink, store, main, mut opened, mut sources, progress } = job;
-    let session = Session { config, sink, store };
+    let Job { session, source, memory, main, mut opened, mut sources, progress } = job;
+    let Session { config, sink, store, .. } = session;
 
     // ---- symbols ------------------------------------------------------------------------------
     reports::search::<T>(config, &mut opened, &mut progress.printed);
@@ -274,6 +300,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     progress.timings.pass("read SFrame inputs");
     let made = create_synthetics::run(resolved, &plan, frames, described);
     let matched = match_script::run(made, plan);
+    let matched = reverse_arrays::run(matched);
     sink.checkpoint()?;
     // frozen: the rule of each section; the linker's own take part in it.
     let (bound, homes) = settle_symbols::run(matched);
@@ -316,6 +343,12 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let order = order_sections::run(&tables);
     reports::symbol_order(&tables, &order, &mut progress.printed);
     let placed = lay_out::run(tables, growing, &order, &mut progress.timings);
+    if !sink.has_errors() {
+        progress.far_loads = find_far_loads::run(&placed);
+        if !progress.far_loads.is_empty() {
+            return Err(Aborted);
+        }
+    }
     check_cross_references::run(&placed);
     // frozen: the sections of the output and all addresses.
     let image = make_image::run(placed);

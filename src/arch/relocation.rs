@@ -102,8 +102,8 @@ bitflags! {
         const UNDEFINED = SymbolFlags::UNDEFINED.bits();
         /// Imported, and no library defines it.
         const NO_DEFINITION = 1 << 13;
-        /// Defined in a section of the large code model: it may be out of reach of 32 bits.
-        const LARGE = 1 << 14;
+        /// Out of reach of relative addresses, or perhaps so, as is a section of the large code model.
+        const FAR = 1 << 14;
         /// Not known to have an even address. Only where [`crate::arch::Target::EVEN_TARGETS`] asks
         /// for it.
         const ODD = 1 << 15;

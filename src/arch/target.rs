@@ -233,6 +233,12 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// and offset, which has the address `place`. Gives the value that did not fit, if so.
     fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64>;
 
+    /// The relocation that says what an edit of a load from the GOT stores, for `--emit-relocs`: its type,
+    /// and the numbers to add to offset and addend. `None`: the type of before says enough.
+    fn relocation_of_edit(_: &RelocInfo<Self>, _: Self::Edit) -> Option<(u32, i64, i64)> {
+        None
+    }
+
     /// Smallest and largest value that fits an edited instruction, for messages.
     fn edit_range(_: Self::Edit) -> (i64, i64) {
         (i32::MIN.into(), i32::MAX.into())

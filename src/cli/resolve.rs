@@ -1,6 +1,6 @@
 //! Settles values that depend on several options, once all options are read.
 
-use super::config::{Config, OutputMode, Report, SFrameIndex, SFrameMode};
+use super::config::{Config, OutputMode, Report, SFrameIndex, SFrameMode, Strip};
 use super::inputs::InputSpec;
 use super::state::{Kind, State};
 use super::values::path;
@@ -16,6 +16,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     refuse_filter_of_programs(&state);
     refuse_folding_of_objects(&state);
     refuse_index_of_objects(&state);
+    refuse_relocations_without_symbols(&state);
     resolve_machine(&mut state);
     resolve_search(&mut state);
     resolve_undefined(&mut state);
@@ -107,6 +108,16 @@ fn refuse_folding_of_objects(state: &State<'_>) {
                 .at(place)
                 .help("fold in the final link, or not at all"),
         );
+    }
+}
+
+/// Relocations that are kept name symbols.
+fn refuse_relocations_without_symbols(state: &State<'_>) {
+    let config = &state.config;
+    if config.relocations.emit && config.strip.strip == Strip::All && !config.is_relocatable() {
+        let message = "--strip-all and --emit-relocs may not be used together";
+        let place = Location::Argument("--emit-relocs".into());
+        state.report(Diagnostic::error(Code::BadOption, message).at(place));
     }
 }
 

@@ -128,8 +128,11 @@ pub fn hex_bytes(digits: &[u8]) -> Result<Vec<u8>, String> {
     Ok(nibbles.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// Percent-decoded bytes; a `%` that two digits do not follow stays.
-pub fn percent_decode(value: &[u8]) -> Vec<u8> {
+/// Percent-decoded bytes.
+///
+/// # Errors
+/// A text with the place of a `%` that neither two digits nor a known name in brackets follow.
+pub fn percent_decode(value: &[u8]) -> Result<Vec<u8>, String> {
     const NAMED: [(&[u8], u8); 6] = [
         (b"%[comma]", b','),
         (b"%[lbrace]", b'{'),
@@ -152,13 +155,20 @@ pub fn percent_decode(value: &[u8]) -> Vec<u8> {
                 out.push((high << 4 | low) as u8);
                 at += 3;
             }
+            (b'%', ..) => {
+                let names: Vec<_> = NAMED.iter().map(|(name, _)| shown(name)).collect();
+                return Err(format!(
+                    "invalid % escape at byte {at}; expected two hexadecimal digits behind it, or one of {}",
+                    names.join(", ")
+                ));
+            }
             (byte, ..) => {
                 out.push(byte);
                 at += 1;
             }
         }
     }
-    out
+    Ok(out)
 }
 
 /// Adds `item` unless it is there already.
@@ -201,7 +211,8 @@ mod tests {
     fn bytes() {
         assert_eq!(hex_bytes(b"12-ab:CD"), Ok(vec![0x12, 0xab, 0xcd]));
         assert!(hex_bytes(b"1").is_err() && hex_bytes(b"").is_err() && hex_bytes(b"zz").is_err());
-        assert_eq!(percent_decode(b"%7B%22a%22%3a1}%2"), b"{\"a\":1}%2");
+        assert_eq!(percent_decode(b"%7B%22a%22%3a1}%[pct]").as_deref(), Ok(&b"{\"a\":1}%"[..]));
+        assert!(percent_decode(b"a%2").is_err_and(|message| message.contains("at byte 1")));
     }
 
     #[test]

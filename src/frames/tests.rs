@@ -123,7 +123,7 @@ impl World {
 
     /// A link whose symbols are resolved, and whose frames are split.
     fn link(&self) -> Bound<'_, X86_64> {
-        let session = Session { config: &self.config, sink: &self.sink, store: &self.store };
+        let session = Session { config: &self.config, sink: &self.sink, store: &self.store, far_loads: &[] };
         let (mut globals, mut objects, mut states): (Vec<&[u8]>, Vec<_>, Vec<SectionState>) =
             Default::default();
         for (number, bytes) in self.objects.iter().enumerate() {

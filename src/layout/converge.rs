@@ -313,7 +313,7 @@ fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_,
     let plan = machine.plan;
     if !plan.phdrs.is_empty() {
         let values = phdr_values(machine);
-        let names: Vec<_> = outputs.iter().map(|&output| &plan.outputs[output as usize].phdrs[..]).collect();
+        let names = segments::names_in_script(plan, chunks, outputs);
         let page_size = fixed.wishes.align_page;
         return segments::from_phdrs(plan, &values, chunks, &names, page_size, &mut machine.findings);
     }

@@ -236,7 +236,11 @@ impl<'p> Machine<'p> {
         self.outputs[index].size = end.wrapping_sub(address);
         self.load_address(plan, index, alloc, region, regions.1, start);
         if self.settings.relocatable {
-            self.dot = before;
+            if self.outputs[index].in_output {
+                self.dot_assigned = false;
+            } else {
+                self.dot = before;
+            }
             return;
         }
         if !self.outputs[index].in_output {
@@ -310,6 +314,8 @@ impl<'p> Machine<'p> {
             {
                 (self.overlay_start, align.max(own))
             }
+            // Under `-r` an address holds for the section that comes next.
+            None if self.settings.relocatable && self.dot_assigned => (self.dot, align),
             None if self.settings.relocatable || !alloc && !is_unallocated_kind(plan) => (0, 1),
             None => {
                 let zeros_end = self.tls_zeros_end.filter(|_| self.outputs[index].is_tls_zeros());

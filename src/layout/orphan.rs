@@ -4,7 +4,8 @@
 //! an output section behind the best neighbour: the customary one of its class (`.text`, `.rodata`,
 //! `.data`, …) or the last one whose properties come nearest. It stands behind the symbols that are
 //! assigned after the neighbour, but before the location counter is moved for the next section.
-//! Orphans of one class stay together, in input order.
+//! Orphans of one class stay together, in input order. What counts is the union of the flags of all
+//! that share an output section.
 
 use super::output::Facts;
 use super::place::List;
@@ -25,6 +26,9 @@ pub struct Key<'a> {
     pub alloc: bool,
     /// Thread-local storage.
     pub tls: bool,
+    /// Whether they have bytes in the file. Thread-local ones, and those that `__start_NAME` symbols
+    /// may name, count as if they had.
+    pub contents: bool,
     /// Type, flags and entry size under `-r`, where sections that differ in these stay apart.
     pub exact: Option<(u32, u64, u64)>,
     /// A section that has an output section of its own (group members under `-r`, `--unique`).
@@ -119,6 +123,11 @@ impl Properties {
             debug: !alloc && is_debug(name),
         }
     }
+
+    fn of(orphan: &Orphan<'_>) -> Self {
+        let align = orphan.info.align.max(1).trailing_zeros() as u8;
+        Properties { align, ..Properties::new(orphan.info.sh_type, orphan.info.flags, orphan.info.name) }
+    }
 }
 
 /// Whether a section that is not allocated is debug information, by its name.
@@ -196,11 +205,17 @@ pub fn place(
     }
     let mut placer = Placer::new(plan, lists);
     placer.append = append;
+    let mut joined: HashMap<Key<'_>, Properties, Hasher> = HashMap::default();
+    for orphan in orphans {
+        let own = Properties::of(orphan);
+        joined.entry(orphan.key).and_modify(|all| *all = join(*all, own)).or_insert(own);
+    }
     let mut known: HashMap<Key<'_>, RuleId, Hasher> = HashMap::default();
     // Sections that stand last are placed last, so that no other gets behind them.
     let (last, others): (Vec<&Orphan<'_>>, Vec<&Orphan<'_>>) = orphans.iter().partition(|orphan| orphan.last);
     for orphan in others.into_iter().chain(last) {
-        let rule = *known.entry(orphan.key).or_insert_with(|| placer.rule_for(orphan));
+        let properties = joined.get(&orphan.key).copied().unwrap_or_else(|| Properties::of(orphan));
+        let rule = *known.entry(orphan.key).or_insert_with(|| placer.rule_for(orphan, properties));
         placer.lists[rule.index()].items.push(orphan.id);
         rules[orphan.id.index()] = Some(rule);
     }
@@ -214,6 +229,8 @@ struct Placer<'p> {
     nodes: Vec<Node>,
     first: Option<usize>,
     last_of_class: HashMap<Class, usize, Hasher>,
+    /// The last orphan that `--section-start` gives an address: these stand before all others.
+    last_started: Option<usize>,
     /// All orphans go behind the script's output sections (`-r`).
     append: bool,
     /// Properties of output sections that are not empty, by row.
@@ -269,15 +286,15 @@ impl<'p> Placer<'p> {
             nodes,
             first,
             last_of_class: HashMap::default(),
+            last_started: None,
             append: false,
             properties,
             by_name,
         }
     }
 
-    fn rule_for(&mut self, orphan: &Orphan<'_>) -> RuleId {
-        let mut properties = Properties::new(orphan.info.sh_type, orphan.info.flags, orphan.info.name);
-        properties.align = orphan.info.align.max(1).trailing_zeros() as u8;
+    /// The rule for an orphan; `properties` are those of all that share its key.
+    fn rule_for(&mut self, orphan: &Orphan<'_>, properties: Properties) -> RuleId {
         if orphan.may_join
             && let Some(&output) = self.by_name.get(orphan.info.name)
             && self.properties[output as usize]
@@ -291,6 +308,11 @@ impl<'p> Placer<'p> {
         let (output, rule) = self.plan.add_orphan_output(orphan.info.name);
         self.properties.push(None);
         self.new_list(output, properties);
+        if !self.append && properties.alloc && self.plan.section_starts.contains_key(orphan.info.name) {
+            // It has its own address, so that it moves no other.
+            self.last_started = Some(self.insert(self.last_started, Command::Output(output)));
+            return rule;
+        }
         let class = if self.append { Class::Last } else { Class::of(orphan, properties) };
         let (after, neighbour) = match self.last_of_class.get(&class) {
             Some(&node) => (Some(node), Some(node)),

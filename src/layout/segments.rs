@@ -8,7 +8,8 @@ use crate::chunks::{Chunk, Segment};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::plan::LayoutPlan;
+use crate::plan::{Command, LayoutPlan};
+use crate::script::ast::Name;
 
 /// `PT_GNU_SFRAME` (GNU binutils).
 pub const PT_GNU_SFRAME: u32 = 0x6474_e554;
@@ -302,14 +303,37 @@ fn relro(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Option<Segment> {
     Some(segment)
 }
 
-/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` gives for each chunk the
-/// names of its output section in the plan; a section that names none goes where the one before it
-/// went.
+/// For each chunk, whose output sections `outputs` gives by row, the segments that its output section
+/// names in the script. One that names none has those of the last that names any before it, if that
+/// one is empty and so has no chunk.
+pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs: &[u32]) -> Vec<&'p [Name]> {
+    let mut in_output = vec![false; plan.outputs.len()];
+    outputs.iter().for_each(|&output| in_output[output as usize] = true);
+    let mut names: Vec<&[Name]> = plan.outputs.iter().map(|output| &output.phdrs[..]).collect();
+    let mut of_empty: &[Name] = &[];
+    for command in &plan.commands {
+        let Command::Output(row) = command else { continue };
+        let row = *row as usize;
+        if names[row].is_empty() {
+            names[row] = of_empty;
+        } else if !plan.outputs[row].discard {
+            of_empty = if in_output[row] { &[] } else { names[row] };
+        }
+    }
+    let name = |(&output, chunk): (&u32, &&Chunk<'_>)| match is_alloc(chunk.flags) {
+        true => names[output as usize],
+        false => &plan.outputs[output as usize].phdrs[..],
+    };
+    outputs.iter().zip(chunks).map(name).collect()
+}
+
+/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` gives for each chunk what
+/// [`names_in_script`] gave; a section without names goes where the one before it went.
 pub fn from_phdrs(
     plan: &LayoutPlan,
     values: &[PhdrValues],
     chunks: &[&Chunk<'_>],
-    of_chunk: &[&[crate::script::ast::Name]],
+    of_chunk: &[&[Name]],
     page_size: u64,
     findings: &mut Vec<Diagnostic>,
 ) -> Vec<Segment> {
@@ -328,7 +352,7 @@ pub fn from_phdrs(
     if chunks.iter().any(|chunk| is_alloc(chunk.flags)) && of_chunk.iter().all(|names| names.is_empty()) {
         findings.push(no_phdrs(plan));
     }
-    let mut current: Option<&[crate::script::ast::Name]> = None;
+    let mut current: Option<&[Name]> = None;
     for (index, chunk) in chunks.iter().enumerate() {
         let named = of_chunk[index];
         if !named.is_empty() {
@@ -339,11 +363,9 @@ pub fn from_phdrs(
             current = of_chunk.iter().copied().find(|names| !names.is_empty());
         }
         for name in current.unwrap_or(&[]) {
-            if *name.bytes == *b"NONE" {
-                continue;
-            }
             match plan.phdrs.iter().position(|phdr| phdr.name.bytes == name.bytes) {
                 Some(row) => add(&mut segments[row], chunks, index),
+                None if *name.bytes == *b"NONE" => {}
                 None => findings.push(unknown_phdr(plan, name)),
             }
         }

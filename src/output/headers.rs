@@ -7,6 +7,7 @@ use crate::elf::consts as elf;
 use crate::elf::{Ehdr, Phdr, Shdr};
 use crate::ids::ChunkId;
 use crate::phase::{Image, Placed};
+use crate::synth::android::SHT_ANDROID_RELA;
 use crate::synth::groups;
 use crate::tables::section::Kind;
 use zerocopy::byteorder::{U16, U32, U64};
@@ -130,7 +131,7 @@ fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>
             };
             (index_of(Kind::DynSym), slots)
         }
-        elf::SHT_RELA => (index_of(Kind::DynSym), 0),
+        elf::SHT_RELA | SHT_ANDROID_RELA => (index_of(Kind::DynSym), 0),
         elf::SHT_SYMTAB => (index_of(Kind::StrTab), link.symtab.first_global),
         elf::SHT_SYMTAB_SHNDX => (index_of(Kind::SymTab), 0),
         _ if chunk.flags & u64::from(elf::SHF_LINK_ORDER) != 0 => {

@@ -47,7 +47,7 @@ pub fn run<'a, T: Target>(
 /// The versions of scripts, in their order. `--default-symver` puts one in front of them that has
 /// the output's own name.
 fn define_versions<'a, T: Target>(inputs: &Inputs<'a, T>) -> Vec<VersionDefinition<'a>> {
-    let Session { config, sink, store } = inputs.session;
+    let Session { config, sink, store, .. } = inputs.session;
     let mut definitions = Vec::new();
     if config.symbols.default_symver {
         let name = store.keep(config.output_name());

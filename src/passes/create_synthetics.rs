@@ -18,7 +18,7 @@ use crate::relocs::dynamic;
 use crate::sframe::collect;
 use crate::sframe_output;
 use crate::symbols::Definition;
-use crate::synth::{attributes, eh_frame, eh_frame_hdr, gdb_index, notes, property_note};
+use crate::synth::{android, attributes, eh_frame, eh_frame_hdr, gdb_index, notes, property_note};
 use crate::tables::section::{Kind, SyntheticSection, SyntheticSections};
 
 const A: u64 = elf::SHF_ALLOC as u64;
@@ -149,7 +149,11 @@ fn add_dynamic_tables<T: Target>(link: &mut Made<'_, T>) {
     add(link, Kind::VerSym, ".gnu.version", (elf::SHT_GNU_VERSYM, A), (2, 2));
     add(link, Kind::VerDef, ".gnu.version_d", (elf::SHT_GNU_VERDEF, A), (WORD, 0));
     add(link, Kind::VerNeed, ".gnu.version_r", (elf::SHT_GNU_VERNEED, A), (WORD, 0));
-    add(link, Kind::RelaDyn, ".rela.dyn", (elf::SHT_RELA, A), (WORD, 24));
+    if android::is_wanted(link) {
+        add(link, Kind::RelaDyn, ".rela.dyn", (android::SHT_ANDROID_RELA, A), (WORD, 1));
+    } else {
+        add(link, Kind::RelaDyn, ".rela.dyn", (elf::SHT_RELA, A), (WORD, 24));
+    }
     if link.config.relocations.pack_relative {
         let sh_type =
             if link.config.relocations.android_relr_tags { SHT_ANDROID_RELR } else { elf::SHT_RELR };

@@ -2,8 +2,8 @@
 //!
 //! A plain assignment overrides any other definition of its symbol. `PROVIDE` and the reserved
 //! names (`_DYNAMIC`, `__ehdr_start`, `__start_NAME`, …) come into being only where an object
-//! refers to them and no object defines them; `PROVIDE` and `__start_NAME` also where only a library
-//! refers to them. Values come with the layout.
+//! or an expression refers to them and no object defines them; `PROVIDE` and `__start_NAME` also where
+//! only a library refers to them. Values come with the layout.
 
 use crate::arch::Target;
 use crate::cli::Visibility;
@@ -72,6 +72,9 @@ pub fn intern_names<'a>(
     if !config.is_relocatable() {
         intern(globals, b"_DYNAMIC");
     }
+    for name in linker_names(plan) {
+        intern(globals, name);
+    }
     for symbol in plan.symbols() {
         let id = intern(globals, symbol.name);
         let source = symbol.source.map(|name| intern(globals, name));
@@ -86,6 +89,12 @@ pub fn intern_names<'a>(
         }
     }
     interned
+}
+
+/// Names in expressions of the script that the linker itself may define.
+fn linker_names(plan: &LayoutPlan) -> impl Iterator<Item = &[u8]> {
+    let names = plan.referenced_symbols(&|_| true).into_iter().map(|name| &name.bytes[..]);
+    names.filter(|name| start_stop(name).is_some() || RESERVED.iter().any(|(reserved, _)| reserved == name))
 }
 
 /// Names of the versions that a shared library defines; each has a symbol, as in GNU ld and gold.
@@ -150,7 +159,10 @@ pub fn run<T: Target>(
     identifier_sections: &IdentifierSections<'_>,
     definitions: &mut Definitions,
 ) -> Vec<LinkerSymbol> {
-    let mut definer = Definer { inputs, plan, definitions, symbols: Vec::new() };
+    let mut in_expressions: Vec<SymbolId> =
+        linker_names(plan).filter_map(|name| inputs.globals.lookup(name)).collect();
+    in_expressions.sort_unstable();
+    let mut definer = Definer { inputs, plan, in_expressions, definitions, symbols: Vec::new() };
     definer.define_assigned(assigned);
     if !inputs.config.is_relocatable() {
         definer.define_reserved();
@@ -165,6 +177,8 @@ pub fn run<T: Target>(
 struct Definer<'d, 'a, T: Target> {
     inputs: &'d Inputs<'a, T>,
     plan: &'d LayoutPlan,
+    /// Symbols of [`linker_names`], sorted.
+    in_expressions: Vec<SymbolId>,
     definitions: &'d mut Definitions,
     symbols: Vec<LinkerSymbol>,
 }
@@ -202,7 +216,9 @@ impl<T: Target> Definer<'_, '_, T> {
     fn define_reserved(&mut self) {
         for &(name, reserved) in RESERVED {
             if let Some(symbol) = self.inputs.globals.lookup(name)
-                && (self.is_wanted(symbol) || self.is_always_there(reserved, symbol))
+                && (self.is_wanted(symbol)
+                    || self.is_wanted_by_expression(symbol)
+                    || self.is_always_there(reserved, symbol))
                 && self.is_made(reserved)
             {
                 self.define(symbol, LinkerSymbolOrigin::Reserved(reserved), true);
@@ -333,20 +349,22 @@ impl<T: Target> Definer<'_, '_, T> {
 
     /// `_DYNAMIC` is in the symbol table of every dynamic output, as debuggers expect it.
     fn is_always_there(&self, reserved: Reserved, symbol: SymbolId) -> bool {
-        reserved == Reserved::Dynamic
-            && matches!(
-                self.definitions.definition(symbol),
-                Definition::Undefined | Definition::Shared { .. }
-            )
+        reserved == Reserved::Dynamic && self.is_open(symbol)
+    }
+
+    /// Whether an expression of the script asks for the symbol and no object defines it.
+    fn is_wanted_by_expression(&self, symbol: SymbolId) -> bool {
+        self.in_expressions.binary_search(&symbol).is_ok() && self.is_open(symbol)
+    }
+
+    /// Whether no object defines the symbol.
+    fn is_open(&self, symbol: SymbolId) -> bool {
+        matches!(self.definitions.definition(symbol), Definition::Undefined | Definition::Shared { .. })
     }
 
     /// Whether an object refers to the symbol and no object defines it.
     fn is_wanted(&self, symbol: SymbolId) -> bool {
-        self.definitions.mentions(symbol).contains(Mentions::IN_OBJECT)
-            && matches!(
-                self.definitions.definition(symbol),
-                Definition::Undefined | Definition::Shared { .. }
-            )
+        self.definitions.mentions(symbol).contains(Mentions::IN_OBJECT) && self.is_open(symbol)
     }
 
     /// Whether an object refers to the symbol and no object defines it, or a library refers to it and
@@ -401,7 +419,7 @@ impl<T: Target> Definer<'_, '_, T> {
         let mut named: Vec<_> = identifier_sections.keys().flat_map(of_section).flatten().collect();
         named.sort_unstable_by_key(|&(id, _)| id);
         for (id, origin) in named {
-            if !self.is_wanted_anywhere(id) {
+            if !self.is_wanted_anywhere(id) && !self.is_wanted_by_expression(id) {
                 continue;
             }
             self.define(id, origin, false);

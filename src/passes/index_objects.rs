@@ -28,7 +28,7 @@ pub fn run<'a, T: Target>(
     extracted: &Extracted,
 ) -> Inputs<'a, T> {
     let ParsedInputs { files, globals } = parsed;
-    let Session { config, sink, store } = directives.session;
+    let Session { config, sink, store, .. } = directives.session;
     let mode = config.mode;
     let mut files: Vec<Option<Parsed<'a, T>>> = files.into_iter().map(Some).collect();
     let mut objects = Vec::with_capacity(extracted.objects.len());
@@ -201,10 +201,10 @@ fn index_object<'a, T: Target>(
         let foreign_id = kind == elf::SHT_NOTE && object.section_name(index) == b".note.gnu.build-id";
         let excluded = foreign_id
             || mode != OutputMode::Relocatable
-                && flags & ALLOC == 0
-                && (call_graph::is_profile(header)
-                    || flags & u64::from(elf::SHF_EXCLUDE) != 0
-                    || matches!(mode, OutputMode::Executable { .. })
+                && (flags & u64::from(elf::SHF_EXCLUDE) != 0
+                    || flags & ALLOC == 0 && call_graph::is_profile(header)
+                    || flags & ALLOC == 0
+                        && matches!(mode, OutputMode::Executable { .. })
                         && is_warning(header, || is_warning_name(object.section_name(index))));
         states.push(match (content, excluded) {
             (false, _) => SectionState::NOT_CONTENT,

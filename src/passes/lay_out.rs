@@ -22,6 +22,7 @@ use crate::layout::segments::Wishes;
 use crate::layout::shuffle::InputOrder;
 use crate::layout::spill::{self, Alternatives};
 use crate::layout::{file_offsets, finish, kept, link_order, priority, sort, split};
+use crate::passes::define_linker_symbols::is_identifier;
 use crate::passes::{compute_values, create_relocatable, insert_thunks, match_script, read_scripts};
 use crate::phase::{Growing, Inputs, Placed, Tables};
 use crate::plan::{Body, LayoutPlan, Rule};
@@ -188,6 +189,7 @@ fn orphan<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> Orphan<'a> {
         name: info.name,
         alloc: is_alloc(info.flags),
         tls: has(elf::SHF_TLS),
+        contents: info.sh_type != elf::SHT_NOBITS || has(elf::SHF_TLS) || is_identifier(info.name),
         exact: relocatable.then_some(exact),
         own: alone.then_some(id),
         describes: None,
@@ -278,6 +280,11 @@ fn converge<T: Target>(
             .map(|output| Origin { span: output.span, overlay: output.overlay })
             .collect();
         finish::publish(link, &mut machine, round);
+        if synth::android::is_wanted(link) {
+            // Its size depends on addends.
+            link.addresses = address::look_up(link);
+            link.values = compute_values::run(link);
+        }
         let goes_on = !link.sink.has_errors() && attempt < MAX_RESIZES;
         if goes_on && synth::update_sizes(link) | insert_thunks::run(link, &mut machine) {
             for list in machine.lists.iter_mut().filter(|list| list.has_internal) {

@@ -21,7 +21,9 @@ use crate::plan::{Command, LayoutPlan};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
 use crate::script::matcher::{File, Matcher};
+use crate::symbols::LinkerSymbolOrigin;
 use crate::tables::section::Kind;
+use hashbrown::HashSet;
 use rayon::prelude::*;
 
 /// Sections that are matched by one task.
@@ -37,7 +39,10 @@ pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matche
     let sections = &mut made.resolved.sections;
     dropped.into_iter().for_each(|id| sections.discard(id, SectionState::DISCARDED_BY_SCRIPT));
     mark(&plan, &rules, sections);
-    drop_disabled(&mut plan, &disabled);
+    if disabled.contains(&true) {
+        drop_disabled(&mut plan, &disabled);
+        take_back_definitions(&plan, &mut made.resolved);
+    }
     discard_dependents(&mut made.resolved);
     let matched = Matched { made, rules, plan };
     report_shared_sframe(&matched);
@@ -282,6 +287,17 @@ fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
         Command::Output(output) => !disabled[*output as usize],
         _ => true,
     });
+}
+
+/// Takes back the definitions of symbols that only removed output sections assign.
+fn take_back_definitions<T: Target>(plan: &LayoutPlan, resolved: &mut Resolved<'_, T>) {
+    let assigned: HashSet<&[u8]> = plan.symbols().iter().map(|symbol| symbol.name).collect();
+    for row in &resolved.linker_symbols {
+        let name = resolved.inputs.globals.names[row.symbol.index()];
+        if row.origin == LinkerSymbolOrigin::Assignment && !assigned.contains(name) {
+            resolved.definitions.of[row.symbol.index()] = row.overridden;
+        }
+    }
 }
 
 /// Discards sections that describe (`SHF_LINK_ORDER`) a discarded one.

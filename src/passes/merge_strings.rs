@@ -1,7 +1,7 @@
 //! Joins mergeable sections: equal strings and constants are in the output once.
 //!
-//! Comes after garbage collection and before layout. Sections of the same rule and the same kind of
-//! pieces become one synthetic section, which takes the place of the first of them; they count as
+//! Comes after garbage collection and before layout. Sections of the same output section and the same
+//! kind of pieces become one synthetic section, which takes the place of the first of them; they count as
 //! absorbed then. Under `-r`, only sections of one name are joined, groups are not joined, and so
 //! does `.comment`, where each line is a file's own.
 //!
@@ -13,7 +13,7 @@
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
-use crate::ids::{RuleId, SectionId};
+use crate::ids::SectionId;
 use crate::input::SectionInfo;
 use crate::input::{ObjectFile, SectionClass};
 use crate::merge::{Group, MergeInput, Merges, Pieces};
@@ -26,7 +26,8 @@ use zerocopy::byteorder::ByteOrder;
 /// Sections of one key are merged with each other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key<'a> {
-    rule: Option<RuleId>,
+    /// The output section that rules put them into, as a row of the plan; `None` for orphans.
+    output: Option<u32>,
     /// The section's name for orphans and under `-r`, where it decides about the output section;
     /// else empty.
     name: &'a [u8],
@@ -103,7 +104,7 @@ pub fn place<'a, T: Target>(mut live: Live<'a, T>, asked: Asked, groups: Merged<
         };
         let section = SyntheticSection { entsize, size: group.size, first_input: Some(first), ..section };
         group.section = SectionId::from_index(live.section_count() + merged.len());
-        merged.push(MergedSection { section, rule: key.rule });
+        merged.push(MergedSection { section, rule: live.rules[first.index()] });
         merges.add(group, &inputs);
         live.bound.matched.made.resolved.sections.absorb(inputs);
     }
@@ -124,31 +125,33 @@ fn candidate<'a, T: Target>(
         return None;
     }
     let sections = &link.sections;
-    if !sections.is_alive(id)
-        || sections.is(id, SectionState::ABSORBED)
+    let (alive, collected) = (sections.is_alive(id), sections.is(id, SectionState::COLLECTED));
+    if sections.is(id, SectionState::ABSORBED)
         || sections.is(id, SectionState::NOT_CONTENT)
+        || !alive && !collected
     {
         return None;
     }
+    // Sections that were collected are told apart from others only by what refers to them.
+    let (pieces, bytes) = pieces_of(object, index)?;
+    if is_endless(pieces, bytes) {
+        link.sink.report_recoverable(endless(object, index, bytes.len() as u64));
+    }
     let relocatable = link.config.is_relocatable();
     let info = SectionInfo::of(object, index, relocatable);
-    if relocatable && !is_joined_by_r(link, info.name, flags) {
+    if collected || relocatable && !is_joined_by_r(link, info.name, flags) {
         return None;
-    }
-    let (pieces, bytes) = pieces_of(object, index)?;
-    if !relocatable && is_endless(pieces, bytes) {
-        link.sink.report_recoverable(endless(object, index, bytes.len() as u64));
     }
     if !can_be_cut(object, index, pieces, bytes) {
         return None;
     }
-    let rule = link.rules[id.index()];
-    let by_name = relocatable || rule.is_none();
+    let output = link.rules[id.index()].map(|rule| link.plan.rule(rule).output);
+    let by_name = relocatable || output.is_none();
     // Flags about groups and retention do not change the kind of pieces.
     let irrelevant = u64::from(elf::SHF_GROUP | elf::SHF_GNU_RETAIN | elf::SHF_INFO_LINK);
     Some(Candidate {
         key: Key {
-            rule,
+            output,
             name: if by_name { info.name } else { b"" },
             sh_type: info.sh_type,
             flags: flags & !irrelevant,

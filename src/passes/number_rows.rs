@@ -27,6 +27,7 @@ pub fn run<T: Target>(mut scanned: Scanned<'_, T>) -> Numbered<'_, T> {
         got_plt_words: 0,
         plt: numbers.plt,
         plt_got: numbers.plt_got,
+        resolved: numbers.resolved,
     };
     reserve_words(&scanned, &mut slots);
     Numbered { rows, row_of, slots, copies, variants: variants(&scanned), scanned }
@@ -65,6 +66,7 @@ struct Numbers {
     got: u32,
     plt: u32,
     plt_got: u32,
+    resolved: u32,
 }
 
 impl Numbers {
@@ -90,6 +92,7 @@ impl Numbers {
         if calls && direct {
             row.plt_got = Some(Slot::new(self.plt_got));
             self.plt_got += 1;
+            self.resolved += u32::from(resolved);
         } else if calls {
             row.plt = Some(Slot::new(self.plt));
             self.plt += 1;
@@ -111,13 +114,15 @@ impl Numbers {
 fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     let base_needed = link.asked.needs.contains(Needs::GOT_BASE) || is_got_symbol_used(link);
     let entries = u64::from(slots.plt);
-    let in_got = base_needed && !T::GOT_SYMBOL_IN_GOT_PLT || entries > 0 && T::GOT_PLT_RESERVED == 0;
+    // Where `.rela.plt` has entries, dynamic linkers fill these words without looking for jump slots.
+    let bound = entries > 0 || slots.resolved > 0 && link.is_dynamic();
+    let in_got = base_needed && !T::GOT_SYMBOL_IN_GOT_PLT || bound && T::GOT_PLT_RESERVED == 0;
     if in_got {
         slots.got_words = slots.got_words.max(1);
     } else if u64::from(slots.got_words) == T::GOT_RESERVED {
         slots.got_words = 0;
     }
-    if entries > 0 || (base_needed && T::GOT_SYMBOL_IN_GOT_PLT) {
+    if bound || (base_needed && T::GOT_SYMBOL_IN_GOT_PLT) {
         slots.got_plt_words = T::GOT_PLT_RESERVED + entries;
     }
 }

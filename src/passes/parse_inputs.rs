@@ -48,7 +48,7 @@ const SMALL: usize = 512 << 10;
 
 /// Parses all candidates.
 pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) -> ParsedInputs<'a, T> {
-    let Session { config, sink, store } = session;
+    let Session { config, sink, store, .. } = session;
     let wrap = Wrap::new(config, store);
     let (mut files, batches): (Vec<Vec<Parsed<'a, T>>>, Vec<Batch<'a>>) = cut(candidates)
         .into_par_iter()

@@ -93,7 +93,7 @@ pub fn run<'a>(
     sources: &Sources,
     source: &dyn InputSource,
 ) -> (Directives<'a>, LayoutPlan) {
-    let Session { config, sink, store } = session;
+    let Session { config, sink, store, .. } = session;
     let (mut sources, mut paths) = (sources.clone(), main.paths.clone());
     let mut scripts = Scripts {
         augmenting: augmenting.to_vec(),

@@ -5,7 +5,7 @@
 //! die with their sections, and the names that live sections refer to.
 
 use crate::arch::Target;
-use crate::cli::{OutputMode, Symbolic};
+use crate::cli::{OutputMode, Report, Symbolic};
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
@@ -69,9 +69,14 @@ fn flags<T: Target>(link: &Matched<'_, T>, homes: &mut Homes) -> Vec<SymbolFlags
         }
     });
     let own = split_locals(locals, &link.objects);
+    // Nothing else can define a local symbol.
+    let reports = !link.config.is_relocatable() && link.config.undefined.in_objects != Report::Ignore;
     link.objects.par_iter().zip(own).for_each(|(object, own)| {
         for (index, flags) in own.iter_mut().enumerate().take(object.first_global as usize).skip(1) {
             *flags = definition_flags(object, index, &link.sections);
+            if reports && object.symbol_place(index) == SymbolPlace::Undefined {
+                *flags |= SymbolFlags::UNDEFINED;
+            }
         }
     });
     symbols

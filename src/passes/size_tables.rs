@@ -13,7 +13,7 @@ use crate::relocs::dynamic::{self, Counts};
 use crate::sframe::collect::Chosen;
 use crate::sframe_output;
 use crate::symbols::{Definition, Mentions};
-use crate::synth::{dynsym, eh_frame, eh_frame_hdr, hash, reldyn, relr, symbol_versions};
+use crate::synth::{android, dynsym, eh_frame, eh_frame_hdr, hash, reldyn, relr, symbol_versions};
 use crate::tables::dynamic_tables::DynamicTables;
 use crate::tables::dynstr::DynamicStrings;
 use crate::tables::section::{Kind, SyntheticSections};
@@ -34,7 +34,9 @@ pub fn run<'a, T: Target>(
     let counts = dynamic::count(&numbered);
     sizes.slots();
     sizes.relocations(&counts);
-    let relative_count = if numbered.config.relocations.combine { counts.relative } else { 0 };
+    // Readers of the packed form do not count them.
+    let counted = numbered.config.relocations.combine && !android::is_wanted(&numbered);
+    let relative_count = if counted { counts.relative } else { 0 };
     let dynamic = if numbered.is_dynamic() {
         sizes.dynamic(counts.packed > 0, relative_count)
     } else {

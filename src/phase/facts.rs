@@ -51,14 +51,14 @@ fn is_even<T: Target>(link: &Made<'_, T>, id: SymbolId) -> bool {
     value.is_multiple_of(2) && info.align >= 2 && info.flags & u64::from(elf::SHF_MERGE) == 0
 }
 
-/// [`Facts::LARGE`] if the symbol is defined in a section of the large code model.
+/// [`Facts::FAR`] if the symbol is defined in a section of the large code model.
 fn large_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Facts {
     if !link.has_large {
         return Facts::empty();
     }
     match link.symbol_section(id).and_then(|(section, _)| link.locate(section)) {
         Some((object, index)) if object.headers[index as usize].sh_flags.get() & T::SHF_LARGE != 0 => {
-            Facts::LARGE
+            Facts::FAR
         }
         _ => Facts::empty(),
     }

@@ -80,6 +80,8 @@ pub struct Slots {
     pub plt: u32,
     /// Entries of `.plt.got`.
     pub plt_got: u32,
+    /// Those of them whose words the output's own resolvers fill.
+    pub resolved: u32,
 }
 
 /// Room for one copy of a library's variable (`R_*_COPY`).

@@ -3,6 +3,7 @@
 use crate::cli::Config;
 use crate::diag::Sink;
 use crate::diag::demangle::shown;
+use crate::ids::{SectionId, SymbolId};
 use crate::input::InputStore;
 
 /// Three references that every pass has, given by the caller of the linker.
@@ -14,6 +15,9 @@ pub struct Session<'a> {
     pub sink: &'a Sink,
     /// Owns bytes that inputs and passes refer to until the link ends.
     pub store: &'a InputStore,
+    /// Loads from the GOT that must stay, though their symbols are near by all that is known before
+    /// addresses: by section and symbol, sorted. `find_far_loads` makes the list.
+    pub far_loads: &'a [(SectionId, SymbolId)],
 }
 
 impl Session<'_> {

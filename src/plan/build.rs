@@ -310,22 +310,23 @@ impl<'c> Builder<'c> {
     }
 
     fn finish(mut self) -> (LayoutPlan, Vec<Diagnostic>) {
-        self.drop_late_provides();
+        self.drop_vain_provides();
         self.renumber();
         self.undeclared_regions();
         (self.plan, self.findings)
     }
 
-    /// `PROVIDE` defines what nothing defines: behind an assignment to its symbol it does nothing, and
+    /// `PROVIDE` defines what nothing defines: beside an assignment to its symbol it does nothing, and
     /// its expression is not evaluated.
-    fn drop_late_provides(&mut self) {
+    fn drop_vain_provides(&mut self) {
         let mut assigned: HashSet<Box<[u8]>> = HashSet::new();
-        let mut stays = |assignment: &Assignment| {
-            let provide = assignment.kind.is_provide();
-            if !provide && !assignment.is_to_dot() {
+        self.plan.for_each_placed_assignment(&mut |assignment, _| {
+            if !assignment.kind.is_provide() && !assignment.is_to_dot() {
                 assigned.insert(assignment.target.bytes.clone());
             }
-            !provide || !assigned.contains(&assignment.target.bytes)
+        });
+        let stays = |assignment: &Assignment| {
+            !assignment.kind.is_provide() || !assigned.contains(&assignment.target.bytes)
         };
         let outputs = &mut self.plan.outputs;
         self.plan.commands.retain(|command| match command {

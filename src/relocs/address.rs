@@ -145,6 +145,19 @@ pub fn of_imported<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64>
     needs.contains(Needs::CANONICAL_PLT).then(|| plt(link, id))
 }
 
+/// Whether other modules find a symbol's PLT entry for its address. Besides canonical entries, those of
+/// a fixed program's functions that have resolvers: unless the program itself loads what the resolver
+/// gave, as GNU ld and mold have it.
+pub fn is_plt_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> bool {
+    let flags = link.symbol_flags(id);
+    let is_called = || link.row(id).is_some_and(|row| row.plt_got.is_some() && row.got.is_none());
+    link.symbol_needs(id).contains(Needs::CANONICAL_PLT)
+        || !link.mode.position_independent
+            && flags & (SymbolFlags::IFUNC | SymbolFlags::EXPORTED)
+                == SymbolFlags::IFUNC | SymbolFlags::EXPORTED
+            && is_called()
+}
+
 /// Address of a word of `.got`.
 pub fn got_word<T: Target>(link: &Placed<'_, T>, word: Slot) -> u64 {
     link.addresses.got.wrapping_add(u64::from(word.number()) * 8)

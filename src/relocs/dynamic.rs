@@ -8,7 +8,7 @@ use super::slots::{self, Word};
 use crate::arch::Target;
 use crate::decision::decide::DynamicKind;
 use crate::decision::site::DynRelocSite;
-use crate::phase::{Inputs, Made, Numbered, Placed, Scanned};
+use crate::phase::{DynamicRow, Inputs, Made, Numbered, Placed, Scanned};
 use crate::symbols::{Needs, SymbolFlags};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
@@ -63,10 +63,16 @@ pub fn packs<T: Target>(link: &Made<'_, T>) -> bool {
     link.config.relocations.pack_relative && link.synthetic.find(Kind::RelrDyn).is_some()
 }
 
-/// Whether the results of resolvers are in `.rela.plt`: without a dynamic section, start-up code
-/// finds them there between `__rela_iplt_start` and `__rela_iplt_end`.
+/// Whether all results of resolvers are in `.rela.plt`: without a dynamic section, start-up code
+/// finds them there between `__rela_iplt_start` and `__rela_iplt_end`. Else those are there whose
+/// functions have PLT entries.
 pub fn irelative_in_plt<T: Target>(link: &Inputs<'_, T>) -> bool {
     !link.is_dynamic()
+}
+
+/// Whether the relocation of a GOT word is in `.rela.plt`, if the output is dynamic.
+fn is_of_plt<T: Target>(row: &DynamicRow, kind: u32) -> bool {
+    kind == T::DYNAMIC.irelative && row.plt_got.is_some()
 }
 
 /// Whether `.relr.dyn` can name a place: its address will be even.
@@ -154,7 +160,24 @@ pub fn site_target<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> u64 
     address::target(link, object, index, site.symbol, site.addend)
 }
 
-/// All entries of `.rela.dyn` in no order, and the addresses that `.relr.dyn` names.
+/// The results of resolvers in `.rela.plt`, by address.
+pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    if irelative_in_plt(link) {
+        entries = collect(link).0;
+        entries.retain(|entry| entry.kind == T::DYNAMIC.irelative);
+    } else if link.slots.resolved > 0 {
+        for_each_got_entry(link, |row, entry| {
+            if is_of_plt::<T>(row, entry.kind) {
+                entries.push(entry);
+            }
+        });
+    }
+    entries.sort_by_key(|entry| entry.address);
+    entries
+}
+
+/// All entries of `.rela.dyn`, and of a static output all of `.rela.plt`, in no order, and the addresses that `.relr.dyn` names.
 pub fn collect<T: Target>(link: &Placed<'_, T>) -> (Vec<Entry>, Vec<u64>) {
     let packs = packs(link);
     let is_packed = |site: &&DynRelocSite| {
@@ -168,8 +191,11 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> (Vec<Entry>, Vec<u64>) {
             sites.iter().filter(move |site| !is_packed(site)).map(|site| site_entry(link, site))
         })
         .collect();
-    for_each_got_entry(link, |entry| {
-        if !(packs && entry.kind == T::DYNAMIC.relative) {
+    let all_in_plt = irelative_in_plt(link);
+    for_each_got_entry(link, |row, entry| {
+        let is_elsewhere =
+            packs && entry.kind == T::DYNAMIC.relative || !all_in_plt && is_of_plt::<T>(row, entry.kind);
+        if !is_elsewhere {
             entries.push(entry);
         }
     });
@@ -208,14 +234,15 @@ pub fn packed_places<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
     places
 }
 
-fn for_each_got_entry<T: Target>(link: &Placed<'_, T>, mut visit: impl FnMut(Entry)) {
+fn for_each_got_entry<T: Target>(link: &Placed<'_, T>, mut visit: impl FnMut(&DynamicRow, Entry)) {
     slots::for_all_words(link, |row, word| {
         let Some(relocation) = word.relocation else { return };
-        visit(Entry {
+        let entry = Entry {
             address: address::got_word(link, word.index),
             kind: relocation.kind,
             symbol: relocation.symbol.map_or(0, |symbol| link.dynamic.row(symbol)),
             addend: slots::number(link, row, word.content),
-        });
+        };
+        visit(row, entry);
     });
 }

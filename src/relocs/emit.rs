@@ -14,7 +14,7 @@
 //! record of no function; in call graph profiles, where two relocations make an edge, neither goes
 //! without the other.
 
-use crate::arch::Target;
+use crate::arch::{RelocExpr, Target};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -27,6 +27,7 @@ use crate::phase::Placed;
 use crate::phase::facts::{is_dropped, is_of_dead_row};
 use crate::phase::{Inputs, SectionState};
 use crate::relocs::apply::Tombstone;
+use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::sframe_output;
 use crate::tables::section::Kind;
 use zerocopy::byteorder::{I64, U64};
@@ -42,7 +43,11 @@ pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
         return sframe_output::table::relocation_count(link);
     }
     let mut count = 0;
-    for_each_kept(link, id, |_, _, _| count += 1);
+    if is_made_of_frames(link, id) {
+        for_each_of_frames(link, |_, _, _| count += 1);
+    } else {
+        for_each_kept(link, id, |_, _, _| count += 1);
+    }
     count
 }
 
@@ -137,15 +142,26 @@ fn base<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u64 {
 
 fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: impl FnMut(Written)) {
     let base = base(link, id);
+    if is_made_of_frames(link, id) {
+        return for_each_of_frames(link, |object, relocation, output| {
+            let (symbol, addend) = remap(link, object, relocation);
+            visit(Written { offset: base.wrapping_add(output), kind: relocation.kind(), symbol, addend });
+        });
+    }
     let bias = sframe_output::concat::EmittedBias::of(link, id);
     for_each_kept(link, id, |object, relocation, alive| {
-        let offset = relocation.r_offset.get();
-        let (kind, (symbol, addend)) = if alive {
+        let mut offset = relocation.r_offset.get();
+        let (mut kind, (symbol, addend)) = if alive {
             (relocation.kind(), remap(link, object, relocation))
         } else {
             (T::DYNAMIC.none, (0, 0))
         };
-        let addend = addend.wrapping_add(bias.at(offset));
+        let mut addend = addend.wrapping_add(bias.at(offset));
+        if alive && let Some(edited) = edited_load(link, object, id, relocation) {
+            kind = edited.0;
+            offset = offset.wrapping_add_signed(edited.1);
+            addend = addend.wrapping_add(edited.2);
+        }
         visit(Written { offset: base.wrapping_add(offset), kind, symbol, addend });
     });
 }
@@ -154,6 +170,60 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: i
 fn is_own_sframe<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::SFrame)
+}
+
+/// In a final link: type, offset and addend of a relocation whose instruction does without the GOT, as
+/// [`Target::relocation_of_edit`] gives them.
+fn edited_load<'a, T: Target>(
+    link: &Placed<'a, T>,
+    object: &ObjectFile<'a, T::E>,
+    id: SectionId,
+    relocation: &Rela<T::E>,
+) -> Option<(u32, i64, i64)> {
+    let is_load = T::reloc_info(relocation.kind()).is_some_and(|info| info.expr == RelocExpr::GotSlot);
+    if link.config.is_relocatable() || !is_load {
+        return None;
+    }
+    let mut load = Load { edited: None };
+    let index = (id.0 - object.first_section) as usize;
+    Walk::new(link, object, index).each(std::slice::from_ref(relocation), &mut load);
+    load.edited
+}
+
+/// Learns how one load from the GOT is rewritten.
+struct Load {
+    edited: Option<(u32, i64, i64)>,
+}
+
+impl<T: Target> Visitor<T> for Load {
+    fn decided(&mut self, relocation: Decided<'_, T>) {
+        let edit = relocation.action.edit;
+        self.edited = edit.and_then(|edit| T::relocation_of_edit(relocation.info, edit));
+    }
+
+    fn undecided(&mut self, _: Undecided<'_, T>) {}
+}
+
+/// Whether a section is the `.eh_frame` of a final link.
+fn is_made_of_frames<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
+    let row = link.synthetic_row(id);
+    row.is_some_and(|row| link.synthetics.section(row).kind == Kind::EhFrame)
+}
+
+/// Calls `visit` for each relocation of the records in `.eh_frame`, in their order, with the offset there.
+fn for_each_of_frames<'l, 'a, T: Target>(
+    link: &'l Placed<'a, T>,
+    mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>, u64),
+) {
+    let files = link.objects.iter().zip(&link.frames.files).zip(&link.kept_frames.files);
+    for ((object, frames), kept) in files {
+        for record in kept.all_records(frames) {
+            for relocation in record.relocations.iter().filter(|entry| !is_dropped(link, object, entry)) {
+                let offset = relocation.r_offset.get().wrapping_sub(record.input);
+                visit(object, relocation, record.output.wrapping_add(offset));
+            }
+        }
+    }
 }
 
 /// Under `-r`: writes tombstones into fields of a section that is not loaded if their relocations

@@ -37,11 +37,16 @@ pub fn unreported<'l, T: Target>(link: &'l Inputs<'_, T>) -> HashSet<&'l [u8]> {
 /// A symbol of other than default visibility cannot come from another module, so it is an error in
 /// shared libraries too.
 fn severity<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Report {
-    let visibility = link.definitions.visibility[id.index()];
+    let visibility = visibility(link, id);
     if visibility != elf::STV_DEFAULT && link.config.is_shared() {
         return Report::Error;
     }
     link.config.undefined.in_objects
+}
+
+/// A local symbol has none.
+fn visibility<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
+    link.definitions.visibility.get(id.index()).copied().unwrap_or(elf::STV_DEFAULT)
 }
 
 /// Reports the references that the scan found, given in file order.
@@ -77,15 +82,17 @@ fn describe<T: Target>(
     hints: bool,
 ) -> Diagnostic {
     let gravity = if severity(link, id) == Report::Warning { Severity::Warning } else { Severity::Error };
-    let visibility = match link.definitions.visibility[id.index()] {
+    let visibility = match visibility(link, id) {
         elf::STV_HIDDEN => "hidden ",
         elf::STV_INTERNAL => "internal ",
         elf::STV_PROTECTED => "protected ",
         _ => "",
     };
     let message = format!("undefined {visibility}symbol: {}", link.symbol_text(id));
-    let name = link.globals.names[id.index()];
-    let mut diagnostic = Diagnostic::new(gravity, Code::UndefinedSymbol, message).about(name);
+    let mut diagnostic = Diagnostic::new(gravity, Code::UndefinedSymbol, message);
+    if let Some(name) = link.globals.names.get(id.index()) {
+        diagnostic = diagnostic.about(name);
+    }
     let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
     for reference in shown {
         diagnostic = link
@@ -97,7 +104,7 @@ fn describe<T: Target>(
     if more > 0 {
         diagnostic = diagnostic.note(format!("referenced {more} more times"));
     }
-    if hints { with_hints(link, id, diagnostic) } else { diagnostic }
+    if hints && link.globals.contains(id) { with_hints(link, id, diagnostic) } else { diagnostic }
 }
 
 fn with_hints<T: Target>(link: &Live<'_, T>, id: SymbolId, mut diagnostic: Diagnostic) -> Diagnostic {

@@ -9,7 +9,7 @@ use crate::arch::{RelocExpr, RelocInfo, Site, Target};
 use crate::decision::decide::{Action, decide};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
-use crate::ids::SymbolId;
+use crate::ids::{SectionId, SymbolId};
 use crate::input::{ObjectFile, SectionClass};
 use crate::phase::Bound;
 use crate::phase::facts::{described, facts, is_folded, slot_facts};
@@ -17,6 +17,7 @@ use crate::phase::facts::{described, facts, is_folded, slot_facts};
 /// A section whose relocations are walked.
 pub struct Walk<'w, 'a, T: Target> {
     link: &'w Bound<'a, T>,
+    section: SectionId,
     /// Its object.
     pub object: &'w ObjectFile<'a, T::E>,
     /// Input bytes: decisions are made from them, before and after the output is written.
@@ -73,6 +74,7 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
         let flags = object.headers[index].sh_flags.get();
         Walk {
             link,
+            section: object.section_id(index as u32),
             object,
             bytes: object.section_bytes(index).unwrap_or_default(),
             writable: flags & u64::from(elf::SHF_WRITE) != 0,
@@ -124,6 +126,11 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
         }
         if info.expr == RelocExpr::GotSlot {
             facts |= slot_facts(self.link, symbol);
+            if !self.link.far_loads.is_empty()
+                && self.link.far_loads.binary_search(&(self.section, symbol)).is_ok()
+            {
+                facts |= Facts::FAR;
+            }
         }
         let addend = relocation.r_addend.get();
         let site = Site {

@@ -1,5 +1,6 @@
 //! `.dynamic`: the dynamic linker's table of tables (gABI, "Dynamic Section"), in GNU ld's order.
 
+use super::android;
 use crate::arch::Target;
 use crate::cli::{OutputMode, Symbolic};
 use crate::elf::Dyn;
@@ -19,6 +20,8 @@ pub const ENTRY: u64 = 16;
 const DT_RELRSZ: u32 = 35;
 const DT_RELR: u32 = 36;
 const DT_RELRENT: u32 = 37;
+const DT_ANDROID_RELA: u32 = 0x6000_0011;
+const DT_ANDROID_RELASZ: u32 = 0x6000_0012;
 const DT_ANDROID_RELR: u32 = 0x6fff_e000;
 const DT_ANDROID_RELRSZ: u32 = 0x6fff_e001;
 const DT_ANDROID_RELRENT: u32 = 0x6fff_e003;
@@ -160,7 +163,7 @@ fn symbol_tables<T: Target>(list: &mut List<'_, '_, T>) {
 }
 
 fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
-    if list.has(Kind::GotPlt) {
+    if list.has(Kind::GotPlt) || list.has(Kind::RelaPlt) {
         list.push(elf::DT_PLTGOT, Value::ReservedWords);
     }
     if list.has(Kind::RelaPlt) {
@@ -169,8 +172,13 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
         list.push(elf::DT_JMPREL, Value::AddressOf(Kind::RelaPlt));
     }
     if list.has(Kind::RelaDyn) {
-        list.push(elf::DT_RELA, Value::AddressOf(Kind::RelaDyn));
-        list.push(elf::DT_RELASZ, Value::SizeOf(Kind::RelaDyn));
+        let (address, size) = if android::is_wanted(list.link) {
+            (DT_ANDROID_RELA, DT_ANDROID_RELASZ)
+        } else {
+            (elf::DT_RELA, elf::DT_RELASZ)
+        };
+        list.push(address, Value::AddressOf(Kind::RelaDyn));
+        list.push(size, Value::SizeOf(Kind::RelaDyn));
         list.number(elf::DT_RELAENT, 24u64);
     }
     if list.has(Kind::RelrDyn) {

@@ -157,7 +157,7 @@ fn entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
 fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
     let visibility = link.definitions.visibility[id.index()];
     let needs = link.symbol_needs(id);
-    let canonical = needs.contains(Needs::CANONICAL_PLT);
+    let canonical = address::is_plt_entry(link, id);
     let value = if canonical { address::plt(link, id) } else { link.values[id.index()] };
     match link.definition(id) {
         Definition::Object { file, symbol } => {

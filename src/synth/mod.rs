@@ -5,6 +5,7 @@
 //! laid out. It exists from `create_synthetics` on, if it may be needed; `size_tables` gives it its
 //! size; the layout drops empty ones; `write_output` writes its bytes.
 
+pub mod android;
 pub mod attributes;
 pub mod copy;
 pub mod dynamic;
@@ -38,6 +39,7 @@ use crate::sframe_output;
 pub fn update_sizes<T: crate::arch::Target>(link: &mut crate::phase::Placed<'_, T>) -> bool {
     // `|` and not `||`: all must update their size each time.
     relr::update_size(link)
+        | reldyn::update_size(link)
         | sframe_output::thunks::update_size(link)
         | sframe_output::compact::update_size(link)
 }

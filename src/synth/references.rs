@@ -1,5 +1,5 @@
-//! What the symbol table of `-r` says of undefined names: their types, and which of them nothing
-//! refers to.
+//! Symbols that are in the symbol table, or have a type there, because relocations refer to them: undefined
+//! names under `-r`, and local ones that `--emit-relocs` needs.
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
@@ -10,6 +10,29 @@ use crate::phase::{Placed, SectionState};
 use crate::symbols::Definition;
 use hashbrown::HashMap;
 use rayon::prelude::*;
+
+/// By local symbol of an object: whether a relocation that a final link keeps (`--emit-relocs`) refers to
+/// it, and it has a place in the output. Empty where none are kept.
+pub fn locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) -> Vec<bool> {
+    if !link.config.relocations.emit || link.config.is_relocatable() {
+        return Vec::new();
+    }
+    let mut found = vec![false; object.first_global as usize];
+    for (index, id) in object.section_ids().enumerate().filter(|(_, id)| link.sections.is_alive(*id)) {
+        if link.sections.is(id, SectionState::NOT_CONTENT) {
+            continue;
+        }
+        for relocation in object.relocations(index) {
+            let symbol = relocation.symbol();
+            if let Some(found) = found.get_mut(symbol as usize)
+                && let Some((section, _)) = object.symbol_section(symbol)
+            {
+                *found = link.sections.is_alive(section);
+            }
+        }
+    }
+    found
+}
 
 /// Types (`STT_*`) of undefined names by the objects that refer to them or define them in a group
 /// that is dropped; the first object that gives one counts. Final links need none.

@@ -4,6 +4,7 @@
 //! linker runs through them without looking at symbols (`DT_RELACOUNT`); then by symbol, so that
 //! each is looked up once; resolvers last, because they may call functions that the others bind.
 
+use super::android;
 use crate::arch::Target;
 use crate::elf::Rela;
 use crate::ids::Slot;
@@ -11,6 +12,7 @@ use crate::phase::{Numbered, Placed};
 use crate::region::Region;
 use crate::relocs::address;
 use crate::relocs::dynamic::{self, Entry};
+use crate::tables::section::Kind;
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{I64, U64};
@@ -24,21 +26,52 @@ const BATCH: usize = 8192;
 /// Sizes of `.rela.dyn` and `.rela.plt` in bytes, for these counts.
 pub fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u64, u64) {
     let (mut rela, mut plt) = (counts.relative + counts.other, u64::from(link.slots.plt));
-    if dynamic::irelative_in_plt(link) {
-        plt += counts.irelative
-    } else {
-        rela += counts.irelative
-    }
-    (rela * ENTRY, plt * ENTRY)
+    let resolved =
+        if dynamic::irelative_in_plt(link) { counts.irelative } else { link.slots.resolved.into() };
+    plt += resolved;
+    rela += counts.irelative - resolved;
+    let rela_size = if android::is_wanted(link) { android::first_guess(rela) } else { rela * ENTRY };
+    (rela_size, plt * ENTRY)
 }
 
-/// Writes `.rela.dyn`.
-pub fn write<T: Target>(link: &Placed<'_, T>, mut out: Region<'_>) {
+/// Makes `.rela.dyn` in Android's packed form as large as the present addresses need; whether it grew. It
+/// never shrinks.
+pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
+    if !android::is_wanted(link) {
+        return false;
+    }
+    let Some(row) = link.synthetics.find(Kind::RelaDyn) else { return false };
+    if link.synthetics.section(row).size == 0 {
+        return false;
+    }
+    let needed = android::encode(&entries(link)).len() as u64;
+    let section = &mut link.synthetics.rows[row as usize];
+    let grows = needed > section.size;
+    section.size = section.size.max(needed);
+    grows
+}
+
+/// The entries of `.rela.dyn`, in their order.
+pub fn entries<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     let (mut entries, _) = dynamic::collect(link);
     if dynamic::irelative_in_plt(link) {
         entries.retain(|entry| entry.kind != T::DYNAMIC.irelative);
     }
     sort::<T>(&mut entries, link.config.relocations.combine);
+    entries
+}
+
+/// Writes `.rela.dyn`.
+pub fn write<T: Target>(link: &Placed<'_, T>, mut out: Region<'_>) {
+    let entries = entries(link);
+    if android::is_wanted(link) {
+        // Readers know from the number of entries that a rest is none.
+        return out.fill(|out| {
+            let bytes = android::encode(&entries);
+            let size = bytes.len().min(out.len());
+            out[..size].copy_from_slice(&bytes[..size]);
+        });
+    }
     let batches: Vec<(&[Entry], Region<'_>)> = entries
         .chunks(BATCH)
         .map(|entries| (entries, out.take_first(entries.len() as u64 * ENTRY)))
@@ -58,7 +91,7 @@ fn sort<T: Target>(entries: &mut [Entry], combine: bool) {
     });
 }
 
-/// Writes `.rela.plt`: jump slots in the order of `.plt`, then `R_*_IRELATIVE` of static programs.
+/// Writes `.rela.plt`: jump slots in the order of `.plt`, then `R_*_IRELATIVE`.
 pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let count = link.slots.plt as usize;
     let mut entries = vec![Entry { address: 0, kind: T::DYNAMIC.none, symbol: 0, addend: 0 }; count];
@@ -73,12 +106,7 @@ pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
             };
         }
     }
-    if dynamic::irelative_in_plt(link) {
-        let (mut resolved, _) = dynamic::collect(link);
-        resolved.retain(|entry| entry.kind == T::DYNAMIC.irelative);
-        resolved.sort_by_key(|entry| entry.address);
-        entries.extend(resolved);
-    }
+    entries.extend(dynamic::resolved_in_plt(link));
     store::<T>(&entries, out);
 }
 

@@ -19,7 +19,8 @@ use crate::phase::Placed;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
 use crate::region::Region;
-use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved};
+use crate::relocs::address;
+use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved, SymbolFlags};
 use crate::synth::{groups, references};
 use crate::tables::symtab_plan::{Part, SymtabPlan};
 use hashbrown::HashMap;
@@ -174,6 +175,7 @@ fn locals<'l, 'a, T: Target>(
 ) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let discard = link.config.strip.discard;
     let signatures = groups::local_signatures(link, object.id);
+    let referenced = references::locals(link, object);
     (1..object.first_global).filter_map(move |index| {
         let symbol = &object.symbols[index as usize];
         let kind = symbol.kind();
@@ -195,6 +197,9 @@ fn locals<'l, 'a, T: Target>(
         {
             // The next link must know which piece a reference means, and only a symbol in that
             // piece can tell: an addend may lead behind the piece.
+            return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
+        }
+        if referenced.get(index as usize) == Some(&true) {
             return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
         }
         if discard == Discard::All && kind != elf::STT_FILE {
@@ -566,8 +571,11 @@ impl<T: Target> Writer<'_, '_, '_, T> {
                     // `--exclude-libs`: the final link does not export it.
                     visibility = elf::STV_HIDDEN;
                 }
-                let size = link.common_block(entry.id).map_or(source.st_size.get(), |block| block.size);
-                let place = self.placement(object, Entry { symbol, ..entry });
+                let mut size = link.common_block(entry.id).map_or(source.st_size.get(), |block| block.size);
+                let mut place = self.placement(object, Entry { symbol, ..entry });
+                if let Some(of_entry) = self.plt_place(entry.id) {
+                    (info, size, place) = (info & 0xf0 | elf::STT_FUNC, 0, of_entry);
+                }
                 self.push(entry.name, info, source.st_other & !3 | visibility, size, place);
             }
             Definition::Linker(row) => self.linker_symbol(entry, row, local),
@@ -609,6 +617,19 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         }
         let value = if needs.contains(Needs::CANONICAL_PLT) { value } else { 0 };
         Placement::special(elf::SHN_UNDEF, value)
+    }
+
+    /// The PLT entry of a function with a resolver, if that is the function's address for other modules.
+    fn plt_place(&self, id: SymbolId) -> Option<Placement> {
+        let link = self.link;
+        if !link.is_dynamic()
+            || !link.symbol_flags(id).contains(SymbolFlags::IFUNC)
+            || !address::is_plt_entry(link, id)
+        {
+            return None;
+        }
+        let value = address::plt(link, id);
+        Some(Placement::of_chunk(link, link.layout.chunk_at(value)?, value))
     }
 
     fn linker_symbol(&mut self, entry: Entry<'_>, row: u32, local: bool) {

@@ -31,6 +31,8 @@ pub const LDR: u32 = 0xf940_0000;
 pub const LDR_LITERAL: u32 = 0x5800_0000;
 /// `movz x0, ..., lsl #16`
 pub const MOVZ_HIGH: u32 = 0xd2a0_0000;
+/// `movz x0, ...`
+pub const MOVZ: u32 = 0xd280_0000;
 /// `movk x0, ...`
 pub const MOVK: u32 = 0xf280_0000;
 /// `mrs x0, tpidr_el0`

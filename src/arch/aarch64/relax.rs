@@ -26,7 +26,9 @@ pub enum Edit {
     MoveHighToX0,
     /// `movk` of the low half into the destination.
     MoveLow,
-    /// The same into the base register.
+    /// `movz` of the low half, which is all of the value, into the destination.
+    MoveAlone,
+    /// `movk` of the low half into the base register.
     MoveLowToBase,
     /// `ldr` of a slot into its base register.
     LoadToBase,
@@ -71,9 +73,12 @@ fn branch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     absent.then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Nothing))
 }
 
+/// Symbols whose addresses `adrp` might not reach.
+const KEPT: Facts = Facts::ABSOLUTE.union(Facts::UNDEFINED_WEAK).union(Facts::FAR);
+
 /// `adrp xN, page; add xN, xN, low` or `adrp xN, page of slot; ldr xN, [xN, low]`.
 fn address(site: &Site<'_>, mode: &Mode, low: u32, is_second: fn(u32) -> bool) -> Option<Relaxed<Edit>> {
-    if !mode.relax || !site.is_bound() || site.facts.intersects(Facts::ABSOLUTE | Facts::UNDEFINED_WEAK) {
+    if !mode.relax || !site.is_bound() || site.facts.intersects(KEPT) {
         return None;
     }
     let next = site.next?;
@@ -144,14 +149,20 @@ fn local_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     })
 }
 
-/// `adrp xN; ldr xN, [xN]`
+/// `adrp xN` and `ldr xM, [xN]`, wherever they stand. Code that keeps the page in a register of its own
+/// loads the low half of the offset alone, which is all of it unless there is very much thread-local data.
 fn initial_exec(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
-    let first = family == Family::InitialPage;
-    let start = if first { site.offset } else { site.offset.checked_sub(4)? };
-    if site.has(Facts::IMPORTED) || !is_one_register(site, start, is_load) {
+    if site.has(Facts::IMPORTED) {
         return None;
     }
-    let edit = if first { Edit::MoveHigh } else { Edit::MoveLow };
+    let instruction = at(site.bytes, site.offset)?;
+    let edit = match family {
+        Family::InitialPage if is_adrp(instruction) => Edit::MoveHigh,
+        Family::InitialPage => return None,
+        _ if !is_load(instruction) => return None,
+        _ if base(instruction) == destination(instruction) => Edit::MoveLow,
+        _ => Edit::MoveAlone,
+    };
     Some(relaxed(RelocExpr::TpOffset, RelocBase::Zero, edit))
 }
 
@@ -187,6 +198,7 @@ pub fn range(edit: Edit) -> (i64, i64) {
         Edit::MoveHigh | Edit::MoveHighToX0 | Edit::MoveLow | Edit::MoveLowToBase | Edit::GeneralToLocal => {
             (0, (1 << 32) - 1)
         }
+        Edit::MoveAlone => (0, (1 << 16) - 1),
         Edit::AddToX0 => (0, (1 << 24) - 1),
         Edit::LoadLiteral => (-(1 << 20), (1 << 20) - 1),
         Edit::Nothing | Edit::ThreadPointer | Edit::LoadToX0 | Edit::Field(_) => (i64::MIN, i64::MAX),
@@ -206,6 +218,7 @@ pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, place: u6
         Edit::MoveHigh => write(0, encode(Field::Move(16), MOVZ_HIGH | destination(old), value)),
         Edit::MoveHighToX0 => write(0, encode(Field::Move(16), MOVZ_HIGH, value)),
         Edit::MoveLow => write(0, encode(Field::Move(0), MOVK | destination(old), value)),
+        Edit::MoveAlone => write(0, encode(Field::Move(0), MOVZ | destination(old), value)),
         Edit::MoveLowToBase => write(0, encode(Field::Move(0), MOVK | base(old), value)),
         Edit::LoadToBase => {
             let register = base(old);

@@ -83,8 +83,12 @@ fn initial_exec() {
     let low = rewritten(Family::InitialLow, &code, 1, Facts::TLS, None, 0x12_3450);
     assert_eq!(low, Some((RelocExpr::TpOffset, vec![ADRP_X3, 0xf286_8a03])));
     assert_eq!(rewritten(Family::InitialPage, &code, 0, Facts::TLS | Facts::IMPORTED, None, 0), None);
-    // The address is used elsewhere too.
-    assert_eq!(rewritten(Family::InitialPage, &[ADRP_X3, LDR_X3_X3 + 1], 0, Facts::TLS, None, 0), None);
+    // They need not be neighbours, nor stay with one register.
+    let low = rewritten(Family::InitialLow, &[LDR_X3_X3], 0, Facts::TLS, None, 0x12_3450);
+    assert_eq!(low, Some((RelocExpr::TpOffset, vec![0xf286_8a03])));
+    let alone = rewritten(Family::InitialLow, &[LDR_X3_X3 + 1], 0, Facts::TLS, None, 0x3450);
+    assert_eq!(alone, Some((RelocExpr::TpOffset, vec![0xd286_8a04])));
+    assert_eq!(rewritten(Family::InitialPage, &[LDR_X3_X3], 0, Facts::TLS, None, 0), None);
 }
 
 #[test]
@@ -148,5 +152,6 @@ fn values_that_do_not_fit_are_told() {
     let mut section = bytes(&[ADRP_X3]);
     assert_eq!(edit(Edit::MoveHigh, &mut section, 0, 1 << 32, PLACE), Err(1 << 32));
     assert_eq!(edit(Edit::MoveHigh, &mut section, 0, -1, PLACE), Err(-1));
+    assert_eq!(edit(Edit::MoveAlone, &mut section, 0, 1 << 16, PLACE), Err(1 << 16));
     assert!(edit(Edit::Address, &mut bytes(&[ADRP_X3, ADD_X3_X3]), 0, 1 << 33, PLACE).is_err());
 }

@@ -78,7 +78,7 @@ fn got_entry(site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
     if !mode.relax
         || !site.is_bound()
         || site.addend != 2
-        || site.facts.intersects(Facts::ABSOLUTE | Facts::ODD)
+        || site.facts.intersects(Facts::ABSOLUTE | Facts::ODD | Facts::FAR)
     {
         return None;
     }

@@ -108,6 +108,10 @@ impl Target for S390x {
             && relax::is_branch(bytes, offset)
     }
 
+    fn relocation_of_edit(_: &RelocInfo<Self>, edit: Edit) -> Option<(u32, i64, i64)> {
+        matches!(edit, Edit::Distance(_)).then_some((elf::R_390_PC32DBL, 0, 0))
+    }
+
     fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, _: u64) -> Result<(), i64> {
         relax::edit(edit, section, offset, value)
     }

@@ -160,7 +160,7 @@ fn is_rip_relative(modrm: u8) -> bool {
 }
 
 fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
-    if !mode.relax || !site.is_bound() || site.addend != -4 || site.has(Facts::LARGE) {
+    if !mode.relax || !site.is_bound() || site.addend != -4 || site.has(Facts::FAR) {
         return None;
     }
     let &[opcode, modrm] = site.around(2, 2)? else { return None };
@@ -208,6 +208,17 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
         _ => return None,
     };
     relaxed(RelocExpr::Symbol, RelocBase::Zero, edit)
+}
+
+/// The relocation of a load that no longer goes through the GOT.
+pub fn relocation_of_load(family: Family, edit: Edit) -> Option<(u32, i64, i64)> {
+    Some(match edit {
+        Edit::Shorter { .. } => (elf::R_X86_64_PC32, -1, 0),
+        Edit::Prefix { adjust: 0, .. } => (elf::R_X86_64_PC32, 0, 0),
+        Edit::Prefix { adjust, .. } if family == Family::GotLoad => (elf::R_X86_64_32, 0, adjust.into()),
+        Edit::Prefix { adjust, .. } => (elf::R_X86_64_32S, 0, adjust.into()),
+        _ => return None,
+    })
 }
 
 /// `op x(%rip), %reg` as `op $imm32, %reg`.

@@ -209,7 +209,7 @@ fn other_instructions_keep_their_slot() {
 
 #[test]
 fn loads_stay_where_the_address_is_not_settled_or_far() {
-    for facts in [Facts::IMPORTED, Facts::IFUNC, Facts::ABSOLUTE, Facts::LARGE] {
+    for facts in [Facts::IMPORTED, Facts::IFUNC, Facts::ABSOLUTE, Facts::FAR] {
         stays(Case { facts, ..got(REX_GOTPCRELX) }, &EXECUTABLE, "48 8b 05 ........");
     }
     stays(Case { addend: 0, ..got(REX_GOTPCRELX) }, &EXECUTABLE, "48 8b 05 ........");

@@ -129,6 +129,10 @@ impl Target for X86_64 {
         }
     }
 
+    fn relocation_of_edit(info: &RelocInfo<Self>, edit: Edit) -> Option<(u32, i64, i64)> {
+        relax::relocation_of_load(info.family, edit)
+    }
+
     fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, _: u64) -> Result<(), i64> {
         relax::edit(edit, section, offset, value)
     }

@@ -322,6 +322,8 @@ pub struct RelocationOptions {
     pub copy: bool,
     /// `-z pack-relative-relocs`, `--pack-dyn-relocs=relr`: `DT_RELR`.
     pub pack_relative: bool,
+    /// `--pack-dyn-relocs=android`: `.rela.dyn` in Android's packed form.
+    pub pack_android: bool,
     /// `--use-android-relr-tags`: RELR under Android's old numbers.
     pub android_relr_tags: bool,
     /// `-z report-relative-reloc`: every relative relocation is reported.
@@ -353,6 +355,7 @@ impl Default for RelocationOptions {
             combine: true,
             copy: true,
             pack_relative: false,
+            pack_android: false,
             android_relr_tags: false,
             report_relative: false,
             apply_dynamic: None,

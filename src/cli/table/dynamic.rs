@@ -68,14 +68,26 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "Make .note.package with JSON, percent-encoded",
         |state, text| {
             let text = text.filter(|text| !text.is_empty());
-            state.config.notes.package_metadata = text.map(percent_decode);
+            state.config.notes.package_metadata = text.map(percent_decode).transpose()?;
             Ok(())
         },
     ),
-    value(&["pack-dyn-relocs"], "FORMAT", "Pack relative relocations: relr or none", |state, format| {
-        state.config.relocations.pack_relative = word(format, &[("relr", true), ("none", false)])?;
-        Ok(())
-    }),
+    value(
+        &["pack-dyn-relocs"],
+        "FORMAT",
+        "Pack dynamic relocations: relr, android, android+relr or none",
+        |state, format| {
+            let formats = [
+                ("relr", (true, false)),
+                ("android", (false, true)),
+                ("android+relr", (true, true)),
+                ("none", (false, false)),
+            ];
+            let packing = &mut state.config.relocations;
+            (packing.pack_relative, packing.pack_android) = word(format, &formats)?;
+            Ok(())
+        },
+    ),
     flag(&["use-android-relr-tags"], "Number RELR as old Android releases do", |state| {
         state.config.relocations.android_relr_tags = true;
     }),

@@ -75,7 +75,7 @@ type Merged = (String, Vec<u8>, Vec<(u32, String)>);
 fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     let config = Config { mode, ..Config::default() };
     let (sink, store) = (Sink::default(), InputStore::default());
-    let session = Session { config: &config, sink: &sink, store: &store };
+    let session = Session { config: &config, sink: &sink, store: &store, far_loads: &[] };
     let (mut parsed, mut states): (Vec<_>, Vec<SectionState>) = Default::default();
     for (number, bytes) in objects.iter().enumerate() {
         let mut object =
@@ -91,8 +91,10 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     // As a default script matches them: `.rodata` and its kin by one rule, the rest as orphans.
     let is_data = |id| made.section_info(SectionId(id)).name.starts_with(b".rodata");
     let rules =
-        (0..made.first_internal()).map(|id| if is_data(id) { Some(RuleId::new(7)) } else { None }).collect();
-    let live = keep_eh_frames::run(Bound::of(made, rules), Folds::default());
+        (0..made.first_internal()).map(|id| if is_data(id) { Some(RuleId::new(0)) } else { None }).collect();
+    let mut bound = Bound::of(made, rules);
+    bound.matched.plan.add_orphan_output(b".rodata");
+    let live = keep_eh_frames::run(bound, Folds::default());
     let groups = run(&live);
     let link = place(live, Asked::default(), groups);
     let sections = link.merged.iter().enumerate();
@@ -116,7 +118,7 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
 const PROGRAM: OutputMode = OutputMode::Executable { pie: true };
 
 #[test]
-fn sections_of_one_rule_and_kind_become_one() {
+fn sections_of_one_output_section_and_kind_become_one() {
     let first = object_of(&[
         (".rodata.str1.1", b"one\0two\0", STRINGS, false),
         (".rodata.cst4", &[1, 0, 0, 0, 2, 0, 0, 0], CONSTANTS, false),

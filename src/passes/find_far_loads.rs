@@ -1,0 +1,80 @@
+//! Finds code that was to do without the GOT, but is too far from what it refers to.
+//!
+//! Decisions on relocations come before addresses. In an output that is larger than relative addresses
+//! reach, some of them turn out wrong: then the link starts again, and these loads keep their slots.
+//! Ordinary outputs are known to be small enough by their first and last address.
+
+use crate::arch::{RelocBase, RelocExpr, Target};
+use crate::elf::is_alloc;
+use crate::ids::{SectionId, SymbolId};
+use crate::input::SectionClass;
+use crate::phase::{Placed, SectionState};
+use crate::relocs::address;
+use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
+use rayon::prelude::*;
+
+/// The distance that relative addresses reach on every machine, in bytes.
+const REACH: u64 = 1 << 31;
+
+/// Room for what an edit adds to its value, in bytes.
+const SLACK: i64 = 32;
+
+/// The loads, by the section that holds them and the symbol that they are for; sorted.
+pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, SymbolId)> {
+    let loaded = || link.layout.chunks.iter().filter(|chunk| is_alloc(chunk.flags) && chunk.size > 0);
+    let start = loaded().map(|chunk| chunk.address).min().unwrap_or(0);
+    let end = loaded().map(|chunk| chunk.address.saturating_add(chunk.size)).max().unwrap_or(0);
+    if link.config.is_relocatable() || end - start < REACH {
+        return Vec::new();
+    }
+    let mut found: Vec<(SectionId, SymbolId)> = link
+        .objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let mut far = Far { link, section: SectionId::NONE, found: Vec::new() };
+            for (index, id) in object.section_ids().enumerate() {
+                let left_out = SectionState::ABSORBED | SectionState::NOT_CONTENT;
+                if link.class_of(id).contains(SectionClass::ALLOC | SectionClass::RELOCATED)
+                    && link.sections.is_alive(id)
+                    && !link.sections.get(id).intersects(left_out)
+                {
+                    far.section = id;
+                    Walk::new(link, object, index).each(object.relocations(index), &mut far);
+                }
+            }
+            far.found
+        })
+        .collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+struct Far<'l, 'a, T: Target> {
+    link: &'l Placed<'a, T>,
+    section: SectionId,
+    found: Vec<(SectionId, SymbolId)>,
+}
+
+impl<T: Target> Visitor<T> for Far<'_, '_, T> {
+    fn decided(&mut self, relocation: Decided<'_, T>) {
+        let Decided { info, offset, index, symbol, addend, action, .. } = relocation;
+        let (RelocExpr::GotSlot, Some(edit)) = (info.expr, action.edit) else { return };
+        if action.expr != RelocExpr::Symbol {
+            return;
+        }
+        let Some((object, _)) = self.link.locate(self.section) else { return };
+        let target = address::target(self.link, object, index, symbol, addend);
+        let base = match action.base {
+            RelocBase::Place => address::place(self.link, self.section, offset),
+            _ => 0,
+        };
+        let value = target.wrapping_sub(base) as i64;
+        let (min, max) = T::edit_range(edit);
+        if value < min.saturating_add(SLACK) || value > max.saturating_sub(SLACK) {
+            self.found.push((self.section, symbol));
+        }
+    }
+
+    fn undecided(&mut self, _: Undecided<'_, T>) {}
+}

@@ -1,0 +1,130 @@
+//! Turns lists of constructors and destructors around that a script puts into arrays of functions.
+//!
+//! Start-up code runs `.ctors` from its end to its beginning and `.init_array` the other way, so the
+//! words of a `.ctors` section must change their order where it goes into `.init_array`, and those of
+//! `.dtors` in `.fini_array`. Their relocations move with them; symbols stay where they are. As in GNU
+//! ld and gold. New contents lie in bytes of the link's own ([`ObjectFile::made`]), so that later passes
+//! see an ordinary section.
+
+use crate::arch::Target;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::consts as elf;
+use crate::elf::{Rela, Shdr, whole_table};
+use crate::ids::{FileId, SectionId};
+use crate::input::ObjectFile;
+use crate::input::store::InputStore;
+use crate::phase::Matched;
+use rayon::prelude::*;
+use zerocopy::IntoBytes;
+use zerocopy::byteorder::{ByteOrder, U64};
+
+/// Size of an entry in bytes.
+const WORD: u64 = 8;
+
+/// Turns the words of such sections around.
+pub fn run<T: Target>(mut link: Matched<'_, T>) -> Matched<'_, T> {
+    if link.config.is_relocatable() {
+        return link;
+    }
+    let (store, sink) = (link.store, link.sink);
+    let found = find(&link);
+    for of_file in found.chunk_by(|a, b| a.0 == b.0) {
+        let object = &mut link.made.resolved.inputs.objects[of_file[0].0.index()];
+        let mut edit = Edit { headers: object.headers.to_vec(), made: object.made.to_vec() };
+        for &(file, index) in of_file {
+            let size = object.headers[index as usize].sh_size.get();
+            if size.is_multiple_of(WORD) {
+                edit.reverse(object, index as usize, store);
+            } else {
+                sink.report(odd_size(object, index as usize, size).ordered(file.0, index, size));
+            }
+        }
+        object.headers = whole_table(store.keep(edit.headers.as_bytes()));
+        object.made = store.keep(edit.made);
+    }
+    link
+}
+
+fn odd_size<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, size: u64) -> Diagnostic {
+    let location = Location::Section {
+        file: object.name.to_string(),
+        section: object.section_name_lossy(index),
+        offset: size,
+    };
+    let message = format!("{size:#x} bytes are no list of functions, whose addresses have {WORD} bytes");
+    Diagnostic::error(Code::MalformedInput, message)
+        .at(location)
+        .note("the section goes into an array of functions, in which its words stand in reverse order")
+}
+
+/// The sections that are turned around, by file and header index.
+fn find<T: Target>(link: &Matched<'_, T>) -> Vec<(FileId, u32)> {
+    // By rule: the old name of what it puts into its output section.
+    let old_names: Vec<Option<&[u8]>> = link
+        .plan
+        .rules
+        .iter()
+        .map(|rule| match &link.plan.outputs[rule.output as usize].name[..] {
+            b".init_array" => Some(&b".ctors"[..]),
+            b".fini_array" => Some(&b".dtors"[..]),
+            _ => None,
+        })
+        .collect();
+    if old_names.iter().all(Option::is_none) {
+        return Vec::new();
+    }
+    let rules = link.rules.par_iter().enumerate().with_min_len(4096);
+    rules
+        .filter_map(|(row, rule)| {
+            let old_name = old_names[(*rule)?.index()]?;
+            let id = SectionId::from_index(row);
+            let (object, index) = link.locate(id)?;
+            let rest = object.section_name(index as usize).strip_prefix(old_name)?;
+            let has_words = object.headers[index as usize].sh_type.get() == elf::SHT_PROGBITS;
+            (has_words && matches!(rest.first(), None | Some(b'.'))).then_some((object.id, index))
+        })
+        .collect()
+}
+
+/// New contents for sections of an object.
+struct Edit<E: ByteOrder> {
+    headers: Vec<Shdr<E>>,
+    made: Vec<u8>,
+}
+
+impl<E: ByteOrder> Edit<E> {
+    fn reverse<'a>(&mut self, object: &mut ObjectFile<'a, E>, index: usize, store: &'a InputStore) {
+        let Ok(bytes) = object.section_bytes(index) else { return };
+        let size = bytes.len() as u64;
+        let words: Vec<u8> = bytes.rchunks_exact(WORD as usize).flatten().copied().collect();
+        let relocations: Vec<Rela<E>> =
+            object.relocations(index).iter().rev().map(|relocation| turned(*relocation, size)).collect();
+        self.replace(object, index, &words);
+        let table = object.relocation_sections.get(index).map_or(0, |&table| table as usize);
+        if table == 0 {
+            return;
+        }
+        if object.headers[table].sh_type.get() == elf::SHT_RELA {
+            self.replace(object, table, relocations.as_bytes());
+        } else if let Some(implicit) = object.implicit.iter_mut().find(|found| found.section == table as u32)
+        {
+            implicit.relocations = whole_table(store.keep(relocations.as_bytes()));
+        }
+    }
+
+    /// Gives a section other contents, of the same size but for what was no whole entry.
+    fn replace(&mut self, object: &ObjectFile<'_, E>, index: usize, contents: &[u8]) {
+        self.headers[index].sh_offset.set(object.bytes.len() as u64 + self.made.len() as u64);
+        self.headers[index].sh_size.set(contents.len() as u64);
+        self.made.extend(contents);
+    }
+}
+
+/// The relocation of the same word in a section of so many bytes that is turned around.
+fn turned<E: ByteOrder>(relocation: Rela<E>, size: u64) -> Rela<E> {
+    let offset = relocation.r_offset.get();
+    let inside = offset % WORD;
+    let word = offset - inside;
+    let offset = if word < size { size - WORD - word + inside } else { offset };
+    Rela { r_offset: U64::new(offset), ..relocation }
+}
