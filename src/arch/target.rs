@@ -169,6 +169,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,
     /// subject, name of each value.
     const ABI_ATTRIBUTES: &'static [(u64, &'static str, &'static [&'static str])] = &[];
+    /// The CIE for procedure linkage tables, a multiple of 8 bytes, with PC-relative pointers of 4 bytes;
+    /// empty where linkers describe them by no `.eh_frame` records.
+    const PLT_CIE: &'static [u8] = &[];
     /// Size of an entry of `.hash`, in bytes.
     const SYSV_HASH_ENTRY: u64 = 4;
     /// Whether places of `RELA` relative relocations hold the address too, unless
@@ -264,6 +267,11 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     fn plt_frames(_part: PltPart, _shape: &PltShape) -> &'static [PltFrame] {
         const UNTOUCHED: &[PltFrame] = &[PltFrame { start: 0, pushed: 0, return_address: None }];
         UNTOUCHED
+    }
+
+    /// Call frame instructions for `.plt`, its head and all entries.
+    fn lazy_plt_cfi(_shape: &PltShape) -> &'static [u8] {
+        &[]
     }
 
     /// The contents of a word of `.got.plt` before the dynamic linker has bound it: the address of

@@ -401,6 +401,8 @@ pub struct DynamicOptions {
     pub hash_style: HashStyle,
     /// `--eh-frame-hdr`.
     pub eh_frame_hdr: bool,
+    /// `--ld-generated-unwind-info` (default): `.eh_frame` describes the procedure linkage tables too.
+    pub plt_unwind_info: bool,
     /// `-z now`: `DF_BIND_NOW`, `DF_1_NOW`, no lazy PLT.
     pub bind_now: bool,
     /// `-z origin`.
@@ -446,6 +448,7 @@ impl Default for DynamicOptions {
             spare_tags: 5,
             hash_style: HashStyle::default(),
             eh_frame_hdr: false,
+            plt_unwind_info: true,
             bind_now: false,
             origin: false,
             nodelete: false,

@@ -3,11 +3,10 @@
 //! Start-up code runs `.ctors` from its end to its beginning and `.init_array` the other way, so the
 //! words of a `.ctors` section must change their order where it goes into `.init_array`, and those of
 //! `.dtors` in `.fini_array`. Their relocations move with them; symbols stay where they are. As in GNU
-//! ld and gold. New contents lie in bytes of the link's own ([`ObjectFile::made`]), so that later passes
+//! ld and gold. A section that is no list of words stays as it is. New contents lie in bytes of the link's own ([`ObjectFile::made`]), so that later passes
 //! see an ordinary section.
 
 use crate::arch::Target;
-use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::elf::{Rela, Shdr, whole_table};
 use crate::ids::{FileId, SectionId};
@@ -26,35 +25,18 @@ pub fn run<T: Target>(mut link: Matched<'_, T>) -> Matched<'_, T> {
     if link.config.is_relocatable() {
         return link;
     }
-    let (store, sink) = (link.store, link.sink);
+    let store = link.store;
     let found = find(&link);
     for of_file in found.chunk_by(|a, b| a.0 == b.0) {
         let object = &mut link.made.resolved.inputs.objects[of_file[0].0.index()];
         let mut edit = Edit { headers: object.headers.to_vec(), made: object.made.to_vec() };
-        for &(file, index) in of_file {
-            let size = object.headers[index as usize].sh_size.get();
-            if size.is_multiple_of(WORD) {
-                edit.reverse(object, index as usize, store);
-            } else {
-                sink.report(odd_size(object, index as usize, size).ordered(file.0, index, size));
-            }
+        for &(_, index) in of_file {
+            edit.reverse(object, index as usize, store);
         }
         object.headers = whole_table(store.keep(edit.headers.as_bytes()));
         object.made = store.keep(edit.made);
     }
     link
-}
-
-fn odd_size<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, size: u64) -> Diagnostic {
-    let location = Location::Section {
-        file: object.name.to_string(),
-        section: object.section_name_lossy(index),
-        offset: size,
-    };
-    let message = format!("{size:#x} bytes are no list of functions, whose addresses have {WORD} bytes");
-    Diagnostic::error(Code::MalformedInput, message)
-        .at(location)
-        .note("the section goes into an array of functions, in which its words stand in reverse order")
 }
 
 /// The sections that are turned around, by file and header index.
@@ -80,7 +62,9 @@ fn find<T: Target>(link: &Matched<'_, T>) -> Vec<(FileId, u32)> {
             let id = SectionId::from_index(row);
             let (object, index) = link.locate(id)?;
             let rest = object.section_name(index as usize).strip_prefix(old_name)?;
-            let has_words = object.headers[index as usize].sh_type.get() == elf::SHT_PROGBITS;
+            let header = &object.headers[index as usize];
+            let has_words =
+                header.sh_type.get() == elf::SHT_PROGBITS && header.sh_size.get().is_multiple_of(WORD);
             (has_words && matches!(rest.first(), None | Some(b'.'))).then_some((object.id, index))
         })
         .collect()

@@ -13,7 +13,7 @@ use crate::relocs::dynamic::{self, Counts};
 use crate::sframe::collect::Chosen;
 use crate::sframe_output;
 use crate::symbols::{Definition, Mentions};
-use crate::synth::{android, dynsym, eh_frame, eh_frame_hdr, hash, reldyn, relr, symbol_versions};
+use crate::synth::{android, dynsym, eh_frame, eh_frame_hdr, hash, plt_cfi, reldyn, relr, symbol_versions};
 use crate::tables::dynamic_tables::DynamicTables;
 use crate::tables::dynstr::DynamicStrings;
 use crate::tables::section::{Kind, SyntheticSections};
@@ -69,9 +69,11 @@ impl<'a, T: Target> Sizes<'_, 'a, T> {
     fn frames(&mut self, chosen: &Chosen) {
         let live: &Live<'_, T> = self.link;
         if !live.kept_frames.files.is_empty() {
-            self.sections.set_size(Kind::EhFrame, eh_frame::size(live), 1);
+            let size = eh_frame::size(live) + plt_cfi::size(self.link);
+            self.sections.set_size(Kind::EhFrame, size, 1);
         }
-        self.sections.set_size(Kind::EhFrameHdr, eh_frame_hdr::size(live.kept_frames.fdes), 1);
+        let fdes = live.kept_frames.fdes + plt_cfi::fdes(self.link);
+        self.sections.set_size(Kind::EhFrameHdr, eh_frame_hdr::size(fdes), 1);
         if let Some(table) = &chosen.table {
             let size = match &chosen.compact {
                 Some(compact) => sframe_output::compact::first_guess(compact, table),

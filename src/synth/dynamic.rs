@@ -79,7 +79,7 @@ fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'
     let single = options.soname.iter().map(|name| (elf::DT_SONAME, name));
     let auxiliary = options.auxiliary.iter().map(|name| (elf::DT_AUXILIARY, name));
     let filter = options.filter.iter().map(|name| (elf::DT_FILTER, name));
-    for (tag, name) in single.chain(auxiliary).chain(filter) {
+    for (tag, name) in single.chain(filter).chain(auxiliary) {
         list.number(tag, tables.strings.add(name));
     }
     let path_tag = if options.new_dtags { elf::DT_RUNPATH } else { elf::DT_RPATH };

@@ -8,6 +8,7 @@ use crate::ids::FileId;
 use crate::phase::Placed;
 use crate::phase::{Live, Made};
 use crate::region::Region;
+use crate::synth::plt_cfi;
 use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use zerocopy::byteorder::U32;
@@ -35,7 +36,7 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     Some(SyntheticSection::new(Kind::EhFrame, b".eh_frame", elf::SHT_PROGBITS, flags.into(), 8))
 }
 
-/// Size in bytes.
+/// Size in bytes, but for the records of [`plt_cfi`], which stand behind those of the inputs.
 pub fn size<T: Target>(link: &Live<'_, T>) -> u64 {
     link.kept_frames.size + if link.frames.has_terminator { TERMINATOR } else { 0 }
 }
@@ -71,6 +72,9 @@ pub fn write<T: Target>(
             (first, size) = (file + 1, 0);
         }
     }
+    let of_plts = plt_cfi::size(link);
+    out.take_first(of_plts)
+        .fill(|out| plt_cfi::write(link, address.wrapping_add(link.kept_frames.size), out));
     out.into_bytes().fill(0);
     batches.into_par_iter().for_each(|(batch, region)| {
         region.fill(|mut rest| {

@@ -15,6 +15,7 @@ use crate::phase::Inputs;
 use crate::phase::Made;
 use crate::phase::Placed;
 use crate::symbols::Definition;
+use crate::synth::plt_cfi;
 use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use zerocopy::byteorder::{I32, U32};
@@ -71,6 +72,11 @@ pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64, out: 
         })
         .collect();
     let mut rows = Vec::with_capacity(found.len());
+    let first = eh_frame.wrapping_add(link.kept_frames.size);
+    for (offset, code) in plt_cfi::rows(link) {
+        let (code, fde) = (near(code, address), near(first.wrapping_add(offset), address));
+        rows.extend(code.zip(fde).map(|(code, fde)| Row { code, is_empty: false, fde }));
+    }
     let mut far = Vec::new();
     for row in found {
         match row {

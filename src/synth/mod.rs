@@ -20,6 +20,7 @@ pub mod hash;
 pub mod merged;
 pub mod notes;
 pub mod plt;
+pub mod plt_cfi;
 pub mod property_note;
 pub mod references;
 pub mod rela_output;

@@ -72,6 +72,10 @@ pub fn write_direct(out: &mut [u8], entry: u64, slot: u64) {
     copy(out, DIRECT, |bytes| distance(bytes, 0, entry, slot));
 }
 
+/// `DW_CFA_def_cfa: r15+160`, augmentation `zR` with PC-relative pointers. Entries leave the stack alone.
+pub const CIE: [u8; 24] =
+    [0, 0, 0, 20, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 14, 1, 0x1b, 0x0c, 15, 0xa0, 1, 0, 0, 0];
+
 #[cfg(test)]
 mod tests {
     use super::*;

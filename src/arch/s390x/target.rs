@@ -69,6 +69,7 @@ impl Target for S390x {
         &[(8, "vector ABI", &["none", "software", "hardware"])];
     /// The ABI supplement: "The hash table entries are 64 bits".
     const SYSV_HASH_ENTRY: u64 = 8;
+    const PLT_CIE: &'static [u8] = &plt::CIE;
     const APPLY_DYNAMIC: bool = true;
 
     type Field = Field;

@@ -87,6 +87,41 @@ pub fn frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
     }
 }
 
+/// `DW_CFA_def_cfa: rsp+8; DW_CFA_offset: rip at cfa-8`, augmentation `zR` with PC-relative pointers.
+pub const CIE: [u8; 24] =
+    [20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
+
+/// Call frame instructions of [`frames`] for all of `.plt`: in an entry the CFA depends on the program
+/// counter modulo 16. `DW_CFA_def_cfa_expression: rsp + 8 + (((rip & 15) >= pushed) << 3)`.
+pub fn lazy_cfi(shape: &PltShape) -> &'static [u8] {
+    macro_rules! instructions {
+        ($pushed:literal) => {
+            &[
+                0x0e,
+                16,
+                0x46,
+                0x0e,
+                24,
+                0x4a,
+                0x0f,
+                11,
+                0x77,
+                8,
+                0x80,
+                0,
+                0x3f,
+                0x1a,
+                0x30 + $pushed,
+                0x2a,
+                0x33,
+                0x24,
+                0x22,
+            ]
+        };
+    }
+    if shape.split { instructions!(9) } else { instructions!(11) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

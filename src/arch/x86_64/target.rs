@@ -84,6 +84,7 @@ impl Target for X86_64 {
         landing_pad: false,
         authenticated: false,
     };
+    const PLT_CIE: &'static [u8] = &plt::CIE;
     const APPLY_DYNAMIC: bool = true;
 
     type Field = Field;
@@ -155,6 +156,10 @@ impl Target for X86_64 {
 
     fn plt_frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
         plt::frames(part, shape)
+    }
+
+    fn lazy_plt_cfi(shape: &PltShape) -> &'static [u8] {
+        plt::lazy_cfi(shape)
     }
 
     fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64 {

@@ -70,7 +70,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "Libraries that libraries need are never linked by themselves",
         IgnoredFlag,
     ),
-    ignored(&["no-ld-generated-unwind-info"], "PLTs have no .eh_frame records", IgnoredFlag),
     ignored(&["no-ctf-variables"], "Sections of compact C types get no variables", IgnoredFlag),
     ignored(
         &["warn-alternate-em", "warn-constructors", "warn-multiple-gp", "no-warn-ifunc-textrel"],

@@ -53,6 +53,12 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-eh-frame-hdr"], "Make no .eh_frame_hdr (default)", |state| {
         state.config.dynamic.eh_frame_hdr = false;
     }),
+    flag(&["ld-generated-unwind-info"], "Describe PLTs in .eh_frame (default)", |state| {
+        state.config.dynamic.plt_unwind_info = true;
+    }),
+    flag(&["no-ld-generated-unwind-info"], "Leave PLTs out of .eh_frame", |state| {
+        state.config.dynamic.plt_unwind_info = false;
+    }),
     optional(
         &["build-id"],
         "STYLE",

@@ -19,10 +19,6 @@ const NO_CTF: &str = "sections of compact C types (.ctf) are not merged";
 pub static REFUSED: &[Refused] = &[
     refused(&["debug-names"], "debug sections are not rewritten, so no merged .debug_names is made"),
     refused(
-        &["ld-generated-unwind-info"],
-        "PLTs have no .eh_frame records; --sframe-plt describes them in SFrame",
-    ),
-    refused(
         &["copy-dt-needed-entries", "add-needed"],
         "libraries that libraries need are never linked by themselves; name them with -l",
     ),
