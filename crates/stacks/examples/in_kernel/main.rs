@@ -1,7 +1,7 @@
 //! A command, sampled with stacks unwound in the kernel and in user space on the same samples, with what they differ in; as JSON.
 //!
-//! `in_kernel FOLDER COMMAND...`. The event runs the kernel's program first and then makes its usual sample, with registers and a copy of
-//! the stack; both are of one thread, and one follows the other. The compact tables that the kernel had are written to the folder.
+//! `in_kernel FOLDER COMMAND...`. At a sample the event runs the kernel's program and makes its usual record, with registers and a copy of
+//! the stack; both are of one thread and come next to each other, in either order. The compact tables that the kernel had are written to the folder.
 
 use serde::Serialize;
 use stacks::files::Files;
@@ -16,8 +16,8 @@ use std::sync::atomic::AtomicBool;
 
 /// The most of a stack that the kernel copies.
 const STACK: u32 = 65528;
-/// No two samples of a thread are closer, in nanoseconds.
-const CLOSE: u64 = 900_000;
+/// What is of one sample is closer, in nanoseconds; samples of a thread are twice as far apart.
+const CLOSE: u64 = 500_000;
 
 /// The user's part of a stack.
 struct Walk {
@@ -105,11 +105,12 @@ fn compare(mut walks: Vec<Walk>, files: &Files, found: &mut Comparison) {
     walks.sort_by_key(|walk| walk.time);
     let mut walks = walks.into_iter().peekable();
     while let Some(first) = walks.next() {
-        let follows = |second: &Walk| !second.in_kernel && second.time - first.time < CLOSE;
-        let Some(second) = walks.next_if(|second| first.in_kernel && follows(second)) else {
+        let other = |second: &Walk| second.in_kernel != first.in_kernel && second.time - first.time < CLOSE;
+        let Some(second) = walks.next_if(other) else {
             found.single += 1;
             continue;
         };
+        let (first, second) = if first.in_kernel { (first, second) } else { (second, first) };
         if first.addresses.is_empty() && second.addresses.is_empty() {
             found.without_user_part += 1;
             continue;
