@@ -12,6 +12,7 @@ pub mod eval;
 pub mod expr;
 pub mod fixed;
 pub mod glob;
+pub mod inputs;
 mod lex;
 pub mod matcher;
 mod mri;

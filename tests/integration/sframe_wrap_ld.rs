@@ -149,6 +149,55 @@ fn what_needs_no_split_reaches_the_linker_as_it_is() {
 }
 
 #[test]
+fn inputs_that_scripts_name_are_split() {
+    let mut work = Work::new();
+    need!(tools::assembler(3));
+    build(&work);
+    work.ar("libother.a", "", &["other.o"]);
+    work.write("files", "/* other.o */ INPUT(other.o)");
+    work.write("group", "GROUP ( AS_NEEDED ( \"libother.a\" ) )");
+    work.write("library", "INPUT(-lother)");
+    work.write("nested", "INPUT(group)");
+    work.write("loop", "INPUT(loop)");
+    work.env("SFRAME_WRAP_VERBOSE", "1");
+    for (family, linker) in linkers() {
+        let prefix = wrap(&mut work, &linker);
+        // gold does not take scripts of scripts.
+        for script in
+            ["files", "group", "library", "nested"].iter().filter(|it| family != "gold" || **it != "nested")
+        {
+            let outcome =
+                work.command("g++", &[&prefix, "-pie", "-o", "program", "main.o", script, "-L."]).ok();
+            outcome.says(&["2 inputs split"]);
+            is_sound(&work, "program", &format!("{family} {script}"));
+        }
+    }
+    work.command(work.path("wrapped/ld"), &["-r", "-o", "x.o", "main.o", "loop"]).no_crash();
+}
+
+#[test]
+fn libraries_in_the_linker_s_own_folders_are_split() {
+    let mut work = Work::new();
+    need!(tools::assembler(3));
+    let linker = need!(tools::peer_linker("bfd-2.47"));
+    build(&work);
+    std::fs::create_dir_all(work.path("root/usr/lib")).unwrap();
+    work.ar("root/usr/lib/libother.a", "", &["other.o"]);
+    wrap(&mut work, &linker);
+    work.env("SFRAME_WRAP_VERBOSE", "1");
+    let sysroot = format!("--sysroot={}", work.path("root").display());
+    let words = [&sysroot, "-r", "-o", "all.o", "main.o", "-lother"];
+    work.command(work.path("wrapped/ld"), &words)
+        .ok()
+        .says(&["root/usr/lib/libother.a is split", "2 inputs split"]);
+    work.gxx(&["-pie", "-o", "program", "all.o"]).quiet();
+    is_sound(&work, "program", "from a folder of the linker's own");
+    // None, if the linker is told to have none.
+    let words = [&words[..], &["-nostdlib"]].concat();
+    work.command(work.path("wrapped/ld"), &words).says(&["1 inputs split"]);
+}
+
+#[test]
 fn broken_inputs_are_told_of_and_linked_as_they_are() {
     let mut work = Work::new();
     let linker = work.write_program("linker", "#!/bin/sh\nprintf '%s\\n' \"$@\" > words\n");

@@ -6,21 +6,28 @@
 //! the originals, by which scripts and libraries' start-up files are known. Then this process
 //! becomes the real linker, so exit status, signals and output are its own.
 //!
+//! A linker script that names such inputs gives way to one with the other names. What `-l` finds only in the linker's own
+//! folders is looked for where GNU ld says that it looks ([`folders::Folders`]); others have none.
+//!
 //! By links to the command with the names of linkers, a compiler finds the wrapper (`gcc -B`):
 //! [`invoked_as`].
 
 mod archive;
 mod cache;
 pub mod candidate;
+mod folders;
 
 use super::args::WrapLd;
 use super::programs;
 use super::split;
 use crate::cli::response;
 use crate::diag::Sink;
+use crate::input::sniff::{FileKind, file_kind};
+use crate::script::inputs::input_names;
 use crate::sframe::split::Form;
 use cache::Cache;
 use candidate::{is_candidate, may_have_frames};
+use folders::Folders;
 use memmap2::Mmap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -32,6 +39,9 @@ use std::process::{Command, ExitCode};
 /// Options whose value is a word of its own that may name an object, but no input: the output, which
 /// an earlier link may have left there, and a file of symbols. Values of other options are no objects.
 const NO_INPUT: [&[u8]; 6] = [b"-o", b"--output", b"-output", b"-R", b"--just-symbols", b"-just-symbols"];
+
+/// Scripts that name scripts are followed this far.
+const DEEPEST: usize = 8;
 
 /// The arguments of the wrapper if the command is called by a name of linkers: `ld`, `ld.lld` and so on.
 pub fn invoked_as(mut words: impl Iterator<Item = OsString>) -> Option<WrapLd> {
@@ -62,8 +72,9 @@ pub fn run(arguments: &WrapLd) -> ExitCode {
         form: if arguments.light || set("SFRAME_AS_LIGHT") { Form::Light } else { Form::Same },
         verbose: arguments.verbose || set("SFRAME_WRAP_VERBOSE"),
         cache: Cache::open(arguments.cache.as_deref(), arguments.cache_limit),
-        libraries: Vec::new(),
+        folders: Folders::new(&linker, &[]),
         split: 0,
+        depth: 0,
     };
     let words = wrapper.words(&arguments.arguments);
     if wrapper.verbose {
@@ -79,10 +90,11 @@ struct Wrapper {
     form: Form,
     verbose: bool,
     cache: Cache,
-    /// Folders of `-L`, in their order.
-    libraries: Vec<PathBuf>,
+    folders: Folders,
     /// Inputs that were replaced.
     split: usize,
+    /// Scripts that lead to the input at hand.
+    depth: usize,
 }
 
 impl Wrapper {
@@ -91,7 +103,7 @@ impl Wrapper {
         let bytes = original.iter().map(|word| word.as_bytes().to_vec()).collect();
         // The linker itself reports a broken response file.
         let expanded = response::expand(bytes, &|path: &Path| std::fs::read(path), &Sink::default());
-        self.libraries = folders(&expanded);
+        self.folders.read(&expanded);
         let replaced = self.replace(&expanded);
         if replaced == expanded {
             return original.to_vec();
@@ -126,6 +138,12 @@ impl Wrapper {
                     }
                 }
                 word if word.starts_with(b"-l") => replaced = self.library(&word[2..], shared),
+                word if let Some((option, path)) = joined_script(word) => {
+                    let copy = self.copy_of(Path::new(OsStr::from_bytes(path)));
+                    replaced = copy.map(|copy| {
+                        PathBuf::from(OsString::from_vec([option, copy.as_os_str().as_bytes()].concat()))
+                    });
+                }
                 word if word.starts_with(b"-") => {
                     let format = [&b"--format="[..], b"-b"].iter().find_map(|it| word.strip_prefix(*it));
                     binary = format.map_or(binary, |format| format == b"binary");
@@ -139,19 +157,9 @@ impl Wrapper {
         out
     }
 
-    /// The copy of an archive that `-l` finds in a folder of `-L`. The linker looks for those that are
-    /// only in its own folders.
+    /// The copy of an archive that `-l` finds.
     fn library(&mut self, name: &[u8], shared: bool) -> Option<PathBuf> {
-        let found = self.libraries.iter().find_map(|folder| {
-            let path = |parts: [&[u8]; 3]| folder.join(OsStr::from_bytes(&parts.concat()));
-            match name.strip_prefix(b":") {
-                Some(exact) => Some(path([exact, b"", b""])).filter(|path| path.is_file()),
-                None => {
-                    let library = Some(path([b"lib", name, b".so"])).filter(|_| shared);
-                    library.into_iter().chain([path([b"lib", name, b".a"])]).find(|path| path.is_file())
-                }
-            }
-        });
+        let found = self.folders.library(name, shared);
         self.copy_of(&found?)
     }
 
@@ -163,6 +171,9 @@ impl Wrapper {
         let bytes = unsafe { Mmap::map(&file) }.ok()?;
         let is_archive = archive::is_archive(&bytes);
         let thin = archive::is_thin(&bytes);
+        if file_kind(&bytes) == FileKind::Text {
+            return self.script(name, &bytes);
+        }
         if !is_archive && !is_candidate(&bytes) || is_archive && !thin && !may_have_frames(&bytes) {
             return None;
         }
@@ -193,26 +204,45 @@ impl Wrapper {
         Some(copy)
     }
 
+    /// A script with the names of copies for those of inputs that it names; `None` if none of them is split.
+    fn script(&mut self, name: &OsStr, text: &[u8]) -> Option<PathBuf> {
+        if self.depth == DEEPEST {
+            return None;
+        }
+        self.depth += 1;
+        let (mut new, mut done) = (Vec::new(), 0);
+        for input in input_names(text) {
+            let copy = match input.name.strip_prefix(b"-l") {
+                Some(library) => self.library(library, true),
+                None => self.folders.file(input.name).and_then(|path| self.copy_of(&path)),
+            };
+            // No quoting helps in a name with a quote.
+            let copy = copy.filter(|copy| !copy.as_os_str().as_bytes().contains(&b'"'));
+            if let Some(copy) = copy {
+                new.extend_from_slice(&text[done..input.place.start]);
+                new.extend_from_slice(&[b"\"", copy.as_os_str().as_bytes(), b"\""].concat());
+                done = input.place.end;
+            }
+        }
+        self.depth -= 1;
+        if done == 0 {
+            return None;
+        }
+        new.extend_from_slice(&text[done..]);
+        self.cache.put(&name.to_string_lossy(), &new)
+    }
+
     fn put(&self, thin: bool, key: &str, name: &OsStr, light: bool, new: &[u8]) -> Option<PathBuf> {
         let key = if thin { &cache::key(new, light) } else { key };
         self.cache.add(key, name, new)
     }
 }
 
-/// Folders of `-L` and `--library-path`, which hold for all `-l` of the command line.
-fn folders(words: &[Vec<u8>]) -> Vec<PathBuf> {
-    let mut folders = Vec::new();
-    let mut words = words.iter();
-    while let Some(word) = words.next() {
-        let joined =
-            ["--library-path=", "-library-path="].iter().find_map(|it| word.strip_prefix(it.as_bytes()));
-        let folder = match word.as_slice() {
-            b"-L" | b"--library-path" | b"-library-path" => words.next().map(Vec::as_slice),
-            word => joined.or_else(|| word.strip_prefix(b"-L")),
-        };
-        folders.extend(folder.map(|folder| PathBuf::from(OsStr::from_bytes(folder))));
-    }
-    folders
+/// The option and the script of a word that holds both.
+fn joined_script(word: &[u8]) -> Option<(&[u8], &[u8])> {
+    let option =
+        ["--script=", "-script=", "-T"].into_iter().find(|option| word.starts_with(option.as_bytes()))?;
+    word.split_at_checked(option.len()).filter(|(_, path)| !path.is_empty())
 }
 
 /// Words as a response file has them.
@@ -233,14 +263,10 @@ fn quoted(words: &[Vec<u8>]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{folders, invoked_as, quoted};
+    use super::{invoked_as, joined_script, quoted};
     use crate::cli::response;
     use crate::diag::Sink;
     use std::path::Path;
-
-    fn words(line: &str) -> Vec<Vec<u8>> {
-        line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
-    }
 
     #[test]
     fn names_of_linkers_make_the_command_a_wrapper() {
@@ -251,9 +277,11 @@ mod tests {
     }
 
     #[test]
-    fn folders_of_libraries_are_seen_in_every_spelling() {
-        let found = folders(&words("-La -L b x.o --library-path=c --library-path d"));
-        assert_eq!(found, ["a", "b", "c", "d"].map(Path::new));
+    fn scripts_are_seen_in_words_that_hold_option_and_name() {
+        let of = |word: &'static str| joined_script(word.as_bytes());
+        assert_eq!(of("-Tx.ld"), Some((&b"-T"[..], &b"x.ld"[..])));
+        assert_eq!(of("--script=x.ld").map(|it| it.1), Some(&b"x.ld"[..]));
+        assert_eq!((of("-T"), of("-r")), (None, None));
     }
 
     #[test]

@@ -1,0 +1,154 @@
+//! Where the real linker looks for libraries and for files that scripts name.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The folders of a command line.
+pub struct Folders {
+    linker: PathBuf,
+    /// Of `-L`, in their order: they hold for all `-l` of the command line.
+    named: Vec<PathBuf>,
+    /// The linker's own, once something was looked for in vain.
+    own: Option<Vec<PathBuf>>,
+    sysroot: Option<PathBuf>,
+    /// Words on which the linker's own folders depend.
+    choice: Vec<OsString>,
+}
+
+impl Folders {
+    /// Those of a linker with these words.
+    pub fn new(linker: &Path, words: &[Vec<u8>]) -> Self {
+        let mut this = Self {
+            linker: linker.to_owned(),
+            named: Vec::new(),
+            own: None,
+            sysroot: None,
+            choice: Vec::new(),
+        };
+        this.read(words);
+        this
+    }
+
+    /// Takes what these words say of folders.
+    pub fn read(&mut self, words: &[Vec<u8>]) {
+        let mut words = words.iter().map(Vec::as_slice);
+        while let Some(word) = words.next() {
+            let joined = |options: &[&str]| {
+                options.iter().find_map(|it| word.strip_prefix(it.as_bytes())).filter(|rest| !rest.is_empty())
+            };
+            match word {
+                b"-L" | b"--library-path" | b"-library-path" => self.named.extend(words.next().map(path)),
+                b"-nostdlib" | b"--nostdlib" => self.own = Some(Vec::new()),
+                b"-m" => self
+                    .choice
+                    .extend(words.next().map(|name| ["-m".into(), word_of(name)]).into_iter().flatten()),
+                _ => {
+                    if let Some(folder) = joined(&["--library-path=", "-library-path=", "-L"]) {
+                        self.named.push(path(folder));
+                    } else if let Some(root) = joined(&["--sysroot=", "-sysroot="]) {
+                        self.sysroot = Some(path(root));
+                        self.choice.push(word_of(word));
+                    } else if word.starts_with(b"-m")
+                        && !word.starts_with(b"-ma")
+                        && !word.starts_with(b"-mu")
+                    {
+                        self.choice.push(word_of(word));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The file of a library, whose name is that behind `-l`. `shared`: one to load is taken, too.
+    pub fn library(&mut self, name: &[u8], shared: bool) -> Option<PathBuf> {
+        let found = self.named.iter().find_map(|folder| library_in(folder, name, shared));
+        found.or_else(|| self.own().iter().find_map(|folder| library_in(folder, name, shared)))
+    }
+
+    /// A file that a script names: in the folder where the linker runs, else where libraries are.
+    pub fn file(&mut self, name: &[u8]) -> Option<PathBuf> {
+        let name = path(name);
+        if name.is_absolute() {
+            // In a file system of its own, the linker may mean one below that.
+            return Some(name).filter(|it| self.sysroot.is_none() && it.is_file());
+        }
+        let mut folders = self.named.iter().map(|folder| folder.join(&name));
+        Some(name.clone()).filter(|it| it.is_file()).or_else(|| folders.find(|it| it.is_file()))
+    }
+
+    /// The linker's own folders: GNU ld prints its script, which says them.
+    fn own(&mut self) -> &[PathBuf] {
+        if self.own.is_none() {
+            let ask = |option: &str| {
+                let mut command = Command::new(&self.linker);
+                command.args(&self.choice).arg(option).stdin(Stdio::null()).stderr(Stdio::null());
+                command.output().map(|output| output.stdout).unwrap_or_default()
+            };
+            let script = ask("--verbose");
+            let mut root = self.sysroot.clone();
+            if root.is_none() && directories(&script).any(|folder| folder.starts_with(b"=")) {
+                root = Some(path(ask("--print-sysroot").trim_ascii()));
+            }
+            let root = root.unwrap_or_default();
+            let below = |folder: &[u8]| match folder.strip_prefix(b"=") {
+                Some(inside) => path(&[root.as_os_str().as_bytes(), inside].concat()),
+                None => path(folder),
+            };
+            self.own = Some(directories(&script).map(below).collect());
+        }
+        self.own.as_deref().unwrap_or_default()
+    }
+}
+
+/// The arguments of `SEARCH_DIR` in a script as GNU ld prints it.
+fn directories(script: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let starts = memchr::memmem::find_iter(script, b"SEARCH_DIR(\"");
+    starts.filter_map(|at| {
+        let rest = &script[at + b"SEARCH_DIR(\"".len()..];
+        rest.iter().position(|&byte| byte == b'"').map(|end| &rest[..end])
+    })
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+fn word_of(bytes: &[u8]) -> OsString {
+    OsString::from_vec(bytes.to_vec())
+}
+
+fn library_in(folder: &Path, name: &[u8], shared: bool) -> Option<PathBuf> {
+    let file = |parts: [&[u8]; 3]| folder.join(OsStr::from_bytes(&parts.concat()));
+    match name.strip_prefix(b":") {
+        Some(exact) => Some(file([exact, b"", b""])).filter(|path| path.is_file()),
+        None => {
+            let library = Some(file([b"lib", name, b".so"])).filter(|_| shared);
+            library.into_iter().chain([file([b"lib", name, b".a"])]).find(|path| path.is_file())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_seen_in_every_spelling() {
+        let line =
+            "-La -L b x.o --library-path=c --library-path d --sysroot=r -m elf_x86_64 -melf -map -muldefs";
+        let words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        let folders = Folders::new(Path::new("ld"), &words);
+        assert_eq!(folders.named, ["a", "b", "c", "d"].map(Path::new));
+        assert_eq!(folders.sysroot.as_deref(), Some(Path::new("r")));
+        assert_eq!(folders.choice, ["--sysroot=r", "-m", "elf_x86_64", "-melf"]);
+    }
+
+    #[test]
+    fn a_script_says_where_its_linker_looks() {
+        let text = b"SEARCH_DIR(\"=/usr/lib\"); SEARCH_DIR(\"/x y\");\nSECTIONS {} SEARCH_DIR(\"cut";
+        let found: Vec<_> = directories(text).collect();
+        assert_eq!(found, [&b"=/usr/lib"[..], b"/x y"]);
+    }
+}
