@@ -207,7 +207,7 @@ fn attach_one(
 }
 
 /// Objects of the project.
-const OBJECTS: usize = 120;
+pub(super) const OBJECTS: usize = 120;
 
 /// Builds a C++ project with and without the assembler wrapper, and links both with gold, lld and this linker.
 pub fn split_project(proof: &mut Proof, sframe: &Path, wrapper: &Path) -> Result<()> {
@@ -393,7 +393,7 @@ fn link(
 
 /// Relocations of SFrame sections that a linker left without meaning, in the output of `readelf
 /// -rW`.
-fn dead_relocations(text: &str) -> usize {
+pub(super) fn dead_relocations(text: &str) -> usize {
     let tables = text.split("Relocation section ").filter(|table| table.starts_with("'.rela.sframe'"));
     tables.map(|table| table.matches("R_X86_64_NONE").count()).sum()
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 
 /// Objects among which the violation hides.
-const OBJECTS: usize = 300;
+pub(super) const OBJECTS: usize = 300;
 /// The one that is assembled with frames.
 const HIDDEN: usize = 137;
 /// Most that the reduction may take, in seconds.
@@ -125,7 +125,7 @@ fn hidden(proof: &mut Proof, program: &Path, ours: &str) -> Result<()> {
 }
 
 /// Files that share inline functions and call each other.
-fn write_project(folder: &Path) -> Result<()> {
+pub(super) fn write_project(folder: &Path) -> Result<()> {
     let header = "template <int N> __attribute__((noinline)) int shared(int x) { volatile int a[4] = {x + N}; return a[0] * N; }\n";
     std::fs::write(folder.join("shared.h"), header)?;
     for number in 0..OBJECTS {
