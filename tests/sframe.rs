@@ -204,3 +204,32 @@ fn stacks_are_unwound_in_the_kernel_where_it_allows_that() {
         assert!(count("in_kernel") > 0, "{complaint}");
     }
 }
+
+/// What bash offers for the last of these words.
+fn completions(share: &Path, words: &[&str]) -> Vec<String> {
+    let script = "source \"$1\"; shift
+        COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); last=${COMP_WORDS[COMP_CWORD]}; before=${COMP_WORDS[COMP_CWORD - 1]}
+        # Bash's own way to the function: what `complete` was told of the command.
+        function=$(complete -p sframe | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+        \"$function\" sframe \"$last\" \"$before\" && printf '%s\\n' \"${COMPREPLY[@]}\"";
+    let file = share.join("bash-completion/completions/sframe");
+    let mut command = Command::new("bash");
+    command.args(["--norc", "-c", script, "bash"]).arg(file).args(words);
+    let (status, text, complaint) = split(command.output().unwrap());
+    assert!(status == 0 && complaint.is_empty(), "{words:?}: {complaint}");
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_subcommands_options_and_values() {
+    let share = tempfile::tempdir().unwrap();
+    let (status, _, complaint) = sframe(&["generate", share.path().to_str().unwrap()]);
+    assert_eq!(status, 0, "{complaint}");
+    let of = |words: &[&str]| completions(share.path(), words);
+    assert_eq!(of(&["sframe", "ver"]), ["verify"]);
+    assert_eq!(of(&["sframe", "sp"]), ["split"]);
+    assert!(of(&["sframe", "split", "--li"]).contains(&"--light".to_owned()));
+    assert!(of(&["sframe", "wrap-ld", "--cache"]).contains(&"--cache-limit".to_owned()));
+    let forms = of(&["sframe", "stacks", "--format", "f"]);
+    assert!(forms.contains(&"folded".to_owned()), "{forms:?}");
+}

@@ -81,6 +81,24 @@ impl Comparer {
     }
 }
 
+/// The plugin for other linkers that a chore is about.
+#[derive(clap::Args)]
+pub struct Plugin {
+    /// Take this libsframe_split.so instead of building one
+    #[arg(long = "plugin", env = "SFRAME_SPLIT_PLUGIN")]
+    library: Option<PathBuf>,
+}
+
+impl Plugin {
+    /// Its absolute path; built with optimisation if none was given.
+    pub fn path(&self) -> Result<PathBuf> {
+        match &self.library {
+            Some(path) => path.canonicalize().with_context(|| format!("no plugin {}", path.display())),
+            None => Ok(build_library()?.join("libsframe_split.so")),
+        }
+    }
+}
+
 /// The linker that a chore is about.
 #[derive(clap::Args)]
 pub struct Linker {
@@ -109,15 +127,40 @@ impl Linker {
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
-    let linker = arguments.linker.path()?;
-    let folder = install(&linker, &arguments.prefix)?;
-    install_command(&arguments.command.path()?, &arguments.prefix)?;
-    replace(&arguments.comparer.path()?, &arguments.prefix.join("bin/ld-compare"))?;
-    let assembler = install_assembler(&arguments.wrapper.path()?, &arguments.prefix)?;
-    install_library(arguments.unwind_library.as_deref(), &arguments.prefix)?;
-    println!("installed; use it with gcc -B{}", folder.display());
-    println!("per-text frames at assembly: gcc -B{} -Wa,--gsframe", assembler.display());
+    let libraries = arguments.unwind_library.clone().map_or_else(build_library, Ok)?;
+    let parts = Parts {
+        linker: arguments.linker.path()?,
+        command: arguments.command.path()?,
+        comparer: arguments.comparer.path()?,
+        assembler: arguments.wrapper.path()?,
+        libraries,
+    };
+    let prefix = &arguments.prefix;
+    std::fs::create_dir_all(prefix)?;
+    lay_out(&parts, prefix, &prefix.canonicalize()?)?;
+    let folder = |name: &str| prefix.join("libexec").join(name).canonicalize();
+    println!("installed; use it with gcc -B{}", folder("sframe-ld")?.display());
+    println!("per-text frames at assembly: gcc -B{} -Wa,--gsframe", folder("sframe-as")?.display());
     Ok(())
+}
+
+/// All that is installed.
+pub struct Parts {
+    pub linker: PathBuf,
+    pub command: PathBuf,
+    pub comparer: PathBuf,
+    pub assembler: PathBuf,
+    /// The folder of the libraries.
+    pub libraries: PathBuf,
+}
+
+/// Lays an installation out below a folder, for use below `prefix`, which files name.
+pub fn lay_out(parts: &Parts, folder: &Path, prefix: &Path) -> Result<()> {
+    install(&parts.linker, folder)?;
+    install_command(&parts.command, folder)?;
+    replace(&parts.comparer, &folder.join("bin/ld-compare"))?;
+    install_assembler(&parts.assembler, folder)?;
+    install_library(&parts.libraries, folder, prefix)
 }
 
 /// Builds a program in a profile. All members of the workspace count, as for tests, so that no dependency is built
@@ -175,12 +218,11 @@ fn build_library() -> Result<PathBuf> {
     Ok(crate::folders::target().join("release"))
 }
 
-/// Copies the library that programs walk their own stacks with below the prefix: shared and static, its header, and what
-/// `pkg-config` reads.
-fn install_library(built: Option<&Path>, prefix: &Path) -> Result<()> {
+/// Copies the library that programs walk their own stacks with: shared and static, its header, and what `pkg-config`
+/// reads, which names the prefix; and the libraries of the linker itself.
+fn install_library(built: &Path, folder: &Path, prefix: &Path) -> Result<()> {
     let root = crate::folders::workspace();
-    let built = built.map_or_else(build_library, |built| Ok(built.to_owned()))?;
-    let (library, include) = (prefix.join("lib"), prefix.join("include"));
+    let (library, include) = (folder.join("lib"), folder.join("include"));
     std::fs::create_dir_all(library.join("pkgconfig"))?;
     std::fs::create_dir_all(&include)?;
     for name in ["libsframe_unwind.so", "libsframe_unwind.a"] {
@@ -195,8 +237,9 @@ fn install_library(built: Option<&Path>, prefix: &Path) -> Result<()> {
     let sources = root.join("crates/sframe-unwind");
     replace(&sources.join("include/sframe-unwind.h"), &include.join("sframe-unwind.h"))?;
     let template = std::fs::read_to_string(sources.join("sframe-unwind.pc.in"))?;
-    let prefix = prefix.canonicalize()?.display().to_string();
-    let text = template.replace("@PREFIX@", &prefix).replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    let text = template
+        .replace("@PREFIX@", &prefix.display().to_string())
+        .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     Ok(std::fs::write(library.join("pkgconfig/sframe-unwind.pc"), text)?)
 }
 
@@ -235,8 +278,13 @@ pub fn made_here(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies over a program that may be running.
+/// Copies over a program that may be running. One that is the same already stays, so that what was made by it is not
+/// old.
 fn replace(from: &Path, to: &Path) -> Result<()> {
+    let size = |path: &Path| std::fs::metadata(path).map(|data| data.len());
+    if size(from).ok() == size(to).ok() && std::fs::read(from)? == std::fs::read(to)? {
+        return Ok(());
+    }
     let new = to.with_extension("new");
     std::fs::copy(from, &new).with_context(|| format!("cannot copy to {}", new.display()))?;
     Ok(std::fs::rename(new, to)?)

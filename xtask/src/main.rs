@@ -11,6 +11,7 @@ mod folders;
 mod fuzz;
 mod install;
 mod lit;
+mod package;
 mod peers;
 mod prove;
 mod same_bytes;
@@ -38,6 +39,8 @@ enum Command {
     Bpf(bpf::Arguments),
     /// Build and lay out bin/, libexec/ and share/ below a prefix
     Install(install::Arguments),
+    /// Make a Debian package, another of debug information, and a tarball
+    Package(package::Arguments),
     /// Link something large and check it
     Prove(prove::Arguments),
     /// Print circles of imports between files, and imports against DESIGN.md's order
@@ -67,6 +70,7 @@ fn main() -> anyhow::Result<()> {
         Command::Peers(arguments) => peers::run(arguments),
         Command::Bpf(arguments) => bpf::run(&arguments),
         Command::Install(arguments) => install::run(arguments),
+        Command::Package(arguments) => package::run(&arguments),
         Command::Prove(arguments) => prove::run(arguments),
         Command::Graph { arguments } => graph(&arguments),
         Command::SameBytes(arguments) => same_bytes::run(arguments),

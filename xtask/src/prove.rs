@@ -19,9 +19,11 @@ mod llvm;
 mod lto;
 mod machines;
 mod modules;
+mod package;
 mod packages;
 mod proof;
 mod same;
+mod split_links;
 mod sqlite;
 mod stacks;
 mod thunks;
@@ -39,6 +41,9 @@ pub struct Arguments {
     /// With `bare`: the proofs too that need nothing but what the root has and fetches
     #[arg(long)]
     proofs: bool,
+    /// With `package`: take programs and libraries from this folder instead of building them
+    #[arg(long, value_name = "FOLDER")]
+    built: Option<std::path::PathBuf>,
     /// Do not write to tests/proofs
     #[arg(long)]
     no_record: bool,
@@ -50,6 +55,8 @@ pub struct Arguments {
     wrapper: install::Wrapper,
     #[command(flatten)]
     comparer: install::Comparer,
+    #[command(flatten)]
+    plugin: install::Plugin,
 }
 
 /// A proof.
@@ -64,7 +71,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 19] = [
+static SUBJECTS: [Subject; 20] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -103,10 +110,13 @@ static SUBJECTS: [Subject; 19] = [
     },
     Subject {
         name: "split-project",
-        about: "A C++ project built through the assembler wrapper, linked by gold, lld and this linker",
+        about: "A C++ project split by the wrapper around assemblers, that around linkers, and the plugin, linked by all linkers",
         in_bare_root: true,
         prove: |proof, arguments| {
-            tools::split_project(proof, &arguments.command.path()?, &arguments.wrapper.path()?)
+            let (command, wrapper) = (arguments.command.path()?, arguments.wrapper.path()?);
+            tools::split_project(proof, &command, &wrapper)?;
+            let splitters = split_links::Splitters { sframe: &command, plugin: &arguments.plugin.path()? };
+            split_links::prove(proof, &splitters)
         },
     },
     Subject {
@@ -176,6 +186,12 @@ static SUBJECTS: [Subject; 19] = [
         about: "Kernels for three machines, built from Debian's source and booted",
         in_bare_root: false,
         prove: |proof, arguments| kernel::kernels(proof, &arguments.machines),
+    },
+    Subject {
+        name: "package",
+        about: "The Debian package in a minimal root: installed, used and removed",
+        in_bare_root: false,
+        prove: |proof, arguments| package::package(proof, arguments.built.as_deref()),
     },
     Subject {
         name: "bare",

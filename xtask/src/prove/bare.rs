@@ -48,8 +48,7 @@ const DEMO_SECONDS: f64 = 120.0;
 /// The two commands, and in the same root the proofs of these names.
 pub fn bare(proof: &mut Proof, names: &[&str]) -> Result<()> {
     let root = proof.folder.join("root");
-    let codename = release("VERSION_CODENAME")?;
-    make_root(proof, &root, &codename)?;
+    make_root(proof, &root)?;
     let commit = clone(&root)?;
     let packages = enter(&root, &["dpkg-query", "-W", "-f", "${Package}\n"])?.lines().count();
     for name in ABSENT {
@@ -113,7 +112,8 @@ fn release(field: &str) -> Result<String> {
 }
 
 /// Makes the root anew. Only the processes in it see its mounts.
-fn make_root(proof: &Proof, root: &Path, codename: &str) -> Result<()> {
+pub(super) fn make_root(proof: &Proof, root: &Path) -> Result<()> {
+    let codename = release("VERSION_CODENAME")?;
     if root.exists() {
         std::fs::remove_dir_all(root)?;
     }
@@ -132,7 +132,7 @@ fn make_root(proof: &Proof, root: &Path, codename: &str) -> Result<()> {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh"]).arg(tools.join("usr/sbin/debootstrap"));
     command
-        .args(["--variant=minbase", &format!("--include={PACKAGES}"), codename])
+        .args(["--variant=minbase", &format!("--include={PACKAGES}"), &codename])
         .arg(root)
         .arg(apt::mirror()?);
     command.env("DEBOOTSTRAP_DIR", tools.join("usr/share/debootstrap"));
@@ -219,7 +219,7 @@ fn command(root: &Path, words: &[String]) -> Result<(String, Cost)> {
 }
 
 /// The output of a command in the root.
-fn enter(root: &Path, words: &[&str]) -> Result<String> {
+pub(super) fn enter(root: &Path, words: &[&str]) -> Result<String> {
     output(&mut inside(root, words)?)
 }
 

@@ -1,0 +1,180 @@
+//! Packages that people install: a Debian package, one of debug information beside it, and a tarball with the same
+//! files.
+//!
+//! The same commit gives the same bytes: all times are the commit's, names are sorted, and programs name no folder of the
+//! machine that built them ([`build`]). `--again` makes everything twice, from the first file on, and compares.
+
+mod debian;
+mod licences;
+mod pages;
+mod stripped;
+mod tools;
+
+use crate::folders::{target, workspace};
+use crate::install::{self, Parts};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tools::{architecture, said};
+
+/// Programs and libraries of the package.
+const BUILT: [&str; 8] = [
+    "sframe-ld",
+    "sframe",
+    "sframe-as",
+    "ld-compare",
+    "libsframe_unwind.so",
+    "libsframe_unwind.a",
+    "libsframe_run.so",
+    "libsframe_split.so",
+];
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Folder for the packages
+    #[arg(long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// Take programs and libraries from this folder instead of building them
+    #[arg(long, value_name = "FOLDER")]
+    built: Option<PathBuf>,
+    /// Make everything a second time, and demand the same bytes
+    #[arg(long)]
+    again: bool,
+}
+
+/// Files of a release.
+pub struct Package {
+    /// The Debian package.
+    pub deb: PathBuf,
+    /// Its debug information.
+    pub debug: PathBuf,
+    pub tarball: PathBuf,
+}
+
+impl Package {
+    /// All of them.
+    pub fn files(&self) -> [&Path; 3] {
+        [&self.deb, &self.debug, &self.tarball]
+    }
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let output = arguments.output.clone().unwrap_or_else(|| target().join("packages"));
+    let built = |folder: &str| arguments.built.clone().map_or_else(|| build(folder), Ok);
+    let package = make(&built("package")?, &output)?;
+    for file in package.files() {
+        println!("{}: {} bytes", file.display(), std::fs::metadata(file)?.len());
+    }
+    if arguments.again {
+        let again = make(&built("package-again")?, &output.join("again"))?;
+        for (first, second) in package.files().into_iter().zip(again.files()) {
+            ensure!(
+                std::fs::read(first)? == std::fs::read(second)?,
+                "{} differs the second time",
+                first.display()
+            );
+        }
+        println!("the second time has the same bytes");
+    }
+    Ok(())
+}
+
+/// Makes the packages of programs in a folder, or builds these.
+pub fn make_from(built: Option<&Path>, output: &Path) -> Result<Package> {
+    let built = built.map_or_else(|| build("package"), |built| Ok(built.to_owned()))?;
+    make(&built, output)
+}
+
+/// Makes the packages of programs that are built.
+fn make(built: &Path, output: &Path) -> Result<Package> {
+    let stage = output.join("stage");
+    let _ = std::fs::remove_dir_all(&stage);
+    let (tree, debug) = (stage.join("tree"), stage.join("debug"));
+    let usr = tree.join("usr");
+    std::fs::create_dir_all(&usr)?;
+    let parts = Parts {
+        linker: built.join("sframe-ld"),
+        command: built.join("sframe"),
+        comparer: built.join("ld-compare"),
+        assembler: built.join("sframe-as"),
+        libraries: built.to_owned(),
+    };
+    install::lay_out(&parts, &usr, Path::new("/usr"))?;
+    let documents = usr.join("share/doc/sframe-ld");
+    copy_documents(&documents)?;
+    pages::write(built, &usr.join("share/man/man1"))?;
+    licences::write(&documents.join("licences"))?;
+    stripped::separate(&tree, &debug)?;
+    let time = commit_time()?;
+    std::fs::create_dir_all(output)?;
+    let tarball = tarball(&usr, output, time)?;
+    let deb = debian::package(&tree, output, time)?;
+    let debug = debian::debug_package(&debug, output, time)?;
+    std::fs::remove_dir_all(stage)?;
+    Ok(Package { deb, debug, tarball })
+}
+
+/// Builds for a package: paths of sources are those of no machine. Gives the folder of programs and libraries.
+fn build(folder: &str) -> Result<PathBuf> {
+    let folder = target().join(folder);
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo = cargo.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let mut flags = format!("--remap-path-prefix={}=/usr/src/sframe-ld", workspace().display());
+    if let Some(cargo) = cargo {
+        flags.push_str(&format!(" --remap-path-prefix={}=/usr/src/cargo", cargo.display()));
+    }
+    let mut command = Command::new("cargo");
+    command.current_dir(workspace()).env("RUSTFLAGS", flags).env("CARGO_INCREMENTAL", "0");
+    command
+        .args(["build", "--release", "--quiet", "--locked", "--bins", "--lib", "--target-dir"])
+        .arg(&folder);
+    for member in ["sframe-ld", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"] {
+        command.args(["-p", member]);
+    }
+    ensure!(command.status()?.success(), "the release does not build");
+    let folder = folder.join("release");
+    for name in BUILT {
+        ensure!(folder.join(name).is_file(), "the build made no {name}");
+    }
+    Ok(folder)
+}
+
+/// README, documents, examples and scripts.
+fn copy_documents(to: &Path) -> Result<()> {
+    std::fs::create_dir_all(to)?;
+    for name in ["README.md", "DESIGN.md", "docs/options.md", "examples", "linker-scripts"] {
+        let from = workspace().join(name);
+        let files = if from.is_dir() { tracked(name)? } else { vec![PathBuf::from(name)] };
+        for file in files {
+            let name = file.strip_prefix("docs").unwrap_or(&file);
+            let at = to.join(name);
+            std::fs::create_dir_all(at.parent().context("no parent")?)?;
+            std::fs::copy(workspace().join(&file), at)?;
+        }
+    }
+    Ok(())
+}
+
+/// Files of a folder that belong to the project.
+fn tracked(folder: &str) -> Result<Vec<PathBuf>> {
+    let text = said(Command::new("git").current_dir(workspace()).args(["ls-files", folder]))?;
+    Ok(text.lines().map(PathBuf::from).collect())
+}
+
+/// The time of the commit, in seconds since 1970.
+fn commit_time() -> Result<u64> {
+    let mut command = Command::new("git");
+    let text = said(command.current_dir(workspace()).args(["log", "-1", "--format=%ct"]))?;
+    text.trim().parse().context("no time of the commit")
+}
+
+fn tarball(usr: &Path, output: &Path, time: u64) -> Result<PathBuf> {
+    let name = format!("sframe-ld-{}-{}", env!("CARGO_PKG_VERSION"), architecture()?);
+    let path = output.join(format!("{name}.tar.xz"));
+    let mut command = Command::new("tar");
+    command.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
+    command.arg(format!("--mtime=@{time}")).arg(format!("--transform=flags=r;s,^\\.,{name},"));
+    command.args(["--use-compress-program=xz -T1 -6", "-cf"]).arg(&path).arg("-C").arg(usr).arg(".");
+    said(&mut command)?;
+    Ok(path)
+}

@@ -1,0 +1,63 @@
+//! Manual pages of programs whose command lines are not described for a generator: their `--help`, as a page.
+
+use super::tools::said;
+use anyhow::Result;
+use std::path::Path;
+use std::process::Command;
+
+/// Programs, with a line about each.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("sframe-ld", "an ELF linker that keeps SFrame stack-trace sections right"),
+    ("ld-compare", "runs the same link through several linkers and shows where they disagree"),
+    ("sframe-as", "runs an assembler and gives each text section its own .sframe"),
+];
+
+/// Writes the pages of programs in a folder.
+pub fn write(built: &Path, folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for (name, about) in PROGRAMS.iter().filter(|(name, _)| *name != "sframe-as") {
+        let help = said(Command::new(built.join(name)).arg("--help"))?;
+        std::fs::write(folder.join(format!("{name}.1")), page(name, about, &help))?;
+    }
+    // Its options are the assembler's.
+    let (name, about) = PROGRAMS[2];
+    let text = "Called in the place of as, by gcc -B/usr/libexec/sframe-as, it runs the assembler that SFRAME_REAL_AS names, else\n\
+                the first as on PATH, with the same words, and splits what comes out. See sframe-split(1).\n";
+    std::fs::write(folder.join(format!("{name}.1")), page(name, about, text))?;
+    Ok(std::fs::write(folder.join("ld.sframe.1"), ".so man1/sframe-ld.1\n")?)
+}
+
+/// A page whose description is this text as it stands.
+fn page(name: &str, about: &str, text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(escaped).collect();
+    format!(
+        ".TH {} 1 \"\" \"sframe-ld {}\"\n.SH NAME\n{} \\- {}\n.SH DESCRIPTION\n.nf\n{}\n.fi\n",
+        name.to_uppercase().replace('-', "\\-"),
+        env!("CARGO_PKG_VERSION"),
+        escaped(name),
+        escaped(about),
+        lines.join("\n")
+    )
+}
+
+/// A line without meaning for the formatter.
+fn escaped(line: &str) -> String {
+    let line = line
+        .replace('\\', "\\e")
+        .replace('-', "\\-")
+        .replace('\'', "\\(aq")
+        .replace('^', "\\(ha")
+        .replace('~', "\\(ti");
+    if line.starts_with('.') { format!("\\&{line}") } else { line }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{escaped, page};
+
+    #[test]
+    fn text_means_nothing_to_the_formatter() {
+        assert_eq!(escaped(".a 'b' \\c --d"), "\\&.a \\(aqb\\(aq \\ec \\-\\-d");
+        assert!(page("x-y", "about", "one\ntwo").contains(".SH DESCRIPTION\n.nf\none\ntwo\n.fi\n"));
+    }
+}

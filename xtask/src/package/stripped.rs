@@ -1,0 +1,60 @@
+//! Programs without debug information, and that in files of its own, where debuggers look for it by the build-id.
+
+use super::tools::{files, said};
+use anyhow::{Context, Result};
+use object::Object;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Programs and shared libraries below a folder, links left out.
+pub fn elf_files(tree: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for file in files(tree)? {
+        let path = tree.join(&file);
+        if path.is_symlink() {
+            continue;
+        }
+        let mut start = [0; 4];
+        let read = std::fs::File::open(&path)?.read(&mut start)?;
+        if read == 4 && start == *b"\x7fELF" {
+            found.push(file);
+        }
+    }
+    Ok(found)
+}
+
+/// Moves debug information from the programs of `tree` to `debug`.
+pub fn separate(tree: &Path, debug: &Path) -> Result<()> {
+    std::fs::create_dir_all(debug)?;
+    for file in elf_files(tree)? {
+        let path = tree.join(&file);
+        let id = build_id(&path)?.with_context(|| format!("{} has no build-id", file.display()))?;
+        let (first, rest) = id.split_at(2);
+        let to = debug.join(format!("usr/lib/debug/.build-id/{first}/{rest}.debug"));
+        std::fs::create_dir_all(to.parent().context("no parent")?)?;
+        said(
+            Command::new("objcopy")
+                .args(["--only-keep-debug", "--compress-debug-sections"])
+                .arg(&path)
+                .arg(&to),
+        )?;
+        said(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(&path))?;
+    }
+    // Archives keep what linkers need.
+    for file in files(tree)?.iter().filter(|file| file.extension().is_some_and(|it| it == "a")) {
+        said(
+            Command::new("strip")
+                .args(["--strip-debug", "--enable-deterministic-archives"])
+                .arg(tree.join(file)),
+        )?;
+    }
+    Ok(())
+}
+
+fn build_id(path: &Path) -> Result<Option<String>> {
+    let bytes = std::fs::read(path)?;
+    let file = object::File::parse(&*bytes)?;
+    let id = file.build_id()?;
+    Ok(id.filter(|id| id.len() > 2).map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect()))
+}

@@ -1,0 +1,35 @@
+//! Commands and folders, for the modules around.
+
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The machine, as packages name it: `amd64`.
+pub fn architecture() -> Result<String> {
+    Ok(said(Command::new("dpkg").arg("--print-architecture"))?.trim().to_owned())
+}
+
+/// The output of a command that succeeds.
+pub fn said(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?} failed: {errors}");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// All files and links below a folder, sorted, by their paths in it.
+pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let (mut found, mut open) = (Vec::new(), vec![folder.to_owned()]);
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(&next)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                open.push(entry.path());
+            } else {
+                found.push(entry.path().strip_prefix(folder)?.to_owned());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,134 @@
+//! The package in a minimal root of the distribution with gcc and nothing else of ours: installed, used and removed.
+
+use super::bare;
+use super::proof::Proof;
+use crate::package::{self, Package};
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const PROGRAM: &str = "#include <stdio.h>\n#include <stdexcept>\n\
+    int main() { try { throw std::runtime_error(\"caught\"); } catch (std::exception &e) { printf(\"%s\\n\", e.what()); } }\n";
+
+/// Commands inside the root, each with a text that its output must hold.
+const USES: [(&str, &str); 11] = [
+    ("sframe-ld --version", "sframe-ld"),
+    ("ld-compare --help", "ld-compare"),
+    ("g++ -B/usr/libexec/sframe-ld -o /tmp/use/program /tmp/use/program.cc && /tmp/use/program", "caught"),
+    ("readelf -p .comment /tmp/use/program", "sframe-ld"),
+    (
+        "g++ -B/usr/libexec/sframe-ld -Wl,--sframe-from-eh-frame=all,--sframe-index -o /tmp/use/index /tmp/use/program.cc && sframe verify /tmp/use/index",
+        " 0 wrong",
+    ),
+    (
+        "g++ -B/usr/libexec/sframe-wrap-ld -o /tmp/use/wrapped /tmp/use/program.cc && /tmp/use/wrapped",
+        "caught",
+    ),
+    (
+        "g++ -Wl,-plugin,/usr/lib/sframe-ld/libsframe_split.so -Wl,-plugin-opt=verbose -o /tmp/use/plugin /tmp/use/program.cc && /tmp/use/plugin",
+        "caught",
+    ),
+    (
+        "sframe-ld -run g++ -o /tmp/use/run /tmp/use/program.cc && readelf -p .comment /tmp/use/run",
+        "sframe-ld",
+    ),
+    ("gcc -c -o /tmp/use/header.o -x c /usr/include/sframe-unwind.h && echo read", "read"),
+    (
+        "bash -c 'source /usr/share/bash-completion/completions/sframe; COMP_WORDS=(sframe ver); COMP_CWORD=1; _sframe sframe ver sframe; echo $COMPREPLY'",
+        "verify",
+    ),
+    ("zcat /usr/share/doc/sframe-ld/changelog.gz; cat /usr/share/doc/sframe-ld/licences/list.txt", "rayon"),
+];
+
+/// Makes the packages of programs in `built`, or builds these.
+pub fn package(proof: &mut Proof, built: Option<&Path>) -> Result<()> {
+    let root = proof.folder.join("root");
+    let output = proof.folder.join("packages");
+    let made = package::make_from(built, &output)?;
+    proof.note("| file | KiB |\n|---|---|")?;
+    for file in made.files() {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        proof.note(format!("| {name} | {} |", std::fs::metadata(file)?.len() >> 10))?;
+    }
+    let again = package::make_from(built, &output.join("again"))?;
+    for (first, second) in made.files().into_iter().zip(again.files()) {
+        ensure!(
+            std::fs::read(first)? == std::fs::read(second)?,
+            "{} differs the second time",
+            first.display()
+        );
+    }
+    proof.note("\nPacked a second time, they have the same bytes.\n")?;
+    bare::make_root(proof, &root)?;
+    use_and_remove(proof, &root, &made)
+}
+
+fn use_and_remove(proof: &mut Proof, root: &Path, made: &Package) -> Result<()> {
+    let before = all(root)?;
+    std::fs::copy(&made.deb, root.join("tmp/package.deb"))?;
+    bare::enter(root, &["dpkg", "--install", "/tmp/package.deb"])?;
+    let files = bare::enter(root, &["dpkg", "--listfiles", "sframe-ld"])?;
+    let sums = bare::enter(root, &["dpkg", "--verify", "sframe-ld"])?;
+    ensure!(sums.is_empty(), "files differ from the package's: {sums}");
+    proof.note(format!(
+        "Installed: {} files and folders.\n\n| command | holds |\n|---|---|",
+        files.lines().count()
+    ))?;
+    std::fs::create_dir_all(root.join("tmp/use"))?;
+    std::fs::write(root.join("tmp/use/program.cc"), PROGRAM)?;
+    for (line, says) in USES {
+        let said = bare::enter(root, &["sh", "-c", &format!("{{ {line}; }} 2>&1")])
+            .with_context(|| line.to_owned())?;
+        ensure!(said.contains(says), "{line}: {said}");
+        proof.note(format!("| `{}` | {} |", line.replace('|', "\\|"), says.trim()))?;
+    }
+    pages(proof, root, &files)?;
+    bare::enter(root, &["dpkg", "--purge", "sframe-ld"])?;
+    for name in ["package.deb", "use", ".cache"] {
+        let path = root.join("tmp").join(name);
+        if path.is_dir() {
+            std::fs::remove_dir_all(path)?
+        } else {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+    let after = all(root)?;
+    let left: Vec<_> = after.difference(&before).collect();
+    ensure!(left.is_empty(), "removal leaves {left:?}");
+    proof.note("\nRemoved: nothing is left that was not there before.")
+}
+
+/// Renders every manual page, by the system's own `man`: the root has none.
+fn pages(proof: &mut Proof, root: &Path, files: &str) -> Result<()> {
+    let pages: Vec<&str> =
+        files.lines().filter(|line| line.contains("/man/man1/") && line.ends_with(".gz")).collect();
+    let mut rendered = 0;
+    for page in &pages {
+        let path = root.join(page.trim_start_matches('/'));
+        let text = proof.tool("man", &["--warnings", "--local-file", &path.display().to_string()])?;
+        ensure!(text.contains("NAME"), "{page} is empty");
+        rendered += 1;
+    }
+    ensure!(rendered > 0, "no page");
+    proof.note(format!("\n{rendered} manual pages are rendered."))
+}
+
+/// All files below a root, but what the package manager notes about itself.
+fn all(root: &Path) -> Result<BTreeSet<PathBuf>> {
+    let own = ["var/lib/dpkg", "var/log", "var/cache", "proc", "dev", "sys"];
+    let (mut found, mut open) = (BTreeSet::new(), vec![root.to_owned()]);
+    while let Some(next) = open.pop() {
+        for entry in std::fs::read_dir(&next)? {
+            let entry = entry?;
+            let path = entry.path().strip_prefix(root)?.to_owned();
+            if own.iter().any(|own| path.starts_with(own)) {
+                continue;
+            }
+            if entry.file_type()?.is_dir() {
+                open.push(entry.path());
+            }
+            found.insert(path);
+        }
+    }
+    Ok(found)
+}
