@@ -247,6 +247,24 @@ fn nothing_names_a_machine() {
 }
 
 #[test]
+fn every_dependency_has_its_reason() {
+    let design = std::fs::read_to_string(root().join("DESIGN.md")).unwrap();
+    let reasons = design.split("## Dependencies").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let mut found = Vec::new();
+    for manifest in ["Cargo.toml", "crates/stacks/Cargo.toml", "crates/demangle/Cargo.toml"] {
+        let text = std::fs::read_to_string(root().join(manifest)).unwrap();
+        let list = text.split("\n[dependencies]\n").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap();
+        let others = list.lines().filter(|line| line.contains('=') && !line.contains("path ="));
+        let names = others.filter_map(|line| line.split(['=', '.', ' ']).next());
+        let own = |name: &str| name.starts_with("sframe-") || name.starts_with('#');
+        found.extend(
+            names.filter(|name| !own(name) && !reasons.contains(&format!("`{name}`"))).map(str::to_owned),
+        );
+    }
+    none("dependencies without a reason in DESIGN.md", found);
+}
+
+#[test]
 fn recorded_proofs_are_plain_text() {
     let steers = |(name, text): (String, String)| {
         let line = text.lines().position(|line| line.chars().any(|c| c.is_control() && c != '\t'));

@@ -85,7 +85,7 @@ fn load(path: &Path) -> Vec<Fixture> {
             relocation_types: section
                 .relocations()
                 .map(|(_, found)| match found.flags() {
-                    object::RelocationFlags::Elf { r_type } => r_type.0,
+                    object::RelocationFlags::Elf { r_type } => r_type,
                     _ => 0,
                 })
                 .collect(),
