@@ -320,9 +320,8 @@ pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs:
             of_empty = if in_output[row] { &[] } else { names[row] };
         }
     }
-    let name = |(&output, chunk): (&u32, &&Chunk<'_>)| match is_alloc(chunk.flags) {
-        true => names[output as usize],
-        false => &plan.outputs[output as usize].phdrs[..],
+    let name = |(&output, chunk): (&u32, &&Chunk<'_>)| {
+        if is_alloc(chunk.flags) { names[output as usize] } else { &plan.outputs[output as usize].phdrs[..] }
     };
     outputs.iter().zip(chunks).map(name).collect()
 }
