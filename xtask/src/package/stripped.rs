@@ -7,21 +7,25 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs and shared libraries below a folder, links left out.
+/// Programs and shared libraries below a folder, links left out. The object of the BPF program is neither.
 pub fn elf_files(tree: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for file in files(tree)? {
         let path = tree.join(&file);
-        if path.is_symlink() {
-            continue;
-        }
-        let mut start = [0; 4];
-        let read = std::fs::File::open(&path)?.read(&mut start)?;
-        if read == 4 && start == *b"\x7fELF" {
+        if !path.is_symlink() && is_linked(&path)? {
             found.push(file);
         }
     }
     Ok(found)
+}
+
+/// Whether a file is an ELF file of type `ET_EXEC` or `ET_DYN`, of the little-endian machines that packages are for or
+/// of the big-endian ones.
+fn is_linked(path: &Path) -> Result<bool> {
+    let mut start = Vec::new();
+    std::fs::File::open(path)?.take(18).read_to_end(&mut start)?;
+    let [0x7f, b'E', b'L', b'F', .., first, second] = start[..] else { return Ok(false) };
+    Ok(start.len() == 18 && matches!(first | second, 2 | 3))
 }
 
 /// Moves debug information from the programs of `tree` to `debug`.
