@@ -99,6 +99,8 @@ fn stacks_are_the_same_in_every_mode() {
             ".sframe_idx (1 blob)",
         ),
     ] {
+        // Without rows of the linker's own in `.eh_frame`, PLTs tell one mode from the other.
+        let options = &[options, &["-Wl,--no-ld-generated-unwind-info"]].concat()[..];
         let walks = Walks::of(&work, &walker, options);
         let expect = |function: &str, file: &str, source: &str| {
             let sources = walks.sources(function, file);
@@ -120,6 +122,9 @@ fn stacks_are_the_same_in_every_mode() {
         assert_eq!(walks.steps("where that says nothing") > 0, single, "{options:?}\n{}", walks.0);
         assert!(walks.steps("as by .eh_frame") > 50 && walks.steps("different") == 0);
     }
+    // With them, `.eh_frame` knows every step that the index knows, and the same of each.
+    let walks = Walks::of(&work, &walker, &["-Wl,--sframe-index"]);
+    assert_eq!((walks.steps("without rows"), walks.steps("different")), (0, 0), "{}", walks.0);
 }
 
 /// Frames of older assemblers, alone and mixed.

@@ -94,7 +94,6 @@ fn options_that_are_not_carried_out_fail_the_link() {
     let work = Work::new();
     let a = work.s("a", ".globl _start\n_start: ret\n");
     for option in [
-        "--ld-generated-unwind-info",
         "--copy-dt-needed-entries",
         "-zunique-symbol",
         "-zkeep-text-section-prefix",
