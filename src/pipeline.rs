@@ -85,8 +85,9 @@ pub fn link(
     }
     let mut succeeded = match memory.threads(config).build() {
         Ok(pool) => {
-            let linked =
-                pool.install(|| run_recorded(config, inputs, source, memory, &sink, &mut progress)).is_ok();
+            let linked = pool
+                .install(|| run_recorded(Task { config, inputs, source, memory, sink: &sink }, &mut progress))
+                .is_ok();
             memory.end_of(pool);
             linked
         }
@@ -133,57 +134,51 @@ pub(crate) struct Progress {
     replaced: Option<File>,
 }
 
-/// With `--reproduce`, records every file that is read and archives it, even if the link fails.
-fn run_recorded(
-    config: &Config,
-    inputs: &[InputSpec],
-    source: &dyn InputSource,
+/// The arguments of a link, and where it reports to.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    config: &'a Config,
+    inputs: &'a [InputSpec],
+    source: &'a dyn InputSource,
     memory: Memory,
-    sink: &Sink,
-    progress: &mut Progress,
-) -> Result<(), Aborted> {
+    sink: &'a Sink,
+}
+
+/// With `--reproduce`, records every file that is read and archives it, even if the link fails.
+fn run_recorded(task: Task<'_>, progress: &mut Progress) -> Result<(), Aborted> {
+    let Task { config, source, sink, .. } = task;
     if config.reports.reproduce.is_none() {
-        return run_all(config, inputs, source, memory, sink, progress);
+        return run_all(task, progress);
     }
     let recorder = Recorder::new(source);
-    let result = run_all(config, inputs, &recorder, memory, sink, progress);
+    let result = run_all(Task { source: &recorder, ..task }, progress);
     let current = std::env::current_dir().unwrap_or_default();
     reports::reproduce::write(config, &recorder, &current, sink);
     result.and_then(|()| sink.checkpoint())
 }
 
-/// Links, once more if code turns out to be too far from what it refers to.
-fn run_all(
-    config: &Config,
-    inputs: &[InputSpec],
-    source: &dyn InputSource,
-    memory: Memory,
-    sink: &Sink,
-    progress: &mut Progress,
-) -> Result<(), Aborted> {
-    let (reported, printed) = (sink.count(), progress.printed.len());
+/// Links, once more if code turns out to be too far from the data that it refers to.
+fn run_all(task: Task<'_>, progress: &mut Progress) -> Result<(), Aborted> {
+    let (reported, printed) = (task.sink.count(), progress.printed.len());
     let mut far_loads = Vec::new();
     loop {
-        let result = run_once(config, inputs, source, memory, sink, progress, &far_loads);
+        let result = run_once(task, progress, &far_loads);
         if progress.far_loads.is_empty() {
             return result;
         }
         far_loads.append(&mut progress.far_loads);
         far_loads.sort_unstable();
-        sink.withdraw(reported);
+        task.sink.withdraw(reported);
         progress.printed.truncate(printed);
     }
 }
 
 fn run_once(
-    config: &Config,
-    inputs: &[InputSpec],
-    source: &dyn InputSource,
-    memory: Memory,
-    sink: &Sink,
+    task: Task<'_>,
     progress: &mut Progress,
     far_loads: &[(SectionId, SymbolId)],
 ) -> Result<(), Aborted> {
+    let Task { config, inputs, source, memory, sink } = task;
     let store = InputStore::default();
     let mut sources = Sources::new();
     let main = read_scripts::open(config, source, &mut sources, sink);

@@ -18,9 +18,6 @@ use crate::symbols::Definition;
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
 use rayon::prelude::*;
 
-/// Sections that are worth a job of their own.
-const SECTIONS_PER_JOB: usize = 1 << 14;
-
 /// Writes the layout of a round into the link: chunks with their items, the place of every
 /// section, the values of the linker's symbols.
 pub fn publish<'a, T: Target>(link: &mut Placed<'a, T>, machine: &mut Machine<'_>, round: Round<'a>) {
@@ -79,7 +76,7 @@ fn place_sections<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, ch
     let mut offsets = std::mem::take(&mut link.places.offset);
     let frozen = &*link;
     let facts = machine.section_rules.par_iter().zip(&machine.offsets).enumerate();
-    chunks.par_iter_mut().zip(&mut offsets).zip(facts).with_min_len(SECTIONS_PER_JOB).for_each(
+    chunks.par_iter_mut().zip(&mut offsets).zip(facts).with_min_len(super::place::BLOCK).for_each(
         |((chunk, place), (row, (rule, offset)))| {
             if let Some(rule) = rule
                 && let (Some(id), start) = of_rule[rule.index()]

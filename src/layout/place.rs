@@ -16,8 +16,8 @@ use crate::phase::SectionState;
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 
-/// Items per task.
-const BLOCK: usize = 1 << 14;
+/// Sections that are worth a job of their own.
+pub const BLOCK: usize = 1 << 14;
 
 /// The sections of one rule.
 #[derive(Clone, Debug, Default)]

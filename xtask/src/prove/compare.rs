@@ -104,7 +104,7 @@ fn capture(
     let name = format!("{machine}-{}-{kind}", source.name);
     let work = proof.folder.join("work").join(&name);
     std::fs::create_dir_all(&work)?;
-    let sources = crate::folders::workspace().join("crates/ld-compare/programs");
+    let sources = crate::folders::workspace().join("ld-compare/programs");
     let mut objects = Vec::new();
     for file in source.sources {
         let object = format!("{}.o", file.split('.').next().unwrap_or(file));
@@ -142,7 +142,7 @@ fn report(proof: &mut Proof, program: &Path, cases: &Path) -> Result<()> {
     let mut command = Command::new(program);
     command.arg("run").arg(cases).arg("--peers").arg(peers::folder());
     command.env("SFRAME_LD", proof.folder.join("installed/bin/sframe-ld"));
-    command.arg("--baseline").arg(crate::folders::workspace().join("crates/ld-compare/baseline.json"));
+    command.arg("--baseline").arg(crate::folders::workspace().join("ld-compare/baseline.json"));
     let run = command.arg("--json").arg(&json).arg("--html").arg(&html).output()?;
     let text = String::from_utf8_lossy(&run.stdout).into_owned();
     ensure!(json.exists(), "{text}{}", String::from_utf8_lossy(&run.stderr));

@@ -133,7 +133,7 @@ impl Plugin {
             return Ok(false);
         };
         let Some(found) = object::Found::read(&bytes) else { return Ok(false) };
-        self.references.add(&self.linker, &found)?;
+        self.references.add(&self.linker, &found).map_err(Stop)?;
         let claim = Claimed::new(path, file, &found.symbols, self.linker.is_gold());
         if !self.linker.add_symbols(&claim) {
             return Err(Stop(format!("{}: the linker does not take its symbols", claim.shown())));

@@ -7,7 +7,6 @@
 //! GNU ld reads files that are added while others are claimed. gold cannot, so under it such a link ends with a message
 //! that says so. sframe-ld tells one plugin's files from another's.
 
-use crate::Stop;
 use crate::copies::Claimed;
 use crate::linker::Linker;
 use crate::object::Found;
@@ -50,7 +49,10 @@ impl References {
     }
 
     /// Repeats those of an object that are new.
-    pub fn add(&mut self, linker: &Linker, found: &Found) -> Result<(), Stop> {
+    ///
+    /// # Errors
+    /// The file that holds them cannot be written, or the linker refuses it.
+    pub fn add(&mut self, linker: &Linker, found: &Found) -> Result<(), String> {
         if !self.wanted {
             return Ok(());
         }
@@ -62,11 +64,11 @@ impl References {
         self.files += 1;
         let path = self.folder.join(format!("references{}.o", self.files));
         let written = std::fs::write(&path, stand_in::write(&new, found.machine));
-        written.map_err(|error| Stop(format!("{} cannot be written: {error}", path.display())))?;
+        written.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
         if linker.add_input_file(&path) {
             Ok(())
         } else {
-            Err(Stop(format!("the linker does not take {}", path.display())))
+            Err(format!("the linker does not take {}", path.display()))
         }
     }
 }
