@@ -18,6 +18,8 @@ use std::sync::atomic::AtomicBool;
 const STACK: u32 = 65528;
 /// What is of one sample is closer, in nanoseconds; samples of a thread are twice as far apart.
 const CLOSE: u64 = 500_000;
+/// Nanoseconds from the first sample on in which user space reads the files that a program starts with.
+const START: u64 = 500_000_000;
 
 /// The user's part of a stack.
 struct Walk {
@@ -28,11 +30,19 @@ struct Walk {
 }
 
 #[derive(Default, Serialize)]
+struct Counted {
+    pairs: u64,
+    equal: u64,
+}
+
+#[derive(Default, Serialize)]
 struct Comparison {
     /// Samples that both have.
     pairs: u64,
     /// Those whose frames and end are the same.
     equal: u64,
+    /// Both again, without the start of the run.
+    later: Counted,
     /// Those without a user part.
     without_user_part: u64,
     /// Samples of one kind alone: records were lost, or the end came between.
@@ -72,7 +82,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let stop = AtomicBool::new(false);
     let recorded = record(&request, settings, Some(in_kernel), &stop, &mut |_| (), &mut take)?;
     let mut comparison = Comparison::default();
-    threads.into_values().for_each(|walks| compare(walks, &recorded.files, &mut comparison));
+    let start = threads.values().flatten().map(|walk| walk.time).min().unwrap_or(0);
+    let later = start + START;
+    threads.into_values().for_each(|walks| compare(walks, later, &recorded.files, &mut comparison));
     let tables = write_tables(&recorded.files, Path::new(&folder))?;
     let KernelReport { frames, run_time, table_memory, table_bytes, .. } =
         recorded.in_kernel.ok_or("nothing was unwound in the kernel")?;
@@ -100,12 +112,16 @@ fn walk(stack: &Stack<'_>) -> Walk {
     }
 }
 
-/// Pairs the stacks of a thread.
-fn compare(mut walks: Vec<Walk>, files: &Files, found: &mut Comparison) {
+/// Pairs the stacks of a thread. `later` is when the start of the run is over.
+fn compare(mut walks: Vec<Walk>, later: u64, files: &Files, found: &mut Comparison) {
     walks.sort_by_key(|walk| walk.time);
     let mut walks = walks.into_iter().peekable();
     while let Some(first) = walks.next() {
-        let other = |second: &Walk| second.in_kernel != first.in_kernel && second.time - first.time < CLOSE;
+        let other = |second: &Walk| {
+            second.in_kernel != first.in_kernel
+                && second.time - first.time < CLOSE
+                && second.addresses.first() == first.addresses.first()
+        };
         let Some(second) = walks.next_if(other) else {
             found.single += 1;
             continue;
@@ -117,7 +133,12 @@ fn compare(mut walks: Vec<Walk>, files: &Files, found: &mut Comparison) {
         }
         found.pairs += 1;
         found.deepest = found.deepest.max(first.addresses.len());
-        if first.addresses == second.addresses && first.end.is_rooted() == second.end.is_rooted() {
+        let equal = first.addresses == second.addresses && first.end.is_rooted() == second.end.is_rooted();
+        if first.time >= later {
+            found.later.pairs += 1;
+            found.later.equal += u64::from(equal);
+        }
+        if equal {
             found.equal += 1;
         } else {
             *found.reasons.entry(reason(&first, &second, files)).or_default() += 1;

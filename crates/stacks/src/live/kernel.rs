@@ -78,14 +78,18 @@ impl InKernel {
         }
     }
 
-    /// Tells the kernel of all that was noted. What it has no room for stays unknown to it.
-    pub(super) fn tell(&mut self, session: &Session) {
+    /// Hands the kernel the tables that stacks have asked for. What it has no room for stays unknown to it.
+    pub(super) fn tell_tables(&mut self, session: &Session) {
         for file in std::mem::take(&mut self.wanted) {
             match session.files().table(FileId(file)).and_then(|table| table.table()) {
                 Some(table) => drop(self.kernel.add_table(file, &table)),
                 None => self.kernel.add_none(file),
             }
         }
+    }
+
+    /// Tells the kernel of the processes that have changed.
+    pub(super) fn tell_processes(&mut self, session: &Session) {
         for pid in std::mem::take(&mut self.changed) {
             match session.modules(pid) {
                 Some(modules) => {

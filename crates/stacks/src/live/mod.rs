@@ -223,7 +223,7 @@ impl Unwinder<'_> {
             hand_on(self.session, self.in_kernel.as_deref_mut(), event.as_ref(), take);
         }
         if let Some(in_kernel) = &mut self.in_kernel {
-            in_kernel.tell(self.session);
+            in_kernel.tell_processes(self.session);
         }
     }
 }
@@ -236,13 +236,17 @@ fn hand_on(
     take: &mut dyn FnMut(&Stack<'_>),
 ) {
     let Some(in_kernel) = in_kernel else { return session.handle(0, event, take) };
-    if let Some(event) = event {
-        in_kernel.note(event);
+    match event {
+        // Reading rows for the first sample of a file takes as long as a hundred samples.
+        Some(Event::Sample(_)) => in_kernel.tell_processes(session),
+        Some(event) => in_kernel.note(event),
+        None => {}
     }
     session.handle(0, event, &mut |stack| {
         in_kernel.want(stack);
         take(stack);
     });
+    in_kernel.tell_tables(session);
 }
 
 /// A record of this machine's byte order.
