@@ -14,10 +14,10 @@ use crate::elf::consts as elf;
 use crate::phase::Placed;
 use crate::sframe::collect::{Compact, Table};
 use crate::tables::section::Kind;
+use hashbrown::HashMap;
 use sframe_format::compact::{Builder, Pages, ShapeId};
 use sframe_format::write::{Function, FunctionId};
 use sframe_format::{Blob, ErrorKind};
-use std::collections::HashMap;
 
 /// Whether the table is a compact one.
 pub fn is_wanted(config: &Config) -> bool {
@@ -29,17 +29,17 @@ pub fn is_wanted(config: &Config) -> bool {
 /// # Errors
 /// In words: there are too many different functions.
 pub fn of_table(table: &Table) -> Result<Compact, String> {
-    let order: Vec<FunctionId> = (0..table.functions.len() as u32).map(FunctionId).collect();
-    let mut bytes = vec![0; table.encoder.size()];
+    // Only rows are read back, and functions share the bytes of theirs, so that most are read once.
+    let mut rows = vec![0; table.encoder.size_with(0)];
     let malformed = |error: sframe_format::Error| error.to_string();
-    table.encoder.write_relocatable(&order, false, &mut bytes).map_err(malformed)?;
-    let blob = Blob::parse(&bytes, 0).map_err(malformed)?;
+    table.encoder.write_relocatable(&[], false, &mut rows).map_err(malformed)?;
+    let blob = Blob::parse(&rows, 0).map_err(malformed)?;
     let mut builder = Builder::new(table.encoder.options().abi);
-    // Functions share the bytes of their rows, so that most are read once only.
-    let mut known: HashMap<(u32, u32), ShapeId> = HashMap::with_capacity(order.len());
+    let count = table.functions.len();
+    let mut known: HashMap<(u32, u32), ShapeId> = HashMap::with_capacity(count);
     let mut function = Function::default();
-    let mut shapes_of = Vec::with_capacity(order.len());
-    for fde in blob.fdes() {
+    let mut shapes_of = Vec::with_capacity(count);
+    for fde in (0..count as u32).filter_map(|number| table.encoder.fde(FunctionId(number))) {
         let shape = match known.get(&(fde.fre_offset, fde.size)) {
             Some(&shape) => shape,
             None => {
@@ -115,12 +115,11 @@ fn pages_of<T: Target>(link: &Placed<'_, T>, mut ranges: Vec<std::ops::Range<u64
 
 /// Writes the section, which is at `address`.
 pub fn write<T: Target>(link: &Placed<'_, T>, compact: &Compact, address: u64, out: &mut [u8]) {
-    let functions: Vec<(u64, ShapeId)> = link
-        .frame_order
-        .functions
-        .iter()
-        .filter_map(|&(address, id)| Some((address, *compact.shapes_of.get(id.0 as usize)?)))
-        .collect();
+    let ordered = &link.frame_order.functions;
+    let mut functions: Vec<(u64, ShapeId)> = Vec::with_capacity(ordered.len());
+    functions.extend(
+        ordered.iter().filter_map(|&(address, id)| Some((address, *compact.shapes_of.get(id.0 as usize)?))),
+    );
     let Err(error) = compact.shapes.write(address, &functions, out) else { return };
     let (ErrorKind::CompactOrder { .. }, Some(table)) = (error.kind, &link.chosen.table) else {
         return report(link, &error.kind.to_string());

@@ -6,6 +6,7 @@ mod common;
 use common::{Writer, words};
 use sframe_format::{Abi, Source};
 use stacks::bytes::Bytes;
+use stacks::image::Sources;
 use stacks::process::Place;
 use stacks::profile::{Kernel, Names, Profile};
 use stacks::recording::Recording;
@@ -19,8 +20,12 @@ const IMAGE: (u64, u64, u64) = (0x40_1000, 0x1000, 0x1000);
 const STACK: u64 = 0x7ffe_0000_1000;
 
 fn program() -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../tests/fixtures/sframe/linked/prog.x86_64.ld2.47");
+    fixture("prog.x86_64.ld2.47")
+}
+
+fn fixture(name: &str) -> String {
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/sframe/linked").join(name);
     path.canonicalize().expect("the fixture").display().to_string()
 }
 
@@ -91,6 +96,19 @@ fn samples_are_unwound_and_say_where_they_stopped() {
     assert_eq!(unwound.profile.threads[0].name, "prog");
     // `_start` has derived rows in this program, whose return address is not undefined.
     assert!(unwound.end(0).contains("an address in no file"), "{}", unwound.end(0));
+}
+
+#[test]
+fn a_file_that_has_a_compact_table_alone_is_unwound_by_it() {
+    let mut writer = Writer::default();
+    writer.comm(7, "prog", true, 1);
+    writer.mmap(7, IMAGE, &fixture("prog.x86_64.compact"), 2);
+    writer.sample(7, 10, [STACK, 5, 0x40_1080], &[], &stack());
+    let mut settings = Settings::default();
+    settings.files.sources = Sources::Sframe;
+    let unwound = unwind(writer.file(), settings);
+    let frames = unwound.frames(0);
+    assert_eq!(frames[..2], [(0x40_1080, Some(Source::Topmost)), (0x40_1049, Some(Source::Sframe))]);
 }
 
 #[test]

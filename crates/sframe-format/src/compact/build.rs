@@ -449,10 +449,12 @@ impl Shapes {
         }
         entries.starts.iter().for_each(|&start| bytes.extend(endian.u16_bytes(start)));
         let width = usize::from(self.place_width);
-        for place in entries.places {
+        let start = bytes.len();
+        bytes.resize(start + width * entries.places.len(), 0);
+        for (room, place) in bytes[start..].chunks_exact_mut(width).zip(entries.places) {
             match endian {
-                crate::Endian::Little => bytes.extend(&place.to_le_bytes()[..width]),
-                crate::Endian::Big => bytes.extend(&place.to_be_bytes()[4 - width..]),
+                crate::Endian::Little => room.copy_from_slice(&place.to_le_bytes()[..width]),
+                crate::Endian::Big => room.copy_from_slice(&place.to_be_bytes()[4 - width..]),
             }
         }
         bytes.extend(&self.bytes);
@@ -479,7 +481,11 @@ impl Shapes {
 
     fn entries_at(&self, functions: &[(u64, ShapeId)]) -> Result<Entries, Error> {
         let number = |what, found| Error::new(0, ErrorKind::CompactNumber { what, found });
-        let mut entries = Entries::default();
+        let mut entries = Entries {
+            starts: Vec::with_capacity(functions.len()),
+            places: Vec::with_capacity(functions.len()),
+            ..Entries::default()
+        };
         let mut left = MOST_ENTRIES;
         for (place, &(address, function)) in functions.iter().enumerate() {
             // What a later function covers is that function's.

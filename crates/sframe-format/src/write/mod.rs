@@ -217,6 +217,25 @@ impl Encoder {
         Ok(FunctionId(number))
     }
 
+    /// The descriptor of a function that was taken, with neither an address nor a place among others. Its rows can be read
+    /// by any blob of this encoder, also by one without functions. Functions of the same size with the same
+    /// [`Fde::fre_offset`] are equal, if the blob is of version 3.
+    pub fn fde(&self, id: FunctionId) -> Option<Fde> {
+        let entry = self.entries.get(id.0 as usize)?;
+        let version = self.options.version;
+        let encode::Encoded { fre_count, info, repeat_size } = entry.encoded;
+        Some(Fde {
+            index: id.0,
+            offset: HEADER_SIZE,
+            start_width: version.start_width(),
+            raw_start: 0,
+            address: 0,
+            size: entry.size,
+            fre_offset: entry.fre_offset,
+            inline: (version == Version::V2).then_some((fre_count, info, repeat_size)),
+        })
+    }
+
     /// Size in bytes of the blob with all functions.
     pub fn size(&self) -> usize {
         self.size_with(self.entries.len())
