@@ -6,7 +6,7 @@
 //! them does. The first round has no addresses yet, so the order of lists stands in for them; each
 //! round sorts again.
 
-use super::place::List;
+use super::place::{BLOCK, List};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
@@ -44,9 +44,7 @@ pub fn prepare<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
     );
     lists.par_iter_mut().filter(|list| list.facts.any & flag != 0).for_each(|list| {
         list.link_order = true;
-        for &id in &list.items {
-            check(link, id);
-        }
+        list.items.par_iter().with_min_len(BLOCK).for_each(|&id| check(link, id));
     });
 }
 
@@ -132,13 +130,13 @@ fn sort_list<T: Target>(
         _ if Some(id) == own_frames => (3, 0),
         _ => (1, 0),
     };
-    let mut order: Vec<((u8, u64), u32)> =
-        list.items.iter().enumerate().map(|(at, &id)| (key(id), at as u32)).collect();
+    let items = list.items.par_iter().with_min_len(BLOCK).enumerate();
+    let mut order: Vec<((u8, u64), u32)> = items.map(|(at, &id)| (key(id), at as u32)).collect();
     if order.is_sorted() {
         return false;
     }
     // Equal keys keep the order of the list: rows are part of the key.
-    order.sort_unstable();
+    order.par_sort_unstable();
     let pick = |at: u32| at as usize;
     list.items = order.iter().map(|&(_, at)| list.items[pick(at)]).collect();
     list.sizes = order.iter().map(|&(_, at)| list.sizes[pick(at)]).collect();

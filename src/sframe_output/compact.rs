@@ -15,9 +15,14 @@ use crate::phase::Placed;
 use crate::sframe::collect::{Compact, Table};
 use crate::tables::section::Kind;
 use hashbrown::HashMap;
+use rayon::prelude::*;
 use sframe_format::compact::{Builder, Pages, ShapeId};
-use sframe_format::write::{Function, FunctionId};
+use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{Blob, ErrorKind};
+use std::ops::Range;
+
+/// Functions that are worth a job of their own.
+const BLOCK: u32 = 1 << 14;
 
 /// Whether the table is a compact one.
 pub fn is_wanted(config: &Config) -> bool {
@@ -29,31 +34,51 @@ pub fn is_wanted(config: &Config) -> bool {
 /// # Errors
 /// In words: there are too many different functions.
 pub fn of_table(table: &Table) -> Result<Compact, String> {
-    // Only rows are read back, and functions share the bytes of theirs, so that most are read once.
+    // Only rows are read back, and functions share the bytes of theirs, so that most in a block are read once.
     let mut rows = vec![0; table.encoder.size_with(0)];
     let malformed = |error: sframe_format::Error| error.to_string();
     table.encoder.write_relocatable(&[], false, &mut rows).map_err(malformed)?;
     let blob = Blob::parse(&rows, 0).map_err(malformed)?;
-    let mut builder = Builder::new(table.encoder.options().abi);
-    let count = table.functions.len();
-    let mut known: HashMap<(u32, u32), ShapeId> = HashMap::with_capacity(count);
-    let mut function = Function::default();
-    let mut shapes_of = Vec::with_capacity(count);
-    for fde in (0..count as u32).filter_map(|number| table.encoder.fde(FunctionId(number))) {
-        let shape = match known.get(&(fde.fre_offset, fde.size)) {
-            Some(&shape) => shape,
-            None => {
-                function.read_from(&blob, &fde).map_err(malformed)?;
-                let shape = builder.add(&function).map_err(|reason| reason.to_string())?;
-                known.insert((fde.fre_offset, fde.size), shape);
-                shape
-            }
-        };
-        shapes_of.push(shape);
+    let count = table.functions.len() as u32;
+    let blocks = (0..count.div_ceil(BLOCK)).into_par_iter().map(|block| {
+        let functions = block * BLOCK..count.min((block + 1) * BLOCK);
+        of_functions(&table.encoder, &blob, functions)
+    });
+    let mut blocks = blocks.collect::<Result<Vec<_>, String>>()?.into_iter();
+    let empty = || (Builder::new(table.encoder.options().abi), Vec::new());
+    let (mut builder, mut shapes_of) = blocks.next().unwrap_or_else(empty);
+    shapes_of.reserve(count as usize - shapes_of.len());
+    for (block, shapes) in blocks {
+        let number = builder.append(&block);
+        shapes_of.extend(shapes.into_iter().map(|ShapeId(shape)| number[shape as usize]));
     }
     let shapes = builder.finish().map_err(|reason| reason.to_string())?;
     let entries = shapes_of.iter().map(|&shape| shapes.entries(shape)).sum();
     Ok(Compact { shapes, shapes_of, entries })
+}
+
+/// A block of functions, whose rows are in the blob.
+fn of_functions(
+    encoder: &Encoder,
+    blob: &Blob<'_>,
+    functions: Range<u32>,
+) -> Result<(Builder, Vec<ShapeId>), String> {
+    let mut builder = Builder::new(encoder.options().abi);
+    let mut known: HashMap<(u32, u32), ShapeId> = HashMap::with_capacity(functions.len());
+    let mut shapes = Vec::with_capacity(functions.len());
+    for fde in functions.filter_map(|number| encoder.fde(FunctionId(number))) {
+        let shape = match known.get(&(fde.fre_offset, fde.size)) {
+            Some(&shape) => shape,
+            None => {
+                let added = builder.add_encoded(blob, &fde).map_err(|error| error.to_string())?;
+                let shape = added.map_err(|reason| reason.to_string())?;
+                known.insert((fde.fre_offset, fde.size), shape);
+                shape
+            }
+        };
+        shapes.push(shape);
+    }
+    Ok((builder, shapes))
 }
 
 /// A first guess of the section's size: code lies together.

@@ -41,6 +41,8 @@ pub mod cache;
 pub mod compact;
 #[cfg(feature = "alloc")]
 pub mod convert;
+#[cfg(feature = "alloc")]
+mod decoded;
 #[cfg(feature = "derive")]
 pub mod derive;
 pub mod endian;

@@ -20,14 +20,13 @@ use core::ops::Deref;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::abi::Abi;
 use crate::blob::Blob;
+use crate::decoded::Decoded;
 use crate::fde::Fde;
-use crate::fre::{Attributes, FdeType, Fre, PcType};
+use crate::fre::{Attributes, Fre, PcType};
 use crate::index::SectionIndex;
 use crate::packed::{Kind, Packed};
 use crate::rules::UnwindRules;
-use crate::version::Version;
 
 /// Stands for a number of rules: no function covers the address, or its function has no row there.
 const NO_ROW: u16 = 0;
@@ -35,8 +34,6 @@ const NO_ROW: u16 = 0;
 const ELSEWHERE: u16 = u16::MAX;
 /// Rows to a block, about.
 const ROWS_PER_BLOCK: u64 = 8;
-/// Binary logarithm of the number of decoded rows that are cached.
-const DECODED_BITS: u32 = 9;
 /// Number of blocks that a section of any size may have: 256 KiB of them.
 const FEW_BLOCKS: u64 = 1 << 16;
 
@@ -149,14 +146,30 @@ fn within_block(offset: u64, shift: u32) -> u16 {
     (offset & ((1 << shift) - 1)) as u16
 }
 
+/// The number of rules; `None` if there are too many different ones.
+fn number(
+    table: &mut RuleTable,
+    numbers: &mut HashMap<UnwindRules, u16, FixedState>,
+    rules: UnwindRules,
+) -> Option<u16> {
+    let next = u16::try_from(table.rules.len() + 1).ok().filter(|&next| next != ELSEWHERE);
+    if let Some(&number) = numbers.get(&rules) {
+        return Some(number);
+    }
+    numbers.insert(rules, next?);
+    let packed = Packed::new(&rules).unwrap_or_else(|| {
+        table.kept.push(rules);
+        Packed::kept(table.kept.len() - 1)
+    });
+    table.rules.push(packed);
+    next
+}
+
 /// A table in the making. Offsets count from the first function.
 struct Builder {
     table: RuleTable,
     numbers: HashMap<UnwindRules, u16, FixedState>,
-    /// Rows that were decoded before, for there are few different ones. Valid for the header fields in
-    /// `decoded_for`.
-    decoded: Vec<Decoded>,
-    decoded_for: Option<(Version, Abi, i8, i8)>,
+    decoded: Decoded,
     /// The number of the last row.
     last: u16,
     /// Number of rows that may still be read: functions that share rows could claim any number.
@@ -168,15 +181,6 @@ struct Builder {
     failed: bool,
     /// The rows of one function: their starts and numbers.
     rows: Vec<(u32, u16)>,
-}
-
-#[derive(Clone, Copy)]
-struct Decoded {
-    /// See [`ShortRow`](crate::short::ShortRow).
-    content: u64,
-    /// The attributes that the rules depend on.
-    kind: u8,
-    number: u16,
 }
 
 impl Builder {
@@ -202,8 +206,7 @@ impl Builder {
                 kept: Vec::new(),
             },
             numbers: HashMap::default(),
-            decoded: Vec::new(),
-            decoded_for: None,
+            decoded: Decoded::default(),
             last: NO_ROW,
             rows_left: size,
             most_blocks: size as u64 / 4 + FEW_BLOCKS,
@@ -238,23 +241,11 @@ impl Builder {
         }
     }
 
-    /// Forgets rows decoded of blobs whose headers differ in a field that rules depend on.
-    fn enter(&mut self, blob: &Blob<'_>) {
-        let header = blob.header();
-        let depends = (header.version, header.abi, header.fixed_fp_offset, header.fixed_ra_offset);
-        if self.decoded_for.replace(depends) != Some(depends) {
-            self.decoded.clear();
-            // No row is of this kind.
-            self.decoded.resize(1 << DECODED_BITS, Decoded { content: 0, kind: u8::MAX, number: NO_ROW });
-        }
-    }
-
     /// Reads the rows of a function. `None` if they do not fit a table.
     fn read_rows(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<()> {
-        self.enter(blob);
+        self.decoded.enter(blob);
         let attributes = blob.attributes(fde).ok()?;
         self.rows_left = self.rows_left.checked_sub(attributes.fre_count as usize)?;
-        let (abi, signal) = (blob.header().abi, attributes.signal);
         self.rows.clear();
         self.rows.push((0, NO_ROW));
         if attributes.pc_type == PcType::Mask {
@@ -263,7 +254,8 @@ impl Builder {
         if attributes.fre_count == 0
             && let Some(rules) = blob.rules_without_rows(&attributes)
         {
-            self.rows[0].1 = self.number(UnwindRules { abi, signal, rules })?;
+            let rules = UnwindRules { abi: blob.header().abi, signal: attributes.signal, rules };
+            self.rows[0].1 = number(&mut self.table, &mut self.numbers, rules)?;
         }
         for fre in blob.fres(&attributes) {
             let fre = fre.ok()?;
@@ -281,40 +273,11 @@ impl Builder {
         Some(())
     }
 
-    /// The number of a row's rules. `None` if they are malformed.
+    /// The number of a row's rules. `None` if they are malformed, or there are too many different ones.
     fn number_of_row(&mut self, blob: &Blob<'_>, attributes: &Attributes, fre: &Fre<'_>) -> Option<u16> {
-        let (abi, signal) = (blob.header().abi, attributes.signal);
-        let flexible = attributes.fde_type == FdeType::Flexible;
-        let kind = u8::from(flexible) | u8::from(signal) << 1;
-        let content = fre.content();
-        let hash = (content.unwrap_or(0) ^ u64::from(kind) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let slot = (hash >> (64 - DECODED_BITS)) as usize;
-        if let Some(known) = self.decoded.get(slot)
-            && (Some(known.content), known.kind) == (content, kind)
-        {
-            return Some(known.number);
-        }
-        let number =
-            self.number(UnwindRules { abi, signal, rules: blob.decode_fre(attributes, fre).ok()? })?;
-        if let (Some(content), Some(slot)) = (content, self.decoded.get_mut(slot)) {
-            *slot = Decoded { content, kind, number };
-        }
-        Some(number)
-    }
-
-    /// The number of rules; `None` if there are too many different ones.
-    fn number(&mut self, rules: UnwindRules) -> Option<u16> {
-        let next = u16::try_from(self.table.rules.len() + 1).ok().filter(|&next| next != ELSEWHERE);
-        if let Some(&number) = self.numbers.get(&rules) {
-            return Some(number);
-        }
-        self.numbers.insert(rules, next?);
-        let packed = Packed::new(&rules).unwrap_or_else(|| {
-            self.table.kept.push(rules);
-            Packed::kept(self.table.kept.len() - 1)
-        });
-        self.table.rules.push(packed);
-        next
+        let Self { table, numbers, decoded, .. } = self;
+        let number = |rules| number(table, numbers, rules).map(u32::from);
+        decoded.number(blob, attributes, fre, number).map(|number| number as u16)
     }
 
     /// Adds a row: from `offset` on, the rules `number` hold.

@@ -7,7 +7,7 @@ use sframe_format::compact::{Builder, CompactTable, HEADER_SIZE, Pages, write_ta
 use sframe_format::convert::convert;
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{
-    Abi, CfaRule, Frame, Location, RegisterRule, Row, Rules, SectionIndex, UnwindRules, Version,
+    Abi, Blob, CfaRule, Frame, Location, RegisterRule, Row, Rules, SectionIndex, UnwindRules, Version,
 };
 
 const ADDRESS: u64 = 0x7000_0000;
@@ -33,6 +33,7 @@ fn assert_same_answers(abi: Abi, functions: &[(u64, Function)]) {
         .filter(|(place, _)| !left_out.contains(place))
         .map(|(_, function)| function.clone())
         .collect();
+    assert_parts_make_the_same(abi, &v3.bytes);
     let index = SectionIndex::new(&v3.bytes[..], ADDRESS);
     let written = write_table(abi, ADDRESS, &kept).unwrap();
     assert_eq!(written.left_out, []);
@@ -47,6 +48,26 @@ fn assert_same_answers(abi: Abi, functions: &[(u64, Function)]) {
             }
         }
     }
+}
+
+/// Functions that are read undecoded, in two parts, make the table that they make decoded and one by one.
+fn assert_parts_make_the_same(abi: Abi, bytes: &[u8]) {
+    let blob = Blob::parse(bytes, ADDRESS).unwrap();
+    let fdes: Vec<_> = blob.fdes().collect();
+    let mut whole = Builder::new(abi);
+    let decoded: Vec<_> = fdes
+        .iter()
+        .map(|fde| (fde.address, whole.add(&Function::read(&blob, fde).unwrap()).unwrap()))
+        .collect();
+    let (first, second) = fdes.split_at(fdes.len() / 2);
+    let [mut builder, mut other] = [(); 2].map(|()| Builder::new(abi));
+    let mut parts: Vec<_> =
+        first.iter().map(|fde| (fde.address, builder.add_encoded(&blob, fde).unwrap().unwrap())).collect();
+    let others: Vec<_> = second.iter().map(|fde| other.add_encoded(&blob, fde).unwrap().unwrap()).collect();
+    let numbers = builder.append(&other);
+    parts.extend(second.iter().zip(others).map(|(fde, shape)| (fde.address, numbers[shape.0 as usize])));
+    let table = |builder: Builder, functions| builder.finish().unwrap().to_bytes(ADDRESS, functions).unwrap();
+    assert!(table(whole, &decoded) == table(builder, &parts), "the parts make another table");
 }
 
 fn rules(cfa: i64, fp: Option<i32>) -> Rules {

@@ -20,12 +20,17 @@ const IMAGE: (u64, u64, u64) = (0x40_1000, 0x1000, 0x1000);
 const STACK: u64 = 0x7ffe_0000_1000;
 
 fn program() -> String {
-    fixture("prog.x86_64.ld2.47")
+    fixture("../../tests/fixtures/sframe/linked/prog.x86_64.ld2.47")
+}
+
+/// The same without `.sframe` and symbols (`objcopy --remove-section .sframe`, `strip`), to which `sframe attach --name
+/// .sframe_compact` added a table.
+fn program_with_compact_table() -> String {
+    fixture("tests/fixtures/prog.compact")
 }
 
 fn fixture(name: &str) -> String {
-    let path =
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/sframe/linked").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
     path.canonicalize().expect("the fixture").display().to_string()
 }
 
@@ -102,7 +107,7 @@ fn samples_are_unwound_and_say_where_they_stopped() {
 fn a_file_that_has_a_compact_table_alone_is_unwound_by_it() {
     let mut writer = Writer::default();
     writer.comm(7, "prog", true, 1);
-    writer.mmap(7, IMAGE, &fixture("prog.x86_64.compact"), 2);
+    writer.mmap(7, IMAGE, &program_with_compact_table(), 2);
     writer.sample(7, 10, [STACK, 5, 0x40_1080], &[], &stack());
     let mut settings = Settings::default();
     settings.files.sources = Sources::Sframe;

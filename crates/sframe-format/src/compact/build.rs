@@ -18,6 +18,7 @@ use super::{
     HEADER_SIZE, Header, LONG_RULE_SIZE, MOST_BYTES, MOST_ROWS, PAGE, PAGE_SIZE, REGION_SIZE, RULE_SIZE,
 };
 use crate::abi::Abi;
+use crate::decoded::Decoded;
 use crate::error::{Error, ErrorKind};
 use crate::packed::Packed;
 use crate::rules::UnwindRules;
@@ -26,7 +27,7 @@ use crate::write::{Function, Inexpressible, LeftOut, Reason};
 pub use crate::write::Written;
 
 /// The number of the rule that says nothing.
-const NO_ROW: u32 = 0;
+pub(super) const NO_ROW: u32 = 0;
 /// In place of a run's number: repetition and whole size follow.
 const REPEATS: u32 = u32::MAX;
 /// Pages without entries that cost less than a region of their own.
@@ -46,8 +47,8 @@ pub struct Builder {
     abi: Abi,
     /// Most bytes that a row may cover to be followed by another in its run.
     close: u32,
-    rules: Vec<UnwindRules>,
-    numbers: HashMap<UnwindRules, u32, FixedState>,
+    pub(super) rules: Vec<UnwindRules>,
+    pub(super) numbers: HashMap<UnwindRules, u32, FixedState>,
     runs: Lists,
     /// How many shapes each run is in.
     uses: Vec<u32>,
@@ -55,10 +56,13 @@ pub struct Builder {
     /// By [`ShapeId`]: offset, shape, count and stride of pieces, four words for each.
     functions: Lists,
     /// The rows of the function at hand: start and rule.
-    rows: Vec<(u32, u32)>,
+    pub(super) rows: Vec<(u32, u32)>,
     run: Vec<u32>,
     shape: Vec<u32>,
-    pieces: Vec<u32>,
+    pub(super) pieces: Vec<u32>,
+    /// Rows of blobs that were decoded before, and room for a function of one.
+    pub(super) decoded: Decoded,
+    pub(super) function: Function,
 }
 
 impl Builder {
@@ -83,6 +87,8 @@ impl Builder {
             run: Vec::new(),
             shape: Vec::new(),
             pieces: Vec::new(),
+            decoded: Decoded::default(),
+            function: Function::default(),
         }
     }
 
@@ -115,7 +121,12 @@ impl Builder {
             // All repetitions are one row.
             _ => self.add_pieces(function.size),
         }
-        Ok(ShapeId(self.functions.intern(&self.pieces).0))
+        Ok(self.take())
+    }
+
+    /// Takes the function whose pieces are at hand.
+    pub(super) fn take(&mut self) -> ShapeId {
+        ShapeId(self.functions.intern(&self.pieces).0)
     }
 
     /// Numbers the rules of the rows that start before `end`; neighbours with the same are one row.
@@ -126,11 +137,7 @@ impl Builder {
         }
         for row in function.rows.iter().take_while(|row| row.start < end) {
             let rules = UnwindRules { abi: self.abi, signal: function.signal, rules: row.rules };
-            let next = self.rules.len() as u32 + 1;
-            let number = *self.numbers.entry(rules).or_insert(next);
-            if number == next {
-                self.rules.push(rules);
-            }
+            let number = number(&mut self.rules, &mut self.numbers, rules);
             if self.rows.last().is_none_or(|&(_, last)| last != number) {
                 self.rows.push((row.start, number));
             }
@@ -149,7 +156,7 @@ impl Builder {
     }
 
     /// Splits a function into pieces that are not too large.
-    fn add_pieces(&mut self, size: u32) {
+    pub(super) fn add_pieces(&mut self, size: u32) {
         let (mut first, mut start) = (0, 0);
         while first < self.rows.len() {
             let fits = |row: &usize| self.end_of(*row, size) - start <= MOST_BYTES;
@@ -203,21 +210,66 @@ impl Builder {
             };
             self.run.push(rule << COVERED_BITS | how);
             if matches!(how, ENDS | GOES_ON) {
-                let (run, is_new) = self.runs.intern(&self.run);
-                if is_new {
-                    self.uses.push(0);
-                }
+                let run = self.take_run();
                 self.shape.extend([run, covered]);
                 self.run.clear();
             }
         }
+        let shape = self.take_shape();
+        self.pieces.extend([offset, shape, count, stride]);
+    }
+
+    /// Takes all functions of another builder, with the numbers that a single builder would give if it took the functions
+    /// of both, these last. So they can be read in parallel. Gives the numbers, by those of the other builder.
+    pub fn append(&mut self, other: &Self) -> Vec<ShapeId> {
+        let (rules, numbers) = (&mut self.rules, &mut self.numbers);
+        let mut rule_of = vec![NO_ROW];
+        rule_of.extend(other.rules.iter().map(|&found| number(rules, numbers, found)));
+        let mut run_of = Vec::with_capacity(other.runs.len());
+        for run in other.runs.iter() {
+            let step = |&step: &u32| rule_of[(step >> COVERED_BITS) as usize] << COVERED_BITS | step & ENDS;
+            self.run.clear();
+            self.run.extend(run.iter().map(step));
+            run_of.push(self.take_run());
+        }
+        let mut shape_of = Vec::with_capacity(other.shapes.len());
+        for shape in other.shapes.iter() {
+            self.shape.clear();
+            self.shape.extend_from_slice(&shape[..shape.len() - pairs_of(shape).len()]);
+            for pair in pairs_of(shape).chunks_exact(2) {
+                self.shape.extend([run_of[pair[0] as usize], pair[1]]);
+            }
+            shape_of.push(self.take_shape());
+        }
+        let mut functions = Vec::with_capacity(other.functions.len());
+        for pieces in other.functions.iter() {
+            self.pieces.clear();
+            for piece in pieces.chunks_exact(4) {
+                self.pieces.extend([piece[0], shape_of[piece[1] as usize], piece[2], piece[3]]);
+            }
+            functions.push(self.take());
+        }
+        functions
+    }
+
+    /// The number of the run at hand.
+    fn take_run(&mut self) -> u32 {
+        let (run, is_new) = self.runs.intern(&self.run);
+        if is_new {
+            self.uses.push(0);
+        }
+        run
+    }
+
+    /// The number of the shape at hand.
+    fn take_shape(&mut self) -> u32 {
         let (shape, is_new) = self.shapes.intern(&self.shape);
         if is_new {
             for &run in runs_of(&self.shape) {
                 self.uses[run as usize] += 1;
             }
         }
-        self.pieces.extend([offset, shape, count, stride]);
+        shape
     }
 
     /// Settles everything that depends on no address.
@@ -264,6 +316,20 @@ impl Builder {
             functions: self.functions,
         })
     }
+}
+
+/// The number of rules, new ones behind the others. 0 stands for none.
+pub(super) fn number(
+    rules: &mut Vec<UnwindRules>,
+    numbers: &mut HashMap<UnwindRules, u32, FixedState>,
+    found: UnwindRules,
+) -> u32 {
+    let next = rules.len() as u32 + 1;
+    let number = *numbers.entry(found).or_insert(next);
+    if number == next {
+        rules.push(found);
+    }
+    number
 }
 
 /// The run and byte numbers of a shape, behind those of its repetition.

@@ -19,10 +19,12 @@
 //! | `shape` | from an offset in a function to its rule |
 //! | `look_up` | from an address to its entry |
 //! | `pieces` | all entries and rows, and whether they are sound |
-//! | `build`, `intern` | the writer (feature `alloc`) |
+//! | `build`, `encoded`, `intern` | the writer (feature `alloc`) |
 
 #[cfg(feature = "alloc")]
 mod build;
+#[cfg(feature = "alloc")]
+mod encoded;
 #[cfg(feature = "alloc")]
 mod intern;
 mod look_up;

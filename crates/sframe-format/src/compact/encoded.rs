@@ -1,0 +1,61 @@
+//! Functions as they stand in a blob, for a [`Builder`].
+
+use super::build::{Builder, NO_ROW, ShapeId};
+use crate::blob::Blob;
+use crate::error::Error;
+use crate::fde::Fde;
+use crate::fre::PcType;
+use crate::rules::UnwindRules;
+use crate::write::Inexpressible;
+
+impl Builder {
+    /// Takes a function of a blob: what [`Function::read`] and [`Builder::add`] do, without decoding rows that were
+    /// decoded before.
+    ///
+    /// # Errors
+    /// The function is malformed; inside, as for [`Builder::add`]. Nothing was taken then.
+    pub fn add_encoded(
+        &mut self,
+        blob: &Blob<'_>,
+        fde: &Fde,
+    ) -> Result<Result<ShapeId, Inexpressible>, Error> {
+        if self.read_encoded(blob, fde).is_some() {
+            self.pieces.clear();
+            self.add_pieces(fde.size);
+            return Ok(Ok(self.take()));
+        }
+        let mut function = core::mem::take(&mut self.function);
+        let read = function.read_from(blob, fde);
+        let added = read.map(|()| self.add(&function));
+        self.function = function;
+        added
+    }
+
+    /// Numbers the rules of the rows of an ordinary function. `None` for one that repeats its rows, has none or is malformed.
+    fn read_encoded(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<()> {
+        let attributes = blob.attributes(fde).ok()?;
+        if attributes.pc_type == PcType::Mask || attributes.fre_count == 0 || fde.size == 0 {
+            return None;
+        }
+        let Self { decoded, rows, rules, numbers, .. } = self;
+        decoded.enter(blob);
+        rows.clear();
+        let mut least = 0;
+        for fre in blob.fres(&attributes) {
+            let fre = fre.ok()?;
+            if fre.start < least || fre.start >= fde.size {
+                return None;
+            }
+            if least == 0 && fre.start > 0 {
+                rows.push((0, NO_ROW));
+            }
+            least = fre.start + 1;
+            let number = |found: UnwindRules| Some(super::build::number(rules, numbers, found));
+            let number = decoded.number(blob, &attributes, &fre, number)?;
+            if rows.last().is_none_or(|&(_, last)| last != number) {
+                rows.push((fre.start, number));
+            }
+        }
+        Some(())
+    }
+}
