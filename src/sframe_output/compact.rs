@@ -21,7 +21,7 @@ use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{Blob, ErrorKind};
 use std::ops::Range;
 
-/// Functions that are worth a job of their own.
+/// Functions that are worth a job of their own at least.
 const BLOCK: u32 = 1 << 14;
 
 /// Whether the table is a compact one.
@@ -40,8 +40,10 @@ pub fn of_table(table: &Table) -> Result<Compact, String> {
     table.encoder.write_relocatable(&[], false, &mut rows).map_err(malformed)?;
     let blob = Blob::parse(&rows, 0).map_err(malformed)?;
     let count = table.functions.len() as u32;
-    let blocks = (0..count.div_ceil(BLOCK)).into_par_iter().map(|block| {
-        let functions = block * BLOCK..count.min((block + 1) * BLOCK);
+    // However functions are divided, they get the same numbers.
+    let size = BLOCK.max(count.div_ceil(rayon::current_num_threads() as u32));
+    let blocks = (0..count.div_ceil(size)).into_par_iter().map(|block| {
+        let functions = block * size..count.min((block + 1) * size);
         of_functions(&table.encoder, &blob, functions)
     });
     let mut blocks = blocks.collect::<Result<Vec<_>, String>>()?.into_iter();
