@@ -218,13 +218,20 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     /// skipped, and its sections are matched again.
     fn check_constraints(&self, rules: &mut [Option<RuleId>], disabled: &mut [bool]) {
         let output_of = |rule: Option<RuleId>| Some(self.plan.rule(rule?).output as usize);
-        let constrained =
-            |rule| output_of(rule).is_some_and(|output| self.plan.outputs[output].constraint.is_some());
+        let is_constrained = |number: usize| {
+            let output = self.plan.rule(RuleId::from_index(number)).output;
+            self.plan.outputs[output as usize].constraint.is_some()
+        };
+        // By rule: every section is asked.
+        let constrained: Vec<bool> = (0..self.plan.rules.len()).map(is_constrained).collect();
+        if !constrained.contains(&true) {
+            return;
+        }
         let taken: Vec<SectionId> = rules
             .par_iter()
             .enumerate()
             .with_min_len(BLOCK)
-            .filter(|&(_, &rule)| constrained(rule))
+            .filter(|&(_, &rule)| rule.is_some_and(|rule| constrained[rule.index()]))
             .map(|(id, _)| SectionId::from_index(id))
             .collect();
         for (number, output) in self.plan.outputs.iter().enumerate() {

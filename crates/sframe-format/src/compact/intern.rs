@@ -12,11 +12,21 @@ use hashbrown::HashTable;
 pub(super) struct Lists {
     words: Vec<u32>,
     ends: Vec<u32>,
-    table: HashTable<u32>,
+    table: HashTable<Entry>,
 }
 
-fn hash(words: &[u32]) -> u64 {
-    FixedState::with_seed(0).hash_one(words)
+/// A list by its hash, which is kept: to hash all lists again whenever the table grows would take longer than the rest.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    hash: u32,
+    number: u32,
+}
+
+impl Entry {
+    /// The table takes a bucket from the low bits and a tag from the high ones.
+    fn spread(self) -> u64 {
+        u64::from(self.hash) << 32 | u64::from(self.hash)
+    }
 }
 
 fn range(ends: &[u32], number: usize) -> Range<usize> {
@@ -28,16 +38,15 @@ impl Lists {
     /// The number of a list, and whether it is new.
     pub fn intern(&mut self, list: &[u32]) -> (u32, bool) {
         let Self { words, ends, table } = self;
-        let of = |number: u32| &words[range(ends, number as usize)];
-        let hashed = hash(list);
-        if let Some(&number) = table.find(hashed, |&number| of(number) == list) {
-            return (number, false);
-        }
         let number = ends.len() as u32;
+        let new = Entry { hash: FixedState::with_seed(0).hash_one(list) as u32, number };
+        let is_same = |old: &Entry| old.hash == new.hash && &words[range(ends, old.number as usize)] == list;
+        if let Some(old) = table.find(new.spread(), is_same) {
+            return (old.number, false);
+        }
         words.extend_from_slice(list);
         ends.push(words.len() as u32);
-        let of = |number: u32| &words[range(ends, number as usize)];
-        table.insert_unique(hashed, number, |&number| hash(of(number)));
+        table.insert_unique(new.spread(), new, |old| old.spread());
         (number, true)
     }
 
