@@ -1,6 +1,6 @@
 //! Build systems learn by tests of their own which features their linker has, and go without symbol control, symbol
 //! versions or dependency files where they do not know it. Here they run themselves: libtool and gcc's macros
-//! inside libffi's `configure`, CMake, Meson, the kernel's script.
+//! inside libffi's `configure`, CMake, Meson, Go, the kernel's script; Bazel's questions are asked in its place.
 
 use crate::need;
 use crate::support::elf::{DT_SONAME, STB_LOCAL};
@@ -236,6 +236,75 @@ fn meson_knows_the_linker_and_its_options() {
     assert!(work.made_here("built/program") && work.made_here("built/libshared.so"));
     assert_eq!(exports(&work, "built/libshared.so"), plain(&["shown"]));
     assert!(work.elf("built/program").find_symbol("whole").is_some(), "link_whole");
+}
+
+/// Bazel's configuration of a toolchain asks which linker serves, and whether options come back as complaints; its links pass
+/// libraries as groups of objects, by parameter files.
+#[test]
+fn what_bazel_asks_is_answered_and_its_parameter_files_link() {
+    need!(tools::own_linker());
+    let work = Work::new();
+    work.write("empty.cc", "int main() {}");
+    for linker in ["-fuse-ld=lld", "-fuse-ld=gold"] {
+        let said =
+            work.gxx(&["empty.cc", "-o", "empty", "-Wl,--start-lib", "-Wl,--end-lib", linker, "-v"]).ok();
+        assert!(said.stderr.contains(linker), "{said}");
+    }
+    for option in ["-Wl,-no-as-needed", "-Wl,-z,relro,-z,now", "-Wl,--gc-sections", "-Wl,--build-id=md5"] {
+        work.gxx(&[option, "-o", "empty", "empty.cc"]).quiet();
+    }
+    let main = work.c("main", "int needed(void); int main(void) { return needed() - 1; }", &["-fPIC"]);
+    let needed = work.c("needed", "int needed(void) { return 1; }", &["-fPIC"]);
+    let other = work.c("other", "int absent(void); int other(void) { return absent(); }", &["-fPIC"]);
+    let words = [
+        "-o",
+        "program",
+        "-Wl,-S",
+        "-pie",
+        main.as_str(),
+        "-Wl,--start-lib",
+        &needed,
+        &other,
+        "-Wl,--end-lib",
+        "-Wl,-no-as-needed",
+        "-Wl,-z,relro,-z,now",
+        "-pass-exit-codes",
+        "-lstdc++",
+        "-lm",
+    ];
+    work.write("program.params", words.join("\n"));
+    work.gcc(&["-fuse-ld=gold", "@program.params"]).quiet();
+    work.run("program");
+    assert!(work.made_here("program") && work.elf("program").find_symbol("other").is_none());
+    let clang = need!(tools::clang("clang"));
+    let path = format!("--ld-path={}", work::linker_directory().join("ld").display());
+    let words = words.iter().filter(|word| **word != "-pass-exit-codes").copied();
+    work.write("program.params", words.collect::<Vec<_>>().join("\n"));
+    work.linked(&clang, &[&path, "@program.params"]).quiet();
+    work.run("program");
+    assert!(work.made_here("program"));
+}
+
+#[test]
+fn go_links_by_it_outside_of_itself() {
+    need!(tools::own_linker());
+    let go = need!(tools::peer_program("go"));
+    let mut work = Work::new();
+    for (name, value) in [("GOPROXY", "off"), ("GOTOOLCHAIN", "local"), ("CGO_ENABLED", "1"), ("GOFLAGS", "")]
+    {
+        work.env(name, value);
+    }
+    work.env("GOCACHE", &work.path("cache").display().to_string());
+    work.write("go.mod", "module hello\n");
+    work.write(
+        "main.go",
+        "package main\n\n// int twice(int n) { return n + n; }\nimport \"C\"\nimport \"fmt\"\n\n\
+         func main() {\n\tdefer func() { fmt.Println(C.twice(21), recover() != nil) }()\n\tpanic(\"unwound\")\n}\n",
+    );
+    let external = format!("-linkmode=external -extldflags=-B{}", work::linker_directory().display());
+    work.linked(&go, &["build", "-ldflags", &external, "-o", "program", "."]).ok();
+    assert!(work.made_here("program"));
+    assert_eq!(work.run("program"), "42 true\n");
 }
 
 #[test]

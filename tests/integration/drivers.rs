@@ -35,22 +35,44 @@ fn clang_finds_it_by_path_and_by_name() {
     assert!(work.made_here("program"));
 }
 
-#[test]
-fn cargo_builds_and_tests_through_it() {
-    need!(tools::own_linker());
-    let cargo = need!(tools::program("cargo"));
+/// A package with a program and a test.
+fn cargo_package() -> Work {
     let mut work = Work::new();
     work.write(
         "Cargo.toml",
         "[package]\nname = \"hello\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n",
     );
     work.write("src/main.rs", "fn main() { let r = std::panic::catch_unwind(|| panic!(\"x\")); println!(\"{}\", r.is_err()); }\n#[test] fn t() { assert_eq!(1 + 1, 2); }\n");
+    work.env("CARGO_TARGET_DIR", &work.path("target").display().to_string());
+    work
+}
+
+#[test]
+fn cargo_builds_and_tests_through_it() {
+    need!(tools::own_linker());
+    let cargo = need!(tools::program("cargo"));
+    let mut work = cargo_package();
     let directory = work::linker_directory().display().to_string();
     // Without the first flag, rustc puts a folder with a linker of its own before ours.
     work.env("RUSTFLAGS", &format!("-Clink-self-contained=-linker -Clink-arg=-B{directory}"));
-    work.env("CARGO_TARGET_DIR", &work.path("target").display().to_string());
     work.linked(&cargo, &["build", "--offline", "--quiet"]).ok();
     work.linked(&cargo, &["test", "--offline", "--quiet"]).ok();
+    assert!(work.made_here("target/debug/hello"));
+    assert_eq!(work.run("target/debug/hello"), "true\n");
+}
+
+#[test]
+fn cargo_takes_it_from_its_configuration() {
+    need!(tools::own_linker());
+    let cargo = need!(tools::program("cargo"));
+    let work = cargo_package();
+    let directory = work::linker_directory().display();
+    let flags = format!("rustflags = [\"-Clink-self-contained=-linker\", \"-Clink-arg=-B{directory}\"]\n");
+    work.write(".cargo/config.toml", format!("[target.'cfg(all())']\n{flags}"));
+    // Flags of the environment would stand in for those of the file.
+    let shell = "unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS; exec \"$0\" \"$@\"";
+    let cargo = cargo.display().to_string();
+    work.linked("sh", &["-c", shell, &cargo, "build", "--offline", "--quiet"]).ok();
     assert!(work.made_here("target/debug/hello"));
     assert_eq!(work.run("target/debug/hello"), "true\n");
 }

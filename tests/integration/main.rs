@@ -36,6 +36,7 @@ mod option_page;
 mod options;
 mod ordering;
 mod output_file;
+mod pages;
 mod programs;
 mod random_texts;
 mod rel;

@@ -80,7 +80,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 18] = [
+const STEPS: [Step; 19] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -101,6 +101,7 @@ const STEPS: [Step; 18] = [
     Step { name: "CMake, Meson and ninja (sid)", for_tests: true, fetch: Peers::build_systems },
     Step { name: "libffi's source (bookworm)", for_tests: true, fetch: Peers::libffi },
     Step { name: "the kernel's test of linkers (bookworm)", for_tests: true, fetch: Peers::kernel_test },
+    Step { name: "Go", for_tests: true, fetch: Peers::go },
     Step { name: "libdw (sid)", for_tests: false, fetch: Peers::libdw },
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
@@ -236,6 +237,15 @@ impl Peers {
         std::fs::create_dir_all(self.folder.join("kernel"))?;
         std::fs::copy(script, self.folder.join("kernel/ld-version.sh"))?;
         Ok(())
+    }
+
+    /// The compiler looks for its library beside itself, or where it is told.
+    fn go(&self) -> Result<()> {
+        let root = self.unpack_own(&["golang-go"])?;
+        let program = find(&root.join("usr/lib"), "bin/go").context("no go in its package")?;
+        let home = program.ancestors().nth(2).context("no folder of go")?;
+        let line = format!("GOROOT='{}' exec '{}' \"$@\"", home.display(), program.display());
+        self.script("go", "go", &line)
     }
 
     fn wild(&self) -> Result<()> {

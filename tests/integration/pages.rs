@@ -1,0 +1,106 @@
+//! The commands of the pages in `docs/` for each kind of reader, run as they stand there.
+//!
+//! Blocks marked `sh` run in their order, in one folder, by a shell that stops at the first failure; one that is marked
+//! `sh fails` has to fail. Each line of a block marked `text` is in what the block before it wrote.
+
+use crate::need;
+use crate::support::{Work, tools, work};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// A block of commands.
+struct Block {
+    commands: String,
+    fails: bool,
+    /// Lines of its output, without spaces around.
+    expected: Vec<String>,
+}
+
+/// The blocks of a page.
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for part in page.split("\n```").skip(1).step_by(2) {
+        let (kind, text) = part.split_once('\n').expect("a block has lines");
+        match kind {
+            "sh" | "sh fails" => {
+                blocks.push(Block { commands: text.into(), fails: kind != "sh", expected: Vec::new() });
+            }
+            "text" => {
+                let block = blocks.last_mut().expect("commands stand before their output");
+                block.expected = text.lines().map(|line| line.trim().to_owned()).collect();
+            }
+            other => panic!("a block marked {other:?}"),
+        }
+    }
+    blocks
+}
+
+/// The harness, which is a program of another package: it is beside the linker where the whole workspace is built.
+fn harness() -> Result<PathBuf, String> {
+    let path = Path::new(env!("CARGO_BIN_EXE_sframe-ld")).with_file_name("ld-compare");
+    path.is_file().then_some(path).ok_or_else(|| "ld-compare is not built (cargo test --workspace)".into())
+}
+
+/// Lays programs out as they are installed, with an assembler that emits V3, and runs a page.
+fn run(page: &str, assembler: &Path, harness: Option<&Path>) {
+    let mut work = Work::new();
+    let programs = work.path("prefix/bin");
+    std::fs::create_dir_all(&programs).unwrap();
+    let own = [
+        ("sframe-ld", work::linker()),
+        ("sframe", env!("CARGO_BIN_EXE_sframe").into()),
+        ("as", assembler.to_owned()),
+    ];
+    for (name, program) in own.into_iter().chain(harness.map(|program| ("ld-compare", program.to_owned()))) {
+        symlink(program, programs.join(name)).unwrap();
+    }
+    let folders = work.path("prefix/libexec");
+    std::fs::create_dir_all(folders.join("sframe-as")).unwrap();
+    symlink(env!("CARGO_BIN_EXE_sframe-as"), folders.join("sframe-as/as")).unwrap();
+    symlink(work::linker_directory(), folders.join("sframe-ld")).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    work.env("PATH", &format!("{}:{path}", programs.display()));
+    work.env("PREFIX", &work.path("prefix").display().to_string());
+    work.env("SFRAME_REAL_AS", &assembler.display().to_string());
+    let blocks = blocks(page);
+    assert!(!blocks.is_empty());
+    for block in blocks {
+        let outcome = work.command("bash", &["-ec", &block.commands]);
+        let outcome = if block.fails { outcome.fails() } else { outcome.ok() };
+        for line in block.expected {
+            assert!(outcome.output().contains(&line), "{line:?} is missing: {outcome}");
+        }
+    }
+}
+
+#[test]
+fn the_page_on_frames_for_each_text_section_works() {
+    need!(tools::own_linker());
+    let assembler = need!(tools::assembler(3));
+    run(include_str!("../../docs/try-frames.md"), &assembler, None);
+}
+
+#[test]
+fn the_page_on_comparing_linkers_works() {
+    need!(tools::own_linker());
+    let (assembler, harness) = (need!(tools::assembler(3)), need!(harness()));
+    run(include_str!("../../docs/compare-linkers.md"), &assembler, Some(&harness));
+}
+
+#[test]
+fn the_page_on_reporting_a_violation_works() {
+    need!(tools::own_linker());
+    let (assembler, harness) = (need!(tools::assembler(3)), need!(harness()));
+    run(include_str!("../../docs/report-a-violation.md"), &assembler, Some(&harness));
+}
+
+#[test]
+fn the_page_on_profiles_works() {
+    need!(tools::own_linker());
+    let assembler = need!(tools::assembler(3));
+    let asked = Work::new().command(env!("CARGO_BIN_EXE_sframe"), &["record", "-o", "none", "--", "true"]);
+    let refused = ["does not allow", "takes no samples"].iter().any(|reason| asked.stderr.contains(reason));
+    if !(asked.code == Some(2) && refused) {
+        run(include_str!("../../docs/profile.md"), &assembler, None);
+    }
+}
