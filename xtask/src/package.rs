@@ -7,7 +7,7 @@
 mod debian;
 mod licences;
 mod pages;
-mod stripped;
+pub mod stripped;
 mod tools;
 
 use crate::folders::{target, workspace};
@@ -87,6 +87,10 @@ pub fn make_from(built: Option<&Path>, output: &Path) -> Result<Package> {
 
 /// Makes the packages of programs that are built.
 fn make(built: &Path, output: &Path) -> Result<Package> {
+    // An installation from other folders may lack some.
+    for name in BUILT {
+        ensure!(built.join(name).is_file(), "no {name} in {}", built.display());
+    }
     let stage = output.join("stage");
     let _ = std::fs::remove_dir_all(&stage);
     let (tree, debug) = (stage.join("tree"), stage.join("debug"));
@@ -132,17 +136,13 @@ fn build(folder: &str) -> Result<PathBuf> {
         command.args(["-p", member]);
     }
     ensure!(command.status()?.success(), "the release does not build");
-    let folder = folder.join("release");
-    for name in BUILT {
-        ensure!(folder.join(name).is_file(), "the build made no {name}");
-    }
-    Ok(folder)
+    Ok(folder.join("release"))
 }
 
 /// README, documents, examples and scripts.
 fn copy_documents(to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
-    for name in ["README.md", "DESIGN.md", "docs/options.md", "examples", "linker-scripts"] {
+    for name in ["README.md", "DESIGN.md", "docs", "examples", "linker-scripts"] {
         let from = workspace().join(name);
         let files = if from.is_dir() { tracked(name)? } else { vec![PathBuf::from(name)] };
         for file in files {

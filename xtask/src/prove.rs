@@ -22,6 +22,7 @@ mod modules;
 mod package;
 mod packages;
 mod proof;
+mod rebuild;
 mod same;
 mod split_links;
 mod sqlite;
@@ -38,6 +39,9 @@ pub struct Arguments {
     /// With `kernel`: this machine's only (x86-64, arm64, s390x), and more by repeating it
     #[arg(long = "machine")]
     machines: Vec<String>,
+    /// With `rebuild`: this source package only, and more by repeating it
+    #[arg(long = "source", value_name = "PACKAGE")]
+    packages: Vec<String>,
     /// With `bare`: the proofs too that need nothing but what the root has and fetches
     #[arg(long)]
     proofs: bool,
@@ -71,7 +75,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 20] = [
+static SUBJECTS: [Subject; 21] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -192,6 +196,12 @@ static SUBJECTS: [Subject; 20] = [
         about: "The Debian package in a minimal root: installed, used and removed",
         in_bare_root: false,
         prove: |proof, arguments| package::package(proof, arguments.built.as_deref()),
+    },
+    Subject {
+        name: "rebuild",
+        about: "Debian's source packages, built and tested with this linker in the place of GNU ld",
+        in_bare_root: false,
+        prove: |proof, arguments| rebuild::rebuild(proof, &arguments.command.path()?, &arguments.packages),
     },
     Subject {
         name: "bare",

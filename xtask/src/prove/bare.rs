@@ -105,7 +105,7 @@ fn prove(proof: &mut Proof, root: &Path, name: &str) -> Result<()> {
 }
 
 /// A field of the system's description.
-fn release(field: &str) -> Result<String> {
+pub(super) fn release(field: &str) -> Result<String> {
     let text = std::fs::read_to_string("/etc/os-release")?;
     let value = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix('='));
     value.map(str::to_owned).with_context(|| format!("no {field} in /etc/os-release"))
@@ -216,6 +216,33 @@ fn command(root: &Path, words: &[String]) -> Result<(String, Cost)> {
     let text = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
     ensure!(status.success(), "{} failed, see {}", words.join(" "), log.display());
     Ok((text, cost))
+}
+
+/// Lets the root's package client have the distribution's packages and sources, and nothing else.
+pub(super) fn sources(root: &Path) -> Result<()> {
+    let folder = root.join("etc/apt/sources.list.d");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder)?;
+    let (mirror, suite) = (apt::mirror()?, release("VERSION_CODENAME")?);
+    let line = |kind: &str| {
+        format!("{kind} [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} {suite} main\n")
+    };
+    std::fs::write(root.join("etc/apt/sources.list"), line("deb") + &line("deb-src"))?;
+    enter(root, &["apt-get", "update", "-qq"]).map(drop)
+}
+
+/// Installs packages in the root; [`sources`] was called.
+pub(super) fn add(root: &Path, packages: &[&str]) -> Result<()> {
+    let words = [
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "install",
+        "-qq",
+        "-y",
+        "--no-install-recommends",
+    ];
+    enter(root, &[&words[..], packages].concat()).map(drop)
 }
 
 /// The output of a command in the root.

@@ -60,7 +60,23 @@ pub fn package(proof: &mut Proof, built: Option<&Path>) -> Result<()> {
     }
     proof.note("\nPacked a second time, they have the same bytes.\n")?;
     bare::make_root(proof, &root)?;
-    use_and_remove(proof, &root, &made)
+    use_and_remove(proof, &root, &made)?;
+    lint(proof, &root, &made)
+}
+
+/// Demands that the distribution's checker of packages has no error to tell of. Its warnings are noted.
+fn lint(proof: &mut Proof, root: &Path, made: &Package) -> Result<()> {
+    bare::sources(root)?;
+    bare::add(root, &["lintian"])?;
+    for (name, file) in [("package.deb", &made.deb), ("debug.deb", &made.debug)] {
+        std::fs::copy(file, root.join("tmp").join(name))?;
+    }
+    let words = ["lintian", "--allow-root", "--fail-on", "error", "/tmp/package.deb", "/tmp/debug.deb"];
+    let text = bare::enter(root, &words)?;
+    let tags: BTreeSet<&str> = text.lines().filter(|line| !line.starts_with("N:")).collect();
+    let version = bare::enter(root, &["dpkg-query", "-W", "-f", "${Version}", "lintian"])?;
+    proof.note(format!("\nlintian {version} has no errors, and {} warnings:\n", tags.len()))?;
+    tags.into_iter().try_for_each(|tag| proof.note(format!("- `{tag}`")))
 }
 
 fn use_and_remove(proof: &mut Proof, root: &Path, made: &Package) -> Result<()> {

@@ -1,0 +1,72 @@
+//! The source packages that are built, smallest first, chosen for variety.
+
+/// A source package.
+pub struct Source {
+    pub name: &'static str,
+    /// Where it stands for something in how it is built or linked.
+    pub about: &'static str,
+    /// Why builds by the two linkers differ, if they do and neither linker is wrong.
+    pub explained: Option<&'static str>,
+}
+
+const fn of(name: &'static str, about: &'static str) -> Source {
+    Source { name, about, explained: None }
+}
+
+/// All packages, in the order in which they are built.
+pub static SOURCES: [Source; 54] = [
+    of("bzip2", "plain make, a library by hand"),
+    of("zlib", "a configure of its own, a version script"),
+    of("lua5.4", "libtool without automake"),
+    of("libyaml", "automake"),
+    of("popt", "automake, a version script"),
+    of("libffi", "automake, assembly, a version script"),
+    of("expat", "automake, C++ in its tests"),
+    of("jq", "automake, a static and a shared library"),
+    of("json-c", "CMake, a version script"),
+    of("cjson", "CMake"),
+    of("brotli", "CMake"),
+    of("snappy", "CMake, C++"),
+    of("fmtlib", "CMake, C++ templates"),
+    of("markupsafe", "a Python extension"),
+    of("libjson-xs-perl", "a Perl extension"),
+    of("libuv1", "automake, threads"),
+    of("libevent", "automake, several libraries"),
+    of("dash", "automake, a shell"),
+    of("sed", "automake, gnulib"),
+    of("gzip", "automake, gnulib"),
+    of("grep", "automake, gnulib"),
+    of("file", "automake"),
+    of("tmux", "automake"),
+    of("xz-utils", "automake, symbol versions in C"),
+    of("zstd", "plain make, assembly"),
+    of("lz4", "plain make; its tests take gigabytes"),
+    of("lame", "automake, nasm"),
+    of("flac", "automake, C++ and assembly"),
+    of("opus", "automake"),
+    of("libpng1.6", "automake, versions by a script that is made"),
+    of("libjpeg-turbo", "CMake, nasm"),
+    of("libwebp", "automake"),
+    of("nghttp2", "automake, C++"),
+    of("pcre2", "automake, a compiler of machine code"),
+    of("re2", "plain make, C++, a version script"),
+    of("libxml2", "automake, a version script, Python"),
+    of("readline", "configure, a shared library by hand"),
+    of("ncurses", "configure, version scripts"),
+    of("bash", "configure, loadable objects"),
+    of("lapack", "CMake, Fortran"),
+    of("sqlite3", "automake, Tcl"),
+    of("redis", "plain make, link-time optimization"),
+    of("nginx", "a configure of its own, modules"),
+    of("curl", "automake, symbol versions"),
+    of("glib2.0", "Meson"),
+    of("git", "plain make, C and Perl"),
+    of("coreutils", "automake, a hundred programs"),
+    of("openssl", "a configure in Perl, assembly, engines"),
+    of("age", "Go"),
+    of("rust-fd-find", "Rust by cargo"),
+    of("python3.11", "link-time optimization, extensions"),
+    of("elfutils", "automake, version scripts, a reader of ELF files"),
+    of("libvpx", "a configure of its own, assembly"),
+    of("boost1.74", "a builder of its own, C++"),
+];
