@@ -29,7 +29,8 @@ pub struct Key<'a> {
     /// Whether they have bytes in the file. Thread-local ones, and those that `__start_NAME` symbols
     /// may name, count as if they had.
     pub contents: bool,
-    /// Type, flags and entry size under `-r`, where sections that differ in these stay apart.
+    /// Type, flags and entry size under `-r`, where sections that differ in these stay apart. Whether they are
+    /// writable or code does not count: of these flags the output section has all.
     pub exact: Option<(u32, u64, u64)>,
     /// A section that has an output section of its own (group members under `-r`, `--unique`).
     pub own: Option<SectionId>,

@@ -184,7 +184,8 @@ fn orphan<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> Orphan<'a> {
         || grouped
         || relocatable && (has(elf::SHF_LINK_ORDER) || info.is_sframe())
         || is_unique(link.config, &info);
-    let exact = (info.sh_type, info.flags & !u64::from(elf::SHF_GROUP), info.entsize);
+    let united = u64::from(elf::SHF_GROUP | elf::SHF_WRITE | elf::SHF_EXECINSTR);
+    let exact = (info.sh_type, info.flags & !united, info.entsize);
     let key = Key {
         name: info.name,
         alloc: is_alloc(info.flags),
@@ -419,7 +420,7 @@ fn fixed<'a, T: Target>(link: &Placed<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
     let stack = executable.or(layout.stack_size.map(|_| false)).filter(|_| !layout.no_gnu_stack);
     Fixed {
         names: plan.outputs.iter().map(|output| link.store.keep(&output.name[..])).collect(),
-        relro: layout.relro && layout.magic != Magic::OMagic && !config.is_relocatable(),
+        relro: layout.relro && paged && !config.is_relocatable(),
         special: Special {
             dynamic: alive(Kind::Dynamic),
             eh_frame_hdr: alive(Kind::EhFrameHdr),

@@ -4,8 +4,8 @@
 //! names another). Scripts among the inputs and `--defsym` add to it. Their directives about
 //! symbols (entry, references) are taken here, because the search for definitions needs them.
 
-use crate::cli::{Config, OutputFormat, OutputMode, SeparateCode};
-use crate::diag::{Diagnostic, Sink};
+use crate::cli::{Config, OutputFormat, OutputMode, SeparateCode, TARGETS};
+use crate::diag::{Code, Diagnostic, Sink};
 use crate::input::InputSource;
 use crate::input::side_files::{SideFiles, read_include};
 use crate::passes::{read_orders, read_versions};
@@ -114,6 +114,7 @@ pub fn run<'a>(
     let lists = read_versions::run(session, &version_commands(&scripts), &mut files);
     let (orders, ordered) = read_orders::run(session, &mut files);
     scripts.orders = ordered;
+    report_formats(&scripts.replacing, &sources, sink);
     scripts.sources = sources;
     let (plan, found) = LayoutPlan::new(scripts, config);
     found.into_iter().for_each(|diagnostic| sink.report(diagnostic));
@@ -122,6 +123,22 @@ pub fn run<'a>(
     let script_references = names.map(|name| store.keep(&name.bytes[..])).collect();
     let entry = entry(config, &plan);
     (Directives { session, entry, script_references, script_paths: paths, lists, orders }, plan)
+}
+
+/// Reports formats of the output that are none of ours. A wrong ELF format shows by its machine.
+fn report_formats(scripts: &[Script], sources: &Sources, sink: &Sink) {
+    for command in scripts.iter().flat_map(|script| &script.commands) {
+        let Command::OutputFormat { default, .. } = command else { continue };
+        let known = matches!(&default.bytes[..], b"binary" | b"default") || default.bytes.starts_with(b"elf");
+        if !known {
+            let message = format!("unknown output format `{}'", default.text());
+            let formats: Vec<&str> = TARGETS.iter().map(|&(name, _)| name).collect();
+            let help =
+                format!("the formats are {} and binary; objcopy makes others of them", formats.join(", "));
+            let finding = Diagnostic::error(Code::ScriptError, message).at(sources.location(default.span));
+            sink.report(finding.help(help));
+        }
+    }
 }
 
 /// The `VERSION` commands of all scripts.

@@ -312,6 +312,7 @@ impl<'c> Builder<'c> {
     fn finish(mut self) -> (LayoutPlan, Vec<Diagnostic>) {
         self.drop_vain_provides();
         self.renumber();
+        self.dangling_aliases();
         self.undeclared_regions();
         (self.plan, self.findings)
     }
@@ -358,6 +359,20 @@ impl<'c> Builder<'c> {
             }
         }
         self.plan.outputs = outputs;
+    }
+
+    /// An alias has to name a region.
+    fn dangling_aliases(&mut self) {
+        for (alias, region) in &self.plan.region_aliases {
+            if memory::find(&self.plan, &alias.bytes).is_none() {
+                let message =
+                    format!("memory region `{}' for alias `{}' does not exist", region.text(), alias.text());
+                let finding = Diagnostic::error(Code::ScriptError, message)
+                    .at(self.plan.sources.location(region.span))
+                    .help("declare it with MEMORY { … }");
+                self.findings.push(finding.ordered(region.span.file, 0, region.span.start.into()));
+            }
+        }
     }
 
     /// `INSERT` may have moved output sections before others: rules are tried in the order of the
