@@ -110,11 +110,20 @@ pub fn repeat<'a, T: Target>(
 /// One run, or two where the start of the read-only part has to be shifted.
 fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
     machine.data_segment = DataSegment::with_relro_page(machine.settings.relro_page_size);
+    let before: Vec<(bool, u64, u64)> =
+        machine.outputs.iter().map(|state| (state.placed, state.address, state.load_address)).collect();
     machine.run();
     let sections = machine.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(machine, range));
     // Without sections to protect, no page boundary is needed.
     let relro = relro && sections.iter().any(|section| section.size > 0);
     if machine.data_segment.next_round(relro, &sections) {
+        // Expressions ahead of a section see the shifted address of the round before, and not that of the run
+        // without shift, which is nobody's.
+        for (state, (placed, address, load_address)) in machine.outputs.iter_mut().zip(before) {
+            if placed {
+                (state.address, state.load_address) = (address, load_address);
+            }
+        }
         machine.run();
     }
 }

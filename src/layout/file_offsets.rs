@@ -86,20 +86,19 @@ impl Filler<'_, '_, '_> {
             return Some(cursor);
         };
         let (first_address, load_address) = (first.address, first.load_address);
-        let base = segment_base(chunks, held, segment, cursor)?;
-        let start = if segment.file_header {
-            0
-        } else if segment.program_headers {
-            FILE_HEADER_SIZE
-        } else {
-            base
-        };
+        let base = congruent(cursor, first_address, segment.align)?;
+        let headers = segment.file_header || segment.program_headers;
+        let zeros = !headers && held.iter().all(|id| chunks[id.index()].file_size() == 0);
+        let start = segment_start(segment, base, cursor, zeros);
         segment.offset = start;
-        segment.address = first_address.wrapping_sub(base - start);
+        segment.address = if zeros { first_address } else { first_address.wrapping_sub(base - start) };
         let shift = segment.load_address.wrapping_sub(load_address);
-        segment.load_address =
-            if shift == 0 { load_address.wrapping_sub(base - start) } else { segment.load_address };
-        let mut file_end = if segment.file_header || segment.program_headers { cursor } else { base };
+        segment.load_address = if shift == 0 {
+            load_address.wrapping_sub(first_address.wrapping_sub(segment.address))
+        } else {
+            segment.load_address
+        };
+        let mut file_end = if headers { cursor } else { base };
         let mut memory_end = first_address;
         for id in held {
             let index = id.index();
@@ -117,20 +116,34 @@ impl Filler<'_, '_, '_> {
                 }
                 continue;
             };
-            section.offset = base.checked_add(distance)?;
             self.done[index] = true;
             if !chunk.takes_address_space() {
+                // A PT_TLS of zeros alone begins inside the segment.
+                section.offset = start.checked_add(chunk.address.wrapping_sub(segment.address))?;
                 continue;
             }
+            section.offset = base.checked_add(distance)?;
             if section.file_size() > 0 {
                 file_end = file_end.max(section.offset.checked_add(section.file_size())?);
             }
             memory_end = memory_end.max(chunk.address.checked_add(chunk.size)?);
         }
-        segment.file_size = file_end.saturating_sub(start);
+        self.zeros_behind(held, file_end);
+        segment.file_size = if zeros { 0 } else { file_end.saturating_sub(start) };
         segment.memory_size = memory_end.wrapping_sub(segment.address).max(segment.file_size);
         // Zeros alone take no room: the next segment may use the offset.
         Some(if segment.file_size == 0 { cursor } else { file_end.max(cursor) })
+    }
+
+    /// Zeros behind the last bytes of a segment begin where the bytes end, whatever their alignment, as in GNU ld,
+    /// gold, lld and mold, and after `objcopy`.
+    fn zeros_behind(&mut self, held: &[ChunkId], file_end: u64) {
+        for id in held {
+            let (chunk, section) = (&self.layout.chunks[id.index()], &mut self.sections[id.index()]);
+            if is_alloc(chunk.flags) && chunk.takes_address_space() && section.sh_type == elf::SHT_NOBITS {
+                section.offset = section.offset.min(file_end);
+            }
+        }
     }
 
     /// Places the sections that no loaded segment holds, given these segments; gives the end.
@@ -166,14 +179,18 @@ fn offset_in_load(segments: &[Segment], chunk: &Chunk<'_>) -> Option<u64> {
     load.offset.checked_add(chunk.address.wrapping_sub(load.address))
 }
 
-/// The file offset of a segment of these chunks. A segment of zeros alone reads no bytes there: it
-/// has the smallest offset that fits its address, which `objcopy` would give it too.
-fn segment_base(chunks: &[Chunk<'_>], held: &[ChunkId], segment: &Segment, cursor: u64) -> Option<u64> {
-    let first = chunks.get(held.first()?.index())?;
-    let zeros = !segment.file_header
-        && !segment.program_headers
-        && held.iter().all(|id| chunks[id.index()].file_size() == 0);
-    congruent(if zeros { 0 } else { cursor }, first.address, segment.align)
+/// Where a loaded segment begins in the file, whose first section with bytes would stand at `base`.
+fn segment_start(segment: &Segment, base: u64, cursor: u64, zeros: bool) -> u64 {
+    if segment.file_header {
+        0
+    } else if segment.program_headers {
+        FILE_HEADER_SIZE
+    } else if zeros && base > cursor {
+        // It reads no bytes there: an offset that the file has anyway will do, and `objcopy` gives it the last one.
+        base.checked_sub(segment.align).unwrap_or(base)
+    } else {
+        base
+    }
 }
 
 /// Places and sizes of the segments that lie in others or in none.
@@ -294,6 +311,30 @@ mod tests {
         assert_eq!((second.offset, second.file_size, second.memory_size), (0x230, 0x10, 0x5010));
         assert_eq!(plan.section_headers_offset, 0x248);
         assert_eq!(plan.section_header_count, 5);
+    }
+
+    #[test]
+    fn zeros_begin_where_bytes_end() {
+        let alloc = elf::SHF_ALLOC;
+        let layout = Layout {
+            chunks: vec![
+                chunk(elf::SHT_PROGBITS, alloc, 0x401230, 0x11),
+                chunk(elf::SHT_NOBITS, alloc, 0x401300, 0x50),
+                chunk(elf::SHT_NOBITS, alloc, 0x408340, 0x50),
+                chunk(elf::SHT_NOBITS, alloc, 0x408400, 0x50),
+            ],
+            segments: vec![segment(0, 2, 0x1000), segment(2, 4, 0x1000)],
+            headers_size: 0x200,
+            order: (0..4).map(ChunkId::new).collect(),
+            ..Layout::default()
+        };
+        let mut sections: Vec<FileSection<'_>> = layout.chunks.iter().map(FileSection::of).collect();
+        let plan = assign(&layout, &mut sections, true, false).unwrap();
+        let offsets: Vec<u64> = sections.iter().map(|section| section.offset).collect();
+        assert_eq!(offsets, [0x230, 0x241, 0x340, 0x340]);
+        let places: Vec<_> = plan.segments.iter().map(|s| (s.offset, s.file_size, s.memory_size)).collect();
+        assert_eq!(places, [(0x230, 0x11, 0x120), (0x340, 0, 0x110)]);
+        assert_eq!(plan.section_headers_offset, 0x248);
     }
 
     #[test]
