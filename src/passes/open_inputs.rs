@@ -447,13 +447,17 @@ impl<'a> Walk<'_, 'a> {
         if !self.fits(name, bytes) {
             return;
         }
-        if self.config.static_link || self.config.is_relocatable() {
-            self.report(
-                Diagnostic::error(Code::UnsupportedInput, "attempted static link of a shared library")
-                    .at(Location::File(name.to_string()))
-                    .note(format!("named by {argument}")),
-            );
-            return;
+        if self.config.static_link || self.config.is_relocatable() || state.static_only {
+            let message = format!("attempted static link of dynamic object {name}");
+            let mut diagnostic = Diagnostic::error(Code::UnsupportedInput, message);
+            if argument != name.to_string() {
+                diagnostic = diagnostic.note(format!("named by {argument}"));
+            }
+            if !self.config.static_link && !self.config.is_relocatable() {
+                diagnostic =
+                    diagnostic.help("-n, -N and -Bstatic ask for archives; -Bdynamic before it takes it");
+            }
+            return self.report(diagnostic);
         }
         let next = self.opened.files.len() as u32;
         match self.opened.seen_libraries.entry(path.to_path_buf()) {
