@@ -100,6 +100,10 @@ bitflags! {
         const DISCARDED = SymbolFlags::DISCARDED.bits();
         /// [`SymbolFlags::UNDEFINED`].
         const UNDEFINED = SymbolFlags::UNDEFINED.bits();
+        /// [`SymbolFlags::GOT_BASE`].
+        const GOT_BASE = SymbolFlags::GOT_BASE.bits();
+        /// A number that an object gives and 31 bits hold. Only asked for at GOT slots.
+        const SMALL = 1 << 12;
         /// Imported, and no library defines it.
         const NO_DEFINITION = 1 << 13;
         /// Out of reach of relative addresses, or perhaps so, as is a section of the large code model.

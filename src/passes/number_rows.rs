@@ -5,8 +5,8 @@
 
 use crate::arch::Target;
 use crate::ids::{DynamicRowId, Slot, SymbolId};
-use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Resolved, Scanned, Slots};
-use crate::symbols::{Definition, Needs, SymbolFlags};
+use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Scanned, Slots};
+use crate::symbols::{Needs, SymbolFlags};
 use crate::synth::copy;
 use rayon::prelude::*;
 
@@ -112,7 +112,7 @@ impl Numbers {
 
 /// Makes room for the reserved words of the dynamic linker and of `_GLOBAL_OFFSET_TABLE_`.
 fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
-    let base_needed = link.asked.needs.contains(Needs::GOT_BASE) || is_got_symbol_used(link);
+    let base_needed = link.asked.needs.contains(Needs::GOT_BASE) || is_base_in_expressions(link);
     let entries = u64::from(slots.plt);
     // Where `.rela.plt` has entries, dynamic linkers fill these words without looking for jump slots.
     let bound = entries > 0 || slots.resolved > 0 && link.is_dynamic();
@@ -154,11 +154,13 @@ fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
     found
 }
 
-/// Whether an object refers to `_GLOBAL_OFFSET_TABLE_` by name.
-fn is_got_symbol_used<T: Target>(link: &Resolved<'_, T>) -> bool {
-    link.globals
-        .lookup(b"_GLOBAL_OFFSET_TABLE_")
-        .is_some_and(|id| matches!(link.definition(id), Definition::Linker(_)))
+/// Whether an expression of the script or `--defsym` names `_GLOBAL_OFFSET_TABLE_`. Objects do so without need:
+/// assemblers write the symbol where they see that code uses the GOT, and then code is relaxed.
+fn is_base_in_expressions<T: Target>(link: &Scanned<'_, T>) -> bool {
+    let name: &[u8] = b"_GLOBAL_OFFSET_TABLE_";
+    let made = |id| link.symbol_flags(id).contains(SymbolFlags::GOT_BASE);
+    link.globals.lookup(name).is_some_and(made)
+        && link.plan.referenced_symbols(&|_| true).iter().any(|found| &*found.bytes == name)
 }
 
 #[cfg(test)]

@@ -173,6 +173,9 @@ impl<T: Target> Visitor<T> for Scan<'_, '_, T> {
         if facts.contains(Facts::UNDEFINED) {
             self.found.undefined.push(reference);
         }
+        if facts.contains(Facts::GOT_BASE) {
+            self.found.needs |= Needs::GOT_BASE;
+        }
         if info.expr.is_tls() != facts.contains(Facts::TLS) {
             self.check_thread_locality(info, &reference, index);
         }

@@ -12,7 +12,7 @@ use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::{Bound, Inputs, Matched, Resolved, SectionState, SectionStates, split_locals};
 use crate::relocs::undefined;
-use crate::symbols::{Definition, Mentions, SymbolFlags};
+use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Reserved, SymbolFlags};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
@@ -143,7 +143,9 @@ pub fn global_flags<T: Target>(
         }
         Definition::Linker(row) => {
             let symbol = &link.linker_symbols[row as usize];
-            let flags = if symbol.fixed { SymbolFlags::ABSOLUTE } else { SymbolFlags::empty() };
+            let mut flags = if symbol.fixed { SymbolFlags::ABSOLUTE } else { SymbolFlags::empty() };
+            let got = LinkerSymbolOrigin::Reserved(Reserved::GlobalOffsetTable);
+            flags.set(SymbolFlags::GOT_BASE, symbol.origin == got);
             let exemption = Exemption { unique: false, listed: is_listed(link, id, elf::STT_NOTYPE) };
             flags | export_flags(link, id, flags, visibility, symbol.hidden, exemption)
         }
@@ -163,7 +165,9 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
     let imported = may_be_imported
         && match link.config.mode {
             OutputMode::Shared => link.config.undefined.dynamic_undefined_weak != Some(false) || !weak,
-            _ => !weak || link.config.undefined.dynamic_undefined_weak.unwrap_or(!link.shared.is_empty()),
+            // The program is what other modules are searched behind: what it lacks now it lacks at run time, unless
+            // weak references say that it may turn up.
+            _ => weak && link.config.undefined.dynamic_undefined_weak.unwrap_or(!link.shared.is_empty()),
         };
     let mut flags = if weak { SymbolFlags::UNDEFINED_WEAK } else { SymbolFlags::empty() };
     if imported {

@@ -7,6 +7,7 @@ use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
 use crate::symbols::{Definition, SymbolFlags};
 
 /// The facts that [`crate::decision::decide::decide`] takes, for symbol `index` of an object.
@@ -38,7 +39,19 @@ pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: Facts) 
 #[inline]
 pub fn slot_facts<T: Target>(link: &Made<'_, T>, id: SymbolId) -> Facts {
     let odd = if T::EVEN_TARGETS && !is_even(link, id) { Facts::ODD } else { Facts::empty() };
-    odd | large_fact(link, id)
+    odd | large_fact(link, id) | small_fact(link, id)
+}
+
+/// [`Facts::SMALL`] if an object defines the symbol as a small number.
+fn small_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Facts {
+    let Some((file, symbol)) = link.symbol_entry(id) else { return Facts::empty() };
+    let object = &link.objects[file.index()];
+    let absolute = object.symbol_place(symbol as usize) == SymbolPlace::Absolute;
+    if absolute && object.symbols[symbol as usize].st_value.get() < 1 << 31 {
+        Facts::SMALL
+    } else {
+        Facts::empty()
+    }
 }
 
 /// Whether a symbol's address is even wherever the layout puts its section.

@@ -33,6 +33,8 @@ bitflags! {
         const LIVE = 1 << 9;
         /// `STT_SECTION` of an object. An addend to it may lead anywhere in the section.
         const SECTION = 1 << 10;
+        /// `_GLOBAL_OFFSET_TABLE_`, of the linker: a reference to it asks for a GOT.
+        const GOT_BASE = 1 << 11;
     }
 }
 

@@ -262,11 +262,18 @@ fn is_kept_name<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
     link.lists.retained.as_ref().is_none_or(|names| names.contains(link.globals.names[id.index()]))
 }
 
-/// Whether it is `_DYNAMIC`, which nobody refers to, of an output whose script discards `.dynamic`.
-fn is_dynamic_without_place<T: Target>(link: &Placed<'_, T>, id: SymbolId, row: u32) -> bool {
-    link.linker_symbols[row as usize].origin == LinkerSymbolOrigin::Reserved(Reserved::Dynamic)
-        && link.layout.linker_values[row as usize].chunk.is_none()
-        && !link.mentions(id).contains(Mentions::IN_OBJECT)
+/// Whether it is `_DYNAMIC`, which nobody refers to, of an output whose script discards `.dynamic`, or
+/// `_GLOBAL_OFFSET_TABLE_`, which objects name but no relocation, of an output without a GOT.
+fn is_without_place<T: Target>(link: &Placed<'_, T>, id: SymbolId, row: u32) -> bool {
+    let LinkerSymbolOrigin::Reserved(reserved) = link.linker_symbols[row as usize].origin else {
+        return false;
+    };
+    link.layout.linker_values[row as usize].chunk.is_none()
+        && match reserved {
+            Reserved::Dynamic => !link.mentions(id).contains(Mentions::IN_OBJECT),
+            Reserved::GlobalOffsetTable => !link.asked.needs.contains(Needs::GOT_BASE),
+            _ => false,
+        }
 }
 
 /// The globals that no object defines and that a live section refers to, a group is signed by or `-u`
@@ -281,7 +288,7 @@ fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = E
         let is_named = || link.is_name_used(id) || signatures.binary_search(&id).is_ok();
         let written = match link.definition(id) {
             Definition::Object { .. } => false,
-            Definition::Linker(row) => !is_dynamic_without_place(link, id, row),
+            Definition::Linker(row) => !is_without_place(link, id, row),
             Definition::Shared { .. } => link.mentions(id).contains(Mentions::IN_OBJECT),
             Definition::Undefined => {
                 link.mentions(id).contains(Mentions::IN_OBJECT)

@@ -165,11 +165,13 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     }
     let &[opcode, modrm] = site.around(2, 2)? else { return None };
     let undefined_weak = site.has(Facts::UNDEFINED_WEAK);
-    // Other absolute symbols can be anywhere, out of reach too.
-    if site.has(Facts::ABSOLUTE) && !undefined_weak {
+    // Code that moves has no fixed distance from a number, which can be out of reach of fixed code too.
+    let small = site.has(Facts::SMALL) && !mode.position_independent;
+    if site.has(Facts::ABSOLUTE) && !undefined_weak && !small {
         return None;
     }
-    if family == Family::GotLoad && opcode == 0xff && !undefined_weak {
+    let number = undefined_weak || small;
+    if family == Family::GotLoad && opcode == 0xff && (!number || small && mode.low_addresses) {
         let edit = match modrm {
             0x15 if mode.call_nop.after => Edit::Shorter { opcode: 0xe8, filler: mode.call_nop.byte },
             0x15 => prefix(&[mode.call_nop.byte, 0xe8], 0),
@@ -181,11 +183,11 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     if !is_rip_relative(modrm) {
         return None;
     }
-    if opcode == 0x8b && !undefined_weak {
+    if opcode == 0x8b && !number {
         return relaxed(RelocExpr::Symbol, RelocBase::Place, prefix(&[0x8d, modrm], 0));
     }
-    // An immediate is sign-extended; 0 needs no address at all.
-    if !(undefined_weak || mode.low_addresses) {
+    // An immediate is sign-extended; a number needs no address at all.
+    if !(number || mode.low_addresses) {
         return None;
     }
     let (opcode, modrm) = immediate_form(opcode, modrm)?;

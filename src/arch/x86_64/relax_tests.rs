@@ -194,6 +194,27 @@ fn undefined_weak_is_zero_everywhere() {
 }
 
 #[test]
+fn small_numbers_are_immediates_in_fixed_code() {
+    let small = |kind| Case { facts: Facts::SMALL | Facts::ABSOLUTE, ..got(kind) };
+    let far = Mode { low_addresses: false, ..EXECUTABLE };
+    for mode in [&EXECUTABLE, &far] {
+        let (before, after) = ("48 8b 05 ........", "48 c7 c0 ........");
+        check(small(REX_GOTPCRELX), mode, before, RelocExpr::Symbol, RelocBase::Zero, after, 4);
+    }
+    check(
+        small(GOTPCRELX),
+        &EXECUTABLE,
+        "ff 15 ........",
+        RelocExpr::Symbol,
+        RelocBase::Place,
+        "67 e8 ........",
+        0,
+    );
+    stays(small(GOTPCRELX), &far, "ff 15 ........");
+    stays(small(REX_GOTPCRELX), &PIE, "48 8b 05 ........");
+}
+
+#[test]
 fn other_instructions_keep_their_slot() {
     // push, inc, a register operand, an unknown opcode
     for before in ["ff 35 ........", "ff 05 ........", "8b 45 ........", "2a 05 ........"] {

@@ -113,8 +113,9 @@ enum Check {
     Signed,
     /// Zero-extended.
     Unsigned,
-    /// Either; data that programs read as they like.
-    Either,
+    /// Either, and a carry out of the field besides, as in GNU ld: code that starts in 16-bit mode counts on
+    /// addresses that wrap.
+    Wrapping,
 }
 
 const fn range(size: u8, check: Check) -> (i64, i64) {
@@ -125,7 +126,7 @@ const fn range(size: u8, check: Check) -> (i64, i64) {
     match check {
         Check::Signed => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
         Check::Unsigned => (0, (1 << bits) - 1),
-        Check::Either => (-(1 << (bits - 1)), (1 << bits) - 1),
+        Check::Wrapping => (-(1 << bits), (1 << bits) - 1),
     }
 }
 
@@ -161,7 +162,7 @@ static VTENTRY: Info = mark("R_X86_64_GNU_VTENTRY", RelocExpr::Nothing, Family::
 /// By number. Types that only the dynamic linker knows are not in objects.
 #[rustfmt::skip]
 static TABLE: [Option<Info>; 52] = {
-    use Check::{Either, Signed, Unsigned};
+    use Check::{Signed, Unsigned, Wrapping};
     use Family::*;
     use RelocBase::{Got, Place, Zero};
     use RelocExpr::*;
@@ -178,9 +179,9 @@ static TABLE: [Option<Info>; 52] = {
         row("R_X86_64_GOTPCREL", GotSlot, Place, 4, Signed, Fixed),
         row("R_X86_64_32", Symbol, Zero, 4, Unsigned, Fixed),
         row("R_X86_64_32S", Symbol, Zero, 4, Signed, Fixed),
-        row("R_X86_64_16", Symbol, Zero, 2, Either, Fixed),
-        row("R_X86_64_PC16", Symbol, Place, 2, Signed, Fixed),
-        row("R_X86_64_8", Symbol, Zero, 1, Either, Fixed),
+        row("R_X86_64_16", Symbol, Zero, 2, Wrapping, Fixed),
+        row("R_X86_64_PC16", Symbol, Place, 2, Wrapping, Fixed),
+        row("R_X86_64_8", Symbol, Zero, 1, Wrapping, Fixed),
         row("R_X86_64_PC8", Symbol, Place, 1, Signed, Fixed),
         None, // DTPMOD64
         row("R_X86_64_DTPOFF64", DtpOffset, Zero, 8, Signed, BlockOffsetWide),
@@ -251,9 +252,9 @@ mod tests {
         (elf::R_X86_64_GOTPCREL, 4, -0x8000_0000, 0x7fff_ffff),
         (elf::R_X86_64_32, 4, 0, 0xffff_ffff),
         (elf::R_X86_64_32S, 4, -0x8000_0000, 0x7fff_ffff),
-        (elf::R_X86_64_16, 2, -0x8000, 0xffff),
-        (elf::R_X86_64_PC16, 2, -0x8000, 0x7fff),
-        (elf::R_X86_64_8, 1, -0x80, 0xff),
+        (elf::R_X86_64_16, 2, -0x1_0000, 0xffff),
+        (elf::R_X86_64_PC16, 2, -0x1_0000, 0xffff),
+        (elf::R_X86_64_8, 1, -0x100, 0xff),
         (elf::R_X86_64_PC8, 1, -0x80, 0x7f),
         (elf::R_X86_64_DTPOFF64, 8, i64::MIN, i64::MAX),
         (elf::R_X86_64_TPOFF64, 8, i64::MIN, i64::MAX),
