@@ -139,17 +139,20 @@ fn build(folder: &str) -> Result<PathBuf> {
     Ok(folder.join("release"))
 }
 
-/// README, documents, examples and scripts.
+/// README, documents, examples and scripts; objects and settings of the repository are no documents.
 fn copy_documents(to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for name in ["README.md", "DESIGN.md", "docs", "examples", "linker-scripts"] {
         let from = workspace().join(name);
         let files = if from.is_dir() { tracked(name)? } else { vec![PathBuf::from(name)] };
-        for file in files {
-            let name = file.strip_prefix("docs").unwrap_or(&file);
+        let is_document = |file: &&PathBuf| {
+            !file.ends_with(".gitignore") && file.extension().is_none_or(|extension| extension != "o")
+        };
+        for file in files.iter().filter(is_document) {
+            let name = file.strip_prefix("docs").unwrap_or(file);
             let at = to.join(name);
             std::fs::create_dir_all(at.parent().context("no parent")?)?;
-            std::fs::copy(workspace().join(&file), at)?;
+            std::fs::copy(workspace().join(file), at)?;
         }
     }
     Ok(())

@@ -38,14 +38,13 @@ pub fn package(tree: &Path, output: &Path, time: u64) -> Result<PathBuf> {
          Files: *\nCopyright: the authors of sframe-ld\nLicense: Expat or Apache-2.0\n\
          Comment: Licences of the libraries that the programs contain are in licences/.\n",
     );
-    for (name, file) in [("Expat", "LICENSE-MIT"), ("Apache-2.0", "LICENSE-APACHE")] {
-        let text = std::fs::read_to_string(root.join(file))?;
-        write!(copyright, "\nLicense: {name}\n")?;
-        for line in text.lines() {
-            let line = if line.trim().is_empty() { "." } else { line };
-            writeln!(copyright, " {line}")?;
-        }
+    copyright.push_str("\nLicense: Expat\n");
+    for line in std::fs::read_to_string(root.join("LICENSE-MIT"))?.lines() {
+        let line = if line.trim().is_empty() { "." } else { line };
+        writeln!(copyright, " {line}")?;
     }
+    // Debian has this text on every system, and wants it nowhere else.
+    copyright.push_str("\nLicense: Apache-2.0\n See /usr/share/common-licenses/Apache-2.0.\n");
     std::fs::write(documents.join("copyright"), copyright)?;
     let date = said(Command::new("date").args(["-u", "-R", &format!("--date=@{time}")]))?;
     let version = version();
@@ -64,6 +63,9 @@ pub fn package(tree: &Path, output: &Path, time: u64) -> Result<PathBuf> {
         "Section: devel\nPriority: optional\nDepends: {}\nRecommends: binutils\nSuggests: gcc, man-db, bash-completion",
         dependencies(tree)?
     );
+    // The library's name goes into the dynamic linker's cache.
+    std::fs::create_dir_all(tree.join("DEBIAN"))?;
+    std::fs::write(tree.join("DEBIAN/triggers"), "activate-noawait ldconfig\n")?;
     build(tree, output, time, ("sframe-ld", &control, DESCRIPTION))
 }
 
@@ -98,7 +100,8 @@ fn build(
     (name, control, description): (&str, &str, &str),
 ) -> Result<PathBuf> {
     let meta = tree.join("DEBIAN");
-    let all = files(tree)?;
+    let mut all = files(tree)?;
+    all.retain(|file| !file.starts_with("DEBIAN"));
     let mut size = 0;
     let mut sums = String::new();
     for file in &all {
@@ -112,7 +115,7 @@ fn build(
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
         }
     }
-    std::fs::create_dir(&meta)?;
+    std::fs::create_dir_all(&meta)?;
     let architecture = architecture()?;
     let text = format!(
         "Package: {name}\nVersion: {}\nArchitecture: {architecture}\nMaintainer: {MAINTAINER}\nInstalled-Size: {size}\n{control}\n\
