@@ -2,6 +2,7 @@
 
 use crate::lab::Choice;
 use crate::peers::Wanted;
+use crate::random;
 use crate::reduce::Goal;
 use crate::run::Limits;
 use clap::{Args, Parser, Subcommand};
@@ -25,6 +26,8 @@ pub enum Command {
     Capture(Capture),
     /// Link generated section-group violations, and say what each linker makes of them
     Lab(Lab),
+    /// Link random programs with every linker, run them, and compare what they do
+    Random(Random),
     /// Make a failing link as small as it can be
     Reduce(Reduce),
 }
@@ -90,6 +93,15 @@ pub struct Lab {
     pub limits: Limits,
     #[command(flatten)]
     pub output: Output,
+}
+
+/// `ld-compare random`.
+#[derive(Args, Debug)]
+pub struct Random {
+    #[command(flatten)]
+    pub choice: random::Choice,
+    #[command(flatten)]
+    pub wanted: Wanted,
 }
 
 /// `ld-compare reduce`.

@@ -6,7 +6,7 @@ use ld_compare::args::{self, Arguments, Command, Output};
 use ld_compare::baseline::Baseline;
 use ld_compare::cases::Case;
 use ld_compare::compare::{CaseReport, Report, compare};
-use ld_compare::{capture, html, lab, reduce, table};
+use ld_compare::{capture, html, lab, random, reduce, table};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Command::Run(arguments) => run(arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Lab(arguments) => run_lab(&arguments),
+        Command::Random(arguments) => run_random(&arguments),
         Command::Reduce(arguments) => run_reduce(arguments),
     };
     result.unwrap_or_else(|error| {
@@ -89,6 +90,12 @@ fn run_lab(arguments: &args::Lab) -> Result<ExitCode> {
         print(&lab::markdown(&matrix));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn run_random(arguments: &args::Random) -> Result<ExitCode> {
+    let tally = random::run(&arguments.choice, &arguments.wanted, &|text| print(&format!("{text}\n")))?;
+    print(&tally.summary());
+    Ok(if tally.open().next().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn run_reduce(arguments: args::Reduce) -> Result<ExitCode> {

@@ -121,11 +121,16 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
 /// An assembler for a machine: of the folder of peers if that has a newer one, else of `PATH`.
 pub fn assembler(peers: &Path, machine: Machine) -> Option<PathBuf> {
     let name = machine.tool("as");
+    tool(peers, &name).or_else(|| on_path(&name))
+}
+
+/// A program of the folder of peers, the newest.
+pub fn tool(peers: &Path, name: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(peers).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> =
-        entries.map(|entry| entry.path().join(&name)).filter(|path| path.is_file()).collect();
+        entries.map(|entry| entry.path().join(name)).filter(|path| path.is_file()).collect();
     found.sort();
-    found.pop().and_then(|path| std::path::absolute(path).ok()).or_else(|| on_path(&name))
+    found.pop().and_then(|path| std::path::absolute(path).ok())
 }
 
 #[cfg(test)]

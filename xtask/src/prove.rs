@@ -22,6 +22,7 @@ mod modules;
 mod package;
 mod packages;
 mod proof;
+mod random;
 mod rebuild;
 mod same;
 mod split_links;
@@ -36,12 +37,18 @@ pub struct Arguments {
     /// What to prove (all if none)
     #[arg(value_parser = subjects())]
     names: Vec<&'static Subject>,
-    /// With `kernel`: this machine's only (x86-64, arm64, s390x), and more by repeating it
+    /// With `kernel` and `random`: this machine's only (x86-64, arm64 or aarch64, s390x), and more by repeating it
     #[arg(long = "machine")]
     machines: Vec<String>,
     /// With `rebuild`: this source package only, and more by repeating it
     #[arg(long = "source", value_name = "PACKAGE")]
     packages: Vec<String>,
+    /// With `random`: so many programs of each machine
+    #[arg(long)]
+    count: Option<u64>,
+    /// With `random`: the first program's seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// With `bare`: the proofs too that need nothing but what the root has and fetches
     #[arg(long)]
     proofs: bool,
@@ -75,7 +82,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 21] = [
+static SUBJECTS: [Subject; 22] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -158,6 +165,19 @@ static SUBJECTS: [Subject; 21] = [
         about: "Links of every kind, for three machines, held against every other linker",
         in_bare_root: false,
         prove: |proof, arguments| compare::compare(proof, &arguments.comparer.path()?),
+    },
+    Subject {
+        name: "random",
+        about: "Thousands of random programs for three machines, linked by every linker, run and compared",
+        in_bare_root: false,
+        prove: |proof, arguments| {
+            let wanted = random::Wanted {
+                machines: &arguments.machines,
+                count: arguments.count,
+                seed: arguments.seed,
+            };
+            random::random(proof, &arguments.comparer.path()?, &arguments.command.path()?, &wanted)
+        },
     },
     Subject {
         name: "violations",

@@ -1,0 +1,162 @@
+//! The tools and the runtime of a machine, with which programs are made, linked and run.
+
+use super::assembly;
+use super::link::Place;
+use super::program::{Home, Program};
+use crate::cases::build;
+use crate::machine::Machine;
+use crate::peers::{Family, Linker, Wanted, on_path, tool};
+use crate::run::{Finished, Limits, limited};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// The runtime's variants: object, words for the compiler.
+const RUNTIMES: [(&str, &[&str]); 4] = [
+    ("runtime-static.o", &["-fno-pie"]),
+    ("runtime-static-pie.o", &["-fPIE", "-DPIE"]),
+    ("runtime-dynamic.o", &["-fPIE", "-DDYNAMIC"]),
+    ("runtime-library.o", &["-fPIC", "-DLIBRARY"]),
+];
+
+/// Everything that programs of a machine need.
+pub struct Bench {
+    /// The machine.
+    pub machine: Machine,
+    /// One linker of each family, this project's first.
+    pub linkers: Vec<Linker>,
+    /// Where dynamic linkers are.
+    pub place: Place,
+    /// Reads our outputs.
+    pub readelf: PathBuf,
+    assembler: PathBuf,
+    archiver: PathBuf,
+    /// The emulator and its words.
+    emulator: Vec<String>,
+    runtimes: TempDir,
+}
+
+impl Bench {
+    /// Looks for the tools, and compiles the runtime.
+    ///
+    /// # Errors
+    /// A tool is missing, or the compiler refuses.
+    pub fn new(machine: Machine, wanted: &Wanted) -> Result<Self> {
+        let find = |name: &str| {
+            let found = tool(&wanted.peers, &machine.tool(name));
+            found.with_context(|| format!("no {} in {}", machine.tool(name), wanted.peers.display()))
+        };
+        let mut linkers: Vec<Linker> = Vec::new();
+        for linker in wanted.find(machine)? {
+            let voting = matches!(linker.family, Family::SframeLd | Family::Gnu | Family::Lld | Family::Mold);
+            // The last one of a family is the newest.
+            linkers.retain(|other| other.family != linker.family || linker.is_ours() || !voting);
+            let known = linkers.iter().any(|other| other.family == linker.family);
+            linkers.extend(Some(linker).filter(|_| voting && !known));
+        }
+        ensure!(
+            linkers.first().is_some_and(Linker::is_ours),
+            "no sframe-ld: name it with --linker or SFRAME_LD"
+        );
+        let native = Machine::native() == Some(machine);
+        let interpreter = match machine {
+            Machine::X86_64 => "/lib64/ld-linux-x86-64.so.2",
+            Machine::Aarch64 => "/lib/ld-linux-aarch64.so.1",
+            Machine::S390x => "/lib/ld64.so.1",
+        };
+        let root = std::path::absolute(wanted.peers.join("root-own/usr").join(machine.triple()))?;
+        let file = interpreter.rsplit('/').next().unwrap_or_default();
+        let (libraries, emulator) = if native {
+            let named = Command::new("gcc").arg("-print-file-name=libc.so.6").output()?;
+            let library = String::from_utf8_lossy(&named.stdout).trim().to_owned();
+            ([interpreter.to_owned(), library], Vec::new())
+        } else {
+            let emulator = format!("qemu-{}", machine.name());
+            let emulator = tool(&wanted.peers, &emulator).with_context(|| format!("no {emulator}"))?;
+            let words = [emulator.display().to_string(), "-L".into(), root.display().to_string()];
+            (
+                [file, "libc.so.6"].map(|name| root.join("lib").join(name).display().to_string()),
+                words.to_vec(),
+            )
+        };
+        let runtimes = tempfile::Builder::new().prefix("ld-compare-random-").tempdir()?;
+        std::fs::write(runtimes.path().join("runtime.c"), include_str!("runtime.c"))?;
+        let compiler = if native { PathBuf::from("gcc") } else { find("gcc")? };
+        for (object, words) in RUNTIMES {
+            let common = "-O1 -ffreestanding -fno-stack-protector -fno-builtin -fcf-protection=none -w -c";
+            let common = if machine == Machine::X86_64 {
+                common.to_owned()
+            } else {
+                common.replace("-fcf-protection=none ", "")
+            };
+            let mut command = vec![compiler.display().to_string()];
+            command.extend(common.split(' ').chain(words.iter().copied()).map(String::from));
+            command.extend(["-o", object, "runtime.c"].map(String::from));
+            build(&command, runtimes.path())?;
+        }
+        Ok(Bench {
+            machine,
+            linkers,
+            place: Place { interpreter, libraries },
+            readelf: tool(&wanted.peers, "readelf").or_else(|| on_path("readelf")).context("no readelf")?,
+            assembler: find("as")?,
+            archiver: find("ar")?,
+            emulator,
+            runtimes,
+        })
+    }
+
+    /// Writes a program's objects into a folder, with their sources.
+    ///
+    /// # Errors
+    /// The assembler refuses, or the folder cannot be written.
+    pub fn make(&self, program: &Program, folder: &Path) -> Result<()> {
+        for (object, _) in RUNTIMES {
+            std::fs::copy(self.runtimes.path().join(object), folder.join(object))?;
+        }
+        if program.versioned {
+            std::fs::write(folder.join("versions.map"), "V1 { global: *; };\nV2 { } V1;\n")?;
+        }
+        let texts = assembly::units(program);
+        for (number, text) in texts.iter().enumerate() {
+            self.assemble(program, folder, &format!("unit{number}"), text)?;
+        }
+        self.assemble(program, folder, "main", &assembly::main(program))?;
+        let members = program.units.iter().enumerate().filter(|(_, unit)| unit.home == Home::Archive);
+        let members: Vec<String> = members.map(|(number, _)| format!("unit{number}.o")).collect();
+        if !members.is_empty() {
+            let mut command = vec![self.archiver.display().to_string(), "rcs".into(), "archive.a".into()];
+            command.extend(members);
+            build(&command, folder)?;
+        }
+        Ok(())
+    }
+
+    fn assemble(&self, program: &Program, folder: &Path, name: &str, text: &str) -> Result<()> {
+        let source = format!("{name}.s");
+        std::fs::write(folder.join(&source), text)?;
+        let mut command = vec![self.assembler.display().to_string()];
+        command.extend(program.framed.then(|| "--gsframe".to_owned()));
+        command.extend(["-o".into(), format!("{name}.o"), source]);
+        build(&command, folder).with_context(|| format!("seed {}", program.seed))
+    }
+
+    /// Runs a linked program.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn run(&self, program: &Path) -> Result<Finished> {
+        let mut words = self.emulator.iter();
+        let mut command = match words.next() {
+            Some(emulator) => Command::new(emulator),
+            None => Command::new(program),
+        };
+        command.args(words);
+        if !self.emulator.is_empty() {
+            command.arg(program);
+        }
+        let limits = Limits { time: 120.0, memory: 1 << 20, output: 64 };
+        limited(&mut command, &limits).with_context(|| format!("cannot run {}", program.display()))
+    }
+}

@@ -1,0 +1,151 @@
+//! A machine's assembly as templates: the ways to form an address, to call, to reach a thread-local variable, and to
+//! store any of it in data. Generated code works with two values only, one that is computed (`A`) and one that
+//! outlives calls (`S`), so that the rest of the generator knows no machine.
+//!
+//! Templates name the symbol `{t}`, its addend `{a}` (as `+8`, or nothing) and `{n}` (as a number), a number of an
+//! observation or constant `{i}`, and a number for labels `{l}` that no other use has.
+
+use crate::machine::Machine;
+
+/// Conditions under which a form is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// The symbol cannot be preempted: it is of the same module and no other's definition comes before.
+    pub near: bool,
+    /// Code that is never loaded elsewhere.
+    pub fixed: bool,
+    /// Code of programs, not of libraries.
+    pub program: bool,
+    /// Global symbols that are no ifuncs: GNU ld knows no other here.
+    pub global: bool,
+}
+
+/// Right everywhere.
+pub const ANY: Needs = Needs { near: false, fixed: false, program: false, global: false };
+/// Right where the symbol cannot be preempted.
+pub const NEAR: Needs = Needs { near: true, ..ANY };
+/// Right in programs with fixed addresses.
+pub const FIXED: Needs = Needs { near: true, fixed: true, program: true, ..ANY };
+/// Right in programs, for what the program defines.
+pub const PROGRAM: Needs = Needs { near: true, program: true, ..ANY };
+
+/// Right for global symbols that are no ifuncs.
+pub const GLOBAL: Needs = Needs { global: true, ..ANY };
+
+/// A way to do something with a symbol.
+#[derive(Debug)]
+pub struct Form {
+    /// For comments in the generated text.
+    pub name: &'static str,
+    /// When it is right.
+    pub needs: Needs,
+    /// The template.
+    pub text: &'static str,
+}
+
+/// How a word of data leads to its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leads {
+    /// It is the address.
+    Address,
+    /// 32 bits, the address without its upper half.
+    Short,
+    /// 64 bits, relative to the word.
+    Relative,
+    /// 32 bits, relative to the word.
+    ShortRelative,
+    /// 64 bits, relative to the GOT.
+    GotRelative,
+    /// 32 bits, relative to the word; the GOT's slot of the target is there.
+    Slot,
+}
+
+/// A way to store a symbol's address in data.
+#[derive(Debug)]
+pub struct Word {
+    /// The template.
+    pub form: Form,
+    /// How to follow it.
+    pub leads: Leads,
+    /// Whether it can take an addend.
+    pub addend: bool,
+    /// Whether only functions can stand there.
+    pub function: bool,
+}
+
+/// A field for absolute symbols or sizes, with the values that it just holds.
+#[derive(Debug)]
+pub struct Field {
+    /// The template: makes `A` from the symbol, or 8 bytes of data.
+    pub form: Form,
+    /// Values at the limits.
+    pub limits: &'static [i64],
+}
+
+/// A machine's templates.
+#[derive(Debug)]
+pub struct Dialect {
+    /// Starts a comment.
+    pub comment: &'static str,
+    /// Before section and symbol types.
+    pub at: char,
+    /// Start and end of functions that call, after the label; with call frame information.
+    pub enter: &'static str,
+    /// Return from such functions.
+    pub leave: &'static str,
+    /// Return from a function that has touched nothing but `A`.
+    pub ret: &'static str,
+    /// `A = {i}`, a 64-bit constant.
+    pub constant: fn(u64) -> String,
+    /// `A = address`.
+    pub addresses: &'static [Form],
+    /// Calls: the result is `A`.
+    pub calls: &'static [Form],
+    /// `A = address` of thread-local variables.
+    pub tls: &'static [Form],
+    /// Addresses in data.
+    pub words: &'static [Word],
+    /// Absolute symbols in data, padded to 8 bytes.
+    pub data_fields: &'static [Field],
+    /// Absolute symbols in code.
+    pub code_fields: &'static [Field],
+    /// Sizes of symbols in data, padded to 8 bytes.
+    pub sizes: &'static [Form],
+    /// `A = 64 bits at A`.
+    pub load: &'static str,
+    /// `A = 32 bits at A`, signed.
+    pub load_signed: &'static str,
+    /// `A = 32 bits at A`, unsigned.
+    pub load_short: &'static str,
+    /// `S = A`.
+    pub save: &'static str,
+    /// `A = A + S`.
+    pub add: &'static str,
+    /// `A = A - S`.
+    pub subtract: &'static str,
+    /// `A = A << {i}`.
+    pub shift: &'static str,
+    /// Where a word of data is not aligned: bytes before it.
+    pub unaligned: &'static str,
+    /// `64 bits at S = A`.
+    pub store: &'static str,
+    /// `A = A()`.
+    pub call_a: &'static str,
+    /// `S = address of the GOT`.
+    pub got: &'static str,
+    /// `observe({i}, A)`.
+    pub observe: &'static str,
+    /// `observe_text({i}, A)`.
+    pub observe_text: &'static str,
+    /// `observe_range({i}, S, A)`.
+    pub observe_range: &'static str,
+}
+
+/// The templates of a machine.
+pub fn dialect(machine: Machine) -> &'static Dialect {
+    match machine {
+        Machine::X86_64 => &super::x86_64::DIALECT,
+        Machine::Aarch64 => &super::aarch64::DIALECT,
+        Machine::S390x => &super::s390x::DIALECT,
+    }
+}

@@ -1,0 +1,212 @@
+//! `ld-compare random`: random programs, linked by each linker in several ways, run, and compared.
+//!
+//! A program is described first (`program`, made by `generate` from a seed), then written as assembly (`assembly`, by the
+//! templates of a machine, `dialect`). It notes all that it can reach: values by every kind of relocation, results of
+//! calls, texts, the order of constructors. It prints no address, and nothing that linkers may decide differently. So a
+//! wrong link shows as another output, and the majority of the other linkers says which one is right.
+
+pub mod assembly;
+pub mod bench;
+pub mod dialect;
+pub mod generate;
+pub mod judge;
+pub mod link;
+pub mod program;
+pub mod rng;
+pub mod tally;
+
+mod aarch64;
+mod s390x;
+mod x86_64;
+
+use crate::cases::{CaseFile, FILE};
+use crate::machine::Machine;
+use crate::peers::{Family, Wanted};
+use anyhow::{Context, Result};
+use bench::Bench;
+use judge::{Outcome, Verdict};
+use link::Way;
+use program::Program;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tally::{Finding, Tally};
+
+/// Programs between two records of how far the run is.
+const BATCH: u64 = 40;
+
+/// Which programs are wanted.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Choice {
+    /// The machine
+    #[arg(long, default_value = "x86_64")]
+    pub machine: Machine,
+    /// The first program's seed; each further program takes the next number
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Number of programs, counting each way to link one
+    #[arg(long, default_value_t = 100)]
+    pub count: u64,
+    /// Ways to link each description
+    #[arg(long, default_value_t = 5)]
+    pub ways: u64,
+    /// Programs that are worked on at once
+    #[arg(long, default_value_t = 2)]
+    pub jobs: usize,
+    /// Keep programs on which linkers disagree as folders below DIR, for `reduce`
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+    /// Keep too those on which the others disagree
+    #[arg(long, requires = "keep")]
+    pub keep_all: bool,
+    /// The command `sframe`, to verify what has frames
+    #[arg(long, env = "SFRAME_COMMAND", value_name = "FILE")]
+    pub sframe: Option<PathBuf>,
+    /// File for the counts; a run of the same seeds that is in it is continued
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Runs the programs; gives the counts.
+///
+/// # Errors
+/// A tool is missing or cannot be run, or the assembler refuses a program.
+pub fn run(choice: &Choice, wanted: &Wanted, told: &(dyn Fn(&str) + Sync)) -> Result<Tally> {
+    let bench = Bench::new(choice.machine, wanted)?;
+    let mut tally = match choice.json.as_deref().map(std::fs::read_to_string) {
+        Some(Ok(text)) => serde_json::from_str(&text).context("--json names a file of something else")?,
+        _ => Tally::new(choice, &bench),
+    };
+    tally.check(choice, &bench)?;
+    let last = choice.count.div_ceil(choice.ways.max(1));
+    while tally.descriptions < last {
+        let until = (tally.descriptions + BATCH).min(last);
+        let next = AtomicU64::new(tally.descriptions);
+        let batch = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            let work = || -> Result<()> {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= until {
+                        return Ok(());
+                    }
+                    let done = one(choice, &bench, choice.seed + number, told)?;
+                    batch.lock().unwrap_or_else(|held| held.into_inner()).push((number, done));
+                }
+            };
+            let threads: Vec<_> = (0..choice.jobs.max(1)).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().try_for_each(|thread| {
+                thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))
+            })
+        })?;
+        let mut batch = batch.into_inner().unwrap_or_else(|held| held.into_inner());
+        batch.sort_by_key(|(number, _)| *number);
+        batch.into_iter().for_each(|(_, done)| tally.add(done));
+        tally.descriptions = until;
+        if let Some(path) = &choice.json {
+            std::fs::write(path, serde_json::to_string_pretty(&tally)? + "\n")?;
+        }
+    }
+    Ok(tally)
+}
+
+/// Makes the program of a seed and links it in every way.
+fn one(choice: &Choice, bench: &Bench, seed: u64, told: &(dyn Fn(&str) + Sync)) -> Result<Tally> {
+    let program = generate::generate(bench.machine, seed);
+    let folder = tempfile::Builder::new().prefix("ld-compare-random-").tempdir()?;
+    bench.make(&program, folder.path())?;
+    let mut tally = Tally::new(choice, bench);
+    for (number, way) in link::ways(&program, choice.ways as usize).iter().enumerate() {
+        let mut outcomes = Vec::new();
+        let mut complaint = None;
+        for linker in &bench.linkers {
+            let (outcome, linked) = judge::outcome(bench, linker, &program, way, folder.path())?;
+            if linker.is_ours() {
+                complaint = judge::complaints(bench, choice.sframe.as_deref(), program.framed, &linked)?;
+            }
+            outcomes.push(outcome);
+        }
+        let verdict = judge::judge(&outcomes);
+        tally.count(way, &outcomes, &verdict, program.framed);
+        let place = Place { bench, program: &program, way, number, folder: folder.path() };
+        for finding in place.findings(&outcomes, &verdict, complaint) {
+            let open = finding.linker == bench.linkers[0].name;
+            if open {
+                told(&finding.text());
+            }
+            if let (Some(keep), true) = (&choice.keep, open || choice.keep_all) {
+                place.keep(keep, &outcomes)?;
+            }
+            tally.findings.push(finding);
+        }
+    }
+    Ok(tally)
+}
+
+/// A link of a program.
+struct Place<'a> {
+    bench: &'a Bench,
+    program: &'a Program,
+    way: &'a Way,
+    number: usize,
+    folder: &'a Path,
+}
+
+impl Place<'_> {
+    fn findings(&self, outcomes: &[Outcome], verdict: &Verdict, complaint: Option<String>) -> Vec<Finding> {
+        let finding = |linker: &str, lines: Vec<String>| Finding {
+            seed: self.program.seed,
+            way: self.number,
+            output: format!("{:?}", self.way.output),
+            linker: linker.to_owned(),
+            lines,
+        };
+        let name = |at: usize| self.bench.linkers[at].name.as_str();
+        let mut found = Vec::new();
+        match verdict {
+            Verdict::Agreed => {}
+            Verdict::OursDiffers(majority) => found
+                .push(finding(name(0), judge::difference(&outcomes[0], &outcomes[*majority], self.folder))),
+            Verdict::OthersDiffer(others) => {
+                found.extend(others.iter().map(|&at| {
+                    finding(name(at), judge::difference(&outcomes[at], &outcomes[0], self.folder))
+                }))
+            }
+            Verdict::Unsettled => {
+                let lines =
+                    (1..outcomes.len()).filter(|&at| !outcomes[at].agrees(&outcomes[0])).flat_map(|at| {
+                        let lines = judge::difference(&outcomes[at], &outcomes[0], self.folder);
+                        lines.into_iter().map(move |line| format!("{}: {line}", name(at)))
+                    });
+                found.push(finding("unsettled", lines.collect()));
+            }
+        }
+        found.extend(complaint.map(|text| finding(name(0), vec![text])));
+        found
+    }
+
+    /// Writes the program as a case, with its sources and what came of it.
+    fn keep(&self, keep: &Path, outcomes: &[Outcome]) -> Result<()> {
+        let machine = self.bench.machine;
+        let folder = keep.join(format!("{}-{}-{}", machine.name(), self.program.seed, self.number));
+        std::fs::create_dir_all(&folder)?;
+        for entry in std::fs::read_dir(self.folder)?.flatten() {
+            std::fs::copy(entry.path(), folder.join(entry.file_name()))?;
+        }
+        let case = judge::case(self.bench, self.program, self.way, Family::SframeLd, &folder);
+        let file =
+            CaseFile { name: Some(case.name), machine: Some(machine), build: Vec::new(), steps: case.steps };
+        std::fs::write(folder.join(FILE), serde_json::to_string_pretty(&file)? + "\n")?;
+        let mut text = String::new();
+        for (linker, outcome) in self.bench.linkers.iter().zip(outcomes) {
+            match outcome {
+                Outcome::Refused(said) | Outcome::Broken(said) => {
+                    writeln!(text, "== {}: refused\n{said}", linker.name)?
+                }
+                Outcome::Ran(end, said) => writeln!(text, "== {}: {end}\n{said}", linker.name)?,
+            }
+        }
+        Ok(std::fs::write(folder.join("outcomes.txt"), text)?)
+    }
+}

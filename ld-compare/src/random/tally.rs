@@ -1,0 +1,168 @@
+//! The counts of a run of random programs.
+
+use super::Choice;
+use super::bench::Bench;
+use super::judge::{Outcome, Verdict};
+use super::link::Way;
+use crate::peers::Linker;
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A disagreement.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Finding {
+    /// The program's seed.
+    pub seed: u64,
+    /// The number of the way to link it.
+    pub way: usize,
+    /// The kind of output.
+    pub output: String,
+    /// The linker that disagrees.
+    pub linker: String,
+    /// How.
+    pub lines: Vec<String>,
+}
+
+impl Finding {
+    /// In a few lines.
+    pub fn text(&self) -> String {
+        let lines: String = self.lines.iter().take(6).map(|line| format!("\n  {line}")).collect();
+        format!("seed {} way {} ({}), {}:{lines}", self.seed, self.way, self.output, self.linker)
+    }
+}
+
+/// The counts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Tally {
+    /// The machine.
+    pub machine: String,
+    /// The first seed.
+    pub seed: u64,
+    /// Ways to link each description.
+    pub ways: u64,
+    /// The linkers.
+    pub linkers: Vec<Linker>,
+    /// Descriptions that were made.
+    pub descriptions: u64,
+    /// Programs: descriptions, each linked in one way by every linker.
+    pub programs: u64,
+    /// Those by the kind of output.
+    pub outputs: BTreeMap<String, u64>,
+    /// Programs with `.sframe`.
+    pub framed: u64,
+    /// Values that programs noted, of ours.
+    pub notes: u64,
+    /// All linkers made the same.
+    pub agreed: u64,
+    /// All linkers refused.
+    pub refused: u64,
+    /// One or two of the others disagree with the rest.
+    pub others: u64,
+    /// The others have no majority.
+    pub unsettled: u64,
+    /// The majority disagrees with ours.
+    pub ours: u64,
+    /// All disagreements.
+    pub findings: Vec<Finding>,
+}
+
+impl Tally {
+    /// Nothing yet.
+    pub fn new(choice: &Choice, bench: &Bench) -> Self {
+        Tally {
+            machine: choice.machine.name().into(),
+            seed: choice.seed,
+            ways: choice.ways,
+            linkers: bench.linkers.clone(),
+            descriptions: 0,
+            programs: 0,
+            outputs: BTreeMap::new(),
+            framed: 0,
+            notes: 0,
+            agreed: 0,
+            refused: 0,
+            others: 0,
+            unsettled: 0,
+            ours: 0,
+            findings: Vec::new(),
+        }
+    }
+
+    /// Whether the run that these counts are of can be continued.
+    ///
+    /// # Errors
+    /// It is of other programs or linkers.
+    pub fn check(&self, choice: &Choice, bench: &Bench) -> Result<()> {
+        let versions = |linkers: &[Linker]| linkers.iter().map(|it| it.version.clone()).collect::<Vec<_>>();
+        let same = self.machine == choice.machine.name()
+            && (self.seed, self.ways) == (choice.seed, choice.ways)
+            && versions(&self.linkers) == versions(&bench.linkers);
+        ensure!(same, "the file of --json is of another run: remove it to start anew");
+        Ok(())
+    }
+
+    /// Counts a link by all linkers.
+    pub fn count(&mut self, way: &Way, outcomes: &[Outcome], verdict: &Verdict, framed: bool) {
+        self.programs += 1;
+        self.framed += u64::from(framed);
+        *self.outputs.entry(format!("{:?}", way.output)).or_default() += 1;
+        if let Some(Outcome::Ran(_, text)) = outcomes.first() {
+            self.notes += text.lines().count() as u64;
+        }
+        match verdict {
+            Verdict::Agreed if matches!(outcomes[0], Outcome::Refused(_)) => self.refused += 1,
+            Verdict::Agreed => self.agreed += 1,
+            Verdict::OthersDiffer(_) => self.others += 1,
+            Verdict::Unsettled => self.unsettled += 1,
+            Verdict::OursDiffers(_) => self.ours += 1,
+        }
+    }
+
+    /// Adds the counts of one description.
+    pub fn add(&mut self, more: Tally) {
+        self.programs += more.programs;
+        self.framed += more.framed;
+        self.notes += more.notes;
+        self.agreed += more.agreed;
+        self.refused += more.refused;
+        self.others += more.others;
+        self.unsettled += more.unsettled;
+        self.ours += more.ours;
+        for (output, count) in more.outputs {
+            *self.outputs.entry(output).or_default() += count;
+        }
+        self.findings.extend(more.findings);
+    }
+
+    /// The counts in a few lines.
+    pub fn summary(&self) -> String {
+        let outputs: Vec<String> =
+            self.outputs.iter().map(|(output, count)| format!("{count} {output}")).collect();
+        let mut text = format!(
+            "{}: {} programs of {} descriptions ({}; {} with frames), {} values noted\n\
+             all agree: {}; all refuse: {}; others differ: {}; unsettled: {}; ours differs: {}\n",
+            self.machine,
+            self.programs,
+            self.descriptions,
+            outputs.join(", "),
+            self.framed,
+            self.notes,
+            self.agreed,
+            self.refused,
+            self.others,
+            self.unsettled,
+            self.ours
+        );
+        let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
+        self.findings.iter().for_each(|finding| *counted.entry(&finding.linker).or_default() += 1);
+        counted.iter().for_each(|(linker, count)| text.push_str(&format!("{linker}: {count} findings\n")));
+        text
+    }
+
+    /// Disagreements with this project's linker, and complaints about its files.
+    pub fn open(&self) -> impl Iterator<Item = &Finding> {
+        let ours = self.linkers.first().map_or("", |linker| &linker.name);
+        self.findings.iter().filter(move |finding| finding.linker == ours)
+    }
+}

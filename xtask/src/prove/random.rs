@@ -1,0 +1,142 @@
+//! Proof over random programs: thousands of them, each linked in several ways by this linker and every other, run, and
+//! compared by what they print. `ld-compare random` makes, links and judges them; here it is run for every machine, and
+//! its counts become the record.
+
+use super::proof::Proof;
+use crate::peers;
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+/// The machines, as `--machine` and as `ld-compare` call them, and programs of each.
+const MACHINES: [(&str, &str, u64); 3] =
+    [("x86-64", "x86_64", 20_000), ("aarch64", "aarch64", 2_000), ("s390x", "s390x", 2_000)];
+
+/// How many programs are wanted of which machines.
+pub struct Wanted<'a> {
+    /// The machines; all if there are none.
+    pub machines: &'a [String],
+    /// Programs of each machine, in place of the usual number.
+    pub count: Option<u64>,
+    /// The first seed.
+    pub seed: u64,
+}
+
+pub fn random(proof: &mut Proof, comparer: &Path, sframe: &Path, wanted: &Wanted<'_>) -> Result<()> {
+    let known = |name: &String| MACHINES.iter().any(|machine| machine.0 == name);
+    if let Some(unknown) = wanted.machines.iter().find(|name| !known(name)) {
+        bail!("no machine {unknown}");
+    }
+    proof.note(
+        "Each description (objects, an archive, shared libraries) is linked in five ways, and each of these programs by all \
+         linkers. It notes every value that it can reach; the majority of the others says which output is right.\n",
+    )?;
+    let mut open = 0;
+    for (name, machine, usual) in MACHINES {
+        if wanted.machines.is_empty() || wanted.machines.iter().any(|wanted| wanted == name) {
+            let count = wanted.count.unwrap_or(usual);
+            open += one(proof, comparer, sframe, machine, count, wanted.seed)?;
+        }
+    }
+    ensure!(open == 0, "{open} programs are linked otherwise than by the majority");
+    Ok(())
+}
+
+/// Runs the programs of a machine, or the rest of an earlier run; gives the number of open findings.
+fn one(
+    proof: &mut Proof,
+    comparer: &Path,
+    sframe: &Path,
+    machine: &str,
+    count: u64,
+    seed: u64,
+) -> Result<usize> {
+    let json = proof.folder.join(format!("{machine}-{seed}.json"));
+    let keep = proof.folder.join("kept");
+    let mut command = Command::new(comparer);
+    command.args([
+        "random",
+        "--machine",
+        machine,
+        "--seed",
+        &seed.to_string(),
+        "--count",
+        &count.to_string(),
+    ]);
+    command.arg("--peers").arg(peers::folder()).arg("--json").arg(&json).arg("--keep").arg(keep);
+    command.arg("--sframe").arg(sframe).env("SFRAME_LD", proof.folder.join("installed/bin/sframe-ld"));
+    let status = command.status()?;
+    let tally = std::fs::read_to_string(&json).with_context(|| format!("ld-compare: {status}"))?;
+    record(proof, machine, &serde_json::from_str(&tally)?)
+}
+
+fn record(proof: &mut Proof, machine: &str, tally: &Value) -> Result<usize> {
+    let number = |key: &str| tally[key].as_u64().unwrap_or(0);
+    let list = |key: &str| tally[key].as_array().map_or(&[][..], Vec::as_slice);
+    proof.note(format!("## {machine}\n"))?;
+    let outputs = tally["outputs"].as_object().into_iter().flatten();
+    let outputs: Vec<String> = outputs.map(|(output, count)| format!("{count} {output}")).collect();
+    proof.note(format!(
+        "{} programs of {} descriptions from seed {} ({}; {} with `.sframe`), {} values noted\n",
+        number("programs"),
+        number("descriptions"),
+        number("seed"),
+        outputs.join(", "),
+        number("framed"),
+        number("notes")
+    ))?;
+    let versions: Vec<&str> =
+        list("linkers").iter().filter_map(|linker| linker["version"].as_str()).collect();
+    proof.note(format!("Linkers: {}\n", versions.join("; ")))?;
+    for (key, meaning) in [
+        ("agreed", "all linkers' programs did the same"),
+        ("refused", "all linkers refused"),
+        ("others", "others differ from the majority, sframe-ld agrees with it"),
+        ("unsettled", "the others have no majority"),
+        ("ours", "sframe-ld differs from the majority"),
+    ] {
+        proof.note(format!("- {}: {meaning}", number(key)))?;
+    }
+    let mut counted: BTreeMap<(String, String), u64> = BTreeMap::new();
+    for finding in list("findings") {
+        let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+        let said = text(&finding["lines"][0]);
+        *counted.entry((text(&finding["linker"]), kind(&said))).or_default() += 1;
+    }
+    if !counted.is_empty() {
+        proof.note("\n| linker | how it differs | programs |\n|---|---|---|")?;
+    }
+    for ((linker, said), count) in &counted {
+        proof.note(format!("| {linker} | {} | {count} |", said.replace('|', "\\|")))?;
+    }
+    proof.note("")?;
+    Ok(list("findings").iter().filter(|finding| finding["linker"] == "sframe-ld").count())
+}
+
+/// The first words of a difference, without what belongs to one program: numbers, names and paths.
+fn kind(said: &str) -> String {
+    let plain = |word: &str| {
+        let word = word.rsplit('/').next().unwrap_or(word);
+        let own =
+            word.chars().any(|c| c.is_ascii_digit()) && !word.starts_with("R_") && !word.contains(".c:");
+        if own { "..".to_owned() } else { word.to_owned() }
+    };
+    let mut words: Vec<String> = said.split_whitespace().map(plain).collect();
+    words.dedup();
+    words.truncate(24);
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_of_one_kind_are_counted_together() {
+        let one = kind("refuses: error: unit0.o: relocation R_X86_64_PC32 against symbol `data_4'");
+        assert_eq!(one, kind("refuses: error: unit7.o: relocation R_X86_64_PC32 against symbol `data_19'"));
+        assert_ne!(one, kind("refuses: error: unit7.o: relocation R_X86_64_64 against symbol `data_19'"));
+    }
+}
