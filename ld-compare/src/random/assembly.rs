@@ -1,6 +1,7 @@
 //! The assembly of a description: one text for each unit, and one for the function that runs them all.
 
-use super::dialect::{Dialect, Form, Leads, dialect};
+use super::dialect::{Dialect, Form, Leads};
+use super::machines::dialect;
 use super::program::{Act, Array, Definition, Entity, Home, Kind, Program, Scope, Unit};
 use crate::machine::Machine;
 use std::collections::BTreeSet;

@@ -5,8 +5,6 @@
 //! Templates name the symbol `{t}`, its addend `{a}` (as `+8`, or nothing) and `{n}` (as a number), a number of an
 //! observation or constant `{i}`, and a number for labels `{l}` that no other use has.
 
-use crate::machine::Machine;
-
 /// Conditions under which a form is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
@@ -139,13 +137,4 @@ pub struct Dialect {
     pub observe_text: &'static str,
     /// `observe_range({i}, S, A)`.
     pub observe_range: &'static str,
-}
-
-/// The templates of a machine.
-pub fn dialect(machine: Machine) -> &'static Dialect {
-    match machine {
-        Machine::X86_64 => &super::x86_64::DIALECT,
-        Machine::Aarch64 => &super::aarch64::DIALECT,
-        Machine::S390x => &super::s390x::DIALECT,
-    }
 }

@@ -1,7 +1,8 @@
 //! Makes descriptions of programs from seeds. Only what every linker must understand alike is generated: a form is
 //! used where the ABI allows it, and an order is observed where it is defined.
 
-use super::dialect::{Dialect, Form, Needs, dialect};
+use super::dialect::{Dialect, Form, Needs};
+use super::machines::dialect;
 use super::program::{Act, Array, Definition, Entity, Home, Kind, Program, Runner, Scope, Unit};
 use super::rng::Rng;
 use crate::machine::Machine;

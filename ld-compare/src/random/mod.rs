@@ -7,6 +7,7 @@
 
 pub mod assembly;
 pub mod bench;
+pub mod choice;
 pub mod dialect;
 pub mod generate;
 pub mod judge;
@@ -16,57 +17,26 @@ pub mod rng;
 pub mod tally;
 
 mod aarch64;
+mod machines;
 mod s390x;
 mod x86_64;
 
 use crate::cases::{CaseFile, FILE};
-use crate::machine::Machine;
 use crate::peers::{Family, Wanted};
 use anyhow::{Context, Result};
 use bench::Bench;
+pub use choice::Choice;
 use judge::{Outcome, Verdict};
 use link::Way;
 use program::Program;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tally::{Finding, Tally};
 
 /// Programs between two records of how far the run is.
 const BATCH: u64 = 40;
-
-/// Which programs are wanted.
-#[derive(clap::Args, Clone, Debug)]
-pub struct Choice {
-    /// The machine
-    #[arg(long, default_value = "x86_64")]
-    pub machine: Machine,
-    /// The first program's seed; each further program takes the next number
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Number of programs, counting each way to link one
-    #[arg(long, default_value_t = 100)]
-    pub count: u64,
-    /// Ways to link each description
-    #[arg(long, default_value_t = 5)]
-    pub ways: u64,
-    /// Programs that are worked on at once
-    #[arg(long, default_value_t = 2)]
-    pub jobs: usize,
-    /// Keep programs on which linkers disagree as folders below DIR, for `reduce`
-    #[arg(long, value_name = "DIR")]
-    pub keep: Option<PathBuf>,
-    /// Keep too those on which the others disagree
-    #[arg(long, requires = "keep")]
-    pub keep_all: bool,
-    /// The command `sframe`, to verify what has frames
-    #[arg(long, env = "SFRAME_COMMAND", value_name = "FILE")]
-    pub sframe: Option<PathBuf>,
-    /// File for the counts; a run of the same seeds that is in it is continued
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-}
 
 /// Runs the programs; gives the counts.
 ///

@@ -1,7 +1,7 @@
 //! The counts of a run of random programs.
 
-use super::Choice;
 use super::bench::Bench;
+use super::choice::Choice;
 use super::judge::{Outcome, Verdict};
 use super::link::Way;
 use crate::peers::Linker;
