@@ -454,8 +454,8 @@ impl<'a> Walk<'_, 'a> {
                 diagnostic = diagnostic.note(format!("named by {argument}"));
             }
             if !self.config.static_link && !self.config.is_relocatable() {
-                diagnostic =
-                    diagnostic.help("-n, -N and -Bstatic ask for archives; -Bdynamic before it takes it");
+                diagnostic = diagnostic
+                    .help("-n, -N and -Bstatic allow archives only; put -Bdynamic before this file");
             }
             return self.report(diagnostic);
         }

@@ -35,11 +35,13 @@ pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: Facts) 
 }
 
 /// Facts about where a symbol is that only relocations for its GOT slot ask for: whether the code
-/// could do without the slot.
+/// could do without the slot. `facts` are those known so far.
 #[inline]
-pub fn slot_facts<T: Target>(link: &Made<'_, T>, id: SymbolId) -> Facts {
+pub fn slot_facts<T: Target>(link: &Made<'_, T>, id: SymbolId, facts: Facts) -> Facts {
     let odd = if T::EVEN_TARGETS && !is_even(link, id) { Facts::ODD } else { Facts::empty() };
-    odd | large_fact(link, id) | small_fact(link, id)
+    // Few symbols are numbers, and only these have their entries read again.
+    let small = if facts.contains(Facts::ABSOLUTE) { small_fact(link, id) } else { Facts::empty() };
+    odd | large_fact(link, id) | small
 }
 
 /// [`Facts::SMALL`] if an object defines the symbol as a small number.

@@ -125,7 +125,7 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
             facts = described(self.link, symbol, facts);
         }
         if info.expr == RelocExpr::GotSlot {
-            facts |= slot_facts(self.link, symbol);
+            facts |= slot_facts(self.link, symbol, facts);
             if !self.link.far_loads.is_empty()
                 && self.link.far_loads.binary_search(&(self.section, symbol)).is_ok()
             {

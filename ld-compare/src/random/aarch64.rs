@@ -1,18 +1,6 @@
 //! The templates of AArch64: `A` is x0, `S` is x19.
 
-use super::dialect::{ANY, Dialect, FIXED, Field, Form, Leads, NEAR, Needs, PROGRAM, Word};
-
-const fn form(name: &'static str, needs: Needs, text: &'static str) -> Form {
-    Form { name, needs, text }
-}
-
-const fn word(name: &'static str, needs: Needs, text: &'static str, leads: Leads) -> Word {
-    Word { form: form(name, needs, text), leads, addend: true, function: false }
-}
-
-const fn field(name: &'static str, needs: Needs, text: &'static str, limits: &'static [i64]) -> Field {
-    Field { form: form(name, needs, text), limits }
-}
+use super::dialect::{ANY, Dialect, FIXED, Leads, NEAR, Needs, PROGRAM, field, form, word};
 
 /// The templates.
 pub const DIALECT: Dialect = Dialect {

@@ -26,7 +26,6 @@ pub const NEAR: Needs = Needs { near: true, ..ANY };
 pub const FIXED: Needs = Needs { near: true, fixed: true, program: true, ..ANY };
 /// Right in programs, for what the program defines.
 pub const PROGRAM: Needs = Needs { near: true, program: true, ..ANY };
-
 /// Right for global symbols that are no ifuncs.
 pub const GLOBAL: Needs = Needs { global: true, ..ANY };
 
@@ -78,6 +77,21 @@ pub struct Field {
     pub form: Form,
     /// Values at the limits.
     pub limits: &'static [i64],
+}
+
+/// A form.
+pub const fn form(name: &'static str, needs: Needs, text: &'static str) -> Form {
+    Form { name, needs, text }
+}
+
+/// A word that can take an addend and is not for functions alone.
+pub const fn word(name: &'static str, needs: Needs, text: &'static str, leads: Leads) -> Word {
+    Word { form: form(name, needs, text), leads, addend: true, function: false }
+}
+
+/// A field.
+pub const fn field(name: &'static str, needs: Needs, text: &'static str, limits: &'static [i64]) -> Field {
+    Field { form: form(name, needs, text), limits }
 }
 
 /// A machine's templates.

@@ -133,77 +133,111 @@ pub struct Place {
 
 /// The links of a way, one after the other.
 pub fn steps(program: &Program, way: &Way, family: Family, place: &Place) -> Vec<Step> {
-    let emulation = || vec!["-m".to_owned(), program.machine.emulation().to_owned()];
-    let objects = |wanted: &dyn Fn(Home) -> bool| -> Vec<String> {
-        let units = program.units.iter().enumerate().filter(|(_, unit)| wanted(unit.home));
-        units.map(|(number, _)| format!("unit{number}.o")).collect()
-    };
-    let mut extra: Vec<String> = Vec::new();
-    if let (Some(fold), true) = (way.fold, matches!(family, Family::SframeLd | Family::Lld | Family::Mold)) {
-        extra.push(fold.to_owned());
+    let link = Link { program, way, place, extra: extra(way, family) };
+    let mut steps = Vec::new();
+    if way.output.is_dynamic() {
+        steps.extend((0..program.libraries).map(|library| link.library(library)));
     }
+    if way.relocatable_first {
+        let mut words = link.emulation();
+        words.push("-r".into());
+        words.extend(link.own_objects());
+        steps.push(Step { arguments: words, output: JOINED.into() });
+    }
+    steps.push(link.program());
+    steps
+}
+
+/// The output of `-r`.
+const JOINED: &str = "joined.o";
+
+/// Options of a family's links alone.
+fn extra(way: &Way, family: Family) -> Vec<String> {
+    let folds = matches!(family, Family::SframeLd | Family::Lld | Family::Mold);
+    let mut extra: Vec<String> = way.fold.filter(|_| folds).into_iter().map(String::from).collect();
+    // Programs are small: threads of the others would cost more than they bring.
+    let own: &[&str] = match family {
+        Family::Lld => &["--threads=1"],
+        Family::Mold => &["--thread-count=1", "--no-fork"],
+        _ => &[],
+    };
+    extra.extend(own.iter().copied().map(String::from));
     if family == Family::SframeLd {
         extra.extend(way.own.iter().cloned());
     }
-    // Programs are small: threads of the others would cost more than they bring.
-    extra.extend(match family {
-        Family::Lld => vec!["--threads=1".to_owned()],
-        Family::Mold => vec!["--thread-count=1".to_owned(), "--no-fork".to_owned()],
-        _ => Vec::new(),
-    });
-    let mut steps = Vec::new();
-    let mut libraries = Vec::new();
-    if way.output.is_dynamic() {
-        for library in 0..program.libraries {
-            let name = format!("lib{library}.so");
-            let mut words = emulation();
-            words.extend(["-shared", "-soname", &name, "-rpath", "$ORIGIN"].map(String::from));
-            words.extend(way.library_options.iter().chain(&extra).cloned());
-            if library == 0 && program.versioned {
-                words.push("--version-script=versions.map".into());
-            }
-            words.extend(objects(&|home| home == Home::Library(library)));
-            words.push("runtime-library.o".into());
-            words.extend(libraries.iter().cloned());
+    extra
+}
+
+/// A way to link a program, by one family.
+struct Link<'a> {
+    program: &'a Program,
+    way: &'a Way,
+    place: &'a Place,
+    /// Options that this family alone has.
+    extra: Vec<String>,
+}
+
+impl Link<'_> {
+    fn emulation(&self) -> Vec<String> {
+        vec!["-m".to_owned(), self.program.machine.emulation().to_owned()]
+    }
+
+    /// The objects of units at these homes.
+    fn objects(&self, wanted: impl Fn(Home) -> bool) -> Vec<String> {
+        let units = self.program.units.iter().enumerate().filter(|(_, unit)| wanted(unit.home));
+        units.map(|(number, _)| format!("unit{number}.o")).collect()
+    }
+
+    /// The objects of the program itself: without a dynamic linker, those of the libraries too.
+    fn own_objects(&self) -> Vec<String> {
+        let is_static = !self.way.output.is_dynamic();
+        self.objects(|home| home == Home::Program || is_static && matches!(home, Home::Library(_)))
+    }
+
+    fn library(&self, library: usize) -> Step {
+        let name = format!("lib{library}.so");
+        let mut words = self.emulation();
+        words.extend(["-shared", "-soname", &name, "-rpath", "$ORIGIN"].map(String::from));
+        words.extend(self.way.library_options.iter().chain(&self.extra).cloned());
+        if library == 0 && self.program.versioned {
+            words.push("--version-script=versions.map".into());
+        }
+        words.extend(self.objects(|home| home == Home::Library(library)));
+        words.push("runtime-library.o".into());
+        words.extend((0..library).map(|earlier| format!("lib{earlier}.so")));
+        words.push("--no-as-needed".into());
+        words.extend(self.place.libraries.iter().cloned());
+        Step { arguments: words, output: name }
+    }
+
+    fn program(&self) -> Step {
+        let output = self.way.output;
+        let mut words = self.emulation();
+        let mode: &[&str] = match output {
+            Output::Static => &["-static"],
+            Output::StaticPie => &["-static", "-pie", "--no-dynamic-linker", "-z", "text"],
+            Output::Pie => &["-pie", "-dynamic-linker", self.place.interpreter],
+            Output::NoPie => &["-no-pie", "-dynamic-linker", self.place.interpreter],
+        };
+        words.extend(mode.iter().copied().map(String::from));
+        if output.is_dynamic() {
+            words.extend(["-rpath", "$ORIGIN"].map(String::from));
+        }
+        words.extend(self.way.options.iter().chain(&self.extra).chain(&self.program.options).cloned());
+        words.extend([output.runtime(), "main.o"].map(String::from));
+        if self.way.relocatable_first {
+            words.push(JOINED.into());
+        } else {
+            words.extend(self.own_objects());
+        }
+        if self.program.units.iter().any(|unit| unit.home == Home::Archive) {
+            words.push("archive.a".into());
+        }
+        if output.is_dynamic() {
+            words.extend((0..self.program.libraries).map(|library| format!("lib{library}.so")));
             words.push("--no-as-needed".into());
-            words.extend(place.libraries.iter().cloned());
-            steps.push(Step { arguments: words, output: name.clone() });
-            libraries.push(name);
+            words.extend(self.place.libraries.iter().cloned());
         }
+        Step { arguments: words, output: "program".into() }
     }
-    let own = objects(&|home| {
-        home == Home::Program || !way.output.is_dynamic() && matches!(home, Home::Library(_))
-    });
-    let mut inputs = vec![way.output.runtime().to_owned(), "main.o".to_owned()];
-    if way.relocatable_first {
-        let mut words = emulation();
-        words.push("-r".into());
-        words.extend(own);
-        steps.push(Step { arguments: words, output: "joined.o".into() });
-        inputs.push("joined.o".into());
-    } else {
-        inputs.extend(own);
-    }
-    if program.units.iter().any(|unit| unit.home == Home::Archive) {
-        inputs.push("archive.a".into());
-    }
-    let mut words = emulation();
-    match way.output {
-        Output::Static => words.push("-static".into()),
-        Output::StaticPie => {
-            words.extend(["-static", "-pie", "--no-dynamic-linker", "-z", "text"].map(String::from))
-        }
-        Output::Pie => words.extend(["-pie", "-dynamic-linker", place.interpreter].map(String::from)),
-        Output::NoPie => words.extend(["-no-pie", "-dynamic-linker", place.interpreter].map(String::from)),
-    }
-    if way.output.is_dynamic() {
-        words.extend(["-rpath", "$ORIGIN"].map(String::from));
-        inputs.extend(libraries);
-        inputs.push("--no-as-needed".into());
-        inputs.extend(place.libraries.iter().cloned());
-    }
-    words.extend(way.options.iter().chain(&extra).chain(&program.options).cloned());
-    words.extend(inputs);
-    steps.push(Step { arguments: words, output: "program".into() });
-    steps
 }

@@ -1,19 +1,7 @@
 //! The templates of s390x: `A` is r2, `S` is r7. Addresses that instructions form are even, so functions and data
 //! that they name are, too.
 
-use super::dialect::{ANY, Dialect, FIXED, Field, Form, Leads, NEAR, Needs, PROGRAM, Word};
-
-const fn form(name: &'static str, needs: Needs, text: &'static str) -> Form {
-    Form { name, needs, text }
-}
-
-const fn word(name: &'static str, needs: Needs, text: &'static str, leads: Leads) -> Word {
-    Word { form: form(name, needs, text), leads, addend: true, function: false }
-}
-
-const fn field(name: &'static str, needs: Needs, text: &'static str, limits: &'static [i64]) -> Field {
-    Field { form: form(name, needs, text), limits }
-}
+use super::dialect::{ANY, Dialect, FIXED, Leads, NEAR, PROGRAM, field, form, word};
 
 /// The templates.
 pub const DIALECT: Dialect = Dialect {

@@ -1,18 +1,6 @@
 //! The templates of x86-64: `A` is rax, `S` is rbx.
 
-use super::dialect::{ANY, Dialect, FIXED, Field, Form, GLOBAL, Leads, NEAR, Needs, PROGRAM, Word};
-
-const fn form(name: &'static str, needs: Needs, text: &'static str) -> Form {
-    Form { name, needs, text }
-}
-
-const fn word(name: &'static str, needs: Needs, text: &'static str, leads: Leads, addend: bool) -> Word {
-    Word { form: form(name, needs, text), leads, addend, function: false }
-}
-
-const fn field(name: &'static str, needs: Needs, text: &'static str, limits: &'static [i64]) -> Field {
-    Field { form: form(name, needs, text), limits }
-}
+use super::dialect::{ANY, Dialect, FIXED, GLOBAL, Leads, NEAR, Needs, PROGRAM, Word, field, form, word};
 
 const BYTE: &[i64] = &[0, 127, 255];
 const HALF: &[i64] = &[0, 0x7fff, 0xffff];
@@ -132,13 +120,13 @@ pub const DIALECT: Dialect = Dialect {
         form("LE TPOFF64", PROGRAM, "\tmovabs ${t}@tpoff{a}, %rax\n\tadd %fs:0, %rax"),
     ],
     words: &[
-        word("64", ANY, "\t.quad {t}{a}", Leads::Address, true),
-        word("64 unaligned", ANY, "\t.quad {t}{a}", Leads::Address, true),
-        word("32", FIXED, "\t.long {t}{a}", Leads::Short, true),
-        word("PC64", NEAR, "\t.quad {t}{a}-.", Leads::Relative, true),
-        word("PC32", NEAR, "\t.long {t}{a}-.", Leads::ShortRelative, true),
-        word("GOTOFF64", Needs { global: true, ..NEAR }, "\t.quad {t}@GOTOFF{a}", Leads::GotRelative, true),
-        word("GOTPCREL", ANY, "\t.long {t}@GOTPCREL", Leads::Slot, false),
+        word("64", ANY, "\t.quad {t}{a}", Leads::Address),
+        word("64 unaligned", ANY, "\t.quad {t}{a}", Leads::Address),
+        word("32", FIXED, "\t.long {t}{a}", Leads::Short),
+        word("PC64", NEAR, "\t.quad {t}{a}-.", Leads::Relative),
+        word("PC32", NEAR, "\t.long {t}{a}-.", Leads::ShortRelative),
+        word("GOTOFF64", Needs { global: true, ..NEAR }, "\t.quad {t}@GOTOFF{a}", Leads::GotRelative),
+        Word { addend: false, ..word("GOTPCREL", ANY, "\t.long {t}@GOTPCREL", Leads::Slot) },
         Word {
             form: form("PLT32", ANY, "\t.long {t}@PLT-."),
             leads: Leads::ShortRelative,

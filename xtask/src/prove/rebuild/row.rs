@@ -244,11 +244,12 @@ impl Row {
             (0, passed, 0) => format!("{passed}"),
             (status, passed, failed) => format!("{passed}, {failed} failed, status {status}"),
         };
-        let differences = self.differences();
-        let differences = match (differences.is_empty(), source.explained) {
-            (true, _) => "none".to_owned(),
-            (false, Some(reason)) => reason.to_owned(),
-            (false, None) => differences.join("; ").replace('|', "\\|"),
+        // An explanation is no reason to hide a difference that comes later.
+        let mut differences = self.differences();
+        differences.extend(source.explained.filter(|_| !differences.is_empty()).map(str::to_owned));
+        let differences = match &differences[..] {
+            [] => "none".to_owned(),
+            found => found.join("; ").replace('|', "\\|"),
         };
         let by_ours = ours.files.values().filter(|file| file.ours).count();
         format!(
