@@ -130,7 +130,26 @@ pub fn prepare(folder: &Path, for_tests: bool) -> Result<Vec<String>> {
             Err(error) => missing.push(format!("{}: {error:#}", step.name)),
         }
     }
+    for (machine, _) in CROSS {
+        let target = format!("{machine}-unknown-linux-gnu");
+        if let Err(error) = rust_library(&target) {
+            missing.push(format!("Rust's standard library for {target}: {error:#}"));
+        }
+    }
     Ok(missing)
+}
+
+/// Has Rust's standard library for another machine, which `rustup` adds to the toolchain if it is not there.
+///
+/// # Errors
+/// It is not there, and `rustup` is not, or cannot fetch it.
+pub fn rust_library(target: &str) -> Result<()> {
+    let asked = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output()?;
+    if Path::new(String::from_utf8_lossy(&asked.stdout).trim()).is_dir() {
+        return Ok(());
+    }
+    eprintln!("peers: Rust's standard library for {target}");
+    run_command(Command::new("rustup").args(["target", "add", target]))
 }
 
 struct Peers {

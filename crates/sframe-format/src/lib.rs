@@ -13,7 +13,7 @@
 //! | `table` | the same faster, from rows laid out by address |
 //! | [`compact`] | tables of our own form, a quarter of the size |
 //! | [`unwind`], [`signal`] | from a frame to its caller, whether it called or was interrupted |
-//! | `source`, `cache`, `unwinder` | whole stacks over many files, with the source of every frame |
+//! | `source`, `file_rows`, `cache`, `unwinder` | whole stacks over many files, with the source of every frame |
 //! | `verify` | everything the format demands, as typed findings |
 //! | `write` | blobs of version 2 and 3 from rows |
 //! | `convert` | from version to version, and from many blobs to one |
@@ -48,6 +48,8 @@ pub mod derive;
 pub mod endian;
 pub mod error;
 pub mod fde;
+#[cfg(feature = "alloc")]
+pub mod file_rows;
 #[cfg(feature = "framehop")]
 mod framehop;
 pub mod fre;
@@ -87,6 +89,8 @@ pub use compact::CompactTable;
 pub use endian::Endian;
 pub use error::{Error, ErrorKind};
 pub use fde::Fde;
+#[cfg(feature = "alloc")]
+pub use file_rows::FileRows;
 pub use fre::{Attributes, FdeType, Fre, PauthKey, PcType};
 pub use header::{HEADER_SIZE, Header};
 #[cfg(feature = "alloc")]
@@ -99,7 +103,7 @@ pub use source::Source;
 pub use table::RuleTable;
 pub use unwind::{FrameAddress, ModuleId, Registers, UnwindError};
 #[cfg(feature = "alloc")]
-pub use unwinder::{FileRows, Module, StackFrame, Unwinder};
+pub use unwinder::{Module, StackFrame, Unwinder};
 pub use version::{Flags, Version};
 
 #[cfg(all(doctest, feature = "std"))]

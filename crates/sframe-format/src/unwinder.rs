@@ -1,12 +1,10 @@
 //! Stacks over several modules, with the source of every frame.
 //!
-//! A file may have rows of its own, in its SFrame section, rows that were derived from its `.eh_frame`, and rows that were
-//! read off its instructions; each is asked where those before it say nothing. Behind them come the trampolines of signal handlers, which are known by their
-//! instructions, and the frame pointer, if the caller wants that. Every frame says which of them found it; a walk that
+//! The rows of a file ([`FileRows`]) are asked first. Behind them come the trampolines of signal handlers, which are known by
+//! their instructions, and the frame pointer, if the caller wants that. Every frame says which of them found it; a walk that
 //! stops says why, and the end of the stack is no such stop.
 //!
-//! The rows of a file ([`FileRows`]) are made once and shared by all processes that have it loaded. A step allocates
-//! nothing and takes no lock, so that it may be taken in a signal handler.
+//! A step allocates nothing and takes no lock, so that it may be taken in a signal handler; a [`RowSource`] may do otherwise.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,138 +13,12 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::abi::Abi;
 use crate::cache::RuleCache;
-use crate::compact::CompactTable;
-use crate::index::SectionIndex;
+use crate::file_rows::FileRows;
 use crate::packed::{Kind, Packed};
 use crate::rules::{CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
 use crate::signal::is_trampoline;
 use crate::source::Source;
-use crate::table::RuleTable;
 use crate::unwind::{FrameAddress, ModuleId, Registers, UnwindError, step, step_from_context};
-
-/// The rows of a file, by all its sources.
-#[derive(Clone, Debug)]
-pub struct FileRows<D> {
-    compact: Option<CompactTable<D>>,
-    own: Option<Rows<D>>,
-    derived: Option<Rows<D>>,
-    instructions: Option<Rows<D>>,
-}
-
-#[derive(Clone, Debug)]
-struct Rows<D> {
-    index: SectionIndex<D>,
-    table: Option<RuleTable>,
-}
-
-impl<D> Default for FileRows<D> {
-    fn default() -> Self {
-        Self { compact: None, own: None, derived: None, instructions: None }
-    }
-}
-
-impl<D: Deref<Target = [u8]>> FileRows<D> {
-    /// The rows of an SFrame section with the bytes `data` and the file's address `address`. [`FileRows::default`] is a
-    /// file without rows.
-    pub fn new(data: D, address: u64) -> Self {
-        Self { own: Some(Rows::new(data, address)), ..Self::default() }
-    }
-
-    /// The same with a compact table of the file, which is asked first. Frames by it are of [`Source::Sframe`].
-    #[must_use]
-    pub fn with_compact(mut self, table: CompactTable<D>) -> Self {
-        self.compact = Some(table);
-        self
-    }
-
-    /// The same with an SFrame section that was derived from the file's `.eh_frame` ([`derive()`](crate::derive), feature
-    /// `derive`), for what it has no rows of its own for. Frames by these rows are of [`Source::EhFrame`].
-    #[must_use]
-    pub fn with_derived(mut self, data: D, address: u64) -> Self {
-        self.derived = Some(Rows::new(data, address));
-        self
-    }
-
-    /// The same with an SFrame section that was read off the file's instructions, for code that no other rows cover. Frames by
-    /// these rows are of [`Source::Instructions`].
-    #[must_use]
-    pub fn with_instructions(mut self, data: D, address: u64) -> Self {
-        self.instructions = Some(Rows::new(data, address));
-        self
-    }
-
-    /// The same with the rows laid out for speed, if they can be ([`RuleTable::new`]). Takes time and memory,
-    /// [`RuleTable`] says how much.
-    #[must_use]
-    pub fn tabled(mut self) -> Self {
-        for rows in [&mut self.own, &mut self.derived, &mut self.instructions].into_iter().flatten() {
-            rows.table = RuleTable::new(&rows.index);
-        }
-        self
-    }
-
-    /// The index of the file's own section.
-    pub fn index(&self) -> Option<&SectionIndex<D>> {
-        self.own.as_ref().map(|rows| &rows.index)
-    }
-
-    /// Bytes of memory that the tables take ([`RuleTable::size`]).
-    pub fn table_size(&self) -> usize {
-        self.all().filter_map(|rows| rows.table.as_ref()).map(RuleTable::size).sum()
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Rows<D>> {
-        [&self.own, &self.derived, &self.instructions].into_iter().flatten()
-    }
-
-    /// The rules at the file's address `pc`, in a word. What does not fit one is written to `kept`.
-    ///
-    /// # Errors
-    /// [`UnwindError::Malformed`].
-    #[inline]
-    fn find(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, UnwindError> {
-        if let Some(table) = &self.compact {
-            let found = table.packed_at(pc, kept).map_err(UnwindError::Malformed)?;
-            if found != Packed::NO_ROW {
-                return Ok(found.by(Source::Sframe));
-            }
-        }
-        let sources = [
-            (&self.own, Source::Sframe),
-            (&self.derived, Source::EhFrame),
-            (&self.instructions, Source::Instructions),
-        ];
-        for (rows, source) in sources {
-            let Some(rows) = rows else { continue };
-            let found = rows.find(pc, kept)?;
-            if found != Packed::NO_ROW {
-                return Ok(found.by(source));
-            }
-        }
-        Ok(Packed::NO_ROW)
-    }
-}
-
-impl<D: Deref<Target = [u8]>> Rows<D> {
-    fn new(data: D, address: u64) -> Self {
-        Self { index: SectionIndex::new(data, address), table: None }
-    }
-
-    #[inline]
-    fn find(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, UnwindError> {
-        if let Some(table) = &self.table
-            && let Some(packed) = table.packed_at(pc)
-        {
-            if let Kind::Kept(place) = packed.kind()
-                && let Some(rules) = table.kept(place)
-            {
-                *kept = *rules;
-            }
-            return Ok(packed);
-        }
-        self.index.packed_at(pc, kept).map_err(UnwindError::Malformed)
-    }
-}
 
 /// A loaded file.
 #[derive(Debug)]
@@ -333,7 +205,8 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         let mut kept = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
         let Some(module) = self.module_at(pc) else { return Ok(Packed::NO_ROW) };
         cache.misses += 1;
-        let found = module.rows.find(pc.wrapping_sub(module.bias), &mut kept)?;
+        let found =
+            module.rows.find(pc.wrapping_sub(module.bias), &mut kept).map_err(UnwindError::Malformed)?;
         Ok(cache.insert(self.generation, pc, found, &kept))
     }
 

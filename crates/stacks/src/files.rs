@@ -1,18 +1,19 @@
 //! One cache of files for all processes.
 //!
-//! A file is known by its path and build-id, and has its rows read once, when the first sample asks. A file that was
+//! A file is known by its path and build-id, and its rows are made once, as samples ask for them. A file that was
 //! replaced since the recording has another build-id than the recording says; it is not used, and that is told. Files that
 //! are no longer there are looked for by build-id, where perf and debuggers keep them.
 
 use crate::bytes::Bytes;
 use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
+use crate::rows::{Reading, Rows};
 use crate::symbols::Symbols;
 use crate::table::Table;
 use hashbrown::HashMap;
 use sframe_format::abi::Register;
 use sframe_format::{Abi, FileRows, RegisterRule};
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,8 +40,10 @@ pub struct MappedFile {
     /// Its build-id by the recording.
     expected: Option<Vec<u8>>,
     /// The file, or why it cannot be used.
-    image: Result<Image, String>,
-    rows: OnceCell<Arc<FileRows<Bytes>>>,
+    image: Result<Arc<Image>, String>,
+    /// Its rows, and the same as unwinders take them; none of a file that cannot be used.
+    made: Option<Arc<Rows>>,
+    rows: Arc<FileRows<Bytes>>,
     table: OnceCell<Option<Table>>,
     /// Rules of registers that rows do not follow, by address and register.
     registers: RefCell<HashMap<(u64, Register), Option<RegisterRule>>>,
@@ -51,7 +54,7 @@ pub struct MappedFile {
 impl MappedFile {
     /// The ELF file, or a sentence that says why it cannot be used.
     pub fn image(&self) -> Result<&Image, &str> {
-        self.image.as_ref().map_err(String::as_str)
+        self.image.as_deref().map_err(String::as_str)
     }
 
     /// The last part of its path.
@@ -62,21 +65,26 @@ impl MappedFile {
 
     /// The build-id: the recording's, or the file's own.
     pub fn build_id(&self) -> Option<&[u8]> {
-        let own = self.image.as_ref().ok().and_then(Image::build_id);
+        let own = self.image.as_deref().ok().and_then(Image::build_id);
         self.expected.as_deref().or(own)
     }
 
-    /// Whether its rows have been read.
-    pub fn has_rows(&self) -> bool {
-        self.rows.get().is_some()
+    /// Its rows.
+    pub fn rows(&self) -> &Arc<FileRows<Bytes>> {
+        &self.rows
+    }
+
+    /// Number of addresses at which samples asked for its rows.
+    pub fn addresses_asked(&self) -> usize {
+        self.made.as_ref().map_or(0, |rows| rows.known())
     }
 
     /// Where the code at the file's address `pc` has its caller's value of a register that rows do not follow. Looked up
     /// once for each place.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
-        let image = self.image.as_ref().ok()?;
+        let rows = self.made.as_ref()?;
         let mut known = self.registers.borrow_mut();
-        *known.entry((pc, register)).or_insert_with(|| image.register_at(pc, register))
+        *known.entry((pc, register)).or_insert_with(|| rows.register_at(pc, register))
     }
 
     /// Whether its compact table has been asked for.
@@ -138,8 +146,7 @@ pub struct Files {
     by_key: HashMap<(String, Option<Vec<u8>>), FileId>,
     /// Build-ids that the recording tells for paths.
     build_ids: HashMap<String, Vec<u8>>,
-    /// Time that was spent in reading rows.
-    reading: Cell<Duration>,
+    reading: Reading,
 }
 
 impl Files {
@@ -151,7 +158,7 @@ impl Files {
             files: Vec::new(),
             by_key: HashMap::new(),
             build_ids: HashMap::new(),
-            reading: Cell::default(),
+            reading: Reading::default(),
         }
     }
 
@@ -177,12 +184,18 @@ impl Files {
             return id;
         }
         let id = FileId(self.files.len() as u32);
-        let image = self.find(&key.0, key.1.as_deref(), running);
+        let image = self.find(&key.0, key.1.as_deref(), running).map(Arc::new);
+        let rows = |image: &Arc<Image>| {
+            Arc::new(Rows::new(Arc::clone(image), self.options.sources, self.reading.clone()))
+        };
+        let made = image.as_ref().ok().map(rows);
+        let unwinding = |rows: &Arc<Rows>| FileRows::default().with_source(Arc::clone(rows) as _);
         self.files.push(MappedFile {
             path: key.0.clone(),
             expected: key.1.clone(),
             image,
-            rows: OnceCell::new(),
+            rows: made.as_ref().map(unwinding).unwrap_or_default().into(),
+            made,
             table: OnceCell::new(),
             registers: RefCell::default(),
             symbols: OnceCell::new(),
@@ -266,7 +279,7 @@ impl Files {
 
     /// Time that was spent in reading rows.
     pub fn reading(&self) -> Duration {
-        self.reading.get()
+        self.reading.total()
     }
 
     /// A file's compact table. It is made when it is first asked for.
@@ -274,23 +287,11 @@ impl Files {
         let file = self.get(id)?;
         let make = || {
             let started = Instant::now();
-            let table = file.image.as_ref().ok().and_then(|image| Table::new(image, self.options.sources));
-            self.reading.set(self.reading.get() + started.elapsed());
+            let table = file.image.as_deref().ok().and_then(|image| Table::new(image, self.options.sources));
+            self.reading.add(started.elapsed());
             table
         };
         file.table.get_or_init(make).as_ref()
-    }
-
-    /// A file's rows. They are read when they are first asked for.
-    pub fn rows(&self, id: FileId) -> Arc<FileRows<Bytes>> {
-        let Some(file) = self.get(id) else { return Arc::default() };
-        let read = || {
-            let started = Instant::now();
-            let rows = file.image.as_ref().map(|image| Arc::new(image.rows(self.options.sources)));
-            self.reading.set(self.reading.get() + started.elapsed());
-            rows.unwrap_or_default()
-        };
-        Arc::clone(file.rows.get_or_init(read))
     }
 }
 

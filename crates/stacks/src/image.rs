@@ -6,14 +6,12 @@ use object::Endian as _;
 use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
-use sframe_format::abi::Register;
 use sframe_format::convert::unite;
-use sframe_format::derive::{derive, register_at};
+use sframe_format::derive::{FdeIndex, derive};
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 use sframe_format::write::{Options, write_sorted};
 use sframe_format::{
-    Abi, CompactTable, Endian, FileRows, PT_GNU_SFRAME, RegisterRule, SHT_GNU_SFRAME, Section, Source,
-    compact,
+    Abi, CompactTable, Endian, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section, Source, compact,
 };
 use std::ops::Range;
 use std::path::Path;
@@ -146,24 +144,33 @@ impl Image {
         start..end.unwrap_or(start)
     }
 
-    /// Its rows, laid out for speed. Takes time in proportion to their number.
-    pub fn rows(&self, sources: Sources) -> FileRows<Bytes> {
-        let mut rows = FileRows::default();
-        for RowSection { bytes, address, source } in self.sections(sources) {
-            rows = match source {
-                Source::EhFrame => rows.with_derived(bytes, address),
-                Source::Instructions => rows.with_instructions(bytes, address),
-                _ => FileRows::new(bytes, address),
-            };
+    /// Its own rows, from its SFrame section or its compact table.
+    pub(crate) fn own_rows(&self) -> Option<FileRows<Bytes>> {
+        match self.own_section() {
+            Some((bytes, address)) => Some(FileRows::new(bytes, address)),
+            None => Some(FileRows::default().with_compact(self.own_table()?)),
         }
-        // A table beside a section has the same rows, and a section is laid out for speed.
-        if sources != Sources::Derived
-            && rows.index().is_none()
-            && let Some(table) = self.own_table()
-        {
-            rows = rows.with_compact(table);
+    }
+
+    /// The addresses that its own rows cover.
+    pub(crate) fn own_ranges(&self) -> Vec<Range<u64>> {
+        if let Some((bytes, address)) = self.own_section() {
+            return functions(&bytes, address);
         }
-        rows.tabled()
+        let pieces = |table: CompactTable<Bytes>| -> Vec<Range<u64>> {
+            let end = |start: u64, size: u32| start.saturating_add(size.into());
+            table.pieces().map(|p| p.address..end(p.address, p.size().unwrap_or(0))).collect()
+        };
+        self.own_table().map(pieces).unwrap_or_default()
+    }
+
+    /// Its `.eh_frame`, to be asked by address.
+    pub(crate) fn fdes(&self) -> Option<FdeIndex<Bytes>> {
+        let (data, address) = self.eh_frame()?;
+        let header = self
+            .section(|name, _| u8::from(name == b".eh_frame_hdr"))
+            .or_else(|| self.segment(elf::PT_GNU_EH_FRAME));
+        Some(FdeIndex::new(self.abi, data, address, header))
     }
 
     /// The sections that hold its rows, each to be asked where those before it say nothing.
@@ -171,14 +178,13 @@ impl Image {
         let mut sections = Vec::new();
         let mut covered = Vec::new();
         if sources != Sources::Derived {
-            if let Some((bytes, address)) = self.own_section() {
-                covered.extend(functions(&bytes, address));
-                sections.push(RowSection { bytes, address, source: Source::Sframe });
-            } else if let Some(table) = self.own_table() {
-                covered.extend(table.pieces().map(|piece| {
-                    piece.address..piece.address.saturating_add(piece.size().unwrap_or(0).into())
-                }));
-            }
+            covered = self.own_ranges();
+            let own = self.own_section();
+            sections.extend(own.map(|(bytes, address)| RowSection {
+                bytes,
+                address,
+                source: Source::Sframe,
+            }));
         }
         if sources != Sources::Sframe
             && let Some((data, address)) = self.eh_frame()
@@ -204,14 +210,8 @@ impl Image {
         (table.header().abi == self.abi && table.check().is_ok()).then_some(table)
     }
 
-    /// Where the code at the file's address `pc` has its caller's value of a register, by `.eh_frame`.
-    pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
-        let (data, address) = self.eh_frame()?;
-        register_at(self.abi, &data, address, pc, register)
-    }
-
     /// An SFrame section, as if at address 0, for code that other rows do not cover.
-    fn by_instructions(&self, covered: Vec<Range<u64>>) -> Option<Vec<u8>> {
+    pub(crate) fn by_instructions(&self, covered: Vec<Range<u64>>) -> Option<Vec<u8>> {
         let header = Header::parse(&*self.bytes).ok()?;
         let endian = header.endian().ok()?;
         let sections = header.sections(endian, &*self.bytes).ok();

@@ -12,6 +12,7 @@
 //! | [`event`] | records of `perf_event_open(2)` as values |
 //! | [`recording`] | the files that `perf record` writes |
 //! | [`image`], `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
+//! | `rows` | their rows, made as samples ask for them |
 //! | `code` | rows for code that no file describes, read off its instructions |
 //! | [`table`] | their compact tables, for the kernel |
 //! | `symbols`, `inlines` | names for their addresses |
@@ -36,6 +37,7 @@ pub mod live;
 pub mod process;
 pub mod profile;
 pub mod recording;
+mod rows;
 mod saved;
 pub mod session;
 pub mod statistics;

@@ -11,6 +11,7 @@ use sframe_format::{Abi, Module, ModuleId, Unwinder};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A process.
 #[derive(Clone)]
@@ -94,23 +95,6 @@ impl Process {
         }
     }
 
-    /// Takes the rows of a file that have been read since it was mapped.
-    pub fn load(&mut self, file: FileId, files: &Files) {
-        let id = ModuleId(file.0.into());
-        let modules = self.unwinder.modules().iter().filter(|module| module.id() == id);
-        let fresh: Vec<_> =
-            modules.map(|module| Module::new(id, module.range(), module.bias(), files.rows(file))).collect();
-        fresh.into_iter().for_each(|module| self.unwinder.add_module(module));
-    }
-
-    /// Whether it mapped a file before its rows were read, and has not taken them since.
-    pub fn lacks(&self, file: FileId, files: &Files) -> bool {
-        let rows = files.rows(file);
-        let mut modules = self.unwinder.modules().iter();
-        modules
-            .any(|module| module.id().0 == u64::from(file.0) && !std::sync::Arc::ptr_eq(module.rows(), &rows))
-    }
-
     fn map(&mut self, range: Range<u64>, executable: bool, file: Option<(FileId, u64)>, files: &Files) {
         let overlapping: Vec<u64> = self
             .anonymous
@@ -123,8 +107,7 @@ impl Process {
         }
         match file {
             Some((id, bias)) => {
-                let known = files.get(id).is_some_and(|file| file.has_rows());
-                let rows = if known { files.rows(id) } else { Default::default() };
+                let rows = files.get(id).map(|file| Arc::clone(file.rows())).unwrap_or_default();
                 self.unwinder.add_module(Module::new(ModuleId(id.0.into()), range, bias, rows));
             }
             None => {
@@ -194,12 +177,6 @@ impl Processes {
             let image = files.get(id).and_then(|file| file.image().ok());
             let bias = image.and_then(|image| image.bias(mapped.offset, mapped.address));
             file = Some((id, bias.unwrap_or(mapped.address.wrapping_sub(mapped.offset))));
-        }
-        if let Some((id, _)) = file
-            && self.follow_frame_pointers
-        {
-            // Where frame pointers serve in place of rows, no step fails and asks for them.
-            files.rows(id);
         }
         self.get(mapped.pid).map(range, mapped.executable, file, files);
         self.most = self.most.max(self.by_pid.len());

@@ -116,7 +116,8 @@ pub struct Report {
     unreadable: u64,
     processes: usize,
     files: usize,
-    table_bytes: usize,
+    /// Addresses in them whose rows were asked for.
+    addresses: usize,
     cache_hits: u64,
     cache_misses: u64,
     unwinding_seconds: f64,
@@ -141,12 +142,8 @@ impl Statistics {
         if self.recorded_frames > 0 {
             sources.insert("recorded", self.recorded_frames);
         }
-        let loaded = files.iter().filter(|(_, file)| file.has_rows());
-        let (mut count, mut table_bytes) = (0, 0);
-        for (id, _) in loaded {
-            count += 1;
-            table_bytes += files.rows(id).table_size();
-        }
+        let asked = files.iter().map(|(_, file)| file.addresses_asked()).filter(|&count| count > 0);
+        let (count, addresses) = asked.fold((0, 0), |(files, all), count| (files + 1, all + count));
         let rate = |time: Duration| self.samples as f64 / time.as_secs_f64().max(1e-9);
         Report {
             samples: self.samples,
@@ -161,7 +158,7 @@ impl Statistics {
             unreadable: self.unreadable,
             processes: self.processes,
             files: count,
-            table_bytes,
+            addresses,
             cache_hits: self.cache.0,
             cache_misses: self.cache.1,
             reading_seconds: self.reading.as_secs_f64(),
@@ -201,10 +198,10 @@ impl Report {
         let asked = self.cache_hits + self.cache_misses;
         let _ = writeln!(
             text,
-            "cache     {:>9.2} % hits of {asked}; {} files, {} bytes of tables; {} processes at most",
+            "cache     {:>9.2} % hits of {asked}; {} files, {} addresses in them; {} processes at most",
             share(self.cache_hits, asked),
             self.files,
-            self.table_bytes,
+            self.addresses,
             self.processes
         );
         let _ = writeln!(

@@ -64,13 +64,6 @@ pub fn walk(
                 steps += 1;
             }
             Ok(None) => return End::Root,
-            Err(UnwindError::NoInformation { module: Some(id), .. })
-                if !is_loaded(files, process, FileId(id.0 as u32)) =>
-            {
-                // The first sample in a file has its rows read; the step is tried again.
-                process.load(FileId(id.0 as u32), files);
-                fresh = false;
-            }
             Err(UnwindError::Register { register }) if steps > 0 && !looked_for => {
                 let within = (&*process, files);
                 match register_after(within, cache, topmost, steps, register, &mut read) {
@@ -83,11 +76,6 @@ pub fn walk(
         }
     }
     End::TooDeep
-}
-
-/// Whether the process has the rows of a file.
-fn is_loaded(files: &Files, process: &Process, file: FileId) -> bool {
-    files.get(file).is_none_or(|file| file.has_rows()) && !process.lacks(file, files)
 }
 
 /// The word at an address of a mapped file: trampolines are known by their instructions.

@@ -36,6 +36,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
+    flag(&["no-sframe-index"], "Make no index (default)", |state| state.config.sframe.index = None),
     value(
         &["sframe-from-eh-frame"],
         "WHICH",
@@ -48,6 +49,9 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     ),
     flag(&["sframe-split"], "Take .sframe inputs that cover several text sections apart", |state| {
         state.config.sframe.split = true;
+    }),
+    flag(&["no-sframe-split"], "Leave them as they are (default)", |state| {
+        state.config.sframe.split = false;
     }),
     value(&["sframe-version"], "N", "SFrame version to write: 3 (default) or 2", |state, version| {
         state.config.sframe.version = word(version, &[("2", SFrameVersion::V2), ("3", SFrameVersion::V3)])?;

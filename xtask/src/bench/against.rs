@@ -9,7 +9,7 @@ use ::peers::Linker;
 use anyhow::{Context, Result, bail};
 
 use super::case::must_run;
-use super::link::{Before, Bench, sframe_ld_of};
+use super::link::{Before, Bench, release_build};
 
 /// The greatest ratio of times that counts as equal.
 const ALLOWED: f64 = 1.03;
@@ -49,11 +49,12 @@ fn built(commit: &str) -> Result<PathBuf> {
         must_run(here, "git", &words.map(String::from))?;
     }
     eprintln!("building {}", id.trim());
-    sframe_ld_of(&tree)
+    release_build(&tree, "sframe-ld")
 }
 
 /// The medians of the ratios of wall time, CPU time and peak memory, this to that.
 fn ratios(bench: &Bench, pair: &[Linker; 2], rounds: u64) -> Result<[f64; 3]> {
+    let pair = &pair.each_ref().map(|linker| bench.workload.given(linker));
     let once = |linker: &Linker| {
         let cost = bench.link(linker, Before::Output)?;
         cost.map_err(|problem| anyhow::anyhow!("{}: {problem}", linker.name))

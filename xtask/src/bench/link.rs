@@ -34,7 +34,7 @@ impl Bench {
         self.folder.join(format!("output-{}", linker.name.replace(' ', "")))
     }
 
-    /// One link: its cost, or the error.
+    /// One link by a linker that has the workload's arguments ([`Workload::taking`]): its cost, or the error.
     pub fn link(&self, linker: &Linker, before: Before) -> Result<Result<Cost, String>> {
         let output = self.output(linker);
         if before == Before::Nothing {
@@ -42,7 +42,6 @@ impl Bench {
         }
         let mut command = linker.command.clone();
         command.extend(thread_arguments(linker, self.threads));
-        command.extend(self.workload.arguments(linker).iter().map(|&argument| argument.into()));
         command.extend(self.case.link.iter().cloned());
         command.extend(["-o".into(), output.display().to_string()]);
         let run = measure(&self.folder, self.threads, &command)?;
@@ -59,11 +58,10 @@ impl Bench {
     }
 }
 
-/// A release build of a work tree.
-pub fn sframe_ld_of(tree: &Path) -> Result<PathBuf> {
+/// A program of ours from a release build of a work tree.
+pub fn release_build(tree: &Path, program: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let words =
-        ["build", "--release", "--package", "sframe-ld", "--bin", "sframe-ld", "--message-format=json"];
+    let words = ["build", "--release", "--package", "sframe-ld", "--bin", program, "--message-format=json"];
     let text = must_run(tree, cargo, &words.map(String::from))?;
     let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut executables = messages.filter_map(|message| Some(message.get("executable")?.as_str()?.into()));

@@ -15,6 +15,7 @@ use clap::ValueEnum;
 
 mod against;
 pub mod case;
+mod database;
 mod functions;
 mod generated;
 pub mod generated_object;
@@ -31,7 +32,7 @@ mod workload;
 
 use ::peers::Linker;
 use case::Case;
-use link::{Before, Bench, sframe_ld_of};
+use link::{Before, Bench, release_build};
 use results::{CaseResult, Costs, LinkerResult};
 use workload::Workload;
 
@@ -95,8 +96,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     for bench in &cases {
         let name = bench.workload;
         eprintln!("{}: {}", name.name(), name.description());
-        let variants = linkers.iter().flat_map(|linker| name.variants(linker));
-        let taking: Vec<Linker> = linkers.iter().cloned().chain(variants).collect();
+        let taking: Vec<Linker> = linkers.iter().flat_map(|linker| name.taking(linker)).collect();
         results.push(CaseResult {
             name: name.name(),
             description: name.description(),
@@ -146,7 +146,7 @@ fn sframe_ld(arguments: &Arguments) -> Result<PathBuf> {
     if let Some(path) = &arguments.sframe_ld {
         return path.canonicalize().with_context(|| format!("no linker at {}", path.display()));
     }
-    sframe_ld_of(Path::new("."))
+    release_build(Path::new("."), "sframe-ld")
 }
 
 /// Links with every linker in turns.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 use super::case::{Case, link_line, must_run};
 
-fn strings(words: &[&str]) -> Vec<String> {
+pub fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.into()).collect()
 }
 
@@ -194,7 +194,7 @@ fn llvm_driver_arguments(folder: &Path, version: &str) -> Result<Vec<String>> {
 }
 
 /// `root/usr/lib/TRIPLET`, relative to the case's folder.
-fn library_folder(folder: &Path) -> Result<PathBuf> {
+pub fn library_folder(folder: &Path) -> Result<PathBuf> {
     let triplet = must_run(folder, "gcc", &strings(&["-print-multiarch"]))?;
     Ok(Path::new("root/usr/lib").join(triplet.trim()))
 }

@@ -28,6 +28,7 @@ const TARGETS: &[Target] = &[
     target("rust", 0.8, 0.8, 1.0),
     target("llvm", 0.9, 0.7, 1.0),
     target("llvm-gc", 0.9, 0.7, 1.0),
+    target("database", 1.0, 0.75, 1.1),
     target("functions", 1.0, 0.7, 1.1),
     target("generated-500", 0.8, 0.6, 1.0),
     target("generated-2000", 0.8, 0.6, 1.0),

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use super::case::{Case, must_run};
-use super::{functions, generated, programs};
+use super::{database, functions, generated, programs};
 
 /// A link that is timed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -17,6 +17,7 @@ pub enum Workload {
     Rust,
     Llvm,
     LlvmGc,
+    Database,
     Functions,
     #[value(name = "generated-500")]
     Generated500,
@@ -48,6 +49,9 @@ impl Workload {
             Workload::Rust => "ripgrep with full debug information, as cargo builds it in debug mode",
             Workload::Llvm => "a C++ compiler for all targets, from the static archives of libclang and LLVM",
             Workload::LlvmGc => "the same compiler, with --gc-sections",
+            Workload::Database => {
+                "RocksDB, 322 objects with per-text SFrame; sframe-ld makes the index and keeps all frames, others keep or drop them"
+            }
             Workload::Functions => {
                 "150,000 functions with SFrame; sframe-ld makes the index of all of them, others keep or drop them"
             }
@@ -64,6 +68,7 @@ impl Workload {
             Workload::Static => programs::prepare_static(folder),
             Workload::Rust => programs::prepare_rust(folder),
             Workload::Llvm | Workload::LlvmGc => programs::prepare_llvm(folder),
+            Workload::Database => database::prepare(folder),
             Workload::Functions => functions::prepare(folder),
             Workload::Generated500 => generated::prepare(folder, 500),
             Workload::Generated2000 => generated::prepare(folder, 2000),
@@ -86,36 +91,56 @@ impl Workload {
         Ok(())
     }
 
-    /// Arguments before those of the case.
-    pub fn arguments(self, linker: &Linker) -> &'static [&'static str] {
-        match (self, linker.family) {
+    /// A linker with the arguments that this workload has beside those of its case.
+    pub fn given(self, linker: &Linker) -> Linker {
+        with(linker, self.arguments(linker.family))
+    }
+
+    /// A linker, and those that are timed beside it in the same rounds: the same one without the process that takes
+    /// its memory apart when it has ended, without garbage collection where that is its default, with other tables of
+    /// frames, and ours through GNU ld's script.
+    pub fn taking(self, linker: &Linker) -> Vec<Linker> {
+        let given = self.given(linker);
+        let named = |words: &&[&str]| {
+            let mut variant = with(&given, words);
+            variant.name = format!("{} {}", linker.name, words.join(" "));
+            variant
+        };
+        let variants: Vec<Linker> = self.variants(linker.family).iter().map(named).collect();
+        [vec![given], variants].concat()
+    }
+
+    fn arguments(self, family: Family) -> &'static [&'static str] {
+        match (self, family) {
             (Workload::LlvmGc, _) => &["--gc-sections"],
-            (Workload::Functions, Family::SframeLd) => &["--sframe-index"],
+            (Workload::Database | Workload::Functions, Family::SframeLd) => &["--sframe-index"],
             // wild collects garbage unless told otherwise.
             (Workload::Functions, Family::Wild) => &["--no-gc-sections"],
             _ => &[],
         }
     }
 
-    /// Linkers that are timed beside a linker, in the same rounds: the same one without the process that takes its
-    /// memory apart when it has ended, without garbage collection where that is its default, and ours through GNU
-    /// ld's script.
-    pub fn variants(self, linker: &Linker) -> Vec<Linker> {
-        let options: &[&[&str]] = match (self, linker.family) {
+    fn variants(self, family: Family) -> &'static [&'static [&'static str]] {
+        match (self, family) {
             (Workload::Llvm, Family::SframeLd) => &[&["--no-detach"], &["-T", SCRIPT]],
             (Workload::Rust, Family::SframeLd) => &[&["--no-detach"]],
+            (Workload::Database, Family::SframeLd) => &[
+                &["--no-sframe-index"],
+                &["--sframe-index=compact", "--sframe=discard"],
+                &["--no-sframe-index", "--sframe=discard"],
+            ],
+            (Workload::Database, Family::Wild) => &[&["--no-gc-sections"]],
             (Workload::Llvm | Workload::Rust, Family::Wild) => &[&["--no-fork"], &["--no-gc-sections"]],
             (Workload::Llvm | Workload::Rust, Family::Mold) => &[&["--no-fork"]],
             _ => &[],
-        };
-        let with = |words: &&[&str]| {
-            let mut variant = linker.clone();
-            variant.name = format!("{} {}", linker.name, words.join(" "));
-            variant.command.extend(words.iter().map(|&word| word.to_owned()));
-            variant
-        };
-        options.iter().map(with).collect()
+        }
     }
+}
+
+fn with(linker: &Linker, words: &[&str]) -> Linker {
+    let mut linker = linker.clone();
+    linker.command.extend(words.iter().map(|&word| word.to_owned()));
+    linker
 }
 
 /// GNU ld's default script, in the case's folder.

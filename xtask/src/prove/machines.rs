@@ -249,10 +249,7 @@ fn verify(proof: &Proof, sframe: &Path, program: &str, framed: bool) -> Result<(
 
 /// A Rust program, in an index that is derived from its `.eh_frame`.
 fn rust_program(proof: &mut Proof, sframe: &Path, tools: &Tools, target: &str) -> Result<()> {
-    let installed = output(Command::new("rustc").args(["--print", "target-libdir", "--target", target]))?;
-    if !Path::new(installed.trim()).exists()
-        && output(Command::new("rustup").args(["target", "add", target])).is_err()
-    {
+    if peers::rust_library(target).is_err() {
         return proof.note(format!("| Rust | | no target {target} to be had | |"));
     }
     std::fs::write(proof.folder.join("program.rs"), RUST_MAIN)?;

@@ -3,14 +3,14 @@
 //! Each FDE of `.eh_frame` is run, and its rows are projected to the registers that SFrame tracks: CFA, return
 //! address, frame pointer. Functions whose rows have no SFrame form are listed with the reason, never approximated.
 //! The section may be unrelocated: sizes and rows do not depend on addresses, and [`Source::offset`] tells which FDE a
-//! function is of.
+//! function is of. [`FdeIndex`] derives functions of a linked file one by one, as they are asked for.
 //!
 //! Linkers describe their PLTs with one DWARF expression for all entries; it becomes a PC-mask function.
 
 mod augmentation;
 mod expression;
+mod fde_index;
 mod project;
-mod register;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -26,8 +26,8 @@ use crate::write::{Function, LeftOut, Options, write_sorted};
 use expression::PltExpression;
 use project::{Projection, Slice, Storage, project};
 
+pub use fde_index::FdeIndex;
 pub use project::Reason;
-pub use register::register_at;
 
 /// The FDE of `.eh_frame` that a function is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,16 +86,19 @@ pub fn for_each(
 
 /// The section as gimli reads it.
 fn section(abi: Abi, data: &[u8]) -> EhFrame<Slice<'_>> {
-    let endian = match abi.endian() {
-        Endian::Little => RunTimeEndian::Little,
-        Endian::Big => RunTimeEndian::Big,
-    };
-    let mut section = EhFrame::new(data, endian);
+    let mut section = EhFrame::new(data, endian(abi));
     section.set_address_size(8);
     if abi.is_aarch64() {
         section.set_vendor(gimli::Vendor::AArch64);
     }
     section
+}
+
+fn endian(abi: Abi) -> RunTimeEndian {
+    match abi.endian() {
+        Endian::Little => RunTimeEndian::Little,
+        Endian::Big => RunTimeEndian::Big,
+    }
 }
 
 struct Deriver<'a, 'data> {

@@ -2,6 +2,7 @@
 
 use super::{Area, Code};
 use crate::bytes::Bytes;
+use crate::files::{Files, Options as FileOptions};
 use crate::image::{Image, Sources};
 use object::{Object, ObjectSection};
 use sframe_format::derive::derive;
@@ -10,6 +11,7 @@ use sframe_format::{
     Abi, CfaRule, FrameAddress, Module, ModuleId, RegisterRule, Rules, SectionIndex, Source, Unwinder,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The rows of code at 0x1000, with what each begins at.
 fn rows(abi: Abi, code: &[u8]) -> Vec<String> {
@@ -214,12 +216,16 @@ fn what_is_read_off_instructions_agrees_with_eh_frame() {
 
 #[test]
 fn a_file_has_rows_for_its_start_up_code() {
-    let image = Image::open(&std::env::current_exe().unwrap()).unwrap();
+    let path = std::env::current_exe().unwrap();
+    let image = Image::open(&path).unwrap();
     let file = object::File::parse(&**image.bytes()).unwrap();
     let init = file.section_by_name(".init").unwrap();
     let source = |sources| {
+        let mut files = Files::new(image.abi(), FileOptions { sources, ..FileOptions::default() });
+        let id = files.open(path.as_os_str().as_encoded_bytes(), None, None);
+        let rows = Arc::clone(files.get(id).unwrap().rows());
         let mut unwinder = Unwinder::new(image.abi());
-        unwinder.add_module(Module::new(ModuleId(0), image.extent(), 0, image.rows(sources)));
+        unwinder.add_module(Module::new(ModuleId(0), image.extent(), 0, rows));
         unwinder.source_at(FrameAddress::InstructionPointer(init.address() + init.size() - 1))
     };
     assert_eq!(source(Sources::Derived), None);

@@ -1,0 +1,194 @@
+//! The rows of a file, by all its sources.
+//!
+//! A file may have rows of its own, in its SFrame section or a compact table, rows that were derived from its `.eh_frame`, and
+//! rows that were read off its instructions; each is asked where those before it say nothing. They are made once and shared by
+//! all processes that have the file loaded. Who reads many files for a few of their functions makes rows when they are asked
+//! for ([`RowSource`]).
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::ops::Deref;
+
+use crate::abi::Abi;
+use crate::compact::CompactTable;
+use crate::error::Error;
+use crate::index::SectionIndex;
+use crate::packed::{Kind, Packed};
+use crate::rules::{Rules, UnwindRules};
+use crate::source::Source;
+use crate::table::RuleTable;
+
+const NO_RULES: UnwindRules = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
+
+/// The rows of a file, by all its sources.
+#[derive(Clone, Debug)]
+pub struct FileRows<D> {
+    compact: Option<CompactTable<D>>,
+    own: Option<Rows<D>>,
+    derived: Option<Rows<D>>,
+    instructions: Option<Rows<D>>,
+    more: Option<Arc<dyn RowSource>>,
+}
+
+/// Rows that are made when they are asked for.
+///
+/// It may allocate and lock: in signal handlers it has no place.
+pub trait RowSource: fmt::Debug + Send + Sync {
+    /// The rules at the file's address `pc`, and what they were made of. The answer for an address never changes.
+    ///
+    /// # Errors
+    /// The rows are malformed.
+    fn rules_at(&self, pc: u64) -> Result<Option<(UnwindRules, Source)>, Error>;
+}
+
+#[derive(Clone, Debug)]
+struct Rows<D> {
+    index: SectionIndex<D>,
+    table: Option<RuleTable>,
+}
+
+impl<D> Default for FileRows<D> {
+    fn default() -> Self {
+        Self { compact: None, own: None, derived: None, instructions: None, more: None }
+    }
+}
+
+impl<D: Deref<Target = [u8]>> FileRows<D> {
+    /// The rows of an SFrame section with the bytes `data` and the file's address `address`. [`FileRows::default`] is a
+    /// file without rows.
+    pub fn new(data: D, address: u64) -> Self {
+        Self { own: Some(Rows::new(data, address)), ..Self::default() }
+    }
+
+    /// The same with a compact table of the file, which is asked first. Frames by it are of [`Source::Sframe`].
+    #[must_use]
+    pub fn with_compact(mut self, table: CompactTable<D>) -> Self {
+        self.compact = Some(table);
+        self
+    }
+
+    /// The same with an SFrame section that was derived from the file's `.eh_frame` ([`derive()`](crate::derive), feature
+    /// `derive`), for what it has no rows of its own for. Frames by these rows are of [`Source::EhFrame`].
+    #[must_use]
+    pub fn with_derived(mut self, data: D, address: u64) -> Self {
+        self.derived = Some(Rows::new(data, address));
+        self
+    }
+
+    /// The same with an SFrame section that was read off the file's instructions, for code that no other rows cover. Frames by
+    /// these rows are of [`Source::Instructions`].
+    #[must_use]
+    pub fn with_instructions(mut self, data: D, address: u64) -> Self {
+        self.instructions = Some(Rows::new(data, address));
+        self
+    }
+
+    /// The same with rows that are made when they are asked for, which is where all others say nothing.
+    #[must_use]
+    pub fn with_source(mut self, source: Arc<dyn RowSource>) -> Self {
+        self.more = Some(source);
+        self
+    }
+
+    /// The rules at the file's address `pc`, and what they are of.
+    ///
+    /// # Errors
+    /// The rows are malformed.
+    pub fn rules_at(&self, pc: u64) -> Result<Option<(UnwindRules, Source)>, Error> {
+        let mut kept = NO_RULES;
+        let found = self.find(pc, &mut kept)?;
+        let rules = match found.kind() {
+            Kind::NoRow => return Ok(None),
+            Kind::Kept(_) => kept,
+            Kind::Frame | Kind::Outermost => found.unpack().unwrap_or(kept),
+        };
+        Ok(Some((rules, found.source())))
+    }
+
+    /// The same with the rows laid out for speed, if they can be ([`RuleTable::new`]). Takes time and memory,
+    /// [`RuleTable`] says how much.
+    #[must_use]
+    pub fn tabled(mut self) -> Self {
+        for rows in [&mut self.own, &mut self.derived, &mut self.instructions].into_iter().flatten() {
+            rows.table = RuleTable::new(&rows.index);
+        }
+        self
+    }
+
+    /// The index of the file's own section.
+    pub fn index(&self) -> Option<&SectionIndex<D>> {
+        self.own.as_ref().map(|rows| &rows.index)
+    }
+
+    /// Bytes of memory that the tables take ([`RuleTable::size`]).
+    pub fn table_size(&self) -> usize {
+        self.all().filter_map(|rows| rows.table.as_ref()).map(RuleTable::size).sum()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Rows<D>> {
+        [&self.own, &self.derived, &self.instructions].into_iter().flatten()
+    }
+
+    /// The rules at the file's address `pc`, in a word. What does not fit one is written to `kept`.
+    ///
+    /// # Errors
+    /// The rows are malformed.
+    #[inline]
+    pub(crate) fn find(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, Error> {
+        if let Some(table) = &self.compact {
+            let found = table.packed_at(pc, kept)?;
+            if found != Packed::NO_ROW {
+                return Ok(found.by(Source::Sframe));
+            }
+        }
+        let sources = [
+            (&self.own, Source::Sframe),
+            (&self.derived, Source::EhFrame),
+            (&self.instructions, Source::Instructions),
+        ];
+        for (rows, source) in sources {
+            let Some(rows) = rows else { continue };
+            let found = rows.find(pc, kept)?;
+            if found != Packed::NO_ROW {
+                return Ok(found.by(source));
+            }
+        }
+        match &self.more {
+            Some(more) => Self::ask(&**more, pc, kept),
+            None => Ok(Packed::NO_ROW),
+        }
+    }
+
+    #[inline(never)]
+    fn ask(more: &dyn RowSource, pc: u64, kept: &mut UnwindRules) -> Result<Packed, Error> {
+        let Some((rules, source)) = more.rules_at(pc)? else {
+            return Ok(Packed::NO_ROW);
+        };
+        let packed = Packed::new(&rules).unwrap_or_else(|| {
+            *kept = rules;
+            Packed::kept(0)
+        });
+        Ok(packed.by(source))
+    }
+}
+
+impl<D: Deref<Target = [u8]>> Rows<D> {
+    fn new(data: D, address: u64) -> Self {
+        Self { index: SectionIndex::new(data, address), table: None }
+    }
+
+    #[inline]
+    fn find(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, Error> {
+        if let Some(table) = &self.table
+            && let Some(packed) = table.packed_at(pc)
+        {
+            if let Kind::Kept(place) = packed.kind()
+                && let Some(rules) = table.kept(place)
+            {
+                *kept = *rules;
+            }
+            return Ok(packed);
+        }
+        self.index.packed_at(pc, kept)
+    }
+}
