@@ -40,9 +40,15 @@ pub struct Arguments {
     /// With `kernel` and `random`: this machine's only (x86-64, arm64 or aarch64, s390x), and more by repeating it
     #[arg(long = "machine")]
     machines: Vec<String>,
-    /// With `rebuild`: this source package only, and more by repeating it
+    /// With `rebuild`: this source package only, done or not, and more by repeating it
     #[arg(long = "source", value_name = "PACKAGE")]
     packages: Vec<String>,
+    /// With `rebuild`: so many packages at a time, each in a root of its own; 0 to write the page from its rows only
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// With `rebuild`: the commit that the linker was made of, if it is not this one
+    #[arg(long)]
+    commit: Option<String>,
     /// With `random`: so many programs of each machine
     #[arg(long)]
     count: Option<u64>,
@@ -221,7 +227,15 @@ static SUBJECTS: [Subject; 22] = [
         name: "rebuild",
         about: "Debian's source packages, built and tested with this linker in the place of GNU ld",
         in_bare_root: false,
-        prove: |proof, arguments| rebuild::rebuild(proof, &arguments.command.path()?, &arguments.packages),
+        prove: |proof, arguments| {
+            let wanted = rebuild::Wanted {
+                names: &arguments.packages,
+                jobs: arguments.jobs,
+                commit: arguments.commit.as_deref(),
+                record: !arguments.no_record,
+            };
+            rebuild::rebuild(proof, &arguments.command.path()?, &wanted)
+        },
     },
     Subject {
         name: "bare",
@@ -257,7 +271,7 @@ pub fn run(mut arguments: Arguments) -> Result<()> {
         let mut proof = Proof::new(subject.name, &linker)?;
         (subject.prove)(&mut proof, &arguments)?;
         if !arguments.no_record {
-            let folder = crate::folders::workspace().join("tests/proofs");
+            let folder = proof::records();
             std::fs::create_dir_all(&folder)?;
             std::fs::write(folder.join(format!("{}.md", subject.name)), &proof.record)?;
         }

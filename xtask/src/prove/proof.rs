@@ -14,6 +14,11 @@ pub struct Proof {
     pub record: String,
 }
 
+/// The folder of the records.
+pub fn records() -> PathBuf {
+    crate::folders::workspace().join("tests/proofs")
+}
+
 impl Proof {
     pub fn new(name: &str, linker: &Path) -> Result<Self> {
         let folder = crate::folders::target().join("prove").join(name);

@@ -5,22 +5,27 @@
 //! linker differs. A compiler cache makes the second build cheap: only links are made again. Every link of ours is made a
 //! second time with derived frames and an index, and verified.
 //!
-//! A package that is done has a file, and is not built again; so the proof goes on where it was interrupted.
+//! A package that is done has a row in `tests/proofs/rebuild.json` and is built again only if it is named; so the proof
+//! goes on where it was interrupted, on any machine.
 
+mod ledger;
 mod list;
 mod row;
 
 use super::bare;
-use super::proof::{Proof, output};
+use super::proof::{Proof, first_line, output, records};
 use crate::install;
 use crate::package::stripped;
 use anyhow::{Context, Result, ensure};
+use ledger::Ledger;
 use list::{SOURCES, Source};
 use row::{File, Row, Side, Tests};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 /// Packages of the root beside those of every bare root.
@@ -46,58 +51,140 @@ timeout --kill-after=60 LIMIT setpriv --reuid builder --regid builder --clear-gr
 echo $status
 "#;
 
-/// Builds the packages of these names, all if there is none, and records all that were ever built here.
-pub fn rebuild(proof: &mut Proof, sframe: &Path, names: &[String]) -> Result<()> {
-    for name in names {
+/// What is asked for.
+pub struct Wanted<'a> {
+    /// Packages to build whether or not they are done; without any, all that are not done.
+    pub names: &'a [String],
+    /// So many at a time; 0 only writes the page again.
+    pub jobs: usize,
+    /// What the linker was made of; the workspace's commit if not said.
+    pub commit: Option<&'a str>,
+    /// Whether to keep rows.
+    pub record: bool,
+}
+
+/// Builds packages, and records all that were ever built.
+pub fn rebuild(proof: &mut Proof, sframe: &Path, wanted: &Wanted) -> Result<()> {
+    for name in wanted.names {
         ensure!(SOURCES.iter().any(|source| source.name == *name), "{name} is not in the list");
     }
-    let root = prepare(proof, sframe)?;
-    for source in &SOURCES {
-        let wanted = names.is_empty() || names.iter().any(|name| name == source.name);
-        if wanted && !row_file(proof, source).exists() {
-            let row = package(proof, &root, source).with_context(|| source.name)?;
-            println!("{}", row.show(source));
-            std::fs::write(row_file(proof, source), serde_json::to_string(&row)?)?;
+    let ledger = Ledger::read(&rows_file())?;
+    let is_wanted = |source: &&Source| match wanted.names {
+        [] => !ledger.has(source),
+        names => names.iter().any(|name| name == source.name),
+    };
+    let sources: Vec<&Source> = SOURCES.iter().filter(is_wanted).collect();
+    let roots = (1..=wanted.jobs.min(sources.len()))
+        .map(|number| prepare(proof, sframe, number))
+        .collect::<Result<Vec<PathBuf>>>()?;
+    let work = Work { proof, wanted, sources, next: AtomicUsize::new(0), ledger: Mutex::new(ledger) };
+    let failed: Vec<String> = std::thread::scope(|scope| {
+        let workers: Vec<_> = roots.iter().map(|root| scope.spawn(|| work.packages(root))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a worker ends")).collect()
+    });
+    let page = work.ledger.into_inner().expect("no worker panicked").page();
+    proof.note(page)?;
+    ensure!(failed.is_empty(), "not built:\n{}", failed.join("\n"));
+    Ok(())
+}
+
+fn rows_file() -> PathBuf {
+    records().join("rebuild.json")
+}
+
+/// What the workers share.
+struct Work<'a> {
+    proof: &'a Proof,
+    wanted: &'a Wanted<'a>,
+    sources: Vec<&'static Source>,
+    /// The first package that nobody has taken.
+    next: AtomicUsize,
+    ledger: Mutex<Ledger>,
+}
+
+impl Work<'_> {
+    /// Builds packages in a root until none is left. Gives those that could not be begun or read, with the reason.
+    fn packages(&self, root: &Path) -> Vec<String> {
+        let mut failed = Vec::new();
+        while let Some(source) = self.sources.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            println!("{}: begun", source.name);
+            let done = package(self.proof, root, source).and_then(|row| self.keep(source, &row));
+            if let Err(error) = done {
+                println!("{}: {error:#}", source.name);
+                failed.push(format!("{}: {error:#}", source.name));
+            }
         }
+        failed
     }
-    record(proof)
+
+    /// Keeps a row. The page is written, too: the proof may be interrupted before its end.
+    fn keep(&self, source: &Source, row: &Row) -> Result<()> {
+        let date = first_line(Command::new("date").arg("+%Y-%m-%d"))?;
+        let head = ["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short", "HEAD"];
+        let commit = self.wanted.commit.map(str::to_owned);
+        let commit = commit.map_or_else(|| first_line(Command::new("git").args(head)), Ok)?;
+        let entry = row.entry(source, &commit, &date);
+        println!("{}", entry.show(source));
+        let details = self.proof.folder.join("logs").join(format!("{}.json", source.name));
+        std::fs::write(details, serde_json::to_string(row)?)?;
+        let mut ledger = self.ledger.lock().expect("no worker panicked");
+        ledger.insert(entry);
+        if self.wanted.record {
+            std::fs::write(rows_file(), ledger.text()?)?;
+            std::fs::write(
+                records().join("rebuild.md"),
+                format!("{}{}\n", self.proof.record, ledger.page()),
+            )?;
+        }
+        Ok(())
+    }
 }
 
-fn row_file(proof: &Proof, source: &Source) -> PathBuf {
-    proof.folder.join("rows").join(format!("{}.json", source.name))
-}
-
-/// Makes the root, or takes the one that is there, with today's programs.
-fn prepare(proof: &Proof, sframe: &Path) -> Result<PathBuf> {
-    let root = proof.folder.join("root");
+/// Makes a root, or takes the one that is there, with today's programs. Further roots are copies of the first.
+fn prepare(proof: &Proof, sframe: &Path, number: usize) -> Result<PathBuf> {
+    let name = |number: usize| proof.folder.join(format!("root-{number}"));
+    let root = name(number);
     let place = root.join("opt/linker");
-    for name in ["rows", "logs"] {
-        std::fs::create_dir_all(proof.folder.join(name))?;
-    }
+    std::fs::create_dir_all(proof.folder.join("logs"))?;
     if !place.join("ready").exists() {
-        bare::make_root(proof, &root)?;
-        bare::sources(&root)?;
-        bare::add(&root, &PACKAGES)?;
-        std::fs::create_dir_all(place.join("second"))?;
-        std::fs::write(place.join("ld"), include_str!("rebuild/ld.sh"))?;
-        bare::enter(
-            &root,
-            &[
-                "sh",
-                "-ec",
-                "useradd --no-create-home builder; mkdir -p /build/source /build/ccache; chown builder /build/ccache\n\
-                 linker=$(readlink -f /usr/bin/ld)\n\
-                 dpkg-divert --local --rename --divert $linker.distrib --add $linker\n\
-                 ln -sfn $linker.distrib /opt/linker/gnu; ln -sfn /opt/linker/ld $linker\n\
-                 chmod 755 /opt/linker/ld; chmod 1777 /opt/linker/second; touch /opt/linker/ready",
-            ],
-        )?;
+        if number == 1 {
+            make_root(proof, &root)?;
+        } else {
+            output(Command::new("rm").arg("-rf").arg(&root))?;
+            output(Command::new("cp").args(["-a", "--reflink=auto"]).arg(name(1)).arg(&root))?;
+        }
     }
     for (from, name) in [(proof.prefix.join("ld"), "sframe-ld"), (sframe.to_owned(), "sframe")] {
         let _ = std::fs::remove_file(place.join(name));
         std::fs::copy(&from, place.join(name)).with_context(|| from.display().to_string())?;
     }
     Ok(root)
+}
+
+/// Makes a root in which the script stands for the distribution's linker. Its package manager need not survive a loss of
+/// power, nor make an index of manual pages.
+fn make_root(proof: &Proof, root: &Path) -> Result<()> {
+    let place = root.join("opt/linker");
+    bare::make_root(proof, root)?;
+    bare::sources(root)?;
+    std::fs::write(root.join("etc/dpkg/dpkg.cfg.d/rebuild"), "force-unsafe-io\n")?;
+    bare::add(root, &PACKAGES)?;
+    std::fs::create_dir_all(place.join("second"))?;
+    std::fs::write(place.join("ld"), include_str!("rebuild/ld.sh"))?;
+    bare::enter(
+        root,
+        &[
+            "sh",
+            "-ec",
+            "useradd --no-create-home builder; mkdir -p /build/source /build/ccache; chown builder /build/ccache\n\
+             rm -f /var/lib/man-db/auto-update\n\
+             linker=$(readlink -f /usr/bin/ld)\n\
+             dpkg-divert --local --rename --divert $linker.distrib --add $linker\n\
+             ln -sfn $linker.distrib /opt/linker/gnu; ln -sfn /opt/linker/ld $linker\n\
+             chmod 755 /opt/linker/ld; chmod 1777 /opt/linker/second; touch /opt/linker/ready",
+        ],
+    )
+    .map(drop)
 }
 
 /// Builds a package twice. Its files are removed, its logs kept.
@@ -184,39 +271,4 @@ fn interface(path: &Path) -> Result<BTreeSet<String>> {
         }
     }
     Ok(lines)
-}
-
-/// Writes what is known of every package that was ever built in this folder.
-fn record(proof: &mut Proof) -> Result<()> {
-    let mut rows = Vec::new();
-    for source in &SOURCES {
-        if let Ok(text) = std::fs::read_to_string(row_file(proof, source)) {
-            rows.push((source, serde_json::from_str::<Row>(&text)?));
-        }
-    }
-    proof.note(format!(
-        "{} of {} packages were built, each by `dpkg-buildpackage --target=build-arch` with its own tests, first by GNU ld, then by sframe-ld \
-         in its place. Links are those of the package, without what its configure tries; each of ours was made a second time with \
-         `--sframe-from-eh-frame=all --sframe-index` and verified. The interface of a file is what it needs, its name and \
-         run path, and every dynamic symbol that it defines, with kind and version. Seconds are of all processors together.\n",
-        rows.len(),
-        SOURCES.len()
-    ))?;
-    proof.note(
-        "| package | built by | links | by ours | tests, GNU ld | tests, ours | interfaces | with frames | KiB, GNU ld | KiB, ours | s, GNU ld | s, ours | differences |\n\
-         |---|---|---:|---|---|---|---|---|---:|---:|---:|---:|---|",
-    )?;
-    let mut options = BTreeSet::new();
-    for (source, row) in &rows {
-        proof.note(row.show(source))?;
-        options.extend(row.ours.options.iter().map(String::as_str));
-    }
-    let options: Vec<String> = options.into_iter().map(|option| format!("`{option}`")).collect();
-    proof.note(format!("\nOptions of these links: {}", options.join(", ")))?;
-    let missing: Vec<&str> =
-        SOURCES.iter().filter(|source| !row_file(proof, source).exists()).map(|source| source.name).collect();
-    if !missing.is_empty() {
-        proof.note(format!("\nNot built yet: {}", missing.join(", ")))?;
-    }
-    Ok(())
 }

@@ -1,5 +1,6 @@
-//! The outcome for one package: read from the linker's log and the build's, kept as JSON, shown as a row.
+//! The outcome for one package: read from the linker's log and the build's, and held against the other build.
 
+use super::ledger::{Entry, Frames, Outcome};
 use super::list::Source;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A build by one linker.
-#[derive(Serialize, Deserialize, Default)]
+#[derive(Serialize, Default)]
 pub struct Side {
     /// The exit status of `dpkg-buildpackage`.
     pub status: i32,
@@ -24,7 +25,7 @@ pub struct Side {
 }
 
 /// A linked file.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 pub struct File {
     pub bytes: u64,
     /// Whether `.comment` names sframe-ld.
@@ -34,14 +35,14 @@ pub struct File {
 }
 
 /// Tests that a log tells of.
-#[derive(Serialize, Deserialize, Default, Debug, PartialEq)]
+#[derive(Serialize, Deserialize, Default, Clone, Copy, Debug, PartialEq)]
 pub struct Tests {
     pub passed: usize,
     pub failed: usize,
 }
 
 /// Second links, with frames.
-#[derive(Serialize, Deserialize, Default)]
+#[derive(Serialize, Default)]
 pub struct Verified {
     pub files: usize,
     pub functions: u64,
@@ -52,7 +53,7 @@ pub struct Verified {
 }
 
 /// A package, done.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 pub struct Row {
     pub version: String,
     pub gnu: Side,
@@ -82,8 +83,14 @@ impl Side {
         }
     }
 
-    fn bytes(&self) -> u64 {
-        self.files.values().map(|file| file.bytes).sum()
+    fn outcome(&self) -> Outcome {
+        let bytes: u64 = self.files.values().map(|file| file.bytes).sum();
+        Outcome {
+            status: self.status,
+            tests: self.tests,
+            kib: bytes >> 10,
+            seconds: (self.seconds * 10.0).round() / 10.0,
+        }
     }
 }
 
@@ -236,50 +243,37 @@ impl Row {
         found
     }
 
-    /// The columns of the record.
-    pub fn show(&self, source: &Source) -> String {
+    /// What the record keeps of it.
+    pub fn entry(&self, source: &Source, commit: &str, date: &str) -> Entry {
         let (gnu, ours) = (&self.gnu, &self.ours);
-        let tests = |side: &Side| match (side.status, side.tests.passed, side.tests.failed) {
-            (0, 0, 0) => "end well".to_owned(),
-            (0, passed, 0) => format!("{passed}"),
-            (status, passed, failed) => format!("{passed}, {failed} failed, status {status}"),
-        };
-        // An explanation is no reason to hide a difference that comes later.
-        let mut differences = self.differences();
-        differences.extend(source.explained.filter(|_| !differences.is_empty()).map(str::to_owned));
-        let differences = match &differences[..] {
-            [] => "none".to_owned(),
-            found => found.join("; ").replace('|', "\\|"),
-        };
-        let by_ours = ours.files.values().filter(|file| file.ours).count();
-        format!(
-            "| {} {} | {} | {} | {by_ours} of {} | {} | {} | {} | {} files, {} functions, {} wrong | {} | {} | {:.1} | {:.1} | {differences} |",
-            source.name,
-            self.version,
-            source.about,
-            ours.links,
-            ours.files.len(),
-            tests(gnu),
-            tests(ours),
-            differences_word(gnu, ours),
-            ours.verified.files,
-            ours.verified.functions,
-            ours.verified.wrong,
-            gnu.bytes() >> 10,
-            ours.bytes() >> 10,
-            gnu.seconds,
-            ours.seconds,
-        )
+        Entry {
+            name: source.name.to_owned(),
+            version: self.version.clone(),
+            commit: commit.to_owned(),
+            date: date.to_owned(),
+            links: ours.links,
+            files: ours.files.len(),
+            by_ours: ours.files.values().filter(|file| file.ours).count(),
+            gnu: gnu.outcome(),
+            ours: ours.outcome(),
+            same_interfaces: self.same_interfaces(),
+            frames: Frames {
+                files: ours.verified.files,
+                functions: ours.verified.functions,
+                wrong: ours.verified.wrong,
+            },
+            options: ours.options.clone(),
+            differences: self.differences(),
+        }
     }
-}
 
-fn differences_word(gnu: &Side, ours: &Side) -> &'static str {
-    let same = gnu.files.len() == ours.files.len()
-        && gnu
-            .files
-            .iter()
-            .all(|(name, file)| ours.files.get(name).is_some_and(|own| own.interface == file.interface));
-    if same { "the same" } else { "different" }
+    fn same_interfaces(&self) -> bool {
+        let (gnu, ours) = (&self.gnu.files, &self.ours.files);
+        gnu.len() == ours.len()
+            && gnu
+                .iter()
+                .all(|(name, file)| ours.get(name).is_some_and(|own| own.interface == file.interface))
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,188 @@
+//! What the record keeps of every package that was built, on any machine: `tests/proofs/rebuild.json`, a line for each
+//! package in the order of the list. The proof goes on from it, and the page for readers is made of it.
+
+use super::list::{SOURCES, Source};
+use super::row::Tests;
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// A package, built by both linkers.
+#[derive(Serialize, Deserialize)]
+pub struct Entry {
+    pub name: String,
+    pub version: String,
+    /// Of what source the linker was made, and when it built this.
+    pub commit: String,
+    pub date: String,
+    /// By sframe-ld, and the files that came of it.
+    pub links: usize,
+    pub files: usize,
+    pub by_ours: usize,
+    pub gnu: Outcome,
+    pub ours: Outcome,
+    pub same_interfaces: bool,
+    pub frames: Frames,
+    pub options: BTreeSet<String>,
+    pub differences: Vec<String>,
+}
+
+/// What a build came to.
+#[derive(Serialize, Deserialize)]
+pub struct Outcome {
+    /// The exit status of `dpkg-buildpackage`.
+    pub status: i32,
+    pub tests: Tests,
+    pub kib: u64,
+    pub seconds: f64,
+}
+
+/// Tables of second links, verified.
+#[derive(Serialize, Deserialize)]
+pub struct Frames {
+    pub files: usize,
+    pub functions: u64,
+    pub wrong: u64,
+}
+
+/// All entries, by name.
+#[derive(Default)]
+pub struct Ledger {
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Ledger {
+    /// Reads the file; without one, nothing was built yet.
+    pub fn read(file: &Path) -> Result<Ledger> {
+        if !file.exists() {
+            return Ok(Ledger::default());
+        }
+        let text = std::fs::read_to_string(file)?;
+        Ledger::parse(&text).with_context(|| file.display().to_string())
+    }
+
+    fn parse(text: &str) -> Result<Ledger> {
+        let mut ledger = Ledger::default();
+        for entry in serde_json::from_str::<Vec<Entry>>(text)? {
+            ensure!(SOURCES.iter().any(|it| it.name == entry.name), "{} is not in the list", entry.name);
+            ledger.insert(entry);
+        }
+        Ok(ledger)
+    }
+
+    pub fn insert(&mut self, entry: Entry) {
+        self.entries.insert(entry.name.clone(), entry);
+    }
+
+    pub fn has(&self, source: &Source) -> bool {
+        self.entries.contains_key(source.name)
+    }
+
+    /// The file's text.
+    pub fn text(&self) -> Result<String> {
+        let lines = self.in_order().map(|(_, entry)| serde_json::to_string(entry));
+        Ok(format!("[\n{}\n]\n", lines.collect::<Result<Vec<_>, _>>()?.join(",\n")))
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = (&'static Source, &Entry)> {
+        SOURCES.iter().filter_map(|source| Some((source, self.entries.get(source.name)?)))
+    }
+
+    /// The page for readers, but for its title.
+    pub fn page(&self) -> String {
+        let good =
+            self.in_order().filter(|(_, entry)| entry.gnu.status == 0 && entry.ours.status == 0).count();
+        let mut lines = vec![
+            format!(
+                "{good} of {} packages were built to their end by both linkers, each by `dpkg-buildpackage --target=build-arch` with \
+                 its own tests, first by GNU ld, then by sframe-ld in its place. Links are those of the package, without what its \
+                 configure tries; each of ours was made a second time with `--sframe-from-eh-frame=all --sframe-index` and verified. \
+                 The interface of a file is what it needs, its name and run path, and every dynamic symbol that it defines, with kind \
+                 and version. Seconds are of links alone, of all processors together, beside other work. A row says of which commit \
+                 the linker was and when it linked; `rebuild.json` has the same for programs.\n",
+                SOURCES.len()
+            ),
+            "| package | built by | links | by ours | tests, GNU ld | tests, ours | interfaces | with frames | KiB, GNU ld | KiB, ours \
+             | s, GNU ld | s, ours | commit, date | differences |\n\
+             |---|---|---:|---|---|---|---|---|---:|---:|---:|---:|---|---|"
+                .to_owned(),
+        ];
+        lines.extend(self.in_order().map(|(source, entry)| entry.show(source)));
+        let options: BTreeSet<&String> = self.entries.values().flat_map(|entry| &entry.options).collect();
+        let options: Vec<String> = options.into_iter().map(|option| format!("`{option}`")).collect();
+        lines.push(format!("\nOptions of these links: {}", options.join(", ")));
+        let missing: Vec<&str> = SOURCES.iter().filter(|it| !self.has(it)).map(|it| it.name).collect();
+        if !missing.is_empty() {
+            lines.push(format!("\nNot built yet: {}", missing.join(", ")));
+        }
+        lines.join("\n")
+    }
+}
+
+impl Outcome {
+    fn show(&self) -> String {
+        match (self.status, self.tests.passed, self.tests.failed) {
+            (0, 0, 0) => "end well".to_owned(),
+            (0, passed, 0) => format!("{passed}"),
+            (status, passed, failed) => format!("{passed}, {failed} failed, status {status}"),
+        }
+    }
+}
+
+impl Entry {
+    /// The columns of the page.
+    pub fn show(&self, source: &Source) -> String {
+        // An explanation is no reason to hide a difference that comes later.
+        let mut differences = self.differences.clone();
+        let unlike = !differences.is_empty() || self.gnu.status != 0;
+        differences.extend(source.explained.filter(|_| unlike).map(str::to_owned));
+        let differences = match &differences[..] {
+            [] => "none".to_owned(),
+            found => found.join("; ").replace('|', "\\|"),
+        };
+        let (gnu, ours, frames) = (&self.gnu, &self.ours, &self.frames);
+        format!(
+            "| {} {} | {} | {} | {} of {} | {} | {} | {} | {} files, {} functions, {} wrong | {} | {} | {:.1} | {:.1} | {}, {} | {differences} |",
+            self.name,
+            self.version,
+            source.about,
+            self.links,
+            self.by_ours,
+            self.files,
+            gnu.show(),
+            ours.show(),
+            if self.same_interfaces { "the same" } else { "different" },
+            frames.files,
+            frames.functions,
+            frames.wrong,
+            gnu.kib,
+            ours.kib,
+            gnu.seconds,
+            ours.seconds,
+            self.commit,
+            self.date,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ledger;
+
+    #[test]
+    fn the_committed_file_is_read_and_written_the_same() {
+        let committed = include_str!("../../../../tests/proofs/rebuild.json");
+        let ledger = Ledger::parse(committed).unwrap();
+        assert_eq!(ledger.text().unwrap(), committed);
+        let page = include_str!("../../../../tests/proofs/rebuild.md");
+        assert!(page.trim_end().ends_with(&ledger.page()), "rebuild.md is not made of rebuild.json");
+    }
+
+    #[test]
+    fn packages_out_of_the_list_are_refused() {
+        let committed = include_str!("../../../../tests/proofs/rebuild.json");
+        let other = committed.replacen("\"name\":\"bzip2\"", "\"name\":\"unknown\"", 1);
+        assert!(Ledger::parse(&other).is_err());
+    }
+}
