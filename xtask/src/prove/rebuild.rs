@@ -11,6 +11,7 @@
 mod ledger;
 mod list;
 mod row;
+mod test_counts;
 
 use super::bare;
 use super::proof::{Proof, first_line, output, records};
@@ -19,7 +20,7 @@ use crate::package::stripped;
 use anyhow::{Context, Result, ensure};
 use ledger::Ledger;
 use list::{SOURCES, Source};
-use row::{File, Row, Side, Tests};
+use row::{File, Row, Side};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
+use test_counts::Tests;
 
 /// Packages of the root beside those of every bare root.
 const PACKAGES: [&str; 5] = ["build-essential", "debhelper", "ccache", "fakeroot", "passwd"];

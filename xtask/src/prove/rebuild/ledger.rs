@@ -2,7 +2,7 @@
 //! package in the order of the list. The proof goes on from it, and the page for readers is made of it.
 
 use super::list::{SOURCES, Source};
-use super::row::Tests;
+use super::test_counts::Tests;
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,0 +1,94 @@
+//! How many tests passed and failed, by what their drivers print.
+
+use serde::{Deserialize, Serialize};
+
+/// Tests that a log tells of.
+#[derive(Serialize, Deserialize, Default, Clone, Copy, Debug, PartialEq)]
+pub struct Tests {
+    pub passed: usize,
+    pub failed: usize,
+}
+
+impl Tests {
+    /// Counts what the usual drivers of tests print: automake's totals and `PASS:` lines, TAP, CTest, Meson, Python's
+    /// `unittest` and pytest, Perl's `prove`, Rust's and Go's.
+    pub fn count(log: &str) -> Tests {
+        let mut tests = Tests::default();
+        let (mut lines_passed, mut lines_failed) = (0, 0);
+        for line in log.lines().map(str::trim) {
+            let number =
+                |start: &str| line.strip_prefix(start).and_then(|rest| rest.trim().parse::<usize>().ok());
+            if let Some(count) = number("# PASS:") {
+                tests.passed += count;
+            } else if let Some(count) = number("# FAIL:").or_else(|| number("# ERROR:")) {
+                tests.failed += count;
+            } else if line.starts_with("PASS: ") {
+                lines_passed += 1;
+            } else if line.starts_with("FAIL: ") || line.starts_with("ERROR: ") {
+                lines_failed += 1;
+            } else {
+                tests.add_other(line);
+            }
+        }
+        // The totals repeat these lines.
+        if !log.contains("# PASS:") {
+            tests.passed += lines_passed;
+            tests.failed += lines_failed;
+        }
+        tests
+    }
+
+    fn add_other(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number =
+            |word: &str| -> Option<usize> { word.trim_matches(|it: char| !it.is_ascii_digit()).parse().ok() };
+        match words[..] {
+            ["ok", index, ..] if number(index).is_some() => self.passed += 1,
+            ["not", "ok", ..] if !line.contains("# TODO") => self.failed += 1,
+            // CTest: `100% tests passed, 0 tests failed out of 12`.
+            [_, "tests", "passed,", failed, "tests", "failed", "out", "of", all] => {
+                let (failed, all) = (number(failed).unwrap_or(0), number(all).unwrap_or(0));
+                self.passed += all.saturating_sub(failed);
+                self.failed += failed;
+            }
+            // Meson's summary.
+            ["Ok:", count] => self.passed += number(count).unwrap_or(0),
+            ["Fail:", count] => self.failed += number(count).unwrap_or(0),
+            // unittest, then Perl's prove.
+            ["Ran", count, "tests", "in", ..] => self.passed += number(count).unwrap_or(0),
+            [first, count, ..] if first.starts_with("Files=") && count.starts_with("Tests=") => {
+                self.passed += number(count).unwrap_or(0);
+            }
+            // Rust: `test result: ok. 5 passed; 0 failed; …`
+            ["test", "result:", _, passed, "passed;", failed, "failed;", ..] => {
+                self.passed += number(passed).unwrap_or(0);
+                self.failed += number(failed).unwrap_or(0);
+            }
+            // Go, with -v.
+            ["---", "PASS:", ..] => self.passed += 1,
+            ["---", "FAIL:", ..] => self.failed += 1,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tests;
+
+    #[test]
+    fn tests_of_every_driver_are_counted_once() {
+        for (log, passed, failed) in [
+            ("PASS: a\nFAIL: b\n# TOTAL: 2\n# PASS:  1\n# FAIL:  1\n", 1, 1),
+            ("PASS: a\nPASS: b\n", 2, 0),
+            ("ok 1 - x\nnot ok 2 - y\nnot ok 3 - z # TODO\nok then\n", 1, 1),
+            ("100% tests passed, 0 tests failed out of 12\n", 12, 0),
+            ("Ok:                 7   \nFail:               1   \n", 7, 1),
+            ("Files=3, Tests=40,  1 wallclock secs\n", 40, 0),
+            ("test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n", 5, 0),
+            ("--- PASS: TestX (0.00s)\n", 1, 0),
+        ] {
+            assert_eq!(Tests::count(log), Tests { passed, failed }, "{log}");
+        }
+    }
+}
