@@ -5,7 +5,7 @@
 
 use crate::arch::{ForTarget, Target};
 use crate::cli::{Config, InputSpec};
-use crate::diag::{Aborted, Diagnostic, Sink};
+use crate::diag::{Aborted, Code, Diagnostic, Sink};
 use crate::ids::{SectionId, SymbolId};
 use crate::input::{InputSource, InputStore};
 use crate::output::file::OutputFile;
@@ -18,7 +18,7 @@ use crate::script::Sources;
 use crate::sframe_output;
 use crate::timing::Timings;
 use crate::{arch, output, reports};
-use rayon::ThreadPoolBuilder;
+use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use std::fs::File;
 use std::time::Duration;
 
@@ -50,11 +50,20 @@ pub enum Memory {
 impl Memory {
     /// The threads of a link. Rayon never lets go of a thread that joined them: the caller's does only in a process
     /// that ends, where it saves a thread to start, and one more to find a processor for.
-    fn threads(self, config: &Config) -> ThreadPoolBuilder {
+    ///
+    /// Where the system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all. A worker whose
+    /// thread does not start never has a job, so nobody waits for it.
+    fn threads(self, config: &Config) -> Result<ThreadPool, ThreadPoolBuildError> {
+        let mut working = usize::from(self == Memory::Left);
+        let start = |worker: rayon::ThreadBuilder| {
+            let started = std::thread::Builder::new().spawn(|| worker.run()).map(drop);
+            working += usize::from(started.is_ok());
+            started.or_else(|error| if working > 0 { Ok(()) } else { Err(error) })
+        };
         let builder = ThreadPoolBuilder::new().num_threads(config.threads.map_or(0, |threads| threads.get()));
         match self {
-            Memory::Freed => builder,
-            Memory::Left => builder.use_current_thread(),
+            Memory::Freed => builder.spawn_handler(start).build(),
+            Memory::Left => builder.use_current_thread().spawn_handler(start).build(),
         }
     }
 
@@ -83,7 +92,7 @@ pub fn link(
     if config.reports.time_trace.is_some() {
         progress.timings.watch_threads();
     }
-    let mut succeeded = match memory.threads(config).build() {
+    let mut succeeded = match memory.threads(config) {
         Ok(pool) => {
             let linked = pool
                 .install(|| run_recorded(Task { config, inputs, source, memory, sink: &sink }, &mut progress))
@@ -92,10 +101,7 @@ pub fn link(
             linked
         }
         Err(error) => {
-            sink.report(Diagnostic::error(
-                crate::diag::Code::Internal,
-                format!("cannot start threads: {error}"),
-            ));
+            sink.report(Diagnostic::error(Code::Internal, format!("cannot start threads: {error}")));
             false
         }
     };
@@ -117,7 +123,7 @@ fn write_trace(config: &Config, timings: &Timings, sink: &Sink) -> Result<(), Ab
     let trace = timings.trace(Duration::from_micros(config.reports.time_trace_granularity));
     std::fs::write(&path, format!("{trace}\n")).map_err(|error| {
         let message = format!("cannot write {}: {error}", path.display());
-        sink.report(Diagnostic::error(crate::diag::Code::CannotWrite, message));
+        sink.report(Diagnostic::error(Code::CannotWrite, message));
         Aborted
     })
 }
@@ -360,7 +366,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()
 }
 
-/// Makes the file. Nothing is in its place before everything has succeeded.
+/// Makes the file. Nothing is in its place before everything has succeeded, nor if an input was written to
+/// meanwhile: the link may have mixed its old bytes with new ones.
 fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<(), Aborted> {
     let executable = !image.config.is_relocatable();
     let (path, size, sink) = (&image.config.output, image.file.size, image.sink);
@@ -373,7 +380,16 @@ fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<(),
     write_output::run(image, &mut file);
     sink.checkpoint()?;
     progress.timings.pass("write output");
-    output::build_id::write(image, file.bytes(), &holes).map_err(cannot_write)?;
+    // From here on only the output is read.
+    let (changed, written) =
+        rayon::join(|| image.store.first_changed(), || output::build_id::write(image, file.bytes(), &holes));
+    written.map_err(cannot_write)?;
+    if let Some(path) = changed {
+        let message = format!("{} was written to while it was linked", path.display());
+        let help = "link when what makes it has ended";
+        sink.report(Diagnostic::error(Code::ChangedInput, message).help(help));
+        return Err(Aborted);
+    }
     progress.timings.pass("build id");
     progress.replaced = file.commit().map_err(cannot_write)?;
     progress.timings.pass("commit");

@@ -1,27 +1,66 @@
 //! The command `sframe-ld`: arguments in, exit status out. All the work is the library's.
 
+use mimalloc::MiMalloc;
 use sframe_ld::Memory;
 use sframe_ld::cli::{self, Color, Environment, Invocation};
 use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, render, share_help};
-use sframe_ld::input::SystemSource;
+use sframe_ld::input::{SystemSource, lost};
 use sframe_ld::output::detach;
 use sframe_ld::output::interrupt::remove_temporaries;
 use sframe_ld::tool::redirect;
+use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// GNU libc's heaps grow page by page, each time with a call of the system that makes page faults
 /// of other threads wait, and one heap for all threads makes them wait for each other: either is
 /// some 5 % of a small link.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
+
+struct Allocator;
+
+/// Whether the system refused memory. Who asked either does without or aborts.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+fn noted(memory: *mut u8) -> *mut u8 {
+    if memory.is_null() {
+        REFUSED.store(true, Ordering::Relaxed);
+    }
+    memory
+}
+
+// SAFETY: mimalloc does it all.
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise; so in all of these.
+        noted(unsafe { MiMalloc.alloc(layout) })
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        noted(unsafe { MiMalloc.alloc_zeroed(layout) })
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        noted(unsafe { MiMalloc.realloc(memory, layout, size) })
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { MiMalloc.dealloc(memory, layout) }
+    }
+}
 
 fn main() -> ExitCode {
     handle_signals();
     let mut arguments = std::env::args_os();
     let program = program_name(arguments.next());
+    lost::end_with_message(&program, remove_temporaries);
     let arguments: Vec<OsString> = arguments.collect();
     if let Some(command) = redirect::command(&arguments) {
         return redirect::run(command);
@@ -74,10 +113,10 @@ fn end(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// A link that is told to end removes its temporary files first. A file that grows beyond its limit
-/// is an error like any other.
+/// A link that is told to end, or ends itself where something is badly wrong, removes its temporary files first. A
+/// file that grows beyond its limit is an error like any other.
 fn handle_signals() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGABRT] {
         // SAFETY: the structures are valid, zeroes included; the handler calls only
         // async-signal-safe functions.
         unsafe {
@@ -101,6 +140,14 @@ fn handle_signals() {
 /// Cleans up and ends the process by the same signal, so that the caller sees why it ended.
 extern "C" fn end_by(signal: libc::c_int) {
     remove_temporaries();
+    if signal == libc::SIGABRT && REFUSED.load(Ordering::Relaxed) {
+        let message = b"sframe-ld: error: the system has no more memory for this link\n";
+        // SAFETY: system calls; nothing runs behind the second one.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
+            libc::_exit(1)
+        }
+    }
     // Its handler is reset and it is blocked: it comes again when this one returns.
     // SAFETY: a system call.
     unsafe { libc::raise(signal) };

@@ -2,6 +2,8 @@
 //! All the work is the library's.
 
 use clap::Parser;
+use sframe_ld::input::lost;
+use sframe_ld::output::interrupt::remove_temporaries;
 use std::process::ExitCode;
 
 /// Tables of large files take many small allocations; `sframe-ld` says why GNU libc's heaps do not suit threads.
@@ -9,6 +11,7 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    lost::end_with_message("sframe", remove_temporaries);
     match sframe_ld::tool::wrap::invoked_as(std::env::args_os()) {
         Some(arguments) => sframe_ld::tool::wrap::run(&arguments),
         None => sframe_ld::tool::run(&sframe_ld::tool::Arguments::parse()),

@@ -27,6 +27,8 @@ codes! {
     NoInput = "no-input",
     /// A file that cannot be opened or read.
     CannotOpen = "cannot-open",
+    /// A file that is written to while it is linked.
+    ChangedInput = "changed-input",
     /// A library that no search directory holds.
     LibraryNotFound = "library-not-found",
     /// A file for another machine.

@@ -11,6 +11,7 @@ pub mod decompress;
 mod exercise;
 pub mod group;
 pub mod implicit;
+pub mod lost;
 pub mod object;
 pub mod ordering;
 pub mod packed;

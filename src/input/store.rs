@@ -7,6 +7,7 @@
 //! there too.
 
 use elsa::sync::FrozenVec;
+use rayon::prelude::*;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -31,12 +32,50 @@ impl FileIdentity {
     }
 }
 
+/// The regular file that bytes come from, as it was when it was opened.
+pub struct Origin {
+    path: PathBuf,
+    identity: FileIdentity,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl Origin {
+    fn of(path: &Path, metadata: &std::fs::Metadata) -> Origin {
+        Origin {
+            path: path.to_path_buf(),
+            identity: FileIdentity::of(metadata),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+
+    /// Whether the file was written to since. One that was replaced or removed was not: a mapping keeps it.
+    fn has_changed(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|metadata| {
+            let now = Origin::of(Path::new(""), &metadata);
+            now.identity == self.identity && (now.size, now.modified) != (self.size, self.modified)
+        })
+    }
+}
+
 /// The bytes of one file.
 pub enum FileBytes {
     /// A mapping of a regular file.
-    Mapped(memmap2::Mmap, FileIdentity),
+    Mapped(memmap2::Mmap, Origin),
+    /// A regular file that could not be mapped.
+    Copied(Vec<u8>, Origin),
     /// Bytes in memory.
     Owned(Vec<u8>),
+}
+
+impl FileBytes {
+    fn origin(&self) -> Option<&Origin> {
+        match self {
+            FileBytes::Mapped(_, origin) | FileBytes::Copied(_, origin) => Some(origin),
+            FileBytes::Owned(_) => None,
+        }
+    }
 }
 
 impl std::ops::Deref for FileBytes {
@@ -45,7 +84,7 @@ impl std::ops::Deref for FileBytes {
     fn deref(&self) -> &[u8] {
         match self {
             FileBytes::Mapped(map, _) => map,
-            FileBytes::Owned(bytes) => bytes,
+            FileBytes::Copied(bytes, _) | FileBytes::Owned(bytes) => bytes,
         }
     }
 }
@@ -93,15 +132,27 @@ impl InputSource for SystemSource {
             io::Read::read_to_end(&mut &file, &mut bytes)?;
             return Ok(FileBytes::Owned(bytes));
         }
-        // SAFETY: the mapping is private and read-only. A file that another process truncates
-        // during the link makes any linker that maps its inputs fail; that is the accepted price
-        // of not copying gigabytes.
-        let map = unsafe { memmap2::Mmap::map(&file)? };
-        Ok(FileBytes::Mapped(map, FileIdentity::of(&metadata)))
+        let origin = Origin::of(path, &metadata);
+        // SAFETY: the mapping is private and read-only. That another process writes to the file is the
+        // accepted price of not copying gigabytes: see `lost` for files that become shorter, and
+        // `InputStore::first_changed` for the rest.
+        match unsafe { memmap2::Mmap::map(&file) } {
+            Ok(map) => Ok(FileBytes::Mapped(map, origin)),
+            // Some file systems cannot map, and a process has only so many mappings (65,530).
+            Err(_) => {
+                let mut bytes = Vec::new();
+                io::Read::read_to_end(&mut &file, &mut bytes)?;
+                Ok(FileBytes::Copied(bytes, origin))
+            }
+        }
     }
 
     fn exists(&self, path: &Path) -> bool {
-        std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_dir())
+        match std::fs::metadata(path) {
+            Ok(metadata) => !metadata.is_dir(),
+            // A search that went on would find another file, and nobody would notice. Who reads this one fails.
+            Err(error) => matches!(error.raw_os_error(), Some(libc::EIO | libc::ENOMEM | libc::ESTALE)),
+        }
     }
 
     fn canonical(&self, path: &Path) -> PathBuf {
@@ -124,7 +175,15 @@ impl InputStore {
 
     /// Whether the bytes of a file of the system are kept here.
     pub fn holds(&self, identity: FileIdentity) -> bool {
-        self.files.iter().any(|kept| matches!(kept, FileBytes::Mapped(_, mapped) if *mapped == identity))
+        self.files.iter().filter_map(FileBytes::origin).any(|origin| origin.identity == identity)
+    }
+
+    /// A file of the system that was written to since it was opened, the first by path: a link that read it may have
+    /// mixed old bytes with new ones.
+    pub fn first_changed(&self) -> Option<PathBuf> {
+        let origins: Vec<&Origin> = self.files.iter().filter_map(FileBytes::origin).collect();
+        let changed = origins.into_par_iter().filter(|origin| origin.has_changed());
+        changed.map(|origin| &origin.path).min().cloned()
     }
 
     /// Keeps bytes that the link made.

@@ -262,7 +262,16 @@ impl<'a> Walk<'_, 'a> {
                 if !exists {
                     continue;
                 }
-                let Ok(bytes) = self.source.read(&path) else { continue };
+                let bytes = match self.source.read(&path) {
+                    Ok(bytes) => bytes,
+                    // As in GNU ld.
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+                    // The next directory may have another library of that name: nobody would notice.
+                    Err(error) => {
+                        self.cannot_open(&input.argument, &path, &error);
+                        return true;
+                    }
+                };
                 if self.is_incompatible(&bytes) {
                     passed_over.push(path);
                     continue;

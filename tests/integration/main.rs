@@ -15,6 +15,7 @@ mod dynamic;
 mod effects;
 mod example_scripts;
 mod exceptions;
+mod faults;
 mod firmware;
 mod folding;
 mod framehop_facade;
