@@ -22,7 +22,7 @@ use sframe_format::{Blob, ErrorKind};
 use std::ops::Range;
 
 /// Functions that are worth a job of their own at least.
-const BLOCK: u32 = 1 << 14;
+const BLOCK: u32 = 1 << 12;
 
 /// Whether the table is a compact one.
 pub fn is_wanted(config: &Config) -> bool {
@@ -66,6 +66,7 @@ fn of_functions(
     functions: Range<u32>,
 ) -> Result<(Builder, Vec<ShapeId>), String> {
     let mut builder = Builder::new(encoder.options().abi);
+    builder.reserve(functions.len());
     let mut known: HashMap<(u32, u32), ShapeId> = HashMap::with_capacity(functions.len());
     let mut shapes = Vec::with_capacity(functions.len());
     for fde in functions.filter_map(|number| encoder.fde(FunctionId(number))) {

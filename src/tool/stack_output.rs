@@ -5,7 +5,8 @@ use super::open::Problem;
 use super::report::output;
 use stacks::files::{Files, Options};
 use stacks::image::Sources;
-use stacks::profile::{Kernel, Names, Profile};
+use stacks::kernel::Kernel;
+use stacks::profile::{Names, Profile};
 use stacks::session::Settings;
 use stacks::statistics::Statistics;
 use stacks::write::{Format, Named, write};
@@ -69,7 +70,7 @@ pub fn write_all(
 fn write_file(format: Format, named: Named<'_>, path: &Path) -> Result<(), Problem> {
     let failed =
         |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot write: {error}"));
-    let mut file = BufWriter::new(File::create(path).map_err(failed)?);
+    let mut file = BufWriter::with_capacity(1 << 18, File::create(path).map_err(failed)?);
     write(format, named, &mut file).and_then(|()| file.flush()).map_err(failed)
 }
 

@@ -6,8 +6,9 @@ use super::report::{Outcome, complain};
 use super::stack_output::{settings, wants_addresses, write_all};
 use sframe_format::{Abi, Endian};
 use stacks::bytes::Bytes;
+use stacks::kernel::Kernel;
 use stacks::live::HERE;
-use stacks::profile::{Kernel, Profile};
+use stacks::profile::Profile;
 use stacks::recording::Recording;
 use stacks::session::Session;
 use std::fs::File;
@@ -47,10 +48,13 @@ fn unwind(arguments: &Stacks, name: &str) -> Result<Option<Problem>, Problem> {
     for (event, record) in recording.events() {
         session.handle(event, record.as_ref(), &mut take);
     }
+    let kernel = Kernel::of(recording.kernel_build_id(), session.kernel_reference().cloned());
     let (files, statistics) = session.finish(&mut take);
-    let kernel = Kernel::of(recording.kernel_build_id());
     write_all(&arguments.output, &profile, &files, &statistics, &kernel, name)?;
-    Ok(recording.damage.as_ref().map(|damage| Problem::new(name, damage.to_string())))
+    let damage = recording.damage.as_ref().map(|damage| Problem::new(name, damage.to_string()));
+    // The process ends: the system takes all of it at once.
+    std::mem::forget((recording, files, profile));
+    Ok(damage)
 }
 
 fn read(path: &Path) -> std::io::Result<Bytes> {

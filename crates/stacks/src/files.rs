@@ -96,10 +96,7 @@ impl MappedFile {
     pub fn symbols(&self) -> &Symbols {
         self.symbols.get_or_init(|| {
             let Ok(image) = &self.image else { return Symbols::default() };
-            let debug = self.debug_file();
-            let files: Vec<&[u8]> =
-                [Some(image.bytes()), debug.as_ref()].into_iter().flatten().map(|b| &**b).collect();
-            Symbols::read(&files)
+            Symbols::read([Some(image.bytes().clone()), self.debug_file()].into_iter().flatten().collect())
         })
     }
 

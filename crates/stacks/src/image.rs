@@ -196,7 +196,7 @@ impl Image {
             sections.push(RowSection { bytes: derived.bytes.into(), address: 0, source: Source::EhFrame });
         }
         if sources == Sources::All
-            && let Some(section) = self.by_instructions(covered)
+            && let Some(section) = self.by_instructions(covered, self.function_starts())
         {
             sections.push(RowSection { bytes: section.into(), address: 0, source: Source::Instructions });
         }
@@ -210,12 +210,30 @@ impl Image {
         (table.header().abi == self.abi && table.check().is_ok()).then_some(table)
     }
 
-    /// An SFrame section, as if at address 0, for code that other rows do not cover.
-    pub(crate) fn by_instructions(&self, covered: Vec<Range<u64>>) -> Option<Vec<u8>> {
+    /// Where functions start, as far as symbols tell, and the program; ascending.
+    pub(crate) fn function_starts(&self) -> Vec<u64> {
+        let mut starts = vec![self.entry];
+        let Ok(header) = Header::parse(&*self.bytes) else { return starts };
+        let Ok(endian) = header.endian() else { return starts };
+        let sections = header.sections(endian, &*self.bytes).ok();
+        for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
+            let table = sections.as_ref().and_then(|all| all.symbols(endian, &*self.bytes, kind).ok());
+            let symbols = table.iter().flat_map(|table| table.iter());
+            let functions = symbols.filter(|symbol| symbol.st_type() == elf::STT_FUNC);
+            starts.extend(functions.map(|symbol| symbol.st_value(endian)));
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        starts
+    }
+
+    /// An SFrame section, as if at address 0, for code that other rows do not cover. `starts` are those of functions,
+    /// ascending.
+    pub(crate) fn by_instructions(&self, covered: Vec<Range<u64>>, starts: Vec<u64>) -> Option<Vec<u8>> {
         let header = Header::parse(&*self.bytes).ok()?;
         let endian = header.endian().ok()?;
         let sections = header.sections(endian, &*self.bytes).ok();
-        let (mut areas, mut starts) = (Vec::new(), Vec::new());
+        let mut areas = Vec::new();
         // Sections may claim the same bytes again and again.
         let mut left = self.bytes.len();
         for section in sections.iter().flat_map(|sections| sections.iter()) {
@@ -234,12 +252,6 @@ impl Image {
             areas.extend(
                 code.filter_map(|load| Some(Area { address: load.address, code: self.contents(load)? })),
             );
-        }
-        for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
-            let table = sections.as_ref().and_then(|all| all.symbols(endian, &*self.bytes, kind).ok());
-            let symbols = table.iter().flat_map(|table| table.iter());
-            let functions = symbols.filter(|symbol| symbol.st_type() == elf::STT_FUNC);
-            starts.extend(functions.map(|symbol| symbol.st_value(endian)));
         }
         let functions = Code { abi: self.abi, areas, covered, starts, entry: self.entry }.functions();
         let written = write_sorted(Options::new(self.abi), 0, &functions).ok()?;

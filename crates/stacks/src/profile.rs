@@ -4,6 +4,7 @@
 //! takes no more room than one. Addresses are looked up among symbols when all samples are in, each once.
 
 use crate::files::{FileId, Files};
+use crate::kernel::Kernel;
 use crate::process::Place;
 use crate::session::Stack;
 use crate::statistics::End;
@@ -11,7 +12,7 @@ use crate::symbols::demangled;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use serde::Serialize;
-use sframe_format::{Endian, Source};
+use sframe_format::Source;
 
 /// Stands for no stack: the caller of the outermost frame.
 pub const NONE: u32 = u32::MAX;
@@ -194,7 +195,7 @@ impl Names {
     }
 }
 
-fn nameless(address: u64, file: &str) -> Name {
+pub(crate) fn nameless(address: u64, file: &str) -> Name {
     Name { function: format!("{address:#x}"), offset: None, file: file.into(), place: None, inlined: false }
 }
 
@@ -224,85 +225,4 @@ fn names_in_file(files: &Files, id: FileId, address: u64, inlined: bool) -> Vec<
         }
     };
     lines.into_iter().enumerate().map(name).collect()
-}
-
-/// Names of the kernel's functions, as `/proc/kallsyms` lists them.
-#[derive(Default)]
-pub struct Kernel(Vec<(u64, String, Option<String>)>);
-
-impl Kernel {
-    /// Those of the kernel that runs here; none where it does not tell.
-    pub fn running() -> Self {
-        Self::parse(&std::fs::read_to_string("/proc/kallsyms").unwrap_or_default())
-    }
-
-    /// Those of the kernel with a build-id, if it runs here, or if the recording does not tell its build-id.
-    pub fn of(build_id: Option<&[u8]>) -> Self {
-        match (build_id, running_build_id()) {
-            (Some(recorded), Some(running)) if recorded != running => Self::default(),
-            _ => Self::running(),
-        }
-    }
-
-    /// Reads a list: address, type, name, module.
-    fn parse(text: &str) -> Self {
-        let line = |line: &str| {
-            let mut words = line.split_whitespace();
-            let address = u64::from_str_radix(words.next()?, 16).ok()?;
-            let kind = words.next()?;
-            let name = words.next()?.to_owned();
-            let code = matches!(kind, "t" | "T" | "w" | "W");
-            (code && address != 0).then(|| (address, name, words.next().map(str::to_owned)))
-        };
-        let mut symbols: Vec<_> = text.lines().filter_map(line).collect();
-        symbols.sort();
-        // Of several names of an address the first is taken.
-        symbols.dedup_by_key(|symbol| symbol.0);
-        Self(symbols)
-    }
-
-    fn name(&self, address: u64) -> Name {
-        let end = self.0.partition_point(|symbol| symbol.0 <= address);
-        let Some((start, name, module)) = end.checked_sub(1).and_then(|at| self.0.get(at)) else {
-            return nameless(address, "[kernel]");
-        };
-        let file = module.clone().unwrap_or_else(|| "[kernel]".into());
-        Name { function: name.clone(), offset: Some(address - start), file, place: None, inlined: false }
-    }
-}
-
-/// The build-id of the kernel that runs here, from the notes that it shows: sizes of name and description, type, name,
-/// description, each padded to 4 bytes.
-fn running_build_id() -> Option<Vec<u8>> {
-    let notes = std::fs::read("/sys/kernel/notes").ok()?;
-    let mut reader = crate::bytes::Reader::new(
-        &notes,
-        if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little },
-    );
-    loop {
-        let (name, size, kind) = (reader.u32()? as usize, reader.u32()? as usize, reader.u32()?);
-        let name = reader.take(name.next_multiple_of(4))?;
-        let description = reader.take(size.next_multiple_of(4))?;
-        if kind == 3 && name.starts_with(b"GNU\0") {
-            return description.get(..size).map(<[u8]>::to_vec);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Kernel;
-
-    #[test]
-    fn kernel_symbols_are_found_by_address() {
-        let kernel =
-            Kernel::parse("0 A zero\n1000 T first\n1000 t alias\n2000 t second [module]\n2100 d data\n");
-        let name = |address| {
-            let name = kernel.name(address);
-            (name.function, name.offset, name.file)
-        };
-        assert_eq!(name(0x1010), ("alias".into(), Some(0x10), "[kernel]".into()));
-        assert_eq!(name(0x2100), ("second".into(), Some(0x100), "[module]".into()));
-        assert_eq!(name(0xfff).0, "0xfff");
-    }
 }

@@ -9,10 +9,11 @@ use crate::image::{Image, Sources};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use sframe_format::abi::Register;
-use sframe_format::derive::FdeIndex;
+use sframe_format::derive::{FdeIndex, Scratch};
 use sframe_format::file_rows::RowSource;
 use sframe_format::{Error, FileRows, RegisterRule, Source, UnwindRules};
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,8 +40,14 @@ pub(crate) struct Rows {
     sources: Sources,
     own: OnceLock<Option<FileRows<Bytes>>>,
     fdes: OnceLock<Option<FdeIndex<Bytes>>>,
-    instructions: OnceLock<Option<FileRows<Bytes>>>,
+    /// The addresses that its own rows cover, ascending.
+    own_ranges: OnceLock<Vec<Range<u64>>>,
+    /// Where functions start, ascending.
+    starts: OnceLock<Vec<u64>>,
+    /// The rows of code that nothing describes, by where it starts.
+    instructions: Mutex<HashMap<u64, Option<FileRows<Bytes>>, FixedState>>,
     known: Mutex<HashMap<u64, Answer, FixedState>>,
+    scratch: Mutex<Scratch>,
     reading: Reading,
 }
 
@@ -69,8 +76,11 @@ impl Rows {
             sources,
             own: OnceLock::new(),
             fdes: OnceLock::new(),
-            instructions: OnceLock::new(),
+            own_ranges: OnceLock::new(),
+            starts: OnceLock::new(),
+            instructions: Mutex::default(),
             known: Mutex::default(),
+            scratch: Mutex::default(),
             reading,
         }
     }
@@ -92,15 +102,14 @@ impl Rows {
             return Ok(Some(found));
         }
         if self.sources != Sources::Sframe
-            && let Some(found) = self.fdes().and_then(|fdes| fdes.rules_at(pc))
+            && let Some(fdes) = self.fdes()
+            && let Some(found) =
+                fdes.rules_at(pc, &mut self.scratch.lock().unwrap_or_else(PoisonError::into_inner))
         {
             // Rows that have no SFrame form: of such a function the instructions are not asked.
             return Ok(found.ok().flatten().map(|rules| (rules, Source::EhFrame)));
         }
-        match self.by_instructions() {
-            Some(rows) => rows.rules_at(pc),
-            None => Ok(None),
-        }
+        if self.sources == Sources::All { self.by_instructions(pc) } else { Ok(None) }
     }
 
     fn own(&self) -> Option<&FileRows<Bytes>> {
@@ -112,16 +121,39 @@ impl Rows {
         self.fdes.get_or_init(|| self.image.fdes()).as_ref()
     }
 
-    fn by_instructions(&self) -> Option<&FileRows<Bytes>> {
-        let read = || {
-            let mut covered = self.image.own_ranges();
-            covered.extend(self.fdes().into_iter().flat_map(FdeIndex::ranges));
-            let section = self.image.by_instructions(covered)?;
+    /// What the instructions tell, of which only those of the function around `pc` are read, or those between described
+    /// functions where symbols tell no start.
+    fn by_instructions(&self, pc: u64) -> Answer {
+        let mut gap = self.gap_at(pc);
+        let starts = self.starts.get_or_init(|| self.image.function_starts());
+        let place = starts.partition_point(|&start| start <= pc);
+        let start = place.checked_sub(1).map(|before| starts[before]).filter(|&start| start >= gap.start);
+        gap.start = start.unwrap_or(gap.start);
+        gap.end = starts.get(place).map_or(gap.end, |&after| gap.end.min(after));
+        let mut known = self.instructions.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = known.entry(gap.start).or_insert_with(|| {
+            let covered = vec![0..gap.start, gap.end..u64::MAX];
+            let section = self.image.by_instructions(covered, start.into_iter().collect())?;
             Some(FileRows::default().with_instructions(section.into(), 0))
-        };
-        if self.sources != Sources::All {
-            return None;
+        });
+        rows.as_ref().map_or(Ok(None), |rows| rows.rules_at(pc))
+    }
+
+    /// The addresses around `pc` that neither its own rows nor its `.eh_frame` cover.
+    fn gap_at(&self, pc: u64) -> Range<u64> {
+        let own = self.own_ranges.get_or_init(|| {
+            let mut ranges = self.own().map(|_| self.image.own_ranges()).unwrap_or_default();
+            ranges.sort_unstable_by_key(|range| range.start);
+            ranges
+        });
+        let mut gap = self.fdes().map_or(0..u64::MAX, |fdes| fdes.gap_at(pc));
+        let place = own.partition_point(|range| range.start <= pc);
+        if let Some(before) = place.checked_sub(1).and_then(|before| own.get(before)) {
+            gap.start = gap.start.max(before.end.min(pc));
         }
-        self.instructions.get_or_init(read).as_ref()
+        if let Some(after) = own.get(place) {
+            gap.end = gap.end.min(after.start);
+        }
+        gap
     }
 }

@@ -6,8 +6,9 @@
 //! number; such a sample waits for its second part.
 
 use crate::bytes::Bytes;
-use crate::event::{Chain, Event, Sample};
+use crate::event::{Chain, Event, Mapped, Sample};
 use crate::files::{Files, Options};
+use crate::kernel::Reference;
 use crate::process::{Last, Place, Process, Processes};
 use crate::statistics::{End, Statistics};
 pub use crate::walk::Frame;
@@ -95,6 +96,7 @@ pub struct Session {
     /// The frames of the sample at hand.
     frames: Vec<Frame>,
     waiting: HashMap<(u32, u64), Waiting>,
+    kernel: Option<Reference>,
     started: Instant,
 }
 
@@ -111,6 +113,7 @@ impl Session {
             statistics: Statistics::default(),
             frames: Vec::new(),
             waiting: HashMap::new(),
+            kernel: None,
             started: Instant::now(),
         }
     }
@@ -129,7 +132,8 @@ impl Session {
     pub fn handle(&mut self, event: usize, record: Option<&Event<'_>>, take: &mut dyn FnMut(&Stack<'_>)) {
         match record {
             Some(Event::Sample(sample)) => self.sample(event, sample, take),
-            Some(Event::Mapped(mapped)) if !mapped.kernel => self.processes.map(mapped, &mut self.files),
+            Some(Event::Mapped(mapped)) if mapped.kernel => self.kernel(mapped),
+            Some(Event::Mapped(mapped)) => self.processes.map(mapped, &mut self.files),
             Some(Event::Named { pid, tid, name, executed }) => {
                 self.processes.name(*pid, *tid, name, *executed);
             }
@@ -139,9 +143,23 @@ impl Session {
             Some(Event::Exited { pid, tid }) => self.processes.exit(*pid, *tid),
             Some(Event::Deferred { cookie, chain }) => self.deferred(*cookie, chain, take),
             Some(Event::Lost(count)) => self.statistics.lost = self.statistics.lost.saturating_add(*count),
-            Some(Event::Mapped(_) | Event::Other) => {}
+            Some(Event::Other) => {}
             None => self.statistics.unreadable += 1,
         }
+    }
+
+    /// Notes where the kernel is: its mapping is named after a symbol, whose address stands for the offset in the file.
+    fn kernel(&mut self, mapped: &Mapped<'_>) {
+        if let Some(name) = mapped.path.strip_prefix(b"[kernel.kallsyms]")
+            && !name.is_empty()
+        {
+            self.kernel.get_or_insert_with(|| Reference { name: name.to_vec(), address: mapped.offset });
+        }
+    }
+
+    /// Where the kernel was, if the events told so far.
+    pub fn kernel_reference(&self) -> Option<&Reference> {
+        self.kernel.as_ref()
     }
 
     /// Forgets processes and counts, and keeps the files: for the same recording once more, with all rows at hand.

@@ -1,6 +1,6 @@
 //! One stack: from the registers and the copy of its top to the frames.
 
-use crate::bytes::word;
+use crate::bytes::{fetch_ahead, word};
 use crate::files::{FileId, Files};
 use crate::process::{Last, Place, Process};
 use crate::saved::register_after;
@@ -14,6 +14,8 @@ const DEEPEST: usize = 4096;
 const LARGEST_STACK: u64 = 1 << 30;
 /// The code of a program's entry is shorter than this, in bytes.
 const LARGEST_ENTRY: u64 = 128;
+/// So far ahead of a walk the stack is fetched: some frames, in bytes.
+const AHEAD: usize = 1024;
 /// Slots of the cache: for many processes at a time.
 pub const SLOTS: usize = 4096;
 
@@ -45,6 +47,7 @@ pub fn walk(
     let (mut at, mut source) = (FrameAddress::InstructionPointer(pc), Source::Topmost);
     let (mut fresh, mut last) = (true, Last::default());
     let (topmost, mut steps, mut looked_for) = ((pc, registers), 0, false);
+    let mut fetched = 0;
     while frames.len() < DEEPEST {
         if fresh {
             let place = process.place_after(&mut last, at.lookup_address());
@@ -53,6 +56,10 @@ pub fn walk(
         }
         let mut read = |address: u64| {
             let offset = usize::try_from(address.wrapping_sub(base)).unwrap_or(usize::MAX);
+            if offset > fetched && offset < stack.len() {
+                fetch_ahead(&stack[offset..], AHEAD);
+                fetched = offset + AHEAD / 2;
+            }
             match stack.get(offset..).and_then(|rest| rest.first_chunk()) {
                 Some(bytes) => Ok(word(*bytes, endian)),
                 None => code_word(process, files, address).ok_or(()),

@@ -92,6 +92,14 @@ impl Builder {
         }
     }
 
+    /// Makes room for functions that will be added, so that nothing is moved as they come.
+    pub fn reserve(&mut self, functions: usize) {
+        // The usual numbers of words: a function is one piece, which has three or four runs.
+        self.functions.reserve(functions, 4);
+        self.shapes.reserve(functions, 8);
+        self.runs.reserve(functions / 2, 2);
+    }
+
     /// Takes a function that is not empty. One without rows covers its bytes and says nothing of them.
     ///
     /// # Errors

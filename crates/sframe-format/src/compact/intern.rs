@@ -35,6 +35,13 @@ fn range(ends: &[u32], number: usize) -> Range<usize> {
 }
 
 impl Lists {
+    /// Makes room for lists with so many words each.
+    pub fn reserve(&mut self, lists: usize, words: usize) {
+        self.words.reserve(lists.saturating_mul(words));
+        self.ends.reserve(lists);
+        self.table.reserve(lists, |old| old.spread());
+    }
+
     /// The number of a list, and whether it is new.
     pub fn intern(&mut self, list: &[u32]) -> (u32, bool) {
         let Self { words, ends, table } = self;

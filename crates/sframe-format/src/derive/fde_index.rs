@@ -8,14 +8,15 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameHdr, EhFrameOffset, UnwindContext, UnwindSection};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, UnwindContext, UnwindSection};
 
-use super::project::{Reason, Slice, Storage, register_rule};
-use super::{Deriver, augmentation, endian, section};
+use super::project::{Projection, Reason, Slice, Storage, project, register_rule};
+use super::{augmentation, expect_return_column, section};
 use crate::abi::{Abi, Register};
-use crate::fre::PauthKey;
+use crate::endian::Endian;
 use crate::rules::{RegisterRule, UnwindRules};
-use crate::write::Function;
+
+type Fde<'data> = gimli::FrameDescriptionEntry<Slice<'data>>;
 
 /// `.eh_frame` of a linked file, asked by address. `D` is how its bytes are held.
 #[derive(Debug)]
@@ -28,10 +29,21 @@ pub struct FdeIndex<D> {
     order: Order<D>,
 }
 
+/// Memory that serves to run one FDE after another.
+pub struct Scratch {
+    context: UnwindContext<usize, Storage>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self { context: UnwindContext::new_in() }
+    }
+}
+
 #[derive(Debug)]
 enum Order<D> {
     /// `.eh_frame_hdr`.
-    Header(D),
+    Header(Header<D>),
     /// Start, end and offset in the section of every FDE, ascending.
     List(Vec<(Range<u64>, usize)>),
 }
@@ -46,41 +58,57 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         };
         let bases = BaseAddresses::default().set_eh_frame(address);
         let mut index = Self { abi, data: eh_frame, normal, bases, order: Order::List(Vec::new()) };
-        if let Some((header, header_address)) = header {
-            index.bases = index.bases.set_eh_frame_hdr(header_address);
-            if index.has_table_of(&header, address) {
-                index.order = Order::Header(header);
-                return index;
-            }
-        }
-        let mut list = index.list();
-        list.sort_by_key(|(range, _)| range.start);
-        index.order = Order::List(list);
+        let header = header.and_then(|(data, at)| Header::parse(abi.endian(), data, at, address));
+        index.order = header.map_or_else(
+            || {
+                let mut list = index.list();
+                list.sort_by_key(|(range, _)| range.start);
+                Order::List(list)
+            },
+            Order::Header,
+        );
         index
     }
 
-    /// The rules at `pc`; `Ok(None)` where the FDE that holds it has no row there. `None` if no FDE holds it.
+    /// The rules at `pc`, found with the memory of `scratch`; `Ok(None)` where the FDE that holds it has no row there. `None` if no FDE holds it.
     ///
     /// # Errors
-    /// The rows of the function have no SFrame form.
-    pub fn rules_at(&self, pc: u64) -> Option<Result<Option<UnwindRules>, Reason>> {
+    /// They have no SFrame form, or the FDE is malformed before them.
+    pub fn rules_at(&self, pc: u64, scratch: &mut Scratch) -> Option<Result<Option<UnwindRules>, Reason>> {
         let section = self.section();
         let fde = self.fde_at(&section, pc)?;
-        let mut deriver = Deriver {
-            abi: self.abi,
-            section: &section,
-            bases: &self.bases,
-            context: UnwindContext::new_in(),
-            function: Function::default(),
-        };
-        let mut found = Ok(None);
-        deriver.fde(&fde, PauthKey::A, &mut |source, function| {
-            let offset = pc.wrapping_sub(source.address);
-            if offset < source.size {
-                found = function.map(|function| rules_in(self.abi, function, offset as u32));
+        Some(self.rules_of(&section, &fde, pc, &mut scratch.context))
+    }
+
+    fn rules_of(
+        &self,
+        section: &EhFrame<Slice<'_>>,
+        fde: &Fde<'_>,
+        pc: u64,
+        context: &mut UnwindContext<usize, Storage>,
+    ) -> Result<Option<UnwindRules>, Reason> {
+        expect_return_column(self.abi, fde)?;
+        let mut table = fde.rows(section, &self.bases, context).map_err(Reason::Cfi)?;
+        while let Some(row) = table.next_row().map_err(Reason::Cfi)? {
+            if !row.contains(pc) {
+                continue;
             }
-        });
-        Some(found)
+            let rules = match project(self.abi, section, row)? {
+                Projection::Rules(rules) => rules,
+                Projection::Plt(expression) => {
+                    if row.start_address() % u64::from(expression.repeat_size) != 0 {
+                        return Err(Reason::CfaExpression);
+                    }
+                    let offset = (pc % u64::from(expression.repeat_size)) as u32;
+                    match expression.rows(self.abi).into_iter().rfind(|row| row.start <= offset) {
+                        Some(row) => row.rules,
+                        None => return Ok(None),
+                    }
+                }
+            };
+            return Ok(Some(UnwindRules { abi: self.abi, signal: fde.is_signal_trampoline(), rules }));
+        }
+        Ok(None)
     }
 
     /// Where the caller's value of a register is while `pc` runs. `None` if no FDE holds `pc`, or if the register's value is
@@ -100,11 +128,15 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         register_rule(&section, rule, Reason::FramePointer).ok()
     }
 
-    /// The addresses of all FDEs, in no certain order. Takes time in proportion to the section.
-    pub fn ranges(&self) -> Vec<Range<u64>> {
-        match &self.order {
-            Order::List(list) => list.iter().map(|(range, _)| range.clone()).collect(),
-            Order::Header(_) => self.list().into_iter().map(|(range, _)| range).collect(),
+    /// The addresses around `pc` that no FDE holds; empty if one holds `pc`.
+    pub fn gap_at(&self, pc: u64) -> Range<u64> {
+        let section = self.section();
+        let place = self.place(pc);
+        let before = place.checked_sub(1).and_then(|before| Some(self.fde(&section, before)?.end_address()));
+        let after = self.start(place).unwrap_or(u64::MAX);
+        match before.unwrap_or(0) {
+            start if start <= pc => start..after,
+            _ => pc..pc,
         }
     }
 
@@ -112,41 +144,34 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         section(self.abi, self.normal.as_deref().unwrap_or(&self.data))
     }
 
-    fn fde_at<'data>(
-        &self,
-        section: &EhFrame<Slice<'data>>,
-        pc: u64,
-    ) -> Option<gimli::FrameDescriptionEntry<Slice<'data>>> {
-        let offset = match &self.order {
-            Order::Header(header) => self.with_table(header, |table| {
-                let pointer = table.lookup(pc, &self.bases).ok()?;
-                Some(table.pointer_to_offset(pointer).ok()?.0)
-            })?,
-            Order::List(list) => {
-                let place = list.partition_point(|(range, _)| range.start <= pc);
-                let (range, offset) = list.get(place.checked_sub(1)?)?;
-                range.contains(&pc).then_some(*offset)?
-            }
-        };
-        let fde =
-            section.fde_from_offset(&self.bases, EhFrameOffset(offset), EhFrame::cie_from_offset).ok()?;
+    fn fde_at<'data>(&self, section: &EhFrame<Slice<'data>>, pc: u64) -> Option<Fde<'data>> {
+        let fde = self.fde(section, self.place(pc).checked_sub(1)?)?;
         fde.contains(pc).then_some(fde)
     }
 
-    /// Whether `.eh_frame_hdr` has a table of the section at `address`.
-    fn has_table_of(&self, header: &D, address: u64) -> bool {
-        let parsed = EhFrameHdr::new(header, endian(self.abi)).parse(&self.bases, 8);
-        let is_of = parsed.is_ok_and(|header| header.eh_frame_ptr() == gimli::Pointer::Direct(address));
-        is_of && self.with_table(header, |table| table.lookup(0, &self.bases).ok()).is_some()
+    /// Number of the FDEs that start at or before `pc`.
+    fn place(&self, pc: u64) -> usize {
+        match &self.order {
+            Order::Header(header) => header.place(pc),
+            Order::List(list) => list.partition_point(|(range, _)| range.start <= pc),
+        }
     }
 
-    fn with_table<T>(
-        &self,
-        header: &D,
-        ask: impl FnOnce(&gimli::EhHdrTable<'_, Slice<'_>>) -> Option<T>,
-    ) -> Option<T> {
-        let header = EhFrameHdr::new(header, endian(self.abi)).parse(&self.bases, 8).ok()?;
-        ask(&header.table()?)
+    /// Where an FDE's range starts.
+    fn start(&self, place: usize) -> Option<u64> {
+        match &self.order {
+            Order::Header(header) => Some(header.entry(place)?.0),
+            Order::List(list) => Some(list.get(place)?.0.start),
+        }
+    }
+
+    /// The FDE at a place of the order.
+    fn fde<'data>(&self, section: &EhFrame<Slice<'data>>, place: usize) -> Option<Fde<'data>> {
+        let offset = match &self.order {
+            Order::Header(header) => usize::try_from(header.entry(place)?.1).ok()?,
+            Order::List(list) => list.get(place)?.1,
+        };
+        section.fde_from_offset(&self.bases, EhFrameOffset(offset), EhFrame::cie_from_offset).ok()
     }
 
     /// Range and offset of every FDE up to a malformed one, in the order of the section.
@@ -170,12 +195,62 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
     }
 }
 
-/// The rules of a function at an offset from its start.
-fn rules_in(abi: Abi, function: &Function, offset: u32) -> Option<UnwindRules> {
-    let offset = function.repeat_size.map_or(offset, |size| offset % u32::from(size.max(1)));
-    let place = function.rows.partition_point(|row| row.start <= offset);
-    let row = function.rows.get(place.checked_sub(1)?)?;
-    Some(UnwindRules { abi, signal: function.signal, rules: row.rules })
+/// `.eh_frame_hdr` as all linkers write it: distances of 4 bytes, sorted.
+#[derive(Debug)]
+struct Header<D> {
+    data: D,
+    address: u64,
+    /// The address of `.eh_frame`.
+    section: u64,
+    count: usize,
+    endian: Endian,
+}
+
+impl<D: Deref<Target = [u8]>> Header<D> {
+    /// The bytes before the table: version, three encodings, the distance to `.eh_frame`, the number of FDEs.
+    const SIZE: usize = 12;
+    /// Version 1; a distance from the field itself, a plain number, distances from the header, all of 4 bytes.
+    const FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+
+    /// The header of the section at `section`; `None` if it is of another, or has no table.
+    fn parse(endian: Endian, data: D, address: u64, section: u64) -> Option<Self> {
+        let distance = endian.read_i32(&data, 4)?;
+        let count = endian.read_u32(&data, 8)? as usize;
+        let is_of = address.wrapping_add(4).wrapping_add_signed(distance.into()) == section;
+        let fits = count > 0 && count <= (data.len() - Self::SIZE) / 8;
+        (data.starts_with(&Self::FORM) && is_of && fits).then_some(Self {
+            data,
+            address,
+            section,
+            count,
+            endian,
+        })
+    }
+
+    /// The start of an FDE's range, and its offset in `.eh_frame`.
+    fn entry(&self, place: usize) -> Option<(u64, u64)> {
+        if place >= self.count {
+            return None;
+        }
+        let field = |offset: usize| {
+            let distance = self.endian.read_i32(&self.data, Self::SIZE + 8 * place + offset)?;
+            Some(self.address.wrapping_add_signed(distance.into()))
+        };
+        Some((field(0)?, field(4)?.wrapping_sub(self.section)))
+    }
+
+    /// Number of the FDEs that start at or before `pc`.
+    fn place(&self, pc: u64) -> usize {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.entry(middle) {
+                Some((start, _)) if start <= pc => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        low
+    }
 }
 
 /// Whether functions leave a register to their callers as they found it (x86-64 psABI 3.2.1, AAPCS64 6.1.1, s390x ABI

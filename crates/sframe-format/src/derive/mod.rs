@@ -26,7 +26,7 @@ use crate::write::{Function, LeftOut, Options, write_sorted};
 use expression::PltExpression;
 use project::{Projection, Slice, Storage, project};
 
-pub use fde_index::FdeIndex;
+pub use fde_index::{FdeIndex, Scratch};
 pub use project::Reason;
 
 /// The FDE of `.eh_frame` that a function is of.
@@ -86,19 +86,16 @@ pub fn for_each(
 
 /// The section as gimli reads it.
 fn section(abi: Abi, data: &[u8]) -> EhFrame<Slice<'_>> {
-    let mut section = EhFrame::new(data, endian(abi));
+    let endian = match abi.endian() {
+        Endian::Little => RunTimeEndian::Little,
+        Endian::Big => RunTimeEndian::Big,
+    };
+    let mut section = EhFrame::new(data, endian);
     section.set_address_size(8);
     if abi.is_aarch64() {
         section.set_vendor(gimli::Vendor::AArch64);
     }
     section
-}
-
-fn endian(abi: Abi) -> RunTimeEndian {
-    match abi.endian() {
-        Endian::Little => RunTimeEndian::Little,
-        Endian::Big => RunTimeEndian::Big,
-    }
 }
 
 struct Deriver<'a, 'data> {
@@ -150,10 +147,7 @@ impl<'data> Deriver<'_, 'data> {
 
     /// Fills in the rows of an FDE.
     fn rows(&mut self, fde: &gimli::FrameDescriptionEntry<Slice<'data>>) -> Result<Option<PltTail>, Reason> {
-        let column = fde.cie().return_address_register().0;
-        if u32::from(column) != self.abi.return_address() {
-            return Err(Reason::ReturnColumn(column));
-        }
+        expect_return_column(self.abi, fde)?;
         let start = fde.initial_address();
         let mut table = fde.rows(self.section, self.bases, &mut self.context).map_err(Reason::Cfi)?;
         while let Some(row) = table.next_row().map_err(Reason::Cfi)? {
@@ -181,6 +175,11 @@ impl<'data> Deriver<'_, 'data> {
         }
         Ok(None)
     }
+}
+
+fn expect_return_column(abi: Abi, fde: &gimli::FrameDescriptionEntry<Slice<'_>>) -> Result<(), Reason> {
+    let column = fde.cie().return_address_register().0;
+    if u32::from(column) == abi.return_address() { Ok(()) } else { Err(Reason::ReturnColumn(column)) }
 }
 
 /// A derived section.

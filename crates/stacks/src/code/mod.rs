@@ -47,7 +47,7 @@ pub struct Code<'a> {
     pub areas: Vec<Area<'a>>,
     /// The addresses that other rows cover, in any order.
     pub covered: Vec<Range<u64>>,
-    /// Where functions start, as far as symbols tell, in any order.
+    /// Where functions start, as far as symbols tell, ascending.
     pub starts: Vec<u64>,
     /// Where the kernel starts the program: the code there has no caller.
     pub entry: u64,
@@ -57,7 +57,6 @@ impl Code<'_> {
     /// Rows for the code that nothing covers, as functions by address.
     pub fn functions(mut self) -> Vec<(u64, Function)> {
         self.covered.sort_unstable_by_key(|range| range.start);
-        self.starts.sort_unstable();
         let mut found = Vec::new();
         for area in &self.areas {
             let end = area.address.saturating_add(area.code.len() as u64);

@@ -11,7 +11,7 @@ mod damage;
 mod expand;
 mod header;
 
-use crate::bytes::{Bytes, Reader};
+use crate::bytes::{Bytes, Reader, fetch_ahead};
 use crate::event::{Event, Layout, Record, read};
 pub use damage::Damage;
 use damage::damage;
@@ -32,6 +32,11 @@ mod kind {
     pub const COMPRESSED: u32 = 81;
     pub const COMPRESSED2: u32 = 83;
 }
+
+/// Bytes of a recording that are mapped at a time.
+const MAPPED_AT_A_TIME: usize = 8 << 20;
+/// So many bytes of a sample are wanted first: its head, its registers, and the top of its stack.
+const WANTED: usize = 1024;
 
 /// A kind of event that was sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,8 +126,12 @@ impl Recording {
         base: usize,
         mut expander: Option<&mut Expander>,
     ) -> Result<(), Damage> {
-        let (mut offset, mut last) = (start, 0);
+        let (mut offset, mut last, mut mapped) = (start, 0, start);
         while offset < bytes.len() {
+            if offset >= mapped && base == 0 {
+                self.bytes.populate(mapped..mapped + MAPPED_AT_A_TIME);
+                mapped += MAPPED_AT_A_TIME;
+            }
             let Some((record, size)) = record_at(endian, bytes, offset) else {
                 let message = "a record ends behind the end of the recording; it was cut off";
                 return Err(damage(base + offset, message));
@@ -226,16 +235,25 @@ impl Recording {
     /// is shorter than it says.
     pub fn events(&self) -> impl Iterator<Item = (usize, Option<Event<'_>>)> {
         let endian = self.endian();
-        self.places.iter().map(move |place| {
-            let (bytes, offset) = match place.offset.checked_sub(self.bytes.len()) {
-                None => (&*self.bytes, place.offset),
-                Some(offset) => (&*self.expanded, offset),
-            };
+        self.places.iter().enumerate().map(move |(number, place)| {
+            if let Some(next) = self.places.get(number + 1) {
+                let (bytes, offset) = self.bytes_of(next);
+                fetch_ahead(bytes.get(offset..).unwrap_or_default(), WANTED);
+            }
+            let (bytes, offset) = self.bytes_of(place);
             let Some((record, _)) = record_at(endian, bytes, offset) else { return (0, None) };
             let number = self.number(&record);
             let layout = self.sampled.get(number).map(|event| &event.layout);
             (number, layout.and_then(|layout| read(layout, &record)))
         })
+    }
+
+    /// The bytes that hold a record, and its offset in them.
+    fn bytes_of(&self, place: &Place) -> (&[u8], usize) {
+        match place.offset.checked_sub(self.bytes.len()) {
+            None => (&self.bytes, place.offset),
+            Some(offset) => (&self.expanded, offset),
+        }
     }
 
     fn number(&self, record: &Record<'_>) -> usize {

@@ -4,10 +4,40 @@
 use super::named::Named;
 use crate::profile::Name;
 use std::io;
+use std::ops::Range;
+
+/// Bytes of a usual line.
+const USUAL_LINE: usize = 128;
+
+/// The lines of frames, which many samples have in common.
+struct Lines {
+    text: Vec<u8>,
+    /// For each frame, where in the text they are; nothing yet if empty.
+    places: Vec<Range<usize>>,
+}
+
+impl Lines {
+    fn of(&mut self, frame: u32, named: &Named<'_>) -> io::Result<&[u8]> {
+        let (frame, number) = (frame as usize, frame);
+        let Some(place) = self.places.get_mut(frame) else { return Ok(&[]) };
+        if place.start == place.end
+            && let Some(key) = named.profile.frames.get(frame)
+        {
+            place.start = self.text.len();
+            for name in named.names.of(number) {
+                write_frame(key.address, name, &mut self.text)?;
+            }
+            place.end = self.text.len();
+        }
+        Ok(&self.text[place.clone()])
+    }
+}
 
 /// Writes all samples.
 pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     let profile = named.profile;
+    let count = profile.frames.len();
+    let mut lines = Lines { text: Vec::with_capacity(count * USUAL_LINE), places: vec![0..0; count] };
     for row in &profile.rows {
         let Some(thread) = profile.threads.get(row.thread as usize) else { continue };
         let name = if thread.name.is_empty() { ":-1" } else { &thread.name };
@@ -20,10 +50,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
         }
         writeln!(to, " {} {}:", row.period, profile.event(row.event))?;
         for frame in profile.frames_of(row.stack) {
-            let Some(key) = profile.frames.get(frame as usize) else { continue };
-            for name in named.names.of(frame) {
-                write_frame(key.address, name, to)?;
-            }
+            to.write_all(lines.of(frame, &named)?)?;
         }
         if !row.end.is_rooted() {
             writeln!(to, "\t# stopped: {}", named.end(row))?;
