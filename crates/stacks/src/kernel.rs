@@ -6,7 +6,7 @@
 
 use crate::bytes::{Bytes, Reader};
 use crate::files::hexadecimal;
-use crate::profile::{Name, nameless};
+use crate::name::{Name, nameless};
 use std::cell::OnceCell;
 use std::path::PathBuf;
 

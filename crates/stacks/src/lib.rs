@@ -16,7 +16,7 @@
 //! | `code` | rows for code that no file describes, read off its instructions |
 //! | [`table`] | their compact tables, for the kernel |
 //! | `symbols`, `inlines` | names for their addresses |
-//! | [`kernel`] | names of the kernel's functions |
+//! | `name`, [`kernel`] | the name of a frame; names of the kernel's functions |
 //! | [`files`] | one cache of files for all processes |
 //! | [`process`] | which process has mapped which file where |
 //! | [`session`], `walk`, `saved` | from events to stacks |
@@ -36,6 +36,7 @@ pub mod image;
 mod inlines;
 pub mod kernel;
 pub mod live;
+mod name;
 pub mod process;
 pub mod profile;
 pub mod recording;

@@ -5,13 +5,14 @@
 
 use crate::files::{FileId, Files};
 use crate::kernel::Kernel;
+pub use crate::name::Name;
+use crate::name::nameless;
 use crate::process::Place;
 use crate::session::Stack;
 use crate::statistics::End;
 use crate::symbols::demangled;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use serde::Serialize;
 use sframe_format::Source;
 
 /// Stands for no stack: the caller of the outermost frame.
@@ -88,21 +89,6 @@ pub struct Profile {
     pub rows: Vec<Row>,
     /// Names of the events.
     pub events: Vec<String>,
-}
-
-/// The name of a frame, or of a function that the compiler put into it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Name {
-    /// The function as people write it; an address where none is known.
-    pub function: String,
-    /// Offset in the function, in bytes, if the function is known.
-    pub offset: Option<u64>,
-    /// Path of the file that holds it.
-    pub file: String,
-    /// Source file and line.
-    pub place: Option<(String, u32)>,
-    /// Whether the function is part of the one after it.
-    pub inlined: bool,
 }
 
 impl Profile {
@@ -193,10 +179,6 @@ impl Names {
     pub fn of(&self, frame: u32) -> &[Name] {
         self.0.get(frame as usize).map_or(&[], Vec::as_slice)
     }
-}
-
-pub(crate) fn nameless(address: u64, file: &str) -> Name {
-    Name { function: format!("{address:#x}"), offset: None, file: file.into(), place: None, inlined: false }
 }
 
 fn names_in_file(files: &Files, id: FileId, address: u64, inlined: bool) -> Vec<Name> {

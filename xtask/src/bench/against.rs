@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use ::peers::Linker;
 use anyhow::{Context, Result, bail};
 
+use super::build::release_build;
 use super::case::must_run;
-use super::link::{Before, Bench, release_build};
+use super::link::{Before, Bench};
 
 /// The greatest ratio of times that counts as equal.
 const ALLOWED: f64 = 1.03;

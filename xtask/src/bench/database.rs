@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use object::Object;
 use object::read::archive::ArchiveFile;
 
+use super::build::release_build;
 use super::case::{Case, link_line, must_run};
-use super::link::release_build;
 use super::programs::{library_folder, strings};
 
 /// The database, what its headers need, and the static libraries that it calls.

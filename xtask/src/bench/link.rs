@@ -1,11 +1,11 @@
-//! One measured link, and builds of ours to measure.
+//! One measured link.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use ::peers::Linker;
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::case::{Case, must_run};
+use super::case::Case;
 use super::linkers::thread_arguments;
 use super::measure::{Cost, measure};
 use super::workload::Workload;
@@ -56,14 +56,4 @@ impl Bench {
     pub fn clean(&self, linkers: &[Linker]) {
         linkers.iter().for_each(|linker| drop(std::fs::remove_file(self.output(linker))));
     }
-}
-
-/// A program of ours from a release build of a work tree.
-pub fn release_build(tree: &Path, program: &str) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let words = ["build", "--release", "--package", "sframe-ld", "--bin", program, "--message-format=json"];
-    let text = must_run(tree, cargo, &words.map(String::from))?;
-    let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    let mut executables = messages.filter_map(|message| Some(message.get("executable")?.as_str()?.into()));
-    executables.next_back().context("cargo build reports no executable")
 }

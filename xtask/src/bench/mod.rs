@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 mod against;
+mod build;
 pub mod case;
 mod database;
 mod functions;
@@ -31,8 +32,9 @@ mod targets;
 mod workload;
 
 use ::peers::Linker;
+use build::release_build;
 use case::Case;
-use link::{Before, Bench, release_build};
+use link::{Before, Bench};
 use results::{CaseResult, Costs, LinkerResult};
 use workload::Workload;
 
