@@ -4,6 +4,8 @@
 //! not used.
 
 use super::store::{InputSource, InputStore};
+use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
 use object::read::archive::ArchiveFile;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +35,8 @@ pub fn members<'a>(
     let archive = ArchiveFile::parse(bytes).map_err(|error| format!("malformed archive: {error}"))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut members = Vec::new();
+    // A thin archive may name a file many times, itself too.
+    let mut read: HashMap<PathBuf, &[u8]> = HashMap::new();
     for member in archive.members() {
         let member = member.map_err(|error| format!("malformed archive: {error}"))?;
         let name = std::str::from_utf8(member.name())
@@ -40,10 +44,15 @@ pub fn members<'a>(
         let (mut thin, mut offset) = (None, 0);
         let contents = if member.is_thin() {
             let file = thin.insert(folder.join(name));
-            let read = source.read(file);
-            store.keep_file(
-                read.map_err(|error| format!("cannot read thin archive member {}: {error}", file.display()))?,
-            )
+            match read.entry_ref(file) {
+                EntryRef::Occupied(known) => *known.get(),
+                EntryRef::Vacant(place) => {
+                    let bytes = source.read(file).map_err(|error| {
+                        format!("cannot read thin archive member {}: {error}", file.display())
+                    })?;
+                    *place.insert(store.keep_file(bytes))
+                }
+            }
         } else {
             offset = member.file_range().0;
             member.data(bytes).map_err(|error| format!("malformed archive member {name}: {error}"))?

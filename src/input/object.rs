@@ -415,6 +415,13 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
+    /// So many bytes the names of all symbols may have, each counted by itself. A name may be the end of another
+    /// one, so a table of names of N bytes could hold names of N * N bytes, which no compiler makes and an output
+    /// would have to hold.
+    pub fn most_name_bytes(&self) -> u64 {
+        (self.symbol_names.len() as u64).saturating_mul(64).saturating_add(1 << 20)
+    }
+
     /// Whether two symbols are defined at one place of the object.
     pub fn is_same_place(&self, a: usize, b: usize) -> bool {
         let place = self.symbol_place(a);

@@ -19,6 +19,8 @@ use zerocopy::byteorder::ByteOrder;
 
 /// How many objects are read for one report: thousands of errors shall not take minutes.
 const OBJECTS: usize = 64;
+/// And how many symbols are looked at for the functions and variables around places.
+const SYMBOLS: usize = 20_000_000;
 /// Bits of an address that are the offset in its section.
 const OFFSET_BITS: u32 = 40;
 
@@ -47,6 +49,8 @@ impl Deed {
 #[derive(Default)]
 pub struct SourceLines {
     objects: HashMap<FileId, Lines>,
+    /// Symbols that were looked at.
+    passed: usize,
 }
 
 impl SourceLines {
@@ -62,7 +66,7 @@ impl SourceLines {
     ) -> Vec<String> {
         let mut place =
             format!("{}:({}+{offset:#x})", object.name, object.section_name_lossy(section as usize));
-        if let Some(name) = function_around(object, section, offset) {
+        if let Some(name) = self.function_around(object, section, offset) {
             place = format!("{place} in function {}", shown(name, demangled));
         }
         let words = deed.words();
@@ -83,44 +87,55 @@ impl SourceLines {
         if self.objects.len() >= OBJECTS && !self.objects.contains_key(&object.id) {
             return None;
         }
-        let lines =
-            self.objects.entry(object.id).or_insert_with(|| Lines::read(object.bytes).unwrap_or_default());
+        self.objects.entry(object.id).or_insert_with(|| Lines::read(object.bytes).unwrap_or_default());
         let code = object.headers.get(section as usize)?.sh_flags.get() & u64::from(elf::SHF_EXECINSTR) != 0;
-        let start = if code { offset } else { variable_around(object, section, offset)? };
+        let start = if code { offset } else { self.variable_around(object, section, offset)? };
+        let lines = self.objects.get(&object.id)?;
         lines.find(address(section as usize, start)?, code, deed)
     }
-}
 
-/// The function that a place lies in.
-fn function_around<'a, E: ByteOrder>(
-    object: &ObjectFile<'a, E>,
-    section: u32,
-    offset: u64,
-) -> Option<&'a [u8]> {
-    let row = symbol_around(object, section, offset, elf::STT_FUNC)?;
-    Some(object.symbol_name(row)).filter(|name| !name.is_empty())
-}
+    /// The function that a place lies in.
+    fn function_around<'a, E: ByteOrder>(
+        &mut self,
+        object: &ObjectFile<'a, E>,
+        section: u32,
+        offset: u64,
+    ) -> Option<&'a [u8]> {
+        let row = self.symbol_around(object, section, offset, elf::STT_FUNC)?;
+        Some(object.symbol_name(row)).filter(|name| !name.is_empty())
+    }
 
-/// The start of the variable that holds a place.
-fn variable_around<E: ByteOrder>(object: &ObjectFile<'_, E>, section: u32, offset: u64) -> Option<u64> {
-    let row = symbol_around(object, section, offset, elf::STT_OBJECT)?;
-    Some(object.symbols[row].st_value.get())
-}
+    /// The start of the variable that holds a place.
+    fn variable_around<E: ByteOrder>(
+        &mut self,
+        object: &ObjectFile<'_, E>,
+        section: u32,
+        offset: u64,
+    ) -> Option<u64> {
+        let row = self.symbol_around(object, section, offset, elf::STT_OBJECT)?;
+        Some(object.symbols[row].st_value.get())
+    }
 
-fn symbol_around<E: ByteOrder>(
-    object: &ObjectFile<'_, E>,
-    section: u32,
-    offset: u64,
-    kind: u8,
-) -> Option<usize> {
-    (1..object.symbols.len()).find(|&row| {
-        let symbol = &object.symbols[row];
-        let start = symbol.st_value.get();
-        symbol.st_info & 0xf == kind
-            && start <= offset
-            && (offset - start < symbol.st_size.get() || offset == start)
-            && object.symbol_place(row) == SymbolPlace::Section(section)
-    })
+    fn symbol_around<E: ByteOrder>(
+        &mut self,
+        object: &ObjectFile<'_, E>,
+        section: u32,
+        offset: u64,
+        kind: u8,
+    ) -> Option<usize> {
+        if self.passed > SYMBOLS {
+            return None;
+        }
+        self.passed += object.symbols.len();
+        (1..object.symbols.len()).find(|&row| {
+            let symbol = &object.symbols[row];
+            let start = symbol.st_value.get();
+            symbol.st_info & 0xf == kind
+                && start <= offset
+                && (offset - start < symbol.st_size.get() || offset == start)
+                && object.symbol_place(row) == SymbolPlace::Section(section)
+        })
+    }
 }
 
 fn address(section: usize, offset: u64) -> Option<u64> {

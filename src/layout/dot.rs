@@ -28,6 +28,7 @@ impl<'p> Machine<'p> {
         self.dot = 0;
         self.current = None;
         self.last_output = None;
+        self.next_loaded.set(None);
         self.tls_zeros_end = None;
         self.regions_before = (memory::DEFAULT, None);
         self.dot_assigned = false;
@@ -127,20 +128,32 @@ impl<'p> Machine<'p> {
     /// The section that an address of the location counter belongs to outside of sections: the one
     /// before, or the next one if the counter was assigned since.
     fn section_of_dot(&self) -> Option<u32> {
-        let next = || {
-            self.plan.commands[self.position..].iter().find_map(|command| match command {
-                Command::Output(output) => {
-                    let state = &self.outputs[*output as usize];
-                    let tls = state.attributes.flags & u64::from(elf::SHF_TLS) != 0;
-                    (state.in_output && is_alloc(state.attributes.flags) && !tls).then_some(*output)
-                }
-                _ => None,
-            })
-        };
         match self.last_output {
             Some(last) if !self.dot_assigned => Some(last),
-            last => next().or(last),
+            last => self.next_loaded_section().or(last),
         }
+    }
+
+    /// The next section that is loaded, TLS apart. Many assignments may stand before it, so it is searched once.
+    fn next_loaded_section(&self) -> Option<u32> {
+        if let Some((position, found)) = self.next_loaded.get()
+            && position >= self.position
+        {
+            return found;
+        }
+        let commands = self.plan.commands[self.position..].iter().enumerate();
+        let mut loaded = commands.filter_map(|(ahead, command)| match command {
+            Command::Output(output) => {
+                let state = &self.outputs[*output as usize];
+                let tls = state.attributes.flags & u64::from(elf::SHF_TLS) != 0;
+                let loaded = state.in_output && is_alloc(state.attributes.flags) && !tls;
+                loaded.then_some((self.position + ahead, Some(*output)))
+            }
+            _ => None,
+        });
+        let found = loaded.next().unwrap_or((usize::MAX, None));
+        self.next_loaded.set(Some(found));
+        found.1
     }
 
     /// A number inside a description becomes an offset there; a relocatable address outside becomes

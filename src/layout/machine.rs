@@ -12,6 +12,7 @@ use crate::ids::RuleId;
 use crate::plan::{LayoutPlan, memory};
 use crate::script::builtin::Switches;
 use crate::script::data_segment::DataSegment;
+use std::cell::Cell;
 
 /// Settings by options and the machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,6 +120,8 @@ pub struct Machine<'p> {
     /// Errors and warnings of this run; the next one starts without.
     pub findings: Vec<Diagnostic>,
     pub(super) last_output: Option<u32>,
+    /// The command of the next loaded section, and the section, once it was searched in this round.
+    pub(super) next_loaded: Cell<Option<(usize, Option<u32>)>>,
     pub(super) tls_zeros_end: Option<u64>,
     pub(super) overlay_start: u64,
     pub(super) overlay_end: u64,
@@ -173,6 +176,7 @@ impl<'p> Machine<'p> {
             position: 0,
             findings: Vec::new(),
             last_output: None,
+            next_loaded: Cell::new(None),
             tls_zeros_end: None,
             overlay_start: 0,
             overlay_end: 0,

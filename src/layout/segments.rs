@@ -10,6 +10,7 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::plan::{Command, LayoutPlan};
 use crate::script::ast::Name;
+use hashbrown::HashMap;
 
 /// `PT_GNU_SFRAME` (GNU binutils).
 pub const PT_GNU_SFRAME: u32 = 0x6474_e554;
@@ -351,6 +352,10 @@ pub fn from_phdrs(
     if chunks.iter().any(|chunk| is_alloc(chunk.flags)) && of_chunk.iter().all(|names| names.is_empty()) {
         findings.push(no_phdrs(plan));
     }
+    let mut rows: HashMap<&[u8], usize> = HashMap::new();
+    for (row, phdr) in plan.phdrs.iter().enumerate() {
+        rows.entry(&phdr.name.bytes).or_insert(row);
+    }
     let mut current: Option<&[Name]> = None;
     for (index, chunk) in chunks.iter().enumerate() {
         let named = of_chunk[index];
@@ -362,8 +367,8 @@ pub fn from_phdrs(
             current = of_chunk.iter().copied().find(|names| !names.is_empty());
         }
         for name in current.unwrap_or(&[]) {
-            match plan.phdrs.iter().position(|phdr| phdr.name.bytes == name.bytes) {
-                Some(row) => add(&mut segments[row], chunks, index),
+            match rows.get(&name.bytes[..]) {
+                Some(&row) => add(&mut segments[row], chunks, index),
                 None if *name.bytes == *b"NONE" => {}
                 None => findings.push(unknown_phdr(plan, name)),
             }

@@ -13,10 +13,12 @@ use crate::input::shared::VERSION_HIDDEN;
 use crate::passes::bind_versions;
 use crate::phase::{Inputs, Session};
 use crate::plan::LayoutPlan;
+use crate::script::ast::Name;
 use crate::script::version::VersionScript;
 use crate::script::{Sources, Span};
 use crate::symbols::versions::FIRST_VERSION;
 use crate::symbols::{Definition, Definitions, VersionDefinition, Versions};
+use hashbrown::HashMap;
 use rayon::prelude::*;
 
 /// Gives the versions that the output defines, and the version word (`.gnu.version`) of every
@@ -76,13 +78,14 @@ fn assign_by_script<T: Target>(
 ) {
     let lists = &inputs.lists;
     // By node: the index of its version, 1 for the anonymous node.
+    let mut by_name: HashMap<&[u8], u16> = HashMap::new();
+    for (row, version) in versions.definitions.iter().enumerate() {
+        by_name.entry(version.name).or_insert(FIRST_VERSION + row as u16);
+    }
     let nodes = lists.version_script.nodes.iter();
-    let index_of: Vec<u16> = nodes
-        .map(|node| match &node.name {
-            Some(name) => versions.index_of(&name.bytes).unwrap_or(elf::VER_NDX_GLOBAL),
-            None => elf::VER_NDX_GLOBAL,
-        })
-        .collect();
+    let named = |name: &Name| by_name.get(&name.bytes[..]).copied();
+    let index_of: Vec<u16> =
+        nodes.map(|node| node.name.as_ref().and_then(named).unwrap_or(elf::VER_NDX_GLOBAL)).collect();
     let is_anonymous =
         |node: u32| lists.version_script.nodes.get(node as usize).is_some_and(|node| node.name.is_none());
     let unlisted = if inputs.config.symbols.default_symver { FIRST_VERSION } else { elf::VER_NDX_GLOBAL };

@@ -310,36 +310,35 @@ impl<T: Target> Definer<'_, '_, T> {
             .map(|assignment| assignment.symbol)
             .collect();
         provided.sort_unstable();
-        let mut wanted: Vec<SymbolId> = Vec::new();
+        provided.dedup();
         if provided.is_empty() {
-            return wanted;
+            return provided;
         }
-        // A provided symbol that is needed makes the symbols in its value needed, so this may take
-        // several rounds.
-        loop {
-            let before = wanted.len();
-            let is_used = |name: &[u8]| {
-                let id = self.inputs.globals.lookup(name);
-                id.is_some_and(|id| wanted.binary_search(&id).is_ok() || self.is_wanted_anywhere(id))
-            };
-            let referenced = self.plan.referenced_symbols(&is_used);
-            let from_options = self.inputs.config.symbols.undefined.iter().map(Vec::as_slice);
-            let mut found: Vec<SymbolId> = referenced
-                .iter()
-                .copied()
-                .chain(&self.plan.undefined)
-                .map(|name| &name.bytes[..])
-                .chain(from_options)
-                .filter_map(|name| self.inputs.globals.lookup(name))
-                .filter(|id| provided.binary_search(id).is_ok())
-                .collect();
-            found.sort_unstable();
-            found.dedup();
-            wanted = found;
-            if wanted.len() == before {
-                return wanted;
+        // A provided symbol that is needed makes the symbols in its values needed.
+        let mut values: Vec<Vec<&Expr>> = vec![Vec::new(); provided.len()];
+        let row_of = |name: &[u8]| provided.binary_search(&self.inputs.globals.lookup(name)?).ok();
+        self.plan.for_each_placed_assignment(&mut |assignment, _| {
+            if assignment.kind.is_provide()
+                && let Some(row) = row_of(&assignment.target.bytes)
+            {
+                values[row].push(&assignment.value);
+            }
+        });
+        let is_used =
+            |name: &[u8]| self.inputs.globals.lookup(name).is_some_and(|id| self.is_wanted_anywhere(id));
+        let referenced = self.plan.referenced_symbols(&is_used).into_iter().chain(&self.plan.undefined);
+        let from_options = self.inputs.config.symbols.undefined.iter().map(Vec::as_slice);
+        let names = referenced.map(|name| &name.bytes[..]).chain(from_options);
+        let mut open: Vec<usize> = names.filter_map(row_of).collect();
+        let mut wanted = vec![false; provided.len()];
+        while let Some(row) = open.pop() {
+            if !std::mem::replace(&mut wanted[row], true) {
+                for value in &values[row] {
+                    value.for_each_symbol(&mut |name| open.extend(row_of(&name.bytes)));
+                }
             }
         }
+        (0..provided.len()).filter(|&row| wanted[row]).map(|row| provided[row]).collect()
     }
 
     /// A static executable has no dynamic section: a weak reference to `_DYNAMIC` stays undefined.

@@ -15,6 +15,7 @@ use crate::input::{InputStore, ObjectFile, SharedFile};
 use crate::phase::Session;
 use crate::symbols::Globals;
 use crate::symbols::intern::{Batch, HashedName, Interner};
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::path::Path;
@@ -141,6 +142,7 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
 ) -> Result<(), Malformed> {
     let first = object.first_global as usize;
     let mut globals = Vec::with_capacity(object.symbols.len() - first);
+    let (mut bytes, most_bytes) = (0, object.most_name_bytes());
     for (index, symbol) in object.symbols.iter().enumerate().skip(first) {
         let start = symbol.st_name.get() as usize;
         let rest = object.symbol_names.get(start..).unwrap_or(&[]);
@@ -153,6 +155,10 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
             }
             None => return Err(unterminated(index, start)),
         };
+        bytes += name.len() as u64;
+        if bytes > most_bytes {
+            return Err(Malformed::at(0, "the names of its symbols overlap beyond measure".to_owned()));
+        }
         if name == b"__gnu_lto_slim" {
             object.intermediate = Intermediate::Only;
         }
@@ -225,15 +231,15 @@ fn hand_out<T: Target>(files: &mut [Parsed<'_, T>], ids: &[SymbolId]) {
 
 /// `--wrap`: a reference to `foo` means `__wrap_foo`, one to `__real_foo` means `foo`.
 struct Wrap<'a> {
-    names: Vec<(Vec<u8>, &'a [u8])>,
+    names: HashMap<Vec<u8>, &'a [u8]>,
 }
 
 impl<'a> Wrap<'a> {
     fn new(config: &Config, store: &'a InputStore) -> Self {
-        let mut names = Vec::new();
+        let mut names = HashMap::new();
         for name in &config.symbols.wrap {
-            names.push((name.clone(), store.keep([b"__wrap_", &name[..]].concat())));
-            names.push(([b"__real_", &name[..]].concat(), store.keep(name.clone())));
+            names.entry(name.clone()).or_insert_with(|| store.keep([b"__wrap_", &name[..]].concat()));
+            names.entry([b"__real_", &name[..]].concat()).or_insert_with(|| store.keep(name.clone()));
         }
         Wrap { names }
     }
@@ -243,6 +249,6 @@ impl<'a> Wrap<'a> {
         if self.names.is_empty() {
             return name;
         }
-        self.names.iter().find(|(from, _)| from == name).map_or(name, |(_, to)| to)
+        self.names.get(name).copied().unwrap_or(name)
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::cli::BYTE_ORDER_MARK;
 use crate::diag::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A stretch of one source text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
@@ -47,10 +47,26 @@ impl Name {
     }
 }
 
+/// Bytes of a line that a diagnostic shows before its mark, and behind it: scripts that programs make may be one
+/// long line, and wrong in many places.
+const SHOWN: usize = 2000;
+
 #[derive(Clone, Debug)]
 struct Source {
     name: String,
     text: Arc<[u8]>,
+    /// Where lines end, once a diagnostic has asked.
+    line_ends: OnceLock<Vec<u32>>,
+}
+
+impl Source {
+    /// The number of the line that a byte is in, from 1.
+    fn line(&self, at: usize) -> usize {
+        let ends = self
+            .line_ends
+            .get_or_init(|| memchr::memchr_iter(b'\n', &self.text).map(|end| end as u32).collect());
+        ends.partition_point(|&end| (end as usize) < at) + 1
+    }
 }
 
 /// All script texts of a link: linker scripts, included files, version scripts, and the texts of
@@ -76,7 +92,7 @@ impl Sources {
         }
         u32::try_from(text.len()).ok()?;
         let file = u32::try_from(self.files.len()).ok()?;
-        self.files.push(Source { name: name.into(), text });
+        self.files.push(Source { name: name.into(), text, line_ends: OnceLock::new() });
         Some(file)
     }
 
@@ -108,8 +124,8 @@ impl Sources {
     /// The place of a span for a diagnostic: file, line, column (both from 1, the column in
     /// bytes) and the text of the line. A span over several lines is shown on its first.
     ///
-    /// Bytes that are not UTF-8 are replaced, which changes their number; the column and the length
-    /// count the bytes of the text that is given back.
+    /// Bytes that are not UTF-8 are replaced, which changes their number, and of a very long line only a part is
+    /// shown; the column and the length count the bytes of the text that is given back.
     pub fn location(&self, span: Span) -> Location {
         let Some(source) = self.files.get(span.file as usize) else {
             return Location::Link;
@@ -120,6 +136,8 @@ impl Sources {
         let line_start = memchr::memrchr(b'\n', before).map_or(0, |at| at + 1);
         let line_end = memchr::memchr(b'\n', after).map_or(text.len(), |at| start + at);
         let line_end = if text[start..line_end].ends_with(b"\r") { line_end - 1 } else { line_end };
+        let line_start = line_start.max(start.saturating_sub(SHOWN));
+        let line_end = line_end.min(start.saturating_add(SHOWN));
         let marked_end = start + (span.length as usize).min(line_end - start);
         // Piece by piece, so that the mark starts and ends between characters.
         let mut shown = String::from_utf8_lossy(&text[line_start..start]).into_owned();
@@ -129,7 +147,7 @@ impl Sources {
         shown.push_str(&String::from_utf8_lossy(&text[marked_end..line_end]));
         Location::Script {
             file: source.name.clone(),
-            line: number(memchr::memchr_iter(b'\n', before).count() + 1),
+            line: number(source.line(start)),
             column: number(before_mark + 1),
             length: number(length),
             text: shown,
@@ -163,6 +181,21 @@ mod tests {
         assert_eq!(place(16, 4), script(3, 1, 4, "last"));
         assert_eq!(place(20, 0), script(3, 5, 1, "last"));
         assert_eq!(sources.location(Span { file: 9, start: 0, length: 0 }), Location::Link);
+    }
+
+    #[test]
+    fn of_a_very_long_line_a_part_is_shown() {
+        let mut sources = Sources::new();
+        let text = format!("\n{}wrong{}\n", "a".repeat(1 << 20), "b".repeat(1 << 20));
+        let file = sources.add("a.ld", text.as_bytes()).unwrap();
+        let Location::Script { line, column, length, text, .. } =
+            sources.location(Span { file, start: 1 + (1 << 20), length: 5 })
+        else {
+            panic!("no place in a script");
+        };
+        assert_eq!(line, 2);
+        assert_eq!(&text[column as usize - 1..][..length as usize], "wrong");
+        assert!(text.len() <= 2 * SHOWN);
     }
 
     #[test]

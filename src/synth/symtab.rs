@@ -9,6 +9,7 @@
 
 use crate::arch::Target;
 use crate::cli::{Discard, Strip};
+use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::elf::{Sym, string_at};
 use crate::ids::{ChunkId, SymbolId};
@@ -49,6 +50,15 @@ pub fn plan<T: Target>(link: &Placed<'_, T>) -> SymtabPlan {
     }
     (plan.locals, plan.globals) =
         (0..=link.objects.len()).into_par_iter().map(|owner| count_owner(link, owner)).unzip();
+    for (object, part) in link.objects.iter().zip(&plan.locals) {
+        if part.string_size > object.most_name_bytes() {
+            let message = "the names of its symbols overlap beyond measure";
+            link.sink.report(
+                Diagnostic::error(Code::MalformedInput, message).at(Location::File(object.name.to_string())),
+            );
+            return SymtabPlan::default();
+        }
+    }
     place(&mut plan.locals, &mut next, &mut strings);
     plan.first_global = next;
     place(&mut plan.globals, &mut next, &mut strings);

@@ -39,6 +39,7 @@ mod ordering;
 mod output_file;
 mod pages;
 mod programs;
+mod proportion;
 mod random_texts;
 mod rel;
 mod relocatable;

@@ -1,0 +1,204 @@
+//! Time and memory in proportion to the input: shapes that would make a linker with a slow path take hours, or more
+//! memory than there is.
+//!
+//! No test looks at a clock. Each link has a limit on address space that is a few hundred times what it reads, and on
+//! processor time that is some hundred times what it takes, so that only another order of growth meets it.
+
+use crate::support::Work;
+use crate::support::work::{Outcome, linker};
+use std::fmt::Write;
+
+/// Links under limits: KiB of address space, beside 500 MB for programs and threads, and seconds of processor time.
+fn within(work: &Work, arguments: &[&str]) -> Outcome {
+    let script = "ulimit -c 0; ulimit -v $(($1 + 500000)); ulimit -t 60; shift; exec \"$@\"";
+    let linker = linker().display().to_string();
+    let mut words = vec!["-c", script, "sh", "800000", &linker, "--threads=2", "-o", "out"];
+    words.extend(arguments);
+    work.command("sh", &words).no_crash()
+}
+
+/// A number of lines, each made from its number.
+fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+    (0..count).fold(String::new(), |mut text, number| {
+        let _ = writeln!(text, "{}", line(number));
+        text
+    })
+}
+
+/// Links a start and a script.
+fn script(text: String) -> Outcome {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    work.write("script.ld", text);
+    within(&work, &["-T", "script.ld", &start])
+}
+
+#[test]
+fn symbols_that_provide_each_other_in_a_circle() {
+    let circle = lines(20_000, |n| format!("PROVIDE(a{n} = a{} + 1);", (n + 1) % 20_000));
+    script(format!("{circle}SECTIONS {{ x = a0; }}")).fails().says(&["depends on"]);
+    let circle = lines(20_000, |n| format!("a{n} = a{} + 1;", (n + 1) % 20_000));
+    script(format!("SECTIONS {{ {circle} }}")).fails();
+    // All on one line, which every message shows.
+    script(format!("SECTIONS {{ {} }}", circle.replace('\n', " "))).fails();
+}
+
+#[test]
+fn provided_symbols_that_need_each_other_in_a_row() {
+    let chain = lines(20_000, |n| {
+        format!("PROVIDE(a{} = {});", n + 1, if n == 0 { "1".into() } else { format!("a{n} + 1") })
+    });
+    script(format!("{chain}SECTIONS {{ .text : {{ *(.text) }} x = a20000; }}")).ok();
+}
+
+#[test]
+fn assignments_without_a_section_behind_them() {
+    let many = "a = a + 1;\n".repeat(100_000);
+    script(format!("SECTIONS {{ a = 0; .text : {{ *(.text) }} . = . + 1; {many} }}")).ok();
+}
+
+#[test]
+fn program_headers_without_number() {
+    let count = 60_000;
+    let headers = lines(count, |n| format!("p{n} PT_LOAD;"));
+    let uses = lines(count, |n| format!(":p{n}"));
+    script(format!("PHDRS {{ {headers} }} SECTIONS {{ .text : {{ *(.text) }} {uses} }}")).no_crash();
+}
+
+#[test]
+fn expressions_scripts_and_names_without_end() {
+    for text in [
+        format!("x = {}1{};", "(".repeat(200_000), ")".repeat(200_000)),
+        format!("x = {}1;", "-".repeat(200_000)),
+        format!("x = {}1;", "1 ? 2 : ".repeat(100_000)),
+        format!("x = {}1{};", "MAX(1, ".repeat(100_000), ")".repeat(100_000)),
+        format!("SECTIONS {{ {} }}", ".a : { ".repeat(100_000)),
+        "INCLUDE script.ld".to_owned(),
+        "INPUT(script.ld)".to_owned(),
+        "SECTIONS { .data : { BYTE(1) . += 1 << 45; BYTE(1) } }".to_owned(),
+    ] {
+        script(text).fails();
+    }
+    script("SECTIONS { .text : { *(.text) } . = ALIGN(1 << 40); .data : { BYTE(1) } }".to_owned()).ok();
+    script(format!("SECTIONS {{ .text : {{ *(.text {}) }} }}", "*a".repeat(1000) + "*b")).ok();
+}
+
+#[test]
+fn patterns_that_could_match_in_many_ways() {
+    let work = Work::new();
+    let name = "a".repeat(300);
+    let text = lines(1000, |n| format!(".globl {name}{n}\n.section .text.{name}{n},\"ax\"\n{name}{n}: ret"));
+    let object = work.s("object", &text);
+    let pattern = "*a".repeat(100) + "*b";
+    work.write("script.ld", format!("SECTIONS {{ .text : {{ *(.text.{pattern}) *(.text*) }} }}"));
+    work.write("versions", format!("V {{ global: {pattern}; local: *; }};"));
+    within(&work, &["-T", "script.ld", &object]).ok();
+    within(&work, &["-shared", "--version-script=versions", &object]).ok();
+}
+
+#[test]
+fn undefined_symbols_without_number() {
+    let work = Work::new();
+    let object = work
+        .s("object", &format!(".globl _start\n_start: ret\n{}", lines(60_000, |n| format!(".quad u{n}"))));
+    within(&work, &[&object]).fails().says(&["undefined symbol: u0", "more errors"]);
+}
+
+#[test]
+fn symbols_of_one_name_and_relocations_to_one_string() {
+    let work = Work::new();
+    let one = work.s(
+        "one",
+        ".globl _start\n_start: ret\n.section .rodata.str1.1,\"aMS\",@progbits,1\ns: .string \"word\"\n\
+         .data\n.rept 300000\n.quad s\n.endr\n",
+    );
+    within(&work, &[&one]).ok();
+    let many =
+        work.s("many", &format!(".weak f\nf: ret\n{}", ".globl common\n.comm common, 8, 8\n".repeat(1000)));
+    within(&work, &[&one, &many, &many, &many]).ok();
+    let common =
+        work.s("common", ".comm huge, 0x1000000000000000, 8\n.comm other, 0x7000000000000000, 0x1000\n");
+    within(&work, &[&one, &common]).no_crash();
+}
+
+#[test]
+fn versions_in_a_row() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let parent = |n: usize| if n == 0 { String::new() } else { format!(" V{}", n - 1) };
+    work.write("versions", lines(20_000, |n| format!("V{n} {{ global: f{n}; }}{};", parent(n))));
+    within(&work, &["-shared", "--version-script=versions", &start]).ok();
+    work.write("versions", lines(20_000, |n| format!("V{n} {{ global: f{n}; }} V{};", n + 1)));
+    within(&work, &["-shared", "--version-script=versions", &start]).fails();
+}
+
+/// A thin archive that names itself thousands of times is read once.
+#[test]
+fn an_archive_that_holds_itself() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let header =
+        |name: &str, size: usize| format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644);
+    let thin = format!("!<thin>\n{}a.a/\n\n{}", header("//", 6), header("/0", 100).repeat(10_000));
+    work.write("a.a", thin);
+    within(&work, &[&start, "--whole-archive", "a.a"]).ok();
+    let mut nested = "!<arch>\n".to_owned();
+    for _ in 0..1000 {
+        nested = format!("!<arch>\n{}{nested}", header("a/", nested.len()));
+    }
+    work.write("nested.a", nested);
+    within(&work, &[&start, "--whole-archive", "nested.a"]).no_crash();
+}
+
+/// Names of symbols may be ends of others: all of them written out would take the square of the table's size.
+#[test]
+fn names_that_are_ends_of_one_another() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let count = 60_000;
+    for (name, info, first) in [("globals", 0x12, 1), ("locals", 2, count as u32 + 1)] {
+        work.write(name, overlapping(count, info, first));
+        within(&work, &[&start, name]).fails().says(&["names of its symbols overlap"]);
+    }
+}
+
+/// An object whose symbols' names are the ends of one long name.
+fn overlapping(count: usize, info: u8, first_global: u32) -> Vec<u8> {
+    let names = [&[0][..], &vec![b'x'; count], &[0], b".symtab\0.strtab\0.text\0"].concat();
+    let mut symbols = vec![0; 24];
+    for row in 0..count {
+        symbols.extend((1 + row as u32).to_le_bytes());
+        symbols.extend([info, 0, 1, 0]);
+        symbols.extend([0; 16]);
+    }
+    let (text, table) = (64u64, 72u64);
+    let strings = table + symbols.len() as u64;
+    let headers = (strings + names.len() as u64).next_multiple_of(8);
+    let section =
+        |name: u32, kind: u32, flags: u64, offset: u64, size: u64, link: u32, info: u32, entry: u64| {
+            let mut header = [name.to_le_bytes(), kind.to_le_bytes()].concat();
+            for word in [flags, 0, offset, size] {
+                header.extend(word.to_le_bytes());
+            }
+            header.extend([link.to_le_bytes(), info.to_le_bytes()].concat());
+            header.extend([1u64.to_le_bytes(), entry.to_le_bytes()].concat());
+            header
+        };
+    let at = count as u32 + 2;
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    file.extend([1u16.to_le_bytes(), 62u16.to_le_bytes()].concat());
+    file.extend(1u32.to_le_bytes());
+    file.extend([0u64, 0, headers].map(u64::to_le_bytes).concat());
+    file.extend(0u32.to_le_bytes());
+    file.extend([64u16, 0, 0, 64, 4, 3].map(u16::to_le_bytes).concat());
+    file.extend([0xc3; 8]);
+    file.extend(symbols);
+    file.extend(&names);
+    file.resize(headers as usize, 0);
+    file.extend([0; 64]);
+    file.extend(section(at + 16, 1, 6, text, 8, 0, 0, 0));
+    file.extend(section(at, 2, 0, table, strings - table, 3, first_global, 24));
+    file.extend(section(at + 8, 3, 0, strings, names.len() as u64, 0, 0, 0));
+    file
+}
