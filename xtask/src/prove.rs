@@ -15,10 +15,12 @@ mod compare;
 mod index;
 mod kernel;
 mod light;
+mod limits;
 mod llvm;
 mod lto;
 mod machines;
 mod modules;
+mod mutants;
 mod package;
 mod packages;
 mod proof;
@@ -49,10 +51,10 @@ pub struct Arguments {
     /// With `rebuild`: the commit that the linker was made of, if it is not this one
     #[arg(long)]
     commit: Option<String>,
-    /// With `random`: so many programs of each machine
+    /// With `random`: so many programs of each machine; with `mutants`: so many of these
     #[arg(long)]
     count: Option<u64>,
-    /// With `random`: the first program's seed
+    /// With `random` and `mutants`: the first seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// With `bare`: the proofs too that need nothing but what the root has and fetches
@@ -88,7 +90,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 22] = [
+static SUBJECTS: [Subject; 23] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -184,6 +186,12 @@ static SUBJECTS: [Subject; 22] = [
             };
             random::random(proof, &arguments.comparer.path()?, &arguments.command.path()?, &wanted)
         },
+    },
+    Subject {
+        name: "mutants",
+        about: "Thousands of damaged inputs by every linker: refused, accepted, or worse",
+        in_bare_root: false,
+        prove: |proof, arguments| mutants::mutants(proof, arguments.count, arguments.seed),
     },
     Subject {
         name: "violations",
