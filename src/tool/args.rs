@@ -232,7 +232,7 @@ pub struct StackRows {
     /// Which rows of files serve
     #[arg(long = "rows", value_enum, default_value_t)]
     pub sources: RowSources,
-    /// Follow frame pointers where there are no rows; wrong where code keeps none
+    /// Follow frame pointers in files, too, where there are no rows; wrong where code keeps none
     #[arg(long)]
     pub frame_pointers: bool,
 }

@@ -259,6 +259,25 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         Err(UnwindError::NoInformation { address: pc, module: self.module_at(pc).map(|module| module.id) })
     }
 
+    /// Goes from a frame to its caller by the frame pointer alone, whatever rows there are: for code that is known to keep
+    /// one. s390x has no such chain.
+    ///
+    /// # Errors
+    /// See [`UnwindError`]; the registers are as they were then.
+    pub fn step_by_frame_pointer<F>(
+        &self,
+        registers: &mut Registers,
+        read_word: &mut F,
+    ) -> Result<Option<FrameAddress>, UnwindError>
+    where
+        F: FnMut(u64) -> Result<u64, ()>,
+    {
+        let mut stepped = *registers;
+        let caller = step_by_frame_pointer(self.abi, &mut stepped, read_word)?;
+        *registers = stepped;
+        Ok(caller)
+    }
+
     /// The frames of a stack from the instruction pointer `pc` on, the first being `pc` itself.
     pub fn iter_frames<'unwinder, F, const N: usize>(
         &'unwinder self,

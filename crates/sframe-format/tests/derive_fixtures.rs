@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
-use sframe_format::derive::{Reason, for_each};
+use sframe_format::derive::{FdeIndex, Reason, Scratch, for_each};
 use sframe_format::write::Function;
 use sframe_format::{Rules, Section, Version};
 
@@ -94,4 +94,71 @@ fn derived_rows_are_those_of_the_assembler() {
 fn merge(function: &mut Function) {
     function.repeat_size = function.repeat_size.filter(|&size| u32::from(size) < function.size);
     function.rows.dedup_by(|next, row| next.rules == row.rules);
+}
+
+/// `.eh_frame_hdr` at `address` for FDEs by start and offset, in the byte order of the architecture.
+fn header(abi: sframe_format::Abi, address: u64, section: u64, fdes: &[(u64, usize)]) -> Vec<u8> {
+    let word = |value: u64| match abi.endian() {
+        sframe_format::Endian::Little => (value as u32).to_le_bytes(),
+        sframe_format::Endian::Big => (value as u32).to_be_bytes(),
+    };
+    let mut bytes = vec![1, 0x1b, 3, 0x3b];
+    bytes.extend(word(section.wrapping_sub(address + 4)));
+    bytes.extend(word(fdes.len() as u64));
+    for &(start, offset) in fdes {
+        bytes.extend(word(start.wrapping_sub(address)));
+        bytes.extend(word((section + offset as u64).wrapping_sub(address)));
+    }
+    bytes
+}
+
+#[test]
+fn functions_one_by_one_have_the_rows_of_all_together() {
+    let mut compared = 0;
+    for fixture in common::all().iter().filter(|fixture| !fixture.relocatable && !fixture.eh_frame.is_empty())
+    {
+        let name = fixture.name();
+        let abi = Section::new(&fixture.data, fixture.address).blob_at(0).unwrap().header().abi;
+        let (mut functions, mut fdes) = (Vec::new(), BTreeMap::new());
+        for_each(abi, &fixture.eh_frame, fixture.eh_frame_address, |source, function| {
+            fdes.entry(source.address).or_insert(source.offset);
+            functions.push((source, function.cloned()));
+        })
+        .unwrap();
+        // A PLT's FDE gives two functions, of which the header knows the first.
+        let mut of_offset = BTreeMap::new();
+        for (&start, &offset) in &fdes {
+            of_offset.entry(offset).or_insert(start);
+        }
+        let mut table: Vec<(u64, usize)> =
+            of_offset.into_iter().map(|(offset, start)| (start, offset)).collect();
+        table.sort_unstable();
+        let (at, section) = (fixture.eh_frame_address + 0x10000, fixture.eh_frame_address);
+        let bytes = header(abi, at, section, &table);
+        for header in [None, Some((&*bytes, at))] {
+            let index = FdeIndex::new(abi, &*fixture.eh_frame, section, header);
+            let mut scratch = Scratch::default();
+            for (source, function) in &functions {
+                let Ok(function) = function else { continue };
+                for (number, row) in function.rows.iter().enumerate() {
+                    let end = function.rows.get(number + 1).map_or(function.size, |next| next.start);
+                    for offset in [row.start, end - 1] {
+                        let found = index.rules_at(source.address + u64::from(offset), &mut scratch);
+                        let Some(Ok(Some(found))) = found else { panic!("{name}: {source:?} {offset}") };
+                        // A repeated entry's rows are those of its bytes.
+                        if function.repeat_size.is_none() || offset == row.start {
+                            assert_eq!(found.rules, row.rules, "{name}: {source:?} {offset}");
+                        }
+                        assert_eq!(found.signal, function.signal);
+                        compared += 1;
+                    }
+                }
+                assert!(index.gap_at(source.address).is_empty());
+            }
+            let last = functions.iter().map(|(source, _)| source.address + source.size).max().unwrap();
+            assert_eq!(index.gap_at(last), last..u64::MAX, "{name}");
+            assert!(index.rules_at(last, &mut scratch).is_none());
+        }
+    }
+    assert!(compared > 1000, "{compared}");
 }

@@ -96,7 +96,8 @@ impl MappedFile {
     pub fn symbols(&self) -> &Symbols {
         self.symbols.get_or_init(|| {
             let Ok(image) = &self.image else { return Symbols::default() };
-            Symbols::read([Some(image.bytes().clone()), self.debug_file()].into_iter().flatten().collect())
+            let files = [Some(image.bytes().clone()), self.debug_file()];
+            Symbols::read(&files.into_iter().flatten().collect::<Vec<_>>())
         })
     }
 

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 /// Digits of an address.
 const DIGITS: usize = 16;
-/// A line of the list has more bytes than this, most of them twice as many.
-const LEAST_LINE: usize = 24;
+/// Lines that are passed at most on the way to the function before an address: data may lie between them.
+const MOST_PASSED: usize = 256;
 
 /// A symbol by which a recording tells where the kernel is, and its address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,13 +63,13 @@ impl Kernel {
 
     fn read(&self) -> List {
         let running = || {
-            List::parse(std::fs::read("/proc/kallsyms").unwrap_or_default().into(), None).unwrap_or_default()
+            List::new(std::fs::read("/proc/kallsyms").unwrap_or_default().into(), None).unwrap_or_default()
         };
         match &self.place {
             Place::Nowhere => List::default(),
             Place::Running => running(),
             Place::Recorded { build_id, reference } => {
-                let copied = copy(build_id).and_then(|text| List::parse(text, Some(reference.as_ref()?)));
+                let copied = copy(build_id).and_then(|text| List::new(text, Some(reference.as_ref()?)));
                 copied.unwrap_or_else(|| match running_build_id() {
                     Some(running) if running != *build_id => List::default(),
                     _ => running(),
@@ -86,84 +86,148 @@ fn copy(build_id: &[u8]) -> Option<Bytes> {
     Bytes::open(&folder.join("kallsyms")).ok()
 }
 
-/// A list of functions, ascending by address.
+/// The list of a kernel's symbols, a line each: address, type, name, and the module in brackets.
+///
+/// It is long, and few names are asked for: lines are looked up where they stand. The kernel's own come first, ascending by
+/// address (`kernel/kallsyms.c` searches them so); those of modules follow in no order.
 #[derive(Default)]
 struct List {
     text: Bytes,
-    symbols: Vec<Symbol>,
+    /// Where the lines of modules begin.
+    modules_at: usize,
+    modules: OnceCell<Vec<Symbol>>,
     /// What is to be added to its addresses.
     moved: u64,
 }
 
+/// A function.
+#[derive(Clone, Copy)]
 struct Symbol {
     address: u64,
-    /// Offset of the line's rest in the text: the name, and the module in brackets.
-    name: u32,
-    of_module: bool,
+    /// Offset of its line.
+    line: usize,
 }
 
 impl List {
-    /// Reads a list: address, type, name, module. `reference` is a symbol of the kernel that the list is to serve, which may
-    /// have lain elsewhere; `None` if the list does not name it.
-    fn parse(text: Bytes, reference: Option<&Reference>) -> Option<Self> {
-        let mut symbols = Vec::with_capacity(text.len() / LEAST_LINE);
-        let mut start = 0;
-        for end in memchr::memchr_iter(b'\n', &text).chain([text.len()]) {
-            symbols.extend(symbol(&text[start..end], start));
-            start = end + 1;
-        }
+    /// A list for a kernel that had the symbol `reference`, if one is given, at another address, maybe; `None` if the list
+    /// does not name it.
+    fn new(text: Bytes, reference: Option<&Reference>) -> Option<Self> {
+        let of_module = |start: usize| line(&text, start).last() == Some(&b']');
+        let modules_at = first_line(&text, of_module);
         let mut moved = 0;
         if let Some(reference) = reference {
-            let is_it = |symbol: &&Symbol| line(&text, symbol) == reference.name;
-            moved = reference.address.wrapping_sub(symbols.iter().find(is_it)?.address);
+            let wanted = [b" ", &*reference.name, b"\n"].concat();
+            let found = memchr::memmem::find(&text[..modules_at], &wanted)?;
+            moved = reference.address.wrapping_sub(address(&text, line_start(&text, found)));
         }
-        // Modules do not move with the kernel.
-        if moved != 0 {
-            symbols.retain(|symbol| !symbol.of_module);
-        }
-        if !symbols.is_sorted_by_key(|symbol: &Symbol| symbol.address) {
-            symbols.sort_by_key(|symbol| symbol.address);
-        }
-        // Of several names of an address the first in the alphabet is taken.
-        symbols.dedup_by(|later, first| {
-            let same = later.address == first.address;
-            if same && line(&text, later) < line(&text, first) {
-                std::mem::swap(later, first);
-            }
-            same
-        });
-        Some(Self { text, symbols, moved })
+        Some(Self { text, modules_at, modules: OnceCell::new(), moved })
     }
 
     fn name(&self, address: u64) -> Name {
         let stated = address.wrapping_sub(self.moved);
-        let end = self.symbols.partition_point(|symbol| symbol.address <= stated);
-        let Some(symbol) = end.checked_sub(1).and_then(|at| self.symbols.get(at)) else {
-            return nameless(address, "[kernel]");
-        };
-        let text = String::from_utf8_lossy(line(&self.text, symbol));
+        // Modules do not move with the kernel.
+        let of_module = if self.moved == 0 { self.of_module(stated) } else { None };
+        let found = self.own(stated).into_iter().chain(of_module).max_by_key(|symbol| symbol.address);
+        let Some(symbol) = found else { return nameless(address, "[kernel]") };
+        let text = String::from_utf8_lossy(name_in(&self.text, symbol.line));
         let mut words = text.split_whitespace();
         let function = words.next().unwrap_or_default().to_owned();
         let file = words.next().unwrap_or("[kernel]").to_owned();
         Name { function, offset: Some(stated - symbol.address), file, place: None, inlined: false }
     }
+
+    /// The function of the kernel itself that starts at or last before an address. Of several names for its start it is
+    /// the first in the alphabet.
+    fn own(&self, stated: u64) -> Option<Symbol> {
+        let text = self.text.get(..self.modules_at)?;
+        let mut at = first_line(text, |start| address(text, start) > stated);
+        let mut found: Option<Symbol> = None;
+        for _ in 0..MOST_PASSED {
+            at = line_start(text, at.checked_sub(1)?);
+            if let Some(symbol) = function(text, at) {
+                match found {
+                    Some(best) if best.address != symbol.address => break,
+                    Some(best) if name_in(text, best.line) <= name_in(text, at) => {}
+                    _ => found = Some(symbol),
+                }
+            } else if found.is_some_and(|best| best.address != address(text, at)) {
+                break;
+            }
+            if at == 0 {
+                break;
+            }
+        }
+        found
+    }
+
+    fn of_module(&self, stated: u64) -> Option<Symbol> {
+        let modules = self.modules.get_or_init(|| {
+            let ends = memchr::memchr_iter(b'\n', self.text.get(self.modules_at..).unwrap_or_default());
+            let starts = [self.modules_at].into_iter().chain(ends.map(|end| self.modules_at + end + 1));
+            let mut symbols: Vec<Symbol> = starts.filter_map(|start| function(&self.text, start)).collect();
+            symbols.sort_by_key(|symbol| symbol.address);
+            symbols
+        });
+        let end = modules.partition_point(|symbol| symbol.address <= stated);
+        end.checked_sub(1).map(|at| modules[at])
+    }
 }
 
-/// The name of a symbol and the module it is of.
-fn line<'a>(text: &'a [u8], symbol: &Symbol) -> &'a [u8] {
-    let rest = text.get(symbol.name as usize..).unwrap_or_default();
+/// The line that the byte at an offset is in, or ends.
+fn line_start(text: &[u8], at: usize) -> usize {
+    text.get(..at).and_then(|before| memchr::memrchr(b'\n', before)).map_or(0, |end| end + 1)
+}
+
+/// The line that starts at an offset.
+fn line(text: &[u8], start: usize) -> &[u8] {
+    let rest = text.get(start..).unwrap_or_default();
     &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())]
 }
 
-/// The function that a line lists; `start` is its offset.
-fn symbol(line: &[u8], start: usize) -> Option<Symbol> {
-    let (digits, rest) = line.split_first_chunk::<DIGITS>()?;
-    let [b' ', b't' | b'T' | b'w' | b'W', b' ', name @ ..] = rest else { return None };
-    let digit = |value: u64, &byte: &u8| Some(value << 4 | u64::from((byte as char).to_digit(16)?));
-    let address = digits.iter().try_fold(0, digit)?;
-    let of_module = name.last() == Some(&b']');
-    let known = address != 0 && !name.is_empty();
-    known.then_some(Symbol { address, name: u32::try_from(start + DIGITS + 3).ok()?, of_module })
+/// The name in a line, and what follows it.
+fn name_in(text: &[u8], start: usize) -> &[u8] {
+    line(text, start).get(DIGITS + 3..).unwrap_or_default()
+}
+
+/// Where the first line starts that something is true of, as it is of all lines behind it; the end if of none.
+fn first_line(text: &[u8], is_true: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, text.len());
+    while low < high {
+        let middle = line_start(text, low + (high - low) / 2);
+        if is_true(middle) {
+            high = middle;
+        } else {
+            low = (middle + line(text, middle).len() + 1).min(text.len());
+        }
+    }
+    low
+}
+
+/// The address in the line that starts at an offset.
+fn address(text: &[u8], start: usize) -> u64 {
+    let digits = text.get(start..).and_then(|line| line.first_chunk::<DIGITS>()).unwrap_or(&[b'0'; DIGITS]);
+    let (halves, _) = digits.as_chunks();
+    halves.iter().fold(0, |address, &half| address << 32 | of_digits(half))
+}
+
+/// The function that the line at an offset lists, if it lists one.
+fn function(text: &[u8], start: usize) -> Option<Symbol> {
+    let (_, [b' ', b't' | b'T' | b'w' | b'W', b' ', _, ..]) = line(text, start).split_at_checked(DIGITS)?
+    else {
+        return None;
+    };
+    let address = address(text, start);
+    (address != 0).then_some(Symbol { address, line: start })
+}
+
+/// The number that eight hexadecimal digits write, all at a time. Of other bytes it is something else.
+fn of_digits(digits: [u8; 8]) -> u64 {
+    let bytes = u64::from_be_bytes(digits);
+    // Letters begin at 9 more than the low half of their code.
+    let mut value = (bytes & 0x0f0f_0f0f_0f0f_0f0f) + 9 * (bytes >> 6 & 0x0101_0101_0101_0101);
+    value = (value | value >> 4) & 0x00ff_00ff_00ff_00ff;
+    value = (value | value >> 8) & 0x0000_ffff_0000_ffff;
+    (value | value >> 16) & 0xffff_ffff
 }
 
 /// The build-id of the kernel that runs here, from the notes that it shows: sizes of name and description, type, name,
@@ -189,7 +253,8 @@ mod tests {
 
     const TEXT: &[u8] =
         b"0000000000000000 A zero\n0000000000000900 T _text\n0000000000000900 T _stext\n0000000000001000 T first\n\
-          0000000000001000 t alias\n0000000000002000 t second\t[module]\n0000000000002100 d data\n";
+          0000000000001000 t alias\n0000000000001100 d data\n\
+          0000000000002000 t second\t[module]\n0000000000001800 t third\t[module]\n0000000000002100 d more\t[module]\n";
 
     fn name(list: &List, address: u64) -> (String, Option<u64>, String) {
         let name = list.name(address);
@@ -198,18 +263,21 @@ mod tests {
 
     #[test]
     fn kernel_symbols_are_found_by_address() {
-        let list = List::parse(TEXT.to_vec().into(), None).unwrap();
+        let list = List::new(TEXT.to_vec().into(), None).unwrap();
         assert_eq!(name(&list, 0x1010), ("alias".into(), Some(0x10), "[kernel]".into()));
         assert_eq!(name(&list, 0x2100), ("second".into(), Some(0x100), "[module]".into()));
+        assert_eq!(name(&list, 0x1810), ("third".into(), Some(0x10), "[module]".into()));
+        assert_eq!(name(&list, 0x950), ("_stext".into(), Some(0x50), "[kernel]".into()));
         assert_eq!(name(&list, 0x8ff).0, "0x8ff");
     }
 
     #[test]
     fn a_copy_serves_a_kernel_that_lies_elsewhere() {
         let reference = |name: &str, address| Reference { name: name.into(), address };
-        let list = List::parse(TEXT.to_vec().into(), Some(&reference("_text", 0x10900))).unwrap();
+        let list = List::new(TEXT.to_vec().into(), Some(&reference("_text", 0x10900))).unwrap();
         assert_eq!(name(&list, 0x11010), ("alias".into(), Some(0x10), "[kernel]".into()));
+        assert_eq!(name(&list, 0x11810), ("alias".into(), Some(0x810), "[kernel]".into()));
         assert_eq!(name(&list, 0x12100).0, "alias", "modules lie where they lie");
-        assert!(List::parse(TEXT.to_vec().into(), Some(&reference("start", 0x900))).is_none());
+        assert!(List::new(TEXT.to_vec().into(), Some(&reference("start", 0x900))).is_none());
     }
 }

@@ -157,3 +157,42 @@ impl Rows {
         gap
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Reading, Rows};
+    use crate::image::{Image, Sources};
+    use sframe_format::file_rows::RowSource;
+    use sframe_format::{SectionIndex, Source};
+    use std::sync::Arc;
+
+    #[test]
+    fn rows_on_demand_are_those_of_the_whole_file() {
+        let image = Arc::new(Image::open(&std::env::current_exe().unwrap()).unwrap());
+        let rows = Rows::new(Arc::clone(&image), Sources::All, Reading::default());
+        let sections = image.sections(Sources::All);
+        let index: Vec<(SectionIndex<&[u8]>, Source)> =
+            sections.iter().map(|s| (SectionIndex::new(&*s.bytes, s.address), s.source)).collect();
+        let (mut same, mut by_instructions, mut differ) = (0, 0, Vec::new());
+        for pc in image.extent().step_by(61) {
+            let whole = index.iter().find_map(|(index, source)| {
+                let found = index.lookup(pc).ok()??;
+                Some((found.row.rules, *source))
+            });
+            let found = rows.rules_at(pc).unwrap().map(|(rules, source)| (rules.rules, source));
+            by_instructions += usize::from(matches!(whole, Some((_, Source::Instructions))));
+            // Of a function with a row that has no SFrame form, all are left out of a section.
+            match whole == found || whole.is_none() {
+                true => same += 1,
+                false => differ.push((pc, whole, found)),
+            }
+        }
+        assert!(same > 10_000 && by_instructions > 0, "{same}, {by_instructions}");
+        // A sweep from a function's start does not know of branches from the one before.
+        assert!(
+            differ.iter().all(|(_, whole, _)| matches!(whole, Some((_, Source::Instructions)))),
+            "{differ:?}"
+        );
+        assert!(differ.len() * 20 <= by_instructions, "{differ:?}");
+    }
+}

@@ -15,7 +15,7 @@ const LARGEST_STACK: u64 = 1 << 30;
 /// The code of a program's entry is shorter than this, in bytes.
 const LARGEST_ENTRY: u64 = 128;
 /// So far ahead of a walk the stack is fetched: some frames, in bytes.
-const AHEAD: usize = 1024;
+const AHEAD: usize = 2048;
 /// Slots of the cache: for many processes at a time.
 pub const SLOTS: usize = 4096;
 
@@ -79,10 +79,36 @@ pub fn walk(
                 }
                 (fresh, looked_for) = (false, true);
             }
-            Err(error) => return end_of(error, files, process, at, base, stack.len()),
+            Err(error) => match caller_of_jit(error, process, &mut registers, &mut read) {
+                Some(caller) => {
+                    (at, source, fresh, looked_for) = (caller, Source::FramePointer, true, false);
+                    steps += 1;
+                }
+                None => return end_of(error, files, process, at, base, stack.len()),
+            },
         }
     }
     End::TooDeep
+}
+
+/// The caller of code that was made as the program ran. No file describes it; its compilers keep frame pointers, and where
+/// one did not, the word that is taken for the return address is none of code.
+#[cold]
+fn caller_of_jit(
+    error: UnwindError,
+    process: &Process,
+    registers: &mut Registers,
+    read: &mut impl FnMut(u64) -> Result<u64, ()>,
+) -> Option<FrameAddress> {
+    let UnwindError::NoInformation { address, module: None } = error else { return None };
+    let Place::Anonymous(_) = process.place(address) else { return None };
+    let before = *registers;
+    let caller = process.unwinder().step_by_frame_pointer(registers, read).ok().flatten()?;
+    let is_code = matches!(process.place(caller.lookup_address()), Place::File(..) | Place::Anonymous(_));
+    if !is_code {
+        *registers = before;
+    }
+    is_code.then_some(caller)
 }
 
 /// The word at an address of a mapped file: trampolines are known by their instructions.

@@ -36,7 +36,7 @@ mod kind {
 /// Bytes of a recording that are mapped at a time.
 const MAPPED_AT_A_TIME: usize = 8 << 20;
 /// So many bytes of a sample are wanted first: its head, its registers, and the top of its stack.
-const WANTED: usize = 1024;
+const WANTED: usize = 2048;
 
 /// A kind of event that was sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
