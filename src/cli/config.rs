@@ -306,6 +306,17 @@ impl Default for SymbolOptions {
     }
 }
 
+impl SymbolOptions {
+    /// `--wrap`: what references name, and what they mean: `foo` means `__wrap_foo`, `__real_foo` means `foo`.
+    pub fn wrapped_references(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let pairs = |name: &Vec<u8>| {
+            let prefixed = |prefix: &[u8]| [prefix, name].concat();
+            [(name.clone(), prefixed(b"__wrap_")), (prefixed(b"__real_"), name.clone())]
+        };
+        self.wrap.iter().flat_map(pairs).collect()
+    }
+}
+
 /// `--defsym=SYMBOL=EXPRESSION`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DefSym {

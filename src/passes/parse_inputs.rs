@@ -229,7 +229,7 @@ fn hand_out<T: Target>(files: &mut [Parsed<'_, T>], ids: &[SymbolId]) {
     }
 }
 
-/// `--wrap`: a reference to `foo` means `__wrap_foo`, one to `__real_foo` means `foo`.
+/// `--wrap` ([`SymbolOptions::wrapped_references`](crate::cli::SymbolOptions::wrapped_references)), in the references of files.
 struct Wrap<'a> {
     names: HashMap<Vec<u8>, &'a [u8]>,
 }
@@ -237,9 +237,8 @@ struct Wrap<'a> {
 impl<'a> Wrap<'a> {
     fn new(config: &Config, store: &'a InputStore) -> Self {
         let mut names = HashMap::new();
-        for name in &config.symbols.wrap {
-            names.entry(name.clone()).or_insert_with(|| store.keep([b"__wrap_", &name[..]].concat()));
-            names.entry([b"__real_", &name[..]].concat()).or_insert_with(|| store.keep(name.clone()));
+        for (from, to) in config.symbols.wrapped_references() {
+            names.entry(from).or_insert_with(|| store.keep(to));
         }
         Wrap { names }
     }

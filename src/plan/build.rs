@@ -11,7 +11,7 @@ use crate::script::ast::{
     Name, OutputSection, Overlay, RegionAttributes, Script, SectionsItem, Sort, SortKey,
 };
 use crate::script::expr::{BinaryOp, Expr, ExprKind, SectionOperand};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The scripts of a link, parsed.
 #[derive(Default)]
@@ -311,6 +311,7 @@ impl<'c> Builder<'c> {
 
     fn finish(mut self) -> (LayoutPlan, Vec<Diagnostic>) {
         self.drop_vain_provides();
+        self.wrap_references();
         self.renumber();
         self.dangling_aliases();
         self.undeclared_regions();
@@ -340,6 +341,24 @@ impl<'c> Builder<'c> {
                 true
             }
             _ => true,
+        });
+    }
+
+    /// `--wrap` sends names in expressions elsewhere too, as in GNU ld and lld; what is assigned keeps its name.
+    fn wrap_references(&mut self) {
+        let mut wrapped = HashMap::new();
+        for (from, to) in self.config.symbols.wrapped_references() {
+            wrapped.entry(from).or_insert(to);
+        }
+        if wrapped.is_empty() {
+            return;
+        }
+        self.plan.change_expressions(&mut |expr| {
+            expr.change_symbols(&mut |name| {
+                if let Some(to) = wrapped.get(&*name.bytes) {
+                    name.bytes = to.clone().into();
+                }
+            });
         });
     }
 

@@ -279,6 +279,31 @@ impl LayoutPlan {
         self.for_each_other_expression(visit);
     }
 
+    /// Changes every expression.
+    fn change_expressions(&mut self, change: &mut dyn FnMut(&mut Expr)) {
+        for command in &mut self.commands {
+            match command {
+                Command::Assignment(assignment) => change(&mut assignment.value),
+                Command::Assert(assert) => change(&mut assert.condition),
+                Command::OverlayStart { address, .. } => address.iter_mut().for_each(|expr| change(expr)),
+                Command::Output(_) | Command::OverlayEnd => {}
+            }
+        }
+        for output in &mut self.outputs {
+            let OutputPlan { address, load_address, align, subalign, fill, body, .. } = output;
+            let attributes = [address, load_address, align, subalign, fill];
+            attributes.into_iter().flatten().for_each(|expr| change(expr));
+            for item in body {
+                match item {
+                    Body::Assignment(assignment) => change(&mut assignment.value),
+                    Body::Assert(assert) => change(&mut assert.condition),
+                    Body::Data(_, value) | Body::Fill(value) => change(value),
+                    Body::Rule(_) | Body::Text(_) => {}
+                }
+            }
+        }
+    }
+
     /// A rule of this plan.
     #[inline]
     pub fn rule(&self, id: RuleId) -> &Rule {

@@ -252,4 +252,43 @@ impl Expr {
             operand.for_each_symbol(visit);
         }
     }
+
+    /// Calls `change` with every name of a symbol, those inside `DEFINED` too.
+    pub fn change_symbols(&mut self, change: &mut impl FnMut(&mut Name)) {
+        match &mut self.kind {
+            ExprKind::Symbol(name) | ExprKind::Defined(name) => change(name),
+            ExprKind::Unary(_, a)
+            | ExprKind::Absolute(a)
+            | ExprKind::Next(a)
+            | ExprKind::DataSegmentEnd(a)
+            | ExprKind::Log2Ceil(a)
+            | ExprKind::SegmentStart(_, a)
+            | ExprKind::Assert(a, _)
+            | ExprKind::Align { value: None, alignment: a } => a.change_symbols(change),
+            ExprKind::Binary(_, a, b)
+            | ExprKind::DataSegmentAlign(a, b)
+            | ExprKind::DataSegmentRelroEnd(a, b)
+            | ExprKind::Max(a, b)
+            | ExprKind::Min(a, b)
+            | ExprKind::Align { value: Some(a), alignment: b } => {
+                a.change_symbols(change);
+                b.change_symbols(change);
+            }
+            ExprKind::Conditional { condition, then, otherwise } => {
+                condition.change_symbols(change);
+                then.change_symbols(change);
+                otherwise.change_symbols(change);
+            }
+            ExprKind::Number(_)
+            | ExprKind::Dot
+            | ExprKind::Addr(_)
+            | ExprKind::LoadAddr(_)
+            | ExprKind::SizeOf(_)
+            | ExprKind::AlignOf(_)
+            | ExprKind::Constant(_)
+            | ExprKind::Length(_)
+            | ExprKind::Origin(_)
+            | ExprKind::SizeOfHeaders => {}
+        }
+    }
 }
