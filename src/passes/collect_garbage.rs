@@ -16,12 +16,13 @@ use crate::elf::is_alloc;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
-use crate::passes::define_linker_symbols::{matches_any, start_stop};
-use crate::passes::settle_symbols::Homes;
+use crate::passes::define_linker_symbols::matches_any;
+use crate::passes::settle_symbols::{Homes, global_flags};
 use crate::phase::{Bound, Inputs, Resolved, SectionState, split_locals};
+use crate::relocs::undefined;
 use crate::sframe_output;
 use crate::symbols::Mentions;
-use crate::symbols::{Definition, SymbolFlags};
+use crate::symbols::{Definition, LinkerSymbol, LinkerSymbolOrigin, SymbolFlags, start_stop};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -38,7 +39,33 @@ pub fn run<'a, T: Target>(mut bound: Bound<'a, T>, homes: Homes) -> Bound<'a, T>
     drop_orphaned_dependents(link, &dependents);
     sframe_output::discard::discard(link);
     mark_dead_symbols(&mut bound);
+    if bound.config.gc.enabled && bound.config.gc.start_stop {
+        take_back_start_stop(&mut bound);
+    }
     bound
+}
+
+/// `-z start-stop-gc`: where all sections `NAME` are collected, `__start_NAME` has nothing to be the start of: it is
+/// undefined, as in GNU ld and lld.
+fn take_back_start_stop<T: Target>(bound: &mut Bound<'_, T>) {
+    let Bound { matched, symbols } = bound;
+    let link = &mut matched.made.resolved;
+    let mut taken = Vec::new();
+    for row in 0..link.linker_symbols.len() {
+        let LinkerSymbol { symbol, origin, overridden, .. } = link.linker_symbols[row];
+        if link.definition(symbol) == Definition::Linker(row as u32)
+            && matches!(origin, LinkerSymbolOrigin::Start | LinkerSymbolOrigin::Stop)
+            && link.start_stop_is_collected(link.globals.names[symbol.index()])
+        {
+            link.definitions.of[symbol.index()] = overridden;
+            taken.push(symbol);
+        }
+    }
+    let unreported = undefined::unreported(link);
+    for symbol in taken {
+        let flags = &mut symbols[symbol.index()];
+        *flags = global_flags(link, &unreported, symbol) | (*flags & SymbolFlags::LIVE);
+    }
 }
 
 /// Symbols of collected sections are as dead as those of discarded ones.
@@ -502,7 +529,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
             return;
         }
         let name = link.globals.names[id.index()];
-        let Some((section, _)) = start_stop(name) else { return };
+        let Some(section) = start_stop(name) else { return };
         if link.config.gc.start_stop && !section.starts_with(b"__libc_") {
             return;
         }

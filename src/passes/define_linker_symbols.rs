@@ -17,7 +17,7 @@ use crate::script::expr::Expr;
 use crate::script::{fixed, glob};
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, Definitions, Globals};
-use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved};
+use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved, start_stop};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
@@ -125,7 +125,7 @@ pub fn find_identifier_sections<'a, T: Target>(
     sections: &SectionStates,
 ) -> IdentifierSections<'a> {
     let names = inputs.globals.names.par_iter().with_min_len(4096);
-    let named: Vec<&[u8]> = names.filter_map(|&name| Some(start_stop(name)?.0)).collect();
+    let named: Vec<&[u8]> = names.filter_map(|&name| start_stop(name)).collect();
     let mut wanted: IdentifierSections<'a> = named.into_iter().map(|section| (section, Vec::new())).collect();
     if wanted.is_empty() {
         return wanted;
@@ -448,19 +448,4 @@ impl<T: Target> Definer<'_, '_, T> {
             }
         }
     }
-}
-
-/// The section in a `__start_` (true) or `__stop_` (false) name.
-pub fn start_stop(name: &[u8]) -> Option<(&[u8], bool)> {
-    if let Some(section) = name.strip_prefix(b"__start_") {
-        return is_identifier(section).then_some((section, true));
-    }
-    let section = name.strip_prefix(b"__stop_")?;
-    is_identifier(section).then_some((section, false))
-}
-
-/// Whether a section name can stand in a C identifier.
-pub fn is_identifier(name: &[u8]) -> bool {
-    name.first().is_some_and(|first| first.is_ascii_alphabetic() || *first == b'_')
-        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }

@@ -1,6 +1,7 @@
 //! Symbol resolution: prevailing groups and definitions, linker-defined symbols, symbol versions.
 //!
-//! The passes from `select_comdats` to `assign_versions` make it. No definition changes later.
+//! The passes from `select_comdats` to `assign_versions` make it. Later passes only take
+//! definitions of the linker's own back: those of output sections that are not made, and of ends of collected sections.
 
 use super::{Inputs, SectionStates, builds_on};
 use crate::arch::Target;
@@ -9,7 +10,7 @@ use crate::input::ObjectFile;
 use crate::input::group::GroupTable;
 use crate::input::object::SymbolPlace;
 use crate::input::shared::NeededLibraries;
-use crate::symbols::{CommonBlock, Definition, Definitions, LinkerSymbol, Mentions, Versions};
+use crate::symbols::{CommonBlock, Definition, Definitions, LinkerSymbol, Mentions, Versions, start_stop};
 use hashbrown::HashMap;
 
 /// Input files with their symbols resolved.
@@ -58,6 +59,12 @@ impl<'a, T: Target> Resolved<'a, T> {
     /// The row of that common block.
     pub fn common_row(&self, id: SymbolId) -> Option<usize> {
         self.definitions.commons.binary_search_by_key(&id, |block| block.symbol).ok()
+    }
+
+    /// Whether a name is `__start_NAME` or `__stop_NAME`, and there were sections `NAME`, none of which is left.
+    pub fn start_stop_is_collected(&self, name: &[u8]) -> bool {
+        let sections = start_stop(name).and_then(|section| self.identifier_sections.get(section));
+        sections.is_some_and(|sections| !sections.iter().any(|&id| self.sections.is_alive(id)))
     }
 
     /// Whether the prevailing definition is weak.

@@ -82,7 +82,11 @@ fn describe<T: Target>(
     hints: bool,
 ) -> Diagnostic {
     let gravity = if severity(link, id) == Report::Warning { Severity::Warning } else { Severity::Error };
+    let name = link.globals.names.get(id.index()).copied().unwrap_or_default();
+    let collected = link.start_stop_is_collected(name);
     let visibility = match visibility(link, id) {
+        // The linker gave it.
+        elf::STV_PROTECTED if collected => "",
         elf::STV_HIDDEN => "hidden ",
         elf::STV_INTERNAL => "internal ",
         elf::STV_PROTECTED => "protected ",
@@ -90,8 +94,14 @@ fn describe<T: Target>(
     };
     let message = format!("undefined {visibility}symbol: {}", link.symbol_text(id));
     let mut diagnostic = Diagnostic::new(gravity, Code::UndefinedSymbol, message);
-    if let Some(name) = link.globals.names.get(id.index()) {
+    if !name.is_empty() {
         diagnostic = diagnostic.about(name);
+    }
+    if collected {
+        diagnostic = diagnostic.help(
+            "all sections of that name were collected; -z nostart-stop-gc lets the reference keep them, \
+             SHF_GNU_RETAIN or KEEP one of them",
+        );
     }
     let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
     for reference in shown {
@@ -104,7 +114,11 @@ fn describe<T: Target>(
     if more > 0 {
         diagnostic = diagnostic.note(format!("referenced {more} more times"));
     }
-    if hints && link.globals.contains(id) { with_hints(link, id, diagnostic) } else { diagnostic }
+    if hints && !collected && link.globals.contains(id) {
+        with_hints(link, id, diagnostic)
+    } else {
+        diagnostic
+    }
 }
 
 fn with_hints<T: Target>(link: &Live<'_, T>, id: SymbolId, mut diagnostic: Diagnostic) -> Diagnostic {

@@ -10,6 +10,7 @@ pub mod flags;
 pub mod globals;
 pub mod intern;
 pub mod name_list;
+pub mod start_stop;
 pub mod versions;
 
 pub use common::CommonBlock;
@@ -18,4 +19,5 @@ pub use flags::{GatheredNeeds, Needs, SymbolFlags};
 pub use globals::Globals;
 pub use intern::Interner;
 pub use name_list::NameList;
+pub use start_stop::{is_identifier, start_stop};
 pub use versions::{VersionDefinition, Versions};
