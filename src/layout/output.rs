@@ -215,7 +215,9 @@ fn output_flags(facts: &Facts, relocatable: bool) -> u64 {
     if facts.all & u64::from(elf::SHF_MERGE) != 0 && facts.entsize != 0 {
         flags |= facts.all & merge;
     }
-    if facts.all & u64::from(elf::SHF_LINK_ORDER) == 0 {
+    // In a final link plain sections stand before those that describe others, and the flag stays. Later links
+    // would take it for all of the contents.
+    if relocatable && facts.all & u64::from(elf::SHF_LINK_ORDER) == 0 {
         flags &= !u64::from(elf::SHF_LINK_ORDER);
     }
     if facts.all & u64::from(elf::SHF_GROUP) == 0 || !relocatable {
