@@ -114,8 +114,6 @@ fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
         machine.outputs.iter().map(|state| (state.placed, state.address, state.load_address)).collect();
     machine.run();
     let sections = machine.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(machine, range));
-    // Without sections to protect, no page boundary is needed.
-    let relro = relro && sections.iter().any(|section| section.size > 0);
     if machine.data_segment.next_round(relro, &sections) {
         // Expressions ahead of a section see the shifted address of the round before, and not that of the run
         // without shift, which is nobody's.

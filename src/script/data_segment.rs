@@ -6,7 +6,8 @@
 //! between the two is laid out. So a layout is made in rounds. In the first, the functions observe
 //! addresses. [`DataSegment::next_round`] then decides on the next round: change nothing; shift the
 //! start so that the end of the read-only part falls on a page; or, without such a part, start on a
-//! page of its own where that saves one in the file.
+//! page of its own where that saves one in the file. As in GNU ld, nothing is adjusted without `DATA_SEGMENT_END`; the
+//! start is then a multiple of the large page if a read-only part is wanted at all.
 
 /// State of the data segment over the rounds of a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -46,6 +47,8 @@ enum Round {
     Relro,
     /// Starts on a page of its own.
     OwnPage,
+    /// Starts on a large page, because nothing says where it ends.
+    NoEnd,
     /// Observes addresses; the decision is final.
     Settled,
 }
@@ -89,7 +92,7 @@ impl DataSegment {
                 let next = dot.wrapping_add(common_page_size.wrapping_sub(1));
                 aligned.wrapping_add(next & max_page_size.wrapping_sub(common_page_size))
             }
-            Round::OwnPage => aligned,
+            Round::OwnPage | Round::NoEnd => aligned,
             _ => same_place_in_page,
         };
         self.min_base = dot;
@@ -136,7 +139,12 @@ impl DataSegment {
             self.seen = seen;
             return false;
         }
-        if relro && seen.relro_end {
+        if relro && !seen.end {
+            self.round = Round::NoEnd;
+            return true;
+        }
+        // Without sections to protect, no page boundary is needed.
+        if relro && seen.relro_end && sections.iter().any(|section| section.size > 0) {
             self.shift_for_relro(sections);
             self.round = Round::Relro;
             return true;
@@ -234,6 +242,20 @@ mod tests {
         let mut segment = DataSegment::new();
         segment.align(0x1100, 0x1000, 0x1000);
         segment.end(0x2200);
+        assert!(!segment.next_round(false, &[]));
+    }
+
+    #[test]
+    fn without_an_end_nothing_is_shifted() {
+        let mut segment = DataSegment::new();
+        segment.align(0x1234, 0x1000, 0x1000);
+        segment.relro_end(0, 0x2300);
+        assert!(segment.next_round(true, &[RelroSection { size: 4, alignment: 4 }]));
+        assert_eq!(segment.align(0x1234, 0x1000, 0x1000), 0x2000);
+        assert_eq!(segment.relro_end(0, 0x2300), 0x2300);
+        assert!(!segment.next_round(true, &[]));
+        let mut segment = DataSegment::new();
+        assert_eq!(segment.align(0x1234, 0x1000, 0x1000), 0x2234);
         assert!(!segment.next_round(false, &[]));
     }
 
