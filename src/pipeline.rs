@@ -332,10 +332,14 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     if config.strip.gdb_index {
         progress.timings.pass("index debug information");
     }
+    let name_index = join_name_indexes::run(&scanned);
+    if config.strip.debug_names {
+        progress.timings.pass("join name indexes");
+    }
     let numbered = number_rows::run(scanned);
     let chosen = build_sframe::run(&numbered, united);
     progress.timings.pass("build SFrame table");
-    let (tables, growing) = size_tables::run(numbered, chosen, corrupt_sframes, debug_index);
+    let (tables, growing) = size_tables::run(numbered, chosen, corrupt_sframes, debug_index, name_index);
     sink.checkpoint()?;
     progress.timings.pass("size tables");
     // frozen: symbols, relocations and needs that the dynamic linker sees.

@@ -123,14 +123,17 @@ fn refuse_relocations_without_symbols(state: &State<'_>) {
 
 /// The units of an object have no final addresses.
 fn refuse_index_of_objects(state: &State<'_>) {
-    if state.config.strip.gdb_index
-        && let Some(relocatable) = &state.pending.relocatable
-    {
-        let message = format!("{relocatable} and --gdb-index may not be used together");
-        let place = Location::Argument("--gdb-index".into());
-        state.report(
-            Diagnostic::error(Code::BadOption, message).at(place).help("make the index in the final link"),
-        );
+    let strip = &state.config.strip;
+    for (wanted, option) in [(strip.gdb_index, "--gdb-index"), (strip.debug_names, "--debug-names")] {
+        if let (true, Some(relocatable)) = (wanted, &state.pending.relocatable) {
+            let message = format!("{relocatable} and {option} may not be used together");
+            let place = Location::Argument(option.into());
+            state.report(
+                Diagnostic::error(Code::BadOption, message)
+                    .at(place)
+                    .help("make the index in the final link"),
+            );
+        }
     }
 }
 

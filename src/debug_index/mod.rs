@@ -4,11 +4,16 @@
 //! which compilers list (`-ggnu-pubnames`, [`public_names`]) or which the entries themselves tell
 //! ([`entries`], [`split`]). What was read names sections and offsets in them, no addresses, so that it can
 //! be read before the layout. [`joined`] puts the objects together. [`gdb_index`] is the format of `.gdb_index` and knows nothing of linking.
+//!
+//! Indexes that compilers made (`.debug_names`) are read object by object, too ([`name_tables`]), and joined
+//! ([`debug_names`]).
 
+pub mod debug_names;
 pub mod dwarf;
 pub mod entries;
 pub mod gdb_index;
 pub mod joined;
+pub mod name_tables;
 pub mod object;
 pub mod public_names;
 pub mod split;

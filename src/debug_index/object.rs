@@ -121,7 +121,7 @@ fn is_of_units(name: &str) -> bool {
 }
 
 /// The object's debug sections that are in the output, or were taken out of it for the index.
-fn debug_sections<'o, 'a, T: Target>(
+pub(super) fn debug_sections<'o, 'a, T: Target>(
     object: &'o ObjectFile<'a, T::E>,
     stands: &dyn Fn(SectionId) -> bool,
 ) -> Vec<Section<'o, 'a, T>> {

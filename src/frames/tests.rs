@@ -165,7 +165,8 @@ impl World {
 /// A link that knows nothing but its frames, with their offsets in the output assigned.
 fn linked(bound: Bound<'_, X86_64>) -> Placed<'_, X86_64> {
     let numbered = Numbered::of(Scanned::of(keep_eh_frames::run(bound, Folds::default())));
-    let (tables, growing) = size_tables::run(numbered, Chosen::default(), Vec::new(), Default::default());
+    let (tables, growing) =
+        size_tables::run(numbered, Chosen::default(), Vec::new(), Default::default(), Default::default());
     Placed::new(tables, growing)
 }
 

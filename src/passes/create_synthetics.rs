@@ -18,7 +18,9 @@ use crate::relocs::dynamic;
 use crate::sframe::collect;
 use crate::sframe_output;
 use crate::symbols::Definition;
-use crate::synth::{android, attributes, eh_frame, eh_frame_hdr, gdb_index, notes, property_note};
+use crate::synth::{
+    android, attributes, debug_names, eh_frame, eh_frame_hdr, gdb_index, notes, property_note,
+};
 use crate::tables::section::{Kind, SyntheticSection, SyntheticSections};
 
 const A: u64 = elf::SHF_ALLOC as u64;
@@ -61,6 +63,7 @@ pub fn run<'a, T: Target>(
         sframe_output::absorb::section(link),
         sframe_output::overlay::section(link),
         gdb_index::section(link),
+        debug_names::section(link),
     ];
     link.synthetic.rows.extend(own.into_iter().flatten());
     if allocates_commons(link, plan) {

@@ -18,6 +18,7 @@ pub mod fold_sections;
 pub mod index_debug_info;
 pub mod index_objects;
 pub mod insert_thunks;
+pub mod join_name_indexes;
 pub mod keep_eh_frames;
 pub mod lay_out;
 pub mod make_image;

@@ -5,6 +5,7 @@
 //! compact form has pages.
 
 use crate::arch::Target;
+use crate::debug_index::debug_names::NameIndex;
 use crate::debug_index::joined::DebugIndex;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{SectionId, SymbolId};
@@ -21,16 +22,18 @@ use rayon::prelude::*;
 
 /// Sizes the linker's own sections. `chosen` holds the functions of its SFrame table;
 /// `corrupt_sframes` are inputs that pass unchanged,
-/// `debug_index` is the contents of `.gdb_index`.
+/// `debug_index` is the contents of `.gdb_index`, `name_index` those of `.debug_names`.
 pub fn run<'a, T: Target>(
     numbered: Numbered<'a, T>,
     chosen: Chosen,
     corrupt_sframes: Vec<SectionId>,
     debug_index: DebugIndex<'a>,
+    name_index: NameIndex<'a>,
 ) -> (Tables<'a, T>, Growing<'a>) {
     let mut sizes = Sizes { link: &numbered, sections: numbered.synthetic.clone() };
     sizes.frames(&chosen);
     sizes.sections.set_size(Kind::GdbIndex, debug_index.size, 1);
+    sizes.sections.set_size(Kind::DebugNames, name_index.size, 1);
     let counts = dynamic::count(&numbered);
     sizes.slots();
     sizes.relocations(&counts);
@@ -45,7 +48,7 @@ pub fn run<'a, T: Target>(
     let mut synthetics = sizes.sections;
     synthetics.rows.extend(numbered.merged.iter().map(|merged| merged.section.clone()));
     (
-        Tables { dynamic, relative_count, debug_index, corrupt_sframes, numbered },
+        Tables { dynamic, relative_count, debug_index, name_index, corrupt_sframes, numbered },
         Growing { synthetics, chosen },
     )
 }

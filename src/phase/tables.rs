@@ -5,6 +5,7 @@
 
 use super::{Numbered, builds_on};
 use crate::arch::Target;
+use crate::debug_index::debug_names::NameIndex;
 use crate::debug_index::joined::DebugIndex;
 use crate::ids::SectionId;
 use crate::sframe::collect::Chosen;
@@ -21,6 +22,8 @@ pub struct Tables<'a, T: Target> {
     pub relative_count: u64,
     /// The index of debug information, for `.gdb_index`.
     pub debug_index: DebugIndex<'a>,
+    /// The joined name indexes of objects, for `.debug_names`.
+    pub name_index: NameIndex<'a>,
     /// Corrupt SFrame inputs, in link order; they are copied unchanged.
     pub corrupt_sframes: Vec<SectionId>,
 }

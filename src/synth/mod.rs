@@ -8,6 +8,7 @@
 pub mod android;
 pub mod attributes;
 pub mod copy;
+pub mod debug_names;
 pub mod dynamic;
 pub mod dynsym;
 pub mod eh_frame;

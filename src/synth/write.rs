@@ -1,8 +1,8 @@
 //! The bytes of synthetic sections, by kind.
 
 use super::{
-    dynamic, dynsym, eh_frame, eh_frame_hdr, gdb_index, gnu_hash, got, groups, hash, merged, plt,
-    rela_output, reldyn, relr, symbol_versions, thunks,
+    debug_names, dynamic, dynsym, eh_frame, eh_frame_hdr, gdb_index, gnu_hash, got, groups, hash, merged,
+    plt, rela_output, reldyn, relr, symbol_versions, thunks,
 };
 use crate::arch::Target;
 use crate::ids::SectionId;
@@ -48,6 +48,7 @@ fn write_bytes<T: Target>(
             eh_frame_hdr::write(link, link.section_address(id), eh_frame, out);
         }
         Kind::GdbIndex => gdb_index::write(link, out),
+        Kind::DebugNames => debug_names::write(link, out),
         Kind::SFrame => match &link.chosen.compact {
             Some(compact) => sframe_output::compact::write(link, compact, link.section_address(id), out),
             None => sframe_output::table::write(link, link.section_address(id), out),

@@ -74,6 +74,8 @@ pub enum Kind {
     SFrame,
     /// `.gdb_index`.
     GdbIndex,
+    /// `.debug_names`, joined.
+    DebugNames,
     /// The sorted index of `.sframe`.
     SFrameOverlay,
     /// Relocations of an output section: row of [`crate::phase::Placed::output_relocations`].

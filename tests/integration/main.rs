@@ -9,6 +9,7 @@ mod archives;
 mod attributes;
 mod build_systems;
 mod debug_index;
+mod debug_names;
 mod default_scripts;
 mod drivers;
 mod dynamic;

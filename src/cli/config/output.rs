@@ -251,6 +251,8 @@ pub struct StripOptions {
     pub compress_sections: Vec<CompressSections>,
     /// `--gdb-index`.
     pub gdb_index: bool,
+    /// `--debug-names`.
+    pub debug_names: bool,
     /// `-z dead-reloc-in-nonalloc=` in order: section pattern and the value that a dead
     /// relocation leaves. The last pattern that matches holds.
     pub dead_relocations: Vec<(Vec<u8>, u64)>,

@@ -35,7 +35,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredValue,
     ),
     ignored(&["mllvm"], "Options for LLVM, which compiles nothing here", IgnoredValue),
-    ignored(&["no-debug-names"], "No such index is made", IgnoredFlag),
     ignored(&["strip-discarded"], "Discarded sections have no symbols", IgnoredFlag),
     ignored(
         &["warn-backrefs", "no-warn-backrefs"],

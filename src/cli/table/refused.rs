@@ -17,7 +17,6 @@ const NO_CTF: &str = "sections of compact C types (.ctf) are not merged";
 
 /// The options.
 pub static REFUSED: &[Refused] = &[
-    refused(&["debug-names"], "debug sections are not rewritten, so no merged .debug_names is made"),
     refused(
         &["copy-dt-needed-entries", "add-needed"],
         "libraries that libraries need are never linked by themselves; name them with -l",

@@ -101,6 +101,12 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-gdb-index"], "Do not make it (default)", |state| {
         state.config.strip.gdb_index = false;
     }),
+    flag(&["debug-names"], "Join the name indexes (.debug_names) that compilers made into one", |state| {
+        state.config.strip.debug_names = true;
+    }),
+    flag(&["no-debug-names"], "Leave them as they are (default)", |state| {
+        state.config.strip.debug_names = false;
+    }),
     flag(&["q", "emit-relocs"], "Keep relocations in the output", |state| {
         state.config.relocations.emit = true;
     }),

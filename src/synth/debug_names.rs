@@ -1,0 +1,39 @@
+//! `.debug_names`: gives the strings and units of the joined index their places in the output.
+
+use crate::arch::Target;
+use crate::debug_index::dwarf::endian;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::phase::{Made, Placed};
+use crate::tables::section::{Kind, SyntheticSection};
+
+/// The section, if `--debug-names` asks for it and an object has one: those leave the link here.
+pub fn section<'a, T: Target>(link: &mut Made<'a, T>) -> Option<SyntheticSection<'a>> {
+    if !link.config.strip.debug_names || link.config.is_relocatable() {
+        return None;
+    }
+    let indexes = link.objects.iter().flat_map(|object| {
+        let is_index =
+            |&index: &usize| matches!(object.section_name(index), b".debug_names" | b".zdebug_names");
+        (1..object.headers.len()).filter(is_index).map(|index| object.section_id(index as u32))
+    });
+    let indexes: Vec<_> = indexes.collect();
+    if indexes.is_empty() {
+        return None;
+    }
+    link.resolved.sections.absorb(indexes);
+    Some(SyntheticSection::new(Kind::DebugNames, b".debug_names", elf::SHT_PROGBITS, 0, 4))
+}
+
+/// Writes the section.
+pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+    let offset = |(section, offset)| {
+        // Strings are merged.
+        let place = link.final_place(section, offset);
+        place.map_or(0, |(section, offset)| link.places.offset[section.index()].wrapping_add(offset))
+    };
+    if !link.name_index.write(endian::<T::E>(), &offset, out) {
+        let message = "the debug information is larger than 4 GiB, which .debug_names cannot express";
+        link.sink.report(Diagnostic::error(Code::DebugInfo, message).help("compile with -gdwarf64"));
+    }
+}
