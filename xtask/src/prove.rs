@@ -12,6 +12,8 @@ mod bpf;
 mod cargo;
 mod compact;
 mod compare;
+mod gdb_index;
+mod icf;
 mod index;
 mod kernel;
 mod light;
@@ -32,6 +34,7 @@ mod sqlite;
 mod stacks;
 mod thunks;
 mod tools;
+mod turns;
 mod violations;
 
 #[derive(clap::Args)]
@@ -90,7 +93,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 23] = [
+static SUBJECTS: [Subject; 25] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -137,6 +140,18 @@ static SUBJECTS: [Subject; 23] = [
             let splitters = split_links::Splitters { sframe: &command, plugin: &arguments.plugin.path()? };
             split_links::prove(proof, &splitters)
         },
+    },
+    Subject {
+        name: "icf",
+        about: "The LLVM link with equal code folded, beside lld and mold",
+        in_bare_root: false,
+        prove: |proof, _| icf::icf(proof),
+    },
+    Subject {
+        name: "gdb-index",
+        about: "A Rust program with an index of its debug information, beside lld, mold and gdb",
+        in_bare_root: false,
+        prove: |proof, _| gdb_index::gdb_index(proof),
     },
     Subject {
         name: "index",

@@ -22,7 +22,7 @@ mod generated;
 pub mod generated_object;
 pub mod generated_program;
 mod link;
-mod linkers;
+pub mod linkers;
 pub mod measure;
 mod picture;
 pub mod programs;

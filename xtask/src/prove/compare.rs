@@ -5,7 +5,7 @@ use super::proof::{Proof, output};
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Least number of links that take part.
@@ -108,7 +108,7 @@ fn capture(
     let mut objects = Vec::new();
     for file in source.sources {
         let object = format!("{}.o", file.split('.').next().unwrap_or(file));
-        let mut command = Command::new(format!("{prefix}{}", compiler(file)));
+        let mut command = Command::new(compiler(prefix, file)?);
         command
             .current_dir(&work)
             .args(["-O1", "-c", "-o", &object])
@@ -123,7 +123,7 @@ fn capture(
     let mut command = Command::new(program);
     command.args(["capture", "--real"]).arg(proof.prefix.join("ld"));
     output(command.arg("--log").arg(&log).arg("--setup").arg(&folder))?;
-    let mut command = Command::new(format!("{prefix}{}", compiler(source.sources[0])));
+    let mut command = Command::new(compiler(prefix, source.sources[0])?);
     command.current_dir(&work).arg(format!("-B{}", folder.display())).args(["-o", "out"]);
     output(command.args(link.split(' ')).args(&objects))?;
     std::fs::create_dir_all(cases)?;
@@ -132,8 +132,10 @@ fn capture(
     Ok(std::fs::rename(log.join("0001-out"), cases.join(&name))?)
 }
 
-fn compiler(file: &str) -> &'static str {
-    if file.ends_with(".cc") { "g++" } else { "gcc" }
+/// The machine's own compiler, or one that was fetched for another machine.
+fn compiler(prefix: &str, file: &str) -> Result<PathBuf> {
+    let name = format!("{prefix}{}", if file.ends_with(".cc") { "g++" } else { "gcc" });
+    if prefix.is_empty() { Ok(name.into()) } else { peers::program(&name) }
 }
 
 /// Runs all, and records versions, counts and the differences that the baseline had to explain.

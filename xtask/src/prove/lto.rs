@@ -1,22 +1,25 @@
 //! Proof of link-time optimization: sqlite, zstd and a C++ project by gcc's plugin and by LLVM's, linked by GNU ld,
 //! mold and this linker.
 //!
-//! The programs must say the same. Most of the time of such a link is the compiler's, so one measurement of each
-//! tells that no linker stands in its way, and no more.
+//! The programs must say the same. Most of the time of such a link is the compiler's; the C++ project is linked in
+//! turns, so that the times of one round were taken on the same machine. Rust is linked as rustc optimises it, and
+//! together with C by the plugin of the LLVM that rustc is made with.
 
 use super::machines::{ZSTD_CRATE, ZSTD_EXPECTED, ZSTD_MAIN};
 use super::proof::{Proof, output};
 use super::sqlite::{self, crate_source};
 use super::tools::{peer, write_project};
-use crate::peers;
+use crate::bench::measure::{self, Cost};
+use crate::{apt, peers};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 /// Objects of the C++ project.
 const OBJECTS: usize = 40;
+/// Links of the C++ project by each linker, in turns.
+const ROUNDS: usize = 5;
 
 /// A program, its sources, and its output; `None`: whatever the first one says.
 struct Project {
@@ -37,7 +40,11 @@ struct Compiler {
 }
 
 pub fn lto(proof: &mut Proof) -> Result<()> {
-    let linkers = [("GNU ld", peer("bfd")?), ("mold", peer("mold")?), ("sframe-ld", proof.prefix.join("ld"))];
+    let linkers = [
+        ("GNU ld", peer("bfd")?),
+        ("mold", by_itself(proof, &peer("mold")?)?),
+        ("sframe-ld", proof.prefix.join("ld")),
+    ];
     for (family, linker) in &linkers[..2] {
         let version = proof.tool(linker, &["--version"])?;
         proof.note(format!("{family}: {}\n", version.lines().next().unwrap_or("")))?;
@@ -50,11 +57,14 @@ pub fn lto(proof: &mut Proof) -> Result<()> {
             archiver: "ar".into(),
         },
     ];
-    proof.note("| project | compiler | linker | result | bytes | seconds |\n|---|---|---|---|---|---|")?;
+    proof
+        .note("| project | compiler | linker | result | bytes | CPU seconds |\n|---|---|---|---|---|---|")?;
+    let mut timed = Vec::new();
     for project in [sqlite_project(proof)?, zstd_project(proof)?, cxx_project(proof)?] {
         let mut said = project.expected.map(str::to_owned);
         for compiler in &compilers {
             let inputs = compile(proof, &project, compiler)?;
+            let mut able = Vec::new();
             for (family, linker) in &linkers {
                 let text = match link(proof, &project, compiler, &inputs, (family, linker)) {
                     Err(error) if *family != "sframe-ld" => {
@@ -66,10 +76,50 @@ pub fn lto(proof: &mut Proof) -> Result<()> {
                 };
                 let expected = said.get_or_insert_with(|| text.clone());
                 ensure!(*expected == text, "{}, {}, {family}: {text}", project.name, compiler.name);
+                able.push((*family, linker.as_path()));
+            }
+            if project.is_cxx {
+                timed.push(in_turns(proof, &project, compiler, &inputs, &able)?);
             }
         }
     }
-    rust(proof, &linkers)
+    rust(proof, &linkers)?;
+    with_c(proof, &linkers)?;
+    proof.note(format!(
+        "\nThe C++ project in {ROUNDS} rounds in turns: medians of seconds, and to those of GNU ld.\n\n\
+         | compiler | linker | wall | to GNU ld | CPU | to GNU ld |\n|---|---|---|---|---|---|"
+    ))?;
+    timed.into_iter().flatten().try_for_each(|row| proof.note(row))
+}
+
+/// The rows of a table of times.
+fn in_turns(
+    proof: &Proof,
+    project: &Project,
+    compiler: &Compiler,
+    inputs: &[String; 2],
+    linkers: &[(&str, &Path)],
+) -> Result<Vec<String>> {
+    let mut costs: Vec<Vec<Cost>> = vec![Vec::new(); linkers.len()];
+    for round in 0..ROUNDS {
+        for turn in 0..linkers.len() {
+            let number = (turn + round) % linkers.len();
+            costs[number].push(run_link(proof, project, compiler, inputs, linkers[number])?);
+        }
+    }
+    let median = |costs: &[Cost], of: fn(&Cost) -> f64| {
+        let mut values: Vec<f64> = costs.iter().map(of).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let times = costs.iter().map(|costs| (median(costs, |cost| cost.wall), median(costs, |cost| cost.cpu)));
+    let times: Vec<(f64, f64)> = times.collect();
+    let rows = linkers.iter().zip(&times).map(|((family, _), (wall, cpu))| {
+        let (first_wall, first_cpu) = times[0];
+        let ratios = (wall / first_wall, cpu / first_cpu);
+        format!("| {} | {family} | {wall:.2} | {:.2} | {cpu:.2} | {:.2} |", compiler.name, ratios.0, ratios.1)
+    });
+    Ok(rows.collect())
 }
 
 /// A row for a link by another linker that failed.
@@ -150,19 +200,11 @@ fn link(
     proof: &mut Proof,
     project: &Project,
     compiler: &Compiler,
-    [main, archive]: &[String; 2],
+    inputs: &[String; 2],
     (family, linker): (&str, &Path),
 ) -> Result<String> {
-    let driver = &compiler.drivers[usize::from(project.is_cxx)];
-    let program = format!("{}-{}-{}", project.name, compiler.name, family).replace([' ', '+'], "-");
-    let choice = match compiler.name {
-        "clang" => format!("--ld-path={}", linker.display()),
-        _ => format!("-B{}", folder_of(proof, family, linker)?.display()),
-    };
-    let fixed = [&choice, "-O2", "-flto", "-pie", "-o", &program, main, archive];
-    let start = Instant::now();
-    proof.tool(driver, &[&fixed[..], project.libraries].concat())?;
-    let seconds = start.elapsed().as_secs_f64();
+    let cost = run_link(proof, project, compiler, inputs, (family, linker))?;
+    let program = program_of(project, compiler, family);
     let path = proof.folder.join(&program);
     if family == "sframe-ld" {
         crate::install::made_here(&path)?;
@@ -171,10 +213,35 @@ fn link(
     let text = proof.tool(&path, &[])?;
     let size = std::fs::metadata(&path)?.len();
     proof.note(format!(
-        "| {} | {} | {family} | links, runs, says the same | {size} | {seconds:.1} |",
-        project.name, compiler.name
+        "| {} | {} | {family} | links, runs, says the same | {size} | {:.1} |",
+        project.name, compiler.name, cost.cpu
     ))?;
     Ok(text)
+}
+
+fn program_of(project: &Project, compiler: &Compiler, family: &str) -> String {
+    format!("{}-{}-{}", project.name, compiler.name, family).replace([' ', '+'], "-")
+}
+
+/// One link, compilation of the intermediate code included.
+fn run_link(
+    proof: &Proof,
+    project: &Project,
+    compiler: &Compiler,
+    [main, archive]: &[String; 2],
+    (family, linker): (&str, &Path),
+) -> Result<Cost> {
+    let driver = compiler.drivers[usize::from(project.is_cxx)].display().to_string();
+    let program = program_of(project, compiler, family);
+    let choice = match compiler.name {
+        "clang" => format!("--ld-path={}", linker.display()),
+        _ => format!("-B{}", folder_of(proof, family, linker)?.display()),
+    };
+    let fixed = [&driver, &choice, "-O2", "-flto", "-pie", "-o", &program, main, archive];
+    let words = fixed.into_iter().chain(project.libraries.iter().copied()).map(str::to_owned);
+    let run = measure::measure(&proof.folder, 2, &words.collect::<Vec<_>>())?;
+    ensure!(run.cost.success, "{driver} by {family}: {}", run.messages);
+    Ok(run.cost)
 }
 
 /// A folder for `gcc -B` where `ld` is this linker.
@@ -206,15 +273,121 @@ fn rust(proof: &mut Proof, linkers: &[(&str, PathBuf)]) -> Result<()> {
             "-Clink-self-contained=-linker",
             &prefix,
         ]);
-        let start = Instant::now();
         output(command.args(["-o", &program, "words.rs"]))?;
-        let seconds = start.elapsed().as_secs_f64();
         let text = proof.tool(proof.folder.join(&program), &[])?;
         ensure!(text == "{\"a\": 3, \"b\": 2, \"c\": 1} true\n", "{family}: {text}");
         let size = std::fs::metadata(proof.folder.join(&program))?.len();
+        proof.note(format!("| Rust | rustc, fat | {family} | links, runs, says the same | {size} | |"))?;
+    }
+    Ok(())
+}
+
+/// Rust and C as one program: rustc and the clang of its LLVM hand their intermediate code to that LLVM's plugin, and
+/// functions of one language are inlined into the other.
+fn with_c(proof: &mut Proof, linkers: &[(&str, PathBuf)]) -> Result<()> {
+    let version = output(Command::new("rustc").arg("-vV"))?;
+    let version = version.lines().find_map(|line| line.strip_prefix("LLVM version: "));
+    let version = version.context("rustc does not say its LLVM's version")?.to_owned();
+    let major = version.split('.').next().unwrap_or_default().to_owned();
+    let view = peers::folder().join("apt/lto");
+    let root = view.join(format!("llvm-{major}"));
+    let names = [format!("clang-{major}"), format!("llvm-{major}-linker-tools")];
+    let names = names.each_ref().map(String::as_str);
+    if let Err(error) = apt::fetch_and_unpack(&view, &apt::options(&view, None)?, &names, &root) {
+        let reason = format!("{error:#}");
+        let reason = reason.lines().next().unwrap_or_default();
+        return proof
+            .note(format!("\nRust with C is not shown: no clang of rustc's LLVM {version}: {reason}"));
+    }
+    let programs = root.join(format!("usr/lib/llvm-{major}"));
+    let libraries = root.join("usr/lib/x86_64-linux-gnu").display().to_string();
+    let clang =
+        script(proof, "clang-of-rust", &libraries, &[&programs.join("bin/clang").display().to_string()])?;
+    std::fs::write(
+        proof.folder.join("scaled.c"),
+        "int from_rust(int);\nint scaled(int value) { return from_rust(value) + 1; }\n",
+    )?;
+    std::fs::write(
+        proof.folder.join("both.rs"),
+        "unsafe extern \"C\" { fn scaled(value: i32) -> i32; }\n\
+         #[unsafe(no_mangle)] pub extern \"C\" fn from_rust(value: i32) -> i32 { value * 3 }\n\
+         fn main() { println!(\"{}\", unsafe { scaled(14) }); }\n",
+    )?;
+    proof.tool(&clang, &["-O2", "-flto=thin", "-fPIC", "-c", "-o", "scaled.o", "scaled.c"])?;
+    let plugin = format!("-Clinker-plugin-lto={}", programs.join("lib/LLVMgold.so").display());
+    let driver = format!("-Clinker={}", clang.display());
+    for (family, linker) in linkers {
+        let name = format!("ld-{}", family.replace(' ', "-"));
+        let words = command_words(linker, &libraries)?;
+        let linker = script(proof, &name, &libraries, &words.iter().map(String::as_str).collect::<Vec<_>>())?;
+        let chosen = format!("-Clink-arg=--ld-path={}", linker.display());
+        let program = format!("both-{}", family.replace(' ', "-"));
+        let fixed = ["-O", "--edition=2024", &plugin, &driver, "-Clink-self-contained=-linker", &chosen];
+        let rest = ["-Clink-arg=scaled.o", "-o", &program, "both.rs"];
+        proof.tool("rustc", &[&fixed[..], &rest].concat())?;
+        let text = proof.tool(proof.folder.join(&program), &[])?;
+        ensure!(text == "43\n", "{family}: {text}");
+        let symbols = proof.tool("nm", &[&program])?;
+        let is_left = |line: &str| line.ends_with(" scaled") || line.ends_with(" from_rust");
+        ensure!(
+            !symbols.lines().any(is_left),
+            "{family}: a function was not inlined into the other language"
+        );
+        if *family == "sframe-ld" {
+            crate::install::made_here(&proof.folder.join(&program))?;
+        }
+        let size = std::fs::metadata(proof.folder.join(&program))?.len();
         proof.note(format!(
-            "| Rust | rustc, fat | {family} | links, runs, says the same | {size} | {seconds:.1} |"
+            "| Rust with C | rustc and clang {major} | {family} | links, runs, both functions inlined | {size} | |"
         ))?;
     }
     Ok(())
+}
+
+/// A linker as a program of this system, if it runs so with no more than its allocator: with a plugin, mold starts
+/// itself again by the name of the running program, which is another system's loader for the tools that are unpacked.
+fn by_itself(proof: &Proof, linker: &Path) -> Result<PathBuf> {
+    let words = command_words(linker, "")?;
+    let folders = words.iter().position(|word| word == "--library-path").and_then(|at| words.get(at + 1));
+    let (Some(folders), Some(program)) = (folders, words.last()) else { return Ok(linker.to_owned()) };
+    let own = proof.folder.join("allocator");
+    std::fs::create_dir_all(&own)?;
+    for folder in folders.split(':') {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with("libmimalloc.so.") {
+                std::fs::copy(entry.path(), own.join(entry.file_name()))?;
+            }
+        }
+    }
+    let script = script(proof, "mold-by-itself", &own.display().to_string(), &[program.as_str()])?;
+    let runs = Command::new(&script).arg("--version").output().is_ok_and(|output| output.status.success());
+    Ok(if runs { script } else { linker.to_owned() })
+}
+
+/// The words of a linker's command. One of another system has its own folders of libraries, and LLVM's joins them.
+fn command_words(linker: &Path, libraries: &str) -> Result<Vec<String>> {
+    let Ok(text) = std::fs::read_to_string(linker.with_file_name("cmd")) else {
+        return Ok(vec![linker.display().to_string()]);
+    };
+    let mut words: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    if let Some(at) = words.iter().position(|word| word == "--library-path") {
+        let folders = words.get_mut(at + 1).context("a path without folders")?;
+        folders.push_str(&format!(":{libraries}"));
+    }
+    Ok(words)
+}
+
+/// A command that starts another with libraries of its own.
+fn script(proof: &Proof, name: &str, libraries: &str, words: &[&str]) -> Result<PathBuf> {
+    use std::os::unix::fs::PermissionsExt;
+    let path = proof.folder.join(name);
+    let words = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+    std::fs::write(
+        &path,
+        format!(
+            "#!/bin/sh\nLD_LIBRARY_PATH='{libraries}'\"${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}\" exec {words} \"$@\"\n"
+        ),
+    )?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+    Ok(path)
 }

@@ -1,0 +1,73 @@
+//! Proof of identical code folding: the LLVM link folded by lld, mold and this linker, `--icf=all` and `--icf=safe`.
+//!
+//! What is folded is counted in the output: bytes that are loaded from the file without and with the option. The
+//! archives are compiled by gcc, without tables of significant addresses (`.llvm_addrsig`), so that lld's safe mode
+//! folds next to nothing; mold and this linker look at the relocations of such objects.
+
+use super::proof::Proof;
+use super::turns::Turns;
+use crate::bench::programs;
+use ::peers::Family;
+use anyhow::{Result, ensure};
+use object::{Object, ObjectSection, SectionFlags, SectionKind};
+use std::path::Path;
+
+const OPTIONS: [&str; 3] = ["--icf=none", "--icf=all", "--icf=safe"];
+const ROUNDS: usize = 5;
+
+pub fn icf(proof: &mut Proof) -> Result<()> {
+    let turns = Turns::new(proof, "llvm", programs::prepare_llvm, &[Family::Lld, Family::Mold])?;
+    let seconds = turns.run(proof, &OPTIONS, ROUNDS)?;
+    let mut folded = Vec::new();
+    for linker in &turns.linkers {
+        let sizes = OPTIONS.map(|option| loaded(&turns.output(proof, linker, option)));
+        let [none, all, safe] = sizes;
+        let (none, all, safe) = (none?, all?, safe?);
+        folded.push([none, none - all.min(none), none - safe.min(none)]);
+    }
+    let (ours, lld) = (turns.row(Family::SframeLd)?, turns.row(Family::Lld)?);
+    for linker in &turns.linkers {
+        proof.note(format!("- {}", linker.version))?;
+    }
+    proof.note(
+        "\n| linker | bytes loaded | folded, all | to lld's | folded, safe | ms, none | all | safe | all to lld's |\n\
+         |---|---|---|---|---|---|---|---|---|",
+    )?;
+    for ((linker, folded_by), times) in turns.linkers.iter().zip(&folded).zip(&seconds) {
+        let [none, all, safe] = folded_by;
+        let ms = |row: usize| format!("{:.0}", times[row] * 1e3);
+        proof.note(format!(
+            "| {} | {none} | {all} | {:.3} | {safe} | {} | {} | {} | {:.2} |",
+            linker.name,
+            *all as f64 / folded[lld][1] as f64,
+            ms(0),
+            ms(1),
+            ms(2),
+            times[1] / seconds[lld][1]
+        ))?;
+    }
+    proof.note(format!(
+        "\nMedians of {ROUNDS} rounds in turns, two threads each, over the output of the link before."
+    ))?;
+    let [_, all, safe] = folded[ours];
+    ensure!(all as f64 >= 0.98 * folded[lld][1] as f64, "lld folds more than 2 % more");
+    ensure!(safe as f64 >= 0.95 * folded[lld][2] as f64, "lld's safe mode folds more than 5 % more");
+    for option in OPTIONS {
+        let program = turns.output(proof, &turns.linkers[ours], option);
+        proof.check(&program)?;
+        turns.case.check(&turns.folder, &program).map_err(anyhow::Error::msg)?;
+    }
+    proof.note("\nEach of this linker's three compilers compiles C++ to s390x assembly as expected.")
+}
+
+/// Bytes of the sections that are loaded from the file.
+fn loaded(path: &Path) -> Result<u64> {
+    let bytes = std::fs::read(path)?;
+    let file = object::File::parse(&bytes[..])?;
+    let is_loaded = |section: &object::Section<'_, '_>| {
+        let alloc = u64::from(object::elf::SHF_ALLOC);
+        let flags = matches!(section.flags(), SectionFlags::Elf { sh_flags } if sh_flags & alloc != 0);
+        flags && !matches!(section.kind(), SectionKind::UninitializedData | SectionKind::UninitializedTls)
+    };
+    Ok(file.sections().filter(is_loaded).map(|section| section.size()).sum())
+}

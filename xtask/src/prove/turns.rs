@@ -1,0 +1,90 @@
+//! Links of a benchmark case by several linkers with and without an option, in turns, so that a machine whose speed
+//! changes does the same to all.
+
+use super::proof::Proof;
+use crate::bench::case::Case;
+use crate::bench::{linkers, measure};
+use ::peers::{Family, Linker};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+
+/// Processors and threads of each link, as in the benchmarks.
+const THREADS: usize = 2;
+
+/// A benchmark case that is ready to be linked.
+pub struct Turns {
+    pub folder: PathBuf,
+    pub case: Case,
+    /// This linker, and the peers that have the option.
+    pub linkers: Vec<Linker>,
+}
+
+/// Median wall seconds, by linker and option.
+pub type Seconds = Vec<Vec<f64>>;
+
+impl Turns {
+    /// The case `name`, from the benchmarks' folder if it is prepared there, and linkers of these families.
+    pub fn new(
+        proof: &Proof,
+        name: &str,
+        prepare: fn(&Path) -> Result<Case>,
+        families: &[Family],
+    ) -> Result<Self> {
+        let shared = std::env::var_os("SFRAME_BENCH").map(|folder| PathBuf::from(folder).join(name));
+        let folder = shared.unwrap_or_else(|| proof.folder.join("case"));
+        std::fs::create_dir_all(&folder)?;
+        let case = match Case::load(&folder) {
+            Some(case) => case,
+            None => {
+                let case = prepare(&folder)?;
+                case.save(&folder)?;
+                case
+            }
+        };
+        let ours = proof.folder.join("installed/bin/sframe-ld");
+        let mut linkers = linkers::find(Some(&ours), &crate::peers::folder(), &[])?;
+        linkers.retain(|linker| linker.is_ours() || families.contains(&linker.family));
+        Ok(Turns { folder, case, linkers })
+    }
+
+    pub fn output(&self, proof: &Proof, linker: &Linker, option: &str) -> PathBuf {
+        proof.folder.join(format!("{}{option}", linker.name).replace(['=', ' '], "-"))
+    }
+
+    /// Links with each of `options` by every linker: once to have the outputs, then in `rounds` for the time.
+    pub fn run(&self, proof: &Proof, options: &[&str], rounds: usize) -> Result<Seconds> {
+        let mut times = vec![vec![Vec::new(); options.len()]; self.linkers.len()];
+        for round in 0..=rounds {
+            for turn in 0..self.linkers.len() {
+                // Each round begins with another.
+                let number = (turn + round) % self.linkers.len();
+                let linker = &self.linkers[number];
+                for (option, times) in options.iter().zip(&mut times[number]) {
+                    let output = self.output(proof, linker, option);
+                    let mut command = linker.command.clone();
+                    command.extend(linkers::thread_arguments(linker, THREADS));
+                    command.extend(self.case.link.iter().cloned());
+                    command.extend([(*option).to_owned(), "-o".into(), output.display().to_string()]);
+                    let run = measure::measure(&self.folder, THREADS, &command)?;
+                    ensure!(run.cost.success, "{} {option}: {}", linker.name, run.messages);
+                    if round > 0 {
+                        times.push(run.cost.wall);
+                    }
+                }
+            }
+        }
+        let medians = times.into_iter().map(|options| options.into_iter().map(median).collect());
+        Ok(medians.collect())
+    }
+
+    /// The row of the first linker of a family.
+    pub fn row(&self, family: Family) -> Result<usize> {
+        let found = self.linkers.iter().position(|linker| linker.family == family);
+        found.with_context(|| format!("no linker of the family {family:?}; run cargo xtask peers"))
+    }
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+}
