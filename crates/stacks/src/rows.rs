@@ -182,9 +182,10 @@ mod tests {
             let found = rows.rules_at(pc).unwrap().map(|(rules, source)| (rules.rules, source));
             by_instructions += usize::from(matches!(whole, Some((_, Source::Instructions))));
             // Of a function with a row that has no SFrame form, all are left out of a section.
-            match whole == found || whole.is_none() {
-                true => same += 1,
-                false => differ.push((pc, whole, found)),
+            if whole == found || whole.is_none() {
+                same += 1;
+            } else {
+                differ.push((pc, whole, found));
             }
         }
         assert!(same > 10_000 && by_instructions > 0, "{same}, {by_instructions}");
