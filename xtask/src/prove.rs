@@ -12,6 +12,7 @@ mod bpf;
 mod cargo;
 mod compact;
 mod compare;
+mod faults;
 mod gdb_index;
 mod icf;
 mod index;
@@ -54,7 +55,8 @@ pub struct Arguments {
     /// With `rebuild`: the commit that the linker was made of, if it is not this one
     #[arg(long)]
     commit: Option<String>,
-    /// With `random`: so many programs of each machine; with `mutants`: so many of these
+    /// With `random`: so many programs of each machine; with `mutants`: so many of these; with
+    /// `faults`: so many links for each kind of random moment
     #[arg(long)]
     count: Option<u64>,
     /// With `random` and `mutants`: the first seed
@@ -93,7 +95,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 25] = [
+static SUBJECTS: [Subject; 26] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -201,6 +203,12 @@ static SUBJECTS: [Subject; 25] = [
             };
             random::random(proof, &arguments.comparer.path()?, &arguments.command.path()?, &wanted)
         },
+    },
+    Subject {
+        name: "faults",
+        about: "A link that is killed, starved, disturbed and surrounded by failures",
+        in_bare_root: false,
+        prove: |proof, arguments| faults::faults(proof, arguments.count),
     },
     Subject {
         name: "mutants",
