@@ -154,16 +154,21 @@ fn brief_info<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> SectionInfo
     if sh_type == elf::SHT_PROGBITS && flags & other == 0 {
         return link.section_info(id);
     }
-    let align = header.sh_addralign.get();
+    let (align, size, entsize) = (header.sh_addralign.get(), header.sh_size.get(), header.sh_entsize.get());
     SectionInfo {
         name: b"",
         sh_type,
-        flags,
-        size: header.sh_size.get(),
+        // The section that the information names is another one in the output.
+        flags: flags & !u64::from(elf::SHF_INFO_LINK),
+        size,
         align: if align.is_power_of_two() { align } else { 1 },
-        entsize: header.sh_entsize.get(),
+        // Entries that are larger than their section are none.
+        entsize: if entsize <= size.max(LARGEST_ENTRY) { entsize } else { 0 },
     }
 }
+
+/// Empty sections may tell the size of entries, too, if they are of a usual size.
+const LARGEST_ENTRY: u64 = 256;
 
 /// Gathers all lists.
 pub fn gather<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {

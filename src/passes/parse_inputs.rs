@@ -145,6 +145,13 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
     let (mut bytes, most_bytes) = (0, object.most_name_bytes());
     for (index, symbol) in object.symbols.iter().enumerate().skip(first) {
         let start = symbol.st_name.get() as usize;
+        if symbol.is_local() {
+            let offset = std::ptr::from_ref(symbol).addr() - object.bytes.as_ptr().addr();
+            return Err(Malformed::at(
+                offset as u64,
+                format!("symbol {index} is local, but the symbol table says that globals begin at {first}"),
+            ));
+        }
         let rest = object.symbol_names.get(start..).unwrap_or(&[]);
         // One search finds the end and a version.
         let name = match memchr::memchr2(0, b'@', rest) {

@@ -5,11 +5,17 @@
 
 use crate::support::work::{Outcome, linker};
 use crate::support::{Work, tools};
+use sframe_ld::Memory;
+use sframe_ld::cli::{self, Environment, Invocation};
+use sframe_ld::diag::Sink;
+use sframe_ld::input::{FileBytes, InputSource};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Calls of which one fails, each with an error number that the system gives for it.
 const CALLS: &[(&str, &[i32])] = &[
@@ -328,4 +334,87 @@ fn links_at_the_same_time_do_not_disturb_each_other() {
         }
     });
     assert_eq!(names(&bench.work).len(), 9);
+}
+
+/// A source of files of which one read fails, or gives only the start of the file.
+struct Faulty {
+    reads: AtomicUsize,
+    fails: usize,
+    fault: Fault,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Error(io::ErrorKind),
+    /// So many parts of a hundred are read.
+    Short(usize),
+}
+
+impl InputSource for Faulty {
+    fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        let mut bytes = fs::read(path)?;
+        if self.reads.fetch_add(1, Ordering::Relaxed) == self.fails {
+            match self.fault {
+                Fault::Error(kind) => return Err(kind.into()),
+                Fault::Short(parts) => bytes.truncate(bytes.len() * parts / 100),
+            }
+        }
+        Ok(FileBytes::Owned(bytes))
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.is_file()
+    }
+}
+
+/// Every read of a link fails in turn, or is short: a message that says so, or the same output where the file was only
+/// looked at.
+#[test]
+fn any_read_may_fail_or_be_short() {
+    let bench = Bench::new();
+    let place = |word: &String| {
+        let path = bench.work.path(word);
+        if path.exists() { path.into_os_string() } else { word.into() }
+    };
+    let mut arguments: Vec<OsString> = bench.arguments.iter().map(place).collect();
+    arguments.extend([
+        OsString::from("-L"),
+        bench.work.path(".").into(),
+        "-T".into(),
+        bench.work.path("script.ld").into(),
+    ]);
+    arguments.push(format!("--dynamic-list={}", bench.work.path("keep").display()).into());
+    arguments.retain(|word| word != "--dynamic-list=keep" && word != "-L.");
+    bench.work.write("script.ld", "SECTIONS { INCLUDE included.ld .data : { *(.data) } }");
+    bench.work.write("included.ld", ".text : { *(.text) }");
+    arguments.extend(["-L".into(), bench.work.path(".").into()]);
+    let sink = Sink::default();
+    let environment = Environment { program: "ld", options: None, identity: None, run_path: None };
+    let invocation = cli::parse(&arguments, &environment, &|path: &Path| fs::read(path), &sink);
+    let Ok(Invocation::Link(config, inputs)) = invocation else { panic!("{:?}", sink.into_sorted()) };
+    let link = |fails, fault| {
+        bench.work.write("folder/out", "old");
+        let source = Faulty { reads: AtomicUsize::new(0), fails, fault };
+        let outcome = sframe_ld::link(&config, &inputs, &source, Vec::new(), Memory::Freed);
+        (outcome, source.reads.into_inner())
+    };
+    let (outcome, reads) = link(usize::MAX, Fault::Short(0));
+    assert!(outcome.succeeded, "{:?}", outcome.diagnostics);
+    let expected = bench.work.read("folder/out");
+    assert!(reads >= 5, "{reads} reads");
+    let kinds = [io::ErrorKind::Other, io::ErrorKind::PermissionDenied, io::ErrorKind::OutOfMemory];
+    let faults = kinds.map(Fault::Error).into_iter().chain([1, 10, 50, 90, 99].map(Fault::Short));
+    for fault in faults {
+        for fails in 0..reads {
+            let (outcome, _) = link(fails, fault);
+            let output = bench.work.read("folder/out");
+            if !outcome.succeeded {
+                assert!(!outcome.diagnostics.is_empty() && output == b"old", "read {fails}, {fault:?}");
+            } else if let Fault::Error(kind) = fault {
+                // As in GNU ld, a search passes over files that may not be read.
+                let skipped = kind == io::ErrorKind::PermissionDenied;
+                assert!(output == expected || skipped, "read {fails}, {fault:?}");
+            }
+        }
+    }
 }

@@ -289,3 +289,34 @@ fn damaged_shared_libraries_and_archives_never_crash_the_link() {
         [vec!["-o", "out", "good.o", "libf.a"], vec!["-o", "out", "--whole-archive", "libf.a", "good.o"]]
     });
 }
+
+/// Fields that say nothing, or nothing that could be: they do not come into the output, and a symbol table whose
+/// parts are not what it says is refused, as by GNU ld and lld.
+#[test]
+fn fields_that_cannot_be_do_not_come_into_the_output() {
+    let work = Work::new();
+    work.s("object", ".globl _start\n_start: ret\nlocal: ret\n.data\n.globl word\nword: .quad local\n");
+    let original = work.read("object.o");
+    let elf = Elf::parse(original.clone()).unwrap();
+    let header = |name: &str| quad(&original, 40) as usize + elf.section(name).index * 64;
+    // sh_entsize, and SHF_INFO_LINK among sh_flags with an sh_info that is no section's.
+    for (at, value) in [(header(".data") + 56, u64::MAX), (header(".data") + 8, 3 | 0x40)] {
+        let mut bytes = original.clone();
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        work.write("damaged.o", bytes);
+        for mode in [&["-shared"][..], &["-r"], &[]] {
+            work.ld(&[mode, &["-o", "out", "damaged.o"]].concat()).ok();
+            let out = work.elf("out");
+            let data = out.section(".data");
+            assert!(data.entsize == 0 && data.flags & 0x40 == 0, "{mode:?}");
+        }
+    }
+    let symbols = elf.section(".symtab").offset as usize;
+    let globals = word(&original, header(".symtab") + 44) as usize;
+    let mut bytes = original.clone();
+    bytes[symbols + globals * 24 + 4] &= 0xf;
+    work.write("damaged.o", bytes);
+    let message =
+        format!("symbol {globals} is local, but the symbol table says that globals begin at {globals}");
+    work.ld(&["-o", "out", "damaged.o"]).fails().says(&[&message]);
+}

@@ -76,6 +76,8 @@ struct Linker {
 struct Counts {
     fates: BTreeMap<(&'static str, Fate), u64>,
     findings: Vec<String>,
+    /// What readelf complains of in outputs, without numbers and names, by how often.
+    complaints: BTreeMap<String, u64>,
 }
 
 pub fn mutants(proof: &mut Proof, count: Option<u64>, seed: u64) -> Result<()> {
@@ -157,7 +159,12 @@ fn link_all(linker: &Linker, originals: &[Original], folder: &Path, seed: u64) -
                         let (kind, fate, finding) = bench.link(originals, seed + number)?;
                         let mut counts = counts.lock().expect("no panic");
                         *counts.fates.entry((kind, fate)).or_default() += 1;
-                        counts.findings.extend(finding);
+                        match finding {
+                            Some(said) if fate == Fate::Unsound => {
+                                *counts.complaints.entry(kind_of(&said)).or_default() += 1;
+                            }
+                            finding => counts.findings.extend(finding),
+                        }
                     }
                 })
             })
@@ -195,8 +202,11 @@ impl Bench<'_> {
             command.env("SFRAME_LD_OPTIONS", numbers.pick(MODES));
         }
         let ended = limits::run(&mut command, LIMITS, &self.place.join("log"))?;
-        let fate = self.judge(&ended, &out).with_context(|| format!("mutant {number}"))?;
-        let finding = (fate > Fate::Unsound).then(|| {
+        let (fate, complaint) = self.judge(&ended, &out).with_context(|| format!("mutant {number}"))?;
+        let finding = (fate >= Fate::Unsound).then(|| {
+            if fate == Fate::Unsound {
+                return complaint.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().to_owned();
+            }
             let said: Vec<&str> = ended.said.lines().filter(|line| !line.trim().is_empty()).take(3).collect();
             let said = without_folders(&said.join(" | "));
             format!(
@@ -216,7 +226,9 @@ impl Bench<'_> {
         Ok((original.kind, fate, finding))
     }
 
-    fn judge(&self, ended: &limits::Ended, out: &Path) -> Result<Fate> {
+    /// The fate of a link, and what readelf says of its output.
+    fn judge(&self, ended: &limits::Ended, out: &Path) -> Result<(Fate, String)> {
+        let silent = |fate| Ok((fate, String::new()));
         let said = ended.said.to_lowercase();
         let lacks_memory = [
             "memory exhausted",
@@ -229,29 +241,37 @@ impl Bench<'_> {
         if ended.memory > MEMORY
             || !ended.status.success() && lacks_memory.iter().any(|words| said.contains(words))
         {
-            return Ok(Fate::Memory);
+            return silent(Fate::Memory);
         }
         match ended.signal() {
-            Some(libc::SIGXCPU | libc::SIGALRM | libc::SIGKILL) => return Ok(Fate::Hang),
-            Some(_) => return Ok(Fate::Crash),
+            Some(libc::SIGXCPU | libc::SIGALRM | libc::SIGKILL) => return silent(Fate::Hang),
+            Some(_) => return silent(Fate::Crash),
             None => {}
         }
         if said.contains("panicked")
             || said.contains("internal error")
             || said.contains("please submit a bug report")
         {
-            return Ok(Fate::Crash);
+            return silent(Fate::Crash);
         }
         if !ended.status.success() {
-            return Ok(Fate::Refused);
+            return silent(Fate::Refused);
         }
         if !out.exists() {
-            return Ok(Fate::Unsound);
+            return Ok((Fate::Unsound, "no output".into()));
         }
         let read =
             limits::run(Command::new(self.readelf).arg("-aW").arg(out), LIMITS, &self.place.join("read"))?;
-        Ok(if read.status.success() && read.said.trim().is_empty() { Fate::Sound } else { Fate::Unsound })
+        let sound = read.status.success() && read.said.trim().is_empty();
+        Ok(if sound { (Fate::Sound, String::new()) } else { (Fate::Unsound, read.said) })
     }
+}
+
+/// A complaint without what belongs to one output: numbers, and what stands in quotes.
+fn kind_of(complaint: &str) -> String {
+    let has_digit = |word: &str| word.chars().any(|c| c.is_ascii_digit());
+    let words = complaint.split_whitespace().skip(1).map(|word| if has_digit(word) { "…" } else { word });
+    words.take(16).collect::<Vec<_>>().join(" ")
 }
 
 /// A text in which paths have lost their folders, which are this machine's.
@@ -296,6 +316,12 @@ fn record(proof: &mut Proof, linkers: &[Linker], tables: &[Counts]) -> Result<()
     proof.note("\nLinkers:\n")?;
     for linker in linkers {
         proof.note(format!("- {}: {}", linker.name, linker.version))?;
+    }
+    if !tables[0].complaints.is_empty() {
+        proof.note("\nWhat readelf says first of outputs of sframe-ld:\n")?;
+        for (complaint, count) in &tables[0].complaints {
+            proof.note(format!("- {count}: {complaint}"))?;
+        }
     }
     for (linker, counts) in linkers.iter().zip(tables).filter(|(_, counts)| !counts.findings.is_empty()) {
         proof.note(format!("\nCrashes, hangs and too much memory of {} (the first ten):\n", linker.name))?;
