@@ -291,8 +291,8 @@ pub fn run(mut arguments: Arguments) -> Result<()> {
     if subjects.is_empty() {
         subjects = SUBJECTS.iter().collect();
     }
-    // The bare root fetches for itself.
-    if subjects.iter().any(|subject| subject.name != "bare") {
+    // Roots of the distribution fetch for themselves.
+    if subjects.iter().any(|subject| !["bare", "rebuild"].contains(&subject.name)) {
         for line in peers::prepare(&peers::folder(), true)? {
             println!("not to be had: {line}");
         }

@@ -10,8 +10,8 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// Counts what the usual drivers of tests print: automake's totals and `PASS:` lines, TAP, CTest, Meson, Python's
-    /// `unittest` and pytest, Perl's `prove`, Rust's and Go's.
+    /// Counts what the usual drivers of tests print: automake's totals and `PASS:` lines, DejaGnu, TAP, CTest, Meson,
+    /// Python's `unittest` and pytest, Perl's `prove`, Tcl's, curl's, Rust's and Go's.
     pub fn count(log: &str) -> Tests {
         let mut tests = Tests::default();
         let (mut lines_passed, mut lines_failed) = (0, 0);
@@ -51,6 +51,9 @@ impl Tests {
                 self.passed += all.saturating_sub(failed);
                 self.failed += failed;
             }
+            // DejaGnu's totals.
+            ["#", "of", "expected", "passes", count] => self.passed += number(count).unwrap_or(0),
+            ["#", "of", "unexpected", "failures", count] => self.failed += number(count).unwrap_or(0),
             // Meson's summary.
             ["Ok:", count] => self.passed += number(count).unwrap_or(0),
             ["Fail:", count] => self.failed += number(count).unwrap_or(0),
@@ -58,6 +61,30 @@ impl Tests {
             ["Ran", count, "tests", "in", ..] => self.passed += number(count).unwrap_or(0),
             [first, count, ..] if first.starts_with("Files=") && count.starts_with("Tests=") => {
                 self.passed += number(count).unwrap_or(0);
+            }
+            // pytest: `=== 1 failed, 74 passed in 0.12s ===`.
+            [line, .., "in", _, end] if line.starts_with("==") && end.starts_with("==") => {
+                for pair in words.windows(2) {
+                    match pair[1].trim_end_matches(',') {
+                        "passed" => self.passed += number(pair[0]).unwrap_or(0),
+                        "failed" | "error" | "errors" => self.failed += number(pair[0]).unwrap_or(0),
+                        _ => {}
+                    }
+                }
+            }
+            // Tcl: `1 errors out of 500 tests`, with or without a machine. Redis: `[ok]: name (1 ms)`.
+            [failed, "errors", "out", "of", all, "tests", ..] => {
+                let (failed, all) = (number(failed).unwrap_or(0), number(all).unwrap_or(0));
+                self.passed += all.saturating_sub(failed);
+                self.failed += failed;
+            }
+            ["[ok]:", ..] => self.passed += 1,
+            ["[err]:", ..] => self.failed += 1,
+            // curl: `TESTDONE: 1433 tests out of 1435 reported OK: 99%`.
+            ["TESTDONE:", passed, "tests", "out", "of", all, ..] => {
+                let (passed, all) = (number(passed).unwrap_or(0), number(all).unwrap_or(0));
+                self.passed += passed;
+                self.failed += all.saturating_sub(passed);
             }
             // Rust: `test result: ok. 5 passed; 0 failed; …`
             ["test", "result:", _, passed, "passed;", failed, "failed;", ..] => {
@@ -87,6 +114,10 @@ mod tests {
             ("Files=3, Tests=40,  1 wallclock secs\n", 40, 0),
             ("test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n", 5, 0),
             ("--- PASS: TestX (0.00s)\n", 1, 0),
+            ("# of expected passes\t\t30\n# of unexpected failures\t2\n", 30, 2),
+            ("===== 1 failed, 74 passed, 2 skipped in 0.12s =====\n===== test session starts =====\n", 74, 1),
+            ("2 errors out of 500 tests on host Linux 64-bit little-endian\n[ok]: SET (1 ms)\n", 499, 2),
+            ("TESTDONE: 10 tests out of 12 reported OK: 83%\n", 10, 2),
         ] {
             assert_eq!(Tests::count(log), Tests { passed, failed }, "{log}");
         }
