@@ -172,9 +172,6 @@ fn assign_to_version_symbols<T: Target>(
     definitions: &Definitions,
     versions: &mut Versions<'_>,
 ) {
-    if !inputs.config.is_shared() {
-        return;
-    }
     for (index, version) in (FIRST_VERSION..).zip(&versions.definitions) {
         if let Some(id) = inputs.globals.lookup(version.name)
             && matches!(definitions.definition(id), Definition::Linker(_))

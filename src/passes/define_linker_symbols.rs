@@ -66,10 +66,10 @@ pub fn intern_names<'a>(
         let matching = globals.names.iter().enumerate().filter(|(_, name)| matches_any(globs, name));
         interned.wanted.extend(matching.map(|(row, _)| SymbolId::from_index(row)));
     }
-    for name in version_names(directives) {
-        intern(globals, name);
-    }
     if !config.is_relocatable() {
+        for name in version_names(directives) {
+            intern(globals, name);
+        }
         intern(globals, b"_DYNAMIC");
     }
     for name in linker_names(plan) {
@@ -97,11 +97,11 @@ fn linker_names(plan: &LayoutPlan) -> impl Iterator<Item = &[u8]> {
     names.filter(|name| start_stop(name).is_some() || RESERVED.iter().any(|(reserved, _)| reserved == name))
 }
 
-/// Names of the versions that a shared library defines; each has a symbol, as in GNU ld and gold.
+/// Names of the versions that the output defines if it is dynamic; each has a symbol, as in GNU ld and gold.
 fn version_names<'d>(directives: &'d Directives<'_>) -> impl Iterator<Item = &'d [u8]> {
     let config = directives.session.config;
-    let own = (config.is_shared() && config.symbols.default_symver).then(|| config.output_name());
-    let nodes = directives.lists.version_script.nodes.iter().filter(|_| config.is_shared());
+    let own = config.symbols.default_symver.then(|| config.output_name());
+    let nodes = directives.lists.version_script.nodes.iter();
     own.into_iter().chain(nodes.filter_map(|node| Some(&*node.name.as_ref()?.bytes)))
 }
 
@@ -228,6 +228,9 @@ impl<T: Target> Definer<'_, '_, T> {
 
     /// A symbol for each version that the output defines, unless something else has its name.
     fn define_versions(&mut self) {
+        if !self.inputs.is_dynamic() {
+            return;
+        }
         for name in version_names(&self.inputs.directives) {
             if let Some(symbol) = self.inputs.globals.lookup(name)
                 && matches!(

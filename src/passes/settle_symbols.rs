@@ -146,7 +146,9 @@ pub fn global_flags<T: Target>(
             let mut flags = if symbol.fixed { SymbolFlags::ABSOLUTE } else { SymbolFlags::empty() };
             let got = LinkerSymbolOrigin::Reserved(Reserved::GlobalOffsetTable);
             flags.set(SymbolFlags::GOT_BASE, symbol.origin == got);
-            let exemption = Exemption { unique: false, listed: is_listed(link, id, elf::STT_NOTYPE) };
+            let version = symbol.origin == LinkerSymbolOrigin::Version;
+            let listed = version || is_listed(link, id, elf::STT_NOTYPE);
+            let exemption = Exemption { unique: false, listed };
             flags | export_flags(link, id, flags, visibility, symbol.hidden, exemption)
         }
     }
@@ -183,7 +185,7 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
 struct Exemption {
     /// `STB_GNU_UNIQUE`.
     unique: bool,
-    /// A dynamic list names it.
+    /// A dynamic list names it, or it stands for a version.
     listed: bool,
 }
 
