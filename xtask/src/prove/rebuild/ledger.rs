@@ -99,8 +99,9 @@ impl Ledger {
                  its own tests, first by GNU ld, then by sframe-ld in its place. Links are those of the package, without what its \
                  configure tries; each of ours was made a second time with `--sframe-from-eh-frame=all --sframe-index` and verified. \
                  The interface of a file is what it needs, its name and run path, and every dynamic symbol that it defines, with kind \
-                 and version. Seconds are of links alone, of all processors together, beside other work. A row says of which commit \
-                 the linker was and when it linked; `rebuild.json` has the same for programs.\n",
+                 and version. Where no tests are counted, the build ran none, or they print nothing that can be counted and end well. \
+                 Seconds are of links alone, of all processors together, beside other work. A row says of which commit the linker was \
+                 and when it linked; `rebuild.json` has the same for programs.\n",
                 SOURCES.len()
             ),
             "| package | built by | links | by ours | tests, GNU ld | tests, ours | interfaces | with frames | KiB, GNU ld | KiB, ours \
@@ -123,7 +124,7 @@ impl Ledger {
 impl Outcome {
     fn show(&self) -> String {
         match (self.status, self.tests.passed, self.tests.failed) {
-            (0, 0, 0) => "end well".to_owned(),
+            (0, 0, 0) => "none counted".to_owned(),
             (0, passed, 0) => format!("{passed}"),
             (status, passed, failed) => format!("{passed}, {failed} failed, status {status}"),
         }
