@@ -116,7 +116,7 @@ pub fn stacks(proof: &mut Proof, sframe: &Path) -> Result<()> {
     }
     proof.note(format!(
         "\nperf script runs with --no-inline, on one processor as the others, for 90 seconds at most. Rooted: the share of samples with a user part whose walk reaches the root of the stack. perf script is taken to reach it \
-         where the outermost function is one of {}; framehop and libdw, where they say so; libdw says so of a return address that it cannot read, too. Frames equal to libdw's: of those that libdw finds, the share that is the same up to the first difference of a sample.\n\n## Differences from framehop and libdw\n\n{differences}",
+         where the outermost function is one of {}; framehop and libdw, where they say so; libdw says so of a return address that it cannot read, too. Frames equal to libdw's: of those that libdw finds where both have rows, the share that is the same up to the first difference of a sample.\n\n## Differences from framehop and libdw\n\n{differences}",
         ROOTS.join(", ")
     ))
 }
@@ -281,7 +281,8 @@ fn compare(
         _ => format!(
             "{:.2} % | {:.3} %",
             share(&libdw[0]),
-            100.0 * number(&libdw[1]["same_frames"]) / number(&libdw[0]["frames"]).max(1.0)
+            100.0 * number(&libdw[1]["same_frames"])
+                / (number(&libdw[0]["frames"]) - number(&libdw[1]["frames_without_rows"])).max(1.0)
         ),
     };
     for (name, result, found) in [("framehop", framehop, &both), ("libdw", &libdw[0], &libdw[1])] {

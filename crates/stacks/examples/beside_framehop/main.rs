@@ -60,9 +60,14 @@ struct Differences {
     same_samples: usize,
     /// Frames that both have at one place of the stack.
     same_frames: usize,
+    /// Frames of the other from where ours was found without call frame information: the other had no rows to go by.
+    frames_without_rows: usize,
     /// First differences of samples, by what this crate says of its frame there.
     differences: BTreeMap<String, usize>,
 }
+
+/// Sources of frames that call frame information says nothing of.
+const WITHOUT_ROWS: [&str; 3] = ["Instructions", "FramePointer", "SignalContext"];
 
 /// One sample's frames, and whether the walk reached the root.
 type Walk = (Vec<u64>, bool, String);
@@ -106,8 +111,8 @@ fn by_this_crate(recording: &Recording) -> (Result, Vec<Walk>) {
     run(recording, &mut session, &mut |stack| {
         let user = stack.frames.iter().filter(|frame| !matches!(frame.place, Place::Kernel(_)));
         let addresses: Vec<u64> = user.map(|frame| frame.address).collect();
-        let sources =
-            stack.frames.iter().map(|frame| format!("{:?}", frame.source)).collect::<Vec<_>>().join(",");
+        let user = stack.frames.iter().filter(|frame| !matches!(frame.place, Place::Kernel(_)));
+        let sources = user.map(|frame| format!("{:?}", frame.source)).collect::<Vec<_>>().join(",");
         walks.push((addresses, stack.end.is_rooted(), format!("{:?}|{sources}", stack.end)));
     });
     let (_, statistics) = session.finish(&mut |_| {});
@@ -267,6 +272,9 @@ fn compare(name: &str, our_walks: &[Walk], their_walks: &[Walk]) -> Differences 
         }
         let (end, sources) = own.2.split_once('|').unwrap_or((&own.2, ""));
         let source = sources.split(',').nth(same);
+        if source.is_some_and(|source| WITHOUT_ROWS.iter().any(|kind| source.contains(kind))) {
+            report.frames_without_rows += other.0.len() - same;
+        }
         let kind = match (source.filter(|_| same < own.0.len()), other.0.get(same)) {
             (Some(source), Some(_)) => format!("other frames; ours is by {source}"),
             (Some(source), None) => format!("{name} stops; ours goes on by {source}"),
