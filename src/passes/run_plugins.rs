@@ -10,6 +10,7 @@
 //! link goes on as if they had been on the command line.
 
 mod hidden;
+mod library_calls;
 mod resolutions;
 
 use crate::arch::Target;
@@ -142,7 +143,19 @@ impl<'a> Plugins<'a> {
         let (files, globals) = (&parsed.files, &parsed.globals);
         let (wanted, defined) = (&assigned.wanted, &assigned.defined);
         match &self.before {
-            None => extract_members::run::<T>(files, &opened.steps, globals.len(), wanted, defined),
+            None => {
+                let search = |wanted: &[_]| {
+                    extract_members::run::<T>(files, &opened.steps, globals.len(), wanted, defined)
+                };
+                let extracted = search(wanted);
+                if !self.have_work(&extracted, opened) {
+                    return extracted;
+                }
+                match library_calls::wanted(parsed, &|row| is_claimed(opened, row)) {
+                    calls if calls.is_empty() => extracted,
+                    calls => search(&[&wanted[..], &calls].concat()),
+                }
+            }
             Some(before) => again::run::<T>(before, files, &opened.steps, globals, wanted, defined),
         }
     }

@@ -5,6 +5,7 @@
 //! scripts, `--wrap`, and whatever the output exports. To one plugin, the files of another are machine
 //! code, since it cannot see into them.
 
+use super::library_calls;
 use crate::arch::Target;
 use crate::cli::Config;
 use crate::ids::{FileId, SymbolId};
@@ -80,6 +81,7 @@ fn users<T: Target>(
         symbol.source.into_iter().for_each(&mut mark);
     }
     named(link.config, &link.globals).into_iter().for_each(&mut mark);
+    library_calls::of(&link.globals).for_each(&mut mark);
     users
 }
 

@@ -34,6 +34,8 @@ pub fn render(results: &[CaseResult], linkers: &[Linker], rounds: u64, threads: 
          linker's first process exits; CPU time (user and system),\npage faults and peak memory are those of its whole \
          process tree, over an old output. CPU behind the end is the part that\nis used when the first process has \
          ended. A number followed by × is the ratio to {}: only ratios carry over to other machines.\n\n\
+         Folding equal code and indexing debug information are timed by proofs of their own: \
+         [icf](../tests/proofs/icf.md), [gdb-index](../tests/proofs/gdb-index.md).\n\n\
          ![Wall times beside other linkers](wall.svg)\n",
         baseline(linkers).map_or("the first linker", |linker| &linker.name)
     )?;
