@@ -280,6 +280,29 @@ fn an_output_without_memory_is_an_error() {
     }
 }
 
+/// Where memory ends inside the linker, wherever that is, it is an error like any other.
+#[test]
+fn a_link_that_runs_out_of_memory_says_so() {
+    let work = Work::new();
+    let symbols: String = (0..150_000).map(|n| format!(".globl s{n}\ns{n}:\n")).collect();
+    let object = work.s("many", &symbols);
+    fs::create_dir(work.path("folder")).unwrap();
+    let mut said = false;
+    for step in 0..16 {
+        work.write("folder/out", "old");
+        let script = format!(
+            "ulimit -c 0; ulimit -v {}; exec {} --threads=2 -shared -o folder/out {object}",
+            100_000 + step * 15_000,
+            linker().display()
+        );
+        let outcome = work.command("sh", &["-c", &script]).no_crash();
+        said |= outcome.stderr.contains("the system has no more memory for this link");
+        assert!(outcome.code == Some(0) || work.read("folder/out") == b"old", "{outcome}");
+        assert_eq!(names(&work), ["out"], "{outcome}");
+    }
+    assert!(said, "no link ran out of memory");
+}
+
 /// Threads that do not start are no error. Limits on processes do not bind root, so another user links.
 #[test]
 fn a_link_without_threads_is_the_same_link() {
