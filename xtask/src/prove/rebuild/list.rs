@@ -35,7 +35,12 @@ pub static SOURCES: [Source; 54] = [
     of("libjson-xs-perl", "a Perl extension"),
     of("libuv1", "automake, threads"),
     of("libevent", "automake, several libraries"),
-    of("dash", "automake, a shell"),
+    Source {
+        explained: Some(
+            "libc's environ is copied under all its names, as gold, lld and mold do; GNU ld keeps those alone that are mentioned or strong",
+        ),
+        ..of("dash", "automake, a shell")
+    },
     of("sed", "automake, gnulib"),
     of("gzip", "automake, gnulib"),
     of("grep", "automake, gnulib"),
