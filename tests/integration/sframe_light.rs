@@ -136,7 +136,9 @@ fn every_linker_takes_units() {
                 _ => need!(tools::peer_linker(family)),
             };
             let prefix = format!("-B{}", linker.parent().unwrap().display());
-            let words = [prefix.as_str(), "-pie", "-o", "program", "light-main.o", "light-other.o"];
+            // wild collects garbage unless told otherwise, and units with it.
+            let keep = "-Wl,--no-gc-sections";
+            let words = [prefix.as_str(), "-pie", "-o", "program", "light-main.o", "light-other.o", keep];
             let outcome = work.command("g++", &words).ok();
             assert!(!outcome.stderr.contains("sframe"), "{family} {outcome}");
             assert_eq!(work.run("program"), "8\nthrown\n", "{family}");
