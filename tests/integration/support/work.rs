@@ -386,7 +386,7 @@ impl Work {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let text = format!("{} {}", program.to_string_lossy(), args.join(" "));
-        let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot start {text}: {e}"));
+        let mut child = spawned(&mut command).unwrap_or_else(|e| panic!("cannot start {text}: {e}"));
         let stdout = drain(child.stdout.take());
         let stderr = drain(child.stderr.take());
         let start = Instant::now();
@@ -417,4 +417,20 @@ fn drain(pipe: Option<impl std::io::Read + Send + 'static>) -> std::thread::Join
         }
         bytes
     })
+}
+
+/// Starts a command. A program that was just written may be busy for a moment: a process that another test started
+/// meanwhile holds the file open until it executes its own.
+fn spawned(command: &mut Command) -> std::io::Result<std::process::Child> {
+    let begun = Instant::now();
+    loop {
+        match command.spawn() {
+            Err(error)
+                if error.kind() == std::io::ErrorKind::ExecutableFileBusy && begun.elapsed() < TIME_LIMIT =>
+            {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            result => return result,
+        }
+    }
 }
