@@ -390,7 +390,7 @@ fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<(),
     written.map_err(cannot_write)?;
     if let Some(path) = changed {
         let message = format!("{} was written to while it was linked", path.display());
-        let help = "link when what makes it has ended";
+        let help = "something rewrote this input during the link: let that finish, then link again";
         sink.report(Diagnostic::error(Code::ChangedInput, message).help(help));
         return Err(Aborted);
     }

@@ -13,7 +13,7 @@ use crate::table::Table;
 use hashbrown::HashMap;
 use sframe_format::abi::Register;
 use sframe_format::{Abi, FileRows, RegisterRule};
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,8 +45,6 @@ pub struct MappedFile {
     made: Option<Arc<Rows>>,
     rows: Arc<FileRows<Bytes>>,
     table: OnceCell<Option<Table>>,
-    /// Rules of registers that rows do not follow, by address and register.
-    registers: RefCell<HashMap<(u64, Register), Option<RegisterRule>>>,
     symbols: OnceCell<Symbols>,
     inlines: OnceCell<Option<Inlines>>,
 }
@@ -79,12 +77,9 @@ impl MappedFile {
         self.made.as_ref().map_or(0, |rows| rows.known())
     }
 
-    /// Where the code at the file's address `pc` has its caller's value of a register that rows do not follow. Looked up
-    /// once for each place.
+    /// Where the code at the file's address `pc` has its caller's value of a register that rows do not follow.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
-        let rows = self.made.as_ref()?;
-        let mut known = self.registers.borrow_mut();
-        *known.entry((pc, register)).or_insert_with(|| rows.register_at(pc, register))
+        self.made.as_ref()?.register_at(pc, register)
     }
 
     /// Whether its compact table has been asked for.
@@ -195,7 +190,6 @@ impl Files {
             rows: made.as_ref().map(unwinding).unwrap_or_default().into(),
             made,
             table: OnceCell::new(),
-            registers: RefCell::default(),
             symbols: OnceCell::new(),
             inlines: OnceCell::new(),
         });

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use super::build::release_build;
 use super::case::must_run;
 use super::link::{Before, Bench};
+use super::measure::median;
 
 /// The greatest ratio of times that counts as equal.
 const ALLOWED: f64 = 1.03;
@@ -75,10 +76,5 @@ fn ratios(bench: &Bench, pair: &[Linker; 2], rounds: u64) -> Result<[f64; 3]> {
         }
     }
     bench.clean(pair);
-    Ok(found.map(median))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(1.0)
+    Ok(found.map(|ratios| median(ratios).unwrap_or(f64::NAN)))
 }

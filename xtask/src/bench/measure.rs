@@ -57,6 +57,14 @@ pub struct Run {
     pub messages: String,
 }
 
+/// The value in the middle, or the mean of the two; nothing of no values.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let (lower, upper) = (values.get(values.len().wrapping_sub(1) / 2)?, values.get(values.len() / 2)?);
+    Some((lower + upper) / 2.0)
+}
+
 /// Runs `command` in `directory` on `processors` processors, through `xtask measure`.
 pub fn measure(directory: &Path, processors: usize, command: &[String]) -> Result<Run> {
     let output = Command::new(std::env::current_exe()?)

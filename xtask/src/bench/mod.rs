@@ -29,11 +29,10 @@ pub mod programs;
 mod results;
 mod table;
 mod targets;
-mod workload;
+pub mod workload;
 
 use ::peers::Linker;
 use build::release_build;
-use case::Case;
 use link::{Before, Bench};
 use results::{CaseResult, Costs, LinkerResult};
 use workload::Workload;
@@ -80,7 +79,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let mut cases = vec![];
     for &name in names {
         let folder = arguments.directory.join(name.folder());
-        let case = prepared(name, &folder).with_context(|| format!("cannot prepare case {}", name.name()))?;
+        let case = name.prepared(&folder).with_context(|| format!("cannot prepare case {}", name.name()))?;
         name.complete(&folder)?;
         let folder = folder.canonicalize()?;
         cases.push(Bench { workload: name, folder, case, threads: arguments.threads });
@@ -117,21 +116,6 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Some(LinkerResult { outcome: Err(problem), .. }) => bail!("sframe-ld failed: {problem}"),
         _ => Ok(()),
     }
-}
-
-/// The case in `folder`, made now if it is not there or of an older recipe.
-fn prepared(name: Workload, folder: &Path) -> Result<Case> {
-    if let Some(case) = Case::load(folder) {
-        return Ok(case);
-    }
-    eprintln!("preparing {}", name.name());
-    if folder.exists() {
-        std::fs::remove_dir_all(folder)?;
-    }
-    std::fs::create_dir_all(folder)?;
-    let case = name.prepare(folder)?;
-    case.save(folder)?;
-    Ok(case)
 }
 
 fn print_prepared(bench: &Bench) {

@@ -1,6 +1,6 @@
 //! The figures of links, as values: what the tables, the targets and the pictures are made from.
 
-use super::measure::Cost;
+use super::measure::{Cost, median};
 
 pub struct CaseResult {
     pub name: String,
@@ -32,7 +32,7 @@ impl LinkerResult {
     pub fn spread(&self, figure: Figure) -> Option<Spread> {
         let costs = self.outcome.as_ref().ok()?;
         let of = |costs: &[Cost], value: fn(&Cost) -> f64| costs.iter().map(value).collect();
-        let mut values: Vec<f64> = match figure {
+        let values: Vec<f64> = match figure {
             Figure::WallFresh => of(&costs.fresh, |cost| cost.wall * 1e3),
             Figure::WallReplaced => of(&costs.replaced, |cost| cost.wall * 1e3),
             Figure::Cpu => of(&costs.replaced, |cost| cost.cpu * 1e3),
@@ -40,12 +40,9 @@ impl LinkerResult {
             Figure::Faults => of(&costs.replaced, |cost| cost.faults as f64 / 1e3),
             Figure::Memory => of(&costs.replaced, |cost| cost.peak_memory as f64 / (1024.0 * 1024.0)),
         };
-        values.sort_by(f64::total_cmp);
-        let (&least, &greatest) = (values.first()?, values.last()?);
-        let middle = values.len() / 2;
-        let median =
-            if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
-        Some(Spread { median, least, greatest })
+        let least = values.iter().copied().min_by(f64::total_cmp)?;
+        let greatest = values.iter().copied().max_by(f64::total_cmp)?;
+        Some(Spread { median: median(values)?, least, greatest })
     }
 }
 

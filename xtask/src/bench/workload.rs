@@ -62,7 +62,25 @@ impl Workload {
         }
     }
 
-    pub fn prepare(self, folder: &Path) -> Result<Case> {
+    /// The case in `folder`, made now if it is not there or of an older recipe.
+    ///
+    /// # Errors
+    /// An input cannot be fetched or built.
+    pub fn prepared(self, folder: &Path) -> Result<Case> {
+        if let Some(case) = Case::load(folder) {
+            return Ok(case);
+        }
+        eprintln!("preparing {}", self.name());
+        if folder.exists() {
+            std::fs::remove_dir_all(folder)?;
+        }
+        std::fs::create_dir_all(folder)?;
+        let case = self.prepare(folder)?;
+        case.save(folder)?;
+        Ok(case)
+    }
+
+    fn prepare(self, folder: &Path) -> Result<Case> {
         match self {
             Workload::Tiny => programs::prepare_tiny(folder),
             Workload::Static => programs::prepare_static(folder),

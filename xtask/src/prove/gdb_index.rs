@@ -5,7 +5,7 @@
 
 use super::proof::{Proof, output};
 use super::turns::Turns;
-use crate::bench::programs;
+use crate::bench::workload::Workload;
 use crate::peers;
 use ::peers::Family;
 use anyhow::{Context, Result, ensure};
@@ -29,7 +29,7 @@ struct Index {
 }
 
 pub fn gdb_index(proof: &mut Proof) -> Result<()> {
-    let turns = Turns::new(proof, "rust", programs::prepare_rust, &[Family::Lld, Family::Mold])?;
+    let turns = Turns::new(proof, Workload::Rust, &[Family::Lld, Family::Mold])?;
     let seconds = turns.run(proof, &OPTIONS, ROUNDS)?;
     let indexes = turns.linkers.iter().map(|linker| of_file(&turns.output(proof, linker, OPTIONS[1])));
     let indexes: Vec<Index> = indexes.collect::<Result<_>>()?;

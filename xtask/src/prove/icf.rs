@@ -6,7 +6,7 @@
 
 use super::proof::Proof;
 use super::turns::Turns;
-use crate::bench::programs;
+use crate::bench::workload::Workload;
 use ::peers::Family;
 use anyhow::{Result, ensure};
 use object::{Object, ObjectSection, SectionFlags, SectionKind};
@@ -16,7 +16,7 @@ const OPTIONS: [&str; 3] = ["--icf=none", "--icf=all", "--icf=safe"];
 const ROUNDS: usize = 5;
 
 pub fn icf(proof: &mut Proof) -> Result<()> {
-    let turns = Turns::new(proof, "llvm", programs::prepare_llvm, &[Family::Lld, Family::Mold])?;
+    let turns = Turns::new(proof, Workload::Llvm, &[Family::Lld, Family::Mold])?;
     let seconds = turns.run(proof, &OPTIONS, ROUNDS)?;
     let mut folded = Vec::new();
     for linker in &turns.linkers {

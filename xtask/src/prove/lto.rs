@@ -107,11 +107,8 @@ fn in_turns(
             costs[number].push(run_link(proof, project, compiler, inputs, linkers[number])?);
         }
     }
-    let median = |costs: &[Cost], of: fn(&Cost) -> f64| {
-        let mut values: Vec<f64> = costs.iter().map(of).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
-    };
+    let median =
+        |costs: &[Cost], of: fn(&Cost) -> f64| measure::median(costs.iter().map(of)).unwrap_or(f64::NAN);
     let times = costs.iter().map(|costs| (median(costs, |cost| cost.wall), median(costs, |cost| cost.cpu)));
     let times: Vec<(f64, f64)> = times.collect();
     let rows = linkers.iter().zip(&times).map(|((family, _), (wall, cpu))| {

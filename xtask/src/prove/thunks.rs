@@ -12,7 +12,7 @@ use crate::bench::generated_object::{
     AARCH64, ALLOCATED, EXECUTABLE, ObjectFile, SymbolId, SymbolKind, WRITABLE,
 };
 use crate::bench::generated_program::mix;
-use crate::bench::measure::{Cost, measure};
+use crate::bench::measure::{Cost, measure, median};
 use crate::peers;
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};
@@ -224,11 +224,7 @@ fn compare(proof: &mut Proof, far: &Inputs, near: &Inputs) -> Result<()> {
             costs.extend((round > 0).then_some(run.cost));
         }
     }
-    let median = |costs: &[Cost], of: fn(&Cost) -> f64| {
-        let mut all: Vec<f64> = costs.iter().map(of).collect();
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
+    let median = |costs: &[Cost], of: fn(&Cost) -> f64| median(costs.iter().map(of)).unwrap_or(f64::NAN);
     proof.note(format!("\nMedians of {RUNS} links each, in turns, {THREADS} threads:\n"))?;
     proof.note("| | near calls | far calls | ratio |\n|---|---|---|---|")?;
     let mut ratios = Vec::new();

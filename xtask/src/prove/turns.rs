@@ -3,10 +3,11 @@
 
 use super::proof::Proof;
 use crate::bench::case::Case;
+use crate::bench::workload::Workload;
 use crate::bench::{linkers, measure};
 use ::peers::{Family, Linker};
 use anyhow::{Context, Result, ensure};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Processors and threads of each link, as in the benchmarks.
 const THREADS: usize = 2;
@@ -23,24 +24,12 @@ pub struct Turns {
 pub type Seconds = Vec<Vec<f64>>;
 
 impl Turns {
-    /// The case `name`, from the benchmarks' folder if it is prepared there, and linkers of these families.
-    pub fn new(
-        proof: &Proof,
-        name: &str,
-        prepare: fn(&Path) -> Result<Case>,
-        families: &[Family],
-    ) -> Result<Self> {
-        let shared = std::env::var_os("SFRAME_BENCH").map(|folder| PathBuf::from(folder).join(name));
+    /// The workload, from the benchmarks' folder if it is prepared there, and linkers of these families.
+    pub fn new(proof: &Proof, workload: Workload, families: &[Family]) -> Result<Self> {
+        let shared =
+            std::env::var_os("SFRAME_BENCH").map(|folder| PathBuf::from(folder).join(workload.folder()));
         let folder = shared.unwrap_or_else(|| proof.folder.join("case"));
-        std::fs::create_dir_all(&folder)?;
-        let case = match Case::load(&folder) {
-            Some(case) => case,
-            None => {
-                let case = prepare(&folder)?;
-                case.save(&folder)?;
-                case
-            }
-        };
+        let case = workload.prepared(&folder)?;
         let ours = proof.folder.join("installed/bin/sframe-ld");
         let mut linkers = linkers::find(Some(&ours), &crate::peers::folder(), &[])?;
         linkers.retain(|linker| linker.is_ours() || families.contains(&linker.family));
@@ -73,7 +62,9 @@ impl Turns {
                 }
             }
         }
-        let medians = times.into_iter().map(|options| options.into_iter().map(median).collect());
+        let medians = times.into_iter().map(|options| {
+            options.into_iter().map(|times| measure::median(times).unwrap_or(f64::NAN)).collect()
+        });
         Ok(medians.collect())
     }
 
@@ -82,9 +73,4 @@ impl Turns {
         let found = self.linkers.iter().position(|linker| linker.family == family);
         found.with_context(|| format!("no linker of the family {family:?}; run cargo xtask peers"))
     }
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -18,13 +18,13 @@ struct Lines {
 
 impl Lines {
     fn of(&mut self, frame: u32, named: &Named<'_>) -> io::Result<&[u8]> {
-        let (frame, number) = (frame as usize, frame);
-        let Some(place) = self.places.get_mut(frame) else { return Ok(&[]) };
+        let index = frame as usize;
+        let Some(place) = self.places.get_mut(index) else { return Ok(&[]) };
         if place.start == place.end
-            && let Some(key) = named.profile.frames.get(frame)
+            && let Some(key) = named.profile.frames.get(index)
         {
             place.start = self.text.len();
-            for name in named.names.of(number) {
+            for name in named.names.of(frame) {
                 write_frame(key.address, name, &mut self.text)?;
             }
             place.end = self.text.len();
