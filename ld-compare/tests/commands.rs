@@ -124,6 +124,34 @@ fn captured_links_run_again() {
     );
 }
 
+/// A script in a sysroot names its files by the sysroot; a copy outside would name the machine's own.
+#[test]
+fn links_with_a_sysroot_are_captured_with_it() {
+    if machine().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let source = case(folder).join("a.s");
+    let library = folder.join("root/lib");
+    std::fs::create_dir_all(&library).unwrap();
+    assert!(Command::new("as").arg("-o").arg(library.join("a.o")).arg(source).status().unwrap().success());
+    std::fs::write(library.join("libscript.so"), "INPUT(/lib/a.o)\n").unwrap();
+    std::fs::write(folder.join("empty.s"), "").unwrap();
+    let empty = Command::new("as").current_dir(folder).args(["-o", "empty.o", "empty.s"]).status();
+    assert!(empty.unwrap().success());
+    let output = ld_compare(folder, &["capture", "--log=log", "--setup=bin"]);
+    assert!(output.status.success(), "{}", text(&output));
+    let root = format!("--sysroot={}", folder.join("root").display());
+    let words = ["empty.o", &root, "-Lroot/lib", "-lscript", "-o", "program"];
+    let linked = Command::new(folder.join("bin/ld")).current_dir(folder).args(words).output().unwrap();
+    assert!(linked.status.success(), "{}", text(&linked));
+    std::fs::remove_file(folder.join("empty.o")).unwrap();
+    let again = text(&ld_compare(folder, &["run", "log", "--linker=real=ld"]));
+    let row = again.lines().find(|line| line.trim_start().starts_with("real"));
+    assert!(row.is_some_and(|row| row.contains("ok")), "{again}");
+}
+
 #[test]
 fn the_lab_lists_the_linkers_that_refuse() {
     let Some(machine) = machine() else { return };
