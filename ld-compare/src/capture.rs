@@ -7,7 +7,7 @@
 //! are referred to.
 
 use crate::args::Capture;
-use crate::cases::{Case, CaseFile, FILE};
+use crate::cases::{Case, CaseFile, FILE, System};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,8 +105,8 @@ pub fn record(log: &Path, arguments: &[String]) -> Result<Option<PathBuf>> {
     let case = Case::new("captured", &here, arguments.to_vec())?;
     let mut step = case.steps.into_iter().next().context("no step")?;
     let folder = new_folder(log, &step.output)?;
-    let sysroot = sysroot(arguments).and_then(|path| here.join(path).canonicalize().ok());
-    let mut copies = Copies { folder: &folder, from: &here, sysroot, made: BTreeMap::new() };
+    let system = System::of(arguments, &here);
+    let mut copies = Copies { folder: &folder, from: &here, system, made: BTreeMap::new() };
     let mut words = step.arguments.into_iter();
     let mut kept = Vec::new();
     while let Some(word) = words.next() {
@@ -147,25 +147,11 @@ fn new_folder(log: &Path, output: &str) -> Result<PathBuf> {
 struct Copies<'a> {
     folder: &'a Path,
     from: &'a Path,
-    sysroot: Option<PathBuf>,
+    system: System,
     made: BTreeMap<PathBuf, String>,
 }
 
-/// The folder that a link takes for the root of the system, if it is another.
-fn sysroot(arguments: &[String]) -> Option<&str> {
-    let joined = arguments.iter().rev().find_map(|word| word.strip_prefix("--sysroot="));
-    let apart =
-        || arguments.iter().rposition(|word| word == "--sysroot").and_then(|at| arguments.get(at + 1));
-    joined.or_else(|| apart().map(String::as_str)).filter(|path| !path.is_empty() && *path != "/")
-}
-
 impl Copies<'_> {
-    /// Whether a build leaves the path alone.
-    fn is_of_the_system(&self, path: &Path) -> bool {
-        ["/usr", "/lib", "/lib64", "/opt", "/nix"].iter().any(|prefix| path.starts_with(prefix))
-            || self.sysroot.as_ref().is_some_and(|sysroot| path.starts_with(sysroot))
-    }
-
     /// An argument whose files are copied: an input, or the value of an option that names a file.
     fn word(&mut self, word: String, all: &[String]) -> Result<String> {
         if let Some(path) = word.strip_prefix("-L").filter(|path| !path.is_empty()) {
@@ -195,7 +181,7 @@ impl Copies<'_> {
             let mut magic = [0; 8];
             std::io::Read::read_exact(&mut file, &mut magic).is_ok() && magic == object::archive::THIN_MAGIC
         });
-        if self.is_of_the_system(&path) || is_thin {
+        if self.system.holds(&path) || is_thin {
             // The name may matter (`-dynamic-linker`), so it stays if it can be found from anywhere.
             let absolute = Path::new(word).is_absolute();
             return Ok(if absolute { word.to_owned() } else { path.display().to_string() });
@@ -221,7 +207,7 @@ impl Copies<'_> {
     fn library_folder(&mut self, word: &str, all: &[String]) -> Result<String> {
         let path = self.from.join(word);
         let path = path.canonicalize().unwrap_or(path);
-        if self.is_of_the_system(&path) || word.starts_with('=') {
+        if self.system.holds(&path) || word.starts_with('=') {
             return Ok(if word.starts_with('=') { word.to_owned() } else { path.display().to_string() });
         }
         let name = format!("inputs/L{}", self.made.len());

@@ -284,6 +284,31 @@ fn machine_of_bytes(bytes: &[u8]) -> Option<Machine> {
     Machine::from_number(number)
 }
 
+/// The folders that a build leaves alone: the machine's, and the one that a link takes for the root of the system.
+pub struct System {
+    sysroot: Option<PathBuf>,
+}
+
+impl System {
+    /// Those of a link whose command runs in `here`.
+    pub fn of(arguments: &[String], here: &Path) -> Self {
+        let joined = arguments.iter().rev().find_map(|word| word.strip_prefix("--sysroot="));
+        let option = arguments.iter().rposition(|word| word == "--sysroot");
+        let apart = option.and_then(|at| arguments.get(at + 1)).map(String::as_str);
+        let named = joined.or(apart).filter(|path| !["", "/"].contains(path));
+        System { sysroot: named.map(|path| here.join(path)) }
+    }
+
+    /// Whether an absolute path is below one of them.
+    pub fn holds(&self, path: &Path) -> bool {
+        ["/usr", "/lib", "/lib64", "/opt", "/nix"].iter().any(|prefix| path.starts_with(prefix))
+            || self.sysroot.as_ref().is_some_and(|sysroot| {
+                path.starts_with(sysroot)
+                    || sysroot.canonicalize().is_ok_and(|sysroot| path.starts_with(sysroot))
+            })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -90,7 +90,7 @@ const STEPS: [Step; 19] = [
     },
     Step { name: "eu-elflint", for_tests: true, fetch: Peers::elfutils },
     Step { name: "clang", for_tests: true, fetch: Peers::clang },
-    Step { name: "compilers and emulators for other machines", for_tests: true, fetch: Peers::cross },
+    Step { name: "compilers, emulators and gold for other machines", for_tests: true, fetch: Peers::cross },
     Step { name: "binutils for other machines (sid)", for_tests: true, fetch: Peers::cross_binutils },
     Step { name: "GNU ld (sid)", for_tests: true, fetch: |p| p.gnu_ld("sid") },
     Step { name: "GNU ld and gold (trixie)", for_tests: true, fetch: Peers::gold },
@@ -321,6 +321,9 @@ impl Peers {
             }
             let emulator = format!("qemu-{machine}");
             self.wrap_own("cross", &emulator, &root, &bin.join(&emulator))?;
+            let gold = bin.join(format!("{triple}-ld.gold"));
+            let version = version_of(&[gold.display().to_string()])?;
+            self.wrap_own(&format!("gold-{version}/{machine}"), "ld", &root, &gold)?;
         }
         Ok(())
     }

@@ -7,10 +7,11 @@
 
 use super::collector::{Aspect, Collector};
 use super::view::View;
-use crate::cases::Case;
+use crate::cases::{Case, Step, System};
 use crate::model::{Object, Place};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 /// Symbols by which input sections are found again.
 #[derive(Default)]
@@ -22,14 +23,19 @@ pub struct Inputs {
 /// Inputs of more sections than this are not followed: order and fate of every section would drown the rest.
 const MOST: usize = 20_000;
 
+/// The objects that a command names, those of the system left out.
+fn own_objects<'a>(step: &'a Step, folder: &Path) -> impl Iterator<Item = &'a String> + use<'a> {
+    let system = System::of(&step.arguments, folder);
+    step.arguments.iter().filter(move |word| word.ends_with(".o") && !system.holds(Path::new(word)))
+}
+
 impl Inputs {
     /// Reads the objects that a case names; libraries are not followed.
     pub fn read(case: &Case) -> Self {
         let mut sections: Vec<(String, Vec<(String, u64)>)> = Vec::new();
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         let mut comdat = BTreeSet::new();
-        let arguments = case.steps.iter().flat_map(|step| &step.arguments);
-        for argument in arguments.filter(|word| word.ends_with(".o") && !word.starts_with("/usr/")) {
+        for argument in case.steps.iter().flat_map(|step| own_objects(step, &case.folder)) {
             let Ok(bytes) = std::fs::read(case.folder.join(argument)) else { continue };
             let Ok(object) = Object::parse(&bytes) else { continue };
             let file = argument.rsplit('/').next().unwrap_or(argument);
