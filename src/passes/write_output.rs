@@ -165,7 +165,10 @@ fn write_own<T: Target>(
     let start = link.places.offset[item.index()].max(base);
     fill_gap::<T>(chunk, base, out.take_first(start - base).into_bytes());
     let size = link.section_size(item);
-    synth::write(link, item, out.take_first(size));
+    // One that came to nothing may still be named by a script.
+    if size > 0 {
+        synth::write(link, item, out.take_first(size));
+    }
     fill_gap::<T>(chunk, start + size, out.into_bytes());
 }
 

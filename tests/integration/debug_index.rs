@@ -239,6 +239,17 @@ fn no_index_is_made_of_stripped_or_relocatable_output() {
     work.ld(&[&index[..], &["-r"]].concat()).fails().says(&["--gdb-index"]);
 }
 
+/// Found by fuzzing: a script's pattern keeps an index although there is nothing to list.
+#[test]
+fn an_empty_index_that_a_script_names_is_written() {
+    need!(tools::own_linker());
+    let work = Work::new();
+    let object = work.c("main", "int value = 1;", &["-g0"]);
+    work.write("all.t", "SECTIONS { .all : { *(*) } }");
+    work.ld(&["--gdb-index", "-T", "all.t", &object, "-o", "out"]).ok();
+    assert!(work.elf_unchecked("out").find(".gdb_index").is_none());
+}
+
 /// Damage in debug sections is told, or changes some names; it never ends the linker.
 #[test]
 fn damaged_debug_information_is_survived() {
