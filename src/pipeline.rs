@@ -275,6 +275,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let mut definitions = select_definitions::run(&inputs, &sections);
     warn_commons::run(&inputs, &sections);
     bind_versions::run(&mut inputs, &mut definitions);
+    mark_library_mentions::run(&inputs, &mut definitions);
     let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
     let linker_symbols =
         define_linker_symbols::run(&inputs, &plan, &assigned.symbols, &identifier_sections, &mut definitions);

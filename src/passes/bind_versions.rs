@@ -9,7 +9,7 @@ use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::SharedFile;
 use crate::phase::Inputs;
-use crate::symbols::{Definition, Definitions, Mentions};
+use crate::symbols::{Definition, Definitions};
 use hashbrown::HashMap;
 
 /// Binds every undefined `name@VERSION`. Where that is a library's default version, which the plain
@@ -103,7 +103,6 @@ fn bind_to_library<E: zerocopy::byteorder::ByteOrder>(
     for library in shared {
         if let Some(symbol) = library.find_version(base, version) {
             definitions.of[id.index()] = Definition::Shared { library: library.id, symbol: symbol as u32 };
-            definitions.mentions[id.index()] |= Mentions::IN_SHARED;
             return;
         }
     }

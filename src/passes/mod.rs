@@ -22,6 +22,7 @@ pub mod join_name_indexes;
 pub mod keep_eh_frames;
 pub mod lay_out;
 pub mod make_image;
+pub mod mark_library_mentions;
 pub mod match_script;
 pub mod merge_strings;
 pub mod number_rows;

@@ -25,7 +25,8 @@ use crate::passes::extract_members::{self, Extracted, again};
 use crate::passes::open_inputs::{Candidate, Opened, Role, open_added};
 use crate::passes::parse_inputs::{Parsed, ParsedInputs};
 use crate::passes::{
-    assign_versions, bind_versions, index_objects, select_comdats, select_definitions, unify_versions,
+    assign_versions, bind_versions, index_objects, mark_library_mentions, select_comdats, select_definitions,
+    unify_versions,
 };
 use crate::phase::{Directives, Resolved, Session};
 use crate::plan::LayoutPlan;
@@ -302,6 +303,7 @@ fn resolve<'a, T: Target>(link: Unresolved<'a, '_, T>, extracted: &Extracted) ->
     unify_versions::run(&mut inputs, &sections);
     let mut definitions = select_definitions::run(&inputs, &sections);
     bind_versions::run(&mut inputs, &mut definitions);
+    mark_library_mentions::run(&inputs, &mut definitions);
     let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
     let linker_symbols =
         define_linker_symbols::run(&inputs, plan, &assigned.symbols, &identifier_sections, &mut definitions);

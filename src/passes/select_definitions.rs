@@ -41,7 +41,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) -> Defin
         .par_iter()
         .map(|object| offer_object(object, sections, &best, &visibility, &mentions, sink))
         .collect();
-    shared.par_iter().for_each(|library| offer_shared(library, &best, &mentions));
+    shared.par_iter().for_each(|library| offer_shared(library, &best));
     if !inputs.config.symbols.allow_multiple_definition {
         let demangle = inputs.config.diagnostics.demangle;
         report_duplicates(objects, sections, &globals.names, &best, sink, demangle);
@@ -226,16 +226,11 @@ fn report_misplaced<E: zerocopy::byteorder::ByteOrder>(
     sink.report(finding.at(Location::File(object.name.to_string())).ordered(object.id.0, 0, index as u64));
 }
 
-fn offer_shared<E: zerocopy::byteorder::ByteOrder>(
-    library: &SharedFile<'_, E>,
-    best: &[AtomicU64],
-    mentions: &[AtomicU8],
-) {
+fn offer_shared<E: zerocopy::byteorder::ByteOrder>(library: &SharedFile<'_, E>, best: &[AtomicU64]) {
     for (index, (symbol, &id)) in library.symbols.iter().zip(&library.globals).enumerate() {
         if !id.is_some() {
             continue;
         }
-        mention(&mentions[id.index()], Mentions::IN_SHARED);
         if !symbol.is_undefined() {
             let key = pack(RANK_SHARED, library.id.0, index as u32);
             best[id.index()].fetch_min(key, Ordering::Relaxed);

@@ -37,7 +37,7 @@ bitflags! {
         const IN_OBJECT = 1 << 0;
         /// Some reference from an object is not weak.
         const STRONG_REFERENCE = 1 << 1;
-        /// A shared library refers to it or defines it too.
+        /// A shared library that takes part refers to it or defines it too.
         const IN_SHARED = 1 << 2;
     }
 }

@@ -1,0 +1,53 @@
+//! Marks the globals that shared libraries mention, because a program exports its own definitions of them.
+//!
+//! A library with `--as-needed` from which nothing is taken is not loaded, so what it mentions does not count. Whether
+//! something is taken is judged by references before garbage is collected: an export keeps its section.
+
+use crate::arch::Target;
+use crate::ids::SymbolId;
+use crate::input::SharedFile;
+use crate::phase::Inputs;
+use crate::symbols::{Definition, Definitions, Mentions};
+use zerocopy::byteorder::ByteOrder;
+
+/// Sets [`Mentions::IN_SHARED`].
+pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
+    let mut takes_part: Vec<bool> =
+        inputs.shared.iter().map(|library| is_named(library, definitions)).collect();
+    for id in inputs
+        .objects
+        .iter()
+        .flat_map(|object| object.versioned.iter().map(|versioned| object.symbol_id(versioned.symbol)))
+    {
+        if let Definition::Shared { library, .. } = definitions.definition(id) {
+            takes_part[library.index()] = true;
+        }
+    }
+    let mut open: Vec<usize> = (0..takes_part.len()).filter(|&row| takes_part[row]).collect();
+    while let Some(row) = open.pop() {
+        let library = &inputs.shared[row];
+        for (symbol, &id) in library.symbols.iter().zip(&library.globals).filter(|(_, id)| id.is_some()) {
+            definitions.mentions[id.index()] |= Mentions::IN_SHARED;
+            if let Definition::Shared { library: definer, .. } = definitions.definition(id)
+                && symbol.is_undefined()
+                && !symbol.is_weak()
+                && !std::mem::replace(&mut takes_part[definer.index()], true)
+            {
+                open.push(definer.index());
+            }
+        }
+    }
+}
+
+/// Whether the command line asks for the library, or an object takes something from it.
+fn is_named<E: ByteOrder>(library: &SharedFile<'_, E>, definitions: &Definitions) -> bool {
+    let strong = Mentions::IN_OBJECT | Mentions::STRONG_REFERENCE;
+    let takes = |id: SymbolId| {
+        let is_of_it =
+            matches!(definitions.definition(id), Definition::Shared { library: of, .. } if of == library.id);
+        is_of_it && definitions.mentions(id).contains(strong)
+    };
+    !library.as_needed
+        || definitions.overridden_libraries[library.id.index()]
+        || library.globals.iter().any(|&id| id.is_some() && takes(id))
+}
