@@ -8,9 +8,10 @@ use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, UnwindContext, UnwindSection};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, UnwindSection};
 
-use super::project::{Projection, Reason, Slice, Storage, project, register_rule};
+use super::project::{Projection, Reason, project, register_rule};
+use super::rows::{Columns, Runner, Slice};
 use super::{augmentation, expect_return_column, section};
 use crate::abi::{Abi, Register};
 use crate::endian::Endian;
@@ -30,15 +31,8 @@ pub struct FdeIndex<D> {
 }
 
 /// Memory that serves to run one FDE after another.
-pub struct Scratch {
-    context: UnwindContext<usize, Storage>,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self { context: UnwindContext::new_in() }
-    }
-}
+#[derive(Debug, Default)]
+pub struct Scratch(Runner);
 
 #[derive(Debug)]
 enum Order<D> {
@@ -77,7 +71,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
     pub fn rules_at(&self, pc: u64, scratch: &mut Scratch) -> Option<Result<Option<UnwindRules>, Reason>> {
         let section = self.section();
         let fde = self.fde_at(&section, pc)?;
-        Some(self.rules_of(&section, &fde, pc, &mut scratch.context))
+        Some(self.rules_of(&section, &fde, pc, &mut scratch.0))
     }
 
     fn rules_of(
@@ -85,18 +79,19 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         section: &EhFrame<Slice<'_>>,
         fde: &Fde<'_>,
         pc: u64,
-        context: &mut UnwindContext<usize, Storage>,
+        runner: &mut Runner,
     ) -> Result<Option<UnwindRules>, Reason> {
         expect_return_column(self.abi, fde)?;
-        let mut table = fde.rows(section, &self.bases, context).map_err(Reason::Cfi)?;
-        while let Some(row) = table.next_row().map_err(Reason::Cfi)? {
+        let mut rows =
+            runner.rows(section, &self.bases, fde, Columns::of(self.abi, None)).map_err(Reason::Cfi)?;
+        while let Some(row) = rows.next_row().map_err(Reason::Cfi)? {
             if !row.contains(pc) {
                 continue;
             }
             let rules = match project(self.abi, section, row)? {
                 Projection::Rules(rules) => rules,
                 Projection::Plt(expression) => {
-                    if row.start_address() % u64::from(expression.repeat_size) != 0 {
+                    if row.start % u64::from(expression.repeat_size) != 0 {
                         return Err(Reason::CfaExpression);
                     }
                     let offset = (pc % u64::from(expression.repeat_size)) as u32;
@@ -122,10 +117,15 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         }
         let section = self.section();
         let fde = self.fde_at(&section, pc)?;
-        let mut context: UnwindContext<usize, Storage> = UnwindContext::new_in();
-        let row = fde.unwind_info_for_address(&section, &self.bases, &mut context, pc).ok()?;
-        let rule = row.register(gimli::Register(register as u16));
-        register_rule(&section, rule, Reason::FramePointer).ok()
+        let mut runner = Runner::default();
+        let mut rows =
+            runner.rows(&section, &self.bases, &fde, Columns::of(self.abi, Some(register))).ok()?;
+        loop {
+            let row = rows.next_row().ok()??;
+            if row.contains(pc) {
+                return register_rule(&section, row.register(register), Reason::FramePointer).ok();
+            }
+        }
     }
 
     /// The addresses around `pc` that no FDE holds; empty if one holds `pc`.
@@ -229,27 +229,24 @@ impl<D: Deref<Target = [u8]>> Header<D> {
 
     /// The start of an FDE's range, and its offset in `.eh_frame`.
     fn entry(&self, place: usize) -> Option<(u64, u64)> {
-        if place >= self.count {
-            return None;
-        }
-        let field = |offset: usize| {
-            let distance = self.endian.read_i32(&self.data, Self::SIZE + 8 * place + offset)?;
-            Some(self.address.wrapping_add_signed(distance.into()))
-        };
-        Some((field(0)?, field(4)?.wrapping_sub(self.section)))
+        let entry = self.entries().get(place)?;
+        Some((self.address(entry, 0)?, self.address(entry, 4)?.wrapping_sub(self.section)))
+    }
+
+    fn entries(&self) -> &[[u8; 8]] {
+        let (entries, _) = self.data.get(Self::SIZE..).unwrap_or_default().as_chunks();
+        entries.get(..self.count).unwrap_or_default()
+    }
+
+    /// The address in one of the two fields of an entry.
+    fn address(&self, entry: &[u8; 8], field: usize) -> Option<u64> {
+        let distance = self.endian.read_i32(entry, field)?;
+        Some(self.address.wrapping_add_signed(distance.into()))
     }
 
     /// Number of the FDEs that start at or before `pc`.
     fn place(&self, pc: u64) -> usize {
-        let (mut low, mut high) = (0, self.count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match self.entry(middle) {
-                Some((start, _)) if start <= pc => low = middle + 1,
-                _ => high = middle,
-            }
-        }
-        low
+        self.entries().partition_point(|entry| self.address(entry, 0).is_some_and(|start| start <= pc))
     }
 }
 

@@ -11,11 +11,12 @@ mod augmentation;
 mod expression;
 mod fde_index;
 mod project;
+mod rows;
 
 use alloc::vec::Vec;
 use core::fmt;
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, RunTimeEndian, UnwindContext, UnwindSection};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, RunTimeEndian, UnwindSection};
 
 use crate::abi::Abi;
 use crate::endian::Endian;
@@ -24,7 +25,8 @@ use crate::fre::PauthKey;
 use crate::rules::Row;
 use crate::write::{Function, LeftOut, Options, write_sorted};
 use expression::PltExpression;
-use project::{Projection, Slice, Storage, project};
+use project::{Projection, project};
+use rows::{Columns, Runner, Slice};
 
 pub use fde_index::{FdeIndex, Scratch};
 pub use project::Reason;
@@ -59,7 +61,7 @@ pub fn for_each(
         abi,
         section: &section,
         bases: &bases,
-        context: UnwindContext::new_in(),
+        runner: Runner::default(),
         function: Function::default(),
     };
     let mut entries = section.entries(&bases);
@@ -102,7 +104,7 @@ struct Deriver<'a, 'data> {
     abi: Abi,
     section: &'a EhFrame<Slice<'data>>,
     bases: &'a BaseAddresses,
-    context: UnwindContext<usize, Storage>,
+    runner: Runner,
     function: Function,
 }
 
@@ -149,9 +151,12 @@ impl<'data> Deriver<'_, 'data> {
     fn rows(&mut self, fde: &gimli::FrameDescriptionEntry<Slice<'data>>) -> Result<Option<PltTail>, Reason> {
         expect_return_column(self.abi, fde)?;
         let start = fde.initial_address();
-        let mut table = fde.rows(self.section, self.bases, &mut self.context).map_err(Reason::Cfi)?;
-        while let Some(row) = table.next_row().map_err(Reason::Cfi)? {
-            let (from, to) = (row.start_address().wrapping_sub(start), row.end_address().wrapping_sub(start));
+        let mut rows = self
+            .runner
+            .rows(self.section, self.bases, fde, Columns::of(self.abi, None))
+            .map_err(Reason::Cfi)?;
+        while let Some(row) = rows.next_row().map_err(Reason::Cfi)? {
+            let (from, to) = (row.start.wrapping_sub(start), row.end.wrapping_sub(start));
             // Locations may advance beyond the end of the range, or not at all between two rows.
             if from >= fde.len() || from == to {
                 continue;
@@ -165,7 +170,7 @@ impl<'data> Deriver<'_, 'data> {
                     }
                 }
                 Projection::Plt(expression) => {
-                    let aligned = row.start_address() % u64::from(expression.repeat_size) == 0;
+                    let aligned = row.start % u64::from(expression.repeat_size) == 0;
                     if !aligned || to < fde.len() {
                         return Err(Reason::CfaExpression);
                     }

@@ -1,26 +1,13 @@
 //! One row of call frame information, projected to the registers that SFrame tracks.
 
-use alloc::vec::Vec;
 use core::fmt;
 
-use gimli::{
-    CfaRule as DwarfCfa, EhFrame, EndianSlice, Register as DwarfRegister, RegisterRule as DwarfRule,
-    RunTimeEndian,
-};
+use gimli::{CfaRule as DwarfCfa, EhFrame, Register as DwarfRegister, RegisterRule as DwarfRule};
 
 use super::expression::{Affine, PltExpression, affine};
+use super::rows::{Row, Slice};
 use crate::abi::{Abi, Register};
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules};
-
-pub(super) type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
-
-/// Storage for gimli with room for deeply nested `DW_CFA_remember_state`.
-pub(super) struct Storage;
-
-impl gimli::UnwindContextStorage<usize> for Storage {
-    type Rules = [(gimli::Register, gimli::RegisterRule<usize>); 192];
-    type Stack = Vec<gimli::UnwindTableRow<usize, Self>>;
-}
 
 /// Why a function has no SFrame form in any version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,10 +58,8 @@ pub(super) enum Projection {
     Plt(PltExpression),
 }
 
-type DwarfRow = gimli::UnwindTableRow<usize, Storage>;
-
-pub(super) fn project(abi: Abi, section: &EhFrame<Slice<'_>>, row: &DwarfRow) -> Result<Projection, Reason> {
-    let rule = |register: Register| row.register(DwarfRegister(register as u16));
+pub(super) fn project(abi: Abi, section: &EhFrame<Slice<'_>>, row: &Row) -> Result<Projection, Reason> {
+    let rule = |register: Register| row.register(register);
     if matches!(rule(abi.return_address()), Some(DwarfRule::Undefined)) {
         return Ok(Projection::Rules(Rules::Outermost));
     }
@@ -93,7 +78,7 @@ pub(super) fn project(abi: Abi, section: &EhFrame<Slice<'_>>, row: &DwarfRow) ->
         rule => register_rule(section, rule, Reason::FramePointer)?,
     };
     let mangled = abi.is_aarch64()
-        && matches!(row.register(gimli::AArch64::RA_SIGN_STATE), Some(DwarfRule::Constant(state)) if state & 1 == 1);
+        && matches!(row.register(gimli::AArch64::RA_SIGN_STATE.0.into()), Some(DwarfRule::Constant(state)) if state & 1 == 1);
     Ok(Projection::Rules(Rules::Frame(Frame { cfa, ra, fp, mangled })))
 }
 
@@ -128,12 +113,12 @@ fn cfa_rule(abi: Abi, section: &EhFrame<Slice<'_>>, rule: &DwarfCfa<usize>) -> R
 fn check_stack_pointer(
     abi: Abi,
     section: &EhFrame<Slice<'_>>,
-    rule: Option<DwarfRule<usize>>,
+    rule: Option<&DwarfRule<usize>>,
     cfa: &CfaRule,
 ) -> Result<(), Reason> {
     match rule {
         None | Some(DwarfRule::SameValue) => Ok(()),
-        Some(DwarfRule::ValOffset(offset)) if offset == -abi.cfa_bias() => Ok(()),
+        Some(DwarfRule::ValOffset(offset)) if *offset == -abi.cfa_bias() => Ok(()),
         Some(DwarfRule::Offset(_) | DwarfRule::Register(_)) if abi == Abi::S390x => Ok(()),
         Some(DwarfRule::Expression(expression)) if abi.cfa_bias() == 0 && cfa.dereference => {
             let word = Affine { register: Some(cfa.register), offset: cfa.offset, dereference: false };
@@ -146,15 +131,15 @@ fn check_stack_pointer(
 
 pub(super) fn register_rule(
     section: &EhFrame<Slice<'_>>,
-    rule: Option<DwarfRule<usize>>,
+    rule: Option<&DwarfRule<usize>>,
     reason: Reason,
 ) -> Result<RegisterRule, Reason> {
     let narrow = |offset: i64| i32::try_from(offset).map_err(|_| Reason::Offset(offset));
     let from_cfa = |offset, dereference| Affine { register: None, offset, dereference };
     let value = match rule {
         None | Some(DwarfRule::SameValue) => return Ok(RegisterRule::Unchanged),
-        Some(DwarfRule::Offset(offset)) => from_cfa(offset, true),
-        Some(DwarfRule::ValOffset(offset)) => from_cfa(offset, false),
+        Some(DwarfRule::Offset(offset)) => from_cfa(*offset, true),
+        Some(DwarfRule::ValOffset(offset)) => from_cfa(*offset, false),
         Some(DwarfRule::Register(register)) => {
             Affine { register: Some(register.0.into()), offset: 0, dereference: false }
         }

@@ -1,0 +1,377 @@
+//! The rows of an FDE, of a few registers.
+//!
+//! SFrame tracks two or three registers, and code that is asked for one address runs an FDE for one row. gimli's table
+//! keeps rules of all registers, in rows of several kilobytes that are cleared for each FDE and copied with each
+//! `DW_CFA_remember_state`; here gimli tells the instructions apart, and a row has a place for each register that counts.
+//! What an instruction means is DWARF 5, 6.4.2.
+
+use alloc::vec::Vec;
+
+use gimli::{
+    BaseAddresses, CallFrameInstruction, CallFrameInstructionIter, CfaRule, EhFrame, EndianSlice, Error,
+    RegisterRule, RunTimeEndian,
+};
+
+use crate::abi::{Abi, Register};
+
+pub(super) type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
+type Fde<'data> = gimli::FrameDescriptionEntry<Slice<'data>>;
+type Instruction = CallFrameInstruction<usize>;
+
+/// Registers that count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Columns([Register; Self::COUNT]);
+
+impl Columns {
+    const COUNT: usize = 5;
+    /// No register has this number.
+    const NONE: Register = Register::MAX;
+
+    /// Those that SFrame tracks (return address, frame pointer, stack pointer, the state of signing on AArch64), and
+    /// another one.
+    pub fn of(abi: Abi, other: Option<Register>) -> Self {
+        let signing = if abi.is_aarch64() { gimli::AArch64::RA_SIGN_STATE.0.into() } else { Self::NONE };
+        let tracked = [abi.return_address(), abi.frame_pointer(), abi.stack_pointer(), signing];
+        let [ra, fp, sp, signing] = tracked;
+        Self([ra, fp, sp, signing, other.unwrap_or(Self::NONE)])
+    }
+
+    fn place(&self, register: Register) -> Option<usize> {
+        self.0.iter().position(|&column| column == register)
+    }
+}
+
+/// A row.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    /// The first address.
+    pub start: u64,
+    /// The address behind the last.
+    pub end: u64,
+    columns: Columns,
+    state: State,
+}
+
+/// The rules that hold at a place.
+#[derive(Clone, Debug)]
+struct State {
+    cfa: CfaRule<usize>,
+    rules: [Option<RegisterRule<usize>>; Columns::COUNT],
+}
+
+impl State {
+    const NEW: Self = Self {
+        cfa: CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 },
+        rules: [const { None }; Columns::COUNT],
+    };
+}
+
+impl Row {
+    /// Whether it holds an address.
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// How the CFA is found.
+    pub fn cfa(&self) -> &CfaRule<usize> {
+        &self.state.cfa
+    }
+
+    /// Where a register's value is; `None` where nothing is said of it, or where it does not count.
+    pub fn register(&self, register: Register) -> Option<&RegisterRule<usize>> {
+        self.state.rules.get(self.columns.place(register)?)?.as_ref()
+    }
+
+    fn set(&mut self, register: gimli::Register, rule: Option<RegisterRule<usize>>) {
+        if let Some(place) = self.columns.place(register.0.into()) {
+            self.state.rules[place] = rule;
+        }
+    }
+}
+
+/// Memory that serves to run one FDE after another.
+#[derive(Debug)]
+pub(super) struct Runner {
+    row: Row,
+    /// Rules that instructions told to remember.
+    remembered: Vec<State>,
+    /// The rules that the CIE left, which instructions may restore.
+    initial: State,
+}
+
+impl Default for Runner {
+    fn default() -> Self {
+        let columns = Columns([Columns::NONE; Columns::COUNT]);
+        let row = Row { start: 0, end: 0, columns, state: State::NEW };
+        Self { row, remembered: Vec::new(), initial: State::NEW }
+    }
+}
+
+impl Runner {
+    /// The rows of an FDE.
+    ///
+    /// # Errors
+    /// Its CIE has instructions that are not known or make no sense.
+    pub fn rows<'a, 'data>(
+        &'a mut self,
+        section: &'a EhFrame<Slice<'data>>,
+        bases: &'a BaseAddresses,
+        fde: &Fde<'data>,
+        columns: Columns,
+    ) -> Result<Rows<'a, 'data>, Error> {
+        let cie = fde.cie();
+        (self.row.columns, self.row.state) = (columns, State::NEW);
+        self.remembered.clear();
+        let mut rows = Rows {
+            code_alignment: cie.code_alignment_factor(),
+            data_alignment: cie.data_alignment_factor(),
+            largest_address: u64::MAX >> (64 - 8 * u32::from(cie.encoding().address_size.clamp(1, 8))),
+            instructions: cie.instructions(section, bases),
+            next: 0,
+            end: 0,
+            ended: false,
+            in_cie: true,
+            runner: self,
+        };
+        while rows.next_row()?.is_some() {}
+        rows.runner.initial.clone_from(&rows.runner.row.state);
+        rows.instructions = fde.instructions(section, bases);
+        (rows.next, rows.end) = (fde.initial_address(), fde.end_address());
+        (rows.ended, rows.in_cie) = (false, false);
+        Ok(rows)
+    }
+}
+
+/// The rows of an FDE, one after the other.
+pub(super) struct Rows<'a, 'data> {
+    runner: &'a mut Runner,
+    code_alignment: u64,
+    data_alignment: i64,
+    largest_address: u64,
+    instructions: CallFrameInstructionIter<'a, Slice<'data>>,
+    /// Where the next row starts, and where the last one ends.
+    next: u64,
+    end: u64,
+    /// Whether the last row was given.
+    ended: bool,
+    /// Whether the instructions are the CIE's.
+    in_cie: bool,
+}
+
+impl Rows<'_, '_> {
+    /// The next row.
+    ///
+    /// # Errors
+    /// There are instructions that are not known or make no sense.
+    pub fn next_row(&mut self) -> Result<Option<&Row>, Error> {
+        self.runner.row.start = self.next;
+        while let Some(instruction) = self.instructions.next()? {
+            if let Some(next) = self.evaluate(instruction)? {
+                (self.next, self.runner.row.end) = (next, next);
+                return Ok(Some(&self.runner.row));
+            }
+        }
+        self.runner.row.end = self.end;
+        Ok((!core::mem::replace(&mut self.ended, true)).then_some(&self.runner.row))
+    }
+
+    /// Runs an instruction. Gives the address at which the next row starts, if this row ends.
+    fn evaluate(&mut self, instruction: Instruction) -> Result<Option<u64>, Error> {
+        use CallFrameInstruction as Is;
+        let data_alignment = self.data_alignment;
+        let factored = |offset: i64| offset.wrapping_mul(data_alignment);
+        let Runner { row, remembered, initial } = &mut *self.runner;
+        match instruction {
+            Is::SetLoc { address } if address < row.start => return Err(Error::InvalidCfiSetLoc(address)),
+            Is::SetLoc { address } => return Ok(Some(address)),
+            Is::AdvanceLoc { delta } => {
+                let delta = u64::from(delta).wrapping_mul(self.code_alignment);
+                let next = row.start.checked_add(delta).filter(|&next| next <= self.largest_address);
+                return next.ok_or(Error::AddressOverflow).map(Some);
+            }
+            Is::DefCfa { register, offset } => {
+                row.state.cfa = CfaRule::RegisterAndOffset { register, offset: offset as i64 };
+            }
+            Is::DefCfaSf { register, factored_offset } => {
+                row.state.cfa = CfaRule::RegisterAndOffset { register, offset: factored(factored_offset) };
+            }
+            Is::DefCfaExpression { expression } => row.state.cfa = CfaRule::Expression(expression),
+            Is::DefCfaRegister { .. } | Is::DefCfaOffset { .. } | Is::DefCfaOffsetSf { .. } => {
+                let CfaRule::RegisterAndOffset { register: base, offset: distance } = &mut row.state.cfa
+                else {
+                    return Err(Error::CfiInstructionInInvalidContext);
+                };
+                match instruction {
+                    Is::DefCfaRegister { register } => *base = register,
+                    Is::DefCfaOffset { offset } => *distance = offset as i64,
+                    Is::DefCfaOffsetSf { factored_offset } => *distance = factored(factored_offset),
+                    _ => {}
+                }
+            }
+            Is::Restore { .. } if self.in_cie => return Err(Error::CfiInstructionInInvalidContext),
+            Is::Restore { register } => {
+                if let Some(place) = row.columns.place(register.0.into()) {
+                    row.state.rules[place].clone_from(&initial.rules[place]);
+                }
+            }
+            Is::RememberState => remembered.push(row.state.clone()),
+            Is::RestoreState => row.state = remembered.pop().ok_or(Error::PopWithEmptyStack)?,
+            Is::NegateRaState => {
+                let register = gimli::AArch64::RA_SIGN_STATE;
+                let state = match row.register(register.0.into()) {
+                    None => 0,
+                    Some(RegisterRule::Constant(state)) => *state,
+                    Some(_) => return Err(Error::CfiInstructionInInvalidContext),
+                };
+                row.set(register, Some(RegisterRule::Constant(state ^ 1)));
+            }
+            _ => {
+                if let Some((register, rule)) = rule(instruction, factored) {
+                    row.set(register, Some(rule));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The rule that an instruction gives a register.
+fn rule(
+    instruction: Instruction,
+    factored: impl Fn(i64) -> i64,
+) -> Option<(gimli::Register, RegisterRule<usize>)> {
+    use CallFrameInstruction as Is;
+    Some(match instruction {
+        Is::Undefined { register } => (register, RegisterRule::Undefined),
+        Is::SameValue { register } => (register, RegisterRule::SameValue),
+        Is::Offset { register, factored_offset } => {
+            (register, RegisterRule::Offset(factored(factored_offset as i64)))
+        }
+        Is::OffsetExtendedSf { register, factored_offset } => {
+            (register, RegisterRule::Offset(factored(factored_offset)))
+        }
+        Is::ValOffset { register, factored_offset } => {
+            (register, RegisterRule::ValOffset(factored(factored_offset as i64)))
+        }
+        Is::ValOffsetSf { register, factored_offset } => {
+            (register, RegisterRule::ValOffset(factored(factored_offset)))
+        }
+        Is::Register { dest_register, src_register } => (dest_register, RegisterRule::Register(src_register)),
+        Is::Expression { register, expression } => (register, RegisterRule::Expression(expression)),
+        Is::ValExpression { register, expression } => (register, RegisterRule::ValExpression(expression)),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Columns, Fde, Runner, Slice};
+    use crate::abi::Abi;
+    use crate::derive::section;
+    use alloc::vec::Vec;
+    use gimli::{
+        BaseAddresses, CfaRule, CieOrFde, EhFrame, Error, RegisterRule, UnwindContext, UnwindSection,
+    };
+
+    /// For gimli, with room for as many remembered states as there are.
+    struct Storage;
+
+    impl gimli::UnwindContextStorage<usize> for Storage {
+        type Rules = [(gimli::Register, RegisterRule<usize>); 192];
+        type Stack = Vec<gimli::UnwindTableRow<usize, Self>>;
+    }
+
+    type Seen = (u64, u64, CfaRule<usize>, Vec<Option<RegisterRule<usize>>>);
+
+    /// Adds the rows up to an error.
+    fn ours(
+        runner: &mut Runner,
+        columns: Columns,
+        (section, bases): (&EhFrame<Slice<'_>>, &BaseAddresses),
+        fde: &Fde<'_>,
+        seen: &mut Vec<Seen>,
+    ) -> Result<(), Error> {
+        let mut rows = runner.rows(section, bases, fde, columns)?;
+        while let Some(row) = rows.next_row()? {
+            let rules = columns.0.iter().map(|&register| row.register(register).cloned());
+            seen.push((row.start, row.end, row.cfa().clone(), rules.collect()));
+        }
+        Ok(())
+    }
+
+    fn gimlis(
+        columns: Columns,
+        (section, bases): (&EhFrame<Slice<'_>>, &BaseAddresses),
+        fde: &Fde<'_>,
+        seen: &mut Vec<Seen>,
+    ) -> Result<(), Error> {
+        let mut context: UnwindContext<usize, Storage> = UnwindContext::new_in();
+        let mut table = fde.rows(section, bases, &mut context)?;
+        while let Some(row) = table.next_row()? {
+            let rules = columns.0.iter().map(|&register| row.register(gimli::Register(register as u16)));
+            seen.push((row.start_address(), row.end_address(), row.cfa().clone(), rules.collect()));
+        }
+        Ok(())
+    }
+
+    /// Compares all FDEs of a section; gives the number of rows.
+    fn compare(abi: Abi, runner: &mut Runner, data: &[u8], address: u64) -> usize {
+        let (section, columns) = (section(abi, data), Columns::of(abi, Some(3)));
+        let bases = BaseAddresses::default().set_eh_frame(address);
+        let mut entries = section.entries(&bases);
+        let mut count = 0;
+        while let Ok(Some(entry)) = entries.next() {
+            let CieOrFde::Fde(partial) = entry else { continue };
+            let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+            let (mut found, mut expected) = (Vec::new(), Vec::new());
+            let end = ours(runner, columns, (&section, &bases), &fde, &mut found);
+            assert_eq!(end, gimlis(columns, (&section, &bases), &fde, &mut expected), "{abi}");
+            assert_eq!(found, expected, "{abi}");
+            count += found.len();
+        }
+        count
+    }
+
+    #[test]
+    fn rows_are_those_of_gimlis_table() {
+        use object::{Object, ObjectSection};
+        let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let file = object::File::parse(&*program).unwrap();
+        let eh_frame = file.section_by_name(".eh_frame").unwrap();
+        let abi = match file.architecture() {
+            object::Architecture::Aarch64 => Abi::AArch64Little,
+            object::Architecture::S390x => Abi::S390x,
+            _ => Abi::Amd64,
+        };
+        let rows = compare(abi, &mut Runner::default(), eh_frame.data().unwrap(), eh_frame.address());
+        assert!(rows > 5_000, "{rows}");
+    }
+
+    /// Instructions at random, of the CIE and the FDE: what they mean, and which make no sense.
+    #[test]
+    fn any_instructions_mean_what_gimli_takes_them_for() {
+        let mut state = 1u64;
+        let mut random = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state >> 56) as u8
+        };
+        let mut byte = |number: usize| match (random(), random()) {
+            // Those that stand often where compilers write them; of registers, those that count.
+            (0..96, kind) => [0x0c, 0x0e, 0x0d, 0x0a, 0x0b, 0x41, 0x2d, 0x05][usize::from(kind) % 8],
+            (96..176, kind) => [7, 6, 16, 29, 30, 31, 34, 3][usize::from(kind) % 8],
+            (176..224, kind) => [0x80, 0xc0][usize::from(kind) % 2] + [7, 6, 16, 3][number % 4],
+            (_, any) => any,
+        };
+        let (mut runner, mut rows) = (Runner::default(), 0);
+        for number in 0..20_000 {
+            let mut data =
+                Vec::from([0x1c, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 2, 0x78, 16, 1, 0x1b, 0x0c, 7, 8]);
+            data.extend((0..12).map(|place| if number % 4 == 0 { byte(place) } else { 0 }));
+            data.extend([0x28, 0, 0, 0, 0x24, 0, 0, 0, 0xe0, 0xef, 0xff, 0xff, 64, 0, 0, 0, 0]);
+            data.extend((0..27).map(&mut byte));
+            let abi = [Abi::Amd64, Abi::AArch64Little][number % 2];
+            rows += compare(abi, &mut runner, &data, 0x2000);
+        }
+        assert!(rows > 10_000, "{rows}");
+    }
+}
