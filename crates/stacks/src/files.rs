@@ -36,7 +36,7 @@ pub struct Options {
 /// A file that processes mapped.
 pub struct MappedFile {
     /// Its path in the recording.
-    pub path: String,
+    pub path: Arc<str>,
     /// Its build-id by the recording.
     expected: Option<Vec<u8>>,
     /// The file, or why it cannot be used.
@@ -120,7 +120,7 @@ impl MappedFile {
         let file = object::File::parse(&**image.bytes()).ok()?;
         let (name, checksum) = file.gnu_debuglink().ok()??;
         let name = std::str::from_utf8(name).ok().filter(|name| !name.contains('/'))?;
-        let folder = Path::new(&self.path).parent()?;
+        let folder = Path::new(&*self.path).parent()?;
         let global = Path::new("/usr/lib/debug").join(folder.strip_prefix("/").unwrap_or(folder));
         let places = [folder.join(name), folder.join(".debug").join(name), global.join(name)];
         places.iter().filter_map(|place| open(place)).find(|bytes| {
@@ -184,7 +184,7 @@ impl Files {
         let made = image.as_ref().ok().map(rows);
         let unwinding = |rows: &Arc<Rows>| FileRows::default().with_source(Arc::clone(rows) as _);
         self.files.push(MappedFile {
-            path: key.0.clone(),
+            path: key.0.as_str().into(),
             expected: key.1.clone(),
             image,
             rows: made.as_ref().map(unwinding).unwrap_or_default().into(),

@@ -6,6 +6,7 @@ use addr2line::{Context, FrameIter};
 use gimli::{EndianRcSlice, RunTimeEndian};
 use object::{Object, ObjectSection};
 use std::rc::Rc;
+use std::sync::Arc;
 
 type Slice = EndianRcSlice<RunTimeEndian>;
 
@@ -13,7 +14,7 @@ type Slice = EndianRcSlice<RunTimeEndian>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// The function as people write it; `None` if DWARF does not name it.
-    pub function: Option<String>,
+    pub function: Option<Arc<str>>,
     /// Source file and line.
     pub place: Option<(String, u32)>,
 }

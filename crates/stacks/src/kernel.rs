@@ -131,8 +131,8 @@ impl List {
         let Some(symbol) = found else { return nameless(address, "[kernel]") };
         let text = String::from_utf8_lossy(name_in(&self.text, symbol.line));
         let mut words = text.split_whitespace();
-        let function = words.next().unwrap_or_default().to_owned();
-        let file = words.next().unwrap_or("[kernel]").to_owned();
+        let function = words.next().unwrap_or_default().into();
+        let file = words.next().unwrap_or("[kernel]").into();
         Name { function, offset: Some(stated - symbol.address), file, place: None, inlined: false }
     }
 
@@ -258,7 +258,7 @@ mod tests {
 
     fn name(list: &List, address: u64) -> (String, Option<u64>, String) {
         let name = list.name(address);
-        (name.function, name.offset, name.file)
+        (name.function.to_string(), name.offset, name.file.to_string())
     }
 
     #[test]

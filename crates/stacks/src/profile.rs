@@ -14,6 +14,7 @@ use crate::symbols::demangled;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use sframe_format::Source;
+use std::sync::Arc;
 
 /// Stands for no stack: the caller of the outermost frame.
 pub const NONE: u32 = u32::MAX;
@@ -155,56 +156,85 @@ impl Profile {
 }
 
 /// Names of all frames of a profile.
-pub struct Names(Vec<Vec<Name>>);
+pub struct Names {
+    names: Vec<Name>,
+    /// For each frame, where its own names end.
+    ends: Vec<usize>,
+}
 
 impl Names {
     /// Looks all frames up; with `inlined`, also functions that were put into others, and source lines.
     pub fn new(profile: &Profile, files: &Files, kernel: &Kernel, inlined: bool) -> Self {
-        let name = |frame: &FrameKey| match frame.place {
-            Place::File(id, address) => names_in_file(files, id, address, inlined),
-            Place::Anonymous(address) => vec![nameless(address, "[anonymous code]")],
-            Place::Unmapped(address) => vec![nameless(address, "[unknown]")],
-            Place::Kernel(address) => vec![kernel.name(address)],
-        };
-        let named = profile.frames.iter().map(|frame| {
-            let mut names = name(frame);
-            let offsets = names.iter_mut().filter_map(|name| name.offset.as_mut());
+        let mut namer = Namer { files, kernel, inlined, functions: HashMap::default() };
+        let count = profile.frames.len();
+        let mut all = Self { names: Vec::with_capacity(count), ends: Vec::with_capacity(count) };
+        for frame in &profile.frames {
+            let start = all.names.len();
+            namer.add(frame.place, &mut all.names);
+            let offsets = all.names[start..].iter_mut().filter_map(|name| name.offset.as_mut());
             offsets.for_each(|offset| *offset += u64::from(frame.returns));
-            names
-        });
-        Self(named.collect())
+            all.ends.push(all.names.len());
+        }
+        all
     }
 
     /// The names of a frame, innermost first; at least one.
     pub fn of(&self, frame: u32) -> &[Name] {
-        self.0.get(frame as usize).map_or(&[], Vec::as_slice)
+        let frame = frame as usize;
+        let start = frame.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        self.ends.get(frame).map_or(&[], |&end| &self.names[start..end])
     }
 }
 
-fn names_in_file(files: &Files, id: FileId, address: u64, inlined: bool) -> Vec<Name> {
-    let Some(file) = files.get(id) else { return vec![nameless(address, "[unknown]")] };
-    let symbol = file.symbols().at(address);
-    let outer = Name {
-        function: symbol.map_or_else(|| format!("{}+{address:#x}", file.name()), |(_, name)| demangled(name)),
-        offset: symbol.map(|(start, _)| address - start),
-        file: file.path.clone(),
-        place: None,
-        inlined: false,
-    };
-    // Reading debug information takes longer than all else; nobody but `inlined` asks for it.
-    let inlines = if inlined { file.inlines() } else { None };
-    let lines = inlines.map(|inlines| inlines.at(address)).unwrap_or_default();
-    let Some(last) = lines.len().checked_sub(1) else { return vec![outer] };
-    let name = |(number, line): (usize, crate::inlines::Line)| {
-        let inlined = number != last;
-        let function = line.function.filter(|_| inlined || outer.offset.is_none());
-        Name {
-            function: function.unwrap_or_else(|| if inlined { "??".into() } else { outer.function.clone() }),
-            offset: outer.offset.filter(|_| !inlined),
-            file: outer.file.clone(),
-            place: line.place,
-            inlined,
+/// Finds the names of addresses.
+struct Namer<'a> {
+    files: &'a Files,
+    kernel: &'a Kernel,
+    inlined: bool,
+    /// The functions that were named, by file and start: to write a name as people do takes long.
+    functions: HashMap<(FileId, u64), Arc<str>, FixedState>,
+}
+
+impl Namer<'_> {
+    /// Adds the names of a place, innermost first.
+    fn add(&mut self, place: Place, names: &mut Vec<Name>) {
+        match place {
+            Place::File(id, address) => self.add_of_file(id, address, names),
+            Place::Anonymous(address) => names.push(nameless(address, "[anonymous code]")),
+            Place::Unmapped(address) => names.push(nameless(address, "[unknown]")),
+            Place::Kernel(address) => names.push(self.kernel.name(address)),
         }
-    };
-    lines.into_iter().enumerate().map(name).collect()
+    }
+
+    fn add_of_file(&mut self, id: FileId, address: u64, names: &mut Vec<Name>) {
+        let Some(file) = self.files.get(id) else { return names.push(nameless(address, "[unknown]")) };
+        let symbols = file.symbols();
+        let symbol = symbols.at(address);
+        let function = match symbol {
+            Some(symbol) => {
+                let known = self.functions.entry((id, symbol.address));
+                Arc::clone(known.or_insert_with(|| demangled(symbols.name(symbol))))
+            }
+            None => format!("{}+{address:#x}", file.name()).into(),
+        };
+        let offset = symbol.map(|symbol| address - symbol.address);
+        let outer = Name { function, offset, file: Arc::clone(&file.path), place: None, inlined: false };
+        // Reading debug information takes longer than all else; nobody but `inlined` asks for it.
+        let inlines = if self.inlined { file.inlines() } else { None };
+        let lines = inlines.map(|inlines| inlines.at(address)).unwrap_or_default();
+        let Some(last) = lines.len().checked_sub(1) else { return names.push(outer) };
+        let name = |(number, line): (usize, crate::inlines::Line)| {
+            let inlined = number != last;
+            let function = line.function.filter(|_| inlined || outer.offset.is_none());
+            let unnamed = || if inlined { "??".into() } else { Arc::clone(&outer.function) };
+            Name {
+                function: function.unwrap_or_else(unnamed),
+                offset: outer.offset.filter(|_| !inlined),
+                file: Arc::clone(&outer.file),
+                place: line.place,
+                inlined,
+            }
+        };
+        names.extend(lines.into_iter().enumerate().map(name));
+    }
 }

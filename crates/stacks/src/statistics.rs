@@ -46,7 +46,7 @@ impl End {
 
     /// A sentence.
     pub fn describe(self, files: &Files) -> String {
-        let name = |id| files.get(id).map_or_else(|| "?".into(), |file| file.path.clone());
+        let name = |id| files.get(id).map_or("?", |file| &*file.path);
         match self {
             Self::Root => "root".into(),
             Self::Recorded => "the call chain is the recording's own".into(),

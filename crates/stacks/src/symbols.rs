@@ -3,12 +3,20 @@
 //! A large library has a hundred thousand of them, of which a profile names some hundreds: their names stay in the file.
 
 use crate::bytes::Bytes;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, elf};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Of so many functions that begin before an address, one may hold it.
+const MOST_NESTED: usize = 16;
 
 /// A function.
-struct Symbol {
-    address: u64,
+pub struct Symbol {
+    /// Where it starts.
+    pub address: u64,
     /// Size in bytes; up to the next symbol where the file does not tell.
     size: u64,
     /// Offset of its name in a string table, and the number of that.
@@ -18,11 +26,13 @@ struct Symbol {
     rank: u8,
 }
 
-/// The functions of a file, ascending by address, one for each address.
+/// The functions of a file, ascending by address.
 #[derive(Default)]
 pub struct Symbols {
     strings: Vec<Bytes>,
     symbols: Vec<Symbol>,
+    /// For the first of several symbols at one address, which of them stands for it. To compare all would read all names.
+    chosen: RefCell<HashMap<usize, usize, FixedState>>,
 }
 
 impl Symbols {
@@ -37,23 +47,7 @@ impl Symbols {
                 all.add(bytes, elf::SHT_DYNSYM);
             }
         }
-        let mut symbols = std::mem::take(&mut all.symbols);
-        symbols.sort_unstable_by_key(|symbol| symbol.address);
-        symbols.dedup_by(|later, first| {
-            let same = later.address == first.address;
-            if same && all.is_better(later, first) {
-                std::mem::swap(later, first);
-            }
-            same
-        });
-        let mut next = u64::MAX;
-        for symbol in symbols.iter_mut().rev() {
-            if symbol.size == 0 {
-                symbol.size = next - symbol.address;
-            }
-            next = symbol.address;
-        }
-        all.symbols = symbols;
+        all.symbols.sort_unstable_by_key(|symbol| symbol.address);
         all
     }
 
@@ -91,16 +85,45 @@ impl Symbols {
         own_key > other_key || own_key == other_key && own < other
     }
 
-    /// The function that holds an address: where it starts, and its name.
-    pub fn at(&self, address: u64) -> Option<(u64, &[u8])> {
+    /// The function that holds an address.
+    pub fn at(&self, address: u64) -> Option<&Symbol> {
         let end = self.symbols.partition_point(|symbol| symbol.address <= address);
+        let (mut before, after) = self.symbols.split_at(end);
+        let mut next = after.first().map_or(u64::MAX, |symbol| symbol.address);
         // One function may hold another.
-        let mut before = self.symbols[..end].iter().rev().take(16);
-        let found = before.find(|symbol| address - symbol.address < symbol.size)?;
-        Some((found.address, self.name(found)))
+        for _ in 0..MOST_NESTED {
+            let (last, others) = before.split_last()?;
+            let start = last.address;
+            let first = if others.last().is_none_or(|other| other.address < start) {
+                others.len()
+            } else {
+                others.partition_point(|symbol| symbol.address < start)
+            };
+            let symbol = self.best(first, &before[first..])?;
+            let size = if symbol.size == 0 { next - start } else { symbol.size };
+            if address - start < size {
+                return Some(symbol);
+            }
+            (before, next) = (&before[..first], start);
+        }
+        None
     }
 
-    fn name(&self, symbol: &Symbol) -> &[u8] {
+    /// The symbol that stands for an address, of those that are there. The first of them has the number `first`.
+    fn best<'a>(&'a self, first: usize, symbols: &'a [Symbol]) -> Option<&'a Symbol> {
+        if let [only] = symbols {
+            return Some(only);
+        }
+        let mut chosen = self.chosen.borrow_mut();
+        let choose = || {
+            let better = |best, at| if self.is_better(&symbols[at], &symbols[best]) { at } else { best };
+            (0..symbols.len()).reduce(better).unwrap_or(0)
+        };
+        symbols.get(*chosen.entry(first).or_insert_with(choose))
+    }
+
+    /// The name of a symbol.
+    pub fn name(&self, symbol: &Symbol) -> &[u8] {
         let strings = self.strings.get(usize::from(symbol.table)).map_or(&[][..], |strings| strings);
         let rest = strings.get(symbol.name as usize..).unwrap_or_default();
         &rest[..memchr::memchr(0, rest).unwrap_or(rest.len())]
@@ -108,8 +131,8 @@ impl Symbols {
 }
 
 /// A name as people write it; as it is, if it is not mangled.
-pub fn demangled(name: &[u8]) -> String {
+pub fn demangled(name: &[u8]) -> Arc<str> {
     let end = name.iter().position(|&byte| byte == b'@').filter(|&at| at > 0).unwrap_or(name.len());
     let plain = demangle::demangle(&name[..end]);
-    String::from_utf8_lossy(plain.as_deref().unwrap_or(name)).into_owned()
+    String::from_utf8_lossy(plain.as_deref().unwrap_or(name)).into()
 }

@@ -257,7 +257,7 @@ fn framehop_module(files: &Files, module: &sframe_format::Module<Bytes>) -> Opti
         eh_frame_hdr: data(&header),
         ..Default::default()
     };
-    Some(framehop::Module::new(file.path.clone(), module.range(), module.bias(), sections))
+    Some(framehop::Module::new(file.path.to_string(), module.range(), module.bias(), sections))
 }
 
 /// Where walks first differ from those of another unwinder.

@@ -28,7 +28,7 @@ impl Named<'_> {
             .profile
             .frames_of(row.stack)
             .flat_map(|frame| self.names.of(frame))
-            .map(|name| name.function.as_str())
+            .map(|name| &*name.function)
             .collect();
         functions.reverse();
         functions

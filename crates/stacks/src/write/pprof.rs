@@ -201,7 +201,7 @@ impl Mappings {
             Place::File(id, _) => match named.files.get(id) {
                 Some(file) => {
                     let end = file.image().map_or(u64::MAX, |image| image.extent().end);
-                    (file.path.clone(), file.build_id().map(hexadecimal), end)
+                    (file.path.to_string(), file.build_id().map(hexadecimal), end)
                 }
                 None => return 0,
             },
