@@ -8,12 +8,14 @@ use crate::kernel::Kernel;
 pub use crate::name::Name;
 use crate::name::nameless;
 use crate::process::Place;
-use crate::session::Stack;
+use crate::session::{Frame, Stack};
 use crate::statistics::End;
 use crate::symbols::demangled;
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::hash_table::Entry;
+use hashbrown::{HashMap, HashTable};
 use sframe_format::Source;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 /// Stands for no stack: the caller of the outermost frame.
@@ -79,13 +81,15 @@ pub struct Profile {
     keep_addresses: bool,
     /// Frames by number.
     pub frames: Vec<FrameKey>,
-    numbers: HashMap<FrameKey, u32, FixedState>,
+    frame_numbers: HashTable<u32>,
     /// Stacks by number; a caller's number is less than its callees'.
     pub stacks: Vec<Node>,
-    stack_numbers: HashMap<Node, u32, FixedState>,
+    stack_numbers: HashTable<u32>,
     /// Threads by number.
     pub threads: Vec<Thread>,
     thread_numbers: HashMap<Thread, u32, FixedState>,
+    /// The frames of the last sample, outermost first, each with its stack: the next one has many of them, too.
+    last: Vec<(FrameKey, u32)>,
     /// Samples in the order in which they came.
     pub rows: Vec<Row>,
     /// Names of the events.
@@ -100,43 +104,54 @@ impl Profile {
 
     /// Adds a sample.
     pub fn add(&mut self, stack: &Stack<'_>) {
-        let mut caller = NONE;
-        for frame in stack.frames.iter().rev() {
-            let address = if self.keep_addresses { frame.address } else { 0 };
-            let key = FrameKey { place: frame.place, address, returns: frame.returns, source: frame.source };
-            let next = self.frames.len() as u32;
-            let number = *self.numbers.entry(key).or_insert(next);
-            if number == next {
-                self.frames.push(key);
-            }
-            let node = Node { caller, frame: number };
-            let next = self.stacks.len() as u32;
-            caller = *self.stack_numbers.entry(node).or_insert(next);
-            if caller == next {
-                self.stacks.push(node);
-            }
+        let kept = self.keep_addresses;
+        let keys = stack.frames.iter().rev().map(|&Frame { address, place, returns, source }| {
+            let address = if kept { address } else { 0 };
+            FrameKey { place, address, returns, source }
+        });
+        let same = self.last.iter().zip(keys.clone()).take_while(|((last, _), key)| last == key).count();
+        self.last.truncate(same);
+        let mut at = self.last.last().map_or(NONE, |&(_, stack)| stack);
+        for key in keys.skip(same) {
+            let frame = number(&mut self.frames, &mut self.frame_numbers, key);
+            at = number(&mut self.stacks, &mut self.stack_numbers, Node { caller: at, frame });
+            self.last.push((key, at));
         }
-        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
-        let thread =
-            Thread { pid: stack.pid, tid: stack.tid, process: text(stack.process), name: text(stack.thread) };
-        let next = self.threads.len() as u32;
-        let number = match self.thread_numbers.get(&thread) {
-            Some(&number) => number,
-            None => {
-                self.thread_numbers.insert(thread.clone(), next);
-                self.threads.push(thread);
-                next
-            }
-        };
+        let thread = self.thread(stack);
         self.rows.push(Row {
-            thread: number,
-            stack: caller,
+            thread,
+            stack: at,
             event: stack.event as u32,
             cpu: stack.cpu,
             time: stack.time,
             period: stack.period,
             end: stack.end,
         });
+    }
+
+    /// The number of a sample's thread.
+    fn thread(&mut self, stack: &Stack<'_>) -> u32 {
+        let is_same = |thread: &Thread| {
+            (thread.pid, thread.tid) == (stack.pid, stack.tid)
+                && (thread.process.as_bytes(), thread.name.as_bytes()) == (stack.process, stack.thread)
+        };
+        if let Some(Row { thread, .. }) = self.rows.last()
+            && self.threads.get(*thread as usize).is_some_and(is_same)
+        {
+            return *thread;
+        }
+        let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+        let thread =
+            Thread { pid: stack.pid, tid: stack.tid, process: text(stack.process), name: text(stack.thread) };
+        let next = self.threads.len() as u32;
+        match self.thread_numbers.get(&thread) {
+            Some(&number) => number,
+            None => {
+                self.thread_numbers.insert(thread.clone(), next);
+                self.threads.push(thread);
+                next
+            }
+        }
     }
 
     /// The frames of a stack, innermost first.
@@ -152,6 +167,23 @@ impl Profile {
     /// The name of an event.
     pub fn event(&self, number: u32) -> &str {
         self.events.get(number as usize).map_or("samples", String::as_str)
+    }
+}
+
+/// The number of a value among different ones; a new one becomes the last. The table holds numbers alone: where memory is
+/// written for the first time it is dear.
+fn number<T: Copy + Eq + Hash>(values: &mut Vec<T>, numbers: &mut HashTable<u32>, value: T) -> u32 {
+    let hash = |value: &T| FixedState::default().hash_one(value);
+    let is_same = |&number: &u32| values.get(number as usize) == Some(&value);
+    let hash_of = |&number: &u32| values.get(number as usize).map_or(0, hash);
+    match numbers.entry(hash(&value), is_same, hash_of) {
+        Entry::Occupied(known) => *known.get(),
+        Entry::Vacant(place) => {
+            let next = values.len() as u32;
+            place.insert(next);
+            values.push(value);
+            next
+        }
     }
 }
 

@@ -345,22 +345,11 @@ impl Session {
             statistics.frames += count;
         }
         let Waiting { pid, tid, event, cpu, time, period, frames, in_kernel } = sample;
-        let thread = self.processes.thread_name(tid).to_vec();
-        let process = &self.processes.get(pid).name;
-        let process = if process.is_empty() { &thread } else { process };
-        let stack = Stack {
-            pid,
-            tid,
-            process,
-            thread: &thread,
-            event,
-            cpu,
-            time,
-            period,
-            frames: &frames,
-            end,
-            in_kernel,
-        };
+        let thread = self.processes.thread_name(tid);
+        let process = self.processes.known(pid).map_or(&[][..], |process| &process.name);
+        let process = if process.is_empty() { thread } else { process };
+        let stack =
+            Stack { pid, tid, process, thread, event, cpu, time, period, frames: &frames, end, in_kernel };
         take(&stack);
         frames
     }
