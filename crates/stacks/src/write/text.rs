@@ -1,35 +1,49 @@
 //! Stacks as `perf script` prints them: a line for the sample, one for each frame, an empty one. Where a stack does not
 //! reach its root, a last line says why.
 
+use super::digits::{decimal, hexadecimal};
 use super::named::Named;
-use crate::profile::Name;
+use crate::profile::{Name, Row, Thread};
+use crate::statistics::End;
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
 /// Bytes of a usual line.
 const USUAL_LINE: usize = 128;
+/// Bytes that are written at a time, as many as stay in a processor's cache.
+const AT_A_TIME: usize = 1 << 18;
 
-/// The lines of frames, which many samples have in common.
-struct Lines {
+/// Lines that many samples have in common.
+struct Lines<'a> {
+    named: Named<'a>,
     text: Vec<u8>,
-    /// For each frame, where in the text they are; nothing yet if empty.
-    places: Vec<Range<usize>>,
+    /// For each frame, where in the text its lines are; nothing yet if empty.
+    frames: Vec<Range<usize>>,
+    /// Why stacks ended.
+    ends: BTreeMap<End, String>,
 }
 
-impl Lines {
-    fn of(&mut self, frame: u32, named: &Named<'_>) -> io::Result<&[u8]> {
+impl Lines<'_> {
+    /// The lines of a frame.
+    fn of(&mut self, frame: u32) -> &[u8] {
         let index = frame as usize;
-        let Some(place) = self.places.get_mut(index) else { return Ok(&[]) };
+        let Some(place) = self.frames.get_mut(index) else { return &[] };
         if place.start == place.end
-            && let Some(key) = named.profile.frames.get(index)
+            && let Some(key) = self.named.profile.frames.get(index)
         {
             place.start = self.text.len();
-            for name in named.names.of(frame) {
-                write_frame(key.address, name, &mut self.text)?;
+            for name in self.named.names.of(frame) {
+                add_frame(key.address, name, &mut self.text);
             }
             place.end = self.text.len();
         }
-        Ok(&self.text[place.clone()])
+        &self.text[place.clone()]
+    }
+
+    /// The line that says why a sample's stack ended.
+    fn end(&mut self, row: &Row) -> &str {
+        self.ends.entry(row.end).or_insert_with(|| format!("\t# stopped: {}\n", self.named.end(row)))
     }
 }
 
@@ -37,37 +51,70 @@ impl Lines {
 pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     let profile = named.profile;
     let count = profile.frames.len();
-    let mut lines = Lines { text: Vec::with_capacity(count * USUAL_LINE), places: vec![0..0; count] };
+    let text = Vec::with_capacity(count * USUAL_LINE);
+    let mut lines = Lines { named, text, frames: vec![0..0; count], ends: BTreeMap::new() };
+    let mut text = Vec::with_capacity(AT_A_TIME + AT_A_TIME / 4);
     for row in &profile.rows {
         let Some(thread) = profile.threads.get(row.thread as usize) else { continue };
-        let name = if thread.name.is_empty() { ":-1" } else { &thread.name };
-        write!(to, "{name} {}/{}", thread.pid, thread.tid)?;
-        if let Some(cpu) = row.cpu {
-            write!(to, " [{cpu:03}]")?;
-        }
-        if let Some(time) = row.time {
-            write!(to, " {}.{:06}:", time / 1_000_000_000, time / 1000 % 1_000_000)?;
-        }
-        writeln!(to, " {} {}:", row.period, profile.event(row.event))?;
+        add_head(row, thread, profile.event(row.event), &mut text);
         for frame in profile.frames_of(row.stack) {
-            to.write_all(lines.of(frame, &named)?)?;
+            text.extend_from_slice(lines.of(frame));
         }
         if !row.end.is_rooted() {
-            writeln!(to, "\t# stopped: {}", named.end(row))?;
+            text.extend_from_slice(lines.end(row).as_bytes());
         }
-        writeln!(to)?;
+        text.push(b'\n');
+        if text.len() >= AT_A_TIME {
+            to.write_all(&text)?;
+            text.clear();
+        }
     }
-    Ok(())
+    to.write_all(&text)
 }
 
-fn write_frame(address: u64, name: &Name, to: &mut dyn io::Write) -> io::Result<()> {
-    write!(to, "\t{address:16x} {}", name.function)?;
+fn add_head(row: &Row, thread: &Thread, event: &str, to: &mut Vec<u8>) {
+    let name = if thread.name.is_empty() { ":-1" } else { &thread.name };
+    to.extend_from_slice(name.as_bytes());
+    to.push(b' ');
+    decimal(thread.pid.into(), 0, to);
+    to.push(b'/');
+    decimal(thread.tid.into(), 0, to);
+    if let Some(cpu) = row.cpu {
+        to.extend_from_slice(b" [");
+        decimal(cpu.into(), 3, to);
+        to.push(b']');
+    }
+    if let Some(time) = row.time {
+        to.push(b' ');
+        decimal(time / 1_000_000_000, 0, to);
+        to.push(b'.');
+        decimal(time / 1000 % 1_000_000, 6, to);
+        to.push(b':');
+    }
+    to.push(b' ');
+    decimal(row.period, 0, to);
+    to.push(b' ');
+    to.extend_from_slice(event.as_bytes());
+    to.extend_from_slice(b":\n");
+}
+
+fn add_frame(address: u64, name: &Name, to: &mut Vec<u8>) {
+    to.push(b'\t');
+    hexadecimal(address, 16, to);
+    to.push(b' ');
+    to.extend_from_slice(name.function.as_bytes());
     if let Some(offset) = name.offset {
-        write!(to, "+{offset:#x}")?;
+        to.extend_from_slice(b"+0x");
+        hexadecimal(offset, 0, to);
     }
-    write!(to, " ({})", if name.inlined { "inlined" } else { &name.file })?;
+    to.extend_from_slice(b" (");
+    to.extend_from_slice(if name.inlined { "inlined" } else { &name.file }.as_bytes());
+    to.push(b')');
     if let Some((source, line)) = &name.place {
-        write!(to, " {source}:{line}")?;
+        to.push(b' ');
+        to.extend_from_slice(source.as_bytes());
+        to.push(b':');
+        decimal((*line).into(), 0, to);
     }
-    writeln!(to)
+    to.push(b'\n');
 }
