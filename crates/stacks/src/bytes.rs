@@ -48,15 +48,6 @@ impl Bytes {
         Ok(Self { owner: Owner::Map(Arc::new(map)), range })
     }
 
-    /// Has the system map what is read next, in larger pieces than it would by itself. Where it cannot, nothing happens.
-    pub(crate) fn populate(&self, range: Range<usize>) {
-        if let Owner::Map(map) = &self.owner {
-            let start = (self.range.start + range.start).min(map.len());
-            let end = (self.range.start + range.end).min(map.len());
-            let _ = map.advise_range(memmap2::Advice::PopulateRead, start, end - start);
-        }
-    }
-
     /// The part of these bytes that a slice of them is; `None` if it is no part of them.
     pub fn part(&self, slice: &[u8]) -> Option<Self> {
         let start = slice.as_ptr().addr().checked_sub(self.as_ptr().addr())?;

@@ -33,8 +33,6 @@ mod kind {
     pub const COMPRESSED2: u32 = 83;
 }
 
-/// Bytes of a recording that are mapped at a time.
-const MAPPED_AT_A_TIME: usize = 8 << 20;
 /// So many bytes of a sample are wanted first: its head, its registers, and the top of its stack.
 const WANTED: usize = 2048;
 
@@ -126,12 +124,8 @@ impl Recording {
         base: usize,
         mut expander: Option<&mut Expander>,
     ) -> Result<(), Damage> {
-        let (mut offset, mut last, mut mapped) = (start, 0, start);
+        let (mut offset, mut last) = (start, 0);
         while offset < bytes.len() {
-            if offset >= mapped && base == 0 {
-                self.bytes.populate(mapped..mapped + MAPPED_AT_A_TIME);
-                mapped += MAPPED_AT_A_TIME;
-            }
             let Some((record, size)) = record_at(endian, bytes, offset) else {
                 let message = "a record ends behind the end of the recording; it was cut off";
                 return Err(damage(base + offset, message));
