@@ -113,6 +113,8 @@ impl Tools {
         let headers = format!("{}:{}", usr("include"), usr(&format!("include/{TRIPLE}")));
         command.env("C_INCLUDE_PATH", with("C_INCLUDE_PATH", headers));
         command.env("BISON_PKGDATADIR", usr("share/bison"));
+        // By itself bison runs the one of the system, which need not be there.
+        command.env("M4", usr("bin/m4"));
         command
     }
 
