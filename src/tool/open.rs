@@ -418,15 +418,16 @@ impl<'data> Reader<'_, 'data> {
         Ok(input)
     }
 
-    /// The address of each section; `None` for those that are not in memory.
+    /// The address of each section; `None` for those that are not in memory and hold no frames.
     fn addresses(&self) -> Result<Vec<Option<u64>>, Problem> {
         let endian = self.endian;
         let wanted = |header: &elf::SectionHeader64<Endianness>| {
             let name = self.section_name(header);
             let alloc = header.sh_flags(endian) & u64::from(elf::SHF_ALLOC) != 0;
-            let frames = is_sframe(header.sh_type(endian), name.as_bytes());
+            // Frames may be kept out of memory, `.eh_frame` as well: kernels do it.
+            let frames = is_sframe(header.sh_type(endian), name.as_bytes()) || name == ".eh_frame";
             let code = header.sh_flags(endian) & u64::from(elf::SHF_EXECINSTR) != 0;
-            (alloc || frames, code || frames || name == ".eh_frame")
+            (alloc || frames, code || frames)
         };
         if !self.relocatable {
             let address = |header| wanted(header).0.then(|| header.sh_addr(endian));

@@ -98,6 +98,14 @@ startup:
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].start, value("startup"));
         assert_eq!(value("phys_startup"), 0x100_0000);
+        // Call frame information takes no memory, and the frames are held against it.
+        let frames = elf.section(".eh_frame");
+        assert_eq!(
+            (frames.flags & SHF_ALLOC, elf.section(".data").addr),
+            (0, index.end().next_multiple_of(0x1000))
+        );
+        let verified = work.command(env!("CARGO_BIN_EXE_sframe"), &["verify", "vmlinux"]).ok();
+        assert!(verified.stdout.contains(".eh_frame: 1 functions"), "{verified}");
     }
 }
 
