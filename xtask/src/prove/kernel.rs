@@ -1,66 +1,13 @@
 //! Proof of whole kernels: Debian's kernel source, a small configuration for each machine, everything linked by this linker,
 //! booted in an emulated machine to a shell script in an initramfs.
-//!
-//! The parts of x86 that are linked with `-m elf_i386` (the real-mode blob and the first boot stage) go to GNU ld, by a
-//! script in front of the linker that looks at `-m`: this linker has no 32-bit machine.
 
-use super::boot::{Files, boot};
-use super::packages::{self, Tools};
+pub mod tree;
+
 use super::proof::{Proof, output};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// One machine's kernel.
-struct Machine {
-    /// As this linker names it; the configuration is `tests/fixtures/kernel/NAME.config`.
-    name: &'static str,
-    /// As the kernel's build does.
-    arch: &'static str,
-    /// As Debian does.
-    debian: &'static str,
-    /// Prefix of the names of the compiler and other tools.
-    cross: &'static str,
-    /// The boot image, from the build's folder.
-    image: &'static str,
-    emulator: &'static str,
-    words: &'static [&'static str],
-    console: &'static str,
-}
-
-const MACHINES: [Machine; 3] = [
-    Machine {
-        name: "x86-64",
-        arch: "x86_64",
-        debian: "amd64",
-        cross: "",
-        image: "arch/x86/boot/bzImage",
-        emulator: "qemu-system-x86_64",
-        words: &[],
-        console: "ttyS0",
-    },
-    Machine {
-        name: "arm64",
-        arch: "arm64",
-        debian: "arm64",
-        cross: "aarch64-linux-gnu-",
-        image: "arch/arm64/boot/Image.gz",
-        emulator: "qemu-system-aarch64",
-        words: &["-machine", "virt", "-cpu", "cortex-a57"],
-        console: "ttyAMA0",
-    },
-    Machine {
-        name: "s390x",
-        arch: "s390",
-        debian: "s390x",
-        cross: "s390x-linux-gnu-",
-        image: "arch/s390/boot/bzImage",
-        emulator: "qemu-system-s390x",
-        words: &[],
-        console: "ttyS0",
-    },
-];
+use std::path::Path;
+use tree::{Build, Linker, each_machine};
 
 /// The module that the script loads.
 const MODULE: &str = "lib/test_printf.ko";
@@ -82,120 +29,19 @@ echo "== end"
 reboot -f
 "#;
 
-/// Writes the script that stands in front of the linker, and returns its path. The linker `gnu` links 32-bit x86. The
-/// command lines go to a file of the same name with `.log`.
-pub fn linker(folder: &Path, prefix: &Path, gnu: &str, options: &str) -> Result<PathBuf> {
-    use std::os::unix::fs::PermissionsExt;
-    let path = folder.join("ld");
-    let text = format!(
-        "#!/bin/sh\n\
-         # No 32-bit machine here: elf_i386 is GNU ld's.\n\
-         for word in \"$@\"; do\n  case $word in elf_i386)\n    echo \"{gnu} $PWD $*\" >>'{log}'\n    exec {gnu} \"$@\" ;;\n  esac\ndone\n\
-         echo \"sframe-ld $PWD $*\" >>'{log}'\n\
-         SFRAME_LD_IDENTITY=gnu SFRAME_LD_OPTIONS='{options}' exec '{prefix}/ld' \"$@\"\n",
-        log = path.with_extension("log").display(),
-        prefix = prefix.display(),
-    );
-    std::fs::write(&path, text)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
-    Ok(path)
-}
-
 /// Builds and boots the kernels of the named machines, all if none is named.
 pub fn kernels(proof: &mut Proof, names: &[String]) -> Result<()> {
-    let tools = Tools::prepare()?;
-    for name in names {
-        ensure!(
-            MACHINES.iter().any(|machine| machine.name == *name),
-            "{name}: not one of x86-64, arm64, s390x"
-        );
-    }
-    let source = source(&tools)?;
-    let record = std::fs::read_to_string(crate::folders::workspace().join("tests/proofs/kernel.md"))
-        .unwrap_or_default();
-    for machine in &MACHINES {
-        if names.is_empty() || names.iter().any(|name| *name == machine.name) {
-            kernel(proof, &tools, &source, machine).with_context(|| machine.name)?;
-        } else if let Some(section) = record.split("\n## ").find(|section| section.starts_with(machine.name))
-        {
-            // The record of an earlier run stays.
-            writeln!(proof.record, "\n## {}", section.trim_end())?;
-        }
-    }
-    Ok(())
-}
-
-/// Debian's source of the kernel, unpacked.
-fn source(tools: &Tools) -> Result<PathBuf> {
-    let root = packages::unpack("amd64", "linux-source", "linux-source-")?;
-    let archive = packages::entry(&root.join("usr/src"), "linux-source-")?;
-    if archive.is_dir() {
-        return Ok(archive);
-    }
-    let folder = packages::folder()?;
-    let name = archive.file_stem().and_then(|name| Path::new(name).file_stem()).context("no name")?;
-    let unpacked = folder.join(name);
-    if !unpacked.join("Kbuild").exists() {
-        output(tools.command("tar").arg("-C").arg(&folder).arg("-xf").arg(&archive))?;
-    }
-    Ok(unpacked)
-}
-
-fn kernel(proof: &mut Proof, tools: &Tools, source: &Path, machine: &Machine) -> Result<()> {
-    let build = packages::folder()?.join(format!("build-{}", machine.name));
-    std::fs::create_dir_all(&build)?;
-    let gnu = format!("{}ld.bfd", machine.cross);
-    let linker = linker(&build, &proof.prefix, &gnu, "")?;
-    let make = |words: &[&str]| -> Result<String> {
-        let mut command = tools.command("make");
-        command.arg("-C").arg(source).arg("-j2").arg(format!("O={}", build.display()));
-        command.arg(format!("ARCH={}", machine.arch)).arg(format!("CROSS_COMPILE={}", machine.cross));
-        command.arg(format!("LD={}", linker.display())).args(words);
-        // The kernel's banner must not depend on who builds it and when.
-        command
-            .env("KBUILD_BUILD_TIMESTAMP", "2026-01-01")
-            .env("KBUILD_BUILD_USER", "proof")
-            .env("KBUILD_BUILD_HOST", "proof");
-        output(&mut command)
-    };
-    let fragment = crate::folders::workspace().join(format!("tests/fixtures/kernel/{}.config", machine.name));
-    make(&[&format!("KCONFIG_ALLCONFIG={}", fragment.display()), "allnoconfig"])?;
-    let wanted = std::fs::read_to_string(&fragment)?;
-    let configuration = std::fs::read_to_string(build.join(".config"))?;
-    let lacking: Vec<&str> = wanted
-        .lines()
-        .filter(|line| line.starts_with("CONFIG_"))
-        .filter(|line| !configuration.lines().any(|l| l == *line))
-        .collect();
-    ensure!(lacking.is_empty(), "the source has no {lacking:?}");
-    forget_links(&linker)?;
-    let said = make(&["all"])?;
-    let complaints: Vec<&str> =
-        said.lines().filter(|line| line.contains("ld: ") || line.contains("sframe-ld: ")).collect();
-    ensure!(complaints.is_empty(), "{}", complaints.join("\n"));
-
-    let version = configuration.lines().find_map(|line| line.strip_prefix("# Linux/")).unwrap_or("");
-    // "arm64 6.1.99 Kernel Configuration"
-    let version = version.split(' ').nth(1).unwrap_or("").to_owned();
-    let day = proof.tool("date", &["+%Y-%m-%d"])?;
-    proof.note(format!("\n## {}: Linux {version}, {}\n", machine.name, day.trim()))?;
-    links(proof, &linker, &gnu)?;
-    proof.note(format!("- {}", peer(proof, &linker, &gnu, &build)?))?;
-    run(proof, tools, machine, &build)
-}
-
-/// Removes the results of an earlier run's links, and their list: all is linked anew.
-fn forget_links(linker: &Path) -> Result<()> {
-    let log = linker.with_extension("log");
-    for line in std::fs::read_to_string(&log).unwrap_or_default().lines() {
-        let mut words = line.split(' ').skip(1);
-        let folder = words.next().unwrap_or("");
-        if let Some(file) = words.skip_while(|word| *word != "-o").nth(1) {
-            let _ = std::fs::remove_file(Path::new(folder).join(file));
-        }
-    }
-    let _ = std::fs::remove_file(log);
-    Ok(())
+    let prefix = proof.prefix.clone();
+    let linker = Linker { prefix: &prefix, front: None, options: "" };
+    each_machine(proof, "kernel", names, |proof, tree, machine| {
+        let build = Build::new(tree, machine, "build", &linker)?;
+        let version = build.all("", &[])?;
+        let day = proof.tool("date", &["+%Y-%m-%d"])?;
+        proof.note(format!("\n## {}: Linux {version}, {}\n", machine.name, day.trim()))?;
+        links(proof, &build.linker, &machine.gnu())?;
+        proof.note(format!("- {}", peer(proof, &build)?))?;
+        run(proof, &build)
+    })
 }
 
 /// Notes the links, each with its linker.
@@ -227,14 +73,13 @@ fn links(proof: &mut Proof, linker: &Path, gnu: &str) -> Result<()> {
 
 /// Links vmlinux once more, by GNU ld with the same words, and compares the tables of sections. Tables of symbols are left
 /// out, and emitted relocations, which x86's build takes from the file.
-fn peer(proof: &Proof, linker: &Path, gnu: &str, build: &Path) -> Result<String> {
-    let log = std::fs::read_to_string(linker.with_extension("log"))?;
-    let line = log.lines().rev().find(|line| line.contains(" -o vmlinux ")).context("no link of vmlinux")?;
-    let words = line.split(' ').skip(2).map(|word| if word == "vmlinux" { "vmlinux.gnu" } else { word });
-    let words: Vec<&str> = words.filter(|word| !word.starts_with("-Map=")).collect();
-    output(Command::new(gnu).current_dir(build).args(&words))?;
+fn peer(proof: &Proof, build: &Build<'_>) -> Result<String> {
+    let words = build.link_of("vmlinux")?.into_iter();
+    let words = words.map(|word| if word == "vmlinux" { "vmlinux.gnu".to_owned() } else { word });
+    let words: Vec<String> = words.filter(|word| !word.starts_with("-Map=")).collect();
+    output(build.command(&build.machine.gnu()).args(&words))?;
     let table = |name: &str| -> Result<Vec<[String; 2]>> {
-        let text = proof.tool("readelf", &["-SW", &build.join(name).display().to_string()])?;
+        let text = proof.tool("readelf", &["-SW", &build.folder.join(name).display().to_string()])?;
         let rows = text
             .lines()
             .filter_map(|line| line.split_once("] "))
@@ -272,37 +117,13 @@ fn peer(proof: &Proof, linker: &Path, gnu: &str, build: &Path) -> Result<String>
     Ok(said)
 }
 
-fn run(proof: &mut Proof, tools: &Tools, machine: &Machine, build: &Path) -> Result<()> {
-    let busybox = packages::unpack(machine.debian, "busybox-static", "")?;
-    let mut files = Files::default();
-    for folder in ["dev", "proc", "sys", "bin"] {
-        files.folder(folder);
-    }
-    files
-        .console()
-        .file("bin/busybox", &std::fs::read(busybox.join("bin/busybox"))?)
-        .file("init", INIT.as_bytes());
-    files.file("test_printf.ko", &std::fs::read(build.join(MODULE))?);
-    let initrd = build.join("initramfs.cpio");
-    files.write(&initrd)?;
-    let image = build.join(machine.image);
-    let line = format!("console={} panic=-1 quiet", machine.console);
-    let console = boot(tools, machine.emulator, machine.words, &image, &initrd, &line)?;
+fn run(proof: &mut Proof, build: &Build<'_>) -> Result<()> {
+    let module = build.folder.join(MODULE);
+    let console = build.run(INIT, &[("test_printf.ko", &module)], "")?;
     let said: Vec<&str> =
         console.lines().filter_map(|line| line.split_once("== ").map(|(_, said)| said)).collect();
-    if said.last() != Some(&"end") {
-        bail!("the machine did not get to the end:\n{console}");
-    }
     for expected in ["sum 5050", "tests passed", "vdso 1", "complaints 0"] {
         ensure!(said.iter().any(|line| line.ends_with(expected)), "no {expected:?} in:\n{console}");
     }
-    let size = |path: &Path| std::fs::metadata(path).map(|metadata| metadata.len());
-    proof.note(format!(
-        "- vmlinux: {} bytes; {}: {} bytes; boots in {}, whose script says:\n\n```\n{}\n```",
-        size(&build.join("vmlinux"))?,
-        machine.image,
-        size(&image)?,
-        machine.emulator,
-        said.join("\n")
-    ))
+    proof.note(format!("- {}, whose script says:\n\n```\n{}\n```", build.sizes()?, said.join("\n")))
 }

@@ -2,9 +2,10 @@
 //! that this linker treats SFrame under `-r`; compared, verified, and loaded into Debian's kernel in an emulated machine.
 
 use super::boot::{Files, boot};
+use super::kernel::tree::Linker;
 use super::packages::{self, Tools};
 use super::proof::{Proof, output};
-use super::{kernel, same};
+use super::same;
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use std::os::unix::fs::symlink;
@@ -122,8 +123,8 @@ fn build(proof: &Proof, tools: &Tools, headers: &Path, variant: &Variant) -> Res
     match variant.options {
         None => command.arg("LD=ld.bfd"),
         Some(options) => {
-            let linker = kernel::linker(&proof.folder, &proof.prefix, "ld.bfd", options)?;
-            command.arg(format!("LD={}", linker.display()))
+            let linker = Linker { prefix: &proof.prefix, front: None, options };
+            command.arg(format!("LD={}", linker.write(&proof.folder, "ld.bfd")?.display()))
         }
     };
     if variant.frames.is_some() {
