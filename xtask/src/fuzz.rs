@@ -41,7 +41,7 @@ struct Target {
 }
 
 const FORMAT: &str = "crates/sframe-format";
-const TARGETS: [Target; 8] = [
+const TARGETS: [Target; 9] = [
     Target { name: "read", package: FORMAT, what: "reader and verifier", seeds: sections },
     Target { name: "look_up", package: FORMAT, what: "look-up and steps", seeds: sections },
     Target { name: "convert", package: FORMAT, what: "converter and writer", seeds: sections },
@@ -59,6 +59,8 @@ const TARGETS: [Target; 8] = [
         what: "the linker's readers of objects and archives",
         seeds: whole,
     },
+    // No fixture is a description; the fuzzer's own come of nothing.
+    Target { name: "link", package: ".", what: "whole links", seeds: |_| Vec::new() },
     // What is kept are recordings; no fixture is one.
     Target { name: "recording", package: ".", what: "recordings of perf", seeds: |_| Vec::new() },
 ];

@@ -1,0 +1,101 @@
+//! Makes a link of files in memory.
+
+use crate::description::Link;
+use sframe_ld::Memory;
+use sframe_ld::cli::{Config, Environment, InputSpec, Invocation, parse};
+use sframe_ld::diag::{Diagnostic, RenderOptions, Sink, render};
+use sframe_ld::input::{FileBytes, InputSource};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use tempfile::TempDir;
+
+/// Most bytes of an output. What a link may ask for beyond that is an error, as on a full disk.
+const LARGEST: u64 = 16 << 20;
+
+/// What became of a link.
+pub struct Linked {
+    /// The bytes of the output, if there is one.
+    pub output: Option<Vec<u8>>,
+    pub messages: String,
+}
+
+/// Files by name.
+struct Files(BTreeMap<PathBuf, Vec<u8>>);
+
+impl InputSource for Files {
+    fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        let bytes = self.0.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(FileBytes::Owned(bytes.clone()))
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        self.0.contains_key(path)
+    }
+}
+
+/// Makes a link with so many threads.
+pub fn link(link: &Link, threads: usize) -> Linked {
+    let mut files: BTreeMap<PathBuf, Vec<u8>> =
+        link.files.iter().map(|file| (file.name.clone().into(), file.bytes.clone())).collect();
+    let mut messages = String::new();
+    if let Some(arguments) = link.library_arguments() {
+        let library = run(link, &Files(files.clone()), &arguments, threads);
+        messages = library.messages;
+        files.extend(library.output.map(|bytes| ("library.so".into(), bytes)));
+    }
+    let linked = run(link, &Files(files), &link.arguments, threads);
+    Linked { output: linked.output, messages: messages + &linked.messages }
+}
+
+fn run(link: &Link, files: &Files, arguments: &[String], threads: usize) -> Linked {
+    // Outputs and messages may hold the output's name, so that all have one.
+    let folder = limited_folder();
+    let output = folder.path().join("output");
+    let mut words: Vec<OsString> =
+        ["-m", link.machine.emulation(), &format!("--threads={threads}")].map(OsString::from).into();
+    words.extend(arguments.iter().map(OsString::from));
+    // Last, so that no script's OUTPUT() names another place.
+    words.extend(["-o".into(), output.clone().into_os_string()]);
+    let sink = Sink::default();
+    let read = |path: &Path| files.read(path).map(|bytes| bytes.to_vec());
+    let invocation = parse(&words, &Environment::default(), &read, &sink);
+    let early = sink.into_sorted();
+    let mut linked = match invocation {
+        Ok(Invocation::Link(config, inputs)) => finish(&config, &inputs, files, early),
+        Ok(Invocation::Print(text)) => Linked { output: None, messages: text },
+        Err(_) => Linked { output: None, messages: rendered(&early) },
+    };
+    linked.messages = linked.messages.replace(&folder.path().display().to_string(), ".");
+    linked
+}
+
+fn finish(config: &Config, inputs: &[InputSpec], files: &Files, early: Vec<Diagnostic>) -> Linked {
+    let outcome = sframe_ld::link(config, inputs, files, early, Memory::Freed);
+    let mut linked = Linked { output: None, messages: rendered(&outcome.diagnostics) + &outcome.printed };
+    if outcome.succeeded {
+        linked.output = std::fs::read(&config.output).ok();
+    }
+    linked
+}
+
+fn rendered(diagnostics: &[Diagnostic]) -> String {
+    let options = RenderOptions { program: "sframe-ld".into(), color: false };
+    diagnostics.iter().map(|diagnostic| render(diagnostic, &options)).collect()
+}
+
+/// A folder for an output. The first call limits what this process may write.
+fn limited_folder() -> TempDir {
+    static LIMITED: Once = Once::new();
+    LIMITED.call_once(|| {
+        // SAFETY: the structure is valid; nothing else of the process depends on the limit or the signal.
+        unsafe {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            let limit = libc::rlimit { rlim_cur: LARGEST, rlim_max: libc::RLIM_INFINITY };
+            libc::setrlimit(libc::RLIMIT_FSIZE, &limit);
+        }
+    });
+    tempfile::tempdir().expect("a folder for an output")
+}
