@@ -25,6 +25,9 @@ pub struct Arguments {
     /// Time for each target
     #[arg(long, default_value_t = 600)]
     seconds: u32,
+    /// Time for all targets together, shared between them, in place of --seconds
+    #[arg(long, value_name = "HOURS", conflicts_with = "seconds")]
+    hours: Option<f64>,
     /// Do not write to tests/proofs
     #[arg(long)]
     no_record: bool,
@@ -82,10 +85,11 @@ pub fn run(arguments: Arguments) -> Result<()> {
             build(package)?;
         }
     }
+    let seconds = arguments.hours.map_or(arguments.seconds, |hours| share(hours, targets.len()));
     let mut seen = Vec::new();
     for batch in targets.chunks(AT_A_TIME) {
         let results: Vec<Result<Seen>> = std::thread::scope(|scope| {
-            let fuzz = |target| scope.spawn(move || fuzz(target, arguments.seconds));
+            let fuzz = |target| scope.spawn(move || fuzz(target, seconds));
             let running: Vec<_> = batch.iter().map(|&target| fuzz(target)).collect();
             running.into_iter().map(|thread| thread.join().expect("no panic")).collect()
         });
@@ -94,12 +98,18 @@ pub fn run(arguments: Arguments) -> Result<()> {
         }
     }
     let path = crate::folders::workspace().join("tests/proofs/fuzz.md");
-    let record = record(&seen, arguments.seconds, &std::fs::read_to_string(&path).unwrap_or_default())?;
+    let record = record(&seen, seconds, &std::fs::read_to_string(&path).unwrap_or_default())?;
     print!("{record}");
     if !arguments.no_record {
         std::fs::write(path, record)?;
     }
     Ok(())
+}
+
+/// Seconds for each of so many targets that run for so many hours together.
+fn share(hours: f64, targets: usize) -> u32 {
+    let batches = targets.div_ceil(AT_A_TIME).max(1);
+    (hours * 3600.0 / batches as f64).ceil() as u32
 }
 
 fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
@@ -250,7 +260,14 @@ fn whole(bytes: &[u8]) -> Vec<Vec<u8>> {
     vec![bytes.to_vec()]
 }
 
-/// The record: a row for each target, that of the last run in which it took part.
+/// Seconds and inputs of a target's runs before, as its row has them.
+fn sums(row: Option<&str>) -> (u64, u64) {
+    let cells: Vec<&str> = row.unwrap_or_default().split('|').map(str::trim).collect();
+    let number = |cell: usize| cells.get(cell).and_then(|text| text.parse().ok()).unwrap_or(0);
+    (number(4), number(5))
+}
+
+/// The record: a row for each target, with the sums of all runs in which it took part.
 fn record(seen: &[Seen], seconds: u32, before: &str) -> Result<String> {
     let line = |program: &str, words: &[&str]| -> Result<String> {
         let output = Command::new(program).args(words).output()?;
@@ -266,21 +283,41 @@ fn record(seen: &[Seen], seconds: u32, before: &str) -> Result<String> {
         "With AddressSanitizer, debug assertions and overflow checks, {AT_A_TIME} targets at a time on a machine that has\n\
          other work too. A crash, an assertion that fails, or ten seconds for one input ends a run and leaves no row here.\n"
     )?;
+    writeln!(
+        record,
+        "Seconds and inputs are those of all runs together, up to the last one of that date.\n"
+    )?;
     writeln!(record, "| target | what | date | seconds | inputs | edges covered | failures | inputs kept |")?;
     writeln!(record, "|---|---|---|---:|---:|---:|---:|---:|")?;
     for target in TARGETS {
         let start = format!("| {} |", target.name);
+        let row = before.lines().find(|line| line.starts_with(&start));
         if let Some(Seen { executions, coverage, kept, .. }) =
             seen.iter().find(|s| s.target.name == target.name)
         {
             let what = target.what;
+            let (seconds_before, inputs_before) = sums(row);
+            let seconds = seconds_before + u64::from(seconds);
+            let executions = inputs_before + executions;
             writeln!(
                 record,
                 "{start} {what} | {date} | {seconds} | {executions} | {coverage} | 0 | {kept} |"
             )?;
-        } else if let Some(row) = before.lines().find(|line| line.starts_with(&start)) {
+        } else if let Some(row) = row {
             writeln!(record, "{row}")?;
         }
     }
     Ok(record)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn runs_add_up_and_hours_are_shared() {
+        let row = "| read | reader and verifier | 2026-11-21 | 600 | 1971546 | 1711 | 0 | 200 |";
+        assert_eq!(super::sums(Some(row)), (600, 1_971_546));
+        assert_eq!(super::sums(None), (0, 0));
+        // Nine targets, two at a time: five batches.
+        assert_eq!(super::share(1.0, 9), 720);
+    }
 }
