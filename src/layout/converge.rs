@@ -328,11 +328,19 @@ fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_,
         let output = plan.rule(machine.section_rules[section?.index()]?).output;
         outputs.iter().position(|&other| other == output)
     };
+    // Whoever reads such a segment expects its table at the start. A script may put more into its section.
+    let begins = |section: Option<SectionId>| {
+        let is_first = |id: &SectionId| {
+            let list = machine.section_rules[id.index()].map(|rule| &machine.lists[rule.index()]);
+            list.is_some_and(|list| list.start == 0 && machine.offsets[id.index()] == 0)
+        };
+        chunk_of(section.filter(is_first))
+    };
     let plain_sframe =
         || chunks.iter().position(|chunk| chunk.name == b".sframe" && chunk.sh_type == SHT_GNU_SFRAME);
     let wishes = Wishes {
-        dynamic: chunk_of(fixed.special.dynamic),
-        eh_frame_hdr: chunk_of(fixed.special.eh_frame_hdr),
+        dynamic: begins(fixed.special.dynamic),
+        eh_frame_hdr: begins(fixed.special.eh_frame_hdr),
         sframe: chunk_of(fixed.special.sframe_index).or_else(plain_sframe),
         relro: machine.data_segment.relro().filter(|_| fixed.relro),
         ..fixed.wishes.clone()
