@@ -180,12 +180,12 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
     flags
 }
 
-/// Properties of a definition that make it exported and preemptible against other options.
+/// Properties of a definition that make it preemptible against other options.
 #[derive(Clone, Copy)]
 struct Exemption {
     /// `STB_GNU_UNIQUE`.
     unique: bool,
-    /// A dynamic list names it, or it stands for a version.
+    /// A dynamic list names it, or it stands for a version. Programs export it, too.
     listed: bool,
 }
 
@@ -218,7 +218,7 @@ fn export_flags<T: Target>(
     let symbols = &link.config.symbols;
     let exported = match link.config.mode {
         OutputMode::Shared => true,
-        _ => symbols.export_dynamic || link.mentions(id).contains(Mentions::IN_SHARED) || listed || unique,
+        _ => symbols.export_dynamic || link.mentions(id).contains(Mentions::IN_SHARED) || listed,
     };
     if !exported {
         return SymbolFlags::empty();
