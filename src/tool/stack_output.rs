@@ -21,8 +21,8 @@ pub fn settings(rows: &StackRows, sysroot: Option<PathBuf>, measure: bool) -> Se
         RowSources::Sframe => Sources::Sframe,
         RowSources::EhFrame => Sources::Derived,
     };
-    let files = Options { sysroot, sources, here: false };
-    Settings { files, frame_pointers: rows.frame_pointers, measure }
+    let files = Options { sysroot, sources, here: false, measure };
+    Settings { files, frame_pointers: rows.frame_pointers }
 }
 
 /// Whether the addresses of frames are written.

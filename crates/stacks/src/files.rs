@@ -16,7 +16,7 @@ use sframe_format::{Abi, FileRows, RegisterRule};
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The number of a file in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,6 +31,8 @@ pub struct Options {
     pub sources: Sources,
     /// Whether this is the machine, in this very run, that the recording is of: its kernel is the one that ran.
     pub here: bool,
+    /// Measure the time that reading their rows and unwinding take.
+    pub measure: bool,
 }
 
 /// A file that processes mapped.
@@ -146,12 +148,12 @@ impl Files {
     /// No files yet, for processes of an architecture.
     pub fn new(abi: Abi, options: Options) -> Self {
         Self {
-            options,
             abi,
             files: Vec::new(),
             by_key: HashMap::new(),
             build_ids: HashMap::new(),
-            reading: Reading::default(),
+            reading: Reading::new(options.measure),
+            options,
         }
     }
 
@@ -269,7 +271,7 @@ impl Files {
         (0..).map(FileId).zip(&self.files)
     }
 
-    /// Time that was spent in reading rows.
+    /// Time that was spent in reading rows, if it was to be measured.
     pub fn reading(&self) -> Duration {
         self.reading.total()
     }
@@ -277,13 +279,8 @@ impl Files {
     /// A file's compact table. It is made when it is first asked for.
     pub fn table(&self, id: FileId) -> Option<&Table> {
         let file = self.get(id)?;
-        let make = || {
-            let started = Instant::now();
-            let table = file.image.as_deref().ok().and_then(|image| Table::new(image, self.options.sources));
-            self.reading.add(started.elapsed());
-            table
-        };
-        file.table.get_or_init(make).as_ref()
+        let make = || file.image.as_deref().ok().and_then(|image| Table::new(image, self.options.sources));
+        file.table.get_or_init(|| self.reading.of(make)).as_ref()
     }
 }
 

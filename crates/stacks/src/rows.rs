@@ -11,28 +11,81 @@ use hashbrown::HashMap;
 use sframe_format::abi::Register;
 use sframe_format::derive::{FdeIndex, Scratch};
 use sframe_format::file_rows::RowSource;
-use sframe_format::{Error, FileRows, RegisterRule, Source, UnwindRules};
+use sframe_format::{Error, FileRows, RegisterRule, Rules as RowRules, Source, UnwindRules};
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that was spent in reading rows, of all files together.
+/// Time that was spent in reading rows, of all files together, in nanoseconds. It is taken where it is asked for alone: a
+/// row is read in a few hundred, and to look at the clock takes fifty.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reading(Arc<AtomicU64>);
+pub(crate) struct Reading(Option<Arc<AtomicU64>>);
 
 impl Reading {
-    pub fn add(&self, time: Duration) {
-        self.0.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    pub fn new(measured: bool) -> Self {
+        Self(measured.then(Arc::default))
+    }
+
+    /// Takes the time of something.
+    pub fn of<T>(&self, work: impl FnOnce() -> T) -> T {
+        let Some(total) = &self.0 else { return work() };
+        let started = Instant::now();
+        let made = work();
+        total.fetch_add(started.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        made
     }
 
     pub fn total(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+        Duration::from_nanos(self.0.as_ref().map_or(0, |total| total.load(Ordering::Relaxed)))
     }
 }
 
 type Answer = Result<Option<(UnwindRules, Source)>, Error>;
+
+/// So many answers are compared with those that come.
+const RECENT: usize = 256;
+
+/// The answers so far. A file has few different ones, and they are large beside an address.
+struct Known {
+    answers: Vec<Answer>,
+    /// The number of its answer for each address.
+    by_address: HashMap<u64, u32, FixedState>,
+    /// Numbers of the last answers, by their places ([`place_of`]): they come again.
+    recent: [u32; RECENT],
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self { answers: Vec::new(), by_address: HashMap::default(), recent: [0; RECENT] }
+    }
+}
+
+impl Known {
+    fn get(&self, pc: u64) -> Option<Answer> {
+        self.answers.get(*self.by_address.get(&pc)? as usize).copied()
+    }
+
+    fn add(&mut self, pc: u64, answer: Answer) {
+        let recent = &mut self.recent[place_of(&answer) % RECENT];
+        if self.answers.get(*recent as usize) != Some(&answer) {
+            *recent = self.answers.len() as u32;
+            self.answers.push(answer);
+        }
+        self.by_address.insert(pc, *recent);
+    }
+}
+
+/// A number that answers that differ mostly differ in.
+fn place_of(answer: &Answer) -> usize {
+    let Ok(Some((UnwindRules { rules: RowRules::Frame(frame), .. }, _))) = answer else { return 0 };
+    let fp = match frame.fp {
+        RegisterRule::Saved(place) => place.offset.into(),
+        RegisterRule::Unchanged => 0,
+    };
+    (frame.cfa.offset / 8 + 5 * (fp / 8) + i64::from(frame.cfa.register)) as usize
+}
 
 /// The rows of an ELF file.
 pub(crate) struct Rows {
@@ -46,7 +99,7 @@ pub(crate) struct Rows {
     starts: OnceLock<Vec<u64>>,
     /// The rows of code that nothing describes, by where it starts.
     instructions: Mutex<HashMap<u64, Option<FileRows<Bytes>>, FixedState>>,
-    known: Mutex<HashMap<u64, Answer, FixedState>>,
+    known: Mutex<Known>,
     scratch: Mutex<Scratch>,
     reading: Reading,
 }
@@ -60,10 +113,9 @@ impl fmt::Debug for Rows {
 impl RowSource for Rows {
     fn rules_at(&self, pc: u64) -> Answer {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        *known.entry(pc).or_insert_with(|| {
-            let started = Instant::now();
-            let answer = self.find(pc);
-            self.reading.add(started.elapsed());
+        known.get(pc).unwrap_or_else(|| {
+            let answer = self.reading.of(|| self.find(pc));
+            known.add(pc, answer);
             answer
         })
     }
@@ -87,7 +139,7 @@ impl Rows {
 
     /// Number of addresses that were asked for.
     pub fn known(&self) -> usize {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).by_address.len()
     }
 
     /// Where the code at the file's address `pc` has its caller's value of a register, by `.eh_frame`.

@@ -81,8 +81,6 @@ pub struct Settings {
     pub files: Options,
     /// Follow frame pointers where there are no rows.
     pub frame_pointers: bool,
-    /// Measure the time that unwinding alone takes.
-    pub measure: bool,
 }
 
 /// Follows processes and unwinds their samples.
@@ -106,7 +104,7 @@ impl Session {
         let live = settings.files.here;
         Self {
             abi,
-            measure: settings.measure,
+            measure: settings.files.measure,
             processes: Processes::new(abi, settings.frame_pointers, live),
             files: Files::new(abi, settings.files),
             cache: RuleCache::new(),

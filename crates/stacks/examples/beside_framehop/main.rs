@@ -102,7 +102,8 @@ fn main() {
 }
 
 fn by_this_crate(recording: &Recording) -> (Result, Vec<Walk>) {
-    let settings = || Settings { measure: true, ..Settings::default() };
+    let settings =
+        || Settings { files: Options { measure: true, ..Options::default() }, ..Settings::default() };
     let mut walks = Vec::new();
     let mut session = Session::new(Abi::Amd64, settings());
     // Rows are read before time is taken: a session that has seen all files is the cache of the next.

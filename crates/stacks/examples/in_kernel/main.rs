@@ -4,7 +4,7 @@
 //! the stack; both are of one thread and come next to each other, in either order. The compact tables that the kernel had are written to the folder.
 
 use serde::Serialize;
-use stacks::files::Files;
+use stacks::files::{Files, Options};
 use stacks::live::{InKernel, KernelReport, Request, Target, record};
 use stacks::process::Place;
 use stacks::session::{Settings, Stack};
@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         stack_size: STACK,
         duration: None,
     };
-    let settings = Settings { measure: true, ..Settings::default() };
+    let settings = Settings { files: Options { measure: true, ..Options::default() }, ..Settings::default() };
     let in_kernel = InKernel::load(true)?;
     let mut threads: HashMap<u32, Vec<Walk>> = HashMap::new();
     let mut take = |stack: &Stack<'_>| threads.entry(stack.tid).or_default().push(walk(stack));

@@ -86,7 +86,7 @@ pub fn record(
 ) -> Result<Recorded, String> {
     let abi = HERE.ok_or("samples can be taken on x86-64, AArch64 and s390x only")?;
     settings.files.here = true;
-    let _measured = (settings.measure && in_kernel.is_some()).then(sframe_bpf::measure);
+    let _measured = (settings.files.measure && in_kernel.is_some()).then(sframe_bpf::measure);
     let mut session = Session::new(abi, settings);
     let mut started = target::start(&request.target)?;
     let mut events = Events::open(abi, request, in_kernel.is_some(), &started.threads()?)?;
