@@ -84,7 +84,10 @@ pub struct Profile {
     frame_numbers: HashTable<u32>,
     /// Stacks by number; a caller's number is less than its callees'.
     pub stacks: Vec<Node>,
-    stack_numbers: HashTable<u32>,
+    /// For each stack, the callee that was seen first, or [`NONE`]; most have no other.
+    first_callees: Vec<u32>,
+    /// The other callees, and the outermost stacks.
+    other_callees: HashTable<u32>,
     /// Threads by number.
     pub threads: Vec<Thread>,
     thread_numbers: HashMap<Thread, u32, FixedState>,
@@ -113,8 +116,7 @@ impl Profile {
         self.last.truncate(same);
         let mut at = self.last.last().map_or(NONE, |&(_, stack)| stack);
         for key in keys.skip(same) {
-            let frame = number(&mut self.frames, &mut self.frame_numbers, key);
-            at = number(&mut self.stacks, &mut self.stack_numbers, Node { caller: at, frame });
+            at = self.callee(at, key);
             self.last.push((key, at));
         }
         let thread = self.thread(stack);
@@ -127,6 +129,31 @@ impl Profile {
             period: stack.period,
             end: stack.end,
         });
+    }
+
+    /// The number of a caller's stack with a callee.
+    fn callee(&mut self, caller: u32, key: FrameKey) -> u32 {
+        let first = self.first_callees.get(caller as usize).copied();
+        let node = first.and_then(|first| self.stacks.get(first as usize));
+        if let Some(node) = node
+            && self.frames.get(node.frame as usize) == Some(&key)
+        {
+            return first.unwrap_or(NONE);
+        }
+        let frame = number(&mut self.frames, &mut self.frame_numbers, key);
+        let (node, next) = (Node { caller, frame }, self.stacks.len() as u32);
+        let callee = match self.first_callees.get_mut(caller as usize) {
+            Some(first) if *first == NONE => {
+                self.stacks.push(node);
+                *first = next;
+                next
+            }
+            _ => number(&mut self.stacks, &mut self.other_callees, node),
+        };
+        if callee == next {
+            self.first_callees.push(NONE);
+        }
+        callee
     }
 
     /// The number of a sample's thread.
