@@ -9,6 +9,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`bytes`] | bytes that are mapped or owned; reading words in a byte order |
+//! | `digits` | numbers as text |
 //! | [`event`] | records of `perf_event_open(2)` as values |
 //! | [`recording`] | the files that `perf record` writes |
 //! | [`image`], `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
@@ -30,6 +31,7 @@
 
 pub mod bytes;
 mod code;
+mod digits;
 pub mod event;
 pub mod files;
 pub mod image;

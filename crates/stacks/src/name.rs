@@ -1,5 +1,6 @@
 //! The name of a frame.
 
+use crate::digits::hexadecimal;
 use std::sync::Arc;
 
 /// The name of a frame, or of a function that the compiler put into it. Texts are shared: many frames are of one function.
@@ -19,6 +20,17 @@ pub struct Name {
 
 /// The name of an address that no symbol covers.
 pub(crate) fn nameless(address: u64, file: &str) -> Name {
-    let function = format!("{address:#x}").into();
-    Name { function, offset: None, file: file.into(), place: None, inlined: false }
+    Name { function: unnamed(None, address), offset: None, file: file.into(), place: None, inlined: false }
+}
+
+/// What stands for the function at an address that no symbol covers: the address, in a file if one is named.
+pub(crate) fn unnamed(file: Option<&str>, address: u64) -> Arc<str> {
+    let mut text = Vec::with_capacity(file.map_or(0, str::len) + "+0x".len() + 16);
+    if let Some(file) = file {
+        text.extend_from_slice(file.as_bytes());
+        text.push(b'+');
+    }
+    text.extend_from_slice(b"0x");
+    hexadecimal(address, 0, &mut text);
+    String::from_utf8_lossy(&text).into()
 }

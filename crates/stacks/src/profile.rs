@@ -6,7 +6,7 @@
 use crate::files::{FileId, Files};
 use crate::kernel::Kernel;
 pub use crate::name::Name;
-use crate::name::nameless;
+use crate::name::{nameless, unnamed};
 use crate::process::Place;
 use crate::session::{Frame, Stack};
 use crate::statistics::End;
@@ -274,7 +274,7 @@ impl Namer<'_> {
                 let known = self.functions.entry((id, symbol.address));
                 Arc::clone(known.or_insert_with(|| demangled(symbols.name(symbol))))
             }
-            None => format!("{}+{address:#x}", file.name()).into(),
+            None => unnamed(Some(file.name()), address),
         };
         let offset = symbol.map(|symbol| address - symbol.address);
         let outer = Name { function, offset, file: Arc::clone(&file.path), place: None, inlined: false };

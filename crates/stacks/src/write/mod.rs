@@ -2,7 +2,6 @@
 //!
 //! Each writer takes a [`Profile`](crate::profile::Profile) with the names of its frames, and writes all of it. None looks at the recording again.
 
-mod digits;
 mod firefox;
 mod folded;
 mod html;

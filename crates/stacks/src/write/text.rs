@@ -1,8 +1,8 @@
 //! Stacks as `perf script` prints them: a line for the sample, one for each frame, an empty one. Where a stack does not
 //! reach its root, a last line says why.
 
-use super::digits::{decimal, hexadecimal};
 use super::named::Named;
+use crate::digits::{decimal, hexadecimal};
 use crate::profile::{Name, Row, Thread};
 use crate::statistics::End;
 use std::collections::BTreeMap;
