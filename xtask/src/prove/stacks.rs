@@ -267,10 +267,14 @@ fn compare(
     let (ours, framehop) = (&both["ours"], &both["framehop"]);
     let only = stats(proof, sframe, &path, "sframe")?;
     let text = proof.folder.join("stacks.txt").display().to_string();
+    let script = proof.folder.join("perf.txt").display().to_string();
+    // To take away what the last recording gave takes as long as to write a part of this one.
+    for old in [&text, &script] {
+        let _ = std::fs::remove_file(old);
+    }
     let words = [&sframe.display().to_string(), "stacks", &path, "-o", &text].map(str::to_owned);
     let whole = measure(&proof.folder, 1, &words)?;
     ensure!(whole.cost.success, "sframe stacks: {}", whole.messages);
-    let script = proof.folder.join("perf.txt").display().to_string();
     let line = format!("timeout 90 perf script --no-inline -i '{path}' > '{script}' 2>/dev/null");
     // Source lines of inlined functions would keep it for hours; nothing here names them.
     let perf = measure(&proof.folder, 1, &["sh".into(), "-c".into(), line])?;
