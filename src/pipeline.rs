@@ -279,7 +279,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
     let linker_symbols =
         define_linker_symbols::run(&inputs, &plan, &assigned.symbols, &identifier_sections, &mut definitions);
-    let versions = assign_versions::run(&inputs, &plan, &definitions);
+    let versions = assign_versions::run(&inputs, &plan, &definitions, &linker_symbols);
     sink.checkpoint()?;
     let mut resolved = Resolved {
         inputs,

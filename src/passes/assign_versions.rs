@@ -1,7 +1,7 @@
 //! Gives each definition of the output its version.
 //!
 //! A version script names symbols by pattern; a definition that carries a version of its own
-//! (`.symver`, `name@VERSION` and `name@@VERSION`) keeps that. Symbols that a script lists under
+//! (`.symver` or an assignment to `name@VERSION` and `name@@VERSION`) keeps that. Symbols that a script lists under
 //! `local:` get version 0 and are not exported. References are not looked at: their versions are
 //! those of the libraries that define them.
 
@@ -17,7 +17,7 @@ use crate::script::ast::Name;
 use crate::script::version::VersionScript;
 use crate::script::{Sources, Span};
 use crate::symbols::versions::FIRST_VERSION;
-use crate::symbols::{Definition, Definitions, VersionDefinition, Versions};
+use crate::symbols::{Definition, Definitions, LinkerSymbol, VersionDefinition, Versions};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
@@ -27,6 +27,7 @@ pub fn run<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     plan: &LayoutPlan,
     definitions: &Definitions,
+    linker_symbols: &[LinkerSymbol],
 ) -> Versions<'a> {
     let words = vec![elf::VER_NDX_GLOBAL; inputs.globals.len()];
     if inputs.config.is_relocatable() {
@@ -38,6 +39,7 @@ pub fn run<'a, T: Target>(
         assign_by_script(inputs, definitions, &mut versions);
     }
     assign_own_versions(inputs, definitions, &mut versions);
+    assign_to_assigned(inputs, linker_symbols, &mut versions);
     mark_unused(&lists.version_script, &mut versions);
     assign_to_version_symbols(inputs, definitions, &mut versions);
     if !inputs.config.symbols.allow_undefined_version {
@@ -109,7 +111,6 @@ fn assign_own_versions<'a, T: Target>(
     definitions: &Definitions,
     versions: &mut Versions<'a>,
 ) {
-    let executable = !inputs.config.is_shared();
     for object in &inputs.objects {
         for versioned in &object.versioned {
             let id = object.symbol_id(versioned.symbol);
@@ -128,19 +129,7 @@ fn assign_own_versions<'a, T: Target>(
                 versions.words[id.index()] = elf::VER_NDX_LOCAL;
                 continue;
             }
-            let mut index = match versioned.version {
-                // `name@` and `name@@`: without a version, whatever a script says.
-                b"" => Some(elf::VER_NDX_GLOBAL),
-                name => versions.index_of(name),
-            };
-            if index.is_none() && executable {
-                // An executable's versions need no script: nothing is built against them.
-                let definition =
-                    VersionDefinition { name: versioned.version, parents: Vec::new(), weak: false };
-                versions.definitions.push(definition);
-                index = versions.index_of(versioned.version);
-            }
-            match index {
+            match index_of(inputs, versioned.version, versions) {
                 Some(index) => {
                     // What is one symbol with `name@@VERSION` has the plain name.
                     let default = versioned.default || !inputs.globals.names[id.index()].contains(&b'@');
@@ -148,22 +137,58 @@ fn assign_own_versions<'a, T: Target>(
                 }
                 None => {
                     let name = String::from_utf8_lossy(object.symbol_name(versioned.symbol as usize));
-                    inputs.sink.report(
-                        Diagnostic::error(
-                            Code::UndefinedVersion,
-                            format!("version node not found for symbol {name}"),
-                        )
-                        .note(format!("defined in {}", object.name))
-                        .help(format!(
-                            "define the version in a version script: {} {{ … }};",
-                            String::from_utf8_lossy(versioned.version)
-                        ))
-                        .ordered(object.id.0, 0, versioned.symbol.into()),
-                    );
+                    let place = format!("defined in {}", object.name);
+                    let missing = not_found(&name, versioned.version).note(place);
+                    inputs.sink.report(missing.ordered(object.id.0, 0, versioned.symbol.into()));
                 }
             }
         }
     }
+}
+
+/// Assignments of scripts and options to a name with a version.
+fn assign_to_assigned<'a, T: Target>(
+    inputs: &Inputs<'a, T>,
+    linker_symbols: &[LinkerSymbol],
+    versions: &mut Versions<'a>,
+) {
+    for symbol in linker_symbols {
+        let name = inputs.globals.names[symbol.symbol.index()];
+        let Some((base, version)) = bind_versions::split(name) else { continue };
+        let word = match index_of(inputs, version, versions) {
+            _ if is_listed_local(inputs, symbol.symbol) => elf::VER_NDX_LOCAL,
+            Some(index) if name[base.len()..].starts_with(b"@@") => index,
+            Some(index) => index | VERSION_HIDDEN,
+            None => {
+                inputs.sink.report(not_found(&String::from_utf8_lossy(name), version));
+                continue;
+            }
+        };
+        versions.words[symbol.symbol.index()] = word;
+    }
+}
+
+/// The index of a version that a definition carries. An executable's versions need no script: nothing is built
+/// against them.
+fn index_of<'a, T: Target>(
+    inputs: &Inputs<'_, T>,
+    version: &'a [u8],
+    versions: &mut Versions<'a>,
+) -> Option<u16> {
+    if version.is_empty() {
+        // `name@` and `name@@`: without a version, whatever a script says.
+        return Some(elf::VER_NDX_GLOBAL);
+    }
+    if versions.index_of(version).is_none() && !inputs.config.is_shared() {
+        versions.definitions.push(VersionDefinition { name: version, parents: Vec::new(), weak: false });
+    }
+    versions.index_of(version)
+}
+
+fn not_found(symbol: &str, version: &[u8]) -> Diagnostic {
+    let version = String::from_utf8_lossy(version);
+    Diagnostic::error(Code::UndefinedVersion, format!("version node not found for symbol {symbol}"))
+        .help(format!("define the version in a version script: {version} {{ … }};"))
 }
 
 /// The symbol that stands for a version has that version.

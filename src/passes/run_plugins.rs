@@ -307,7 +307,7 @@ fn resolve<'a, T: Target>(link: Unresolved<'a, '_, T>, extracted: &Extracted) ->
     let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
     let linker_symbols =
         define_linker_symbols::run(&inputs, plan, &assigned.symbols, &identifier_sections, &mut definitions);
-    let versions = assign_versions::run(&inputs, plan, &definitions);
+    let versions = assign_versions::run(&inputs, plan, &definitions, &linker_symbols);
     Resolved {
         inputs,
         sections,
