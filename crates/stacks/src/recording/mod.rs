@@ -66,7 +66,22 @@ pub struct Recording {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     time: u64,
-    offset: usize,
+    /// The record's offset; in the low 16 bits, how many of its bytes are wanted first.
+    at: u64,
+}
+
+impl Place {
+    fn new(time: u64, offset: usize, size: usize) -> Self {
+        Self { time, at: (offset as u64) << 16 | size.min(WANTED) as u64 }
+    }
+
+    fn offset(&self) -> usize {
+        (self.at >> 16) as usize
+    }
+
+    fn wanted(&self) -> usize {
+        (self.at & 0xffff) as usize
+    }
 }
 
 impl Recording {
@@ -141,7 +156,7 @@ impl Recording {
                 // Records that perf makes up for what was there before bear no time, or the largest.
                 let time = if time == u64::MAX { 0 } else { time };
                 last = time;
-                self.places.push(Place { time, offset: base + offset });
+                self.places.push(Place::new(time, base + offset, size));
             }
             offset = offset.saturating_add(size).saturating_add(extra);
         }
@@ -232,7 +247,7 @@ impl Recording {
         self.places.iter().enumerate().map(move |(number, place)| {
             if let Some(next) = self.places.get(number + 1) {
                 let (bytes, offset) = self.bytes_of(next);
-                fetch_ahead(bytes.get(offset..).unwrap_or_default(), WANTED);
+                fetch_ahead(bytes.get(offset..).unwrap_or_default(), next.wanted());
             }
             let (bytes, offset) = self.bytes_of(place);
             let Some((record, _)) = record_at(endian, bytes, offset) else { return (0, None) };
@@ -244,8 +259,8 @@ impl Recording {
 
     /// The bytes that hold a record, and its offset in them.
     fn bytes_of(&self, place: &Place) -> (&[u8], usize) {
-        match place.offset.checked_sub(self.bytes.len()) {
-            None => (&self.bytes, place.offset),
+        match place.offset().checked_sub(self.bytes.len()) {
+            None => (&self.bytes, place.offset()),
             Some(offset) => (&self.expanded, offset),
         }
     }
