@@ -126,7 +126,7 @@ impl<'data> Reader<'data> {
 
     /// The bytes up to a zero byte, which is skipped, or to the end.
     pub(crate) fn text(&mut self) -> &'data [u8] {
-        let end = self.rest.iter().position(|&byte| byte == 0);
+        let end = memchr::memchr(0, self.rest);
         let text = &self.rest[..end.unwrap_or(self.rest.len())];
         self.rest = end.and_then(|end| self.rest.get(end + 1..)).unwrap_or_default();
         text

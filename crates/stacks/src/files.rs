@@ -10,7 +10,7 @@ use crate::inlines::Inlines;
 use crate::rows::{Reading, Rows};
 use crate::symbols::Symbols;
 use crate::table::Table;
-use hashbrown::HashMap;
+use hashbrown::{Equivalent, HashMap};
 use sframe_format::abi::Register;
 use sframe_format::{Abi, FileRows, RegisterRule};
 use std::cell::OnceCell;
@@ -133,6 +133,16 @@ impl MappedFile {
     }
 }
 
+/// Path and build-id of a file to look for: processes map the same ones again and again.
+#[derive(Hash)]
+struct Key<'a>(&'a str, Option<&'a [u8]>);
+
+impl Equivalent<(String, Option<Vec<u8>>)> for Key<'_> {
+    fn equivalent(&self, (path, build_id): &(String, Option<Vec<u8>>)) -> bool {
+        (self.0, self.1) == (path, build_id.as_deref())
+    }
+}
+
 /// All files.
 pub struct Files {
     options: Options,
@@ -170,14 +180,15 @@ impl Files {
     /// The file that was mapped under a path.
     /// `running` is a path that leads to it while the process runs.
     pub fn open(&mut self, path: &[u8], build_id: Option<&[u8]>, running: Option<&Path>) -> FileId {
-        let path = String::from_utf8_lossy(path).into_owned();
-        let known = self.build_ids.get(&path).cloned();
+        let path = String::from_utf8_lossy(path);
+        let known = self.build_ids.get(&*path).map(Vec::as_slice);
         // A build-id of zeros says that the kernel could not read it.
-        let told = build_id.filter(|id| id.iter().any(|&byte| byte != 0)).map(<[u8]>::to_vec);
-        let key = (path, told.or(known));
+        let told = build_id.filter(|id| id.iter().any(|&byte| byte != 0));
+        let key = Key(&path, told.or(known));
         if let Some(&id) = self.by_key.get(&key) {
             return id;
         }
+        let key = (path.to_string(), key.1.map(<[u8]>::to_vec));
         let id = FileId(self.files.len() as u32);
         let image = self.find(&key.0, key.1.as_deref(), running).map(Arc::new);
         let rows = |image: &Arc<Image>| {
