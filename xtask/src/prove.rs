@@ -33,6 +33,7 @@ mod same;
 mod split_links;
 mod sqlite;
 mod stacks;
+mod supply_chain;
 mod thunks;
 mod tools;
 mod turns;
@@ -95,7 +96,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 26] = [
+static SUBJECTS: [Subject; 27] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -253,6 +254,12 @@ static SUBJECTS: [Subject; 26] = [
         about: "The Debian package in a minimal root: installed, used and removed",
         in_bare_root: false,
         prove: |proof, arguments| package::package(proof, arguments.built.as_deref()),
+    },
+    Subject {
+        name: "supply-chain",
+        about: "What the crates that are taken from others may do, and the one that is published",
+        in_bare_root: false,
+        prove: |proof, _| supply_chain::supply_chain(proof),
     },
     Subject {
         name: "rebuild",

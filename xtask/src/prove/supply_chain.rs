@@ -1,0 +1,131 @@
+//! The crates that this project takes from others and the one that it gives: `cargo deny` over licences, sources,
+//! duplicates and advisories, and `sframe-format` as it would be published, its documentation and its interface.
+//!
+//! The tools are built from their published crates. Advisories are a repository of their own: where that cannot be
+//! reached, the record says so and the rest counts.
+
+use super::proof::{Proof, output};
+use crate::folders;
+use anyhow::{Context, Result, ensure};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// The crate that others build on.
+const PUBLISHED: &str = "sframe-format";
+/// The commit whose interface of it is the baseline, as long as no version is released.
+const BASELINE: &str = "8b3c764";
+
+pub fn supply_chain(proof: &mut Proof) -> Result<()> {
+    let deny = tool(proof, "cargo-deny")?;
+    dependencies(proof, &deny)?;
+    advisories(proof, &deny)?;
+    publishing(proof)?;
+    oldest_rust(proof)?;
+    let semver_checks = tool(proof, "cargo-semver-checks")?;
+    interface(proof, &semver_checks)
+}
+
+/// A subcommand of cargo, built in the proof's folder.
+fn tool(proof: &mut Proof, name: &str) -> Result<PathBuf> {
+    let root = proof.folder.join("tools");
+    let path = root.join("bin").join(name);
+    if !path.exists() {
+        let mut command = Command::new("cargo");
+        output(command.args(["install", "--quiet", "--locked", "--root"]).arg(&root).arg(name))?;
+    }
+    let words = name.strip_prefix("cargo-").unwrap_or(name);
+    let version = proof.tool(&path, &[words, "--version"])?;
+    proof.note(format!("{}\n", version.trim()))?;
+    Ok(path)
+}
+
+/// A command in the workspace's root.
+fn here(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(folders::workspace()).args(arguments);
+    command
+}
+
+/// `name version` of each crate that a finding is about, by the finding's code, from `cargo deny`'s lines of JSON.
+fn findings(output: &Output) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&output.stderr).lines() {
+        let Ok(value) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+        let fields = &value["fields"];
+        let word = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        if value["type"] == "diagnostic" {
+            found.entry(word(&fields["code"])).or_default().insert(word(&fields["message"]));
+        }
+    }
+    found
+}
+
+fn dependencies(proof: &mut Proof, deny: &std::path::Path) -> Result<()> {
+    let arguments = ["--format", "json", "--workspace", "check", "licenses", "bans", "sources"];
+    let result = here(deny, &arguments).output()?;
+    let messages = String::from_utf8_lossy(&result.stderr).into_owned();
+    ensure!(result.status.success(), "cargo deny check licenses bans sources:\n{messages}");
+    proof.note("- `cargo deny check licenses bans sources`: no error")?;
+    for (code, messages) in findings(&result) {
+        let messages: Vec<String> = messages.into_iter().collect();
+        proof.note(format!("  - {code}: {}", messages.join("; ")))?;
+    }
+    Ok(())
+}
+
+fn advisories(proof: &mut Proof, deny: &std::path::Path) -> Result<()> {
+    let fetched = here(deny, &["fetch", "db"]).output()?;
+    if !fetched.status.success() {
+        return proof
+            .note("- `cargo deny check advisories`: the advisories could not be fetched from this machine");
+    }
+    let result = here(deny, &["--workspace", "check", "advisories"]).output()?;
+    let messages = String::from_utf8_lossy(&result.stderr).into_owned();
+    ensure!(result.status.success(), "cargo deny check advisories:\n{messages}");
+    proof.note("- `cargo deny check advisories`: no crate has one")
+}
+
+/// The published crate as others would get it: built from its package alone, and documented.
+fn publishing(proof: &mut Proof) -> Result<()> {
+    let result = here("cargo", &["publish", "--dry-run", "--allow-dirty", "-p", PUBLISHED]).output()?;
+    let messages = String::from_utf8_lossy(&result.stderr).into_owned();
+    ensure!(result.status.success(), "cargo publish --dry-run:\n{messages}");
+    let packaged = messages.lines().map(str::trim).find(|line| line.starts_with("Packaged"));
+    let packaged = packaged.context("cargo publish says nothing of what it packaged")?;
+    proof.note(format!(
+        "- `cargo publish --dry-run -p {PUBLISHED}`: {packaged}; it builds from the package"
+    ))?;
+    let arguments = ["doc", "--no-deps", "--all-features", "-p", PUBLISHED];
+    output(here("cargo", &arguments).env("RUSTDOCFLAGS", "-D warnings"))?;
+    proof.note("- documentation with all features: no warning")
+}
+
+/// The published crate by the oldest Rust that its manifest names.
+fn oldest_rust(proof: &mut Proof) -> Result<()> {
+    let text = output(&mut here("cargo", &["metadata", "--format-version=1", "--no-deps"]))?;
+    let metadata: serde_json::Value = serde_json::from_str(&text)?;
+    let packages = metadata["packages"].as_array().context("no packages")?;
+    let package = packages.iter().find(|package| package["name"] == PUBLISHED);
+    let version = package.and_then(|package| package["rust_version"].as_str()).context("no rust-version")?;
+    output(&mut here(
+        "rustup",
+        &["toolchain", "install", version, "--profile", "minimal", "--no-self-update"],
+    ))?;
+    for features in [["--no-default-features"], ["--all-features"]] {
+        let folder = proof.folder.join("oldest");
+        let mut command = here("rustup", &["run", version, "cargo", "check", "-p", PUBLISHED]);
+        output(command.args(features).arg("--target-dir").arg(folder))?;
+    }
+    proof.note(format!("- Rust {version}: builds without features and with all"))
+}
+
+fn interface(proof: &mut Proof, semver_checks: &std::path::Path) -> Result<()> {
+    let arguments = ["semver-checks", "-p", PUBLISHED, "--all-features", "--baseline-rev", BASELINE];
+    let result = here(semver_checks, &arguments).output()?;
+    let messages = String::from_utf8_lossy(&result.stderr).into_owned();
+    ensure!(result.status.success(), "cargo semver-checks:\n{messages}");
+    let checked = messages.lines().map(str::trim).find(|line| line.starts_with("Checked"));
+    let checked = checked.context("cargo semver-checks says nothing of what it checked")?;
+    proof.note(format!("- `cargo semver-checks` against {BASELINE}, as no version is released: {checked}"))
+}
