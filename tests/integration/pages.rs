@@ -61,6 +61,7 @@ fn run(page: &str, assembler: &Path, harness: Option<&Path>) {
     let path = std::env::var("PATH").unwrap_or_default();
     work.env("PATH", &format!("{}:{path}", programs.display()));
     work.env("PREFIX", &work.path("prefix").display().to_string());
+    work.env("DOCS", env!("CARGO_MANIFEST_DIR"));
     work.env("SFRAME_REAL_AS", &assembler.display().to_string());
     let blocks = blocks(page);
     assert!(!blocks.is_empty());
@@ -78,6 +79,13 @@ fn the_page_on_frames_for_each_text_section_works() {
     need!(tools::own_linker());
     let assembler = need!(tools::assembler(3));
     run(include_str!("../../docs/try-frames.md"), &assembler, None);
+}
+
+#[test]
+fn the_page_on_kernels_works() {
+    need!(tools::own_linker());
+    let assembler = need!(tools::assembler(3));
+    run(include_str!("../../docs/kernels.md"), &assembler, None);
 }
 
 #[test]

@@ -38,13 +38,14 @@ mod thunks;
 mod tools;
 mod turns;
 mod violations;
+mod vmlinux;
 
 #[derive(clap::Args)]
 pub struct Arguments {
     /// What to prove (all if none)
     #[arg(value_parser = subjects())]
     names: Vec<&'static Subject>,
-    /// With `kernel` and `random`: this machine's only (x86-64, arm64 or aarch64, s390x), and more by repeating it
+    /// With `kernel`, `vmlinux` and `random`: this machine's only (x86-64, arm64 or aarch64, s390x), and more by repeating it
     #[arg(long = "machine")]
     machines: Vec<String>,
     /// With `rebuild`: this source package only, done or not, and more by repeating it
@@ -96,7 +97,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 27] = [
+static SUBJECTS: [Subject; 28] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -248,6 +249,12 @@ static SUBJECTS: [Subject; 27] = [
         about: "Kernels for three machines, built from Debian's source and booted",
         in_bare_root: false,
         prove: |proof, arguments| kernel::kernels(proof, &arguments.machines),
+    },
+    Subject {
+        name: "vmlinux",
+        about: "The same kernels with an SFrame index, which is read from them once they have booted",
+        in_bare_root: false,
+        prove: |proof, arguments| vmlinux::vmlinux(proof, &arguments.command.path()?, &arguments.machines),
     },
     Subject {
         name: "package",
