@@ -118,10 +118,13 @@ fn use_and_remove(proof: &mut Proof, root: &Path, made: &Package) -> Result<()> 
 fn pages(proof: &mut Proof, root: &Path, files: &str) -> Result<()> {
     let pages: Vec<&str> =
         files.lines().filter(|line| line.contains("/man/man1/") && line.ends_with(".gz")).collect();
+    let folder = root.join("usr/share/man").display().to_string();
     let mut rendered = 0;
     for page in &pages {
-        let path = root.join(page.trim_start_matches('/'));
-        let text = proof.tool("man", &["--warnings", "--local-file", &path.display().to_string()])?;
+        // By name, because a page may be another one's (`.so`), which is looked for below the folder.
+        let name = page.rsplit('/').next().and_then(|name| name.strip_suffix(".1.gz"));
+        let name = name.with_context(|| format!("{page} is in no section"))?;
+        let text = proof.tool("man", &["--warnings", "-M", &folder, "1", name])?;
         ensure!(text.contains("NAME"), "{page} is empty");
         rendered += 1;
     }
