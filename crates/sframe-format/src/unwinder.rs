@@ -4,7 +4,7 @@
 //! their instructions, and the frame pointer, if the caller wants that. Every frame says which of them found it; a walk that
 //! stops says why, and the end of the stack is no such stop.
 //!
-//! A step allocates nothing and takes no lock, so that it may be taken in a signal handler; a [`RowSource`] may do otherwise.
+//! A step allocates nothing and takes no lock, so that it may be taken in a signal handler; a [`RowSource`](crate::file_rows::RowSource) may do otherwise.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;

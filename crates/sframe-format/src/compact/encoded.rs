@@ -9,7 +9,7 @@ use crate::rules::UnwindRules;
 use crate::write::Inexpressible;
 
 impl Builder {
-    /// Takes a function of a blob: what [`Function::read`] and [`Builder::add`] do, without decoding rows that were
+    /// Takes a function of a blob: what [`Function::read`](crate::write::Function::read) and [`Builder::add`] do, without decoding rows that were
     /// decoded before.
     ///
     /// # Errors
