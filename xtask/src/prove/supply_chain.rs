@@ -13,8 +13,9 @@ use std::process::{Command, Output};
 
 /// The crate that others build on.
 const PUBLISHED: &str = "sframe-format";
-/// The commit whose interface of it is the baseline, as long as no version is released.
-const BASELINE: &str = "8b3c764";
+/// The commit whose interface of it is the baseline until a version is released. Whoever changes the interface on purpose
+/// writes that into the changelog and moves this.
+const BASELINE: &str = "9339821";
 
 pub fn supply_chain(proof: &mut Proof) -> Result<()> {
     let deny = tool(proof, "cargo-deny")?;
