@@ -17,7 +17,7 @@ const fn of(name: &'static str, about: &'static str) -> Source {
 const ENVIRON: &str = "libc's environ is copied under all its names, as gold, lld and mold do; GNU ld keeps those alone that are mentioned or strong";
 
 /// All packages, in the order in which they are built.
-pub static SOURCES: [Source; 54] = [
+pub static SOURCES: [Source; 76] = [
     of("bzip2", "plain make, a library by hand"),
     of("zlib", "a configure of its own, a version script"),
     of("lua5.4", "libtool without automake"),
@@ -29,8 +29,30 @@ pub static SOURCES: [Source; 54] = [
     of("brotli", "CMake"),
     of("snappy", "CMake, C++"),
     of("fmtlib", "CMake, C++ templates"),
-    of("markupsafe", "a Python extension"),
     of("libjson-xs-perl", "a Perl extension"),
+    of("jansson", "automake"),
+    of("libogg", "automake"),
+    of("libvorbis", "automake, version scripts"),
+    of("lzo2", "automake, assembly"),
+    of("tinyxml2", "CMake, C++"),
+    of("yaml-cpp", "CMake, C++"),
+    of("double-conversion", "CMake, C++"),
+    of("leveldb", "CMake, C++, a database"),
+    of("pugixml", "CMake, C++"),
+    of("msgpack-c", "CMake, C and C++"),
+    of("attr", "automake, symbol versions"),
+    of("libseccomp", "automake, gperf"),
+    of("libpcap", "a configure of its own, flex and bison"),
+    of("nettle", "configure, assembly, symbol versions by a script that is made"),
+    of("libsodium", "automake, assembly for several processors"),
+    of("patch", "automake, gnulib"),
+    Source { explained: Some(ENVIRON), ..of("diffutils", "automake, gnulib") },
+    Source { explained: Some(ENVIRON), ..of("m4", "automake, gnulib") },
+    of("less", "configure, a pager"),
+    of("htop", "automake, ncurses"),
+    of("nano", "automake, ncurses"),
+    of("bc", "automake, a calculator"),
+    of("dav1d", "Meson, nasm"),
     Source {
         explained: Some(
             "as dash; tcp_close_while_connecting wants a network that is not there and fails now and then in GNU ld's programs, too",
@@ -45,8 +67,6 @@ pub static SOURCES: [Source; 54] = [
     of("file", "automake"),
     Source { explained: Some(ENVIRON), ..of("tmux", "automake") },
     of("xz-utils", "automake, symbol versions in C"),
-    of("zstd", "plain make, assembly"),
-    of("lz4", "plain make; its tests take gigabytes"),
     Source {
         explained: Some(
             "libvorbis, which libsndfile needs, defines these names; GNU ld alone exports a program's for libraries that are not named",
@@ -56,22 +76,29 @@ pub static SOURCES: [Source; 54] = [
     of("flac", "automake, C++ and assembly"),
     of("opus", "automake"),
     of("libpng1.6", "automake, versions by a script that is made"),
-    of("libjpeg-turbo", "CMake, nasm"),
     of("libwebp", "automake"),
-    of("nghttp2", "automake, C++"),
+    Source { explained: Some(ENVIRON), ..of("nghttp2", "automake, C++") },
     of("pcre2", "automake, a compiler of machine code"),
     of("re2", "plain make, C++, a version script"),
     of("libxml2", "automake, a version script, Python"),
     of("readline", "configure, a shared library by hand"),
     of("ncurses", "configure, version scripts"),
-    of("bash", "configure, loadable objects"),
+    Source { explained: Some(ENVIRON), ..of("bash", "configure, loadable objects") },
     of("lapack", "CMake, Fortran"),
     of("sqlite3", "automake, Tcl"),
     of("libffi", "automake, assembly, a version script; its tests call the compiler thousands of times"),
     of("jq", "automake, a static and a shared library; its tests run under valgrind"),
     of("redis", "plain make, link-time optimization"),
-    of("nginx", "a configure of its own, modules"),
+    Source {
+        explained: Some(
+            "libX11, which libgd needs by libXpm, defines these names; GNU ld alone exports a module's for libraries that are not named",
+        ),
+        ..of("nginx", "a configure of its own, modules")
+    },
     of("curl", "automake, symbol versions"),
+    of("libjpeg-turbo", "CMake, nasm"),
+    of("zstd", "plain make, assembly; its tests take gigabytes"),
+    of("lz4", "plain make; its tests take gigabytes"),
     of("glib2.0", "Meson"),
     of("git", "plain make, C and Perl"),
     of("coreutils", "automake, a hundred programs"),
