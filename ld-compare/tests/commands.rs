@@ -34,6 +34,12 @@ fn pretender(folder: &Path, name: &str, version: &str, options: &str) -> String 
     format!("--linker={name}={}", path.display())
 }
 
+/// Assembles a source into an object.
+fn assemble(source: &Path, object: &Path) {
+    let status = Command::new("as").arg("-o").arg(object).arg(source).status();
+    assert!(status.unwrap().success());
+}
+
 /// A case in a folder, built from assembly.
 fn case(folder: &Path) -> PathBuf {
     let case = folder.join("case");
@@ -105,7 +111,7 @@ fn captured_links_run_again() {
     let folder = folder.path();
     let source = case(folder).join("a.s");
     let object = folder.join("a.o");
-    assert!(Command::new("as").arg("-o").arg(&object).arg(source).status().unwrap().success());
+    assemble(&source, &object);
     let output = ld_compare(folder, &["capture", "--log=log", "--setup=bin"]);
     assert!(output.status.success(), "{}", text(&output));
     let linked =
@@ -135,11 +141,10 @@ fn links_with_a_sysroot_are_captured_with_it() {
     let source = case(folder).join("a.s");
     let library = folder.join("root/lib");
     std::fs::create_dir_all(&library).unwrap();
-    assert!(Command::new("as").arg("-o").arg(library.join("a.o")).arg(source).status().unwrap().success());
+    assemble(&source, &library.join("a.o"));
     std::fs::write(library.join("libscript.so"), "INPUT(/lib/a.o)\n").unwrap();
     std::fs::write(folder.join("empty.s"), "").unwrap();
-    let empty = Command::new("as").current_dir(folder).args(["-o", "empty.o", "empty.s"]).status();
-    assert!(empty.unwrap().success());
+    assemble(&folder.join("empty.s"), &folder.join("empty.o"));
     let output = ld_compare(folder, &["capture", "--log=log", "--setup=bin"]);
     assert!(output.status.success(), "{}", text(&output));
     let root = format!("--sysroot={}", folder.join("root").display());

@@ -39,7 +39,7 @@ pub fn run<'a, T: Target>(
         assign_by_script(inputs, definitions, &mut versions);
     }
     assign_own_versions(inputs, definitions, &mut versions);
-    assign_to_assigned(inputs, linker_symbols, &mut versions);
+    assign_to_linker_symbols(inputs, linker_symbols, &mut versions);
     mark_unused(&lists.version_script, &mut versions);
     assign_to_version_symbols(inputs, definitions, &mut versions);
     if !inputs.config.symbols.allow_undefined_version {
@@ -147,7 +147,7 @@ fn assign_own_versions<'a, T: Target>(
 }
 
 /// Assignments of scripts and options to a name with a version.
-fn assign_to_assigned<'a, T: Target>(
+fn assign_to_linker_symbols<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     linker_symbols: &[LinkerSymbol],
     versions: &mut Versions<'a>,

@@ -1,8 +1,8 @@
 //! The link that a fuzzer's bytes describe.
 
-use crate::write::Machine;
 use crate::{object, options, script};
 use arbitrary::{Result, Unstructured};
+use ld_compare::machine::Machine;
 
 /// Most files of a link.
 const FILES: usize = 4;

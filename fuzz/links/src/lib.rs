@@ -12,7 +12,6 @@ mod options;
 mod run;
 mod script;
 mod sections;
-mod write;
 
 pub use description::Link;
 pub use run::{Linked, link};

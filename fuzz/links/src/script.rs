@@ -46,6 +46,7 @@ const ADDRESSES: [&str; 12] = [
     "ORIGIN(ram) + LENGTH(ram)",
     "DATA_SEGMENT_ALIGN(0x1000, 0x1000)",
 ];
+
 /// Statements of output sections alone, and of both places.
 const INSIDE: [&str; 6] =
     ["BYTE(1)", "QUAD(f)", "LONG(ADDR(.data))", "FILL(0x90)", "ASCIZ \"text\"", "CONSTRUCTORS"];

@@ -1,7 +1,8 @@
 //! Kinds of sections, and contents that fit them.
 
-use crate::write::{Bytes, Machine, Section};
 use arbitrary::{Result, Unstructured};
+use ld_compare::machine::Machine;
+use ld_compare::model::Section;
 use object::elf;
 
 /// What a section holds.
@@ -71,22 +72,35 @@ pub const TEMPLATES: [Template; 34] = [
     of(".llvm_addrsig", 0x6fff_4c03, 0, Contents::Bytes),
 ];
 
-/// A section after a template, which most times it keeps to.
-pub fn section(
-    from: &mut Unstructured<'_>,
+/// Bytes in a machine's order.
+struct Bytes {
     machine: Machine,
-    template: &Template,
-) -> Result<(Section, Contents)> {
+    bytes: Vec<u8>,
+}
+
+impl Bytes {
+    /// Adds the lowest `size` bytes of a number.
+    fn number(&mut self, value: u64, size: usize) -> &mut Bytes {
+        match self.machine {
+            Machine::S390x => self.bytes.extend(&value.to_be_bytes()[8 - size..]),
+            Machine::X86_64 | Machine::Aarch64 => self.bytes.extend(&value.to_le_bytes()[..size]),
+        }
+        self
+    }
+}
+
+/// A section after a template, which most times it keeps to.
+pub fn section(from: &mut Unstructured<'_>, machine: Machine, template: &Template) -> Result<Section> {
     let largest = if from.ratio(1, 16)? { 20 } else { 5 };
     let mut section = Section {
         name: template.name.into(),
         kind: template.kind,
         flags: template.flags.into(),
-        alignment: 1 << from.int_in_range(0..=largest)?,
+        align: 1 << from.int_in_range(0..=largest)?,
         ..Section::default()
     };
     let length = from.int_in_range(0..=8)?;
-    let mut bytes = Bytes::new(machine);
+    let mut bytes = Bytes { machine, bytes: Vec::new() };
     match template.contents {
         Contents::Bytes => bytes.bytes.extend(from.bytes(from.len().min(4 * length))?),
         Contents::Strings => {
@@ -103,21 +117,23 @@ pub fn section(
                 bytes.number(from.int_in_range(0..=3)?, 8);
             }
         }
-        Contents::Nothing => section.size = Some(8 * length as u64),
+        Contents::Nothing => {}
         Contents::CallFrames => call_frames(&mut bytes),
         Contents::Note => {
-            section.alignment = 4;
+            section.align = 4;
             note(from, template.name, &mut bytes)?;
         }
     }
-    section.bytes = bytes.bytes;
+    section.data = bytes.bytes;
+    section.size =
+        if template.contents == Contents::Nothing { 8 * length as u64 } else { section.data.len() as u64 };
     if from.ratio(1, 16)? {
         section.flags ^= 1 << from.int_in_range(0..=31)?;
     }
     if from.ratio(1, 64)? {
-        section.size = Some(from.arbitrary()?);
+        section.size = from.arbitrary()?;
     }
-    Ok((section, template.contents))
+    Ok(section)
 }
 
 /// Where the FDE that [`call_frames`] writes has the address of its function.

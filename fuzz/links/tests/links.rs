@@ -2,24 +2,18 @@
 //!
 //! `SFRAME_RANDOM_LINKS` sets the number of links, `SFRAME_RANDOM_LINKS_FROM` the first.
 
+use ld_compare::random::rng::Rng;
 use link_fuzz::{Link, exercise, link};
 use std::path::Path;
 use std::process::Command;
 
 /// Most bytes of a description.
-const LONGEST: u64 = 600;
+const LONGEST: usize = 600;
 
-/// The bytes of description `number` (SplitMix64).
+/// The bytes of description `number`.
 fn description(number: u64) -> Vec<u8> {
-    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    };
-    let length = next() % LONGEST;
-    (0..length).map(|_| next() as u8).collect()
+    let mut numbers = Rng::new(number);
+    (0..numbers.below(LONGEST)).map(|_| numbers.number() as u8).collect()
 }
 
 fn setting(name: &str, usual: u64) -> u64 {

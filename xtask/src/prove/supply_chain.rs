@@ -35,8 +35,8 @@ fn tool(proof: &mut Proof, name: &str) -> Result<PathBuf> {
         let mut command = Command::new("cargo");
         output(command.args(["install", "--quiet", "--locked", "--root"]).arg(&root).arg(name))?;
     }
-    let words = name.strip_prefix("cargo-").unwrap_or(name);
-    let version = proof.tool(&path, &[words, "--version"])?;
+    let subcommand = name.strip_prefix("cargo-").unwrap_or(name);
+    let version = proof.tool(&path, &[subcommand, "--version"])?;
     proof.note(format!("{}\n", version.trim()))?;
     Ok(path)
 }
@@ -106,9 +106,11 @@ fn publishing(proof: &mut Proof) -> Result<()> {
 fn oldest_rust(proof: &mut Proof) -> Result<()> {
     let text = output(&mut here("cargo", &["metadata", "--format-version=1", "--no-deps"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&text)?;
-    let packages = metadata["packages"].as_array().context("no packages")?;
+    let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
     let package = packages.iter().find(|package| package["name"] == PUBLISHED);
-    let version = package.and_then(|package| package["rust_version"].as_str()).context("no rust-version")?;
+    let version = package
+        .and_then(|package| package["rust_version"].as_str())
+        .with_context(|| format!("{PUBLISHED} names no rust-version"))?;
     output(&mut here(
         "rustup",
         &["toolchain", "install", version, "--profile", "minimal", "--no-self-update"],
