@@ -17,7 +17,7 @@ const fn of(name: &'static str, about: &'static str) -> Source {
 const ENVIRON: &str = "libc's environ is copied under all its names, as gold, lld and mold do; GNU ld keeps those alone that are mentioned or strong";
 
 /// All packages, in the order in which they are built.
-pub static SOURCES: [Source; 76] = [
+pub static SOURCES: [Source; 77] = [
     of("bzip2", "plain make, a library by hand"),
     of("zlib", "a configure of its own, a version script"),
     of("lua5.4", "libtool without automake"),
@@ -81,6 +81,7 @@ pub static SOURCES: [Source; 76] = [
     of("pcre2", "automake, a compiler of machine code"),
     of("re2", "plain make, C++, a version script"),
     of("libxml2", "automake, a version script, Python"),
+    of("lxml", "Python extensions by Cython"),
     of("readline", "configure, a shared library by hand"),
     of("ncurses", "configure, version scripts"),
     Source { explained: Some(ENVIRON), ..of("bash", "configure, loadable objects") },
@@ -103,7 +104,7 @@ pub static SOURCES: [Source; 76] = [
     of("git", "plain make, C and Perl"),
     of("coreutils", "automake, a hundred programs"),
     of("openssl", "a configure in Perl, assembly, engines"),
-    of("age", "Go"),
+    of("golang-github-mattn-go-sqlite3", "Go, linked by gcc for its C parts"),
     of("rust-fd-find", "Rust by cargo"),
     of("python3.11", "link-time optimization, extensions"),
     of("elfutils", "automake, version scripts, a reader of ELF files"),
