@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 use crate::abi::Abi;
 use crate::packed::{Kind, Packed};
 use crate::rules::{Rules, UnwindRules};
+use crate::unwind::FrameAddress;
 
 const NO_RULES: UnwindRules = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
 
@@ -29,7 +30,7 @@ pub struct RuleCache<const N: usize = 512> {
 struct Slot {
     /// The number of the unwinder's modules plus one; 0 in an empty slot.
     owner: u64,
-    address: u64,
+    pc: u64,
     rules: Packed,
 }
 
@@ -40,10 +41,15 @@ impl<const N: usize> Default for RuleCache<N> {
 }
 
 impl<const N: usize> RuleCache<N> {
+    const COUNT: usize = {
+        let wanted = if N < 2 { 2 } else { N };
+        wanted.next_power_of_two()
+    };
+
     /// An empty cache; the only allocation there is.
     pub fn new() -> Self {
-        let count = N.max(2).next_power_of_two();
-        let empty = Slot { owner: 0, address: 0, rules: Packed::NO_ROW };
+        let count = Self::COUNT;
+        let empty = Slot { owner: 0, pc: 0, rules: Packed::NO_ROW };
         Self { slots: vec![empty; count], kept: vec![NO_RULES; count], hits: 0, misses: 0 }
     }
 
@@ -53,20 +59,24 @@ impl<const N: usize> RuleCache<N> {
     }
 
     /// The first place for an address. The other of the pair differs in the lowest bit.
+    ///
+    /// A frame's address is known when the word of the stack that holds it is read, and the step waits for this place, so the
+    /// hash is two operations on the address as it stands there; the owner's part is ready before.
     #[inline(always)]
-    fn place(&self, owner: u64, address: u64) -> usize {
-        let hash = (address ^ owner.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The length is a power of two.
-        (hash >> 32) as usize & (self.slots.len() - 1)
+    fn place(owner: u64, address: FrameAddress) -> usize {
+        let owner = owner.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let address = address.address();
+        (address >> 9 ^ (address ^ owner)) as usize & (Self::COUNT - 1)
     }
 
     /// The rules of an address. A place of [`Kind::Kept`] is one of [`RuleCache::kept`].
     #[inline(always)]
-    pub(crate) fn find(&self, owner: u64, address: u64) -> Option<Packed> {
-        let place = self.place(owner, address);
+    pub(crate) fn find(&self, owner: u64, address: FrameAddress) -> Option<Packed> {
+        let place = Self::place(owner, address);
+        let pc = address.lookup_address();
         for place in [place, place ^ 1] {
             let slot = self.slots.get(place)?;
-            if slot.address == address && slot.owner == owner.wrapping_add(1) {
+            if slot.pc == pc && slot.owner == owner.wrapping_add(1) {
                 return Some(slot.rules);
             }
         }
@@ -81,8 +91,14 @@ impl<const N: usize> RuleCache<N> {
     /// Keeps rules in the first slot of the pair; what was there moves to the second. `kept` are the rules themselves if
     /// they do not fit a word. Gives the word as it is kept.
     #[inline]
-    pub(crate) fn insert(&mut self, owner: u64, address: u64, rules: Packed, kept: &UnwindRules) -> Packed {
-        let place = self.place(owner, address);
+    pub(crate) fn insert(
+        &mut self,
+        owner: u64,
+        address: FrameAddress,
+        rules: Packed,
+        kept: &UnwindRules,
+    ) -> Packed {
+        let place = Self::place(owner, address);
         let other = place ^ 1;
         let Some(&(mut old)) = self.slots.get(place) else { return rules };
         if let Kind::Kept(_) = old.rules.kind() {
@@ -97,7 +113,7 @@ impl<const N: usize> RuleCache<N> {
             }
             _ => rules,
         };
-        self.slots[place] = Slot { owner: owner.wrapping_add(1), address, rules };
+        self.slots[place] = Slot { owner: owner.wrapping_add(1), pc: address.lookup_address(), rules };
         rules
     }
 }

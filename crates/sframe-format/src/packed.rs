@@ -5,11 +5,13 @@
 //! rules, signal frames) are kept beside the words, and a word says at which place.
 //!
 //! ```text
-//! bit 63       52 51       38 37        22 21             0
-//! ┌──────────────┬───────────┬────────────┬────────────────┐
-//! │ kind, flags  │ RA offset │ FP offset  │ CFA offset     │
-//! └──────────────┴───────────┴────────────┴────────────────┘
+//! bit 63         42 41         30 29       16 15          0
+//! ┌────────────────┬─────────────┬───────────┬────────────┐
+//! │ CFA offset     │ kind, flags │ RA offset │ FP offset  │
+//! └────────────────┴─────────────┴───────────┴────────────┘
 //! ```
+//!
+//! A step waits for the CFA's offset, which is one shift there. Compact tables have the CFA's offset behind the others.
 
 use core::hint::select_unpredictable;
 
@@ -18,20 +20,20 @@ use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules, UnwindRu
 use crate::source::Source;
 use crate::unwind::{FrameAddress, Registers, UnwindError, step_from_cfa};
 
-const CFA: Field = Field { shift: 0, bits: 22 };
-const FP: Field = Field { shift: 22, bits: 16 };
-const RA: Field = Field { shift: 38, bits: 14 };
+const CFA: Field = Field { shift: 42, bits: 22 };
+const FP: Field = Field { shift: 0, bits: 16 };
+const RA: Field = Field { shift: 16, bits: 14 };
 /// The CFA counts from the frame pointer, not the stack pointer.
-const CFA_BY_FP: u64 = 1 << 52;
-const RA_SAVED: u64 = 1 << 53;
-const FP_SAVED: u64 = 1 << 54;
-const MANGLED: u64 = 1 << 55;
+const CFA_BY_FP: u64 = 1 << 30;
+const RA_SAVED: u64 = 1 << 31;
+const FP_SAVED: u64 = 1 << 32;
+const MANGLED: u64 = 1 << 33;
 /// The rules were derived from `.eh_frame`.
-const DERIVED: u64 = 1 << 56;
-const ABI_SHIFT: u32 = 57;
+const DERIVED: u64 = 1 << 34;
+const ABI_SHIFT: u32 = 35;
 /// The rules were read off instructions.
-const INSTRUCTIONS: u64 = 1 << 60;
-const KIND_SHIFT: u32 = 61;
+const INSTRUCTIONS: u64 = 1 << 38;
+const KIND_SHIFT: u32 = 39;
 
 /// A signed bit field of the word.
 struct Field {
@@ -127,21 +129,21 @@ impl Packed {
 
     /// The word of a compact table (`COMPACT.md`), which says neither architecture nor source.
     pub fn from_word(word: u64, abi: Abi) -> Self {
-        let said = word & !(7 << ABI_SHIFT | DERIVED | INSTRUCTIONS);
-        let means = matches!(word >> KIND_SHIFT, 1..=3);
+        let said = word.rotate_right(CFA.bits) & !(7 << ABI_SHIFT | DERIVED | INSTRUCTIONS);
+        let means = matches!(Self(said).kind_number(), 1..=3);
         Self(if means { said | (abi as u64) << ABI_SHIFT } else { 0 })
     }
 
     /// The same for writing.
     #[cfg(feature = "alloc")]
     pub fn to_word(self) -> u64 {
-        self.0 & !(7 << ABI_SHIFT | DERIVED | INSTRUCTIONS)
+        (self.0 & !(7 << ABI_SHIFT | DERIVED | INSTRUCTIONS)).rotate_left(CFA.bits)
     }
 
     /// Rules that are kept at a place of a list.
     #[inline]
     pub fn kept(place: usize) -> Self {
-        Self(Self::KEPT | place as u64 & u64::from(u32::MAX))
+        Self(Self::KEPT | u64::from(place as u32).rotate_right(CFA.bits))
     }
 
     /// The same, found by rows of this source; all but two count as the file's own.
@@ -167,11 +169,16 @@ impl Packed {
     }
 
     #[inline(always)]
+    fn kind_number(self) -> u64 {
+        self.0 >> KIND_SHIFT & 7
+    }
+
+    #[inline(always)]
     pub fn kind(self) -> Kind {
-        match self.0 >> KIND_SHIFT {
+        match self.kind_number() {
             1 => Kind::Frame,
             2 => Kind::Outermost,
-            3 => Kind::Kept(self.0 as u32 as usize),
+            3 => Kind::Kept(self.0.rotate_left(CFA.bits) as u32 as usize),
             _ => Kind::NoRow,
         }
     }

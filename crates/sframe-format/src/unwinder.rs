@@ -182,13 +182,12 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
     where
         F: FnMut(u64) -> Result<u64, ()>,
     {
-        let pc = address.lookup_address();
-        let rules = match cache.find(self.generation, pc) {
+        let rules = match cache.find(self.generation, address) {
             Some(rules) => {
                 cache.hits += 1;
                 rules
             }
-            None => self.look_up(pc, cache)?,
+            None => self.look_up(address, cache)?,
         };
         let topmost = matches!(address, FrameAddress::InstructionPointer(_));
         if rules.kind() == Kind::Frame {
@@ -201,13 +200,18 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
 
     /// The rules of an address that the cache does not hold; it does afterwards.
     #[inline(never)]
-    fn look_up<const N: usize>(&self, pc: u64, cache: &mut RuleCache<N>) -> Result<Packed, UnwindError> {
+    fn look_up<const N: usize>(
+        &self,
+        address: FrameAddress,
+        cache: &mut RuleCache<N>,
+    ) -> Result<Packed, UnwindError> {
+        let pc = address.lookup_address();
         let mut kept = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
         let Some(module) = self.module_at(pc) else { return Ok(Packed::NO_ROW) };
         cache.misses += 1;
         let found =
             module.rows.find(pc.wrapping_sub(module.bias), &mut kept).map_err(UnwindError::Malformed)?;
-        Ok(cache.insert(self.generation, pc, found, &kept))
+        Ok(cache.insert(self.generation, address, found, &kept))
     }
 
     /// A step by rules that are no plain frame.
