@@ -33,6 +33,16 @@ impl Machine for Amd64 {
         }
     }
 
+    /// The entry before ends with `push` and a jump. This one begins with a jump by a word of the GOT, which a function with
+    /// a frame cannot take, or pushes its number behind `endbr64`.
+    fn is_plt_entry(code: &[u8]) -> bool {
+        const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+        match code.strip_prefix(&ENDBR64) {
+            Some(behind) => matches!(behind, [0xff, 0x25, ..] | [0xf2, 0xff, 0x25, ..] | [0x68, ..]),
+            None => matches!(code, [0xff, 0x25, ..] | [0xf2, 0xff, 0x25, ..]),
+        }
+    }
+
     fn step(code: &[u8], address: u64, state: &mut State) -> Step {
         let instruction = decode(code, address);
         if instruction.is_invalid() {

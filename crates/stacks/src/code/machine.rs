@@ -31,6 +31,10 @@ pub trait Machine {
     fn padding(code: &[u8]) -> usize;
     /// The state at a function's first instruction.
     fn at_entry(code: &[u8]) -> State;
+    /// Whether the code is an entry of a PLT whose neighbours change the stack, so that nothing of them holds for it.
+    fn is_plt_entry(_code: &[u8]) -> bool {
+        false
+    }
     /// Applies the instruction at the start of `code` to the state.
     fn step(code: &[u8], address: u64, state: &mut State) -> Step;
 }

@@ -131,12 +131,17 @@ impl Sweep<'_> {
         while at < self.code.len() {
             let (here, rest) = (self.address + at as u64, &self.code[at..]);
             let mut awaited = self.awaited.remove(&here);
+            // Nobody runs filling behind a jump.
+            let unreached = matches!(before, Before::Known { reached: false, .. })
+                && awaited.is_none()
+                && M::padding(rest) > 0;
             if self.starts.binary_search(&here).is_ok() {
                 (before, awaited) = (Before::Start, None);
             }
             let mut state = match (before, awaited) {
                 (Before::Known { state, reached: true }, _) => state,
                 (_, Some(state)) => state,
+                (Before::Known { .. }, None) if M::is_plt_entry(rest) => M::at_entry(rest),
                 (Before::Known { state, .. }, None) => state,
                 (Before::Lost, None) => State::lost(),
                 (Before::Start, None) => {
@@ -163,7 +168,7 @@ impl Sweep<'_> {
             let next = self.address + at as u64;
             before = match step.flow {
                 Flow::Next | Flow::Branch(_) if state.is_lost() => Before::Lost,
-                Flow::Next | Flow::Branch(_) => Before::Known { state, reached: true },
+                Flow::Next | Flow::Branch(_) => Before::Known { state, reached: !unreached },
                 // What is behind the end of a function is another; behind a jump inside of one, the same.
                 Flow::Away(_) if at_entry => Before::Start,
                 Flow::Away(None) | Flow::Trap if self.is_between::<M>(at) => Before::Start,

@@ -43,6 +43,26 @@ fn an_x86_64_plt_without_frames_has_a_row_for_each_state() {
     assert_eq!(rows(Abi::Amd64, &code), expected);
 }
 
+/// Entries that push their number leave nothing on the stack of the next.
+#[test]
+fn each_entry_of_an_x86_64_plt_begins_anew() {
+    let first = [0xff, 0x35, 2, 0, 0, 0, 0xff, 0x25, 4, 0, 0, 0, 0x0f, 0x1f, 0x40, 0];
+    // jmp *GOT(%rip); push; jmp to the first
+    let lazy = [0xff, 0x25, 2, 0, 0, 0, 0x68, 0, 0, 0, 0, 0xe9, 0xe0, 0xff, 0xff, 0xff];
+    // endbr64; push; bnd jmp to the first; nop
+    let with_branch_tracking =
+        [0xf3, 0x0f, 0x1e, 0xfa, 0x68, 0, 0, 0, 0, 0xf2, 0xe9, 0xe1, 0xff, 0xff, 0xff, 0x90];
+    for (entry, pushed) in [(lazy, 0xb), (with_branch_tracking, 0x9)] {
+        let found = rows(Abi::Amd64, &[first, entry, entry, entry].concat());
+        for start in [0x1010, 0x1020, 0x1030] {
+            for (at, offset) in [(start, 8), (start + pushed, 16)] {
+                let wanted = format!("{at:x} cfa=r7+{offset} fp=u ra=*(cfa-8)");
+                assert!(found.contains(&wanted), "no {wanted} in {found:#?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_branch_takes_the_frame_along_behind_a_return() {
     // push %rbp; mov %rsp,%rbp; sub $32,%rsp; je 1f; leave; ret; 1: call; leave; ret
