@@ -6,7 +6,7 @@
 //! `libdw.c` asks.
 
 use super::proof::{Proof, output};
-use crate::bench::measure::measure;
+use crate::bench::measure::{Cost, measure, median};
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -72,6 +72,10 @@ const STATIC: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.
     qsort(all, N, sizeof *all, compare); for (int i = 0; i < N; i++) free(all[i]); free(all); } }\n";
 const STORM: &str = "i=0; while [ $i -lt 1500 ]; do /bin/true; ls / >/dev/null; i=$((i + 1)); done\n";
 
+/// Stacks that libdw says it has followed to the root, because it cannot read the next return address.
+const CUT: &str = "same frames; ours ends at CopyEnded, libdw at the root";
+/// How often the whole command and `perf script` run on a recording, in turns; the medians count.
+const ROUNDS: usize = 5;
 /// Outermost functions of whole stacks, as perf names them.
 const ROOTS: [&str; 7] =
     ["_start", "clone3", "__clone3", "__clone", "clone", "__GI___clone3", "__GI___clone"];
@@ -116,7 +120,7 @@ pub fn stacks(proof: &mut Proof, sframe: &Path) -> Result<()> {
     }
     proof.note(format!(
         "\nperf script runs with --no-inline, on one processor as the others, for 90 seconds at most. Rooted: the share of samples with a user part whose walk reaches the root of the stack. perf script is taken to reach it \
-         where the outermost function is one of {}; framehop and libdw, where they say so; libdw says so of a return address that it cannot read, too. Frames equal to libdw's: of those that libdw finds where both have rows, the share that is the same up to the first difference of a sample.\n\n## Differences from framehop and libdw\n\n{differences}",
+         where the outermost function is one of {}; framehop and libdw, where they say so; libdw says so of a return address that it cannot read, too: not counted are its stacks that end with the copy of the stack, after the frames that ours have. Times of the whole command and of perf script are medians of {ROUNDS} runs in turns. Frames equal to libdw's: of those that libdw finds where both have rows, the share that is the same up to the first difference of a sample.\n\n## Differences from framehop and libdw\n\n{differences}",
         ROOTS.join(", ")
     ))
 }
@@ -263,28 +267,40 @@ fn compare(
     let both: Value = serde_json::from_str(&proof.tool(programs.beside, &words)?)?;
     let sframe = programs.sframe;
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
-    let share = |result: &Value| 100.0 * number(&result["rooted"]) / number(&result["samples"]).max(1.0);
+    // `found` are the differences from another unwinder.
+    let share = |result: &Value, found: &Value| {
+        let rooted = number(&result["rooted"]) - number(&found["differences"][CUT]);
+        100.0 * rooted / number(&result["samples"]).max(1.0)
+    };
     let (ours, framehop) = (&both["ours"], &both["framehop"]);
     let only = stats(proof, sframe, &path, "sframe")?;
     let text = proof.folder.join("stacks.txt").display().to_string();
     let script = proof.folder.join("perf.txt").display().to_string();
-    // To take away what the last recording gave takes as long as to write a part of this one.
-    for old in [&text, &script] {
-        let _ = std::fs::remove_file(old);
-    }
     let words = [&sframe.display().to_string(), "stacks", &path, "-o", &text].map(str::to_owned);
-    let whole = measure(&proof.folder, 1, &words)?;
-    ensure!(whole.cost.success, "sframe stacks: {}", whole.messages);
-    let line = format!("timeout 90 perf script --no-inline -i '{path}' > '{script}' 2>/dev/null");
     // Source lines of inlined functions would keep it for hours; nothing here names them.
-    let perf = measure(&proof.folder, 1, &["sh".into(), "-c".into(), line])?;
+    let line = format!("timeout 90 perf script --no-inline -i '{path}' > '{script}' 2>/dev/null");
+    let their_words = ["sh".to_owned(), "-c".to_owned(), line];
+    let (mut whole, mut perf) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        // To take away what the last recording gave takes as long as to write a part of this one.
+        for old in [&text, &script] {
+            let _ = std::fs::remove_file(old);
+        }
+        let run = measure(&proof.folder, 1, &words)?;
+        ensure!(run.cost.success, "sframe stacks: {}", run.messages);
+        whole.push(run.cost);
+        perf.push(measure(&proof.folder, 1, &their_words)?.cost);
+    }
+    let wall = |costs: &[Cost]| median(costs.iter().map(|cost| cost.wall)).unwrap_or_default();
+    let peak = |costs: &[Cost]| costs.iter().map(|cost| cost.peak_memory).max().unwrap_or_default();
+    let (our_wall, their_wall) = (wall(&whole), wall(&perf));
     let rooted_by_perf = rooted_by_perf(&std::fs::read_to_string(&script).context("perf script")?);
     let libdw = &both["libdw"];
     let by_libdw = match libdw {
         Value::Null => "- | -".to_owned(),
         _ => format!(
             "{:.2} % | {:.3} %",
-            share(&libdw[0]),
+            share(&libdw[0], &libdw[1]),
             100.0 * number(&libdw[1]["same_frames"])
                 / (number(&libdw[0]["frames"]) - number(&libdw[1]["frames_without_rows"])).max(1.0)
         ),
@@ -294,7 +310,7 @@ fn compare(
             continue;
         }
         // Others go on by frame pointers where they have no rows, and may be right: the record tells.
-        if share(ours) + 0.005 < share(result) {
+        if share(ours, &Value::Null) + 0.005 < share(result, found) {
             writeln!(differences, "- {}: {name} reaches the root of more stacks", workload.name)?;
         }
         let same = 100.0 * number(&found["same_samples"]) / number(&ours["samples"]).max(1.0);
@@ -306,18 +322,18 @@ fn compare(
     }
     let (speed, their_speed) = (number(&ours["samples_per_second"]), number(&framehop["samples_per_second"]));
     Ok(format!(
-        "| {} | {} | {:.2} % | {:.2} % | {:.2} % | {by_libdw} | {rooted_by_perf:.2} % | {speed:.0} | {their_speed:.0} | {:.1} | {:.2} | {:.2} | {:.1} | {} | {} |",
+        "| {} | {} | {:.2} % | {:.2} % | {:.2} % | {by_libdw} | {rooted_by_perf:.2} % | {speed:.0} | {their_speed:.0} | {:.1} | {:.3} | {:.2} | {:.1} | {} | {} |",
         workload.name,
         ours["samples"],
-        share(ours),
+        share(ours, &Value::Null),
         100.0 * number(&only["rooted_share"]),
-        share(framehop),
+        share(framehop, &Value::Null),
         speed / their_speed.max(1.0),
-        whole.cost.wall,
-        perf.cost.wall,
-        perf.cost.wall / whole.cost.wall,
-        whole.cost.peak_memory >> 20,
-        perf.cost.peak_memory >> 20,
+        our_wall,
+        their_wall,
+        their_wall / our_wall,
+        peak(&whole) >> 20,
+        peak(&perf) >> 20,
     ))
 }
 
