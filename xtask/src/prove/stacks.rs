@@ -10,7 +10,6 @@ use crate::bench::measure::{Cost, measure, median};
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,7 +72,10 @@ const STATIC: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.
 const STORM: &str = "i=0; while [ $i -lt 1500 ]; do /bin/true; ls / >/dev/null; i=$((i + 1)); done\n";
 
 /// Stacks that libdw says it has followed to the root, because it cannot read the next return address.
-const CUT: &str = "same frames; ours ends at CopyEnded, libdw at the root";
+const CUT: [&str; 2] = [
+    "same frames; ours ends at CopyEnded, libdw at the root",
+    "same frames; ours ends at Memory, libdw at the root",
+];
 /// How often the whole command and `perf script` run on a recording, in turns; the medians count.
 const ROUNDS: usize = 5;
 /// Outermost functions of whole stacks, as perf names them.
@@ -120,7 +122,7 @@ pub fn stacks(proof: &mut Proof, sframe: &Path) -> Result<()> {
     }
     proof.note(format!(
         "\nperf script runs with --no-inline, on one processor as the others, for 90 seconds at most. Rooted: the share of samples with a user part whose walk reaches the root of the stack. perf script is taken to reach it \
-         where the outermost function is one of {}; framehop and libdw, where they say so; libdw says so of a return address that it cannot read, too: not counted are its stacks that end with the copy of the stack, after the frames that ours have. Times of the whole command and of perf script are medians of {ROUNDS} runs in turns. Frames equal to libdw's: of those that libdw finds where both have rows, the share that is the same up to the first difference of a sample.\n\n## Differences from framehop and libdw\n\n{differences}",
+         where the outermost function is one of {}; framehop and libdw, where they say so; libdw says so of a return address that it cannot read, too: not counted are its stacks that end after the frames that ours have, at a word that the copy of the stack lacks. Times of the whole command and of perf script are medians of {ROUNDS} runs in turns. Frames equal to libdw's: of those that libdw finds where both have rows, the share that is the same up to the first difference of a sample.\n\n## Differences from framehop and libdw\n\n{differences}",
         ROOTS.join(", ")
     ))
 }
@@ -269,8 +271,8 @@ fn compare(
     let number = |value: &Value| value.as_f64().unwrap_or(0.0);
     // `found` are the differences from another unwinder.
     let share = |result: &Value, found: &Value| {
-        let rooted = number(&result["rooted"]) - number(&found["differences"][CUT]);
-        100.0 * rooted / number(&result["samples"]).max(1.0)
+        let cut: f64 = CUT.iter().map(|kind| number(&found["differences"][*kind])).sum();
+        100.0 * (number(&result["rooted"]) - cut) / number(&result["samples"]).max(1.0)
     };
     let (ours, framehop) = (&both["ours"], &both["framehop"]);
     let only = stats(proof, sframe, &path, "sframe")?;
@@ -295,6 +297,7 @@ fn compare(
     let peak = |costs: &[Cost]| costs.iter().map(|cost| cost.peak_memory).max().unwrap_or_default();
     let (our_wall, their_wall) = (wall(&whole), wall(&perf));
     let rooted_by_perf = rooted_by_perf(&std::fs::read_to_string(&script).context("perf script")?);
+    let rooted_by_perf = 100.0 * rooted_by_perf as f64 / number(&ours["samples"]).max(1.0);
     let libdw = &both["libdw"];
     let by_libdw = match libdw {
         Value::Null => "- | -".to_owned(),
@@ -347,9 +350,9 @@ fn stats(proof: &Proof, sframe: &Path, recording: &str, rows: &str) -> Result<Va
     serde_json::from_str(text.lines().next().unwrap_or_default()).with_context(|| text.into_owned())
 }
 
-/// The share of stacks with a user part whose outermost function is a root, in percent.
-fn rooted_by_perf(script: &str) -> f64 {
-    let mut ends: BTreeMap<bool, usize> = BTreeMap::new();
+/// The number of stacks with a user part whose outermost function is a root.
+fn rooted_by_perf(script: &str) -> usize {
+    let mut rooted = 0;
     for sample in script.split("\n\n") {
         let Some(last) = sample.lines().rfind(|line| line.starts_with('\t')) else { continue };
         if last.contains("[kernel") {
@@ -357,8 +360,7 @@ fn rooted_by_perf(script: &str) -> f64 {
         }
         let function = last.split_whitespace().nth(1).unwrap_or_default();
         let function = function.split('+').next().unwrap_or_default();
-        *ends.entry(ROOTS.contains(&function)).or_default() += 1;
+        rooted += usize::from(ROOTS.contains(&function));
     }
-    let (rooted, cut) = (ends.get(&true).copied().unwrap_or(0), ends.get(&false).copied().unwrap_or(0));
-    100.0 * rooted as f64 / (rooted + cut).max(1) as f64
+    rooted
 }
