@@ -55,7 +55,7 @@ echo $status
 
 /// What is asked for.
 pub struct Wanted<'a> {
-    /// Packages to build whether or not they are done; without any, all that are not done.
+    /// Packages to build in this order, whether or not they are done; without any, all that are not done.
     pub names: &'a [String],
     /// So many at a time; 0 only writes the page again.
     pub jobs: usize,
@@ -67,15 +67,11 @@ pub struct Wanted<'a> {
 
 /// Builds packages, and records all that were ever built.
 pub fn rebuild(proof: &mut Proof, sframe: &Path, wanted: &Wanted) -> Result<()> {
-    for name in wanted.names {
-        ensure!(SOURCES.iter().any(|source| source.name == *name), "{name} is not in the list");
-    }
     let ledger = Ledger::read(&rows_file())?;
-    let is_wanted = |source: &&Source| match wanted.names {
-        [] => !ledger.has(source),
-        names => names.iter().any(|name| name == source.name),
+    let sources: Vec<&Source> = match wanted.names {
+        [] => SOURCES.iter().filter(|source| !ledger.has(source)).collect(),
+        names => names.iter().map(|name| listed(name)).collect::<Result<_>>()?,
     };
-    let sources: Vec<&Source> = SOURCES.iter().filter(is_wanted).collect();
     let roots = (1..=wanted.jobs.min(sources.len()))
         .map(|number| prepare(proof, sframe, number))
         .collect::<Result<Vec<PathBuf>>>()?;
@@ -88,6 +84,11 @@ pub fn rebuild(proof: &mut Proof, sframe: &Path, wanted: &Wanted) -> Result<()> 
     proof.note(page)?;
     ensure!(failed.is_empty(), "not built:\n{}", failed.join("\n"));
     Ok(())
+}
+
+/// The package of this name.
+fn listed(name: &str) -> Result<&'static Source> {
+    SOURCES.iter().find(|source| source.name == name).with_context(|| format!("{name} is not in the list"))
 }
 
 fn rows_file() -> PathBuf {
