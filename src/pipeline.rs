@@ -244,6 +244,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
             parsed = parse_inputs::run::<T>(session, &opened.files);
         }
         let assigned = define_linker_symbols::intern_names(&directives, &plan, &mut parsed.globals);
+        find_library_definitions::run(config, &plan, &mut parsed);
         progress.timings.pass("parse inputs");
         let extracted = plugins.search(&parsed, &opened, &assigned);
         let found_more = dependents.open(&parsed.files, &extracted, &mut opened, &mut sources);

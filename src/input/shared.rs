@@ -211,6 +211,24 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             .unwrap_or(b"")
     }
 
+    /// Whether a symbol is a definition that references without a version may bind to.
+    pub fn is_plain_definition(&self, index: usize) -> bool {
+        let Some(symbol) = self.symbols.get(index) else { return false };
+        let version = self.symbol_version(index);
+        !symbol.is_undefined()
+            && !symbol.is_local()
+            && !version.hidden
+            && version.index != 0
+            && !self.symbol_name(index).is_empty()
+    }
+
+    /// Whether a symbol defines data, of which an executable may take a copy.
+    pub fn is_data(symbol: &Sym<E>) -> bool {
+        !symbol.is_undefined()
+            && !symbol.is_local()
+            && matches!(symbol.kind(), elf::STT_OBJECT | elf::STT_NOTYPE | elf::STT_COMMON)
+    }
+
     /// Version of a symbol; global and unversioned if the library has no versions.
     #[inline]
     pub fn symbol_version(&self, index: usize) -> SymbolVersion {

@@ -14,6 +14,7 @@ pub mod define_linker_symbols;
 pub mod explain_liveness;
 pub mod extract_members;
 pub mod find_far_loads;
+pub mod find_library_definitions;
 pub mod fold_sections;
 pub mod index_debug_info;
 pub mod index_objects;

@@ -1,4 +1,4 @@
-//! Parses opened files and makes every name a global.
+//! Parses opened files and makes every name a global that an object mentions, or a library refers to.
 //!
 //! All candidates are parsed, archive members that may never be extracted too: the search for
 //! definitions looks at their symbols. Files are taken in batches whose sizes depend on
@@ -202,20 +202,20 @@ fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
     if default { &whole[..at] } else { whole }
 }
 
-/// Pushes the names of a library's symbols. A symbol whose version is hidden is bound only by
-/// references that name the version: `bind_versions` does that.
+/// Pushes the names that a library refers to. [`super::find_library_definitions`] looks its definitions up when all other
+/// names are known.
 fn push_shared_names<'a, E: zerocopy::byteorder::ByteOrder>(
     shared: &mut SharedFile<'a, E>,
     batch: &mut Batch<'a>,
 ) {
-    let mut globals = Vec::with_capacity(shared.symbols.len());
+    let mut globals = vec![SymbolId::NONE; shared.symbols.len()];
     for (index, symbol) in shared.symbols.iter().enumerate() {
-        let version = shared.symbol_version(index);
-        let name = shared.symbol_name(index);
-        let reachable = !symbol.is_local()
-            && !name.is_empty()
-            && (symbol.is_undefined() || (!version.hidden && version.index != 0));
-        globals.push(if reachable { SymbolId(batch.push(HashedName::new(name))) } else { SymbolId::NONE });
+        if symbol.is_undefined() && !symbol.is_local() {
+            let name = shared.symbol_name(index);
+            if !name.is_empty() {
+                globals[index] = SymbolId(batch.push(HashedName::new(name)));
+            }
+        }
     }
     shared.globals = globals;
 }

@@ -137,21 +137,15 @@ fn with_hints<T: Target>(link: &Live<'_, T>, id: SymbolId, mut diagnostic: Diagn
              defined: it may be missing",
         );
     }
-    match similar(link, name) {
-        Some(Similar::Spelling(found)) => {
-            let file = definition_place(link, found);
-            diagnostic.note(format!("did you mean: {}{file}", link.symbol_text(found)))
+    let Some(Similar { kind, name, place }) = similar(link, name) else { return diagnostic };
+    let text = link.name_text(name);
+    match kind {
+        Kind::Spelling => diagnostic.note(format!("did you mean: {text}{place}")),
+        Kind::Version => {
+            let text = String::from_utf8_lossy(name);
+            diagnostic.note(format!("only the hidden version {text} exists{place}"))
         }
-        Some(Similar::Version(found)) => {
-            let text = String::from_utf8_lossy(link.globals.names[found.index()]).into_owned();
-            let file = definition_place(link, found);
-            diagnostic.note(format!("only the hidden version {text} exists{file}"))
-        }
-        Some(Similar::CLinkage(found)) => {
-            let file = definition_place(link, found);
-            diagnostic.help(format!("declare it as extern \"C\": {} exists{file}", link.symbol_text(found)))
-        }
-        None => diagnostic,
+        Kind::CLinkage => diagnostic.help(format!("declare it as extern \"C\": {text} exists{place}")),
     }
 }
 
@@ -178,49 +172,64 @@ fn discarded_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Option<S
     })
 }
 
-enum Similar {
-    Spelling(SymbolId),
-    Version(SymbolId),
-    CLinkage(SymbolId),
+/// A definition whose name is much like that of an undefined symbol.
+struct Similar<'a> {
+    kind: Kind,
+    name: &'a [u8],
+    /// Where it is defined, as the end of a sentence.
+    place: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Version,
+    Spelling,
+    CLinkage,
 }
 
 /// The defined name that is most probably meant.
-fn similar<T: Target>(link: &Resolved<'_, T>, name: &[u8]) -> Option<Similar> {
-    if let Some(plain) = plain_name(name)
-        && let Some(found) = link.globals.lookup(plain)
-        && link.definition(found) != Definition::Undefined
-    {
-        return Some(Similar::CLinkage(found));
-    }
+fn similar<'a, T: Target>(link: &Resolved<'a, T>, name: &[u8]) -> Option<Similar<'a>> {
     let is_defined = |id: SymbolId| link.definition(id) != Definition::Undefined;
     let names = &link.globals.names;
-    let rank = |candidate: &[u8]| {
-        if candidate.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'@')) {
-            Some(0)
-        } else if candidate.eq_ignore_ascii_case(name) {
-            Some(1)
-        } else if name.len() > 3 && is_one_edit_apart(candidate, name) {
-            Some(2)
-        } else if plain_name(candidate) == Some(name) {
-            Some(3)
-        } else {
-            None
-        }
-    };
-    let (rank, row) = (0..names.len())
-        .into_par_iter()
-        .with_min_len(4096)
-        .filter_map(|row| {
-            let rank = rank(names[row])?;
-            is_defined(SymbolId(row as u32)).then_some((rank, row))
+    let of_objects = (0..names.len()).into_par_iter().with_min_len(4096).filter_map(|row| {
+        let rank = rank(name, names[row])?;
+        is_defined(SymbolId(row as u32)).then_some((rank, 0, row))
+    });
+    // Definitions of libraries that nobody mentions are no globals.
+    let of_libraries = link.shared.par_iter().flat_map_iter(|library| {
+        (0..library.symbols.len()).filter_map(|row| {
+            let rank = rank(name, library.symbol_name(row))?;
+            library.is_plain_definition(row).then_some((rank, library.id.0 + 1, row))
         })
-        .min()?;
-    let id = SymbolId(row as u32);
-    Some(match rank {
-        0 => Similar::Version(id),
-        3 => Similar::CLinkage(id),
-        _ => Similar::Spelling(id),
+    });
+    let ((_, kind), library, row) = of_objects.chain(of_libraries).min()?;
+    Some(match library.checked_sub(1) {
+        None => {
+            let id = SymbolId::from_index(row);
+            Similar { kind, name: names[row], place: definition_place(link, id) }
+        }
+        Some(library) => {
+            let library = &link.shared[library as usize];
+            Similar { kind, name: library.symbol_name(row), place: format!(" (defined in {})", library.name) }
+        }
     })
+}
+
+/// How a candidate is like a name, the most probable first.
+fn rank(name: &[u8], candidate: &[u8]) -> Option<(u8, Kind)> {
+    if plain_name(name) == Some(candidate) {
+        Some((0, Kind::CLinkage))
+    } else if candidate.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'@')) {
+        Some((1, Kind::Version))
+    } else if candidate.eq_ignore_ascii_case(name) {
+        Some((2, Kind::Spelling))
+    } else if name.len() > 3 && is_one_edit_apart(candidate, name) {
+        Some((3, Kind::Spelling))
+    } else if plain_name(candidate) == Some(name) {
+        Some((4, Kind::CLinkage))
+    } else {
+        None
+    }
 }
 
 /// `f` of `_Z1fi`: the function's name, if it is in no namespace or class.

@@ -2,6 +2,7 @@
 //! symbols.
 
 use super::Interner;
+use super::intern::HashedName;
 use crate::ids::SymbolId;
 
 /// Names to numbers and back. Rows `0..len` of all tables of symbols are the globals, in an order
@@ -36,6 +37,11 @@ impl<'a> Globals<'a> {
     /// The global of this name.
     pub fn lookup(&self, name: &[u8]) -> Option<SymbolId> {
         self.interner.get(name, &self.names)
+    }
+
+    /// The global of a name whose hash is known.
+    pub fn find(&self, name: HashedName<'_>) -> Option<SymbolId> {
+        self.interner.find(name, &self.names)
     }
 
     /// Whether the number is a global's.

@@ -201,7 +201,12 @@ impl Interner {
 
     /// The global of a name, where `names` are those of all globals.
     pub fn get(&self, name: &[u8], names: &[&[u8]]) -> Option<SymbolId> {
-        let hash = hash(name);
+        self.find(HashedName::new(name), names)
+    }
+
+    /// The same for a name whose hash is known.
+    pub fn find(&self, name: HashedName<'_>, names: &[&[u8]]) -> Option<SymbolId> {
+        let HashedName { name, hash } = name;
         let number = shard_of(hash);
         if let (Some(shard), Some(base)) = (self.shards.get(number), self.bases.get(number))
             && let Ok(id) = shard.find(hash, |id| names[(base + id) as usize] == name)

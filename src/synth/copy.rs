@@ -6,7 +6,6 @@
 //! library share it and all are exported.
 
 use crate::arch::Target;
-use crate::elf::consts as elf;
 use crate::ids::{SharedId, SymbolId};
 use crate::input::SharedFile;
 use crate::phase::{Copies, Copy, Scanned};
@@ -58,12 +57,7 @@ struct Aliases {
 impl Aliases {
     fn of<E: ByteOrder>(&mut self, library: SharedId, file: &SharedFile<'_, E>, value: u64) -> &[u32] {
         let rows = self.sorted.entry(library).or_insert_with(|| {
-            let is_data = |row: &u32| {
-                let symbol = &file.symbols[*row as usize];
-                !symbol.is_undefined()
-                    && !symbol.is_local()
-                    && matches!(symbol.kind(), elf::STT_OBJECT | elf::STT_NOTYPE | elf::STT_COMMON)
-            };
+            let is_data = |row: &u32| SharedFile::is_data(&file.symbols[*row as usize]);
             let mut rows: Vec<u32> = (1..file.symbols.len() as u32).filter(is_data).collect();
             rows.sort_by_key(|&row| (file.symbols[row as usize].st_value.get(), row));
             rows

@@ -1,0 +1,108 @@
+//! Finds the definitions of shared libraries that the link mentions.
+//!
+//! A program needs a few hundred of the ten thousand names that the C and C++ libraries define. The others would only fill
+//! the tables of symbols, so libraries come last: a definition whose name no object, library, option or script mentions is no
+//! global. Names that stand for the same data as one that is mentioned are globals, too: a program that copies the data
+//! exports it under all its names.
+
+use super::bind_versions::split;
+use super::parse_inputs::{Parsed, ParsedInputs};
+use crate::arch::Target;
+use crate::cli::Config;
+use crate::ids::SymbolId;
+use crate::input::SharedFile;
+use crate::plan::LayoutPlan;
+use crate::symbols::Globals;
+use crate::symbols::intern::{HashedName, hash};
+use hashbrown::HashSet;
+use rayon::prelude::*;
+use zerocopy::byteorder::ByteOrder;
+
+/// Symbols of a library that a thread looks up at a time.
+const AT_A_TIME: usize = 2048;
+
+/// Sets the globals of all definitions in libraries.
+pub fn run<T: Target>(config: &Config, plan: &LayoutPlan, parsed: &mut ParsedInputs<'_, T>) {
+    let ParsedInputs { files, globals } = parsed;
+    let asked = asked(config, plan, files);
+    let libraries = files.iter_mut().filter_map(|file| match file {
+        Parsed::Shared(library) => Some(library),
+        Parsed::Object(_) | Parsed::Broken | Parsed::Nothing => None,
+    });
+    for library in libraries {
+        let found: Vec<Found> = (0..library.symbols.len())
+            .into_par_iter()
+            .with_min_len(AT_A_TIME)
+            .map(|row| find(library, row, globals, &asked))
+            .collect();
+        let copied = copied(library, &found);
+        for (row, found) in found.into_iter().enumerate() {
+            let symbol = &library.symbols[row];
+            library.globals[row] = match found {
+                Found::Global(id) => id,
+                Found::Nobody if !copied.contains(&symbol.st_value.get()) => continue,
+                Found::Nobody if !SharedFile::is_data(symbol) || !library.is_plain_definition(row) => {
+                    continue;
+                }
+                Found::Nobody | Found::Asked => {
+                    let name = library.symbol_name(row);
+                    globals.intern(name, |_| name)
+                }
+            };
+        }
+    }
+}
+
+/// Who mentions a symbol of a library.
+#[derive(Clone, Copy)]
+enum Found {
+    /// It is a global already.
+    Global(SymbolId),
+    /// It is to become one.
+    Asked,
+    Nobody,
+}
+
+/// A symbol whose version is hidden is bound only by references that name the version:
+/// [`super::bind_versions`] does that.
+fn find<E: ByteOrder>(
+    library: &SharedFile<'_, E>,
+    row: usize,
+    globals: &Globals<'_>,
+    asked: &HashSet<u64>,
+) -> Found {
+    if library.globals[row].is_some() {
+        return Found::Global(library.globals[row]);
+    }
+    if !library.is_plain_definition(row) {
+        return Found::Nobody;
+    }
+    let name = HashedName::new(library.symbol_name(row));
+    match globals.find(name) {
+        Some(id) => Found::Global(id),
+        None if asked.contains(&name.hash) => Found::Asked,
+        None => Found::Nobody,
+    }
+}
+
+/// Where data lies that is mentioned.
+fn copied<E: ByteOrder>(library: &SharedFile<'_, E>, found: &[Found]) -> HashSet<u64> {
+    let mentioned = library.symbols.iter().zip(found).filter(|(symbol, found)| {
+        matches!(found, Found::Global(_) | Found::Asked) && SharedFile::is_data(symbol)
+    });
+    mentioned.map(|(symbol, _)| symbol.st_value.get()).collect()
+}
+
+/// Hashes of names that are to be globals if a library defines them: in expressions, for `-y`, and without the version of
+/// references with one.
+fn asked<T: Target>(config: &Config, plan: &LayoutPlan, files: &[Parsed<'_, T>]) -> HashSet<u64> {
+    let expressions = plan.referenced_symbols(&|_| true).into_iter().map(|name| &name.bytes[..]);
+    let mut names: Vec<&[u8]> = expressions.collect();
+    names.extend(config.reports.trace_symbols.iter().map(Vec::as_slice));
+    for file in files {
+        let Parsed::Object(object) = file else { continue };
+        let whole = object.versioned.iter().map(|versioned| object.symbol_name(versioned.symbol as usize));
+        names.extend(whole.filter_map(split).map(|(name, _)| name));
+    }
+    names.into_iter().map(hash).collect()
+}
