@@ -5,6 +5,7 @@
 //! is opened by many threads before the walk comes to it.
 
 mod added;
+mod archives;
 mod candidate;
 mod dependents;
 
@@ -27,6 +28,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::OsStr;
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -50,6 +52,8 @@ pub struct Opened<'a> {
     directories: Vec<PathBuf>,
     /// Shared libraries by path, with their rows.
     seen_libraries: HashMap<PathBuf, u32>,
+    /// Archives that are searched where they stand, by path, with the rows of their members.
+    seen_archives: HashMap<PathBuf, Range<u32>>,
 }
 
 /// Opens all inputs, and the files that scripts of `-T` name. Reports every one that cannot be
@@ -479,55 +483,6 @@ impl<'a> Walk<'_, 'a> {
         let index = self.push(name, bytes, state, true);
         self.opened.files[index as usize].searched = argument.starts_with("-l");
         self.opened.steps.push(Step::File(index));
-    }
-
-    fn archive(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
-        let members = match archive::members(path, bytes, self.source, self.store) {
-            Ok(members) => members,
-            Err(what) => {
-                return self.report(
-                    Diagnostic::error(Code::MalformedInput, what).at(Location::File(name.to_string())),
-                );
-            }
-        };
-        let first = self.opened.files.len() as u32;
-        let hide = self.is_excluded(path);
-        let archive_path = self.kept_path(path, name.path);
-        for member in members {
-            let name = FileName { path: name.path, member: Some(member.name) };
-            let role = match file_kind(member.bytes) {
-                FileKind::Object if self.fits(name, member.bytes) => Role::Opened,
-                FileKind::Bitcode => Role::Bitcode,
-                // Archives may hold any files (documentation, shared libraries); members that are
-                // not objects define no symbols.
-                _ => continue,
-            };
-            let path = match &member.file {
-                Some(file) => self.kept_path(file, self.store.keep_str(&file.to_string_lossy())),
-                None => archive_path,
-            };
-            let index = self.push(name, member.bytes, state, false);
-            let file = &mut self.opened.files[index as usize];
-            (file.hide_symbols, file.role) = (hide, role);
-            file.origin = Some(Origin { path, offset: member.offset });
-        }
-        let range = first..self.opened.files.len() as u32;
-        if state.whole_archive {
-            self.opened.steps.extend(range.map(Step::File));
-        } else if self.lib.is_none() {
-            self.opened.steps.push(Step::Members(range));
-        }
-    }
-
-    /// `--exclude-libs`: by file name, with or without `.a`.
-    fn is_excluded(&self, path: &Path) -> bool {
-        let file = path.file_name().map_or(&b""[..], |name| name.as_encoded_bytes());
-        let stem = file.strip_suffix(b".a");
-        self.config
-            .symbols
-            .exclude_libs
-            .iter()
-            .any(|name| name == b"ALL" || name == file || stem == Some(name.as_slice()))
     }
 
     fn script(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {

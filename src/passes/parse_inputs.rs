@@ -57,7 +57,8 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
             // A name takes about this many bytes of a file: enough room for most, no second copy.
             const BYTES_PER_NAME: usize = 512;
             let own = &candidates[range.clone()];
-            let mut batch = Batch::with_capacity(size_of(own) / BYTES_PER_NAME);
+            let objects = own.iter().filter(|candidate| !candidate.shared);
+            let mut batch = Batch::with_capacity(size_of(objects) / BYTES_PER_NAME);
             let files = range
                 .zip(own)
                 .map(|(order, candidate)| {
@@ -72,11 +73,13 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
         .unzip();
     let (interner, ids, names) = Interner::build(&batches);
     files.par_iter_mut().zip(ids).for_each(|(files, ids)| hand_out(files, &ids));
-    ParsedInputs { files: files.into_iter().flatten().collect(), globals: Globals::new(interner, names) }
+    let mut all = Vec::with_capacity(candidates.len());
+    files.into_iter().for_each(|files| all.extend(files));
+    ParsedInputs { files: all, globals: Globals::new(interner, names) }
 }
 
-fn size_of(candidates: &[Candidate<'_>]) -> usize {
-    candidates.iter().map(|candidate| candidate.bytes.len()).sum()
+fn size_of<'c>(candidates: impl IntoIterator<Item = &'c Candidate<'c>>) -> usize {
+    candidates.into_iter().map(|candidate| candidate.bytes.len()).sum()
 }
 
 /// Cuts the candidates into batches of about the same size in bytes.

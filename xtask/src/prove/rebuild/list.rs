@@ -102,7 +102,7 @@ pub static SOURCES: [Source; 77] = [
     of("lz4", "plain make; its tests take gigabytes"),
     of("glib2.0", "Meson"),
     of("git", "plain make, C and Perl"),
-    of("coreutils", "automake, a hundred programs"),
+    Source { explained: Some(ENVIRON), ..of("coreutils", "automake, a hundred programs") },
     of("openssl", "a configure in Perl, assembly, engines"),
     of("golang-github-mattn-go-sqlite3", "Go, linked by gcc for its C parts"),
     of("rust-fd-find", "Rust by cargo"),

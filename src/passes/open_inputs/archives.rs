@@ -1,0 +1,71 @@
+//! Archives among the inputs: their members become candidates.
+
+use super::{Origin, Role, Step, Walk};
+use crate::cli::InputState;
+use crate::diag::{Code, Diagnostic, Location};
+use crate::input::archive;
+use crate::input::object::FileName;
+use crate::input::sniff::{FileKind, file_kind};
+use std::path::Path;
+
+impl<'a> Walk<'_, 'a> {
+    /// Lists the members of an archive. Compilers name some archives more than once: members of one that is only searched
+    /// are the same files each time.
+    pub(super) fn archive(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
+        let is_searched = !state.whole_archive && !state.just_symbols && self.lib.is_none();
+        if is_searched && let Some(seen) = self.opened.seen_archives.get(path) {
+            return self.opened.steps.push(Step::Members(seen.clone()));
+        }
+        let members = match archive::members(path, bytes, self.source, self.store) {
+            Ok(members) => members,
+            Err(what) => {
+                return self.report(
+                    Diagnostic::error(Code::MalformedInput, what).at(Location::File(name.to_string())),
+                );
+            }
+        };
+        let first = self.opened.files.len() as u32;
+        let hide = self.is_excluded(path);
+        let archive_path = self.kept_path(path, name.path);
+        for member in members {
+            let name = FileName { path: name.path, member: Some(member.name) };
+            let role = match file_kind(member.bytes) {
+                FileKind::Object if self.fits(name, member.bytes) => Role::Opened,
+                FileKind::Bitcode => Role::Bitcode,
+                // Archives may hold any files (documentation, shared libraries); members that are
+                // not objects define no symbols.
+                _ => continue,
+            };
+            let path = match &member.file {
+                Some(file) => self.kept_path(file, self.store.keep_str(&file.to_string_lossy())),
+                None => archive_path,
+            };
+            let index = self.push(name, member.bytes, state, false);
+            let file = &mut self.opened.files[index as usize];
+            (file.hide_symbols, file.role) = (hide, role);
+            file.origin = Some(Origin { path, offset: member.offset });
+        }
+        let range = first..self.opened.files.len() as u32;
+        if state.whole_archive {
+            self.opened.steps.extend(range.map(Step::File));
+            return;
+        }
+        if is_searched {
+            self.opened.seen_archives.insert(path.to_path_buf(), range.clone());
+        }
+        if self.lib.is_none() {
+            self.opened.steps.push(Step::Members(range));
+        }
+    }
+
+    /// `--exclude-libs`: by file name, with or without `.a`.
+    fn is_excluded(&self, path: &Path) -> bool {
+        let file = path.file_name().map_or(&b""[..], |name| name.as_encoded_bytes());
+        let stem = file.strip_suffix(b".a");
+        self.config
+            .symbols
+            .exclude_libs
+            .iter()
+            .any(|name| name == b"ALL" || name == file || stem == Some(name.as_slice()))
+    }
+}
