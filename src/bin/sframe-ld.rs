@@ -1,6 +1,7 @@
 //! The command `sframe-ld`: arguments in, exit status out. All the work is the library's.
 
-use mimalloc::MiMalloc;
+#[cfg(feature = "mimalloc")]
+use mimalloc::MiMalloc as Heap;
 use sframe_ld::Memory;
 use sframe_ld::cli::{self, Color, Environment, Invocation};
 use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, render, share_help};
@@ -8,6 +9,8 @@ use sframe_ld::input::{SystemSource, lost};
 use sframe_ld::output::detach;
 use sframe_ld::output::interrupt::remove_temporaries;
 use sframe_ld::tool::redirect;
+#[cfg(not(feature = "mimalloc"))]
+use std::alloc::System as Heap;
 use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
@@ -33,26 +36,26 @@ fn noted(memory: *mut u8) -> *mut u8 {
     memory
 }
 
-// SAFETY: mimalloc does it all.
+// SAFETY: the heap does it all.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise; so in all of these.
-        noted(unsafe { MiMalloc.alloc(layout) })
+        noted(unsafe { Heap.alloc(layout) })
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
-        noted(unsafe { MiMalloc.alloc_zeroed(layout) })
+        noted(unsafe { Heap.alloc_zeroed(layout) })
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as above.
-        noted(unsafe { MiMalloc.realloc(memory, layout, size) })
+        noted(unsafe { Heap.realloc(memory, layout, size) })
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: as above.
-        unsafe { MiMalloc.dealloc(memory, layout) }
+        unsafe { Heap.dealloc(memory, layout) }
     }
 }
 
@@ -93,7 +96,8 @@ fn main() -> ExitCode {
             if config.reports.time_report {
                 eprint!("{}", outcome.timings.report());
             }
-            if !config.foreground {
+            // Sanitizers, for which there is no heap of our own, do not follow a process that shares memory.
+            if !config.foreground && cfg!(feature = "mimalloc") {
                 detach::leave_memory_behind(outcome.replaced.as_ref());
             }
             end(if outcome.succeeded { 0 } else { 1 })

@@ -7,6 +7,7 @@ use sframe_ld::output::interrupt::remove_temporaries;
 use std::process::ExitCode;
 
 /// Tables of large files take many small allocations; `sframe-ld` says why GNU libc's heaps do not suit threads.
+#[cfg(feature = "mimalloc")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

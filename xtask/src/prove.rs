@@ -30,6 +30,7 @@ mod proof;
 mod random;
 mod rebuild;
 mod same;
+mod sanitizers;
 mod split_links;
 mod sqlite;
 mod stacks;
@@ -97,7 +98,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 28] = [
+static SUBJECTS: [Subject; 29] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -217,6 +218,12 @@ static SUBJECTS: [Subject; 28] = [
         about: "Thousands of damaged inputs by every linker: refused, accepted, or worse",
         in_bare_root: false,
         prove: |proof, arguments| mutants::mutants(proof, arguments.count, arguments.seed),
+    },
+    Subject {
+        name: "sanitizers",
+        about: "The linker built with AddressSanitizer and ThreadSanitizer, over the tests and benchmarks' links",
+        in_bare_root: false,
+        prove: |proof, _| sanitizers::sanitizers(proof),
     },
     Subject {
         name: "violations",

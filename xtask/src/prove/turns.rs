@@ -20,16 +20,21 @@ pub struct Turns {
     pub linkers: Vec<Linker>,
 }
 
+/// A workload's folder and case, from the benchmarks' folder if it is prepared there.
+pub fn prepared(proof: &Proof, workload: Workload) -> Result<(PathBuf, Case)> {
+    let shared = std::env::var_os("SFRAME_BENCH").map_or_else(|| proof.folder.clone(), PathBuf::from);
+    let folder = shared.join(workload.folder());
+    let case = workload.prepared(&folder)?;
+    Ok((folder, case))
+}
+
 /// Median wall seconds, by linker and option.
 pub type Seconds = Vec<Vec<f64>>;
 
 impl Turns {
-    /// The workload, from the benchmarks' folder if it is prepared there, and linkers of these families.
+    /// The workload, and linkers of these families.
     pub fn new(proof: &Proof, workload: Workload, families: &[Family]) -> Result<Self> {
-        let shared =
-            std::env::var_os("SFRAME_BENCH").map(|folder| PathBuf::from(folder).join(workload.folder()));
-        let folder = shared.unwrap_or_else(|| proof.folder.join("case"));
-        let case = workload.prepared(&folder)?;
+        let (folder, case) = prepared(proof, workload)?;
         let ours = proof.folder.join("installed/bin/sframe-ld");
         let mut linkers = linkers::find(Some(&ours), &crate::peers::folder(), &[])?;
         linkers.retain(|linker| linker.is_ours() || families.contains(&linker.family));

@@ -1,0 +1,259 @@
+//! Proof by sanitizers: the linker is built with AddressSanitizer and with ThreadSanitizer, then the tests run with it,
+//! and benchmarks' links at several numbers of threads, whose outputs must be the same.
+//!
+//! A nightly compiler has the sanitizers. ThreadSanitizer has to see every access, those of Rust's standard library
+//! among them, which is built with it; it does not know of memory that the C library's allocator did not give, so the
+//! linker is built without its own. What a sanitizer has to say goes to files, so that messages of links are as ever,
+//! and tests that compare them hold.
+
+use super::proof::{Proof, first_line, output};
+use super::turns::prepared;
+use crate::bench::case::Case;
+use crate::bench::workload::Workload;
+use crate::{folders, peers};
+use anyhow::{Context, Result, ensure};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+/// A sanitizer.
+struct Sanitizer {
+    name: &'static str,
+    /// As the compiler calls it.
+    flag: &'static str,
+    /// The environment variable with its options.
+    variable: &'static str,
+    options: &'static str,
+    /// Options of cargo.
+    build: &'static [&'static str],
+    /// Reports that are no fault, by what suppresses them, and why.
+    suppressed: &'static [(&'static str, &'static str)],
+    /// Tests that cannot pass with it, and why.
+    unfit: &'static [(&'static str, &'static str)],
+}
+
+const SANITIZERS: [Sanitizer; 2] = [
+    Sanitizer {
+        name: "AddressSanitizer",
+        flag: "address",
+        variable: "ASAN_OPTIONS",
+        // The command's own handlers for lost inputs and refused memory are part of what is tested.
+        options: "handle_segv=0:handle_sigbus=0:handle_abort=0:allocator_may_return_null=1",
+        build: &[],
+        suppressed: &[],
+        unfit: &[],
+    },
+    Sanitizer {
+        name: "ThreadSanitizer",
+        flag: "thread",
+        variable: "TSAN_OPTIONS",
+        options: "handle_segv=0:handle_sigbus=0:handle_abort=0:allocator_may_return_null=1:halt_on_error=0:history_size=4",
+        build: &["-Zbuild-std=std,panic_unwind"],
+        suppressed: &[(
+            "race:crossbeam_deque::deque",
+            "rayon's queues of jobs: a thief reads a slot that its owner may write to, and looks afterwards whether what it read \
+             counts (`Buffer::write` of crossbeam-deque says so)",
+        )],
+        unfit: &[],
+    },
+];
+
+/// Links that are made, with these options of the linker each.
+const WORKLOADS: [Workload; 3] = [Workload::Generated500, Workload::Rust, Workload::Database];
+const OPTIONS: [&str; 5] = [
+    "",
+    "--sframe-from-eh-frame=missing --sframe-index",
+    "--gc-sections --icf=all --print-gc-sections",
+    "--gdb-index --compress-debug-sections=zstd",
+    "--emit-relocs --sframe-index=compact --build-id=sha256",
+];
+const THREADS: [usize; 3] = [2, 3, 8];
+/// Links with the same options and as many threads.
+const ROUNDS: usize = 2;
+
+pub fn sanitizers(proof: &mut Proof) -> Result<()> {
+    let compiler = first_line(Command::new("rustc").args(["+nightly", "--version"]))?;
+    proof.note(format!("Built by {compiler}, optimised, with debug assertions and overflow checks.\n"))?;
+    let mut wrong = Vec::new();
+    for sanitizer in &SANITIZERS {
+        proof.note(format!("## {}\n", sanitizer.name))?;
+        let linker = build(proof, sanitizer)?;
+        let bench =
+            Bench { sanitizer, linker, reports: proof.folder.join(format!("{}-reports", sanitizer.flag)) };
+        bench.prove(proof, &mut wrong)?;
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// Builds the linker with a sanitizer.
+fn build(proof: &Proof, sanitizer: &Sanitizer) -> Result<PathBuf> {
+    let target = proof.folder.join(sanitizer.flag);
+    let mut command = Command::new("cargo");
+    command.current_dir(folders::workspace()).args([
+        "+nightly",
+        "build",
+        "--quiet",
+        "--release",
+        "--no-default-features",
+        "--bin",
+        "sframe-ld",
+        "--target",
+        TRIPLE,
+        "--target-dir",
+    ]);
+    command
+        .arg(&target)
+        .args(sanitizer.build)
+        .env("RUSTFLAGS", format!("-Zsanitizer={} -Cforce-frame-pointers=yes", sanitizer.flag));
+    for (setting, value) in [("OPT_LEVEL", "1"), ("DEBUG_ASSERTIONS", "true"), ("OVERFLOW_CHECKS", "true")] {
+        command.env(format!("CARGO_PROFILE_RELEASE_{setting}"), value);
+    }
+    output(&mut command).context("a nightly compiler with rust-src is needed")?;
+    Ok(target.join(TRIPLE).join("release/sframe-ld"))
+}
+
+/// A linker that was built with a sanitizer.
+struct Bench<'s> {
+    sanitizer: &'s Sanitizer,
+    linker: PathBuf,
+    /// The folder that gets a file for each process with a report.
+    reports: PathBuf,
+}
+
+impl Bench<'_> {
+    fn prove(&self, proof: &mut Proof, wrong: &mut Vec<String>) -> Result<()> {
+        let _ = std::fs::remove_dir_all(&self.reports);
+        std::fs::create_dir_all(&self.reports)?;
+        let mut suppressions = String::new();
+        for (what, why) in self.sanitizer.suppressed {
+            writeln!(suppressions, "{what}")?;
+            proof.note(format!("- left out: `{what}`: {why}"))?;
+        }
+        std::fs::write(self.suppressions(), suppressions)?;
+        self.watches(proof)?;
+        for test in ["integration", "lit"] {
+            self.tests(proof, test, wrong)?;
+        }
+        for workload in WORKLOADS {
+            self.links(proof, workload, wrong)?;
+        }
+        let reports = self.take_reports()?;
+        proof.note(format!("\nReports: {}\n", reports.len()))?;
+        wrong.extend(reports);
+        Ok(())
+    }
+
+    /// Points the sanitizer of the linkers that a command starts to the folder of reports.
+    fn watched(&self, command: &mut Command) {
+        let Sanitizer { variable, options, .. } = self.sanitizer;
+        let (reports, suppressions) = (self.reports.display(), self.suppressions());
+        let places = format!("log_path={reports}/report:suppressions={}", suppressions.display());
+        command.env(variable, format!("{options}:{places}"));
+    }
+
+    /// The file with what is left out.
+    fn suppressions(&self) -> PathBuf {
+        self.reports.with_extension("suppressions")
+    }
+
+    /// Returns the reports of processes that have ended, and forgets them.
+    fn take_reports(&self) -> Result<Vec<String>> {
+        let mut reports = Vec::new();
+        for entry in std::fs::read_dir(&self.reports)? {
+            let path = entry?.path();
+            reports.push(String::from_utf8_lossy(&std::fs::read(&path)?).into_owned());
+            std::fs::remove_file(path)?;
+        }
+        Ok(reports)
+    }
+
+    /// Demands that the linker has the sanitizer, and that it writes where it is told.
+    fn watches(&self, proof: &Proof) -> Result<()> {
+        let mut command = Command::new(&self.linker);
+        command.arg("--version").current_dir(&proof.folder);
+        let options = format!("{}:help=1:log_path={}/report", self.sanitizer.options, self.reports.display());
+        output(command.env(self.sanitizer.variable, options))?;
+        let told = self.take_reports()?;
+        let mark = format!("Available flags for {}", self.sanitizer.name);
+        ensure!(told.iter().any(|text| text.contains(&mark)), "{} is not in the linker", self.sanitizer.name);
+        Ok(())
+    }
+
+    /// Runs a test of the workspace with the linker. Tests fail if they are unfit for the sanitizer, and no others.
+    fn tests(&self, proof: &mut Proof, test: &str, wrong: &mut Vec<String>) -> Result<()> {
+        let mut command = Command::new("cargo");
+        command.current_dir(folders::workspace()).args(["test", "--quiet", "--test", test, "--"]);
+        if test == "lit" {
+            command.args(["--timeout", "600", "--ld"]).arg(format!("sframe-ld={}", self.linker.display()));
+        }
+        command.env("SFRAME_TEST_LD", &self.linker).env("SFRAME_TEST_OWN", "1");
+        command.env("SFRAME_PEERS", peers::folder().canonicalize()?);
+        self.watched(&mut command);
+        let result = command.output()?;
+        let text = String::from_utf8_lossy(&result.stdout).into_owned();
+        std::fs::write(proof.folder.join(format!("{}-{test}.log", self.sanitizer.flag)), &text)?;
+        let counts = text.lines().rfind(|line| line.starts_with("test result:") || line.contains(" PASS"));
+        let counts = counts.with_context(|| {
+            format!("no result of --test {test}: {}", String::from_utf8_lossy(&result.stderr))
+        })?;
+        proof.note(format!("- `--test {test}`: {}", counts.trim()))?;
+        for name in failed(&text) {
+            match self.sanitizer.unfit.iter().find(|(unfit, _)| *unfit == name) {
+                Some((_, why)) => proof.note(format!("  - `{name}` does not go with it: {why}"))?,
+                None => wrong.push(format!("{}: {name} failed", self.sanitizer.name)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Links a workload in all ways, and demands the same bytes whatever the number of threads.
+    fn links(&self, proof: &mut Proof, workload: Workload, wrong: &mut Vec<String>) -> Result<()> {
+        let (folder, case) = prepared(proof, workload)?;
+        let mut links = 0;
+        for options in OPTIONS {
+            let mut known: Option<Vec<u8>> = None;
+            for threads in std::iter::repeat_n(THREADS, ROUNDS).flatten() {
+                let output = self.link(proof, (&folder, &case), options, threads)?;
+                links += 1;
+                let bytes = std::fs::read(&output)?;
+                if known.as_ref().is_some_and(|known| *known != bytes) {
+                    wrong.push(format!("{} {options}: other bytes with {threads} threads", workload.name()));
+                }
+                known = Some(bytes);
+                std::fs::remove_file(output)?;
+            }
+        }
+        proof.note(format!(
+            "- {}: {links} links with {THREADS:?} threads, {} sets of options, the same bytes for each set",
+            workload.description(),
+            OPTIONS.len()
+        ))
+    }
+
+    fn link(
+        &self,
+        proof: &Proof,
+        (folder, case): (&Path, &Case),
+        options: &str,
+        threads: usize,
+    ) -> Result<PathBuf> {
+        let out = proof.folder.join("linked");
+        let mut command = Command::new(&self.linker);
+        command.current_dir(folder).args(&case.link).args(options.split_whitespace());
+        command.args([format!("--threads={threads}"), "--no-detach".into(), "-o".into()]).arg(&out);
+        self.watched(&mut command);
+        output(&mut command).with_context(|| format!("{} {options}", folder.display()))?;
+        Ok(out)
+    }
+}
+
+/// Names of failed tests, of Rust's harness and of the lit tests' runner.
+fn failed(text: &str) -> BTreeSet<&str> {
+    let rust = text.lines().filter_map(|line| line.strip_prefix("---- ")?.strip_suffix(" stdout ----"));
+    let lit = text.lines().filter_map(|line| line.strip_prefix("FAIL: "));
+    rust.chain(lit).collect()
+}
