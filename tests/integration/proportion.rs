@@ -202,3 +202,43 @@ fn overlapping(count: usize, info: u8, first_global: u32) -> Vec<u8> {
     file.extend(section(at + 8, 3, 0, strings, names.len() as u64, 0, 0, 0));
     file
 }
+
+/// Any number of segments of a core file may hold the same bytes, which are there once; notes are read once.
+#[test]
+fn segments_of_a_core_file_that_hold_the_same_bytes() {
+    let work = Work::new();
+    let count = 20_000;
+    for (kind, says) in [(1, "no NT_PRSTATUS note"), (4, "note segments overlap")] {
+        work.write("core", core_of_equal_segments(count, kind));
+        let script = "ulimit -c 0; ulimit -v 1300000; ulimit -t 60; exec \"$@\"";
+        let words = ["-c", script, "sh", env!("CARGO_BIN_EXE_sframe"), "unwind", "--core", "core"];
+        let outcome = work.command("sh", &words);
+        assert_eq!(outcome.code, Some(2), "{outcome}");
+        outcome.says(&[says]);
+    }
+}
+
+/// A core file whose segments are all of one kind, and all hold the registers of the same threads.
+fn core_of_equal_segments(count: u16, kind: u32) -> Vec<u8> {
+    let mut notes = Vec::new();
+    for _ in 0..1000 {
+        let registers = [0; 112 + 27 * 8];
+        notes.extend([5, registers.len() as u32, 1].map(u32::to_le_bytes).concat());
+        notes.extend(b"CORE\0\0\0\0");
+        notes.extend(registers);
+    }
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    file.extend([4u16, 62].map(u16::to_le_bytes).concat());
+    file.extend(1u32.to_le_bytes());
+    file.extend([0u64, 64, 0].map(u64::to_le_bytes).concat());
+    file.extend(0u32.to_le_bytes());
+    file.extend([64u16, 56, count, 64, 0, 0].map(u16::to_le_bytes).concat());
+    let (offset, size) = (64 + 56 * u64::from(count), notes.len() as u64);
+    for number in 0..u64::from(count) {
+        file.extend([kind, 4].map(u32::to_le_bytes).concat());
+        file.extend([offset, number << 32, 0, size, size, 4].map(u64::to_le_bytes).concat());
+    }
+    file.extend(notes);
+    file
+}

@@ -14,6 +14,7 @@ use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use sframe_format::Abi;
+use stacks::bytes::Bytes;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -33,9 +34,11 @@ const AMD64_ORDER: [usize; 20] = [15, 14, 13, 12, 6, 3, 11, 10, 9, 8, 0, 2, 1, 4
 /// It is no core file, or holds no thread.
 pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
     let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| bad(&name, format!("cannot read: {error}")))?;
+    let bytes = Bytes::open(path).map_err(|error| bad(&name, format!("cannot read: {error}")))?;
     let mut core = parse(&name, &bytes)?;
-    let files = std::mem::take(&mut core.files);
+    let mut files = std::mem::take(&mut core.files);
+    // Processes also map files that are no program: locales, fonts, caches.
+    files.retain(|(name, _)| !is_data(name));
     for (file, place) in &files {
         if arguments.modules.iter().any(|module| module.path.file_name() == Path::new(file).file_name()) {
             continue;
@@ -62,20 +65,32 @@ pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
     Ok(Process { abi: core.abi, threads: core.threads, memory: core.memory, modules: core.modules })
 }
 
+/// Reads the threads of a core file and their stacks as far as the image of the vDSO leads; opens no file.
+///
+/// # Errors
+/// It is no core file, or holds no thread.
+pub fn threads(name: &str, bytes: &Bytes) -> Result<Process, Problem> {
+    let mut core = parse(name, bytes)?;
+    if let Some(address) = core.vdso {
+        core.modules.add_image(&core.memory, address, "[vdso]");
+    }
+    Ok(Process { abi: core.abi, threads: core.threads, memory: core.memory, modules: core.modules })
+}
+
 /// The contents of a core file.
 struct Core {
     abi: Abi,
     threads: Vec<Thread>,
     memory: Memory,
     modules: Modules,
-    /// Mapped files with code and one mapping of each, in the order of names.
+    /// Mapped files and one mapping of each, in the order of names.
     files: Vec<(String, Place)>,
     vdso: Option<u64>,
 }
 
-fn parse(name: &str, bytes: &[u8]) -> Result<Core, Problem> {
+fn parse(name: &str, bytes: &Bytes) -> Result<Core, Problem> {
     let malformed = |error: object::read::Error| bad(name, format!("malformed core file: {error}"));
-    let header = elf::FileHeader64::<Endianness>::parse(bytes).map_err(malformed)?;
+    let header = elf::FileHeader64::<Endianness>::parse(&**bytes).map_err(malformed)?;
     let endian = header.endian().map_err(malformed)?;
     if header.e_type(endian) != elf::ET_CORE {
         return Err(bad(name, "not a core file"));
@@ -91,13 +106,19 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Core, Problem> {
         files: Vec::new(),
         vdso: None,
     };
+    // Bytes of notes; segments that hold the same ones would take the square of the file's size.
+    let mut read = 0_u64;
     let mut pieces = Vec::new();
-    for segment in header.program_headers(endian, bytes).map_err(malformed)? {
+    for segment in header.program_headers(endian, &**bytes).map_err(malformed)? {
         if segment.p_type(endian) == elf::PT_LOAD {
-            let data = segment.data(endian, bytes).unwrap_or_default();
-            pieces.push((segment.p_vaddr(endian), data.to_vec()));
+            let data = segment.data(endian, &**bytes).unwrap_or_default();
+            pieces.extend(bytes.part(data).map(|part| (segment.p_vaddr(endian), part)));
         }
-        let Some(mut notes) = segment.notes(endian, bytes).map_err(malformed)? else { continue };
+        let Some(mut notes) = segment.notes(endian, &**bytes).map_err(malformed)? else { continue };
+        read += segment.p_filesz(endian);
+        if read > bytes.len() as u64 {
+            return Err(bad(name, "malformed core file: its note segments overlap"));
+        }
         while let Some(note) = notes.next().map_err(malformed)? {
             let words = Words { endian, bytes: note.desc() };
             match note.n_type(endian) {
@@ -177,14 +198,17 @@ fn mapped_files(words: &Words<'_>) -> Vec<(String, Place)> {
             *lowest = Place::Mapping { offset, address };
         }
     }
-    // Processes also map files that are no program: locales, fonts, caches.
-    first.into_iter().filter(|(name, _)| !is_data(name)).collect()
+    first.into_iter().collect()
 }
 
-/// Whether a mapped file exists and is no ELF file.
+/// Whether a mapped file exists and is no ELF file. A core file may name a pipe, which nothing is read from.
 fn is_data(name: &str) -> bool {
     use std::io::Read;
     let mut magic = [0; 4];
+    let Ok(metadata) = std::fs::metadata(name) else { return false };
+    if !metadata.is_file() {
+        return true;
+    }
     let Ok(mut file) = std::fs::File::open(name) else { return false };
     file.read_exact(&mut magic).is_err() || magic != elf::ELFMAG
 }

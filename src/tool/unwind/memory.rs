@@ -1,17 +1,19 @@
 //! The saved memory of a process: pieces of bytes by address.
 
 use sframe_format::Endian;
+use stacks::bytes::Bytes;
 
 /// Bytes at addresses.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Memory {
-    /// Start address and bytes of each piece, ascending.
-    pieces: Vec<(u64, Vec<u8>)>,
+    /// Start address and bytes of each piece, ascending. They share the files that they are parts of: any number of
+    /// segments of a core file may hold the same bytes.
+    pieces: Vec<(u64, Bytes)>,
 }
 
 impl Memory {
     /// Memory that holds these pieces; they should not overlap.
-    pub fn new(mut pieces: Vec<(u64, Vec<u8>)>) -> Self {
+    pub fn new(mut pieces: Vec<(u64, Bytes)>) -> Self {
         pieces.retain(|(_, bytes)| !bytes.is_empty());
         pieces.sort_by_key(|(start, _)| *start);
         Self { pieces }

@@ -9,7 +9,7 @@
 //! | `modules` | files at the addresses they were loaded at |
 //! | `process` | all of that together |
 
-mod core;
+pub mod core;
 mod memory;
 mod modules;
 mod process;

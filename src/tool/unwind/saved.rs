@@ -7,6 +7,7 @@ use crate::tool::args::Unwind;
 use crate::tool::open::{Problem, for_each_input};
 use crate::tool::registers;
 use sframe_format::Abi;
+use stacks::bytes::Bytes;
 
 /// Reads registers, memory and modules as the command line names them.
 ///
@@ -28,8 +29,7 @@ pub fn read(arguments: &Unwind) -> Result<Process, Problem> {
     let mut pieces = Vec::new();
     for piece in &arguments.memory {
         let file = piece.path.display().to_string();
-        let bytes =
-            std::fs::read(&piece.path).map_err(|error| bad(&file, format!("cannot read: {error}")))?;
+        let bytes = Bytes::open(&piece.path).map_err(|error| bad(&file, format!("cannot read: {error}")))?;
         let address = piece.bias.ok_or_else(|| bad(&file, "expected FILE@ADDRESS"))?;
         pieces.push((address, bytes));
     }

@@ -26,7 +26,7 @@ fn saved_registers_and_memory_give_the_callers() {
     let derivation = Derivation::of_files_without();
     modules.add_file(&fixtures::path(PROGRAM), "prog", Place::Bias(0), derivation);
     assert_eq!(modules.problems(), []);
-    let memory = Memory::new(vec![(STACK, stack())]);
+    let memory = Memory::new(vec![(STACK, stack().into())]);
     let process = Process { abi: Abi::Amd64, threads: vec![thread], memory, modules };
     let stack = unwind(&process, &process.threads[0], false);
     let addresses: Vec<&str> = stack.frames.iter().map(|frame| frame.address.as_str()).collect();
