@@ -9,6 +9,7 @@ pub mod ast;
 pub mod builtin;
 pub mod data_segment;
 pub mod eval;
+pub mod exercise;
 pub mod expr;
 pub mod fixed;
 pub mod glob;

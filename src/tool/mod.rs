@@ -12,6 +12,7 @@ mod derive;
 mod derived;
 mod dump;
 mod edit;
+pub mod exercise;
 #[cfg(test)]
 mod fixtures;
 mod functions;

@@ -44,7 +44,7 @@ struct Target {
 }
 
 const FORMAT: &str = "crates/sframe-format";
-const TARGETS: [Target; 9] = [
+const TARGETS: [Target; 12] = [
     Target { name: "read", package: FORMAT, what: "reader and verifier", seeds: sections },
     Target { name: "look_up", package: FORMAT, what: "look-up and steps", seeds: sections },
     Target { name: "convert", package: FORMAT, what: "converter and writer", seeds: sections },
@@ -64,6 +64,24 @@ const TARGETS: [Target; 9] = [
     },
     // No fixture is a description; the fuzzer's own come of nothing.
     Target { name: "link", package: ".", what: "whole links", seeds: |_| Vec::new() },
+    Target {
+        name: "script",
+        package: ".",
+        what: "linker scripts, version scripts and lists",
+        seeds: |_| Vec::new(),
+    },
+    Target {
+        name: "tool",
+        package: ".",
+        what: "core files, and splitting of what assemblers write",
+        seeds: whole,
+    },
+    Target {
+        name: "reduce",
+        package: ".",
+        what: "objects and archives in the reducer of `ld-compare`",
+        seeds: whole,
+    },
     // What is kept are recordings; no fixture is one.
     Target { name: "recording", package: ".", what: "recordings of perf", seeds: |_| Vec::new() },
 ];

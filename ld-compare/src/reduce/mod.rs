@@ -8,6 +8,7 @@
 mod archive;
 mod assembly;
 mod ddmin;
+pub mod exercise;
 mod passes;
 mod state;
 mod tester;

@@ -1,0 +1,7 @@
+//! Any bytes as an object or an archive that the reducer edits: no panic, and an object that it read and wrote is the same
+//! when it is read again.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|data: &[u8]| ld_compare::reduce::exercise::exercise(data));

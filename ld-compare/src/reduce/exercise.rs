@@ -1,0 +1,67 @@
+//! Reads, edits and writes arbitrary bytes as the reducer does, for the fuzz target `reduce` and its test.
+
+use super::{archive, assembly};
+use crate::machine::Machine;
+use crate::model::Object;
+use std::path::Path;
+
+/// Reads `bytes` as an object and as an archive, and edits what it has read. Any result will do, as long as nothing panics
+/// and what is written can be read again, and gives the same bytes.
+///
+/// # Panics
+/// What was written cannot be read, or not as it was written.
+pub fn exercise(bytes: &[u8]) {
+    if let Ok(object) = Object::parse(bytes) {
+        edit(&object);
+    }
+    // Members of thin archives are files, of which there are none.
+    let Ok(members) = archive::read(bytes, Path::new("/none/such")) else { return };
+    let _ = archive::read(&archive::write(&members), Path::new("/none/such"));
+}
+
+/// Leaves out every row in turn of two, each kind for itself, and writes what is left.
+fn edit(object: &Object) {
+    written(object);
+    let _ = assembly::write(object, Machine::X86_64);
+    let all = [object.sections.len(), object.symbols.len(), object.groups.len()];
+    for kind in 0..3 {
+        for parity in 0..2 {
+            let mut kept = all.map(|count| vec![true; count]);
+            kept[kind].iter_mut().enumerate().for_each(|(row, keep)| *keep = row % 2 == parity);
+            let mut less = object.clone();
+            less.retain(&kept[0], &kept[1], &kept[2]);
+            written(&less);
+        }
+    }
+}
+
+fn written(object: &Object) {
+    let bytes = object.write();
+    match Object::parse(&bytes) {
+        Ok(again) => assert!(again.write() == bytes, "an object is another when it was written and read"),
+        Err(error) => panic!("an object cannot be read when it was written: {error:#}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Objects that assemblers wrote, with bytes damaged.
+    #[test]
+    fn damaged_objects_are_edited_or_refused() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/sframe/crafted-v3");
+        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+        for entry in std::fs::read_dir(root).unwrap().flatten() {
+            let original = std::fs::read(entry.path()).unwrap();
+            super::exercise(&original);
+            for _ in 0..40 {
+                let mut damaged = original.clone();
+                for _ in 0..3 {
+                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let at = (seed >> 33) as usize % damaged.len();
+                    damaged[at] = (seed >> 25) as u8;
+                }
+                super::exercise(&damaged);
+            }
+        }
+    }
+}
