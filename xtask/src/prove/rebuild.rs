@@ -47,7 +47,7 @@ chown -R builder /build/tree
 cd /build/tree/"$name"
 status=0
 timeout --kill-after=60 LIMIT setpriv --reuid builder --regid builder --clear-groups env \
-    PATH=/usr/lib/ccache:/usr/bin:/bin CCACHE_DIR=/build/ccache CCACHE_NOHASHDIR=1 HOME=/nonexistent \
+    PATH=/usr/lib/ccache:/usr/bin:/bin CCACHE_DIR=/build/ccache CCACHE_NOHASHDIR=1 HOME=/nonexistent USER=builder LOGNAME=builder \
     DEB_BUILD_OPTIONS='parallel=1 nostrip' DEB_BUILD_PROFILES=nodoc \
     dpkg-buildpackage -us -uc -d -rfakeroot --target=build-arch >/build/log 2>&1 </dev/null || status=$?
 echo $status
