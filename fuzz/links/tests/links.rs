@@ -41,6 +41,23 @@ fn any_number_of_threads_makes_the_same_of_random_links() {
     on_all(exercise);
 }
 
+/// Numbers of threads beyond those that [`exercise`] takes, more than any of these links has work for.
+#[test]
+fn many_threads_make_the_same_of_a_hundred_random_links() {
+    for number in 0..100 {
+        let Ok(described) = Link::described(&description(number)) else { continue };
+        let one = link(&described, 1);
+        for threads in [2, 8, 32] {
+            let other = link(&described, threads);
+            assert!(
+                one.output == other.output,
+                "description {number}: another output with {threads} threads"
+            );
+            assert_eq!(one.messages, other.messages, "description {number}, {threads} threads");
+        }
+    }
+}
+
 /// Whatever the fuzzer found worth keeping.
 #[test]
 fn kept_descriptions_are_linked_or_refused() {
