@@ -56,7 +56,7 @@ impl Tests {
             ["#", "of", "unexpected", "failures", count] => self.failed += number(count).unwrap_or(0),
             // Meson's summary.
             ["Ok:", count] => self.passed += number(count).unwrap_or(0),
-            ["Fail:", count] => self.failed += number(count).unwrap_or(0),
+            ["Fail:" | "Timeout:", count] => self.failed += number(count).unwrap_or(0),
             // unittest, then Perl's prove.
             ["Ran", count, "tests", "in", ..] => self.passed += number(count).unwrap_or(0),
             [first, count, ..] if first.starts_with("Files=") && count.starts_with("Tests=") => {
@@ -110,7 +110,7 @@ mod tests {
             ("PASS: a\nPASS: b\n", 2, 0),
             ("ok 1 - x\nnot ok 2 - y\nnot ok 3 - z # TODO\nok then\n", 1, 1),
             ("100% tests passed, 0 tests failed out of 12\n", 12, 0),
-            ("Ok:                 7   \nFail:               1   \n", 7, 1),
+            ("Ok:                 7   \nFail:               1   \nTimeout:            2   \n", 7, 3),
             ("Files=3, Tests=40,  1 wallclock secs\n", 40, 0),
             ("test result: ok. 5 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n", 5, 0),
             ("--- PASS: TestX (0.00s)\n", 1, 0),
