@@ -34,7 +34,7 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub version_names: Vec<&'a [u8]>,
     /// Place in the link.
     pub id: SharedId,
-    /// For each symbol: its global, [`SymbolId::NONE`] if nothing can refer to it.
+    /// For each symbol: its global, [`SymbolId::NONE`] if nothing mentions it or can refer to it.
     pub globals: Vec<SymbolId>,
     /// `--as-needed`: gets a `DT_NEEDED` only if it is used.
     pub as_needed: bool,
@@ -219,7 +219,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             && !symbol.is_local()
             && !version.hidden
             && version.index != 0
-            && !self.symbol_name(index).is_empty()
+            && self.symbol_names.get(symbol.st_name.get() as usize).is_some_and(|first| *first != 0)
     }
 
     /// Whether a symbol defines data, of which an executable may take a copy.

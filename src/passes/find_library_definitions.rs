@@ -36,18 +36,17 @@ pub fn run<T: Target>(config: &Config, plan: &LayoutPlan, parsed: &mut ParsedInp
             .map(|row| find(library, row, globals, &asked))
             .collect();
         let copied = copied(library, &found);
+        let mut intern = |name| globals.intern(name, |_| name);
         for (row, found) in found.into_iter().enumerate() {
             let symbol = &library.symbols[row];
+            let is_alias = || copied.contains(&symbol.st_value.get()) && library.is_plain_definition(row);
             library.globals[row] = match found {
                 Found::Global(id) => id,
-                Found::Nobody if !copied.contains(&symbol.st_value.get()) => continue,
-                Found::Nobody if !SharedFile::is_data(symbol) || !library.is_plain_definition(row) => {
-                    continue;
+                Found::Asked => intern(library.symbol_name(row)),
+                Found::Nobody if SharedFile::is_data(symbol) && is_alias() => {
+                    intern(library.symbol_name(row))
                 }
-                Found::Nobody | Found::Asked => {
-                    let name = library.symbol_name(row);
-                    globals.intern(name, |_| name)
-                }
+                Found::Nobody => continue,
             };
         }
     }
@@ -60,10 +59,11 @@ enum Found {
     Global(SymbolId),
     /// It is to become one.
     Asked,
+    /// It is none, unless it is another name of data that somebody mentions.
     Nobody,
 }
 
-/// A symbol whose version is hidden is bound only by references that name the version:
+/// Looks a symbol up. One whose version is hidden is bound only by references that name the version:
 /// [`super::bind_versions`] does that.
 fn find<E: ByteOrder>(
     library: &SharedFile<'_, E>,

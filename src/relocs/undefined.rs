@@ -6,7 +6,7 @@ use crate::decision::site::Reference;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
-use crate::input::object::SymbolPlace;
+use crate::input::object::{FileName, SymbolPlace};
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::phase::Live;
 use crate::phase::{Inputs, Resolved, SectionState};
@@ -137,15 +137,17 @@ fn with_hints<T: Target>(link: &Live<'_, T>, id: SymbolId, mut diagnostic: Diagn
              defined: it may be missing",
         );
     }
-    let Some(Similar { kind, name, place }) = similar(link, name) else { return diagnostic };
+    let Some(Similar { likeness, name, place }) = similar(link, name) else { return diagnostic };
     let text = link.name_text(name);
-    match kind {
-        Kind::Spelling => diagnostic.note(format!("did you mean: {text}{place}")),
-        Kind::Version => {
+    match likeness {
+        Likeness::Case | Likeness::Edit => diagnostic.note(format!("did you mean: {text}{place}")),
+        Likeness::Version => {
             let text = String::from_utf8_lossy(name);
             diagnostic.note(format!("only the hidden version {text} exists{place}"))
         }
-        Kind::CLinkage => diagnostic.help(format!("declare it as extern \"C\": {text} exists{place}")),
+        Likeness::Plain | Likeness::Mangled => {
+            diagnostic.help(format!("declare it as extern \"C\": {text} exists{place}"))
+        }
     }
 }
 
@@ -174,59 +176,66 @@ fn discarded_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Option<S
 
 /// A definition whose name is much like that of an undefined symbol.
 struct Similar<'a> {
-    kind: Kind,
+    likeness: Likeness,
     name: &'a [u8],
     /// Where it is defined, as the end of a sentence.
     place: String,
 }
 
+/// How a defined name is like an undefined one, the most probable first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum Likeness {
+    /// It is that name without C++'s mangling.
+    Plain,
+    /// It has a version besides.
     Version,
-    Spelling,
-    CLinkage,
+    /// Capital letters differ.
+    Case,
+    /// One letter or the order of two differs.
+    Edit,
+    /// It is that name with C++'s mangling.
+    Mangled,
 }
 
 /// The defined name that is most probably meant.
 fn similar<'a, T: Target>(link: &Resolved<'a, T>, name: &[u8]) -> Option<Similar<'a>> {
     let is_defined = |id: SymbolId| link.definition(id) != Definition::Undefined;
     let names = &link.globals.names;
-    let of_objects = (0..names.len()).into_par_iter().with_min_len(4096).filter_map(|row| {
-        let rank = rank(name, names[row])?;
-        is_defined(SymbolId(row as u32)).then_some((rank, 0, row))
+    let plain = plain_name(name);
+    let of_globals = (0..names.len()).into_par_iter().with_min_len(4096).filter_map(|row| {
+        let likeness = likeness(name, plain, names[row])?;
+        is_defined(SymbolId::from_index(row)).then_some((likeness, None, row))
     });
     // Definitions of libraries that nobody mentions are no globals.
     let of_libraries = link.shared.par_iter().flat_map_iter(|library| {
         (0..library.symbols.len()).filter_map(|row| {
-            let rank = rank(name, library.symbol_name(row))?;
-            library.is_plain_definition(row).then_some((rank, library.id.0 + 1, row))
+            let likeness = likeness(name, plain, library.symbol_name(row))?;
+            library.is_plain_definition(row).then_some((likeness, Some(library.id), row))
         })
     });
-    let ((_, kind), library, row) = of_objects.chain(of_libraries).min()?;
-    Some(match library.checked_sub(1) {
+    let (likeness, library, row) = of_globals.chain(of_libraries).min()?;
+    Some(match library.map(|library| &link.shared[library.index()]) {
         None => {
-            let id = SymbolId::from_index(row);
-            Similar { kind, name: names[row], place: definition_place(link, id) }
+            Similar { likeness, name: names[row], place: definition_place(link, SymbolId::from_index(row)) }
         }
         Some(library) => {
-            let library = &link.shared[library as usize];
-            Similar { kind, name: library.symbol_name(row), place: format!(" (defined in {})", library.name) }
+            Similar { likeness, name: library.symbol_name(row), place: defined_in(library.name) }
         }
     })
 }
 
-/// How a candidate is like a name, the most probable first.
-fn rank(name: &[u8], candidate: &[u8]) -> Option<(u8, Kind)> {
-    if plain_name(name) == Some(candidate) {
-        Some((0, Kind::CLinkage))
+/// How a candidate is like a name, whose plain form is `plain` if it is mangled.
+fn likeness(name: &[u8], plain: Option<&[u8]>, candidate: &[u8]) -> Option<Likeness> {
+    if plain == Some(candidate) {
+        Some(Likeness::Plain)
     } else if candidate.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'@')) {
-        Some((1, Kind::Version))
+        Some(Likeness::Version)
     } else if candidate.eq_ignore_ascii_case(name) {
-        Some((2, Kind::Spelling))
+        Some(Likeness::Case)
     } else if name.len() > 3 && is_one_edit_apart(candidate, name) {
-        Some((3, Kind::Spelling))
+        Some(Likeness::Edit)
     } else if plain_name(candidate) == Some(name) {
-        Some((4, Kind::CLinkage))
+        Some(Likeness::Mangled)
     } else {
         None
     }
@@ -258,10 +267,14 @@ fn is_one_edit_apart(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
+fn defined_in(file: FileName<'_>) -> String {
+    format!(" (defined in {file})")
+}
+
 fn definition_place<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> String {
     match link.definition(id) {
-        Definition::Object { file, .. } => format!(" (defined in {})", link.objects[file.index()].name),
-        Definition::Shared { library, .. } => format!(" (defined in {})", link.shared[library.index()].name),
+        Definition::Object { file, .. } => defined_in(link.objects[file.index()].name),
+        Definition::Shared { library, .. } => defined_in(link.shared[library.index()].name),
         _ => String::new(),
     }
 }

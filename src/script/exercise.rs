@@ -1,4 +1,4 @@
-//! Runs every parser of this module over arbitrary text, for the fuzz target `script` and its test.
+//! Runs every parser of this module over arbitrary text, for the fuzz target `script` and a test.
 
 use super::version::{SymbolSet, VersionMatcher};
 use super::version::{parse_dynamic_list, parse_symbol_names, parse_version_script};
@@ -29,39 +29,6 @@ pub fn exercise(text: &[u8]) {
         if let Ok(patterns) = parse(&mut Sources::new(), "fuzz", text) {
             let set = SymbolSet::new(&patterns);
             let _ = NAMES.map(|name| set.contains(name));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::script::builtin::Layout;
-
-    /// Whatever the fuzzer found worth keeping.
-    #[test]
-    fn kept_scripts_are_read_or_refused() {
-        for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/fuzz/corpus/script")).unwrap() {
-            super::exercise(&std::fs::read(entry.unwrap().path()).unwrap());
-        }
-    }
-
-    /// The built-in scripts, and one of versions, with some of their bytes replaced by others of theirs.
-    #[test]
-    fn damaged_scripts_are_read_or_refused() {
-        let versions = "V1 { global: f; \"a b\"; extern \"C++\" { a::b*; \"a::b()\"; }; local: *; };\nV2 { [a-z]?*; } V1;\n";
-        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
-        for text in Layout::ALL.map(Layout::text).into_iter().chain([versions, "a = b + (c ? 1K : ~2);"]) {
-            super::exercise(text.as_bytes());
-            for _ in 0..200 {
-                let mut damaged = text.as_bytes().to_vec();
-                for _ in 0..3 {
-                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    let (at, from) =
-                        ((seed >> 33) as usize % damaged.len(), (seed >> 13) as usize % damaged.len());
-                    damaged[at] = damaged[from];
-                }
-                super::exercise(&damaged);
-            }
         }
     }
 }

@@ -232,7 +232,7 @@ const WINDOW: usize = 16;
 
 fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]) -> (Slots, Vec<&'a [u8]>) {
     let total: usize = batches.iter().filter_map(|batch| batch.shards.get(number)).map(Vec::len).sum();
-    // Of many objects, a name is mentioned by several; of libraries, by one.
+    // Of many objects, a name is mentioned by several.
     let mut table = Slots::with_capacity(total / 2);
     let mut names: Vec<&'a [u8]> = Vec::with_capacity(total / 4);
     for (batch, slots) in batches.iter().zip(slots) {

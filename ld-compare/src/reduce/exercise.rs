@@ -45,21 +45,19 @@ fn written(object: &Object) {
 
 #[cfg(test)]
 mod tests {
+    use crate::random::rng::Rng;
+
     /// Objects that assemblers wrote, with bytes damaged.
     #[test]
     fn damaged_objects_are_edited_or_refused() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/sframe/crafted-v3");
-        let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut numbers = Rng::new(0);
         for entry in std::fs::read_dir(root).unwrap().flatten() {
             let original = std::fs::read(entry.path()).unwrap();
             super::exercise(&original);
             for _ in 0..40 {
                 let mut damaged = original.clone();
-                for _ in 0..3 {
-                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    let at = (seed >> 33) as usize % damaged.len();
-                    damaged[at] = (seed >> 25) as u8;
-                }
+                (0..3).for_each(|_| damaged[numbers.below(original.len())] = numbers.number() as u8);
                 super::exercise(&damaged);
             }
         }

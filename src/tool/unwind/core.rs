@@ -59,10 +59,7 @@ pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
         };
         core.modules.add_file(&module.path, &file, place, arguments.derivation);
     }
-    if let Some(address) = core.vdso {
-        core.modules.add_image(&core.memory, address, "[vdso]");
-    }
-    Ok(Process { abi: core.abi, threads: core.threads, memory: core.memory, modules: core.modules })
+    Ok(core.process())
 }
 
 /// Reads the threads of a core file and their stacks as far as the image of the vDSO leads; opens no file.
@@ -70,11 +67,7 @@ pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
 /// # Errors
 /// It is no core file, or holds no thread.
 pub fn threads(name: &str, bytes: &Bytes) -> Result<Process, Problem> {
-    let mut core = parse(name, bytes)?;
-    if let Some(address) = core.vdso {
-        core.modules.add_image(&core.memory, address, "[vdso]");
-    }
-    Ok(Process { abi: core.abi, threads: core.threads, memory: core.memory, modules: core.modules })
+    Ok(parse(name, bytes)?.process())
 }
 
 /// The contents of a core file.
@@ -86,6 +79,16 @@ struct Core {
     /// Mapped files and one mapping of each, in the order of names.
     files: Vec<(String, Place)>,
     vdso: Option<u64>,
+}
+
+impl Core {
+    /// The process with its vDSO.
+    fn process(mut self) -> Process {
+        if let Some(address) = self.vdso {
+            self.modules.add_image(&self.memory, address, "[vdso]");
+        }
+        Process { abi: self.abi, threads: self.threads, memory: self.memory, modules: self.modules }
+    }
 }
 
 fn parse(name: &str, bytes: &Bytes) -> Result<Core, Problem> {
@@ -117,7 +120,10 @@ fn parse(name: &str, bytes: &Bytes) -> Result<Core, Problem> {
         let Some(mut notes) = segment.notes(endian, &**bytes).map_err(malformed)? else { continue };
         read += segment.p_filesz(endian);
         if read > bytes.len() as u64 {
-            return Err(bad(name, "malformed core file: its note segments overlap"));
+            return Err(bad(
+                name,
+                "malformed core file: its note segments overlap, for they hold more bytes than the file",
+            ));
         }
         while let Some(note) = notes.next().map_err(malformed)? {
             let words = Words { endian, bytes: note.desc() };

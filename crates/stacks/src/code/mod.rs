@@ -8,7 +8,7 @@
 //! rows until the next function, rather than wrong ones.
 //!
 //! What the sweep needs to know of a machine is [`machine::Machine`]: how long an instruction is and what it does. A PLT needs no name
-//! then: its entries leave the stack alone, and the first entry is known by its instructions.
+//! then: entries that change the stack are known by their instructions, and the others leave it alone.
 
 mod aarch64;
 mod amd64;
