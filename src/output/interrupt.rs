@@ -8,80 +8,57 @@
 //! and goes on to release it. Making or renaming a temporary happens under the lock as well; a
 //! signal can therefore never find a file without its entry.
 
-use std::cell::UnsafeCell;
+use super::spin_lock::{Locked, SpinLock};
+use super::sync::AtomicBool;
 use std::ffi::CString;
-use std::mem::MaybeUninit;
-use std::ops::{Deref, DerefMut};
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Paths of the temporary files of this process, as the system takes them.
-struct Registry {
-    locked: AtomicBool,
-    paths: UnsafeCell<Vec<CString>>,
-}
-
-// SAFETY: `paths` is only touched by the thread that has set `locked`.
-unsafe impl Sync for Registry {}
-
-static TEMPORARIES: Registry =
-    Registry { locked: AtomicBool::new(false), paths: UnsafeCell::new(Vec::new()) };
-
-impl Registry {
-    fn acquire(&self) {
-        while self.locked.swap(true, Ordering::Acquire) {
-            std::thread::yield_now();
-        }
-    }
-}
+static TEMPORARIES: SpinLock<Vec<CString>> = SpinLock::new(AtomicBool::new(false), Vec::new());
 
 /// The list, locked; signals to this thread wait until it is dropped.
 pub struct Temporaries {
-    signals: libc::sigset_t,
+    // Fields are dropped in this order: the lock is given back before signals come.
+    paths: Locked<'static, Vec<CString>>,
+    _blocked: BlockedSignals,
 }
 
 impl Temporaries {
     /// Waits for the list.
     pub fn lock() -> Temporaries {
-        let signals = change_mask(&all_signals());
-        TEMPORARIES.acquire();
-        Temporaries { signals }
+        let blocked = BlockedSignals::new();
+        Temporaries { paths: TEMPORARIES.lock(), _blocked: blocked }
     }
 
     /// Takes a file into the list. A name with a zero byte names no file and is passed by.
     pub fn add(&mut self, path: &Path) {
-        self.extend(CString::new(path.as_os_str().as_bytes()));
+        self.paths.extend(CString::new(path.as_os_str().as_bytes()));
     }
 
     /// Takes a file from the list.
     pub fn forget(&mut self, path: &Path) {
         let name = path.as_os_str().as_bytes();
-        self.retain(|listed| listed.as_bytes() != name);
+        self.paths.retain(|listed| listed.as_bytes() != name);
     }
 }
 
-impl Deref for Temporaries {
-    type Target = Vec<CString>;
+/// Signals to this thread wait while a value of this type exists.
+struct BlockedSignals {
+    before: libc::sigset_t,
+}
 
-    fn deref(&self) -> &Vec<CString> {
-        // SAFETY: a value of this type exists only while this thread holds the lock.
-        unsafe { &*TEMPORARIES.paths.get() }
+impl BlockedSignals {
+    fn new() -> Self {
+        BlockedSignals { before: change_mask(&all_signals()) }
     }
 }
 
-impl DerefMut for Temporaries {
-    fn deref_mut(&mut self) -> &mut Vec<CString> {
-        // SAFETY: as above, and the borrow of `self` is exclusive.
-        unsafe { &mut *TEMPORARIES.paths.get() }
-    }
-}
-
-impl Drop for Temporaries {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
-        TEMPORARIES.locked.store(false, Ordering::Release);
-        change_mask(&self.signals);
+        change_mask(&self.before);
     }
 }
 
@@ -110,10 +87,8 @@ fn change_mask(signals: &libc::sigset_t) -> libc::sigset_t {
 /// It may be called by a signal's handler (only system calls, no allocation, no lock that the
 /// interrupted thread could hold), if the handler runs with all other signals blocked.
 pub fn remove_temporaries() {
-    TEMPORARIES.acquire();
-    // SAFETY: this thread holds the lock and never gives it back.
-    let paths = unsafe { &*TEMPORARIES.paths.get() };
-    for path in paths {
+    let paths = ManuallyDrop::new(TEMPORARIES.lock());
+    for path in paths.iter() {
         let _ = rustix::fs::unlink(path.as_c_str());
     }
 }

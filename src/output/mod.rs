@@ -7,4 +7,6 @@ pub mod file;
 pub mod headers;
 pub mod image;
 pub mod interrupt;
+mod spin_lock;
+mod sync;
 mod temporary;

@@ -11,6 +11,8 @@
 //! | `loaded` | the files that the dynamic linker has loaded |
 //! | `memory` | reads that cannot fault |
 //! | [`local`] | snapshots and walks |
+//! | `current` | a value that is replaced while others look at it |
+//! | `pool` | values that one thread at a time uses each |
 //! | [`c`] | the same for C: `include/sframe-unwind.h` |
 //!
 //! ```
@@ -32,6 +34,9 @@
 #![warn(missing_docs)]
 
 pub mod c;
+mod current;
 mod loaded;
 pub mod local;
 mod memory;
+mod pool;
+mod sync;

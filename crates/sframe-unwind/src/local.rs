@@ -1,16 +1,17 @@
 //! Snapshots of the loaded files, and walks by them.
 
+use crate::current::Current;
 use crate::loaded::{Key, loaded};
 use crate::memory::{Memory, stacks};
+use crate::pool::Pool;
+use crate::sync::{AtomicPtr, AtomicUsize};
 use sframe_format::signal::{interrupted, ucontext_offset};
 use sframe_format::{
     Abi, FileRows, FrameAddress, Module, ModuleId, Registers, RuleCache, Source, UnwindError, Unwinder,
 };
-use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The architecture of this program.
@@ -56,19 +57,10 @@ impl End {
     }
 }
 
-/// A cache that one walk uses at a time.
-struct Cache {
-    taken: AtomicBool,
-    rules: UnsafeCell<RuleCache<512>>,
-}
-
-// SAFETY: whoever has set `taken` is the only one to look at the rules.
-unsafe impl Sync for Cache {}
-
 /// The loaded files at a time.
 struct Snapshot {
     unwinder: Unwinder<Vec<u8>>,
-    caches: Vec<Cache>,
+    caches: Pool<RuleCache<512>>,
     stacks: Vec<Range<u64>>,
 }
 
@@ -77,9 +69,7 @@ type Known = BTreeMap<Key, (ModuleId, Arc<FileRows<Vec<u8>>>)>;
 
 /// The stacks of this process.
 pub struct Local {
-    current: AtomicPtr<Snapshot>,
-    /// Walks that are under way.
-    walking: AtomicUsize,
+    current: Current<Snapshot>,
     known: Mutex<(Known, u64)>,
 }
 
@@ -93,8 +83,7 @@ impl Local {
     /// Without any files yet.
     pub const fn new() -> Self {
         Self {
-            current: AtomicPtr::new(null_mut()),
-            walking: AtomicUsize::new(0),
+            current: Current::new(AtomicPtr::new(null_mut()), AtomicUsize::new(0)),
             known: Mutex::new((Known::new(), 0)),
         }
     }
@@ -117,21 +106,8 @@ impl Local {
             kept.insert(key, (id, rows));
         }
         *known = kept;
-        let cache = || Cache { taken: AtomicBool::new(false), rules: UnsafeCell::new(RuleCache::new()) };
-        let caches = std::iter::repeat_with(cache).take(CACHES).collect();
-        let snapshot = Box::new(Snapshot { unwinder, caches, stacks: stacks() });
-        self.replace(Box::into_raw(snapshot));
-    }
-
-    fn replace(&self, snapshot: *mut Snapshot) {
-        let old = self.current.swap(snapshot, Ordering::SeqCst);
-        while self.walking.load(Ordering::SeqCst) != 0 {
-            std::thread::yield_now();
-        }
-        if !old.is_null() {
-            // SAFETY: it came from `refresh`; no walk has begun since the swap that could see it, and those before have ended.
-            drop(unsafe { Box::from_raw(old) });
-        }
+        let caches = Pool::new(std::iter::repeat_with(RuleCache::new).take(CACHES));
+        self.current.replace(Box::new(Snapshot { unwinder, caches, stacks: stacks() }));
     }
 
     /// Walks from the code that a signal interrupted, outwards. Fit for a signal handler: nothing is allocated, and no lock is
@@ -185,22 +161,13 @@ impl Local {
     ) -> (usize, End) {
         // SAFETY: the C library's own place for this thread.
         let error = unsafe { *libc::__errno_location() };
-        self.walking.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: a snapshot is dropped when no walk is under way that could have seen it.
-        let found = match unsafe { self.current.load(Ordering::SeqCst).as_ref() } {
+        let found = self.current.look(|snapshot| match snapshot {
             Some(snapshot) => snapshot.walk(pc, registers, room),
             None => (0, End::Busy),
-        };
-        self.walking.fetch_sub(1, Ordering::SeqCst);
+        });
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = error };
         found
-    }
-}
-
-impl Drop for Local {
-    fn drop(&mut self) {
-        self.replace(null_mut());
     }
 }
 
@@ -208,28 +175,33 @@ impl Snapshot {
     fn walk<'f>(
         &self,
         pc: u64,
-        mut registers: Registers,
+        registers: Registers,
         room: &mut dyn FnMut() -> Option<&'f mut Frame>,
     ) -> (usize, End) {
-        let free = |cache: &&Cache| !cache.taken.swap(true, Ordering::Acquire);
-        let Some(cache) = self.caches.iter().find(free) else { return (0, End::Busy) };
-        // SAFETY: it was free, and is this walk's now.
-        let rules = unsafe { &mut *cache.rules.get() };
+        let walk = |rules: &mut _| self.walk_by_rules(pc, registers, rules, room);
+        self.caches.with_any(walk).unwrap_or((0, End::Busy))
+    }
+
+    fn walk_by_rules<'f>(
+        &self,
+        pc: u64,
+        mut registers: Registers,
+        rules: &mut RuleCache<512>,
+        room: &mut dyn FnMut() -> Option<&'f mut Frame>,
+    ) -> (usize, End) {
         let mut memory = Memory::new(&self.stacks);
         let mut read = |address| memory.word(address);
         let (mut at, mut source, mut count) = (FrameAddress::InstructionPointer(pc), None, 0);
-        let end = loop {
-            let Some(frame) = room() else { break End::Full };
+        loop {
+            let Some(frame) = room() else { return (count, End::Full) };
             *frame = Frame { address: at.address(), sp: registers.sp, source };
             count += 1;
             match self.unwinder.unwind_frame(at, &mut registers, rules, &mut read) {
                 Ok(Some(caller)) => (at, source) = (caller.address, Some(caller.source)),
-                Ok(None) => break End::Root,
-                Err(error) => break End::Stopped(error),
+                Ok(None) => return (count, End::Root),
+                Err(error) => return (count, End::Stopped(error)),
             }
-        };
-        cache.taken.store(false, Ordering::Release);
-        (count, end)
+        }
     }
 }
 

@@ -1,0 +1,4 @@
+//! What locks of this folder are made of.
+
+pub(super) use std::sync::atomic::{AtomicBool, Ordering};
+pub(super) use std::thread::yield_now;
