@@ -9,8 +9,9 @@ use stacks::bytes::Bytes;
 /// will do, as long as no reader panics and no stack goes on without end.
 pub fn exercise(bytes: &[u8]) {
     if let Ok(process) = unwind::core::threads("fuzz.core", &Bytes::from(bytes.to_vec())) {
-        for thread in process.threads.iter().take(4) {
-            unwind::unwind(&process, thread, true);
+        let mut room = process.frames_at_most();
+        for thread in &process.threads {
+            unwind::unwind(&process, thread, true, &mut room);
         }
     }
     let _ = open::open_elf("fuzz.o", bytes);

@@ -1,7 +1,7 @@
 //! Reports of subcommands: text or JSON on standard output, complaints on standard error, an exit status.
 
 use super::open::Problem;
-use serde::Serialize;
+use serde::{Serialize, Serializer as _};
 use std::io::{BufWriter, StdoutLock, Write};
 use std::process::ExitCode;
 
@@ -37,6 +37,14 @@ pub fn print(text: &str) {
 pub fn print_json(value: &impl Serialize) {
     let mut output = output();
     if serde_json::to_writer_pretty(&mut output, value).is_ok() {
+        let _ = output.write_all(b"\n");
+    }
+}
+
+/// Prints values as an array of JSON, each before the next one is made.
+pub fn print_json_array<V: Serialize>(values: impl Iterator<Item = V>) {
+    let mut output = output();
+    if serde_json::Serializer::pretty(&mut output).collect_seq(values).is_ok() {
         let _ = output.write_all(b"\n");
     }
 }

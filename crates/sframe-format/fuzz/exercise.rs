@@ -62,6 +62,9 @@ fn assert_copied_as_encoded(blob: &Blob<'_>, fde: &Fde, attributes: &Attributes)
     assert_eq!(bytes(&by_copy), bytes(&by_rows));
 }
 
+/// A step reads no more words than this: a signal frame holds all registers.
+const MOST_READS: usize = 40;
+
 /// Looks up addresses in and around every function, in every way there is, and steps from there.
 pub fn look_up(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
@@ -83,9 +86,14 @@ pub fn look_up(bytes: &[u8]) {
                 table.as_ref().inspect(|table| assert_agrees(table, &index, pc));
                 let mut step = |unwinder: &Unwinder<&[u8]>| {
                     let mut registers = Registers::new(0x1000, 0x1010, Some(7)).with_others(&[Some(3); 20]);
-                    let mut read = |at: u64| if at < 0x2000 { Ok(at ^ 0x55) } else { Err(()) };
+                    let mut reads = 0;
+                    let mut read = |at: u64| {
+                        reads += 1;
+                        if at < 0x2000 { Ok(at ^ 0x55) } else { Err(()) }
+                    };
                     let at = FrameAddress::InstructionPointer(pc);
                     let caller = unwinder.unwind_frame(at, &mut registers, &mut cache, &mut read);
+                    assert!(reads <= MOST_READS, "{reads} words for one step");
                     (caller, registers)
                 };
                 let [by_section, by_table] = unwinders.each_ref().map(&mut step);

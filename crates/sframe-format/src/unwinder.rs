@@ -283,6 +283,9 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
     }
 
     /// The frames of a stack from the instruction pointer `pc` on, the first being `pc` itself.
+    ///
+    /// Each step is bounded, their number is not: a signal frame may lead to any other stack, so a damaged one may go in
+    /// circles. Take as many as are wanted.
     pub fn iter_frames<'unwinder, F, const N: usize>(
         &'unwinder self,
         pc: u64,

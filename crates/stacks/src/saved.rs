@@ -9,34 +9,79 @@ use crate::process::{Place, Process};
 use sframe_format::abi::Register;
 use sframe_format::{Base, FrameAddress, Location, RegisterRule, Registers, RuleCache, UnwindError};
 
-/// The value of a register in the frame that `steps` steps lead to, from the instruction at `pc` with `registers`.
-#[cold]
-pub fn register_after<const SLOTS: usize>(
-    (process, files): (&Process, &Files),
-    cache: &mut RuleCache<SLOTS>,
-    (pc, mut registers): (u64, Registers),
-    steps: usize,
+/// The values of such registers along one stack. The frames are walked once for each register, however many of them need it.
+pub struct Trail {
+    pc: u64,
+    registers: Registers,
+    followed: Vec<Followed>,
+}
+
+/// A register that was followed so far.
+struct Followed {
     register: Register,
-    read: &mut impl FnMut(u64) -> Result<u64, ()>,
-) -> Option<u64> {
-    let abi = process.unwinder().abi();
-    let mut at = FrameAddress::InstructionPointer(pc);
-    let mut value = registers.get(abi, register);
-    for _ in 0..steps {
-        let mut step = process.unwinder().unwind_frame(at, &mut registers, cache, read);
-        // One of the frames within may count from the register, too.
+    /// Its value in the frame that is reached, if it is known.
+    value: Option<u64>,
+    /// Steps from the topmost frame.
+    steps: usize,
+    at: FrameAddress,
+    registers: Registers,
+}
+
+impl Trail {
+    /// From the instruction at `pc` with `registers`.
+    pub fn new(pc: u64, registers: Registers) -> Self {
+        Trail { pc, registers, followed: Vec::new() }
+    }
+
+    /// The value of a register in the frame that `steps` steps lead to; not before the frame of the last question.
+    #[cold]
+    pub fn value_after<const SLOTS: usize>(
+        &mut self,
+        within: (&Process, &Files),
+        cache: &mut RuleCache<SLOTS>,
+        steps: usize,
+        register: Register,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<u64> {
+        let known = self.followed.iter().position(|followed| followed.register == register);
+        let place = known.unwrap_or_else(|| {
+            let value = self.registers.get(within.0.unwinder().abi(), register);
+            let at = FrameAddress::InstructionPointer(self.pc);
+            self.followed.push(Followed { register, value, steps: 0, at, registers: self.registers });
+            self.followed.len() - 1
+        });
+        let followed = &mut self.followed[place];
+        while followed.steps < steps {
+            followed.step(within, cache, read)?;
+        }
+        followed.value
+    }
+}
+
+impl Followed {
+    /// Goes on to the caller; `None` if there is none, or it is not known what became of the register.
+    fn step<const SLOTS: usize>(
+        &mut self,
+        (process, files): (&Process, &Files),
+        cache: &mut RuleCache<SLOTS>,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<()> {
+        let (abi, register) = (process.unwinder().abi(), self.register);
+        let registers = &mut self.registers;
+        let mut step = process.unwinder().unwind_frame(self.at, registers, cache, read);
+        // This frame may count from the register, too.
         if matches!(step, Err(UnwindError::Register { register: needed }) if needed == register) {
-            registers.set(abi, register, value?);
-            step = process.unwinder().unwind_frame(at, &mut registers, cache, read);
+            registers.set(abi, register, self.value?);
+            step = process.unwinder().unwind_frame(self.at, registers, cache, read);
         }
         let caller = step.ok()??;
         // At a signal frame the kernel saved them all.
-        value = match registers.get(abi, register) {
+        self.value = match registers.get(abi, register) {
             Some(known) => Some(known),
             None => {
-                let Place::File(file, own) = process.place(at.lookup_address()) else { return None };
+                let Place::File(file, own) = process.place(self.at.lookup_address()) else { return None };
                 match files.get(file)?.register_at(own, register)? {
-                    RegisterRule::Unchanged => value,
+                    RegisterRule::Unchanged => self.value,
                     RegisterRule::Saved(Location { base: Base::Cfa, offset, dereference: true }) => {
                         let cfa = registers.sp.wrapping_add_signed(abi.cfa_bias());
                         read(cfa.wrapping_add_signed(offset.into())).ok()
@@ -45,7 +90,7 @@ pub fn register_after<const SLOTS: usize>(
                 }
             }
         };
-        at = caller.address;
+        (self.at, self.steps) = (caller.address, self.steps + 1);
+        Some(())
     }
-    value
 }

@@ -3,7 +3,7 @@
 use crate::bytes::{fetch_ahead, word};
 use crate::files::{FileId, Files};
 use crate::process::{Last, Place, Process};
-use crate::saved::register_after;
+use crate::saved::Trail;
 use crate::statistics::End;
 use sframe_format::abi::Register;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Source, UnwindError};
@@ -46,7 +46,7 @@ pub fn walk(
     let (base, endian) = (registers.sp, process.unwinder().abi().endian());
     let (mut at, mut source) = (FrameAddress::InstructionPointer(pc), Source::Topmost);
     let (mut fresh, mut last) = (true, Last::default());
-    let (topmost, mut steps, mut looked_for) = ((pc, registers), 0, false);
+    let (mut trail, mut steps, mut looked_for) = (Trail::new(pc, registers), 0, false);
     let mut fetched = 0;
     while frames.len() < DEEPEST {
         if fresh {
@@ -73,7 +73,7 @@ pub fn walk(
             Ok(None) => return End::Root,
             Err(UnwindError::Register { register }) if steps > 0 && !looked_for => {
                 let within = (&*process, files);
-                match register_after(within, cache, topmost, steps, register, &mut read) {
+                match trail.value_after(within, cache, steps, register, &mut read) {
                     Some(value) => registers.set(process.unwinder().abi(), register, value),
                     None => return End::Register,
                 }

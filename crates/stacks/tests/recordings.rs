@@ -159,6 +159,29 @@ fn a_frame_counted_from_another_register_is_left_by_what_its_callee_saved() {
     assert_eq!(unwound.profile.rows[0].end, End::Root);
 }
 
+/// Each of the frames needs a register that the frame within it saved: following it from the topmost frame every time would
+/// take the square of their number.
+#[test]
+fn a_register_is_followed_once_along_a_stack() {
+    const DEPTH: u64 = 4000;
+    let program = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/realigned");
+    let mut writer = Writer::default();
+    writer.comm(7, "realigned", true, 1);
+    writer.mmap(7, (0x40_0000, 0x1000, 0), program.to_str().unwrap(), 2);
+    // `outer` called by itself: its rbx points at its caller's, and its return address is behind that.
+    let mut stack = vec![STACK + 16, 0x40_008b];
+    for frame in 1..DEPTH {
+        stack.extend([STACK + 16 + 16 * frame, 0x40_008b]);
+    }
+    stack.extend([5, 0x40_007d]);
+    for _ in 0..50 {
+        writer.sample(7, 10, [STACK, 5, 0x40_0093], &[], &words(&stack));
+    }
+    let unwound = Unwound::of(&writer);
+    assert_eq!(unwound.frames(0).len() as u64, DEPTH + 2);
+    assert_eq!(unwound.profile.rows[49].end, End::Root);
+}
+
 #[test]
 fn records_may_come_in_any_order() {
     let mut writer = Writer::default();

@@ -79,6 +79,8 @@ struct Core {
     /// Mapped files and one mapping of each, in the order of names.
     files: Vec<(String, Place)>,
     vdso: Option<u64>,
+    /// Bytes of the file.
+    size: usize,
 }
 
 impl Core {
@@ -87,7 +89,13 @@ impl Core {
         if let Some(address) = self.vdso {
             self.modules.add_image(&self.memory, address, "[vdso]");
         }
-        Process { abi: self.abi, threads: self.threads, memory: self.memory, modules: self.modules }
+        Process {
+            abi: self.abi,
+            threads: self.threads,
+            memory: self.memory,
+            modules: self.modules,
+            saved: self.size,
+        }
     }
 }
 
@@ -108,6 +116,7 @@ fn parse(name: &str, bytes: &Bytes) -> Result<Core, Problem> {
         modules: Modules::new(abi),
         files: Vec::new(),
         vdso: None,
+        size: bytes.len(),
     };
     // Bytes of notes; segments that hold the same ones would take the square of the file's size.
     let mut read = 0_u64;

@@ -17,7 +17,7 @@ mod saved;
 
 use super::args::Unwind;
 use super::registers;
-use super::report::{Outcome, complain, hexadecimal, output, print_json};
+use super::report::{Outcome, complain, hexadecimal, output, print_json_array};
 use process::{Process, Thread};
 use serde::Serialize;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, StackFrame, UnwindError};
@@ -61,20 +61,25 @@ pub fn run(arguments: &Unwind) -> Outcome {
     for problem in process.modules.problems() {
         complain(problem);
     }
-    let stacks: Vec<Stack> =
-        process.threads.iter().map(|thread| unwind(&process, thread, arguments.demangle)).collect();
+    let mut complete = true;
+    let mut room = process.frames_at_most();
+    // Each stack is printed before the next is walked.
+    let stacks = process.threads.iter().map(|thread| {
+        let stack = unwind(&process, thread, arguments.demangle, &mut room);
+        complete &= stack.stopped.is_none();
+        stack
+    });
     if arguments.json {
-        print_json(&stacks);
+        print_json_array(stacks);
     } else {
         let mut output = output();
-        let _ = write_text(&mut output, &stacks).and_then(|()| output.flush());
+        let _ = write_text(&mut output, stacks).and_then(|()| output.flush());
     }
-    let complete = stacks.iter().all(|stack| stack.stopped.is_none());
     if complete { Outcome::Fine } else { Outcome::Findings }
 }
 
-/// Unwinds one thread.
-pub fn unwind(process: &Process, thread: &Thread, demangled: bool) -> Stack {
+/// Unwinds one thread. `room` is how many frames there may be, and becomes how many more.
+pub fn unwind(process: &Process, thread: &Thread, demangled: bool, room: &mut usize) -> Stack {
     let abi = process.abi;
     let register = |number: u32| thread.registers.get(number as usize).copied().flatten();
     let start = Registers::new(
@@ -86,7 +91,14 @@ pub fn unwind(process: &Process, thread: &Thread, demangled: bool) -> Stack {
     let mut cache = RuleCache::<512>::new();
     let read = |address| process.memory.word(abi.endian(), address).ok_or(());
     let (mut frames, mut stopped) = (Vec::new(), None);
-    for frame in process.modules.unwinder().iter_frames(thread.pc, start, &mut cache, read).take(DEEPEST) {
+    for frame in process.modules.unwinder().iter_frames(thread.pc, start, &mut cache, read) {
+        if frames.len() == DEEPEST.min(*room) {
+            stopped = Some(match frames.len() {
+                DEEPEST => format!("more than {DEEPEST} frames"),
+                _ => "the threads have more frames than the saved memory can hold".to_owned(),
+            });
+            break;
+        }
         match frame {
             Ok(StackFrame { address, source }) => frames.push(FrameReport {
                 address: hexadecimal(address.address()),
@@ -100,9 +112,7 @@ pub fn unwind(process: &Process, thread: &Thread, demangled: bool) -> Stack {
             Err(error) => stopped = Some(reason(abi, error)),
         }
     }
-    if frames.len() == DEEPEST {
-        stopped = Some(format!("more than {DEEPEST} frames"));
-    }
+    *room -= frames.len();
     Stack { thread: thread.name.clone(), frames, stopped }
 }
 
@@ -116,7 +126,7 @@ fn reason(abi: Abi, error: UnwindError) -> String {
     }
 }
 
-fn write_text(output: &mut dyn Write, stacks: &[Stack]) -> io::Result<()> {
+fn write_text(output: &mut dyn Write, stacks: impl Iterator<Item = Stack>) -> io::Result<()> {
     for stack in stacks {
         writeln!(output, "{}:", stack.thread)?;
         for (number, frame) in stack.frames.iter().enumerate() {

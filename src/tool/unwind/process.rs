@@ -26,6 +26,16 @@ pub struct Process {
     pub memory: Memory,
     /// Files and where they are loaded.
     pub modules: Modules,
+    /// Bytes of the files that the memory was saved in.
+    pub saved: usize,
+}
+
+impl Process {
+    /// So many frames the threads have together at most: each but a thread's topmost has a word on a stack. Without that
+    /// bound, a small file with many threads whose stacks go in circles would give any number.
+    pub fn frames_at_most(&self) -> usize {
+        self.threads.len() + self.saved / size_of::<u64>()
+    }
 }
 
 /// An error in an argument.

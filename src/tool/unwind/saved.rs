@@ -39,7 +39,8 @@ pub fn read(arguments: &Unwind) -> Result<Process, Problem> {
         let place = Place::Bias(module.bias.unwrap_or(0));
         modules.add_file(&module.path, &file, place, arguments.derivation);
     }
-    Ok(Process { abi, threads: vec![thread], memory: Memory::new(pieces), modules })
+    let saved = pieces.iter().map(|(_, bytes)| bytes.len()).sum();
+    Ok(Process { abi, threads: vec![thread], memory: Memory::new(pieces), modules, saved })
 }
 
 /// Reads registers from lines such as `rip 0x401000` or `rsp = 0x7ffe00001000`; a third column, as

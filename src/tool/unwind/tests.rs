@@ -27,12 +27,33 @@ fn saved_registers_and_memory_give_the_callers() {
     modules.add_file(&fixtures::path(PROGRAM), "prog", Place::Bias(0), derivation);
     assert_eq!(modules.problems(), []);
     let memory = Memory::new(vec![(STACK, stack().into())]);
-    let process = Process { abi: Abi::Amd64, threads: vec![thread], memory, modules };
-    let stack = unwind(&process, &process.threads[0], false);
+    let saved = stack().len();
+    let process = Process { abi: Abi::Amd64, threads: vec![thread], memory, modules, saved };
+    let stack = unwind(&process, &process.threads[0], false, &mut process.frames_at_most());
     let addresses: Vec<&str> = stack.frames.iter().map(|frame| frame.address.as_str()).collect();
     assert_eq!(addresses, ["0x401080", "0x401049", "0x1234"]);
     assert!(stack.frames[1].place.starts_with("_start+0x9"), "{:?}", stack.frames);
     assert!(stack.stopped.unwrap().contains("no file with rows is at 0x1233"));
+}
+
+/// Stacks that go in circles would otherwise make any number of frames of a few bytes for each thread.
+#[test]
+fn threads_have_no_more_frames_than_their_memory_can_hold() {
+    let text = format!("rip 0x401080\nrsp {STACK:#x}");
+    let threads = vec![parse_registers(Abi::Amd64, &text).unwrap(); 3];
+    let mut modules = Modules::new(Abi::Amd64);
+    modules.add_file(&fixtures::path(PROGRAM), "prog", Place::Bias(0), Derivation::of_files_without());
+    let memory = Memory::new(vec![(STACK, stack().into())]);
+    let process = Process { abi: Abi::Amd64, threads, memory, modules, saved: 16 };
+    let mut room = process.frames_at_most();
+    let mut walk = |thread| {
+        let stack = unwind(&process, thread, false, &mut room);
+        (stack.frames.len(), stack.stopped.unwrap_or_default())
+    };
+    let walks: Vec<_> = process.threads.iter().map(&mut walk).collect();
+    assert_eq!(walks.iter().map(|(frames, _)| *frames).collect::<Vec<_>>(), [3, 2, 0]);
+    assert!(walks[0].1.contains("no file with rows"), "{walks:?}");
+    assert!(walks[2].1.contains("more frames than the saved memory can hold"), "{walks:?}");
 }
 
 #[test]
@@ -98,7 +119,7 @@ fn core_files_hold_threads_memory_and_files() {
     };
     let process = core::read(&path, &arguments).unwrap();
     assert_eq!(process.threads[0].name, "thread 77");
-    let stack = unwind(&process, &process.threads[0], false);
+    let stack = unwind(&process, &process.threads[0], false, &mut process.frames_at_most());
     let addresses: Vec<&str> = stack.frames.iter().map(|frame| frame.address.as_str()).collect();
     assert_eq!(addresses, ["0x401080", "0x401049", "0x1234"]);
 }
