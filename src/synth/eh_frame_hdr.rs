@@ -24,6 +24,8 @@ use zerocopy::byteorder::{I32, U32};
 const HEADER: usize = 12;
 /// Address of a function and of its FDE, both relative to the table's section.
 const ROW: usize = 8;
+/// Rows that one job writes at least.
+const ROWS_PER_JOB: usize = 4096;
 /// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`.
 const PCREL_SDATA4: u8 = 0x1b;
 /// `DW_EH_PE_udata4`.
@@ -47,46 +49,39 @@ pub fn size(fdes: usize) -> u64 {
     if fdes == 0 { 0 } else { (HEADER + ROW * fdes) as u64 }
 }
 
-/// A row before it is written. Sorted by code; the first row for an address prevails.
+/// A row before it is written: both words in one number whose order is that of the code, then that of the FDE.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Row {
-    code: i32,
-    /// Sorts an FDE without code behind one with code at the same address.
-    is_empty: bool,
-    fde: i32,
+struct Row(u64);
+
+impl Row {
+    fn new(code: i32, fde: i32) -> Self {
+        let ordered = |word: i32| u64::from(word.cast_unsigned() ^ 1 << 31);
+        Row(ordered(code) << 32 | ordered(fde))
+    }
+
+    fn code(self) -> i32 {
+        ((self.0 >> 32) as u32 ^ 1 << 31).cast_signed()
+    }
+
+    fn fde(self) -> i32 {
+        (self.0 as u32 ^ 1 << 31).cast_signed()
+    }
+}
+
+/// The rows of an object.
+#[derive(Default)]
+struct Found {
+    rows: Vec<Row>,
+    /// Those of FDEs without code, which count where no other has their address.
+    empty: Vec<Row>,
+    far: Vec<Far>,
 }
 
 /// Writes the section: `address` is its own, `eh_frame` that of the synthetic `.eh_frame`. Of
 /// several rows for one address only the first is written; zeros remain at the end.
 pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64, out: &mut [u8]) {
     let Some((header, table)) = out.split_at_mut_checked(HEADER) else { return };
-    let found: Vec<Result<Row, Far>> = link
-        .kept_frames
-        .files
-        .par_iter()
-        .enumerate()
-        .flat_map_iter(|(file, kept)| {
-            let records = kept.all_records(&link.frames.files[file]);
-            let file = FileId::from_index(file);
-            records.filter_map(move |record| row(link, file, &record, address, eh_frame))
-        })
-        .collect();
-    let mut rows = Vec::with_capacity(found.len());
-    let first = eh_frame.wrapping_add(link.kept_frames.size);
-    for (offset, code) in plt_cfi::rows(link) {
-        let (code, fde) = (near(code, address), near(first.wrapping_add(offset), address));
-        rows.extend(code.zip(fde).map(|(code, fde)| Row { code, is_empty: false, fde }));
-    }
-    let mut far = Vec::new();
-    for row in found {
-        match row {
-            Ok(row) => rows.push(row),
-            Err(row) => far.push(row),
-        }
-    }
-    report_far(link, address, &far);
-    rows.par_sort_unstable();
-    rows.dedup_by_key(|row| row.code);
+    let rows = rows(link, address, eh_frame);
     header[..4].copy_from_slice(&[1, PCREL_SDATA4, UDATA4, DATAREL_SDATA4]);
     let pointer = near(eh_frame, address.wrapping_add(4));
     if pointer.is_none() {
@@ -99,11 +94,70 @@ pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64, out: 
     header[8..].copy_from_slice(&U32::<T::E>::new(rows.len() as u32).to_bytes());
     let used = table.len().min(rows.len() * ROW);
     let (used, rest) = table.split_at_mut(used);
-    used.par_chunks_exact_mut(ROW).zip(&rows).for_each(|(out, row)| {
-        out[..4].copy_from_slice(&I32::<T::E>::new(row.code).to_bytes());
-        out[4..].copy_from_slice(&I32::<T::E>::new(row.fde).to_bytes());
+    used.par_chunks_exact_mut(ROW).zip(&rows).with_min_len(ROWS_PER_JOB).for_each(|(out, row)| {
+        out[..4].copy_from_slice(&I32::<T::E>::new(row.code()).to_bytes());
+        out[4..].copy_from_slice(&I32::<T::E>::new(row.fde()).to_bytes());
     });
     rest.fill(0);
+}
+
+/// All rows, ascending by code, one for each address.
+fn rows<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64) -> Vec<Row> {
+    let files = link.kept_frames.files.par_iter().zip(&link.frames.files).enumerate();
+    let found: Vec<Found> = files
+        .map(|(file, (kept, frames))| {
+            let mut found = Found { rows: Vec::with_capacity(frames.fdes.len()), ..Found::default() };
+            for record in kept.all_records(frames) {
+                found.add(link, FileId::from_index(file), &record, address, eh_frame);
+            }
+            found
+        })
+        .collect();
+    report_far(link, address, found.iter().flat_map(|found| &found.far));
+    let mut rows = Vec::with_capacity(link.kept_frames.fdes);
+    found.iter().for_each(|found| rows.extend_from_slice(&found.rows));
+    let first = eh_frame.wrapping_add(link.kept_frames.size);
+    for (offset, code) in plt_cfi::rows(link) {
+        let (code, fde) = (near(code, address), near(first.wrapping_add(offset), address));
+        rows.extend(code.zip(fde).map(|(code, fde)| Row::new(code, fde)));
+    }
+    sort(&mut rows);
+    let described = |row: &Row| rows.binary_search_by_key(&row.code(), |row| row.code()).is_ok();
+    let empty = found.iter().flat_map(|found| &found.empty).copied();
+    let empty: Vec<Row> = empty.filter(|row| !described(row)).collect();
+    if !empty.is_empty() {
+        rows.extend(empty);
+        sort(&mut rows);
+    }
+    rows
+}
+
+/// Of several rows for one address the first stays.
+fn sort(rows: &mut Vec<Row>) {
+    // Functions mostly lie in the order of their objects.
+    if !rows.is_sorted() {
+        rows.par_sort_unstable();
+    }
+    rows.dedup_by_key(|row| row.code());
+}
+
+impl Found {
+    /// Takes the row of a record, if it has one: CIEs and FDEs of undefined code have none.
+    fn add<T: Target>(
+        &mut self,
+        link: &Placed<'_, T>,
+        file: FileId,
+        record: &KeptRecord<'_, T::E>,
+        address: u64,
+        eh_frame: u64,
+    ) {
+        let Some((fde, code)) = record.fde.zip(code_address(link, file, record)) else { return };
+        match (near(code, address), near(eh_frame.wrapping_add(record.output), address)) {
+            (Some(code), Some(place)) if fde.is_empty => self.empty.push(Row::new(code, place)),
+            (Some(code), Some(place)) => self.rows.push(Row::new(code, place)),
+            _ => self.far.push(Far { file, section: record.section, offset: record.input, code }),
+        }
+    }
 }
 
 /// An FDE whose code the table cannot reach.
@@ -117,23 +171,6 @@ struct Far {
 /// `target - base`, if 32 bits hold it.
 fn near(target: u64, base: u64) -> Option<i32> {
     i32::try_from(target.wrapping_sub(base) as i64).ok()
-}
-
-/// The row of a record; `None` for CIEs and for FDEs of undefined code.
-fn row<T: Target>(
-    link: &Placed<'_, T>,
-    file: FileId,
-    record: &KeptRecord<'_, T::E>,
-    address: u64,
-    eh_frame: u64,
-) -> Option<Result<Row, Far>> {
-    let fde = record.fde?;
-    let code = code_address(link, file, record)?;
-    let place = eh_frame.wrapping_add(record.output);
-    Some(match (near(code, address), near(place, address)) {
-        (Some(code), Some(fde_place)) => Ok(Row { code, is_empty: fde.is_empty, fde: fde_place }),
-        _ => Err(Far { file, section: record.section, offset: record.input, code }),
-    })
 }
 
 /// The start of an FDE's code, as its relocation computes it: symbol plus addend.
@@ -157,8 +194,9 @@ fn code_address<T: Target>(link: &Placed<'_, T>, file: FileId, record: &KeptReco
     Some(symbol.wrapping_add_signed(relocation.r_addend.get()))
 }
 
-fn report_far<T: Target>(link: &Inputs<'_, T>, address: u64, far: &[Far]) {
-    let Some(first) = far.first() else { return };
+fn report_far<'f, T: Target>(link: &Inputs<'_, T>, address: u64, mut far: impl Iterator<Item = &'f Far>) {
+    let Some(first) = far.next() else { return };
+    let count = 1 + far.count();
     let object = &link.objects[first.file.index()];
     let section = object.section_name_lossy(first.section as usize);
     let mut diagnostic = Diagnostic::error(
@@ -168,8 +206,8 @@ fn report_far<T: Target>(link: &Inputs<'_, T>, address: u64, far: &[Far]) {
     .at(Location::Section { file: object.name.to_string(), section, offset: first.offset })
     .help("--no-eh-frame-hdr links without the table")
     .ordered(first.file.0, first.section, first.offset);
-    if far.len() > 1 {
-        diagnostic = diagnostic.note(format!("functions out of reach: {}", far.len()));
+    if count > 1 {
+        diagnostic = diagnostic.note(format!("functions out of reach: {count}"));
     }
     link.sink.report(diagnostic);
 }
