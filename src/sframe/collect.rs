@@ -247,6 +247,14 @@ impl Batch {
         }
     }
 
+    /// Makes room for so many functions more.
+    pub fn reserve(&mut self, functions: usize) {
+        self.functions.reserve(functions);
+        if self.role == Role::Written {
+            self.encoder.reserve(functions);
+        }
+    }
+
     /// Begins a part: functions added from now on come from `origin`.
     pub fn begin(&mut self, origin: Origin) {
         self.parts.push(Part {
@@ -464,7 +472,7 @@ impl Table {
     }
 }
 
-/// Which function of which batch.
+/// Which function of which batch. They are taken by place, those of one place by batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     place: Place,
@@ -490,9 +498,30 @@ impl Table {
     /// Takes the functions of more batches, the first of which has the number `first`. Their places follow those of the
     /// table.
     pub fn take<T: Target>(&mut self, link: &Resolved<'_, T>, first: u32, batches: &[Batch]) {
-        let candidates = candidates(link, batches);
-        self.encoder.reserve(candidates.len());
-        self.functions.reserve(candidates.len());
+        let most = batches.iter().map(|batch| batch.functions.len()).sum();
+        self.encoder.reserve(most);
+        self.functions.reserve(most);
+        let taken = if candidates(link, batches).is_sorted() {
+            // One source, whose sections describe the text before them: as every compiler writes objects.
+            self.take_ascending(first, batches, candidates(link, batches))
+        } else {
+            let mut candidates: Vec<Candidate> = candidates(link, batches).collect();
+            candidates.par_sort_unstable();
+            self.take_ascending(first, batches, candidates)
+        };
+        if let Err(full) = taken {
+            link.sink.report(Diagnostic::error(Code::LayoutError, format!("SFrame index: {full}")));
+        }
+        self.settled = self.functions.len();
+        self.duplicates.sort_unstable();
+    }
+
+    fn take_ascending(
+        &mut self,
+        first: u32,
+        batches: &[Batch],
+        candidates: impl IntoIterator<Item = Candidate>,
+    ) -> Result<(), Inexpressible> {
         let mut last = None;
         for Candidate { place, batch: number, function } in candidates {
             let batch = &batches[number as usize];
@@ -504,28 +533,18 @@ impl Table {
             if batch.role == Role::Present {
                 continue;
             }
-            if let Err(full) = self.encoder.take(&batch.encoder, FunctionId(function)) {
-                link.sink.report(Diagnostic::error(Code::LayoutError, format!("SFrame index: {full}")));
-                break;
-            }
+            self.encoder.take(&batch.encoder, FunctionId(function))?;
             self.functions.push(batch.functions[function as usize]);
         }
-        self.settled = self.functions.len();
-        self.duplicates.sort_unstable();
+        Ok(())
     }
 }
 
-/// The functions that are alive, ascending by place; those of one place by batch.
-fn candidates<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> Vec<Candidate> {
-    let mut candidates = Vec::with_capacity(batches.iter().map(|batch| batch.functions.len()).sum());
-    for (number, batch) in (0..).zip(batches).filter(|(_, batch)| batch.role != Role::Superseded) {
+/// The functions that are alive, by batch.
+fn candidates<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> impl Iterator<Item = Candidate> {
+    let batches = (0..).zip(batches).filter(|(_, batch)| batch.role != Role::Superseded);
+    batches.flat_map(|(number, batch)| {
         let alive = (0..).zip(&batch.functions).filter(|(_, it)| link.sections.stands(it.place.section));
-        candidates.extend(alive.map(|(function, described)| Candidate {
-            place: described.place,
-            batch: number,
-            function,
-        }));
-    }
-    candidates.par_sort_unstable();
-    candidates
+        alive.map(move |(function, described)| Candidate { place: described.place, batch: number, function })
+    })
 }

@@ -27,6 +27,9 @@ use sframe_format::{Attributes, Blob, Fde, Piece, Section};
 /// Objects that one job reads, with one [`Reader`] and its buffers.
 const OBJECTS_PER_JOB: usize = 32;
 
+/// Bytes that the descriptor and the rows of a function take at least, but for rare ones.
+const SMALLEST_FUNCTION: usize = 24;
+
 /// Reads all SFrame inputs that are in the link so far. Batches come in link order.
 pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec<Refused>) {
     let found: Vec<(Batch, Vec<Refused>)> = link
@@ -35,6 +38,12 @@ pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec
         .map(|objects| {
             let mut reader = Reader::new(link, role);
             let mut refused = Vec::new();
+            let bytes = |object: &ObjectFile<'_, T::E>| -> usize {
+                let sizes =
+                    object.sframes.iter().filter_map(|&index| object.section_bytes(index as usize).ok());
+                sizes.map(<[u8]>::len).sum()
+            };
+            reader.batch.reserve(objects.iter().map(bytes).sum::<usize>() / SMALLEST_FUNCTION);
             objects.iter().for_each(|object| reader.object(object, &mut refused));
             (reader.batch, refused)
         })

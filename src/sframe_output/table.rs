@@ -14,7 +14,7 @@ use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::ChunkId;
 use crate::phase::{Placed, Resolved};
-use crate::sframe::collect::{Batch, Described, Ordered, Place, Table};
+use crate::sframe::collect::{Batch, Ordered, Place, Table};
 use crate::sframe::{abi, encoding};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
@@ -34,30 +34,31 @@ const FUNCTIONS_PER_JOB: usize = 4096;
 /// are final.
 pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
     let Some(table) = &link.chosen.table else { return Ordered::default() };
-    let relocatable = link.config.is_relocatable();
-    let key = |function: &Described| {
-        let Place { section, offset } = function.place;
-        if relocatable {
-            let chunk = link.places.chunk[section.index()];
-            (
-                chunk.map_or(u32::MAX, ChunkId::number),
-                link.places.offset[section.index()].wrapping_add(offset),
-            )
+    let address = |Place { section, offset }: Place| {
+        let start = if link.config.is_relocatable() {
+            link.places.offset[section.index()]
         } else {
-            (0, link.section_address(section).wrapping_add(offset))
-        }
+            link.section_address(section)
+        };
+        start.wrapping_add(offset)
     };
-    let mut keyed: Vec<((u32, u64), FunctionId)> = table
-        .functions
-        .par_iter()
-        .enumerate()
-        .with_min_len(FUNCTIONS_PER_JOB)
-        .map(|(number, function)| (key(function), FunctionId(number as u32)))
-        .collect();
-    keyed.par_sort_unstable();
-    let chunk = |entry: Option<&((u32, u64), FunctionId)>| entry.map(|entry| entry.0.0);
-    let sorted = chunk(keyed.first()) == chunk(keyed.last());
-    Ordered { functions: keyed.into_iter().map(|((_, address), id)| (address, id)).collect(), sorted }
+    let functions = table.functions.par_iter().enumerate().with_min_len(FUNCTIONS_PER_JOB);
+    let mut functions: Vec<(u64, FunctionId)> =
+        functions.map(|(number, function)| (address(function.place), FunctionId(number as u32))).collect();
+    if !link.config.is_relocatable() {
+        // Mostly they are: functions of a table are in the order of their sections.
+        if !functions.is_sorted() {
+            functions.par_sort_unstable();
+        }
+        return Ordered { functions, sorted: true };
+    }
+    let chunk = |&(_, id): &(u64, FunctionId)| {
+        let section = table.functions[id.0 as usize].place.section;
+        link.places.chunk[section.index()].map_or(u32::MAX, ChunkId::number)
+    };
+    functions.par_sort_unstable_by_key(|function| (chunk(function), *function));
+    let sorted = functions.first().map(chunk) == functions.last().map(chunk);
+    Ordered { functions, sorted }
 }
 
 /// Writes the section, which is at `address`.
