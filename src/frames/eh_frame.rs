@@ -174,6 +174,8 @@ fn split_section<'a, T: Target>(
     }
     let frames = &mut split.frames;
     let (first_cie, first_fde) = (frames.cies.len(), frames.fdes.len());
+    // Each FDE has one for its code.
+    frames.fdes.reserve(object.relocations(index as usize).len());
     let mut splitter = Splitter {
         link,
         file,

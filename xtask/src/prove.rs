@@ -22,6 +22,7 @@ mod limits;
 mod llvm;
 mod lto;
 mod machines;
+mod miri;
 mod modules;
 mod mutants;
 mod package;
@@ -98,7 +99,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 29] = [
+static SUBJECTS: [Subject; 30] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -224,6 +225,12 @@ static SUBJECTS: [Subject; 29] = [
         about: "The linker built with AddressSanitizer and ThreadSanitizer, over the tests and benchmarks' links",
         in_bare_root: false,
         prove: |proof, _| sanitizers::sanitizers(proof),
+    },
+    Subject {
+        name: "miri",
+        about: "Tests of what is unsafe, or reads bytes as structures, interpreted",
+        in_bare_root: false,
+        prove: |proof, _| miri::miri(proof),
     },
     Subject {
         name: "violations",

@@ -1,0 +1,89 @@
+//! Proof by Miri: an interpreter that knows every rule of Rust's memory runs tests of what is unsafe or reads bytes as
+//! structures. It is some hundred times slower than a processor, so those tests are left out that repeat for long.
+
+use super::proof::{Proof, first_line};
+use crate::folders;
+use anyhow::{Context, Result, ensure};
+use std::process::Command;
+
+/// Tests that are interpreted.
+struct Suite {
+    package: &'static str,
+    about: &'static str,
+    /// Options of `cargo test` and of the test program.
+    options: &'static [&'static str],
+}
+
+const SUITES: [Suite; 5] = [
+    Suite {
+        package: "sframe-format",
+        about: "steps, signal frames, copies, units and C's view of tables",
+        options: &[
+            "--all-features",
+            "--test",
+            "copy",
+            "--test",
+            "unwinding",
+            "--test",
+            "signal_frames",
+            "--test",
+            "light",
+            "--",
+            "--skip",
+            "damage",
+            "--skip",
+            "fixture",
+        ],
+    },
+    Suite {
+        package: "sframe-format",
+        about: "compact tables",
+        options: &["--all-features", "--test", "compact", "--", "--skip", "any", "--skip", "fixture"],
+    },
+    Suite {
+        package: "demangle",
+        about: "names of C++ and Rust",
+        options: &["--test", "libiberty", "--", "names_of_every_kind"],
+    },
+    Suite { package: "sframe-bpf", about: "tables for the kernel", options: &["--lib"] },
+    Suite {
+        package: "sframe-ld",
+        about: "memory that outlives a link, the table of names, flags that threads set, notes",
+        options: &["--lib", "--", "region::", "symbols::", "elf::"],
+    },
+];
+
+pub fn miri(proof: &mut Proof) -> Result<()> {
+    let version = first_line(Command::new("cargo").args(["+nightly", "miri", "--version"]))
+        .context("a nightly compiler with miri and rust-src is needed")?;
+    proof.note(format!("{version}. Each package's tests, as far as they end in minutes.\n"))?;
+    proof.note("| package | what | passed |\n|---|---|---:|")?;
+    let mut wrong = Vec::new();
+    for suite in &SUITES {
+        let mut command = Command::new("cargo");
+        command
+            .current_dir(folders::workspace())
+            .args(["+nightly", "miri", "test", "--no-fail-fast", "--package", suite.package])
+            .args(suite.options)
+            .arg("--target-dir")
+            .arg(proof.folder.join("target"))
+            // Tests read their fixtures.
+            .env("MIRIFLAGS", "-Zmiri-disable-isolation");
+        let output = command.output().context("cannot start cargo")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let passed: u64 = text.lines().filter_map(passed).sum();
+        proof.note(format!("| {} | {} | {passed} |", suite.package, suite.about))?;
+        if !output.status.success() || passed == 0 {
+            let messages = String::from_utf8_lossy(&output.stderr);
+            wrong.push(format!("{}: {}\n{text}{messages}", suite.package, output.status));
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("\n"));
+    Ok(())
+}
+
+/// The number of `test result: ok. 3 passed; …`.
+fn passed(line: &str) -> Option<u64> {
+    let (_, rest) = line.strip_prefix("test result: ")?.split_once(". ")?;
+    rest.split_once(" passed")?.0.parse().ok()
+}
