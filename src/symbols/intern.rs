@@ -49,8 +49,17 @@ fn shard_of(hash: u64) -> usize {
 /// One file's or batch's names, split by shard; slots are positions in the batch's output.
 #[derive(Default)]
 pub struct Batch<'a> {
-    shards: Vec<Vec<(HashedName<'a>, u32)>>,
+    shards: Vec<Vec<Pushed<'a>>>,
     slots: u32,
+}
+
+/// A name of a batch. There are millions, so it takes 24 bytes.
+#[derive(Clone, Copy)]
+struct Pushed<'a> {
+    name: &'a [u8],
+    /// The half of its hash that the shard's table looks at.
+    hash: u32,
+    slot: u32,
 }
 
 impl<'a> Batch<'a> {
@@ -67,7 +76,8 @@ impl<'a> Batch<'a> {
             self.shards = (0..SHARDS).map(|_| Vec::new()).collect();
         }
         let slot = self.slots;
-        self.shards[shard_of(name.hash)].push((name, slot));
+        let HashedName { name, hash } = name;
+        self.shards[shard_of(hash)].push(Pushed { name, hash: hash as u32, slot });
         self.slots += 1;
         slot
     }
@@ -98,13 +108,13 @@ impl Slots {
     }
 
     #[inline]
-    fn start(&self, hash: u64) -> usize {
-        hash as u32 as usize & (self.words.len() - 1)
+    fn start(&self, hash: u32) -> usize {
+        hash as usize & (self.words.len() - 1)
     }
 
     /// The number of a name with this hash that is the `same`, or the free slot that ends the search.
     #[inline]
-    fn find(&self, hash: u64, same: impl Fn(u32) -> bool) -> Result<u32, usize> {
+    fn find(&self, hash: u32, same: impl Fn(u32) -> bool) -> Result<u32, usize> {
         if self.words.is_empty() {
             return Err(0);
         }
@@ -114,7 +124,7 @@ impl Slots {
             if word == 0 {
                 return Err(at);
             }
-            if (word >> 32) as u32 == hash as u32 && same(word as u32 - 1) {
+            if (word >> 32) as u32 == hash && same(word as u32 - 1) {
                 return Ok(word as u32 - 1);
             }
             at = (at + 1) & (self.words.len() - 1);
@@ -122,8 +132,8 @@ impl Slots {
     }
 
     /// Adds a name that [`Self::find`] did not find and gave this slot for.
-    fn add(&mut self, slot: usize, hash: u64, number: u32) {
-        let word = u64::from(hash as u32) << 32 | u64::from(number + 1);
+    fn add(&mut self, slot: usize, hash: u32, number: u32) {
+        let word = u64::from(hash) << 32 | u64::from(number + 1);
         self.used += 1;
         if 2 * self.used <= self.words.len() {
             self.words[slot] = word;
@@ -132,7 +142,7 @@ impl Slots {
         let grown = Slots::with_capacity(2 * self.used);
         let old = std::mem::replace(&mut self.words, grown.words);
         for word in old.into_iter().filter(|word| *word != 0).chain([word]) {
-            let mut at = self.start(word >> 32);
+            let mut at = self.start((word >> 32) as u32);
             while self.words[at] != 0 {
                 at = (at + 1) & (self.words.len() - 1);
             }
@@ -142,9 +152,9 @@ impl Slots {
 
     /// The number of the name that a search would most likely compare.
     #[inline]
-    fn candidate(&self, hash: u64) -> Option<u32> {
+    fn candidate(&self, hash: u32) -> Option<u32> {
         let word = self.words[self.start(hash)];
-        ((word >> 32) as u32 == hash as u32 && word != 0).then(|| word as u32 - 1)
+        ((word >> 32) as u32 == hash && word != 0).then(|| word as u32 - 1)
     }
 }
 
@@ -183,8 +193,8 @@ impl Interner {
                 let mut ids: Vec<SymbolId> =
                     slots.into_iter().map(|slot| SymbolId(slot.into_inner())).collect();
                 for (number, list) in batch.shards.iter().enumerate() {
-                    for &(_, slot) in list {
-                        ids[slot as usize].0 += bases[number];
+                    for pushed in list {
+                        ids[pushed.slot as usize].0 += bases[number];
                     }
                 }
                 ids
@@ -209,17 +219,17 @@ impl Interner {
         let HashedName { name, hash } = name;
         let number = shard_of(hash);
         if let (Some(shard), Some(base)) = (self.shards.get(number), self.bases.get(number))
-            && let Ok(id) = shard.find(hash, |id| names[(base + id) as usize] == name)
+            && let Ok(id) = shard.find(hash as u32, |id| names[(base + id) as usize] == name)
         {
             return Some(SymbolId(base + id));
         }
-        self.late.find(hash, |id| names[id as usize] == name).ok().map(SymbolId)
+        self.late.find(hash as u32, |id| names[id as usize] == name).ok().map(SymbolId)
     }
 
     /// Makes the last one of `names`, which is not yet known, a global.
     pub fn add_last(&mut self, names: &[&[u8]]) -> SymbolId {
         let id = names.len() as u32 - 1;
-        let hash = hash(names[id as usize]);
+        let hash = hash(names[id as usize]) as u32;
         if let Err(slot) = self.late.find(hash, |_| false) {
             self.late.add(slot, hash, id);
         }
@@ -239,7 +249,7 @@ fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]
         let Some(list) = batch.shards.get(number) else { continue };
         for window in list.chunks(WINDOW) {
             touch(window, &table, &names);
-            for &(HashedName { name, hash }, slot) in window {
+            for &Pushed { name, hash, slot } in window {
                 let id = table.find(hash, |id| names[id as usize] == name).unwrap_or_else(|free| {
                     let id = names.len() as u32;
                     table.add(free, hash, id);
@@ -256,13 +266,13 @@ fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]
 /// Touches the memory that looking up these names will touch. No read depends on the one before it, so
 /// that the processor waits for all names together and not for each.
 #[inline]
-fn touch(window: &[(HashedName<'_>, u32)], table: &Slots, names: &[&[u8]]) {
+fn touch(window: &[Pushed<'_>], table: &Slots, names: &[&[u8]]) {
     let mut candidates = [None; WINDOW];
-    for ((name, _), candidate) in window.iter().zip(&mut candidates) {
-        *candidate = table.candidate(name.hash);
+    for (pushed, candidate) in window.iter().zip(&mut candidates) {
+        *candidate = table.candidate(pushed.hash);
     }
     let candidates = candidates.into_iter().flatten().map(|number| names[number as usize]);
-    let firsts = window.iter().map(|(name, _)| name.name).chain(candidates).filter_map(|name| name.first());
+    let firsts = window.iter().map(|pushed| pushed.name).chain(candidates).filter_map(|name| name.first());
     black_box(firsts.fold(0, |all, first| all ^ first));
 }
 

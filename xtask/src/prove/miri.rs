@@ -49,7 +49,7 @@ const SUITES: [Suite; 5] = [
     Suite {
         package: "sframe-ld",
         about: "memory that outlives a link, the table of names, flags that threads set, notes",
-        options: &["--lib", "--", "region::", "symbols::", "elf::"],
+        options: &["--no-default-features", "--lib", "--", "region::", "symbols::", "elf::"],
     },
 ];
 
@@ -65,8 +65,7 @@ pub fn miri(proof: &mut Proof) -> Result<()> {
             .current_dir(folders::workspace())
             .args(["+nightly", "miri", "test", "--no-fail-fast", "--package", suite.package])
             .args(suite.options)
-            .arg("--target-dir")
-            .arg(proof.folder.join("target"))
+            .env("CARGO_TARGET_DIR", proof.folder.join("target"))
             // Tests read their fixtures.
             .env("MIRIFLAGS", "-Zmiri-disable-isolation");
         let output = command.output().context("cannot start cargo")?;
