@@ -38,7 +38,18 @@ const SUITES: [Suite; 5] = [
     Suite {
         package: "sframe-format",
         about: "compact tables",
-        options: &["--all-features", "--test", "compact", "--", "--skip", "any", "--skip", "fixture"],
+        options: &[
+            "--all-features",
+            "--test",
+            "compact",
+            "--",
+            "--skip",
+            "any",
+            "--skip",
+            "fixture",
+            "--skip",
+            "damage",
+        ],
     },
     Suite {
         package: "demangle",

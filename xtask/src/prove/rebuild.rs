@@ -196,6 +196,8 @@ fn package(proof: &Proof, root: &Path, source: &Source) -> Result<Row> {
     let folder = format!("/build/source/{name}");
     let fetch = format!(
         "set -e; export DEBIAN_FRONTEND=noninteractive DEB_BUILD_PROFILES=nodoc; rm -rf {folder}; mkdir -p {folder}; cd {folder}\n\
+         # What an interrupted run has left half-way.\n\
+         dpkg --configure -a >/build/log 2>&1\n\
          apt-get source -qq --download-only {name}\n\
          apt-get build-dep -qq -y --no-install-recommends --arch-only {name} >/build/log 2>&1\n\
          apt-get clean; chown -R builder {folder}"
