@@ -235,10 +235,12 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // scripts are joined again. And objects of intermediate code are compiled, which makes new ones.
     let mut plugins = run_plugins::Plugins::default();
     let (directives, plan, parsed, assigned, extracted) = loop {
-        let (directives, plan) = read_scripts::run(session, &main, &opened.scripts, &sources, source);
+        let ((directives, plan), mut parsed) = rayon::join(
+            || read_scripts::run(session, &main, &opened.scripts, &sources, source),
+            || parse_inputs::run::<T>(session, &opened.files),
+        );
         reports::overwrite::check(session, &plan.sources, &opened.paths);
         sink.check()?;
-        let mut parsed = parse_inputs::run::<T>(session, &opened.files);
         if plugins.claim(session, &parsed.files, &mut opened) {
             progress.timings.pass("claim intermediate code");
             parsed = parse_inputs::run::<T>(session, &opened.files);
