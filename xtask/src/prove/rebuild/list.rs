@@ -17,7 +17,7 @@ const fn of(name: &'static str, about: &'static str) -> Source {
 const ENVIRON: &str = "libc's environ is copied under all its names, as gold, lld and mold do; GNU ld keeps those alone that are mentioned or strong";
 
 /// All packages, in the order in which they are built.
-pub static SOURCES: [Source; 77] = [
+pub static SOURCES: [Source; 78] = [
     of("bzip2", "plain make, a library by hand"),
     of("zlib", "a configure of its own, a version script"),
     of("lua5.4", "libtool without automake"),
@@ -85,6 +85,7 @@ pub static SOURCES: [Source; 77] = [
     of("readline", "configure, a shared library by hand"),
     of("ncurses", "configure, version scripts"),
     Source { explained: Some(ENVIRON), ..of("bash", "configure, loadable objects") },
+    of("minpack", "automake, Fortran"),
     of("lapack", "CMake, Fortran"),
     of("sqlite3", "automake, Tcl"),
     of("libffi", "automake, assembly, a version script; its tests call the compiler thousands of times"),
