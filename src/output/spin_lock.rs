@@ -22,7 +22,7 @@ impl<T> SpinLock<T> {
         Self { locked: unlocked, value: UnsafeCell::new(value) }
     }
 
-    /// Waits for the lock.
+    /// Waits for the lock. An attempt that fails writes nothing.
     pub fn lock(&self) -> Locked<'_, T> {
         while self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             yield_now();

@@ -502,7 +502,7 @@ impl Table {
         self.encoder.reserve(most);
         self.functions.reserve(most);
         let taken = if candidates(link, batches).is_sorted() {
-            // One source, whose sections describe the text before them: as every compiler writes objects.
+            // As one source gives them whose objects compilers wrote. To look first costs less than a list of them.
             self.take_ascending(first, batches, candidates(link, batches))
         } else {
             let mut candidates: Vec<Candidate> = candidates(link, batches).collect();

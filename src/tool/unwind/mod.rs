@@ -94,8 +94,12 @@ pub fn unwind(process: &Process, thread: &Thread, demangled: bool, room: &mut us
     for frame in process.modules.unwinder().iter_frames(thread.pc, start, &mut cache, read) {
         if frames.len() == DEEPEST.min(*room) {
             stopped = Some(match frames.len() {
-                DEEPEST => format!("more than {DEEPEST} frames"),
-                _ => "the threads have more frames than the saved memory can hold".to_owned(),
+                DEEPEST => format!("more than {DEEPEST} frames: the stack is that deep, or goes in circles"),
+                _ => format!(
+                    "all threads together have more frames than the saved memory can hold ({} at most): stacks go in circles, \
+                     or what was saved is damaged",
+                    process.frames_at_most()
+                ),
             });
             break;
         }
