@@ -3,11 +3,14 @@
 //! It starts from the kept corpus and from seeds that are taken out of the fixtures afresh. The tests replay the kept
 //! corpus and mutate it without a fuzzer, so that a minute of the same goes into every run of them.
 
+use crate::children;
 use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSection};
 use std::fmt::Write;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// Longest input in bytes.
 const LONGEST: usize = 8192;
@@ -89,6 +92,7 @@ const TARGETS: [Target; 12] = [
 /// The results for a target.
 struct Seen {
     target: Target,
+    processor_time: Duration,
     executions: u64,
     coverage: u64,
     kept: usize,
@@ -116,7 +120,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         }
     }
     let path = crate::folders::workspace().join("tests/proofs/fuzz.md");
-    let record = record(&seen, seconds, &std::fs::read_to_string(&path).unwrap_or_default())?;
+    let record = record(&seen, &std::fs::read_to_string(&path).unwrap_or_default())?;
     print!("{record}");
     if !arguments.no_record {
         std::fs::write(path, record)?;
@@ -153,14 +157,20 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
     ];
     let mut words: Vec<&str> = vec![text(&corpus)?];
     words.extend(limits.iter().map(String::as_str));
-    let said = run_target(target, &words)?;
+    let (said, processor_time) = run_target(target, &words)?;
     run_target(target, &[text(&small)?, text(&corpus)?, "-merge=1", &limits[1]])?;
     let kept = keep(&small, &kept)?;
     let number = |mark: &str| {
         let rest = said.rsplit_once(mark).map(|(_, rest)| rest.trim_start());
         rest.and_then(|r| r.split_whitespace().next()?.parse().ok()).unwrap_or(0)
     };
-    Ok(Seen { target, executions: number("number_of_executed_units:"), coverage: number(" cov:"), kept })
+    Ok(Seen {
+        target,
+        processor_time,
+        executions: number("number_of_executed_units:"),
+        coverage: number(" cov:"),
+        kept,
+    })
 }
 
 /// Replaces the kept corpus by the smallest inputs of another. Returns how many there are.
@@ -208,9 +218,9 @@ fn built() -> Result<PathBuf> {
     Ok(folder.canonicalize()?)
 }
 
-/// Runs a target as it was built, even if the sources have changed since, and returns its output. An input that
-/// fails is in the error, and kept.
-fn run_target(target: Target, words: &[&str]) -> Result<String> {
+/// Runs a target as it was built, even if the sources have changed since. Returns its output and processor time. An
+/// input that fails is in the error, and kept.
+fn run_target(target: Target, words: &[&str]) -> Result<(String, Duration)> {
     let artifacts = crate::folders::target().join("fuzz").join(target.name).join("failures/");
     std::fs::create_dir_all(&artifacts)?;
     // cargo-fuzz builds for a named machine.
@@ -220,15 +230,24 @@ fn run_target(target: Target, words: &[&str]) -> Result<String> {
     said(&mut command).with_context(|| format!("target {}", target.name))
 }
 
-/// Runs a command and returns its standard error; the end of that is in the error if it failed.
-fn said(command: &mut Command) -> Result<String> {
-    let output = command.output().context("cannot start")?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if !output.status.success() {
+/// Runs a command and returns its standard error and its processor time. The end of the former is in the error if the
+/// command failed.
+fn said(command: &mut Command) -> Result<(String, Duration)> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start")?;
+    let mut said = Vec::new();
+    child.stderr.take().context("standard error is piped")?.read_to_end(&mut said)?;
+    let (status, usage) = children::wait(child);
+    let said = String::from_utf8_lossy(&said).into_owned();
+    if !status.success() {
         let lines: Vec<&str> = said.lines().collect();
-        bail!("{}:\n{}", output.status, lines[lines.len().saturating_sub(60)..].join("\n"));
+        bail!("{status}:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"));
     }
-    Ok(said)
+    Ok((said, children::processor_time(&usage)))
 }
 
 /// The seeds of a target: the part of each ELF file of the fixtures that it reads.
@@ -286,7 +305,7 @@ fn sums(row: Option<&str>) -> (u64, u64) {
 }
 
 /// The record: a row for each target, with the sums of all runs in which it took part.
-fn record(seen: &[Seen], seconds: u32, before: &str) -> Result<String> {
+fn record(seen: &[Seen], before: &str) -> Result<String> {
     let line = |program: &str, words: &[&str]| -> Result<String> {
         let output = Command::new(program).args(words).output()?;
         Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
@@ -303,19 +322,19 @@ fn record(seen: &[Seen], seconds: u32, before: &str) -> Result<String> {
     )?;
     writeln!(
         record,
-        "Seconds and inputs are those of all runs together, up to the last one of that date.\n"
+        "Seconds are processor time. They and the inputs are those of all runs together, up to the last one of that date.\n"
     )?;
     writeln!(record, "| target | what | date | seconds | inputs | edges covered | failures | inputs kept |")?;
     writeln!(record, "|---|---|---|---:|---:|---:|---:|---:|")?;
     for target in TARGETS {
         let start = format!("| {} |", target.name);
         let row = before.lines().find(|line| line.starts_with(&start));
-        if let Some(Seen { executions, coverage, kept, .. }) =
+        if let Some(Seen { processor_time, executions, coverage, kept, .. }) =
             seen.iter().find(|s| s.target.name == target.name)
         {
             let what = target.what;
             let (seconds_before, inputs_before) = sums(row);
-            let seconds = seconds_before + u64::from(seconds);
+            let seconds = seconds_before + processor_time.as_secs();
             let executions = inputs_before + executions;
             writeln!(
                 record,

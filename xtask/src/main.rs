@@ -6,6 +6,7 @@ use folders::workspace;
 mod apt;
 mod bench;
 mod bpf;
+mod children;
 mod demo;
 mod folders;
 mod fuzz;

@@ -20,6 +20,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::children;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
@@ -137,7 +138,7 @@ fn wait_for_tree(first: libc::pid_t, started: Instant) -> Result<Cost> {
     std::thread::scope(|scope| {
         scope.spawn(|| sample(&done, &sampled_peak));
         while let Some((process, status, usage)) = wait_for_any() {
-            cost.cpu += seconds(usage.ru_utime) + seconds(usage.ru_stime);
+            cost.cpu += children::processor_time(&usage).as_secs_f64();
             cost.faults += (usage.ru_minflt + usage.ru_majflt) as u64;
             if process == first {
                 cost.wall = started.elapsed().as_secs_f64();
@@ -163,10 +164,6 @@ fn wait_for_any() -> Option<(libc::pid_t, i32, libc::rusage)> {
         (libc::wait4(-1, &mut status, 0, &mut usage), usage)
     };
     (process > 0).then_some((process, status, usage))
-}
-
-fn seconds(time: libc::timeval) -> f64 {
-    time.tv_sec as f64 + time.tv_usec as f64 / 1e6
 }
 
 /// Keeps the greatest sum of resident sizes seen until `done`.

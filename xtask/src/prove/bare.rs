@@ -6,12 +6,13 @@
 //! named nowhere.
 
 use super::proof::{Proof, first_line, output};
+use crate::children::processor_time_so_far;
 use crate::{apt, peers};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Packages of the root beside those that every Debian system has.
 const PACKAGES: &str = "gcc,g++,git,ca-certificates";
@@ -208,11 +209,12 @@ fn command(root: &Path, words: &[String]) -> Result<(String, Cost)> {
         words.iter().skip(2).filter(|word| !word.starts_with('-')).cloned().collect::<Vec<_>>().join("-");
     let log = root.with_extension(format!("{name}.log"));
     let script = format!("cd /src && exec {}", words.join(" "));
-    let (begin, before) = (Instant::now(), children());
+    let (begin, before) = (Instant::now(), processor_time_so_far());
     let mut command = inside(root, &["sh", "-c", &script])?;
     let file = std::fs::File::create(&log)?;
     let status = command.stdout(file.try_clone()?).stderr(file).status()?;
-    let cost = Cost { wall: begin.elapsed().as_secs_f64(), work: (children() - before).as_secs_f64() };
+    let cost =
+        Cost { wall: begin.elapsed().as_secs_f64(), work: (processor_time_so_far() - before).as_secs_f64() };
     let text = String::from_utf8_lossy(&std::fs::read(&log)?).into_owned();
     ensure!(status.success(), "{} failed, see {}", words.join(" "), log.display());
     Ok((text, cost))
@@ -271,18 +273,6 @@ fn inside(root: &Path, words: &[&str]) -> Result<Command> {
     let path = "/opt/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     command.env("PATH", path).env("HOME", "/tmp").env("CARGO_HOME", "/cargo").env("LC_ALL", "C.UTF-8");
     Ok(command)
-}
-
-/// The time that processors gave to children that have ended.
-fn children() -> Duration {
-    // SAFETY: an all-zero rusage is valid, and the call fills it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
-        usage
-    };
-    let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
-    of(usage.ru_utime) + of(usage.ru_stime)
 }
 
 /// The counts of the test programs, of which none failed and none was skipped.

@@ -1,5 +1,6 @@
 //! Runs a program under limits, and tells what became of it.
 
+use crate::children;
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -60,13 +61,7 @@ pub fn run(command: &mut Command, limits: Limits, log: &Path) -> Result<Ended> {
             Ok(())
         });
     }
-    let child = command.spawn().context("cannot start")?;
-    // SAFETY: the child is this process's own, and nobody else waits for it.
-    let (status, usage) = unsafe {
-        let (mut status, mut usage) = (0, std::mem::zeroed::<libc::rusage>());
-        while libc::wait4(child.id() as i32, &mut status, 0, &mut usage) < 0 {}
-        (ExitStatus::from_raw(status), usage)
-    };
+    let (status, usage) = children::wait(command.spawn().context("cannot start")?);
     let mut said = std::fs::read(log)?;
     said.truncate(SAID);
     Ok(Ended { status, said: String::from_utf8_lossy(&said).into_owned(), memory: usage.ru_maxrss })

@@ -1,0 +1,33 @@
+//! Waits for a child process and says what it cost.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus};
+use std::time::Duration;
+
+/// Waits until a child has ended. The usage is that of the child and of the descendants that it waited for.
+pub fn wait(child: Child) -> (ExitStatus, libc::rusage) {
+    // SAFETY: the child is this process's own, and nobody else waits for it. All zeros is a value of the plain data
+    // that `rusage` is, and both pointers outlive the call.
+    unsafe {
+        let (mut status, mut usage) = (0, std::mem::zeroed::<libc::rusage>());
+        while libc::wait4(child.id() as i32, &mut status, 0, &mut usage) < 0 {}
+        (ExitStatus::from_raw(status), usage)
+    }
+}
+
+/// The processor time of all children that have ended and of the descendants that they waited for.
+pub fn processor_time_so_far() -> Duration {
+    // SAFETY: all zeros is a value of the plain data that `rusage` is, and the call fills it.
+    let usage = unsafe {
+        let mut usage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    processor_time(&usage)
+}
+
+/// The time that processors gave, for the program and for the system on its behalf.
+pub fn processor_time(usage: &libc::rusage) -> Duration {
+    let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
+    of(usage.ru_utime) + of(usage.ru_stime)
+}
