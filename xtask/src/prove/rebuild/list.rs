@@ -120,5 +120,5 @@ pub static SOURCES: [Source; 78] = [
     of("python3.11", "link-time optimization, extensions"),
     of("elfutils", "automake, version scripts, a reader of ELF files"),
     of("libvpx", "a configure of its own, assembly"),
-    of("boost1.74", "a builder of its own, C++"),
+    Source { explained: Some(ENVIRON), ..of("boost1.74", "a builder of its own, C++") },
 ];
