@@ -31,7 +31,7 @@ struct Waiter {
 /// Makes the process, if the memory of this one is large. It is the last act of a command that is
 /// about to exit: the memory that both share must not be freed by anyone.
 pub fn leave_memory_behind(replaced: Option<&File>) {
-    if peak_memory() < PAYS_FROM {
+    if peak_memory() < PAYS_FROM || is_watched() {
         return;
     }
     let Ok((end, open_end)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) else { return };
@@ -55,6 +55,13 @@ pub fn leave_memory_behind(replaced: Option<&File>) {
         libc::clone(wait, top.cast(), libc::CLONE_VM, ptr::from_ref(waiter).cast_mut().cast());
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
     }
+}
+
+/// Whether the program runs on a processor that a tool plays, as valgrind does. Such a tool hides the code that the kernel
+/// puts into every process, and does not know how to follow a process of this kind.
+fn is_watched() -> bool {
+    // SAFETY: the call only reads the auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) == 0 }
 }
 
 /// The peak of this process's memory so far, in KiB.

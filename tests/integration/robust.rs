@@ -2,6 +2,7 @@
 
 use crate::need;
 use crate::support::elf::*;
+use crate::support::work::linker;
 use crate::support::{Work, tools};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
@@ -65,6 +66,21 @@ fn any_number_of_threads_gives_the_same_bytes() {
             work.run("program");
         }
     }
+}
+
+/// Tools that watch a program run it in an environment of their own: valgrind hides the kernel's page of clocks.
+#[test]
+fn links_under_valgrind() {
+    need!(tools::own_linker());
+    let valgrind = need!(tools::valgrind());
+    let work = Work::new();
+    let object = work.c("main", "int main(void) { return 0; }", &["-g", "-ffunction-sections"]);
+    let link = ["-e", "main", "--gc-sections", "--threads=2", &object, "-o"];
+    work.ld(&[&link[..], &["alone"]].concat()).quiet();
+    let linker = linker();
+    let watched = ["--quiet", "--tool=none", linker.to_str().unwrap()];
+    work.command(valgrind, &[&watched[..], &link, &["watched"]].concat()).quiet();
+    assert!(work.read("alone") == work.read("watched"));
 }
 
 #[test]

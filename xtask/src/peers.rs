@@ -80,7 +80,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 19] = [
+const STEPS: [Step; 20] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -97,6 +97,7 @@ const STEPS: [Step; 19] = [
     Step { name: "GNU ld (bookworm)", for_tests: true, fetch: |p| p.gnu_ld("bookworm") },
     Step { name: "lld and mold (sid)", for_tests: true, fetch: Peers::lld_and_mold },
     Step { name: "gdb", for_tests: true, fetch: Peers::gdb },
+    Step { name: "valgrind", for_tests: true, fetch: Peers::valgrind },
     Step { name: "make", for_tests: true, fetch: Peers::make },
     Step { name: "CMake, Meson and ninja (sid)", for_tests: true, fetch: Peers::build_systems },
     Step { name: "libffi's source (bookworm)", for_tests: true, fetch: Peers::libffi },
@@ -200,6 +201,15 @@ impl Peers {
     fn gdb(&self) -> Result<()> {
         let root = self.unpack_own(&["gdb-minimal"])?;
         self.wrap_own("gdb", "gdb", &root, &root.join("usr/bin/gdb"))
+    }
+
+    /// It finds its own tools by a path that is that of an installation, unless the environment has another.
+    fn valgrind(&self) -> Result<()> {
+        let root = self.unpack_own(&["valgrind"])?;
+        let tools = root.join("usr/libexec/valgrind");
+        let program = root.join("usr/bin/valgrind.bin");
+        let line = format!("VALGRIND_LIB='{}' exec '{}' \"$@\"", tools.display(), program.display());
+        self.script("valgrind", "valgrind", &line)
     }
 
     fn make(&self) -> Result<()> {

@@ -164,6 +164,11 @@ pub fn gdb() -> Found {
     peer_program("gdb")
 }
 
+/// A tool that runs programs on a processor of its own making.
+pub fn valgrind() -> Found {
+    peer_program("valgrind")
+}
+
 /// A program that every machine has: cargo, rustc, tar.
 pub fn program(name: &str) -> Found {
     on_path(name).ok_or_else(|| format!("no {name}"))
