@@ -1,19 +1,16 @@
 //! Stretches of the output, which jobs fill side by side.
 //!
 //! The output is a mapped file. A page of a new file that is touched through its mapping costs twice: the
-//! system fills it with zeros first, a large page at a time, which has left the processor's cache again
-//! when the contents come. A page that a system call writes whole needs no zeros. So contents that one job makes
-//! are made in a buffer that stays in the cache, and written from there. The mapping sees them, as it
-//! shares its pages with the file.
+//! system fills it with zeros first, and as many pages around it as it would read ahead, which have left the
+//! processor's cache again when their contents come. Pages that a system call writes need no zeros. So contents
+//! that one job makes are made in a buffer that stays in the cache, and written from there, few as they may
+//! be. The mapping sees them, as it shares its pages with the file.
 
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
-
-/// Stretches of fewer bytes are filled through the mapping: the call would cost more than the pages.
-const LEAST: usize = 16 << 10;
 
 /// Stretches of more bytes are filled through the mapping: a buffer for them would stay in no cache.
 const MOST: usize = 4 << 20;
@@ -32,6 +29,16 @@ struct Mapped<'f> {
     /// File offset of the region.
     offset: u64,
     failure: &'f OnceLock<io::Error>,
+}
+
+impl Mapped<'_> {
+    /// Writes from the region's first byte on. To the bytes of the mapping, which nobody else refers to, this is as if
+    /// a file were read into them.
+    fn write(&self, contents: &[u8]) {
+        if let Err(error) = self.file.write_all_at(contents, self.offset) {
+            let _ = self.failure.set(error);
+        }
+    }
 }
 
 impl<'f> Region<'f> {
@@ -72,10 +79,18 @@ impl<'f> Region<'f> {
         self.bytes
     }
 
+    /// Stores the contents.
+    pub fn store(self, contents: &[u8]) {
+        match self.file {
+            Some(mapped) => mapped.write(contents),
+            None => self.bytes.copy_from_slice(contents),
+        }
+    }
+
     /// Lets `fill` make the contents, in bytes that are zero.
     pub fn fill<R>(self, fill: impl FnOnce(&mut [u8]) -> R) -> R {
         let size = self.bytes.len();
-        let Some(mapped) = self.file.filter(|_| (LEAST..=MOST).contains(&size)) else {
+        let Some(mapped) = self.file.filter(|_| (1..=MOST).contains(&size)) else {
             return fill(self.bytes);
         };
         thread_local! {
@@ -86,10 +101,7 @@ impl<'f> Region<'f> {
         buffer.clear();
         buffer.resize(size, 0);
         let result = fill(&mut buffer);
-        // To `bytes`, which nobody else refers to, this is as if a file were read into it.
-        if let Err(error) = mapped.file.write_all_at(&buffer, mapped.offset) {
-            let _ = mapped.failure.set(error);
-        }
+        mapped.write(&buffer);
         BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
         result
     }
@@ -99,10 +111,12 @@ impl<'f> Region<'f> {
 mod tests {
     use super::*;
 
+    const SIZE: usize = 4096;
+
     #[test]
     fn regions_of_all_sizes_reach_the_file_and_its_mapping() {
         let file = tempfile::tempfile().unwrap();
-        let sizes = [0, 1, LEAST - 1, LEAST, LEAST + 1, 100_000, MOST, MOST + 1];
+        let sizes = [0, 1, 4095, 4096, 4097, 100_000, MOST, MOST + 1];
         let total: usize = sizes.iter().sum();
         file.set_len(total as u64).unwrap();
         // SAFETY: nobody else has the file.
@@ -126,21 +140,21 @@ mod tests {
     #[test]
     fn a_region_may_be_filled_while_another_is() {
         let file = tempfile::tempfile().unwrap();
-        file.set_len(2 * LEAST as u64).unwrap();
+        file.set_len(2 * SIZE as u64).unwrap();
         // SAFETY: nobody else has the file.
         let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
         let failure = OnceLock::new();
         let mut second = Region::of_file(&mut bytes, &file, &failure);
-        let first = second.take_first(LEAST as u64);
+        let first = second.take_first(SIZE as u64);
         first.fill(|first| second.fill(|second| (first.fill(1), second.fill(2))));
-        assert!(bytes[..LEAST].iter().all(|byte| *byte == 1) && bytes[LEAST..].iter().all(|byte| *byte == 2));
+        assert!(bytes[..SIZE].iter().all(|byte| *byte == 1) && bytes[SIZE..].iter().all(|byte| *byte == 2));
     }
 
     #[test]
     fn a_write_that_fails_is_noted() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let reader = File::open(file.path()).unwrap();
-        let mut bytes = vec![0; LEAST];
+        let mut bytes = vec![0; SIZE];
         let failure = OnceLock::new();
         Region::of_file(&mut bytes, &reader, &failure).fill(|out| out.fill(1));
         assert!(failure.get().is_some());

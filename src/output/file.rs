@@ -78,10 +78,6 @@ impl OutputFile {
             // output use, which leave a locked file alone, and has the size that is mapped. Another
             // process that truncates it nevertheless breaks any program that maps it.
             let bytes = unsafe { MmapMut::map_mut(temporary.file())? };
-            // Fewer and larger faults where the file system has large folios; elsewhere it is
-            // refused and changes nothing.
-            #[cfg(target_os = "linux")]
-            let _ = bytes.advise(memmap2::Advice::HugePage);
             Ok(OutputFile { path, bytes, place: Place::Mapped(temporary), failure: OnceLock::new() })
         } else {
             let bytes = MmapMut::map_anon(length)?;

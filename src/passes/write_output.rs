@@ -29,7 +29,7 @@ pub fn run<T: Target>(image: &Image<'_, T>, file: &mut OutputFile) {
         || tables.write(image),
         || {
             slices.into_par_iter().for_each(|(id, out)| match &image.compressed[id.index()] {
-                Some(packed) => out.into_bytes().copy_from_slice(packed),
+                Some(packed) => out.store(packed),
                 None => write_chunk(image, id, out),
             })
         },
@@ -98,9 +98,10 @@ impl<'f> TableSlices<'f> {
 
     /// Writes the names of sections, and the symbol table together with its strings.
     fn write<T: Target>(self, image: &Image<'_, T>) {
-        let names = self.names.into_bytes();
-        let size = names.len().min(image.names.bytes.len());
-        names[..size].copy_from_slice(&image.names.bytes[..size]);
+        self.names.fill(|names| {
+            let size = names.len().min(image.names.bytes.len());
+            names[..size].copy_from_slice(&image.names.bytes[..size]);
+        });
         synth::symtab::write(image, self.symbols);
     }
 }
@@ -111,15 +112,15 @@ pub fn write_chunk<T: Target>(link: &Placed<'_, T>, id: ChunkId, out: Region<'_>
     if chunk.data.is_empty() {
         return write_items(link, chunk, &chunk.items, 0, out);
     }
-    let out = out.into_bytes();
-    write_items(link, chunk, &chunk.items, 0, Region::of_memory(out));
-    for data in &chunk.data {
-        if let Some(place) =
-            out.get_mut(data.offset as usize..).and_then(|rest| rest.get_mut(..data.bytes.len()))
-        {
-            place.copy_from_slice(&data.bytes);
+    out.fill(|out| {
+        write_items(link, chunk, &chunk.items, 0, Region::of_memory(out));
+        for data in &chunk.data {
+            let place = out.get_mut(data.offset as usize..).and_then(|rest| rest.get_mut(..data.bytes.len()));
+            if let Some(place) = place {
+                place.copy_from_slice(&data.bytes);
+            }
         }
-    }
+    });
 }
 
 /// Up to so many items and bytes are one thread's work: few enough bytes to stay in its cache.

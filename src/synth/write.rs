@@ -24,7 +24,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: Region<'_>) {
             let section = link.objects[place.file.index()].section_id(record.section);
             apply::apply_list(link, section, record.relocations, record.input, place.address, place.out);
         }),
-        _ => write_bytes(link, id, section, out.into_bytes()),
+        _ => out.fill(|out| write_bytes(link, id, section, out)),
     }
 }
 
