@@ -14,7 +14,7 @@ use crate::tables::section::Kind;
 use rayon::prelude::*;
 
 /// One entry of `.rela.dyn` or `.rela.plt`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Entry {
     /// Address of the place.
     pub address: u64,

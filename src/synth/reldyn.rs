@@ -57,8 +57,7 @@ pub fn entries<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     if dynamic::irelative_in_plt(link) {
         entries.retain(|entry| entry.kind != T::DYNAMIC.irelative);
     }
-    sort::<T>(&mut entries, link.config.relocations.combine);
-    entries
+    sort::<T>(&entries, link.config.relocations.combine)
 }
 
 /// Writes `.rela.dyn`.
@@ -79,16 +78,51 @@ pub fn write<T: Target>(link: &Placed<'_, T>, mut out: Region<'_>) {
     batches.into_par_iter().for_each(|(entries, region)| region.fill(|out| store::<T>(entries, out)));
 }
 
-fn sort<T: Target>(entries: &mut [Entry], combine: bool) {
-    let class = |entry: &Entry| match entry.kind {
-        kind if kind == T::DYNAMIC.relative && combine => 0,
-        kind if kind == T::DYNAMIC.irelative => 2,
-        _ => 1,
+/// Entries that share a bucket, on average.
+const PER_BUCKET: usize = 32;
+
+/// Sorts entries. Nearly all are relative and go by address: they are put into buckets, each of which covers an equal
+/// stretch of addresses, and the rest into a last one. Sections come one after the other, so a bucket is nearly in order.
+fn sort<T: Target>(entries: &[Entry], combine: bool) -> Vec<Entry> {
+    let is_resolved = |entry: &Entry| entry.kind == T::DYNAMIC.irelative;
+    let goes_by_address = |entry: &Entry| match combine {
+        true => entry.kind == T::DYNAMIC.relative,
+        false => !is_resolved(entry),
     };
-    entries.par_sort_by_key(|entry| {
-        let symbol = if combine { entry.symbol } else { 0 };
-        (class(entry), symbol, entry.address, entry.kind)
+    let addresses = entries.iter().filter(|entry| goes_by_address(entry)).map(|entry| entry.address);
+    let (least, greatest) =
+        addresses.fold((u64::MAX, 0), |(least, most), address| (least.min(address), most.max(address)));
+    let last = entries.len() / PER_BUCKET + 1;
+    // As many bits as keep the greatest address below the last bucket.
+    let bits = u64::BITS - (greatest.saturating_sub(least) / last as u64).leading_zeros();
+    let bucket_of = |entry: &Entry| match goes_by_address(entry) {
+        true => (entry.address - least).checked_shr(bits).unwrap_or(0) as usize,
+        false => last,
+    };
+    let mut ends = vec![0; last + 1];
+    entries.iter().for_each(|entry| ends[bucket_of(entry)] += 1);
+    let mut sum = 0;
+    for end in &mut ends {
+        sum += std::mem::replace(end, sum);
+    }
+    let mut sorted = vec![Entry::default(); entries.len()];
+    for entry in entries {
+        let end = &mut ends[bucket_of(entry)];
+        sorted[*end] = *entry;
+        *end += 1;
+    }
+    let mut rest = &mut sorted[..];
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let buckets: Vec<&mut [Entry]> =
+        starts.zip(&ends).filter_map(|(start, end)| rest.split_off_mut(..end - start)).collect();
+    buckets.into_par_iter().with_min_len(PER_BUCKET).for_each(|bucket| {
+        // Entries that are equal in all of these are the same.
+        bucket.sort_unstable_by_key(|entry| {
+            let group = if combine { entry.symbol } else { 0 };
+            (is_resolved(entry), group, entry.address, entry.kind, entry.symbol, entry.addend)
+        });
     });
+    sorted
 }
 
 /// Writes `.rela.plt`: jump slots in the order of `.plt`, then `R_*_IRELATIVE`.
@@ -126,6 +160,8 @@ mod tests {
     use super::*;
     use crate::arch::x86_64::X86_64;
     use crate::elf::consts as elf;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn entry(kind: u32, symbol: u32, address: u64) -> Entry {
         Entry { address, kind, symbol, addend: 0 }
@@ -133,7 +169,7 @@ mod tests {
 
     #[test]
     fn relative_entries_come_first_and_resolvers_last() {
-        let mut entries = vec![
+        let entries = [
             entry(elf::R_X86_64_IRELATIVE, 0, 0x10),
             entry(elf::R_X86_64_64, 2, 0x20),
             entry(elf::R_X86_64_RELATIVE, 0, 0x90),
@@ -141,11 +177,33 @@ mod tests {
             entry(elf::R_X86_64_RELATIVE, 0, 0x30),
             entry(elf::R_X86_64_64, 1, 0x70),
         ];
-        sort::<X86_64>(&mut entries, true);
-        let order: Vec<u64> = entries.iter().map(|entry| entry.address).collect();
-        assert_eq!(order, [0x30, 0x90, 0x70, 0x80, 0x20, 0x10]);
-        sort::<X86_64>(&mut entries, false);
-        let order: Vec<u64> = entries.iter().map(|entry| entry.address).collect();
-        assert_eq!(order, [0x20, 0x30, 0x70, 0x80, 0x90, 0x10]);
+        let addresses = |entries: Vec<Entry>| entries.iter().map(|entry| entry.address).collect::<Vec<u64>>();
+        assert_eq!(addresses(sort::<X86_64>(&entries, true)), [0x30, 0x90, 0x70, 0x80, 0x20, 0x10]);
+        assert_eq!(addresses(sort::<X86_64>(&entries, false)), [0x20, 0x30, 0x70, 0x80, 0x90, 0x10]);
+        assert!(sort::<X86_64>(&[], true).is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn buckets_change_nothing_about_the_order(
+            addresses in vec(any::<u64>(), 0..300), bits in 0u32..64, combine: bool, kinds in vec(0usize..4, 300),
+        ) {
+            const KINDS: [u32; 4] =
+                [elf::R_X86_64_RELATIVE, elf::R_X86_64_IRELATIVE, elf::R_X86_64_64, elf::R_X86_64_GLOB_DAT];
+            // Addresses are far apart or close together. Relative relocations have no symbol.
+            let entries: Vec<Entry> = (addresses.iter().zip(&kinds))
+                .map(|(address, &kind)| entry(KINDS[kind], (kind as u32).min((address % 3) as u32), address >> bits))
+                .collect();
+            let mut expected = entries.clone();
+            expected.sort_by_key(|entry| {
+                let class = match entry.kind {
+                    elf::R_X86_64_RELATIVE if combine => 0,
+                    elf::R_X86_64_IRELATIVE => 2,
+                    _ => 1,
+                };
+                (class, if combine { entry.symbol } else { 0 }, entry.address, entry.kind, entry.symbol)
+            });
+            prop_assert_eq!(sort::<X86_64>(&entries, combine), expected);
+        }
     }
 }
