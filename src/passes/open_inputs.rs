@@ -2,28 +2,29 @@
 //!
 //! One walk in command-line order finds libraries, unpacks archives and follows text scripts; it
 //! lists files in link order. Opening takes most of the time, so every path that is named directly
-//! is opened by many threads before the walk comes to it.
+//! is opened by many threads before the walk comes to it (`early`).
 
 mod added;
 mod archives;
 mod candidate;
 mod dependents;
+mod early;
 
 pub use added::open_added;
 pub use candidate::{Candidate, Origin, Role, Step};
 pub use dependents::Dependents;
+use early::Contents;
 
 use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, TARGETS};
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::input::object::FileName;
 use crate::input::side_files::read_include;
 use crate::input::sniff::{FileKind, file_kind, machine};
-use crate::input::store::{FileBytes, InputSource, InputStore, reason};
+use crate::input::store::{InputSource, InputStore, reason};
 use crate::input::{archive, binary};
 use crate::passes::read_scripts::MainScript;
 use crate::script::ast::{Command, InputFile, Script};
 use crate::script::{Sources, glob, parse_script};
-use rayon::prelude::*;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::ffi::OsStr;
@@ -67,7 +68,7 @@ pub fn run<'a>(
     sources: &mut Sources,
     sink: &Sink,
 ) -> Opened<'a> {
-    let early = open_named(config, inputs, source);
+    let early = early::open(config, inputs, source, store);
     let mut walk = Walk {
         config,
         source,
@@ -102,21 +103,6 @@ pub fn run<'a>(
     walk.opened
 }
 
-/// Opens the inputs that are named by path, in parallel.
-fn open_named(
-    config: &Config,
-    inputs: &[InputSpec],
-    source: &dyn InputSource,
-) -> Vec<Option<io::Result<FileBytes>>> {
-    inputs
-        .par_iter()
-        .map(|input| match &input.source {
-            Named::File(path) if config.search.remap.is_empty() => Some(source.read(path)),
-            _ => None,
-        })
-        .collect()
-}
-
 struct Walk<'w, 'a> {
     config: &'w Config,
     source: &'w dyn InputSource,
@@ -124,7 +110,7 @@ struct Walk<'w, 'a> {
     sources: &'w mut Sources,
     sink: &'w Sink,
     opened: Opened<'a>,
-    early: Vec<Option<io::Result<FileBytes>>>,
+    early: Vec<Option<io::Result<Contents<'a>>>>,
     /// Number of the open `--start-group`, and its [`Step::Group`].
     group: Option<(u32, usize)>,
     /// Number of the open `--start-lib`, and its first file.
@@ -184,14 +170,11 @@ impl<'a> Walk<'_, 'a> {
         let Some(path) = self.remapped(path) else { return };
         let read = match self.early[position].take() {
             Some(read) => read,
-            None => self.source.read(&path),
+            None => self.source.read(&path).map(|bytes| Contents::from(self.store.keep_file(bytes))),
         };
         self.note_attempt(&path, read.is_ok());
         match read {
-            Ok(bytes) => {
-                let bytes = self.store.keep_file(bytes);
-                self.file(&path, bytes, &input.state, &input.argument);
-            }
+            Ok(contents) => self.file(&path, contents, &input.state, &input.argument),
             Err(error) => self.cannot_open(&input.argument, &path, &error),
         }
     }
@@ -282,7 +265,7 @@ impl<'a> Walk<'_, 'a> {
                 }
                 let bytes = self.store.keep_file(bytes);
                 self.warn_passed_over(&passed_over, &input.argument);
-                self.file(&path, bytes, &input.state, &input.argument);
+                self.file(&path, bytes.into(), &input.state, &input.argument);
                 return true;
             }
         }
@@ -332,7 +315,8 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    fn file(&mut self, path: &Path, bytes: &'a [u8], state: &InputState, argument: &str) {
+    fn file(&mut self, path: &Path, contents: Contents<'a>, state: &InputState, argument: &str) {
+        let bytes = contents.bytes;
         let text = self.store.keep_str(&path.to_string_lossy());
         self.opened.paths.push(path.to_path_buf());
         let name = FileName { path: text, member: None };
@@ -345,7 +329,7 @@ impl<'a> Walk<'_, 'a> {
             FileKind::OtherElf if state.just_symbols => self.object(name, bytes, state, None),
             FileKind::Shared if state.just_symbols => self.object(name, bytes, state, None),
             FileKind::Shared => self.shared(path, name, bytes, state, argument),
-            FileKind::Archive | FileKind::ThinArchive => self.archive(path, name, bytes, state),
+            FileKind::Archive | FileKind::ThinArchive => self.archive(path, name, contents, state),
             FileKind::Text | FileKind::Empty => self.script(path, name, bytes, state),
             FileKind::Bitcode => self.bitcode(name, bytes, state, origin),
             FileKind::Elf32 => self.report(wrong_machine(name, "32-bit", self.opened.machine)),
@@ -593,7 +577,7 @@ impl<'a> Walk<'_, 'a> {
             match read {
                 Ok(bytes) => {
                     let bytes = self.store.keep_file(bytes);
-                    self.file(&path, bytes, &state, &text);
+                    self.file(&path, bytes.into(), &state, &text);
                 }
                 Err(error) => self.cannot_open(&text, &path, &error),
             }

@@ -51,8 +51,10 @@ const SMALL: usize = 512 << 10;
 pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) -> ParsedInputs<'a, T> {
     let Session { config, sink, store, .. } = session;
     let wrap = Wrap::new(config, store);
+    // A batch is work enough for a job; with fewer jobs, threads would wait for the last one.
     let (mut files, batches): (Vec<Vec<Parsed<'a, T>>>, Vec<Batch<'a>>) = cut(candidates)
         .into_par_iter()
+        .with_max_len(1)
         .map(|range| {
             // A name takes about this many bytes of a file: enough room for most, no second copy.
             const BYTES_PER_NAME: usize = 512;
@@ -72,7 +74,7 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
         })
         .unzip();
     let (interner, ids, names) = Interner::build(&batches);
-    files.par_iter_mut().zip(ids).for_each(|(files, ids)| hand_out(files, &ids));
+    files.par_iter_mut().zip(ids).with_max_len(1).for_each(|(files, ids)| hand_out(files, &ids));
     let mut all = Vec::with_capacity(candidates.len());
     files.into_iter().for_each(|files| all.extend(files));
     ParsedInputs { files: all, globals: Globals::new(interner, names) }

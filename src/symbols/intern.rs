@@ -175,8 +175,11 @@ impl Interner {
         // Every slot is in the list of one shard, which stores its id.
         let slots: Vec<Vec<AtomicU32>> =
             batches.par_iter().map(|batch| (0..batch.len()).map(|_| AtomicU32::new(0)).collect()).collect();
-        let filled: Vec<(Slots, Vec<&'a [u8]>)> =
-            (0..SHARDS).into_par_iter().map(|number| fill_shard(number, batches, &slots)).collect();
+        let filled: Vec<(Slots, Vec<&'a [u8]>)> = (0..SHARDS)
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|number| fill_shard(number, batches, &slots))
+            .collect();
         let mut bases = Vec::with_capacity(SHARDS);
         let mut count = 0u32;
         for (_, names) in &filled {
@@ -189,6 +192,7 @@ impl Interner {
         let ids = batches
             .par_iter()
             .zip(slots)
+            .with_max_len(1)
             .map(|(batch, slots)| {
                 let mut ids: Vec<SymbolId> =
                     slots.into_iter().map(|slot| SymbolId(slot.into_inner())).collect();

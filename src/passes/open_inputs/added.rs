@@ -58,7 +58,7 @@ impl<'a> Walk<'_, 'a> {
         };
         let state = InputState::default();
         if file_kind(bytes) != FileKind::Object {
-            return self.file(path, bytes, &state, "an LTO plugin");
+            return self.file(path, bytes.into(), &state, "an LTO plugin");
         }
         let text = self.store.keep_str(&path.to_string_lossy());
         let origin = Origin { path: self.kept_path(path, text), offset: 0 };

@@ -1,5 +1,6 @@
 //! Archives among the inputs: their members become candidates.
 
+use super::early::Contents;
 use super::{Origin, Role, Step, Walk};
 use crate::cli::InputState;
 use crate::diag::{Code, Diagnostic, Location};
@@ -9,14 +10,21 @@ use crate::input::sniff::{FileKind, file_kind};
 use std::path::Path;
 
 impl<'a> Walk<'_, 'a> {
-    /// Lists the members of an archive. Compilers name some archives more than once: members of one that is only searched
+    /// Takes in the members of an archive. Compilers name some archives more than once: members of one that is only searched
     /// are the same files each time.
-    pub(super) fn archive(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
+    pub(super) fn archive(
+        &mut self,
+        path: &Path,
+        name: FileName<'a>,
+        contents: Contents<'a>,
+        state: &InputState,
+    ) {
         let is_searched = !state.whole_archive && !state.just_symbols && self.lib.is_none();
         if is_searched && let Some(seen) = self.opened.seen_archives.get(path) {
             return self.opened.steps.push(Step::Members(seen.clone()));
         }
-        let members = match archive::members(path, bytes, self.source, self.store) {
+        let list = || archive::members(path, contents.bytes, self.source, self.store);
+        let members = match contents.members.unwrap_or_else(list) {
             Ok(members) => members,
             Err(what) => {
                 return self.report(

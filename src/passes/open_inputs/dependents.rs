@@ -106,7 +106,7 @@ impl<'a> Walk<'_, 'a> {
         let path = Path::new(std::ffi::OsStr::from_bytes(name));
         if let Ok(bytes) = self.source.read(path) {
             let bytes = self.store.keep_file(bytes);
-            return self.file(path, bytes, &state, &text);
+            return self.file(path, bytes.into(), &state, &text);
         }
         self.report(
             Diagnostic::error(
