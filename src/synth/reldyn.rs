@@ -85,19 +85,19 @@ const PER_BUCKET: usize = 32;
 /// stretch of addresses, and the rest into a last one. Sections come one after the other, so a bucket is nearly in order.
 fn sort<T: Target>(entries: &[Entry], combine: bool) -> Vec<Entry> {
     let is_resolved = |entry: &Entry| entry.kind == T::DYNAMIC.irelative;
-    let goes_by_address = |entry: &Entry| match combine {
-        true => entry.kind == T::DYNAMIC.relative,
-        false => !is_resolved(entry),
-    };
+    let goes_by_address =
+        |entry: &Entry| if combine { entry.kind == T::DYNAMIC.relative } else { !is_resolved(entry) };
     let addresses = entries.iter().filter(|entry| goes_by_address(entry)).map(|entry| entry.address);
     let (least, greatest) =
         addresses.fold((u64::MAX, 0), |(least, most), address| (least.min(address), most.max(address)));
     let last = entries.len() / PER_BUCKET + 1;
     // As many bits as keep the greatest address below the last bucket.
     let bits = u64::BITS - (greatest.saturating_sub(least) / last as u64).leading_zeros();
-    let bucket_of = |entry: &Entry| match goes_by_address(entry) {
-        true => (entry.address - least).checked_shr(bits).unwrap_or(0) as usize,
-        false => last,
+    let bucket_of = |entry: &Entry| {
+        if !goes_by_address(entry) {
+            return last;
+        }
+        (entry.address - least).checked_shr(bits).unwrap_or(0) as usize
     };
     let mut ends = vec![0; last + 1];
     entries.iter().for_each(|entry| ends[bucket_of(entry)] += 1);
