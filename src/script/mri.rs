@@ -9,9 +9,10 @@ use super::ast::{
     OutputSection, OutputSectionType, Script, SectionPattern, SectionsItem, Sort,
 };
 use super::expr::Expr;
-use super::parse::{Include, parse_expression, syntax_error};
+use super::parse::{Include, MAX_ERRORS, parse_expression_behind, syntax_error};
 use super::source::{Sources, Span};
 use crate::diag::Diagnostic;
+use std::sync::Arc;
 
 /// Scripts that include each other: deeper than this is a cycle.
 const MAX_DEPTH: u32 = 20;
@@ -27,7 +28,10 @@ pub fn parse_mri_script(
     include: &mut Include<'_>,
 ) -> Result<Script, Vec<Diagnostic>> {
     let mut reader = Reader { sources, include, tree: Tree::default(), found: Vec::new(), depth: 0 };
-    reader.file(name, text);
+    match reader.sources.add(name, text) {
+        Some(file) => reader.file(name, text, file),
+        None => reader.wrong(Span::default(), format!("script `{name}` is larger than 4 GiB")),
+    }
     let Reader { tree, found, .. } = reader;
     if found.is_empty() { Ok(tree.into_script()) } else { Err(found) }
 }
@@ -117,6 +121,8 @@ struct Line<'t> {
     file: u32,
     /// Offset of its first byte in the file.
     start: usize,
+    /// Lines before it.
+    number: usize,
 }
 
 impl<'t> Line<'t> {
@@ -145,15 +151,15 @@ fn is_separator(byte: u8) -> bool {
 }
 
 impl Reader<'_, '_> {
-    fn file(&mut self, name: &str, text: &[u8]) {
-        let Some(file) = self.sources.add(name, text) else {
-            return self.wrong(Span::default(), format!("script `{name}` is larger than 4 GiB"));
-        };
+    fn file(&mut self, name: &str, text: &[u8], file: u32) {
         let mut start = 0;
-        for text in text.split_inclusive(|&byte| byte == b'\n') {
+        for (number, text) in text.split_inclusive(|&byte| byte == b'\n').enumerate() {
+            if self.found.len() >= MAX_ERRORS {
+                return;
+            }
             let comment = memchr::memchr(b';', text).unwrap_or(text.len());
             if !text.starts_with(b"*") {
-                self.line(name, &Line { text: &text[..comment], file, start });
+                self.line(name, &Line { text: &text[..comment], file, start, number });
             }
             start += text.len();
         }
@@ -266,9 +272,15 @@ impl Reader<'_, '_> {
         for name in names {
             match (self.include)(&name.text(), script) {
                 Ok((path, text)) => {
-                    self.depth += 1;
-                    self.file(&path, &text);
-                    self.depth -= 1;
+                    let text: Arc<[u8]> = text.into();
+                    match self.sources.include(&path, Arc::clone(&text)) {
+                        Ok(file) => {
+                            self.depth += 1;
+                            self.file(&path, &text, file);
+                            self.depth -= 1;
+                        }
+                        Err(message) => self.wrong(name.span, message),
+                    }
                 }
                 Err(reason) => self.wrong(name.span, format!("cannot open {}: {reason}", name.text())),
             }
@@ -285,13 +297,10 @@ impl Reader<'_, '_> {
             self.wrong(line.span(at..at), "expected a value".into());
             return None;
         }
-        // Blank lines and columns before it, so that messages name the place in the script.
-        let (name, before) = (self.sources.name(line.file).to_owned(), self.sources.text(line.file));
-        let lines = memchr::memchr_iter(b'\n', &before[..line.start]).count();
-        let mut text = vec![b'\n'; lines];
-        text.resize(lines + at + skipped, b' ');
-        text.extend(with_c_numbers(expression));
-        parse_expression(self.sources, &name, &text).map_err(|found| self.found.extend(found)).ok()
+        let name = self.sources.name(line.file).to_owned();
+        let text = with_c_numbers(expression);
+        let value = parse_expression_behind(self.sources, &name, &text, (line.number, at + skipped));
+        value.map_err(|found| self.found.extend(found)).ok()
     }
 }
 
@@ -341,6 +350,8 @@ mod tests {
     fn read(text: &str) -> Result<Script, Vec<Diagnostic>> {
         let mut include = |name: &str, _: &str| match name {
             "again.mri" => Ok(("again.mri".to_owned(), b"INCLUDE again.mri\n".to_vec())),
+            "twice.mri" => Ok(("twice.mri".to_owned(), b"INCLUDE twice.mri\nINCLUDE twice.mri\n".to_vec())),
+            "twice.mri" => Ok(("twice.mri".to_owned(), b"INCLUDE twice.mri\nINCLUDE twice.mri\n".to_vec())),
             _ => Err("No such file or directory".to_owned()),
         };
         parse_mri_script(&mut Sources::new(), "x.mri", text.as_bytes(), &mut include)
@@ -387,6 +398,8 @@ mod tests {
         assert!(error("FORMAT S\n").message.contains("'S'"));
         assert!(error("INCLUDE none\n").message.contains("cannot open none"));
         assert!(error("INCLUDE again.mri\n").message.contains("without end"));
+        // Twice at each depth would be 2²⁰ times.
+        assert_eq!(read("INCLUDE twice.mri\n").unwrap_err().len(), MAX_ERRORS);
         assert!(error("NAME a b\n").message.contains("one name"));
         assert!(error("BASE ; nothing\n").message.contains("a value"));
     }

@@ -55,17 +55,19 @@ const SHOWN: usize = 2000;
 struct Source {
     name: String,
     text: Arc<[u8]>,
+    /// Lines of the file before the text, and columns of its line before it.
+    before: (usize, usize),
     /// Where lines end, once a diagnostic has asked.
     line_ends: OnceLock<Vec<u32>>,
 }
 
 impl Source {
-    /// The number of the line that a byte is in, from 1.
+    /// The number of the line that a byte is in, from 1, in the file.
     fn line(&self, at: usize) -> usize {
         let ends = self
             .line_ends
             .get_or_init(|| memchr::memchr_iter(b'\n', &self.text).map(|end| end as u32).collect());
-        ends.partition_point(|&end| (end as usize) < at) + 1
+        self.before.0 + ends.partition_point(|&end| (end as usize) < at) + 1
     }
 }
 
@@ -74,7 +76,14 @@ impl Source {
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     files: Vec<Source>,
+    /// Texts that other texts included, and their bytes.
+    included: (usize, usize),
 }
+
+/// Texts that others may include, all in all, and their bytes. Some lines that name a file twice which names another one
+/// twice and so on ask for more than any machine has.
+const MOST_INCLUDED: usize = 4096;
+const MOST_INCLUDED_BYTES: usize = 64 << 20;
 
 impl Sources {
     /// No texts yet.
@@ -86,13 +95,40 @@ impl Sources {
     /// `--defsym`). Gives the number that its spans carry; `None` if the text or the number of
     /// texts does not fit 32 bits. A UTF-8 byte order mark is no part of the text.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<[u8]>>) -> Option<u32> {
+        self.add_part(name, text, (0, 0))
+    }
+
+    /// Takes a text that another one includes, as [`Self::add`] does.
+    ///
+    /// # Errors
+    /// A message: all included texts together are too many or too large.
+    pub fn include(&mut self, name: &str, text: impl Into<Arc<[u8]>>) -> Result<u32, String> {
+        let text = text.into();
+        self.included.0 += 1;
+        self.included.1 = self.included.1.saturating_add(text.len());
+        if self.included.0 > MOST_INCLUDED {
+            return Err(format!("more than {MOST_INCLUDED} files are included"));
+        }
+        let file = if self.included.1 > MOST_INCLUDED_BYTES { None } else { self.add(name, text) };
+        file.ok_or_else(|| {
+            format!("with `{name}`, included files have more than {} MiB together", MOST_INCLUDED_BYTES >> 20)
+        })
+    }
+
+    /// Takes a part of a text, which begins behind so many whole lines and so many bytes of its own line.
+    pub fn add_part(
+        &mut self,
+        name: impl Into<String>,
+        text: impl Into<Arc<[u8]>>,
+        before: (usize, usize),
+    ) -> Option<u32> {
         let mut text = text.into();
         if let Some(rest) = text.strip_prefix(BYTE_ORDER_MARK) {
             text = rest.into();
         }
         u32::try_from(text.len()).ok()?;
         let file = u32::try_from(self.files.len()).ok()?;
-        self.files.push(Source { name: name.into(), text, line_ends: OnceLock::new() });
+        self.files.push(Source { name: name.into(), text, before, line_ends: OnceLock::new() });
         Some(file)
     }
 
@@ -125,7 +161,8 @@ impl Sources {
     /// bytes) and the text of the line. A span over several lines is shown on its first.
     ///
     /// Bytes that are not UTF-8 are replaced, which changes their number, and of a very long line only a part is
-    /// shown; the column and the length count the bytes of the text that is given back.
+    /// shown; the column and the length count the bytes of the text that is given back. Blanks stand for the part of a line
+    /// before a text that begins in it.
     pub fn location(&self, span: Span) -> Location {
         let Some(source) = self.files.get(span.file as usize) else {
             return Location::Link;
@@ -140,7 +177,9 @@ impl Sources {
         let line_end = line_end.min(start.saturating_add(SHOWN));
         let marked_end = start + (span.length as usize).min(line_end - start);
         // Piece by piece, so that the mark starts and ends between characters.
-        let mut shown = String::from_utf8_lossy(&text[line_start..start]).into_owned();
+        let columns = if line_start == 0 { source.before.1.min(SHOWN) } else { 0 };
+        let mut shown = " ".repeat(columns);
+        shown.push_str(&String::from_utf8_lossy(&text[line_start..start]));
         let before_mark = shown.len();
         shown.push_str(&String::from_utf8_lossy(&text[start..marked_end]));
         let length = (shown.len() - before_mark).max(1);
@@ -212,6 +251,33 @@ mod tests {
         assert_eq!(place(5, 3), "\u{20ac}");
         assert_eq!(place(6, 1), "\u{fffd}", "the middle of a character");
         assert_eq!(place(8, 1), ";");
+    }
+
+    #[test]
+    fn a_part_of_a_text_counts_the_lines_and_columns_before_it() {
+        let mut sources = Sources::new();
+        let file = sources.add_part("a.mri", &b"one\ntwo"[..], (6, 4)).unwrap();
+        let place = |start| match sources.location(Span { file, start, length: 3 }) {
+            Location::Script { line, column, text, .. } => (line, column, text),
+            place => panic!("{place:?}"),
+        };
+        assert_eq!(place(0), (7, 5, "    one".into()));
+        assert_eq!(place(4), (8, 1, "two".into()));
+    }
+
+    #[test]
+    fn included_texts_have_a_bound_in_number_and_in_bytes() {
+        let mut sources = Sources::new();
+        assert!((0..MOST_INCLUDED).all(|_| sources.include("a.ld", Vec::new()).is_ok()));
+        assert!(sources.include("a.ld", Vec::new()).unwrap_err().contains("4096 files"));
+        let mut sources = Sources::new();
+        assert!(sources.include("a.ld", vec![b' '; MOST_INCLUDED_BYTES]).is_ok());
+        assert!(
+            sources
+                .include("b.ld", vec![b' '])
+                .unwrap_err()
+                .contains("`b.ld`, included files have more than 64 MiB")
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub type Include<'a> = dyn FnMut(&str, &str) -> Result<(String, Vec<u8>), String
 pub(super) struct Reported;
 
 /// Errors after which a text is given up: more would only bury the first ones.
-const MAX_ERRORS: usize = 20;
+pub const MAX_ERRORS: usize = 20;
 
 /// Included files inside included files.
 const MAX_INCLUDE_DEPTH: usize = 16;
@@ -239,9 +239,9 @@ impl<'a, 'i> Parser<'a, 'i> {
         if including.iter().any(|&file| self.sources.name(file) == path) {
             return Err(self.error(name.span, format!("`{path}` includes itself")));
         }
-        let Some(file) = self.sources.add(path.as_str(), text) else {
-            self.diagnostics.push(too_large(&path));
-            return Err(Reported);
+        let file = match self.sources.include(&path, text) {
+            Ok(file) => file,
+            Err(message) => return Err(self.error(name.span, message)),
         };
         let text = self.sources.text(file);
         let mut inner = Parser {

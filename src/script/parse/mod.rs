@@ -18,8 +18,8 @@ use super::source::Sources;
 use crate::diag::Diagnostic;
 use cursor::{Parser, too_large};
 
-pub use cursor::Include;
 pub(super) use cursor::syntax_error;
+pub use cursor::{Include, MAX_ERRORS};
 
 /// Reads a linker script. Messages call it `name`.
 ///
@@ -61,7 +61,20 @@ pub fn parse_section_order(
 /// # Errors
 /// All errors of the text, in order.
 pub fn parse_expression(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Expr, Vec<Diagnostic>> {
-    let file = add(sources, name, text)?;
+    parse_expression_behind(sources, name, text, (0, 0))
+}
+
+/// The same for an expression that stands behind so many lines of a file and so many bytes of its own line.
+///
+/// # Errors
+/// As above.
+pub fn parse_expression_behind(
+    sources: &mut Sources,
+    name: &str,
+    text: &[u8],
+    before: (usize, usize),
+) -> Result<Expr, Vec<Diagnostic>> {
+    let file = sources.add_part(name, text, before).ok_or_else(|| vec![too_large(name)])?;
     let text = sources.text(file);
     let mut no_include = no_include();
     let mut parser = Parser::new(sources, file, &text, &mut no_include);

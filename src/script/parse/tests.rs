@@ -376,6 +376,17 @@ fn included_files_take_their_place() {
 }
 
 #[test]
+fn files_that_include_many_do_not_multiply_without_end() {
+    let text = |name: &str| format!("INCLUDE {name}x INCLUDE {name}y INCLUDE {name}z").into_bytes();
+    // None includes itself, and none is deep, but three of each make 3¹⁴.
+    let mut include = |name: &str, _: &str| {
+        Ok((name.to_owned(), if name.len() < 14 { text(name) } else { b"x = 1;".to_vec() }))
+    };
+    let diagnostics = parse_script(&mut Sources::new(), "main.ld", b"INCLUDE x", &mut include).unwrap_err();
+    assert!(diagnostics[0].message.contains("more than 4096 files are included"), "{diagnostics:?}");
+}
+
+#[test]
 fn errors_name_line_and_column() {
     assert_eq!(errors("x = 1;\n  y = ;"), [("expected a value, found `;`".into(), 2, 7)]);
     assert_eq!(
