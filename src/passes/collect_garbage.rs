@@ -24,6 +24,7 @@ use crate::sframe_output;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, LinkerSymbol, LinkerSymbolOrigin, SymbolFlags, start_stop};
 use rayon::prelude::*;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Pairs of a section and a dependent one, which lives and dies with it; sorted.
@@ -253,6 +254,9 @@ const SHARE: usize = 512;
 /// So many are worth the while of a thread that has nothing to do.
 const LEAST_SHARE: usize = 16;
 
+/// Sections whose edges are followed together.
+const WINDOW: usize = 16;
+
 /// The walk along edges that keep sections alive.
 pub(super) struct Marker<'m, 'a, T: Target, V> {
     link: &'m Bound<'a, T>,
@@ -447,14 +451,30 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         V: Sync,
     {
         let threads = rayon::current_num_threads();
-        while let Some(id) = stack.pop() {
-            self.edges(id, &mut stack);
+        let mut window = Vec::with_capacity(WINDOW);
+        while !stack.is_empty() {
+            window.extend(stack.drain(stack.len().saturating_sub(WINDOW)..));
+            self.touch(&window);
+            window.drain(..).for_each(|id| self.edges(id, &mut stack));
             let is_anyone_idle = || self.stacks.load(Ordering::Relaxed) < threads;
             if stack.len() >= 2 * SHARE || stack.len() >= 2 * LEAST_SHARE && is_anyone_idle() {
                 let share = stack.drain(..stack.len() / 2).collect();
                 self.hand_on(share, scope);
             }
         }
+    }
+
+    /// Touches the first relocation of each section. They lie anywhere in the inputs and no read depends on the one
+    /// before it, so that the processor waits for all of them together and not for each.
+    #[inline]
+    fn touch(&self, window: &[SectionId]) {
+        let link = self.link;
+        let loaded = window.iter().filter(|&&id| link.class_of(id).contains(SectionClass::ALLOC));
+        let firsts = loaded.filter_map(|&id| {
+            let (object, index) = link.locate(id)?;
+            object.relocations(index as usize).first()
+        });
+        black_box(firsts.fold(0, |all, relocation| all ^ relocation.symbol()));
     }
 
     fn edges(&self, id: SectionId, stack: &mut Vec<SectionId>) {
