@@ -24,6 +24,7 @@ pub mod sniff;
 pub mod source_lines;
 pub mod stand_in;
 pub mod store;
+mod usage;
 
 pub use exercise::exercise;
 pub use object::ObjectFile;
@@ -31,3 +32,4 @@ pub use section_class::SectionClass;
 pub use section_info::SectionInfo;
 pub use shared::SharedFile;
 pub use store::{FileBytes, FileIdentity, InputSource, InputStore, SystemSource};
+pub use usage::Usage;

@@ -5,6 +5,7 @@
 //! that are never extracted are parsed this far and no further.
 
 use super::packed::Packed;
+use super::usage::Usage;
 use crate::arch::machine::SHN_LARGE_COMMON;
 use crate::elf::consts as elf;
 use crate::elf::{Ehdr, Rela, Shdr, Sym, string_at, table, whole_table};
@@ -140,6 +141,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub first_local: u32,
     /// For each symbol from `first_global` on: the global of its name.
     pub globals: Vec<SymbolId>,
+    /// For each of these symbols: the object's use of that name.
+    pub usages: Vec<Usage>,
     /// Symbols with a version of their own.
     pub versioned: Vec<VersionedSymbol<'a>>,
     /// Compressed sections, by section. [`ObjectFile::headers`] give their unpacked type, size and
@@ -182,6 +185,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             first_section: 0,
             first_local: 0,
             globals: Vec::new(),
+            usages: Vec::new(),
             versioned: Vec::new(),
             packed: Vec::new(),
             just_symbols: false,

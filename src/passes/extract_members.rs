@@ -16,7 +16,7 @@ use super::parse_inputs::Parsed;
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
-use crate::input::{ObjectFile, SharedFile};
+use crate::input::{ObjectFile, SharedFile, Usage};
 
 /// The state of a global in the search.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,10 +149,10 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
 
     fn reason_to_take(&self, object: &ObjectFile<'_, T::E>) -> Option<SymbolId> {
         let first = object.first_global as usize;
-        object.globals.iter().enumerate().find_map(|(index, &id)| {
+        object.globals.iter().zip(&object.usages).enumerate().find_map(|(index, (&id, usage))| {
             let defines = match self.known[id.index()] {
                 Known::Nothing | Known::InLibrary | Known::Defined => false,
-                Known::Wanted => !object.symbols[first + index].is_undefined(),
+                Known::Wanted => !usage.is_reference(),
                 Known::Common => {
                     let symbol = &object.symbols[first + index];
                     matches!(object.symbol_place(first + index), SymbolPlace::Section(_))
@@ -198,22 +198,21 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
     }
 
     fn take_object(&mut self, object: &ObjectFile<'_, T::E>) {
-        let symbols = &object.symbols[object.first_global as usize..];
-        for (symbol, &id) in symbols.iter().zip(&object.globals) {
+        for (&id, usage) in object.globals.iter().zip(&object.usages) {
             let known = &mut self.known[id.index()];
-            if symbol.is_undefined() {
-                let constrained = symbol.visibility() != crate::elf::consts::STV_DEFAULT;
-                self.constrained[id.index()] |= constrained;
-                let open = *known == Known::Nothing || constrained && *known == Known::InLibrary;
-                if open && !symbol.is_weak() {
-                    *known = Known::Wanted;
+            match usage {
+                Usage::Definition => *known = Known::Defined,
+                Usage::Common if matches!(*known, Known::Defined | Known::InLibrary) => {}
+                Usage::Common => *known = Known::Common,
+                Usage::Reference if *known == Known::Nothing => *known = Known::Wanted,
+                Usage::Reference | Usage::WeakReference => {}
+                Usage::ConstrainedReference => {
+                    self.constrained[id.index()] = true;
+                    if matches!(*known, Known::Nothing | Known::InLibrary) {
+                        *known = Known::Wanted;
+                    }
                 }
-            } else if symbol.is_common() {
-                if !matches!(*known, Known::Defined | Known::InLibrary) {
-                    *known = Known::Common;
-                }
-            } else {
-                *known = Known::Defined;
+                Usage::WeakConstrainedReference => self.constrained[id.index()] = true,
             }
         }
     }

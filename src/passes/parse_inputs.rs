@@ -11,7 +11,7 @@ use crate::cli::Config;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, Intermediate, Malformed, VersionedSymbol};
-use crate::input::{InputStore, ObjectFile, SharedFile};
+use crate::input::{InputStore, ObjectFile, SharedFile, Usage};
 use crate::phase::Session;
 use crate::symbols::Globals;
 use crate::symbols::intern::{Batch, HashedName, Interner};
@@ -146,7 +146,8 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
     batch: &mut Batch<'a>,
 ) -> Result<(), Malformed> {
     let first = object.first_global as usize;
-    let mut globals = Vec::with_capacity(object.symbols.len() - first);
+    let count = object.symbols.len() - first;
+    let (mut globals, mut usages) = (Vec::with_capacity(count), Vec::with_capacity(count));
     let (mut bytes, most_bytes) = (0, object.most_name_bytes());
     for (index, symbol) in object.symbols.iter().enumerate().skip(first) {
         let start = symbol.st_name.get() as usize;
@@ -174,10 +175,12 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
         if name == b"__gnu_lto_slim" {
             object.intermediate = Intermediate::Only;
         }
-        let name = if symbol.is_undefined() { wrap.reference(name) } else { name };
+        let usage = Usage::of(symbol);
+        let name = if usage.is_reference() { wrap.reference(name) } else { name };
         globals.push(SymbolId(batch.push(HashedName::new(name))));
+        usages.push(usage);
     }
-    object.globals = globals;
+    (object.globals, object.usages) = (globals, usages);
     Ok(())
 }
 
