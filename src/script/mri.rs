@@ -351,7 +351,6 @@ mod tests {
         let mut include = |name: &str, _: &str| match name {
             "again.mri" => Ok(("again.mri".to_owned(), b"INCLUDE again.mri\n".to_vec())),
             "twice.mri" => Ok(("twice.mri".to_owned(), b"INCLUDE twice.mri\nINCLUDE twice.mri\n".to_vec())),
-            "twice.mri" => Ok(("twice.mri".to_owned(), b"INCLUDE twice.mri\nINCLUDE twice.mri\n".to_vec())),
             _ => Err("No such file or directory".to_owned()),
         };
         parse_mri_script(&mut Sources::new(), "x.mri", text.as_bytes(), &mut include)
