@@ -480,11 +480,17 @@ struct Candidate {
     function: u32,
 }
 
+/// Room in a table for the functions of PLTs, so that it is not copied for their sake.
+const SPARE: usize = 64;
+
 /// Makes one table of the functions that are alive, one for each place. Liveness must be frozen.
 pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> Table {
+    let most = batches.iter().map(|batch| batch.functions.len()).sum::<usize>() + SPARE;
+    let mut encoder = Encoder::new(encoding::<T>(link.config));
+    encoder.reserve(most);
     let mut table = Table {
-        encoder: Encoder::new(encoding::<T>(link.config)),
-        functions: Vec::new(),
+        encoder,
+        functions: Vec::with_capacity(most),
         settled: 0,
         thunks: 0,
         veneers: 0,
@@ -498,9 +504,6 @@ impl Table {
     /// Takes the functions of more batches, the first of which has the number `first`. Their places follow those of the
     /// table.
     pub fn take<T: Target>(&mut self, link: &Resolved<'_, T>, first: u32, batches: &[Batch]) {
-        let most = batches.iter().map(|batch| batch.functions.len()).sum();
-        self.encoder.reserve(most);
-        self.functions.reserve(most);
         let taken = if candidates(link, batches).is_sorted() {
             // As one source gives them whose objects compilers wrote. To look first costs less than a list of them.
             self.take_ascending(first, batches, candidates(link, batches))
