@@ -179,9 +179,13 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
     })
 }
 
-/// Replaces the kept corpus by the smallest inputs of another. Returns how many there are.
+/// Replaces the kept corpus by the smallest inputs of another, but for those that someone wrote and named. Returns how many
+/// there are.
 fn keep(from: &Path, to: &Path) -> Result<usize> {
-    files(to)?.iter().try_for_each(std::fs::remove_file)?;
+    let found = |path: &&PathBuf| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit))
+    };
+    files(to)?.iter().filter(found).try_for_each(std::fs::remove_file)?;
     let mut sized: Vec<(u64, PathBuf)> =
         files(from)?.into_iter().map(|p| Ok((p.metadata()?.len(), p))).collect::<Result<_>>()?;
     sized.sort();
