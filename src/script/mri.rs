@@ -9,8 +9,8 @@ use super::ast::{
     OutputSection, OutputSectionType, Script, SectionPattern, SectionsItem, Sort,
 };
 use super::expr::Expr;
-use super::parse::{Include, MAX_ERRORS, parse_expression_behind, syntax_error};
-use super::source::{Sources, Span};
+use super::parse::{Include, MAX_ERRORS, parse_expression_at, syntax_error};
+use super::source::{Sources, Span, Start};
 use crate::diag::Diagnostic;
 use std::sync::Arc;
 
@@ -299,7 +299,8 @@ impl Reader<'_, '_> {
         }
         let name = self.sources.name(line.file).to_owned();
         let text = with_c_numbers(expression);
-        let value = parse_expression_behind(self.sources, &name, &text, (line.number, at + skipped));
+        let start = Start { line: line.number, column: at + skipped };
+        let value = parse_expression_at(self.sources, &name, &text, start);
         value.map_err(|found| self.found.extend(found)).ok()
     }
 }

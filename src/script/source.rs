@@ -51,12 +51,20 @@ impl Name {
 /// long line, and wrong in many places.
 const SHOWN: usize = 2000;
 
+/// Where a text begins in its file, both counted from 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Start {
+    /// Whole lines before it.
+    pub line: usize,
+    /// Bytes of its first line before it.
+    pub column: usize,
+}
+
 #[derive(Clone, Debug)]
 struct Source {
     name: String,
     text: Arc<[u8]>,
-    /// Lines of the file before the text, and columns of its line before it.
-    before: (usize, usize),
+    start: Start,
     /// Where lines end, once a diagnostic has asked.
     line_ends: OnceLock<Vec<u32>>,
 }
@@ -67,7 +75,7 @@ impl Source {
         let ends = self
             .line_ends
             .get_or_init(|| memchr::memchr_iter(b'\n', &self.text).map(|end| end as u32).collect());
-        self.before.0 + ends.partition_point(|&end| (end as usize) < at) + 1
+        self.start.line + ends.partition_point(|&end| (end as usize) < at) + 1
     }
 }
 
@@ -76,12 +84,18 @@ impl Source {
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     files: Vec<Source>,
-    /// Texts that other texts included, and their bytes.
-    included: (usize, usize),
+    included: Included,
 }
 
-/// Texts that others may include, all in all, and their bytes. Some lines that name a file twice which names another one
-/// twice and so on ask for more than any machine has.
+/// All that texts have included so far.
+#[derive(Clone, Debug, Default)]
+struct Included {
+    files: usize,
+    bytes: usize,
+}
+
+/// Bounds of [`Included`]. Without them thirty scripts of two lines, each of which includes the next one twice, would be
+/// read a billion times.
 const MOST_INCLUDED: usize = 4096;
 const MOST_INCLUDED_BYTES: usize = 64 << 20;
 
@@ -95,7 +109,7 @@ impl Sources {
     /// `--defsym`). Gives the number that its spans carry; `None` if the text or the number of
     /// texts does not fit 32 bits. A UTF-8 byte order mark is no part of the text.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<[u8]>>) -> Option<u32> {
-        self.add_part(name, text, (0, 0))
+        self.add_at(name, text, Start::default())
     }
 
     /// Takes a text that another one includes, as [`Self::add`] does.
@@ -104,23 +118,31 @@ impl Sources {
     /// A message: all included texts together are too many or too large.
     pub fn include(&mut self, name: &str, text: impl Into<Arc<[u8]>>) -> Result<u32, String> {
         let text = text.into();
-        self.included.0 += 1;
-        self.included.1 = self.included.1.saturating_add(text.len());
-        if self.included.0 > MOST_INCLUDED {
-            return Err(format!("more than {MOST_INCLUDED} files are included"));
+        self.included.files += 1;
+        self.included.bytes = self.included.bytes.saturating_add(text.len());
+        if self.included.files > MOST_INCLUDED {
+            return Err(format!(
+                "`{name}` is file {} that scripts include, at most {MOST_INCLUDED} may be; does one include another \
+                 more than once?",
+                self.included.files
+            ));
         }
-        let file = if self.included.1 > MOST_INCLUDED_BYTES { None } else { self.add(name, text) };
+        let file = if self.included.bytes > MOST_INCLUDED_BYTES { None } else { self.add(name, text) };
         file.ok_or_else(|| {
-            format!("with `{name}`, included files have more than {} MiB together", MOST_INCLUDED_BYTES >> 20)
+            format!(
+                "with `{name}`, files that scripts include have {} bytes together, at most {MOST_INCLUDED_BYTES} may \
+                 be; does one include another more than once?",
+                self.included.bytes
+            )
         })
     }
 
-    /// Takes a part of a text, which begins behind so many whole lines and so many bytes of its own line.
-    pub fn add_part(
+    /// Takes a text that begins somewhere in its file, as [`Self::add`] does.
+    pub fn add_at(
         &mut self,
         name: impl Into<String>,
         text: impl Into<Arc<[u8]>>,
-        before: (usize, usize),
+        start: Start,
     ) -> Option<u32> {
         let mut text = text.into();
         if let Some(rest) = text.strip_prefix(BYTE_ORDER_MARK) {
@@ -128,7 +150,7 @@ impl Sources {
         }
         u32::try_from(text.len()).ok()?;
         let file = u32::try_from(self.files.len()).ok()?;
-        self.files.push(Source { name: name.into(), text, before, line_ends: OnceLock::new() });
+        self.files.push(Source { name: name.into(), text, start, line_ends: OnceLock::new() });
         Some(file)
     }
 
@@ -177,7 +199,7 @@ impl Sources {
         let line_end = line_end.min(start.saturating_add(SHOWN));
         let marked_end = start + (span.length as usize).min(line_end - start);
         // Piece by piece, so that the mark starts and ends between characters.
-        let columns = if line_start == 0 { source.before.1.min(SHOWN) } else { 0 };
+        let columns = if line_start == 0 { source.start.column.min(SHOWN) } else { 0 };
         let mut shown = " ".repeat(columns);
         shown.push_str(&String::from_utf8_lossy(&text[line_start..start]));
         let before_mark = shown.len();
@@ -256,7 +278,7 @@ mod tests {
     #[test]
     fn a_part_of_a_text_counts_the_lines_and_columns_before_it() {
         let mut sources = Sources::new();
-        let file = sources.add_part("a.mri", &b"one\ntwo"[..], (6, 4)).unwrap();
+        let file = sources.add_at("a.mri", &b"one\ntwo"[..], Start { line: 6, column: 4 }).unwrap();
         let place = |start| match sources.location(Span { file, start, length: 3 }) {
             Location::Script { line, column, text, .. } => (line, column, text),
             place => panic!("{place:?}"),
@@ -269,14 +291,14 @@ mod tests {
     fn included_texts_have_a_bound_in_number_and_in_bytes() {
         let mut sources = Sources::new();
         assert!((0..MOST_INCLUDED).all(|_| sources.include("a.ld", Vec::new()).is_ok()));
-        assert!(sources.include("a.ld", Vec::new()).unwrap_err().contains("4096 files"));
+        assert!(sources.include("a.ld", Vec::new()).unwrap_err().contains("file 4097"));
         let mut sources = Sources::new();
         assert!(sources.include("a.ld", vec![b' '; MOST_INCLUDED_BYTES]).is_ok());
         assert!(
             sources
                 .include("b.ld", vec![b' '])
                 .unwrap_err()
-                .contains("`b.ld`, included files have more than 64 MiB")
+                .contains("`b.ld`, files that scripts include have 67108865 bytes")
         );
     }
 

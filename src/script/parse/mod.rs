@@ -14,7 +14,7 @@ mod tests;
 use super::ast::{Assignment, AssignmentKind, OutputSection, Script};
 use super::expr::Expr;
 use super::lex::Mode;
-use super::source::Sources;
+use super::source::{Sources, Start};
 use crate::diag::Diagnostic;
 use cursor::{Parser, too_large};
 
@@ -61,20 +61,20 @@ pub fn parse_section_order(
 /// # Errors
 /// All errors of the text, in order.
 pub fn parse_expression(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Expr, Vec<Diagnostic>> {
-    parse_expression_behind(sources, name, text, (0, 0))
+    parse_expression_at(sources, name, text, Start::default())
 }
 
-/// The same for an expression that stands behind so many lines of a file and so many bytes of its own line.
+/// The same for an expression that stands somewhere in a file.
 ///
 /// # Errors
 /// As above.
-pub fn parse_expression_behind(
+pub fn parse_expression_at(
     sources: &mut Sources,
     name: &str,
     text: &[u8],
-    before: (usize, usize),
+    start: Start,
 ) -> Result<Expr, Vec<Diagnostic>> {
-    let file = sources.add_part(name, text, before).ok_or_else(|| vec![too_large(name)])?;
+    let file = sources.add_at(name, text, start).ok_or_else(|| vec![too_large(name)])?;
     let text = sources.text(file);
     let mut no_include = no_include();
     let mut parser = Parser::new(sources, file, &text, &mut no_include);
