@@ -97,7 +97,9 @@ impl<'f> Region<'f> {
             // More than one, since a job may fill several regions at once.
             static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
         }
-        let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
+        let buffer = BUFFERS.with_borrow_mut(Vec::pop);
+        // With room for any region: one that grows would be copied.
+        let mut buffer = buffer.unwrap_or_else(|| Vec::with_capacity(MOST));
         buffer.clear();
         buffer.resize(size, 0);
         let result = fill(&mut buffer);

@@ -32,6 +32,35 @@ pub enum Parsed<'a, T: Target> {
     Nothing,
 }
 
+impl<'a, T: Target> Parsed<'a, T> {
+    /// Number of an object's globals; libraries mention few names.
+    fn global_count(&self) -> usize {
+        match self {
+            Parsed::Object(object) => object.symbols.len() - object.first_global as usize,
+            _ => 0,
+        }
+    }
+
+    fn push_names(
+        mut self,
+        candidate: &Candidate<'a>,
+        wrap: &Wrap<'a>,
+        batch: &mut Batch<'a>,
+    ) -> Result<Self, Malformed> {
+        match &mut self {
+            Parsed::Object(object) => {
+                push_object_names(object, wrap, batch)?;
+                if candidate.role != Role::Opened {
+                    object.intermediate = Intermediate::No;
+                }
+            }
+            Parsed::Shared(shared) => push_shared_names(shared, batch),
+            Parsed::Broken | Parsed::Nothing => {}
+        }
+        Ok(self)
+    }
+}
+
 /// All candidates with their globals.
 pub struct ParsedInputs<'a, T: Target> {
     /// As in [`super::open_inputs::Opened::files`].
@@ -56,15 +85,16 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
         .into_par_iter()
         .with_max_len(1)
         .map(|range| {
-            // A name takes about this many bytes of a file: enough room for most, no second copy.
-            const BYTES_PER_NAME: usize = 512;
             let own = &candidates[range.clone()];
-            let objects = own.iter().filter(|candidate| !candidate.shared);
-            let mut batch = Batch::with_capacity(size_of(objects) / BYTES_PER_NAME);
+            let parsed: Vec<_> = own.iter().map(parse_one::<T>).collect();
+            // The lists have room for all names from the start: growing, they would be copied again and again.
+            let mut batch = Batch::with_capacity(parsed.iter().flatten().map(Parsed::global_count).sum());
             let files = range
-                .zip(own)
-                .map(|(order, candidate)| {
-                    parse_one::<T>(candidate, &wrap, &mut batch).unwrap_or_else(|malformed| {
+                .zip(parsed)
+                .map(|(order, parsed)| {
+                    let candidate = &candidates[order];
+                    let named = parsed.and_then(|parsed| parsed.push_names(candidate, &wrap, &mut batch));
+                    named.unwrap_or_else(|malformed| {
                         report(sink, candidate.name, &malformed, order as u32);
                         Parsed::Broken
                     })
@@ -80,13 +110,10 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
     ParsedInputs { files: all, globals: Globals::new(interner, names) }
 }
 
-fn size_of<'c>(candidates: impl IntoIterator<Item = &'c Candidate<'c>>) -> usize {
-    candidates.into_iter().map(|candidate| candidate.bytes.len()).sum()
-}
-
 /// Cuts the candidates into batches of about the same size in bytes.
 fn cut(candidates: &[Candidate<'_>]) -> Vec<Range<usize>> {
-    let full = (size_of(candidates) / BATCHES).max(SMALL);
+    let size: usize = candidates.iter().map(|candidate| candidate.bytes.len()).sum();
+    let full = (size / BATCHES).max(SMALL);
     let mut batches = Vec::with_capacity(BATCHES);
     let (mut start, mut bytes) = (0, 0);
     for (index, candidate) in candidates.iter().enumerate() {
@@ -108,11 +135,7 @@ fn report(sink: &Sink, name: FileName<'_>, malformed: &Malformed, order: u32) {
     );
 }
 
-fn parse_one<'a, T: Target>(
-    candidate: &Candidate<'a>,
-    wrap: &Wrap<'a>,
-    batch: &mut Batch<'a>,
-) -> Result<Parsed<'a, T>, Malformed> {
+fn parse_one<'a, T: Target>(candidate: &Candidate<'a>) -> Result<Parsed<'a, T>, Malformed> {
     if matches!(candidate.role, Role::Bitcode | Role::Spent) {
         return Ok(Parsed::Nothing);
     }
@@ -123,7 +146,6 @@ fn parse_one<'a, T: Target>(
         };
         let mut shared = SharedFile::parse(candidate.name, candidate.bytes, found_as)?;
         shared.as_needed = candidate.as_needed;
-        push_shared_names(&mut shared, batch);
         return Ok(Parsed::Shared(shared));
     }
     let mut object = ObjectFile::parse(candidate.name, candidate.bytes)?;
@@ -131,10 +153,6 @@ fn parse_one<'a, T: Target>(
     if candidate.just_symbols {
         object.just_symbols = true;
         object.headers = &[];
-    }
-    push_object_names(&mut object, wrap, batch)?;
-    if candidate.role != Role::Opened {
-        object.intermediate = Intermediate::No;
     }
     Ok(Parsed::Object(object))
 }

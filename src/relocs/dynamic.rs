@@ -164,8 +164,8 @@ pub fn site_target<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> u64 
 pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     let mut entries = Vec::new();
     if irelative_in_plt(link) {
-        entries = collect(link).0;
-        entries.retain(|entry| entry.kind == T::DYNAMIC.irelative);
+        let lists = collect(link);
+        entries.extend(lists.into_iter().flatten().filter(|entry| entry.kind == T::DYNAMIC.irelative));
     } else if link.slots.resolved > 0 {
         for_each_got_entry(link, |row, entry| {
             if is_of_plt::<T>(row, entry.kind) {
@@ -177,20 +177,20 @@ pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     entries
 }
 
-/// All entries of `.rela.dyn`, and of a static output all of `.rela.plt`, in no order, and the addresses that `.relr.dyn` names.
-pub fn collect<T: Target>(link: &Placed<'_, T>) -> (Vec<Entry>, Vec<u64>) {
+/// All entries of `.rela.dyn`, and of a static output all of `.rela.plt`, in no order. They come in lists, one for each
+/// object and one for the linker's own: joined, these would be copied.
+pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Vec<Entry>> {
     let packs = packs(link);
     let is_packed = |site: &&DynRelocSite| {
         packs && settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site)
     };
-    let mut entries: Vec<Entry> = link
-        .asked
-        .sites
-        .par_iter()
-        .flat_map_iter(|sites| {
-            sites.iter().filter(move |site| !is_packed(site)).map(|site| site_entry(link, site))
-        })
-        .collect();
+    let of_object = |sites: &Vec<DynRelocSite>| {
+        let mut entries = Vec::with_capacity(sites.len());
+        entries.extend(sites.iter().filter(|site| !is_packed(site)).map(|site| site_entry(link, site)));
+        entries
+    };
+    let mut lists: Vec<Vec<Entry>> = link.asked.sites.par_iter().map(of_object).collect();
+    let mut entries = Vec::new();
     let all_in_plt = irelative_in_plt(link);
     for_each_got_entry(link, |row, entry| {
         let is_elsewhere =
@@ -207,7 +207,8 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> (Vec<Entry>, Vec<u64>) {
             addend: 0,
         });
     }
-    (entries, if packs { packed_places(link) } else { Vec::new() })
+    lists.push(entries);
+    lists
 }
 
 /// The addresses that `.relr.dyn` names, sorted.

@@ -93,6 +93,9 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// Bytes of the least page that the three machines have.
+const PAGE: usize = 4096;
+
 /// An open hash table of the numbers of names. The names themselves lie elsewhere.
 #[derive(Default)]
 struct Slots {
@@ -104,7 +107,11 @@ struct Slots {
 impl Slots {
     /// A table for so many names before it grows.
     fn with_capacity(names: usize) -> Slots {
-        Slots { words: vec![0; (2 * names).next_power_of_two().max(16)], used: 0 }
+        let mut words = vec![0; (2 * names).next_power_of_two().max(16)];
+        // A fresh page that is looked at before anything is written to it gets a page of zeros that all share, and is
+        // taken out of all processors' reach when it is written to at last. The compiler must not see through this.
+        words.iter_mut().step_by(PAGE / size_of::<u64>()).for_each(|word| *word = black_box(0));
+        Slots { words, used: 0 }
     }
 
     #[inline]
@@ -204,7 +211,9 @@ impl Interner {
                 ids
             })
             .collect();
-        let mut names = Vec::with_capacity(count as usize);
+        // The linker adds names of its own.
+        const MORE: usize = 4096;
+        let mut names = Vec::with_capacity(count as usize + MORE);
         let mut shards = Vec::with_capacity(SHARDS);
         for (shard, own) in filled {
             names.extend(own);
@@ -248,7 +257,8 @@ fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]
     let total: usize = batches.iter().filter_map(|batch| batch.shards.get(number)).map(Vec::len).sum();
     // Of many objects, a name is mentioned by several.
     let mut table = Slots::with_capacity(total / 2);
-    let mut names: Vec<&'a [u8]> = Vec::with_capacity(total / 4);
+    // Room that is not used costs nothing, growing does.
+    let mut names: Vec<&'a [u8]> = Vec::with_capacity(total);
     for (batch, slots) in batches.iter().zip(slots) {
         let Some(list) = batch.shards.get(number) else { continue };
         for window in list.chunks(WINDOW) {

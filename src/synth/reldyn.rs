@@ -53,11 +53,11 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
 
 /// The entries of `.rela.dyn`, in their order.
 pub fn entries<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
-    let (mut entries, _) = dynamic::collect(link);
+    let mut lists = dynamic::collect(link);
     if dynamic::irelative_in_plt(link) {
-        entries.retain(|entry| entry.kind != T::DYNAMIC.irelative);
+        lists.iter_mut().for_each(|entries| entries.retain(|entry| entry.kind != T::DYNAMIC.irelative));
     }
-    sort::<T>(&entries, link.config.relocations.combine)
+    sort::<T>(&lists, link.config.relocations.combine)
 }
 
 /// Writes `.rela.dyn`.
@@ -81,16 +81,18 @@ pub fn write<T: Target>(link: &Placed<'_, T>, mut out: Region<'_>) {
 /// Entries that share a bucket, on average.
 const PER_BUCKET: usize = 32;
 
-/// Sorts entries. Nearly all are relative and go by address: they are put into buckets, each of which covers an equal
+/// Sorts the entries of all lists. Nearly all are relative and go by address: they are put into buckets, each of which covers an equal
 /// stretch of addresses, and the rest into a last one. Sections come one after the other, so a bucket is nearly in order.
-fn sort<T: Target>(entries: &[Entry], combine: bool) -> Vec<Entry> {
+fn sort<T: Target>(lists: &[Vec<Entry>], combine: bool) -> Vec<Entry> {
+    let entries = || lists.iter().flatten();
+    let count = lists.iter().map(Vec::len).sum();
     let is_resolved = |entry: &Entry| entry.kind == T::DYNAMIC.irelative;
     let goes_by_address =
         |entry: &Entry| if combine { entry.kind == T::DYNAMIC.relative } else { !is_resolved(entry) };
-    let addresses = entries.iter().filter(|entry| goes_by_address(entry)).map(|entry| entry.address);
+    let addresses = entries().filter(|entry| goes_by_address(entry)).map(|entry| entry.address);
     let (least, greatest) =
         addresses.fold((u64::MAX, 0), |(least, most), address| (least.min(address), most.max(address)));
-    let last = entries.len() / PER_BUCKET + 1;
+    let last = count / PER_BUCKET + 1;
     // As many bits as keep the greatest address below the last bucket.
     let bits = u64::BITS - (greatest.saturating_sub(least) / last as u64).leading_zeros();
     let bucket_of = |entry: &Entry| {
@@ -100,13 +102,13 @@ fn sort<T: Target>(entries: &[Entry], combine: bool) -> Vec<Entry> {
         (entry.address - least).checked_shr(bits).unwrap_or(0) as usize
     };
     let mut ends = vec![0; last + 1];
-    entries.iter().for_each(|entry| ends[bucket_of(entry)] += 1);
+    entries().for_each(|entry| ends[bucket_of(entry)] += 1);
     let mut sum = 0;
     for end in &mut ends {
         sum += std::mem::replace(end, sum);
     }
-    let mut sorted = vec![Entry::default(); entries.len()];
-    for entry in entries {
+    let mut sorted = vec![Entry::default(); count];
+    for entry in entries() {
         let end = &mut ends[bucket_of(entry)];
         sorted[*end] = *entry;
         *end += 1;
@@ -169,7 +171,7 @@ mod tests {
 
     #[test]
     fn relative_entries_come_first_and_resolvers_last() {
-        let entries = [
+        let entries = vec![
             entry(elf::R_X86_64_IRELATIVE, 0, 0x10),
             entry(elf::R_X86_64_64, 2, 0x20),
             entry(elf::R_X86_64_RELATIVE, 0, 0x90),
@@ -178,8 +180,11 @@ mod tests {
             entry(elf::R_X86_64_64, 1, 0x70),
         ];
         let addresses = |entries: Vec<Entry>| entries.iter().map(|entry| entry.address).collect::<Vec<u64>>();
-        assert_eq!(addresses(sort::<X86_64>(&entries, true)), [0x30, 0x90, 0x70, 0x80, 0x20, 0x10]);
-        assert_eq!(addresses(sort::<X86_64>(&entries, false)), [0x20, 0x30, 0x70, 0x80, 0x90, 0x10]);
+        assert_eq!(
+            addresses(sort::<X86_64>(std::slice::from_ref(&entries), true)),
+            [0x30, 0x90, 0x70, 0x80, 0x20, 0x10]
+        );
+        assert_eq!(addresses(sort::<X86_64>(&[entries], false)), [0x20, 0x30, 0x70, 0x80, 0x90, 0x10]);
         assert!(sort::<X86_64>(&[], true).is_empty());
     }
 
@@ -203,7 +208,10 @@ mod tests {
                 };
                 (class, if combine { entry.symbol } else { 0 }, entry.address, entry.kind, entry.symbol)
             });
-            prop_assert_eq!(sort::<X86_64>(&entries, combine), expected);
+            // In one list or in several.
+            let (first, second) = entries.split_at(entries.len() / 3);
+            prop_assert_eq!(sort::<X86_64>(&[first.into(), vec![], second.into()], combine), &expected[..]);
+            prop_assert_eq!(sort::<X86_64>(&[entries], combine), expected);
         }
     }
 }
