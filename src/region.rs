@@ -97,9 +97,9 @@ impl<'f> Region<'f> {
             // More than one, since a job may fill several regions at once.
             static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
         }
-        let buffer = BUFFERS.with_borrow_mut(Vec::pop);
-        // With room for any region: one that grows would be copied.
-        let mut buffer = buffer.unwrap_or_else(|| Vec::with_capacity(MOST));
+        // A larger one is made afresh: one that grows would be copied.
+        let buffer = BUFFERS.with_borrow_mut(Vec::pop).filter(|buffer| buffer.capacity() >= size);
+        let mut buffer = buffer.unwrap_or_else(|| Vec::with_capacity(size));
         buffer.clear();
         buffer.resize(size, 0);
         let result = fill(&mut buffer);
