@@ -81,8 +81,9 @@ pub fn write<T: Target>(link: &Placed<'_, T>, mut out: Region<'_>) {
 /// Entries that share a bucket, on average.
 const PER_BUCKET: usize = 32;
 
-/// Sorts the entries of all lists. Nearly all are relative and go by address: they are put into buckets, each of which covers an equal
-/// stretch of addresses, and the rest into a last one. Sections come one after the other, so a bucket is nearly in order.
+/// Sorts the entries of all lists. Nearly all are relative and go by address: they are put into buckets, each of which
+/// covers an equal stretch of addresses, and the rest into a last one. Sections come one after the other, so a bucket is
+/// nearly in order.
 fn sort<T: Target>(lists: &[Vec<Entry>], combine: bool) -> Vec<Entry> {
     let entries = || lists.iter().flatten();
     let count = lists.iter().map(Vec::len).sum();
