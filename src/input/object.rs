@@ -131,6 +131,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub implicit: Vec<ImplicitTable<'a, E>>,
     /// SFrame inputs ([`super::sframe::is_input`]), ascending.
     pub sframes: Vec<u32>,
+    /// Sections that passes look for by type or name ([`super::section_class::is_special`]), ascending.
+    pub special: Vec<u32>,
     /// Section header index of the call graph profile ([`super::call_graph`]), 0 if there is none.
     pub profile: u32,
     /// Place in the link; [`FileId::NONE`] until the file is known to take part.
@@ -180,6 +182,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             dependent_libraries: Vec::new(),
             implicit: Vec::new(),
             sframes: Vec::new(),
+            special: Vec::new(),
             profile: 0,
             id: FileId::NONE,
             first_section: 0,

@@ -2,7 +2,8 @@
 //!
 //! A header is 64 bytes in a mapping, and a name is bytes elsewhere in it: a pass that walks all
 //! sections waits for memory more than it computes. So headers and names are looked at once, when
-//! sections are numbered, and the passes that only sort sections into kinds read this byte.
+//! sections are numbered, and the passes that only sort sections into kinds read this byte. Passes that look for a few
+//! sections of one kind have a list of them ([`is_special`]).
 
 use super::ObjectFile;
 use super::sframe::is_input;
@@ -58,4 +59,16 @@ impl SectionClass {
 fn is_eh_frame<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     matches!(object.headers[index].sh_type.get(), elf::SHT_PROGBITS | SHT_UNWIND)
         && object.section_name_begins(index, b".eh_frame\0")
+}
+
+/// Names of special sections of the ordinary types, or their beginnings.
+const SPECIAL_NAMES: [&[u8]; 6] =
+    [b".gnu.", b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];
+
+/// Whether some pass looks for a section with contents of the program by its type or name: notes, attributes, arrays
+/// of functions, `.gnu.linkonce.*`, `.gnu.warning.*`. There are a few in an object, and lists of them spare those
+/// passes the headers of all others.
+pub fn is_special<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
+    !matches!(object.headers[index].sh_type.get(), elf::SHT_PROGBITS | elf::SHT_NOBITS)
+        || SPECIAL_NAMES.iter().any(|name| object.section_name_begins(index, name))
 }

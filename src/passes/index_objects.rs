@@ -15,6 +15,7 @@ use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId};
 use crate::input::object::{SHT_CREL, SHT_LLVM_ADDRSIG, SHT_LLVM_DEPENDENT_LIBRARIES};
+use crate::input::section_class::is_special;
 use crate::input::{InputStore, ObjectFile, SectionClass, SharedFile, call_graph, decompress, implicit};
 use crate::phase::SectionState;
 use crate::phase::{Directives, Inputs, Session};
@@ -165,7 +166,7 @@ fn index_object<'a, T: Target>(
     let (mut executable_stack, mut has_large) = (None, false);
     let mut states = Vec::with_capacity(object.headers.len());
     let mut classes = Vec::with_capacity(object.headers.len());
-    let mut sframes = Vec::new();
+    let (mut sframes, mut special) = (Vec::new(), Vec::new());
     for (index, header) in object.headers.iter().enumerate() {
         let kind = header.sh_type.get();
         let flags = header.sh_flags.get();
@@ -193,6 +194,9 @@ fn index_object<'a, T: Target>(
             if class.contains(SectionClass::SFRAME) {
                 sframes.push(index as u32);
             }
+            if is_special(object, index) {
+                special.push(index as u32);
+            }
         }
         if call_graph::is_profile(header) {
             object.profile = index as u32;
@@ -213,6 +217,7 @@ fn index_object<'a, T: Target>(
         });
     }
     object.sframes = sframes;
+    object.special = special;
     Row { states, classes, executable_stack, has_large }
 }
 

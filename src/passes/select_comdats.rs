@@ -141,9 +141,8 @@ fn find_linkonce<'a, E: zerocopy::byteorder::ByteOrder + Sync>(
     let by_file: Vec<Vec<u32>> = objects
         .par_iter()
         .map(|object| {
-            (1..object.headers.len() as u32)
-                .filter(|&index| object.section_name_begins(index as usize, LINKONCE))
-                .collect()
+            let special = object.special.iter().copied();
+            special.filter(|&index| object.section_name_begins(index as usize, LINKONCE)).collect()
         })
         .collect();
     let mut first = HashMap::new();

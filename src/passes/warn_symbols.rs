@@ -58,9 +58,10 @@ fn of_objects<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
     link.objects
         .par_iter()
         .flat_map_iter(|object| {
-            object.headers.iter().enumerate().filter_map(move |(index, header)| {
+            object.special.iter().filter_map(move |&index| {
+                let index = index as usize;
                 let name = || object.section_name(index);
-                if !is_warning(header, || is_warning_name(name())) {
+                if !is_warning(&object.headers[index], || is_warning_name(name())) {
                     return None;
                 }
                 let text = shown(object.section_bytes(index).ok()?);

@@ -81,9 +81,9 @@ fn read<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
 ) -> (Attributes<'a>, Vec<SectionId>) {
     let (mut attributes, mut sections) = (Attributes::new(), Vec::new());
-    for (index, header) in object.headers.iter().enumerate() {
+    for index in object.special.iter().map(|&index| index as usize) {
         let id = object.section_id(index as u32);
-        if header.sh_type.get() != SHT_GNU_ATTRIBUTES || !link.sections.is_alive(id) {
+        if object.headers[index].sh_type.get() != SHT_GNU_ATTRIBUTES || !link.sections.is_alive(id) {
             continue;
         }
         sections.push(id);

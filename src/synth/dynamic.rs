@@ -134,8 +134,8 @@ fn functions<T: Target>(list: &mut List<'_, '_, T>) {
 /// does not exist, its entries are left out and null entries take their place.
 fn may_have_array<T: Target>(link: &Resolved<'_, T>, name: &str, sh_type: u32, old_name: &str) -> bool {
     link.objects.par_iter().any(|object| {
-        object.headers.iter().enumerate().any(|(index, header)| {
-            let kind = header.sh_type.get();
+        object.special.iter().map(|&index| index as usize).any(|index| {
+            let kind = object.headers[index].sh_type.get();
             let by_name = || {
                 let begins = |name: &str| object.section_name_begins(index, name.as_bytes());
                 begins(name) || !old_name.is_empty() && begins(old_name)

@@ -102,8 +102,8 @@ pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> (Vec<u8>, u32) {
 /// The properties of an object, and the sections that hold them.
 fn read<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>) -> (Properties, Vec<SectionId>) {
     let (mut properties, mut sections): (Properties, _) = (None, Vec::new());
-    for (index, header) in object.headers.iter().enumerate() {
-        if header.sh_type.get() != elf::SHT_NOTE || object.section_name(index) != NAME {
+    for index in object.special.iter().map(|&index| index as usize) {
+        if object.headers[index].sh_type.get() != elf::SHT_NOTE || object.section_name(index) != NAME {
             continue;
         }
         let id = object.section_id(index as u32);
