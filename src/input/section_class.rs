@@ -67,7 +67,7 @@ const SPECIAL_NAMES: [&[u8]; 6] =
 
 /// Whether some pass looks for a section with contents of the program by its type or name: notes, attributes, arrays
 /// of functions, `.gnu.linkonce.*`, `.gnu.warning.*`. There are a few in an object, and lists of them spare those
-/// passes the headers of all others.
+/// passes the headers of all others. A pass that looks for another name of an ordinary section adds it above.
 pub fn is_special<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     !matches!(object.headers[index].sh_type.get(), elf::SHT_PROGBITS | elf::SHT_NOBITS)
         || SPECIAL_NAMES.iter().any(|name| object.section_name_begins(index, name))

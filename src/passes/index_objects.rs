@@ -1,7 +1,7 @@
 //! Numbers the files that take part: objects in link order, their local symbols, their sections.
 //!
 //! This pass is the first to read section tables, in parallel over objects: relocation sections are
-//! tied to the sections that they apply to, SFrame inputs are found, and each section gets its
+//! tied to the sections that they apply to, SFrame inputs and special sections are listed, and each section gets its
 //! first state. Sections without contents of the program (tables, relocations, groups) are marked
 //! `NOT_CONTENT`, so that later passes need not check types.
 
