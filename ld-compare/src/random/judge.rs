@@ -7,7 +7,7 @@ use crate::cases::Case;
 use crate::peers::{Family, Linker};
 use crate::run::{Limits, Run, Status, run};
 use anyhow::Result;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -19,7 +19,8 @@ const LIMITS: Limits = Limits { time: 300.0, memory: 16384, output: 2048 };
 pub enum Outcome {
     /// The linker refused; its messages.
     Refused(String),
-    /// The linker gave no answer: a signal, an assertion of its own, or time ended it. It has no vote.
+    /// There is no answer: a signal, an assertion of its own, or time ended the linker, or a signal or time its program.
+    /// No program is meant to end so, and two that do may do it in different places. It has no vote.
     Broken(String),
     /// The program ran to this end, and printed this.
     Ran(String, String),
@@ -34,6 +35,35 @@ impl Outcome {
             _ => self == other,
         }
     }
+
+    /// Whether two linkers vote for the same: they agree, and if both refuse, they complain about the same symbol. One
+    /// may lack a relocation and the other find an address too far away: that says nothing about the program.
+    fn votes_with(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Outcome::Refused(one), Outcome::Refused(other)) => {
+                one == other || !named_symbols(one).is_disjoint(&named_symbols(other))
+            }
+            _ => self.agrees(other),
+        }
+    }
+}
+
+/// The program's symbols that a linker's messages name: `kind_number`, where files and functions are `unit_number`.
+fn named_symbols(said: &str) -> BTreeSet<&str> {
+    let words = said.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let is_symbol = |word: &&str| {
+        let number = word.rsplit_once('_');
+        number.is_some_and(|(kind, number)| {
+            let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+            is_number && kind != "unit" && !kind.starts_with("R_")
+        })
+    };
+    words.filter(is_symbol).collect()
+}
+
+/// What a program noted: values by the numbers of notes.
+fn notes(text: &str) -> BTreeMap<&str, &str> {
+    text.lines().filter_map(|line| line.split_once(' ')).collect()
 }
 
 /// The judgement over all linkers.
@@ -75,7 +105,10 @@ pub fn outcome(
     let outcome = match (&linked.output, linked.status) {
         (Some(output), Status::Exit(0)) => {
             let ran = bench.run(output)?;
-            Outcome::Ran(ran.status.to_string(), ran.messages)
+            match ran.status {
+                Status::Exit(_) => Outcome::Ran(ran.status.to_string(), ran.messages),
+                _ => Outcome::Broken(format!("the program ends with {}", ran.status)),
+            }
         }
         _ => {
             let said = format!("{}: {}", linked.status, linked.messages);
@@ -95,18 +128,50 @@ pub fn judge(outcomes: &[Outcome]) -> Verdict {
     if others.iter().all(|other| other.agrees(ours)) {
         return Verdict::Agreed;
     }
-    let votes = |at: &usize| others.iter().filter(|other| other.agrees(&others[*at])).count();
-    let Some(best) = (0..others.len()).max_by_key(|at| (votes(at), usize::MAX - at)) else {
-        return Verdict::Unsettled;
+    match majority(others, Outcome::votes_with) {
+        Some(best) if !others[best].agrees(ours) => Verdict::OursDiffers(best + 1),
+        Some(_) => others_differ(outcomes),
+        None => judge_notes(outcomes),
+    }
+}
+
+fn others_differ(outcomes: &[Outcome]) -> Verdict {
+    Verdict::OthersDiffer((1..outcomes.len()).filter(|at| !outcomes[*at].agrees(&outcomes[0])).collect())
+}
+
+/// The first of those that most agree with, if there are two at least and no others are as many.
+fn majority<T>(all: &[T], agree: impl Fn(&T, &T) -> bool) -> Option<usize> {
+    let votes = |at: usize| all.iter().filter(|other| agree(other, &all[at])).count();
+    let best = (0..all.len()).max_by_key(|&at| (votes(at), usize::MAX - at))?;
+    let rival = (0..all.len()).any(|at| !agree(&all[at], &all[best]) && votes(at) == votes(best));
+    (votes(best) >= 2 && !rival).then_some(best)
+}
+
+/// The judgement note by note, where no two programs of other linkers noted all the same: one may be wrong here, another
+/// there. Every note needs a majority, and so does their order.
+fn judge_notes(outcomes: &[Outcome]) -> Verdict {
+    let Outcome::Ran(our_end, ours) = &outcomes[0] else { return Verdict::Unsettled };
+    let ran = outcomes[1..].iter().zip(1..).filter_map(|(outcome, at)| match outcome {
+        Outcome::Ran(end, text) if end == our_end => Some((at, text)),
+        _ => None,
+    });
+    let (voters, texts): (Vec<usize>, Vec<&String>) = ran.unzip();
+    let order = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split_once(' ').map_or(line, |(id, _)| id).to_owned()).collect()
     };
-    let rival = (0..others.len()).any(|at| !others[at].agrees(&others[best]) && votes(&at) == votes(&best));
-    if votes(&best) < 2 || rival {
-        return Verdict::Unsettled;
+    let orders: Vec<_> = texts.iter().map(|text| order(text)).collect();
+    let Some(best) = majority(&orders, |one, other| one == other) else { return Verdict::Unsettled };
+    let mut wrong = (orders[best] != order(ours)).then_some(voters[best]);
+    let noted: Vec<BTreeMap<&str, &str>> = texts.iter().map(|text| notes(text)).collect();
+    let ours = notes(ours);
+    for note in noted.iter().flat_map(BTreeMap::keys).chain(ours.keys()) {
+        let values: Vec<Option<&&str>> = noted.iter().map(|notes| notes.get(note)).collect();
+        let Some(best) = majority(&values, |one, other| one == other) else { return Verdict::Unsettled };
+        if values[best] != ours.get(note) {
+            wrong = wrong.or(Some(voters[best]));
+        }
     }
-    if !others[best].agrees(ours) {
-        return Verdict::OursDiffers(best + 1);
-    }
-    Verdict::OthersDiffer((1..outcomes.len()).filter(|at| !outcomes[*at].agrees(ours)).collect())
+    wrong.map_or_else(|| others_differ(outcomes), Verdict::OursDiffers)
 }
 
 /// Complaints of other readers about a file of ours: of readelf, and of `sframe verify` if the program has frames.
@@ -151,21 +216,17 @@ pub fn difference(found: &Outcome, expected: &Outcome, folder: &Path) -> Vec<Str
     };
     let described = descriptions(folder);
     let mut lines = Vec::new();
-    let notes = |text: &str| -> BTreeMap<String, String> {
-        let pairs = text.lines().filter_map(|line| line.split_once(' '));
-        pairs.map(|(id, value)| (id.to_owned(), value.to_owned())).collect()
-    };
     let (one_notes, other_notes) = (notes(one), notes(other));
     for (id, value) in &one_notes {
-        let expected = other_notes.get(id).map_or("nothing", String::as_str);
-        if value != expected {
-            let what = described.get(id).map_or("", String::as_str);
+        let expected = other_notes.get(id).copied().unwrap_or("nothing");
+        if *value != expected {
+            let what = described.get(*id).map_or("", String::as_str);
             lines.push(format!("{id}: {value} instead of {expected}: {what}"));
         }
     }
     let missing = other_notes.keys().filter(|id| !one_notes.contains_key(*id));
     lines.extend(
-        missing.map(|id| format!("{id}: not noted: {}", described.get(id).map_or("", String::as_str))),
+        missing.map(|id| format!("{id}: not noted: {}", described.get(*id).map_or("", String::as_str))),
     );
     if lines.is_empty() {
         let mut pairs = one.lines().zip(other.lines());
@@ -205,6 +266,46 @@ mod tests {
 
     fn ran(text: &str) -> Outcome {
         Outcome::Ran("ok".into(), text.into())
+    }
+
+    #[test]
+    fn refusals_count_together_if_they_name_the_same_symbol() {
+        let refused = |said: &str| Outcome::Refused(said.into());
+        let unsupported =
+            refused("exit 1: unit0.o: relocation R_X_32 against STT_GNU_IFUNC symbol `ifunc_1'");
+        let too_far = refused("exit 1: unit0.o:(unit_0): relocation R_X_32 out of range; references ifunc_1");
+        let unknown = refused("exit 1: unit0.o:(.text.unit_0): unknown relocation: R_X_32");
+        let wordless = refused("exit 1: final link failed");
+        assert_eq!(
+            judge(&[ran("a 1"), unsupported.clone(), ran("a 1"), too_far]),
+            Verdict::OursDiffers(1),
+            "both refuse what ifunc_1 is used for"
+        );
+        for other in [unknown, wordless.clone()] {
+            assert_eq!(judge(&[ran("a 1"), unsupported.clone(), ran("a 1"), other]), Verdict::Unsettled);
+        }
+        assert_eq!(
+            judge(&[ran("a 1"), wordless.clone(), ran("a 1"), wordless.clone()]),
+            Verdict::OursDiffers(1)
+        );
+        assert_eq!(judge(&[wordless.clone(), unsupported.clone(), wordless, unsupported]), Verdict::Agreed);
+    }
+
+    #[test]
+    fn without_a_majority_each_note_is_judged() {
+        let [a, b, c] = ["a 1\nb 1\nc 1", "a 2\nb 1\nc 1", "a 1\nb 2\nc 1"].map(ran);
+        let d = ran("a 1\nb 1\nc 2");
+        assert_eq!(
+            judge(&[a.clone(), b.clone(), c.clone(), d.clone()]),
+            Verdict::OthersDiffer(vec![1, 2, 3])
+        );
+        assert_eq!(judge(&[ran("a 3\nb 1\nc 1"), b.clone(), c.clone(), d.clone()]), Verdict::OursDiffers(2));
+        assert_eq!(judge(&[ran("a 1\nb 1"), b.clone(), c.clone(), d]), Verdict::OursDiffers(1));
+        assert_eq!(
+            judge(&[a.clone(), b, c.clone(), Outcome::Broken("signal 11".into())]),
+            Verdict::Unsettled
+        );
+        assert_eq!(judge(&[a, ran("a 2\nb 1\nc 1"), c, ran("a 3\nb 1\nc 1")]), Verdict::Unsettled);
     }
 
     #[test]

@@ -149,7 +149,8 @@ impl Place<'_> {
                         let lines = judge::difference(&outcomes[at], &outcomes[0], self.folder);
                         lines.into_iter().map(move |line| format!("{}: {line}", name(at)))
                     });
-                found.push(finding("unsettled", lines.collect()));
+                let alone = outcomes[1..].iter().all(|other| !other.agrees(&outcomes[0]));
+                found.push(finding(if alone { tally::ALONE } else { tally::UNSETTLED }, lines.collect()));
             }
         }
         found.extend(complaint.map(|text| finding(name(0), vec![text])));

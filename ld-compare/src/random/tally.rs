@@ -9,6 +9,11 @@ use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// In the place of a linker: the others have no majority, but one of them does what this project's linker does.
+pub const UNSETTLED: &str = "unsettled";
+/// In the place of a linker: the others have no majority, and none does what this project's linker does.
+pub const ALONE: &str = "unsettled, none like ours";
+
 /// A disagreement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Finding {
@@ -18,7 +23,7 @@ pub struct Finding {
     pub way: usize,
     /// The kind of output.
     pub output: String,
-    /// The linker that disagrees.
+    /// The linker that disagrees, or [`UNSETTLED`], or [`ALONE`].
     pub linker: String,
     /// How.
     pub lines: Vec<String>,

@@ -14,6 +14,9 @@ use std::process::Command;
 const MACHINES: [(&str, &str, u64); 3] =
     [("x86-64", "x86_64", 20_000), ("aarch64", "aarch64", 2_000), ("s390x", "s390x", 2_000)];
 
+/// What `ld-compare random` writes in the place of a linker if no other does what this one does, nor two others the same.
+const ALONE: &str = "unsettled, none like ours";
+
 /// How many programs are wanted of which machines.
 pub struct Wanted<'a> {
     /// The machines; all if there are none.
@@ -99,6 +102,10 @@ fn record(proof: &mut Proof, machine: &str, tally: &Value) -> Result<usize> {
     ] {
         proof.note(format!("- {}: {meaning}", number(key)))?;
     }
+    let alone = list("findings").iter().filter(|finding| finding["linker"] == ALONE).count();
+    proof.note(format!(
+        "\nIn {alone} of those without a majority, none of the others does what sframe-ld does."
+    ))?;
     let mut counted: BTreeMap<(String, String), u64> = BTreeMap::new();
     for finding in list("findings") {
         let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
@@ -115,13 +122,20 @@ fn record(proof: &mut Proof, machine: &str, tally: &Value) -> Result<usize> {
     Ok(list("findings").iter().filter(|finding| finding["linker"] == "sframe-ld").count())
 }
 
-/// The first words of a difference, without what belongs to one program: numbers, names and paths.
+/// The kind of a difference: its first words, without what belongs to one program (numbers, names and paths).
 fn kind(said: &str) -> String {
+    let is_note =
+        |text: &str| text.split_once(": ").is_some_and(|(id, _)| u64::from_str_radix(id, 16).is_ok());
+    let linker_apart = said.split_once(": ").map_or(said, |(_, rest)| rest);
+    if is_note(said) || is_note(linker_apart) {
+        return "notes another value".to_owned();
+    }
     let plain = |word: &str| {
         let word = word.rsplit('/').next().unwrap_or(word);
-        let own =
-            word.chars().any(|c| c.is_ascii_digit()) && !word.starts_with("R_") && !word.contains(".c:");
-        if own { "..".to_owned() } else { word.to_owned() }
+        let has_digit = word.contains(|c: char| c.is_ascii_digit());
+        let is_file = word.contains(".o:") || word.starts_with("joined") || word == "program:";
+        let is_general = word.starts_with("R_") || word.contains(".c:");
+        if (has_digit && !is_general) || is_file { "..".to_owned() } else { word.to_owned() }
     };
     let mut words: Vec<String> = said.split_whitespace().map(plain).collect();
     words.dedup();
@@ -137,6 +151,16 @@ mod tests {
     fn differences_of_one_kind_are_counted_together() {
         let one = kind("refuses: error: unit0.o: relocation R_X86_64_PC32 against symbol `data_4'");
         assert_eq!(one, kind("refuses: error: unit7.o: relocation R_X86_64_PC32 against symbol `data_19'"));
+        assert_eq!(
+            one,
+            kind("refuses: error: /tmp/x/joined.o: relocation R_X86_64_PC32 against symbol `data_1'")
+        );
         assert_ne!(one, kind("refuses: error: unit7.o: relocation R_X86_64_64 against symbol `data_19'"));
+        let value = kind("3c: 64c7 instead of 1: unit3.s: load holder_12 (Local, unit 0)+0 by GOTENT");
+        assert_eq!(
+            value,
+            kind("lld-21.1: a: 3 instead of 5: unit1.s: call function_4 (Default, unit 1) by PLT")
+        );
+        assert_ne!(value, kind("ends with signal 11 instead of ok"));
     }
 }
