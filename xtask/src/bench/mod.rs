@@ -4,11 +4,13 @@
 //! times are taken. All linkers get the same arguments, as many processors, and each its own spelling for as many
 //! threads. They take turns: one round runs every linker twice, first where no output is and then over the output that
 //! is there, as a build does; the next round begins with another linker. A first round warms the file cache, checks
-//! that each output runs, and is not counted. The numbers are those of [`measure`].
+//! that each output runs, and is not counted. Linkers that take many times as long as the quickest one leave after a few
+//! rounds, the others go on: a link of milliseconds needs more of them. The numbers are those of [`measure`].
 //!
 //! `--against COMMIT` times two builds of ours in the same way ([`against`]).
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -34,8 +36,15 @@ pub mod workload;
 use ::peers::Linker;
 use build::release_build;
 use link::{Before, Bench};
-use results::{CaseResult, Costs, LinkerResult};
+use results::{CaseResult, Costs, Figure, LinkerResult};
 use workload::Workload;
+
+/// How many times as long as the quickest linker a quick one takes at most.
+const QUICK: f64 = 4.0;
+/// How many times as many rounds quick linkers run.
+const FURTHER_ROUNDS: u64 = 5;
+/// For so long at most, in every case.
+const FURTHER_TIME: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -51,7 +60,7 @@ pub struct Arguments {
     /// Time a build of COMMIT beside this one, and fail if this one is more than 1.03 times slower
     #[arg(long, value_name = "COMMIT", conflicts_with_all = ["write", "peers_only", "linkers"])]
     against: Option<String>,
-    /// Counted rounds; each runs every linker once
+    /// Counted rounds; each runs every linker once, and quick linkers run up to five times as many
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// Threads for each linker, and processors to run on
@@ -135,6 +144,36 @@ fn sframe_ld(arguments: &Arguments) -> Result<PathBuf> {
     release_build(Path::new("."), "sframe-ld")
 }
 
+/// The median of the wall times over an old output, in milliseconds.
+fn wall(result: &LinkerResult) -> Option<f64> {
+    result.spread(Figure::WallReplaced).map(|spread| spread.median)
+}
+
+/// Links once in each of two ways with every linker that takes part.
+fn run_round(
+    bench: &Bench,
+    linkers: &[Linker],
+    round: u64,
+    results: &mut [LinkerResult],
+    takes_part: impl Fn(usize) -> bool,
+) -> Result<()> {
+    for turn in 0..linkers.len() {
+        let number = (round as usize + turn) % linkers.len();
+        if !takes_part(number) {
+            continue;
+        }
+        for before in [Before::Nothing, Before::Output] {
+            let Ok(costs) = &mut results[number].outcome else { break };
+            match bench.link(&linkers[number], before)? {
+                Ok(cost) if before == Before::Nothing => costs.fresh.push(cost),
+                Ok(cost) => costs.replaced.push(cost),
+                Err(problem) => results[number].outcome = Err(problem),
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Links with every linker in turns.
 fn run_case(bench: &Bench, linkers: &[Linker], rounds: u64) -> Result<Vec<LinkerResult>> {
     let mut results = vec![];
@@ -148,18 +187,19 @@ fn run_case(bench: &Bench, linkers: &[Linker], rounds: u64) -> Result<Vec<Linker
             .inspect_err(|problem| eprintln!("  {}: {problem}", linker.name));
         results.push(LinkerResult { name: linker.name.clone(), output_size: size, outcome });
     }
-    for round in 0..rounds as usize {
-        for turn in 0..linkers.len() {
-            let number = (round + turn) % linkers.len();
-            for before in [Before::Nothing, Before::Output] {
-                let Ok(costs) = &mut results[number].outcome else { break };
-                match bench.link(&linkers[number], before)? {
-                    Ok(cost) if before == Before::Nothing => costs.fresh.push(cost),
-                    Ok(cost) => costs.replaced.push(cost),
-                    Err(problem) => results[number].outcome = Err(problem),
-                }
-            }
+    for round in 0..rounds {
+        run_round(bench, linkers, round, &mut results, |_| true)?;
+    }
+    // One link says little where it takes milliseconds: quick linkers run on among themselves.
+    let quickest = results.iter().filter_map(wall).min_by(f64::total_cmp).unwrap_or_default();
+    let quick: Vec<bool> =
+        results.iter().map(|result| wall(result).is_some_and(|wall| wall <= quickest * QUICK)).collect();
+    let begin = Instant::now();
+    for round in rounds..rounds * FURTHER_ROUNDS {
+        if begin.elapsed() > FURTHER_TIME {
+            break;
         }
+        run_round(bench, linkers, round, &mut results, |number| quick[number])?;
     }
     bench.clean(linkers);
     Ok(results)

@@ -29,11 +29,11 @@ pub fn render(results: &[CaseResult], linkers: &[Linker], rounds: u64, threads: 
     writeln!(text, "Written by `cargo xtask bench --write` on {date}, on {}.\n", machine())?;
     writeln!(
         text,
-        "Medians of {rounds} rounds (least to greatest), all linkers in turns, {threads} threads on {threads} \
-         processors, where no output was and\nover the one of the link before, as in a build. Wall time ends when the \
-         linker's first process exits; CPU time (user and system),\npage faults and peak memory are those of its whole \
-         process tree, over an old output. CPU behind the end is the part that\nis used when the first process has \
-         ended. A number followed by × is the ratio to {}: only ratios carry over to other machines.\n\n\
+        "Medians of {rounds} rounds (least to greatest), or of as many as a table says, all linkers in turns, {threads} \
+         threads on {threads} processors, where no\noutput was and over the one of the link before, as in a build. Wall \
+         time ends when the linker's first process exits; CPU time (user\nand system), page faults and peak memory are \
+         those of its whole process tree, over an old output. CPU behind the end is the part\nthat is used when the first \
+         process has ended. A number followed by × is the ratio to {}: only ratios carry over to other machines.\n\n\
          Folding equal code and indexing debug information are timed by proofs of their own: \
          [icf](../tests/proofs/icf.md), [gdb-index](../tests/proofs/gdb-index.md).\n\n\
          ![Wall times beside other linkers](wall.svg)\n",
@@ -58,6 +58,12 @@ pub fn baseline(linkers: &[Linker]) -> Option<&Linker> {
 
 fn render_case(text: &mut String, case: &CaseResult, linkers: &[Linker]) -> Result<()> {
     writeln!(text, "\n## {}: {}\n", case.name, case.description)?;
+    let rounds = case.linkers.iter().filter_map(|result| Some(result.outcome.as_ref().ok()?.replaced.len()));
+    if let (Some(least), Some(most)) = (rounds.clone().min(), rounds.max())
+        && least < most
+    {
+        writeln!(text, "{most} rounds; {least} of the linkers that take long beside the quickest.\n")?;
+    }
     write!(text, "| linker |")?;
     WITH_RATIO.iter().try_for_each(|(heading, _)| write!(text, " {heading} | × |"))?;
     ALONE.iter().try_for_each(|(heading, _)| write!(text, " {heading} |"))?;

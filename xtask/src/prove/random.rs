@@ -126,8 +126,9 @@ fn record(proof: &mut Proof, machine: &str, tally: &Value) -> Result<usize> {
 fn kind(said: &str) -> String {
     let is_note =
         |text: &str| text.split_once(": ").is_some_and(|(id, _)| u64::from_str_radix(id, 16).is_ok());
-    let linker_apart = said.split_once(": ").map_or(said, |(_, rest)| rest);
-    if is_note(said) || is_note(linker_apart) {
+    let names_linker = |first: &str| first.contains('-') && !first.contains(' ');
+    let said = said.split_once(": ").filter(|(first, _)| names_linker(first)).map_or(said, |(_, rest)| rest);
+    if is_note(said) {
         return "notes another value".to_owned();
     }
     let plain = |word: &str| {
