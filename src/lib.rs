@@ -29,6 +29,7 @@ pub mod sframe_output;
 pub mod symbols;
 pub mod synth;
 pub mod tables;
+mod threads;
 pub mod timing;
 pub mod tool;
 

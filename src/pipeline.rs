@@ -16,9 +16,10 @@ use crate::phase::{Image, Resolved, Session};
 use crate::reports::reproduce::Recorder;
 use crate::script::Sources;
 use crate::sframe_output;
+use crate::threads::Threads;
 use crate::timing::Timings;
 use crate::{arch, output, reports};
-use rayon::{ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rayon::ThreadPoolBuildError;
 use std::fs::File;
 use std::time::Duration;
 
@@ -48,23 +49,9 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// The threads of a link. Rayon never lets go of a thread that joined them: the caller's does only in a process
-    /// that ends, where it saves a thread to start, and one more to find a processor for.
-    ///
-    /// Where the system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all. A worker whose
-    /// thread does not start never has a job, so nobody waits for it.
-    fn threads(self, config: &Config) -> Result<ThreadPool, ThreadPoolBuildError> {
-        let mut working = usize::from(self == Memory::Left);
-        let start = |worker: rayon::ThreadBuilder| {
-            let started = std::thread::Builder::new().spawn(|| worker.run()).map(drop);
-            working += usize::from(started.is_ok());
-            started.or_else(|error| if working > 0 { Ok(()) } else { Err(error) })
-        };
-        let builder = ThreadPoolBuilder::new().num_threads(config.threads.map_or(0, |threads| threads.get()));
-        match self {
-            Memory::Freed => builder.spawn_handler(start).build(),
-            Memory::Left => builder.use_current_thread().spawn_handler(start).build(),
-        }
+    /// The threads of a link. The calling thread joins them in a process that ends, where that saves a thread to start.
+    fn threads(self, config: &Config) -> Result<Threads, ThreadPoolBuildError> {
+        Threads::start(config.threads.map_or(0, |threads| threads.get()), self == Memory::Left)
     }
 
     /// The end of a value.
@@ -93,11 +80,11 @@ pub fn link(
         progress.timings.watch_threads();
     }
     let mut succeeded = match memory.threads(config) {
-        Ok(pool) => {
-            let linked = pool
-                .install(|| run_recorded(Task { config, inputs, source, memory, sink: &sink }, &mut progress))
-                .is_ok();
-            memory.end_of(pool);
+        Ok(threads) => {
+            let task = Task { config, inputs, source, memory, threads: &threads, sink: &sink };
+            let linked = threads.pool.install(|| run_recorded(task, &mut progress)).is_ok();
+            threads.let_go();
+            memory.end_of(threads);
             linked
         }
         Err(error) => {
@@ -147,6 +134,7 @@ struct Task<'a> {
     inputs: &'a [InputSpec],
     source: &'a dyn InputSource,
     memory: Memory,
+    threads: &'a Threads,
     sink: &'a Sink,
 }
 
@@ -184,7 +172,7 @@ fn run_once(
     progress: &mut Progress,
     far_loads: &[(SectionId, SymbolId)],
 ) -> Result<(), Aborted> {
-    let Task { config, inputs, source, memory, sink } = task;
+    let Task { config, inputs, source, memory, threads, sink } = task;
     let store = InputStore::default();
     let mut sources = Sources::new();
     let main = read_scripts::open(config, source, &mut sources, sink);
@@ -194,7 +182,7 @@ fn run_once(
     sink.checkpoint()?;
     let machine = opened.machine.unwrap_or(arch::machine::DEFAULT);
     let session = Session { config, sink, store: &store, far_loads };
-    let job = Job { session, source, memory, main, opened, sources, progress };
+    let job = Job { session, source, memory, threads, main, opened, sources, progress };
     let result = arch::dispatch(machine, job);
     memory.end_of(store);
     result
@@ -205,6 +193,7 @@ struct Job<'a, 'p> {
     session: Session<'a>,
     source: &'a dyn InputSource,
     memory: Memory,
+    threads: &'a Threads,
     main: MainScripts,
     opened: Opened<'a>,
     sources: Sources,
@@ -221,7 +210,7 @@ impl ForTarget for Job<'_, '_> {
 
 /// All passes, for one machine.
 fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
-    let Job { session, source, memory, main, mut opened, mut sources, progress } = job;
+    let Job { session, source, memory, threads, main, mut opened, mut sources, progress } = job;
     let Session { config, sink, store, .. } = session;
 
     // ---- symbols ------------------------------------------------------------------------------
@@ -243,6 +232,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         sink.check()?;
         if plugins.claim(session, &parsed.files, &mut opened) {
             progress.timings.pass("claim intermediate code");
+            // Compilers that plugins start are to have all processors.
+            threads.let_go();
             parsed = parse_inputs::run::<T>(session, &opened.files);
         }
         let assigned = define_linker_symbols::intern_names(&directives, &plan, &mut parsed.globals);

@@ -9,6 +9,7 @@ use proof::Proof;
 mod bare;
 mod boot;
 mod bpf;
+mod browser;
 mod cargo;
 mod compact;
 mod compare;
@@ -99,7 +100,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 30] = [
+static SUBJECTS: [Subject; 31] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -188,6 +189,12 @@ static SUBJECTS: [Subject; 30] = [
         about: "An AArch64 program of 300 MiB of code whose calls need thousands of thunks",
         in_bare_root: true,
         prove: |proof, arguments| thunks::thunks(proof, &arguments.command.path()?),
+    },
+    Subject {
+        name: "browser",
+        about: "A link as large as a browser's, beside the fast linkers, and how each pass grows",
+        in_bare_root: false,
+        prove: |proof, _| browser::browser(proof),
     },
     Subject {
         name: "compare",

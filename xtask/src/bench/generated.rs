@@ -9,30 +9,47 @@ use std::path::Path;
 
 use super::case::{Case, link_line, must_run};
 use super::generated_object::{
-    ALLOCATED, EXECUTABLE, MERGED_STRINGS, ObjectFile, R_64, R_PC32, R_PLT32, R_REX_GOTPCRELX, SectionId,
-    SymbolId, SymbolKind, WRITABLE, X86_64,
+    ALLOCATED, EXECUTABLE, MERGED_STRINGS, ObjectFile, R_32, R_64, R_PC32, R_PLT32, R_REX_GOTPCRELX,
+    SectionId, SymbolId, SymbolKind, WRITABLE, X86_64,
 };
-use super::generated_program::{FUNCTIONS, Function, Program, variable};
+use super::generated_program::{Function, Program, mix, variable};
 use anyhow::Result;
 
-/// Writes `count` objects and a main program into `folder`.
-pub fn prepare(folder: &Path, count: u64) -> Result<Case> {
+/// Symbols and relocations of all objects, and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub symbols: u64,
+    pub relocations: u64,
+    pub bytes: u64,
+}
+
+/// Writes the objects of a program, and its main one, into `folder`.
+pub fn prepare(folder: &Path, program: Program) -> Result<(Case, Counts)> {
     std::fs::create_dir_all(folder.join("objects"))?;
     std::fs::write(folder.join("main.c"), include_str!("programs/generated_main.c"))?;
-    must_run(folder, "gcc", &["-O2", "-c", "main.c"].map(String::from))?;
-    let program = Program { objects: count };
+    let depth = format!("-DDEPTH={}", program.depth);
+    must_run(folder, "gcc", &["-O2", &depth, "-c", "main.c"].map(String::from))?;
     let mut names = vec!["main.o".to_string()];
-    for number in 0..count {
+    let mut counts = Counts::default();
+    for number in 0..program.objects {
         let name = format!("objects/{number:05}.o");
-        std::fs::write(folder.join(&name), ObjectWriter::new(program, number).write())?;
+        let object = ObjectWriter::new(program, number).finish();
+        let bytes = object.write();
+        std::fs::write(folder.join(&name), &bytes)?;
+        counts.symbols += object.symbol_count();
+        counts.relocations += object.relocation_count();
+        counts.bytes += bytes.len() as u64;
         names.push(name);
     }
     let link = link_line(folder, "gcc", &names)?;
-    let expected = format!("functions {} sum {}\n", count * FUNCTIONS, program.sum());
+    let expected = format!("functions {} sum {}\n", program.objects * program.functions, program.sum());
     let mut case = Case::new(link, &[], &[&expected]);
     case.objects = Some(names.len());
-    Ok(case)
+    Ok((case, counts))
 }
+
+/// Distinct names of types in debug information.
+const SHARED_TYPES: u64 = 50_000;
 
 /// Writes one object of the program.
 struct ObjectWriter {
@@ -42,6 +59,8 @@ struct ObjectWriter {
     strings: SectionId,
     unwind: SectionId,
     table: SectionId,
+    /// `.debug_info` and `.debug_str`, if the program has debug information.
+    debug: Option<[SectionId; 2]>,
 }
 
 impl ObjectWriter {
@@ -54,15 +73,19 @@ impl ObjectWriter {
         object.add_section(".note.GNU-stack", 0, 1, None);
         object.append(comment, b"\0generated\0");
         object.append(unwind, &COMMON_INFORMATION);
-        ObjectWriter { program, number, object, strings, unwind, table }
+        let debug = (program.debug > 0).then(|| {
+            let strings = object.add_section(".debug_str", MERGED_STRINGS, 1, None);
+            [object.add_section(".debug_info", 0, 1, None), strings]
+        });
+        ObjectWriter { program, number, object, strings, unwind, table, debug }
     }
 
-    fn write(mut self) -> Vec<u8> {
+    fn finish(mut self) -> ObjectFile {
         self.define_variable();
         for function in self.program.inline_functions(self.number) {
             self.define_inline(function);
         }
-        for index in 0..FUNCTIONS {
+        for index in 0..self.program.functions {
             let function = Function::Ordinary { object: self.number, index };
             let name = function.name();
             let section = self.object.add_section(&format!(".text.{name}"), ALLOCATED | EXECUTABLE, 16, None);
@@ -71,7 +94,7 @@ impl ObjectWriter {
             let symbol = self.object.global(&name);
             self.object.relocate(self.table, entry, symbol, R_64, 0);
         }
-        self.object.write()
+        self.object
     }
 
     fn define_variable(&mut self) {
@@ -124,6 +147,7 @@ impl ObjectWriter {
             self.object.relocate(section, place.offset, place.symbol, place.kind, -4);
         }
         self.add_unwind(section, code.bytes.len());
+        self.describe(function, section);
         self.object.define(&function.name(), SymbolKind::Function, constant.is_some(), section);
     }
 
@@ -143,6 +167,24 @@ impl ObjectWriter {
         self.object.append(self.unwind, &entry);
         let symbol = self.object.section_symbol(section);
         self.object.relocate(self.unwind, offset + 8, symbol, R_PC32, 0);
+    }
+
+    /// A record of debug information for the function that fills `section`: its address, its name, a type's name that
+    /// many share, and bytes as no compression or merging makes them fewer.
+    fn describe(&mut self, function: Function, section: SectionId) {
+        let Some([info, strings]) = self.debug else { return };
+        let seed = mix(function.constant().into(), 9);
+        let name = self.object.append(strings, format!("{}\0", function.name()).as_bytes());
+        let type_name = format!("std::vector<generated::type_{:x}>\0", seed % SHARED_TYPES);
+        let type_name = self.object.append(strings, type_name.as_bytes());
+        let (address, strings) = (self.object.section_symbol(section), self.object.section_symbol(strings));
+        let record = self.object.append(info, &[0; 16]);
+        self.object.relocate(info, record, address, R_64, 0);
+        self.object.relocate(info, record + 8, strings, R_32, name as i64);
+        self.object.relocate(info, record + 12, strings, R_32, type_name as i64);
+        let rest = self.program.debug / (self.program.functions + self.program.inline_functions) / 8 - 2;
+        let words: Vec<u8> = (0..rest).flat_map(|word| mix(seed, word).to_le_bytes()).collect();
+        self.object.append(info, &words);
     }
 
     /// A local symbol for a string, as compilers make them.
@@ -197,19 +239,21 @@ mod tests {
 
     #[test]
     fn generated_objects_link_and_print_the_sum() {
-        let folder = tempfile::tempdir().unwrap();
-        let case = prepare(folder.path(), 5).unwrap();
-        case.save(folder.path()).unwrap();
-        let link = ["@link.args", "-o", "output"];
-        let status = Command::new("ld").args(link).current_dir(folder.path()).status().unwrap();
-        assert!(status.success());
-        assert_eq!(case.check(folder.path(), &folder.path().join("output")), Ok(()));
+        for program in [Program::usual(5), Program::large(3)] {
+            let folder = tempfile::tempdir().unwrap();
+            let (case, _) = prepare(folder.path(), program).unwrap();
+            case.save(folder.path()).unwrap();
+            let link = ["@link.args", "-o", "output"];
+            let status = Command::new("ld").args(link).current_dir(folder.path()).status().unwrap();
+            assert!(status.success());
+            assert_eq!(case.check(folder.path(), &folder.path().join("output")), Ok(()));
+        }
     }
 
     #[test]
     fn an_object_is_the_same_every_time() {
-        let program = Program { objects: 7 };
-        assert_eq!(ObjectWriter::new(program, 3).write(), ObjectWriter::new(program, 3).write());
-        assert_ne!(ObjectWriter::new(program, 3).write(), ObjectWriter::new(program, 4).write());
+        let write = |number| ObjectWriter::new(Program::usual(7), number).finish().write();
+        assert_eq!(write(3), write(3));
+        assert_ne!(write(3), write(4));
     }
 }

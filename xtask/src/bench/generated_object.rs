@@ -27,6 +27,7 @@ pub const AARCH64: u16 = 183;
 pub const R_64: u32 = 1;
 pub const R_PC32: u32 = 2;
 pub const R_PLT32: u32 = 4;
+pub const R_32: u32 = 10;
 pub const R_REX_GOTPCRELX: u32 = 42;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -178,6 +179,15 @@ impl ObjectFile {
         let size = self.sections[section.0].data.len() as u64;
         let symbol = &mut self.globals[number];
         (symbol.kind, symbol.weak, symbol.section, symbol.size) = (kind, weak, Some(section), size);
+    }
+
+    /// Entries of the symbol table, without the null one.
+    pub fn symbol_count(&self) -> u64 {
+        (self.locals.len() + self.globals.len()) as u64
+    }
+
+    pub fn relocation_count(&self) -> u64 {
+        self.sections.iter().map(|section| section.relocations.len() as u64).sum()
     }
 
     pub fn write(&self) -> Vec<u8> {

@@ -3,22 +3,26 @@
 //! The program is not stored: all properties of a function follow from its numbers, so any object can be written
 //! alone, and the work per object does not depend on how many there are.
 
-/// Ordinary functions per object.
-pub const FUNCTIONS: u64 = 24;
-/// Inline functions that an object defines, at most.
-const INLINE_PER_OBJECT: u64 = 8;
-/// Distinct inline functions of the program, per object: each is defined in about four objects.
-const INLINE_POOL_PER_OBJECT: u64 = 2;
+/// Objects that define an inline function, on average.
+const DEFINITIONS: u64 = 4;
 /// Calls of an ordinary function within its object, and to other objects. One more goes to an inline function.
 const CALLS_NEAR: u64 = 3;
 const CALLS_FAR: u64 = 2;
 /// Distinct strings of the program that many functions share.
 const SHARED_STRINGS: u64 = 5000;
 
-/// The number of objects settles the program.
+/// These numbers settle the program.
 #[derive(Clone, Copy)]
 pub struct Program {
     pub objects: u64,
+    /// Ordinary functions per object.
+    pub functions: u64,
+    /// Inline functions that an object defines, at most.
+    pub inline_functions: u64,
+    /// Bytes of debug information per object, without its strings.
+    pub debug: u64,
+    /// How deep the main program lets each function call others.
+    pub depth: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -53,7 +57,8 @@ impl Function {
     pub fn name(self) -> String {
         match self {
             Function::Ordinary { object, index } => {
-                format!("_ZN9generated10unit_{object:05}11function_{index:02}Ei")
+                let length = if index < 100 { 11 } else { 12 };
+                format!("_ZN9generated10unit_{object:05}{length}function_{index:02}Ei")
             }
             Function::Inline { number } => format!("_ZN9generated15inline_functionILj{number}EEEji"),
         }
@@ -75,10 +80,20 @@ impl Function {
 }
 
 impl Program {
+    /// So many objects of the size that most C++ sources have.
+    pub fn usual(objects: u64) -> Self {
+        Program { objects, functions: 24, inline_functions: 8, debug: 0, depth: 2 }
+    }
+
+    /// So many objects of the size that a browser's have, with debug information: sources are compiled in batches there.
+    pub fn large(objects: u64) -> Self {
+        Program { objects, functions: 170, inline_functions: 60, debug: 100 << 10, depth: 1 }
+    }
+
     /// The inline functions that `object` defines, each once.
     pub fn inline_functions(&self, object: u64) -> Vec<Function> {
-        let pick = |slot| mix(mix(object, slot), 3) % (self.objects * INLINE_POOL_PER_OBJECT);
-        let mut numbers: Vec<u64> = (0..INLINE_PER_OBJECT).map(pick).collect();
+        let pick = |slot| mix(mix(object, slot), 3) % (self.objects * self.inline_functions / DEFINITIONS);
+        let mut numbers: Vec<u64> = (0..self.inline_functions).map(pick).collect();
         numbers.sort_unstable();
         numbers.dedup();
         numbers.into_iter().map(|number| Function::Inline { number }).collect()
@@ -87,11 +102,14 @@ impl Program {
     /// The functions that `function` calls, in order. An object calls only those inline functions that it defines.
     pub fn callees(&self, function: Function) -> Vec<Function> {
         let pick = |slot| mix(function.seed(), 16 + slot);
-        let elsewhere =
-            |seed: u64| Function::Ordinary { object: (seed >> 8) % self.objects, index: seed % FUNCTIONS };
+        let elsewhere = |seed: u64| Function::Ordinary {
+            object: (seed >> 8) % self.objects,
+            index: seed % self.functions,
+        };
         let Function::Ordinary { object, .. } = function else { return vec![elsewhere(pick(0))] };
         let inline_functions = self.inline_functions(object);
-        let near = (0..CALLS_NEAR).map(|slot| Function::Ordinary { object, index: pick(slot) % FUNCTIONS });
+        let near =
+            (0..CALLS_NEAR).map(|slot| Function::Ordinary { object, index: pick(slot) % self.functions });
         let far = (CALLS_NEAR..CALLS_NEAR + CALLS_FAR).map(|slot| elsewhere(pick(slot)));
         let inline = inline_functions[pick(32) as usize % inline_functions.len()];
         near.chain(far).chain([inline]).collect()
@@ -114,10 +132,10 @@ impl Program {
         calls.fold(own, u32::wrapping_add)
     }
 
-    /// The sum that the program prints: every ordinary function called with depth 2.
+    /// The sum that the program prints: every ordinary function, called once.
     pub fn sum(&self) -> u32 {
         let functions = (0..self.objects)
-            .flat_map(|object| (0..FUNCTIONS).map(move |index| Function::Ordinary { object, index }));
-        functions.map(|function| self.value(function, 2)).fold(0, u32::wrapping_add)
+            .flat_map(|object| (0..self.functions).map(move |index| Function::Ordinary { object, index }));
+        functions.map(|function| self.value(function, self.depth)).fold(0, u32::wrapping_add)
     }
 }

@@ -7,7 +7,8 @@
 //! that each output runs, and is not counted. Linkers that take many times as long as the quickest one leave after a few
 //! rounds, the others go on: a link of milliseconds needs more of them. The numbers are those of [`measure`].
 //!
-//! `--against COMMIT` times two builds of ours in the same way ([`against`]).
+//! `--against COMMIT` times two builds of ours in the same way ([`against`]); `--cores` says what more processors would
+//! bring ([`cores`]).
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,14 +19,16 @@ use clap::ValueEnum;
 mod against;
 mod build;
 pub mod case;
+mod cores;
 mod database;
 mod functions;
-mod generated;
+pub mod generated;
 pub mod generated_object;
 pub mod generated_program;
 mod link;
 pub mod linkers;
 pub mod measure;
+pub mod passes;
 mod picture;
 pub mod programs;
 mod results;
@@ -41,9 +44,9 @@ use workload::Workload;
 
 /// How many times as long as the quickest linker a quick one takes at most.
 const QUICK: f64 = 4.0;
-/// How many times as many rounds quick linkers run.
-const FURTHER_ROUNDS: u64 = 5;
-/// For so long at most, in every case.
+/// Rounds that quick linkers run.
+const QUICK_ROUNDS: u64 = 15;
+/// For so long at most beyond the others, in every case.
 const FURTHER_TIME: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
@@ -60,7 +63,10 @@ pub struct Arguments {
     /// Time a build of COMMIT beside this one, and fail if this one is more than 1.03 times slower
     #[arg(long, value_name = "COMMIT", conflicts_with_all = ["write", "peers_only", "linkers"])]
     against: Option<String>,
-    /// Counted rounds; each runs every linker once, and quick linkers run up to five times as many
+    /// Say what more processors would bring, in benches/cores.md with --write
+    #[arg(long, conflicts_with_all = ["against", "peers_only", "linkers"])]
+    cores: bool,
+    /// Counted rounds; each runs every linker once, and quick linkers run up to 15
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
     /// Threads for each linker, and processors to run on
@@ -100,6 +106,12 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let ours = if arguments.peers_only { None } else { Some(sframe_ld(&arguments)?) };
     if let (Some(commit), Some(ours)) = (&arguments.against, &ours) {
         return against::run(commit, ours, &cases, arguments.rounds);
+    }
+    if let (true, Some(ours)) = (arguments.cores, &ours) {
+        let found = linkers::find(Some(ours), Path::new(""), &["sframe-ld".into()])?;
+        let text = cores::render(&cases, &found[0], arguments.rounds)?;
+        print!("{text}");
+        return if arguments.write { Ok(std::fs::write("benches/cores.md", text)?) } else { Ok(()) };
     }
     let linkers = linkers::find(ours.as_deref(), &arguments.peers, &arguments.linkers)?;
     let mut results = vec![];
@@ -195,7 +207,7 @@ fn run_case(bench: &Bench, linkers: &[Linker], rounds: u64) -> Result<Vec<Linker
     let quick: Vec<bool> =
         results.iter().map(|result| wall(result).is_some_and(|wall| wall <= quickest * QUICK)).collect();
     let begin = Instant::now();
-    for round in rounds..rounds * FURTHER_ROUNDS {
+    for round in rounds..QUICK_ROUNDS {
         if begin.elapsed() > FURTHER_TIME {
             break;
         }

@@ -83,6 +83,11 @@ pub fn render(text: &mut String, results: &[CaseResult], linkers: &[Linker]) -> 
             cell(reached, SCRIPT_TO_DEFAULT)
         )?;
     }
+    writeln!(
+        text,
+        "\n[misses.md](misses.md) says why targets are missed and what was tried, [cores.md](cores.md) what more processors \
+         would\nbring; [browser](../tests/proofs/browser.md) is a link of a browser's size."
+    )?;
     Ok(())
 }
 

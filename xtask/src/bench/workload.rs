@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 
 use super::case::{Case, must_run};
+use super::generated_program::Program;
 use super::{database, functions, generated, programs};
 
 /// A link that is timed.
@@ -88,10 +89,10 @@ impl Workload {
             Workload::Llvm | Workload::LlvmGc => programs::prepare_llvm(folder),
             Workload::Database => database::prepare(folder),
             Workload::Functions => functions::prepare(folder),
-            Workload::Generated500 => generated::prepare(folder, 500),
-            Workload::Generated2000 => generated::prepare(folder, 2000),
-            Workload::Generated8000 => generated::prepare(folder, 8000),
-            Workload::Generated30000 => generated::prepare(folder, 30000),
+            Workload::Generated500 => prepare_generated(folder, 500),
+            Workload::Generated2000 => prepare_generated(folder, 2000),
+            Workload::Generated8000 => prepare_generated(folder, 8000),
+            Workload::Generated30000 => prepare_generated(folder, 30000),
         }
     }
 
@@ -153,6 +154,10 @@ impl Workload {
             _ => &[],
         }
     }
+}
+
+fn prepare_generated(folder: &Path, objects: u64) -> Result<Case> {
+    Ok(generated::prepare(folder, Program::usual(objects))?.0)
 }
 
 fn with(linker: &Linker, words: &[&str]) -> Linker {

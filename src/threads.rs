@@ -1,0 +1,108 @@
+//! The threads of a link, and the processors that they keep to.
+//!
+//! Between the parallel parts of a link its first thread works alone, and the others sleep. A scheduler may wake them on
+//! the processor of the first one although another is idle (a virtual machine's idle processors can look as if taken),
+//! and leave them there for several ticks: half of a short link then has one processor. So the first thread stays on its
+//! processor and the others keep off it, if there is one for each thread. On a busy machine the scheduler knows better.
+
+use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+/// The threads of a link.
+pub struct Threads {
+    /// The threads, as rayon knows them.
+    pub pool: ThreadPool,
+    /// The processors that the first one may use, if it stays on one now.
+    allowed: Option<CpuSet>,
+}
+
+impl Threads {
+    /// Starts so many threads (0: one for each processor). The calling one is the first of them if `joins`; rayon never
+    /// lets go of a thread that joined a pool.
+    ///
+    /// Where the system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all. A worker whose
+    /// thread does not start never has a job, so nobody waits for it.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn start(count: usize, joins: bool) -> Result<Self, ThreadPoolBuildError> {
+        let (allowed, others) = joins.then(|| keep_apart(count)).flatten().unzip();
+        let mut working = usize::from(joins);
+        let start = |worker: ThreadBuilder| {
+            let run = move || {
+                if let Some(others) = &others {
+                    // Where the system refuses, its scheduler decides alone.
+                    let _ = sched_setaffinity(None, others);
+                }
+                worker.run();
+            };
+            let started = std::thread::Builder::new().spawn(run).map(drop);
+            working += usize::from(started.is_ok());
+            started.or_else(|error| if working > 0 { Ok(()) } else { Err(error) })
+        };
+        let builder = ThreadPoolBuilder::new().num_threads(count);
+        let builder = if joins { builder.use_current_thread() } else { builder };
+        Ok(Threads { pool: builder.spawn_handler(start).build()?, allowed })
+    }
+
+    /// Lets the first thread, which calls this, use any processor again: processes that it starts inherit its own.
+    pub fn let_go(&self) {
+        if let Some(allowed) = &self.allowed {
+            let _ = sched_setaffinity(None, allowed);
+        }
+    }
+}
+
+/// Keeps the calling thread on its processor. Gives the processors that it was allowed, and those of them for the
+/// others; `None` if so many threads would not have a processor each.
+fn keep_apart(threads: usize) -> Option<(CpuSet, CpuSet)> {
+    let allowed = sched_getaffinity(None).ok()?;
+    let processors = allowed.count() as usize;
+    let threads = if threads == 0 { processors } else { threads };
+    let busy = running(&std::fs::read_to_string("/proc/loadavg").ok()?)?.saturating_sub(1);
+    if threads < 2 || busy + threads > processors {
+        return None;
+    }
+    let (mut own, mut others) = (CpuSet::new(), allowed);
+    let here = sched_getcpu();
+    own.set(here);
+    others.unset(here);
+    sched_setaffinity(None, &own).ok()?;
+    Some((allowed, others))
+}
+
+/// How many threads of the machine run or wait for a processor, this one included: the fourth word of `/proc/loadavg`
+/// is this number, a slash, and how many threads there are.
+fn running(loads: &str) -> Option<usize> {
+    loads.split(' ').nth(3)?.split('/').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_load_of_the_machine_is_read() {
+        assert_eq!(running("0.24 1.50 1.35 3/211 4711\n"), Some(3));
+        assert_eq!(running("0.24 1.50"), None);
+        assert_eq!(running(""), None);
+    }
+
+    #[test]
+    fn a_thread_that_stayed_on_its_processor_may_leave_it_again() {
+        let ours = || sched_getaffinity(None).unwrap();
+        std::thread::spawn(move || {
+            let before = ours();
+            let threads = Threads::start(2, true).unwrap();
+            if threads.allowed.is_some() {
+                assert_eq!(ours().count(), 1);
+            }
+            threads.let_go();
+            assert_eq!(ours(), before);
+            // Rayon does not let go of this thread.
+            std::mem::forget(threads);
+        })
+        .join()
+        .unwrap();
+    }
+}
