@@ -287,6 +287,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     };
     reports::symbols(&resolved, &mut progress.printed);
     progress.timings.pass("select definitions");
+    threads.let_go_if_long();
     // frozen: definitions.
 
     // ---- sections -----------------------------------------------------------------------------
@@ -323,6 +324,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let corrupt_sframes = check_sframes::run(&scanned);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
+    threads.let_go_if_long();
     let debug_index = index_debug_info::run(&scanned, source);
     if config.strip.gdb_index {
         progress.timings.pass("index debug information");
@@ -355,6 +357,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     reports::refused(&image, &report_data, &mut progress.printed);
     sink.checkpoint()?;
     progress.timings.pass("make image");
+    threads.let_go_if_long();
     // frozen: places in the file.
 
     // ---- bytes --------------------------------------------------------------------------------

@@ -3,17 +3,26 @@
 //! Between the parallel parts of a link its first thread works alone, and the others sleep. A scheduler may wake them on
 //! the processor of the first one although another is idle (a virtual machine's idle processors can look as if taken),
 //! and leave them there for several ticks: half of a short link then has one processor. So the first thread stays on its
-//! processor and the others keep off it, if there is one for each thread. On a busy machine the scheduler knows better.
+//! processor and the others keep off it, if there is one for each thread. On a busy machine the scheduler knows better,
+//! and in a long link it has the time to see that another processor is faster or idle.
 
 use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
-use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A link that takes longer is long.
+const LONG: Duration = Duration::from_millis(200);
 
 /// The threads of a link.
 pub struct Threads {
     /// The threads, as rayon knows them.
     pub pool: ThreadPool,
-    /// The processors that the first one may use, if it stays on one now.
+    /// The processors that all of them may use, if they keep apart now.
     allowed: Option<CpuSet>,
+    /// Those beside the first one that keep off its processor.
+    others: Arc<Mutex<Vec<Pid>>>,
+    started: Instant,
 }
 
 impl Threads {
@@ -26,29 +35,43 @@ impl Threads {
     /// # Errors
     /// No thread can be started.
     pub fn start(count: usize, joins: bool) -> Result<Self, ThreadPoolBuildError> {
-        let (allowed, others) = joins.then(|| keep_apart(count)).flatten().unzip();
+        let started = Instant::now();
+        let (allowed, elsewhere) = joins.then(|| keep_apart(count)).flatten().unzip();
+        let others = Arc::new(Mutex::new(Vec::new()));
         let mut working = usize::from(joins);
         let start = |worker: ThreadBuilder| {
+            let others = Arc::clone(&others);
             let run = move || {
-                if let Some(others) = &others {
+                if let Some(elsewhere) = &elsewhere {
+                    let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
                     // Where the system refuses, its scheduler decides alone.
-                    let _ = sched_setaffinity(None, others);
+                    others.extend(sched_setaffinity(None, elsewhere).is_ok().then(gettid));
                 }
                 worker.run();
             };
-            let started = std::thread::Builder::new().spawn(run).map(drop);
-            working += usize::from(started.is_ok());
-            started.or_else(|error| if working > 0 { Ok(()) } else { Err(error) })
+            let spawned = std::thread::Builder::new().spawn(run).map(drop);
+            working += usize::from(spawned.is_ok());
+            spawned.or_else(|error| if working > 0 { Ok(()) } else { Err(error) })
         };
         let builder = ThreadPoolBuilder::new().num_threads(count);
         let builder = if joins { builder.use_current_thread() } else { builder };
-        Ok(Threads { pool: builder.spawn_handler(start).build()?, allowed })
+        Ok(Threads { pool: builder.spawn_handler(start).build()?, allowed, others, started })
     }
 
-    /// Lets the first thread, which calls this, use any processor again: processes that it starts inherit its own.
+    /// Lets the first thread, which calls this, and the others use any processor again. Processes that a thread starts
+    /// inherit what it may use.
     pub fn let_go(&self) {
-        if let Some(allowed) = &self.allowed {
-            let _ = sched_setaffinity(None, allowed);
+        let Some(allowed) = &self.allowed else { return };
+        let _ = sched_setaffinity(None, allowed);
+        for thread in self.others.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            let _ = sched_setaffinity(Some(thread), allowed);
+        }
+    }
+
+    /// [`Threads::let_go`], if the link is long.
+    pub fn let_go_if_long(&self) {
+        if self.started.elapsed() > LONG {
+            self.let_go();
         }
     }
 }
@@ -58,7 +81,8 @@ impl Threads {
 fn keep_apart(threads: usize) -> Option<(CpuSet, CpuSet)> {
     let allowed = sched_getaffinity(None).ok()?;
     let processors = allowed.count() as usize;
-    let threads = if threads == 0 { processors } else { threads };
+    // Rayon asks in the same way; a container may be given less than its processors.
+    let threads = if threads == 0 { std::thread::available_parallelism().ok()?.get() } else { threads };
     let busy = running(&std::fs::read_to_string("/proc/loadavg").ok()?)?.saturating_sub(1);
     if threads < 2 || busy + threads > processors {
         return None;
@@ -94,11 +118,15 @@ mod tests {
         std::thread::spawn(move || {
             let before = ours();
             let threads = Threads::start(2, true).unwrap();
+            // All of them have started.
+            threads.pool.broadcast(|_| ());
             if threads.allowed.is_some() {
                 assert_eq!(ours().count(), 1);
             }
             threads.let_go();
             assert_eq!(ours(), before);
+            let of_all = threads.pool.broadcast(|_| sched_getaffinity(None).unwrap());
+            assert!(of_all.iter().all(|allowed| *allowed == before));
             // Rayon does not let go of this thread.
             std::mem::forget(threads);
         })

@@ -166,8 +166,10 @@ fn wait_for_any() -> Option<(libc::pid_t, i32, libc::rusage)> {
     (process > 0).then_some((process, status, usage))
 }
 
-/// Keeps the greatest sum of resident sizes seen until `done`.
+/// Keeps the greatest sum of resident sizes seen until `done`. It sleeps first: a linker that looks, as it starts, at how
+/// busy the machine is shall not find the one that observes it.
 fn sample(done: &AtomicBool, peak: &AtomicU64) {
+    std::thread::sleep(SAMPLE_EVERY);
     while !done.load(Ordering::Relaxed) {
         let resident = descendants(std::process::id()).into_iter().filter_map(resident_size).sum();
         peak.fetch_max(resident, Ordering::Relaxed);
