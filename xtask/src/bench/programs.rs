@@ -123,7 +123,7 @@ const LLVM_DEPENDENCIES: [&str; 13] = [
 
 /// A whole C++ compiler from Debian's static archives: every archive of libclang, LLVM and Polly is named.
 ///
-/// The packages are unpacked into the case's folder; nothing is installed. The program wants LLVM 22 or newer.
+/// The packages are unpacked into the case's folder; nothing is installed. The program takes LLVM 19 and newer.
 pub fn prepare_llvm(folder: &Path) -> Result<Case> {
     let folder = &folder.canonicalize()?;
     let version = newest_libclang(folder)?;
