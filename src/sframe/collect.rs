@@ -31,7 +31,7 @@ use rayon::prelude::*;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use sframe_format::compact::{ShapeId, Shapes};
 use sframe_format::derive;
-use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Mark, Options, Reason};
+use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Mark, Options, Reason, Taken};
 use sframe_format::{Attributes, Blob, Fde};
 use std::fmt;
 
@@ -242,8 +242,7 @@ impl Batch {
             parts: Vec::new(),
             functions: Vec::new(),
             left_out: Vec::new(),
-            // Only the table shares rows: most equal rows are in other batches.
-            encoder: Encoder::new(options.share(false)),
+            encoder: Encoder::new(options),
         }
     }
 
@@ -526,6 +525,7 @@ impl Table {
         candidates: impl IntoIterator<Item = Candidate>,
     ) -> Result<(), Inexpressible> {
         let mut last = None;
+        let mut taken = vec![Taken::default(); batches.len()];
         for Candidate { place, batch: number, function } in candidates {
             let batch = &batches[number as usize];
             if last == Some(place) {
@@ -536,7 +536,7 @@ impl Table {
             if batch.role == Role::Present {
                 continue;
             }
-            self.encoder.take(&batch.encoder, FunctionId(function))?;
+            self.encoder.take(&batch.encoder, FunctionId(function), &mut taken[number as usize])?;
             self.functions.push(batch.functions[function as usize]);
         }
         Ok(())

@@ -14,12 +14,13 @@ use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::ChunkId;
 use crate::phase::{Placed, Resolved};
+use crate::region::Region;
 use crate::sframe::collect::{Batch, Ordered, Place, Table};
 use crate::sframe::{abi, encoding};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
-use sframe_format::write::FunctionId;
-use sframe_format::{BlobMut, ErrorKind, HEADER_SIZE};
+use sframe_format::write::{Encoder, FunctionId};
+use sframe_format::{ErrorKind, HEADER_SIZE};
 use zerocopy::byteorder::{I64, U64};
 
 /// All batches, those of inputs first.
@@ -61,31 +62,60 @@ pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
     Ordered { functions, sorted }
 }
 
+/// Functions whose FDEs one job writes: few enough that they stay in its cache.
+const FDES_PER_JOB: usize = 1 << 13;
+
 /// Writes the section, which is at `address`.
-pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, out: Region<'_>) {
     // A table without functions has no header either.
     let Some(table) = link.chosen.table.as_ref().filter(|table| table.size() > 0) else { return };
-    let result = if link.config.is_relocatable() {
-        let order: Vec<FunctionId> = link.frame_order.functions.iter().map(|&(_, id)| id).collect();
-        table.encoder.write_relocatable(&order, link.frame_order.sorted, out)
-    } else {
-        table.encoder.write(address, &link.frame_order.functions, out)
-    };
-    let Err(error) = result else { return clear_sorted(link, address, out) };
-    match error.kind {
-        ErrorKind::StartRange { .. } => report_reach(link, table, address),
-        kind => link.sink.report(Diagnostic::error(Code::Internal, format!("SFrame index: {kind}"))),
+    let internal =
+        |what: String| link.sink.report(Diagnostic::error(Code::Internal, format!("SFrame index: {what}")));
+    let (size, expected) = (out.len(), table.encoder.size_with(link.frame_order.functions.len()) as u64);
+    if size != expected {
+        return internal(format!("the layout has {size} bytes for it, expected {expected}"));
+    }
+    match write_parts(link, &table.encoder, address, out).map_err(|error| error.kind) {
+        Ok(()) => {}
+        Err(ErrorKind::StartRange { .. }) => report_reach(link, table, address),
+        Err(kind) => internal(kind.to_string()),
     }
 }
 
-/// Clears the SORTED flag unless the blob is alone in its output section (SFrame rule 4): readers
-/// that look at one blob take a sorted one for the whole section.
-fn clear_sorted<T: Target>(link: &Placed<'_, T>, address: u64, out: &mut [u8]) {
+fn write_parts<T: Target>(
+    link: &Placed<'_, T>,
+    encoder: &Encoder,
+    address: u64,
+    mut out: Region<'_>,
+) -> Result<(), sframe_format::Error> {
+    let functions = &link.frame_order.functions[..];
+    let address = (!link.config.is_relocatable()).then_some(address);
+    let ids = functions.iter().map(|&(_, id)| id);
+    // Readers that look at one blob take a sorted one for the whole section (SFrame rule 4).
+    let header = encoder.header(ids, link.frame_order.sorted && is_alone(link))?;
+    out.take_first(header.len() as u64).store(&header);
+    let width = encoder.options().version.fde_size() as u64;
+    let parts: Vec<_> = functions
+        .chunks(FDES_PER_JOB)
+        .zip((0..).step_by(FDES_PER_JOB))
+        .map(|(part, first)| (first, part, out.take_first(part.len() as u64 * width)))
+        .collect();
+    let ((), written) = rayon::join(
+        || out.store(encoder.rows()),
+        || {
+            let write = |(first, part, out): (usize, &[(u64, FunctionId)], Region<'_>)| {
+                out.fill(|out| encoder.write_fdes(address, first, part.iter().copied(), out))
+            };
+            parts.into_par_iter().map(write).collect::<Result<(), _>>()
+        },
+    );
+    written
+}
+
+/// Whether the table has its output section for itself.
+fn is_alone<T: Target>(link: &Placed<'_, T>) -> bool {
     let chunk = link.chunk_of(Kind::SFrame).and_then(|chunk| link.layout.chunks.get(chunk.index()));
-    let alone = chunk.is_some_and(|chunk| chunk.items.len() == 1);
-    if !alone && let Ok(mut blob) = BlobMut::parse(out, address) {
-        blob.set_sorted(false);
-    }
+    chunk.is_some_and(|chunk| chunk.items.len() == 1)
 }
 
 /// Functions that one message names.

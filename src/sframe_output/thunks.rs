@@ -16,7 +16,7 @@ use crate::phase::Placed;
 use crate::sframe::collect::{Described, Place, Table};
 use crate::tables::pools::Purpose;
 use crate::tables::section::Kind;
-use sframe_format::write::{Encoder, Function, FunctionId};
+use sframe_format::write::{Encoder, Function, FunctionId, Taken};
 use sframe_format::{Blob, Row};
 
 /// At the start of a thunk and all through it.
@@ -77,7 +77,7 @@ fn frame_at(table: &Table, place: Place, size: u64) -> Option<Function> {
         return None;
     }
     let mut alone = Encoder::new(table.encoder.options().share(false));
-    let id = alone.take(&table.encoder, FunctionId(number as u32)).ok()?;
+    let id = alone.take(&table.encoder, FunctionId(number as u32), &mut Taken::default()).ok()?;
     let mut bytes = vec![0; alone.size()];
     alone.write(0, &[(0, id)], &mut bytes).ok()?;
     let blob = Blob::parse(&bytes, 0).ok()?;

@@ -14,6 +14,7 @@ use crate::input::object::SymbolPlace;
 use crate::phase::Inputs;
 use crate::phase::Made;
 use crate::phase::Placed;
+use crate::region::Region;
 use crate::symbols::Definition;
 use crate::synth::plt_cfi;
 use crate::tables::section::{Kind, SyntheticSection};
@@ -24,8 +25,8 @@ use zerocopy::byteorder::{I32, U32};
 const HEADER: usize = 12;
 /// Address of a function and of its FDE, both relative to the table's section.
 const ROW: usize = 8;
-/// Rows that one job writes at least.
-const ROWS_PER_JOB: usize = 4096;
+/// Rows that one job writes: few enough that they stay in its cache.
+const ROWS_PER_JOB: usize = 1 << 14;
 /// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`.
 const PCREL_SDATA4: u8 = 0x1b;
 /// `DW_EH_PE_udata4`.
@@ -79,10 +80,11 @@ struct Found {
 
 /// Writes the section: `address` is its own, `eh_frame` that of the synthetic `.eh_frame`. Of
 /// several rows for one address only the first is written; zeros remain at the end.
-pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64, out: &mut [u8]) {
-    let Some((header, table)) = out.split_at_mut_checked(HEADER) else { return };
+pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64, mut out: Region<'_>) {
+    if out.len() < HEADER as u64 {
+        return;
+    }
     let rows = rows(link, address, eh_frame);
-    header[..4].copy_from_slice(&[1, PCREL_SDATA4, UDATA4, DATAREL_SDATA4]);
     let pointer = near(eh_frame, address.wrapping_add(4));
     if pointer.is_none() {
         link.sink.report(Diagnostic::error(
@@ -90,15 +92,21 @@ pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64, out: 
             format!(".eh_frame at {eh_frame:#x} is more than 2 GiB away from .eh_frame_hdr at {address:#x}"),
         ));
     }
-    header[4..8].copy_from_slice(&I32::<T::E>::new(pointer.unwrap_or(0)).to_bytes());
-    header[8..].copy_from_slice(&U32::<T::E>::new(rows.len() as u32).to_bytes());
-    let used = table.len().min(rows.len() * ROW);
-    let (used, rest) = table.split_at_mut(used);
-    used.par_chunks_exact_mut(ROW).zip(&rows).with_min_len(ROWS_PER_JOB).for_each(|(out, row)| {
+    out.take_first(HEADER as u64).fill(|header| {
+        header[..4].copy_from_slice(&[1, PCREL_SDATA4, UDATA4, DATAREL_SDATA4]);
+        header[4..8].copy_from_slice(&I32::<T::E>::new(pointer.unwrap_or(0)).to_bytes());
+        header[8..].copy_from_slice(&U32::<T::E>::new(rows.len() as u32).to_bytes());
+    });
+    let parts: Vec<(&[Row], Region<'_>)> =
+        rows.chunks(ROWS_PER_JOB).map(|rows| (rows, out.take_first((rows.len() * ROW) as u64))).collect();
+    parts.into_par_iter().for_each(|(rows, region)| region.fill(|out| store::<T>(rows, out)));
+}
+
+fn store<T: Target>(rows: &[Row], out: &mut [u8]) {
+    for (out, row) in out.chunks_exact_mut(ROW).zip(rows) {
         out[..4].copy_from_slice(&I32::<T::E>::new(row.code()).to_bytes());
         out[4..].copy_from_slice(&I32::<T::E>::new(row.fde()).to_bytes());
-    });
-    rest.fill(0);
+    }
 }
 
 /// All rows, ascending by code, one for each address.

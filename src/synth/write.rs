@@ -24,6 +24,13 @@ pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: Region<'_>) {
             let section = link.objects[place.file.index()].section_id(record.section);
             apply::apply_list(link, section, record.relocations, record.input, place.address, place.out);
         }),
+        Kind::EhFrameHdr => {
+            let eh_frame = address::of_synthetic(link, Kind::EhFrame);
+            eh_frame_hdr::write(link, link.section_address(id), eh_frame, out);
+        }
+        Kind::SFrame if link.chosen.compact.is_none() => {
+            sframe_output::table::write(link, link.section_address(id), out);
+        }
         _ => out.fill(|out| write_bytes(link, id, section, out)),
     }
 }
@@ -43,16 +50,13 @@ fn write_bytes<T: Target>(
         Kind::RelaPlt => reldyn::write_plt(link, out),
         Kind::RelrDyn => relr::write(link, out),
         Kind::Thunks(pool) => thunks::write(link, pool, out),
-        Kind::EhFrameHdr => {
-            let eh_frame = address::of_synthetic(link, Kind::EhFrame);
-            eh_frame_hdr::write(link, link.section_address(id), eh_frame, out);
-        }
         Kind::GdbIndex => gdb_index::write(link, out),
         Kind::DebugNames => debug_names::write(link, out),
-        Kind::SFrame => match &link.chosen.compact {
-            Some(compact) => sframe_output::compact::write(link, compact, link.section_address(id), out),
-            None => sframe_output::table::write(link, link.section_address(id), out),
-        },
+        Kind::SFrame => {
+            if let Some(compact) = &link.chosen.compact {
+                sframe_output::compact::write(link, compact, link.section_address(id), out);
+            }
+        }
         // Written when all of `.sframe` is.
         Kind::SFrameOverlay => {}
         Kind::OutputRelocations(row) => rela_output::write(link, row, out),

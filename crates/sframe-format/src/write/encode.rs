@@ -89,7 +89,7 @@ impl fmt::Display for Reason {
 impl core::error::Error for Inexpressible {}
 
 /// An encoded function's fields of the FDE or attribute.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Encoded {
     pub fre_count: u32,
     pub info: u8,

@@ -26,7 +26,6 @@ use crate::fde::Fde;
 use crate::fre::Attributes;
 use crate::header::{HEADER_SIZE, Header};
 use crate::light::{FUNCTION_HEAD_SIZE, UNIT_HEADER_SIZE, Unit};
-use crate::patch::BlobMut;
 use crate::version::{Flags, Version};
 use copy::Copied;
 pub use encode::{Inexpressible, Reason};
@@ -37,13 +36,31 @@ pub use overlay::{Overlaid, overlay_size, takes, write_overlay};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub u32);
 
-/// Where a function's bytes are, and its other FDE fields.
+/// A function: its size, and the number of its body.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     size: u32,
+    body: u32,
+}
+
+/// Where attribute and rows are, and what FDEs of version 2 say of them. Where sharing is asked for, functions that agree
+/// in all that have one body.
+#[derive(Clone, Copy, Debug)]
+struct Body {
     fre_offset: u32,
     length: u32,
     encoded: encode::Encoded,
+}
+
+/// What an [`Encoder`] has taken from another one so far, so that it looks at what functions share there once.
+#[derive(Clone, Debug, Default)]
+pub struct Taken {
+    /// For each body there, its number here; [`Taken::NOT_YET`] at first.
+    bodies: Vec<u32>,
+}
+
+impl Taken {
+    const NOT_YET: u32 = u32::MAX;
 }
 
 /// Collects functions and writes them as one blob.
@@ -73,7 +90,8 @@ pub struct Encoder {
     options: Options,
     fres: Vec<u8>,
     entries: Vec<Entry>,
-    /// Numbers of the entries whose bytes are their own.
+    bodies: Vec<Body>,
+    /// Numbers of the bodies, by their bytes, if functions share them.
     shared: HashTable<u32>,
     scratch: Vec<u8>,
 }
@@ -82,6 +100,7 @@ pub struct Encoder {
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     entries: usize,
+    bodies: usize,
     fres: usize,
 }
 
@@ -92,6 +111,7 @@ impl Encoder {
             options: options.version(options.version),
             fres: Vec::new(),
             entries: Vec::new(),
+            bodies: Vec::new(),
             shared: HashTable::new(),
             scratch: Vec::new(),
         }
@@ -115,18 +135,24 @@ impl Encoder {
     /// Makes room for so many functions more.
     pub fn reserve(&mut self, functions: usize) {
         self.entries.reserve(functions);
+        if !self.options.share {
+            self.bodies.reserve(functions);
+        }
     }
 
     /// The present state, for [`Encoder::rewind`].
     pub fn mark(&self) -> Mark {
-        Mark { entries: self.entries.len(), fres: self.fres.len() }
+        Mark { entries: self.entries.len(), bodies: self.bodies.len(), fres: self.fres.len() }
     }
 
     /// Forgets all functions that were taken since `mark`.
     pub fn rewind(&mut self, mark: Mark) {
         self.entries.truncate(mark.entries);
         self.fres.truncate(mark.fres);
-        self.shared.retain(|&mut number| (number as usize) < mark.entries);
+        if self.bodies.len() > mark.bodies {
+            self.bodies.truncate(mark.bodies);
+            self.shared.retain(|&mut number| (number as usize) < mark.bodies);
+        }
     }
 
     /// Takes a function. Equal neighbour rows become one, and the smallest widths that hold the values are chosen.
@@ -160,24 +186,41 @@ impl Encoder {
     /// # Errors
     /// The FRE sub-section would be larger than 4 GiB; the functions up to there were taken.
     pub fn append(&mut self, other: &Self) -> Result<(), Inexpressible> {
-        for entry in &other.entries {
-            self.intern(entry.size, entry.encoded, other.bytes_of(entry))?;
+        let mut taken = Taken::default();
+        for number in 0..other.entries.len() as u32 {
+            self.take(other, FunctionId(number), &mut taken)?;
         }
         Ok(())
     }
 
-    /// Takes function `id` of another encoder with the same options.
+    /// Takes function `id` of another encoder with the same options. `taken` is what was taken of that encoder before.
     ///
     /// # Errors
     /// The FRE sub-section would be larger than 4 GiB, or the other encoder has no such function; nothing was taken.
-    pub fn take(&mut self, other: &Self, id: FunctionId) -> Result<FunctionId, Inexpressible> {
+    pub fn take(
+        &mut self,
+        other: &Self,
+        id: FunctionId,
+        taken: &mut Taken,
+    ) -> Result<FunctionId, Inexpressible> {
         let missing = Inexpressible { row: None, reason: Reason::NoRows };
         let entry = other.entries.get(id.0 as usize).ok_or(missing)?;
-        self.intern(entry.size, entry.encoded, other.bytes_of(entry))
+        let body = &other.bodies[entry.body as usize];
+        if !self.options.share {
+            return self.intern(entry.size, body.encoded, other.bytes_of(body));
+        }
+        if taken.bodies.len() < other.bodies.len() {
+            taken.bodies.resize(other.bodies.len(), Taken::NOT_YET);
+        }
+        let known = &mut taken.bodies[entry.body as usize];
+        if *known == Taken::NOT_YET {
+            *known = self.body(body.encoded, other.bytes_of(body))?;
+        }
+        Ok(self.push(entry.size, *known))
     }
 
-    fn bytes_of(&self, entry: &Entry) -> &[u8] {
-        &self.fres[entry.fre_offset as usize..][..entry.length as usize]
+    fn bytes_of(&self, body: &Body) -> &[u8] {
+        &self.fres[body.fre_offset as usize..][..body.length as usize]
     }
 
     fn intern(
@@ -186,35 +229,54 @@ impl Encoder {
         encoded: encode::Encoded,
         bytes: &[u8],
     ) -> Result<FunctionId, Inexpressible> {
+        let body = self.body(encoded, bytes)?;
+        Ok(self.push(size, body))
+    }
+
+    fn push(&mut self, size: u32, body: u32) -> FunctionId {
         let number = self.entries.len() as u32;
-        let hash = |bytes: &[u8]| {
-            use core::hash::BuildHasher;
-            FixedState::with_seed(0).hash_one(bytes)
-        };
-        let same = |&other: &u32| self.bytes_of(&self.entries[other as usize]) == bytes;
-        let found = self.options.share.then(|| self.shared.find(hash(bytes), same)).flatten();
-        let fre_offset = match found {
-            Some(&other) => self.entries[other as usize].fre_offset,
+        self.entries.push(Entry { size, body });
+        FunctionId(number)
+    }
+
+    /// The number of a body, which is new if functions share none, or not this one.
+    fn body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
+        use core::hash::BuildHasher;
+        let number = self.bodies.len() as u32;
+        let hash = |bytes: &[u8]| FixedState::with_seed(0).hash_one(bytes);
+        let mut fre_offset = None;
+        if self.options.share {
+            let hash = hash(bytes);
+            let same = |&other: &u32| self.bytes_of(&self.bodies[other as usize]) == bytes;
+            if let Some(&other) = self.shared.find(hash, same) {
+                let equal = |&other: &u32| self.bodies[other as usize].encoded == encoded && same(&other);
+                if let Some(&equal) = self.shared.find(hash, equal) {
+                    return Ok(equal);
+                }
+                fre_offset = Some(self.bodies[other as usize].fre_offset);
+            }
+        }
+        let length = bytes.len() as u32;
+        let fre_offset = match fre_offset {
+            Some(offset) => offset,
             None => {
                 let end = self.fres.len() + bytes.len();
                 let offset = u32::try_from(end).ok().and(u32::try_from(self.fres.len()).ok());
-                offset.ok_or(Inexpressible { row: None, reason: Reason::SectionFull })?
+                let offset = offset.ok_or(Inexpressible { row: None, reason: Reason::SectionFull })?;
+                self.fres.extend_from_slice(bytes);
+                offset
             }
         };
-        let is_new = found.is_none();
-        self.entries.push(Entry { size, fre_offset, length: bytes.len() as u32, encoded });
-        if is_new {
-            self.fres.extend_from_slice(bytes);
-            if self.options.share {
-                let (entries, fres) = (&self.entries, &self.fres);
-                let rehash = |&other: &u32| {
-                    let entry = &entries[other as usize];
-                    hash(&fres[entry.fre_offset as usize..][..entry.length as usize])
-                };
-                self.shared.insert_unique(hash(bytes), number, rehash);
-            }
+        self.bodies.push(Body { fre_offset, length, encoded });
+        if self.options.share {
+            let (bodies, fres) = (&self.bodies, &self.fres);
+            let rehash = |&other: &u32| {
+                let body = &bodies[other as usize];
+                hash(&fres[body.fre_offset as usize..][..body.length as usize])
+            };
+            self.shared.insert_unique(hash(bytes), number, rehash);
         }
-        Ok(FunctionId(number))
+        Ok(number)
     }
 
     /// The descriptor of a function that was taken, with neither an address nor a place among others. Its rows can be read
@@ -223,7 +285,8 @@ impl Encoder {
     pub fn fde(&self, id: FunctionId) -> Option<Fde> {
         let entry = self.entries.get(id.0 as usize)?;
         let version = self.options.version;
-        let encode::Encoded { fre_count, info, repeat_size } = entry.encoded;
+        let Body { fre_offset, encoded, .. } = self.bodies[entry.body as usize];
+        let encode::Encoded { fre_count, info, repeat_size } = encoded;
         Some(Fde {
             index: id.0,
             offset: HEADER_SIZE,
@@ -231,7 +294,7 @@ impl Encoder {
             raw_start: 0,
             address: 0,
             size: entry.size,
-            fre_offset: entry.fre_offset,
+            fre_offset,
             inline: (version == Version::V2).then_some((fre_count, info, repeat_size)),
         })
     }
@@ -259,12 +322,7 @@ impl Encoder {
         out: &mut [u8],
     ) -> Result<(), Error> {
         let sorted = functions.is_sorted_by_key(|&(address, _)| address);
-        self.write_bodies(functions.iter().map(|&(_, id)| id), sorted, out)?;
-        let mut blob = BlobMut::parse(out, section_address)?;
-        for (index, &(address, _)) in (0..).zip(functions) {
-            blob.set_function_start(index, address)?;
-        }
-        Ok(())
+        self.write_whole(Some(section_address), functions.iter().copied(), sorted, out)
     }
 
     /// Writes the blob for a relocatable object: all start fields are 0, to be filled by one PC-relative relocation
@@ -279,32 +337,44 @@ impl Encoder {
         sorted: bool,
         out: &mut [u8],
     ) -> Result<(), Error> {
-        self.write_bodies(functions.iter().copied(), sorted, out)
+        self.write_whole(None, functions.iter().map(|&id| (0, id)), sorted, out)
     }
 
-    fn write_bodies(
+    fn write_whole(
         &self,
-        functions: impl ExactSizeIterator<Item = FunctionId>,
+        section_address: Option<u64>,
+        functions: impl ExactSizeIterator<Item = (u64, FunctionId)> + Clone,
         sorted: bool,
         out: &mut [u8],
     ) -> Result<(), Error> {
-        let Options { abi, version, .. } = self.options;
-        let (count, size) = (functions.len(), self.size_with(functions.len()));
+        let size = self.size_with(functions.len());
         if out.len() != size {
-            let available = out.len() as u64;
-            let kind = ErrorKind::Truncated { what: "output", needed: size as u64, available };
-            return Err(Error::new(0, kind));
+            return Err(truncated(out, size));
         }
-        let (head, fres) = out.split_at_mut(size - self.fres.len());
-        let (head, table) = head.split_at_mut(HEADER_SIZE);
+        let (head, rows) = out.split_at_mut(size - self.fres.len());
+        let (head, fdes) = head.split_at_mut(HEADER_SIZE);
+        head.copy_from_slice(&self.header(functions.clone().map(|(_, id)| id), sorted)?);
+        self.write_fdes(section_address, 0, functions, fdes)?;
+        rows.copy_from_slice(&self.fres);
+        Ok(())
+    }
+
+    /// The header of a blob with these functions. Behind it come their FDEs, which [`Encoder::write_fdes`] writes, then
+    /// [`Encoder::rows`]: a blob in parts, for several threads.
+    ///
+    /// # Errors
+    /// [`ErrorKind::FdeIndex`] for a number that was not handed out.
+    pub fn header(
+        &self,
+        functions: impl ExactSizeIterator<Item = FunctionId>,
+        sorted: bool,
+    ) -> Result<[u8; HEADER_SIZE], Error> {
+        let Options { abi, version, .. } = self.options;
+        let count = functions.len();
         let mut fre_count = 0u32;
-        for (place, id) in table.chunks_exact_mut(version.fde_size()).zip(functions) {
-            let kind = ErrorKind::FdeIndex { index: id.0, count: self.entries.len() as u32 };
-            let entry = self.entries.get(id.0 as usize).ok_or(Error::new(0, kind))?;
-            fre_count = fre_count.wrapping_add(entry.encoded.fre_count);
-            self.write_fde(entry, place);
+        for id in functions {
+            fre_count = fre_count.wrapping_add(self.function(id)?.1.encoded.fre_count);
         }
-        fres.copy_from_slice(&self.fres);
         let header = Header {
             version,
             endian: abi.endian(),
@@ -320,8 +390,58 @@ impl Encoder {
             fre_offset: (count * version.fde_size()) as u32,
             unit_distance: 0,
         };
-        head.copy_from_slice(&header.to_bytes());
+        Ok(header.to_bytes())
+    }
+
+    /// Writes FDEs of a blob for a section at `section_address`, from number `first` on. Without an address, start fields
+    /// are 0, to be filled by relocations. `out` must be as many times the size of one.
+    ///
+    /// # Errors
+    /// As [`Encoder::write`] has them.
+    pub fn write_fdes(
+        &self,
+        section_address: Option<u64>,
+        first: usize,
+        functions: impl ExactSizeIterator<Item = (u64, FunctionId)>,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        let Options { abi, version, .. } = self.options;
+        let (width, endian) = (version.fde_size(), abi.endian());
+        if out.len() != functions.len() * width {
+            return Err(truncated(out, functions.len() * width));
+        }
+        let mut position = HEADER_SIZE + first * width;
+        for (place, (address, id)) in out.chunks_exact_mut(width).zip(functions) {
+            let (size, body) = self.function(id)?;
+            self.write_fde(size, body, place);
+            if let Some(section) = section_address {
+                let distance = address.wrapping_sub(section.wrapping_add(position as u64)) as i64;
+                match i32::try_from(distance) {
+                    _ if version.start_width() == 8 => {
+                        place[..8].copy_from_slice(&endian.i64_bytes(distance))
+                    }
+                    Ok(distance) => place[..4].copy_from_slice(&endian.i32_bytes(distance)),
+                    Err(_) => {
+                        let width = version.start_width();
+                        return Err(Error::new(position, ErrorKind::StartRange { distance, width }));
+                    }
+                }
+            }
+            position += width;
+        }
         Ok(())
+    }
+
+    /// The rows of all functions, with their attributes.
+    pub fn rows(&self) -> &[u8] {
+        &self.fres
+    }
+
+    /// Size and body of a function.
+    fn function(&self, id: FunctionId) -> Result<(u32, &Body), Error> {
+        let kind = ErrorKind::FdeIndex { index: id.0, count: self.entries.len() as u32 };
+        let entry = self.entries.get(id.0 as usize).ok_or(Error::new(0, kind))?;
+        Ok((entry.size, &self.bodies[entry.body as usize]))
     }
 
     /// Appends to `out` a [unit](crate::light) with these functions for a relocatable object: all start fields are 0, to
@@ -338,11 +458,10 @@ impl Encoder {
         }
         let mut entries = Vec::with_capacity(functions.len());
         for id in functions {
-            let kind = ErrorKind::FdeIndex { index: id.0, count: self.entries.len() as u32 };
-            entries.push(self.entries.get(id.0 as usize).ok_or(Error::new(0, kind))?);
+            entries.push(self.function(*id)?);
         }
-        let bodies = entries.iter().map(|entry| FUNCTION_HEAD_SIZE as u64 + u64::from(entry.length));
-        let size = UNIT_HEADER_SIZE as u64 + bodies.sum::<u64>();
+        let lengths = entries.iter().map(|(_, body)| FUNCTION_HEAD_SIZE as u64 + u64::from(body.length));
+        let size = UNIT_HEADER_SIZE as u64 + lengths.sum::<u64>();
         let too_long = |_| {
             Error::new(4, ErrorKind::Truncated { what: "unit", needed: size, available: u32::MAX.into() })
         };
@@ -352,27 +471,32 @@ impl Encoder {
         let unit = Unit { abi, fixed_fp_offset: 0, fixed_ra_offset: abi.fixed_ra_offset(), length };
         out.extend_from_slice(&unit.to_bytes());
         let mut places = Vec::with_capacity(entries.len());
-        for entry in entries {
+        for (size, body) in entries {
             places.push((out.len() - start) as u32);
             out.extend_from_slice(&[0; 8]);
-            out.extend_from_slice(&abi.endian().u32_bytes(entry.size));
-            out.extend_from_slice(self.bytes_of(entry));
+            out.extend_from_slice(&abi.endian().u32_bytes(size));
+            out.extend_from_slice(self.bytes_of(body));
         }
         Ok(places)
     }
 
-    fn write_fde(&self, entry: &Entry, place: &mut [u8]) {
+    fn write_fde(&self, size: u32, body: &Body, place: &mut [u8]) {
         let endian = self.options.abi.endian();
         place.fill(0);
         let rest = usize::from(self.options.version.start_width());
-        place[rest..rest + 4].copy_from_slice(&endian.u32_bytes(entry.size));
-        place[rest + 4..rest + 8].copy_from_slice(&endian.u32_bytes(entry.fre_offset));
+        place[rest..rest + 4].copy_from_slice(&endian.u32_bytes(size));
+        place[rest + 4..rest + 8].copy_from_slice(&endian.u32_bytes(body.fre_offset));
         if self.options.version == Version::V2 {
-            place[12..16].copy_from_slice(&endian.u32_bytes(entry.encoded.fre_count));
-            place[16] = entry.encoded.info;
-            place[17] = entry.encoded.repeat_size;
+            place[12..16].copy_from_slice(&endian.u32_bytes(body.encoded.fre_count));
+            place[16] = body.encoded.info;
+            place[17] = body.encoded.repeat_size;
         }
     }
+}
+
+fn truncated(out: &[u8], needed: usize) -> Error {
+    let available = out.len() as u64;
+    Error::new(0, ErrorKind::Truncated { what: "output", needed: needed as u64, available })
 }
 
 /// A blob, and the functions that are missing from it.
