@@ -3,20 +3,54 @@
 use super::decide::DynamicKind;
 use crate::ids::{SectionId, SymbolId};
 
-/// A place that the dynamic linker writes to.
+/// A place that the dynamic linker writes to. A large program has hundreds of thousands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DynRelocSite {
     /// Section of an object.
     pub section: SectionId,
-    /// Offset in that section, in bytes.
-    pub offset: u64,
     /// The symbol of the relocation, global or local.
     pub symbol: SymbolId,
     /// The relocation's addend.
     pub addend: i64,
-    /// The computation of the dynamic relocation.
-    pub kind: DynamicKind,
+    /// The offset in the section, and in the topmost byte the number of the kind.
+    place: u64,
 }
+
+impl DynRelocSite {
+    const KIND_SHIFT: u32 = 56;
+
+    /// A place at `offset` of a section, in bytes. It lies in the bytes of a file, so the topmost byte of the offset is 0.
+    #[inline]
+    pub fn new(section: SectionId, offset: u64, symbol: SymbolId, addend: i64, kind: DynamicKind) -> Self {
+        debug_assert_eq!(offset >> Self::KIND_SHIFT, 0);
+        let number = KINDS.iter().position(|&other| other == kind).unwrap_or_default();
+        DynRelocSite { section, symbol, addend, place: offset | (number as u64) << Self::KIND_SHIFT }
+    }
+
+    /// Offset in the section, in bytes.
+    #[inline]
+    pub fn offset(&self) -> u64 {
+        self.place & ((1 << Self::KIND_SHIFT) - 1)
+    }
+
+    /// The computation of the dynamic relocation.
+    #[inline]
+    pub fn kind(&self) -> DynamicKind {
+        KINDS[(self.place >> Self::KIND_SHIFT) as usize]
+    }
+}
+
+/// All kinds, by number.
+const KINDS: [DynamicKind; 8] = [
+    DynamicKind::Relative,
+    DynamicKind::Symbolic,
+    DynamicKind::Resolved,
+    DynamicKind::TpSlot,
+    DynamicKind::TpOffset,
+    DynamicKind::DtpOffset,
+    DynamicKind::Size { wide: false },
+    DynamicKind::Size { wide: true },
+];
 
 /// A reference, kept small because there can be very many.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -27,4 +61,20 @@ pub struct Reference {
     pub offset: u64,
     /// The symbol that it refers to.
     pub symbol: SymbolId,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sites_keep_offset_and_kind() {
+        for kind in KINDS {
+            for offset in [0, 8, (1 << 56) - 1] {
+                let site = DynRelocSite::new(SectionId(3), offset, SymbolId(5), -7, kind);
+                assert_eq!((site.offset(), site.kind()), (offset, kind));
+            }
+        }
+        assert_eq!(size_of::<DynRelocSite>(), 24);
+    }
 }

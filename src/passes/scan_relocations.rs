@@ -48,8 +48,8 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<Found>, Vec<Needs>) {
     let found = link
         .objects
         .par_iter()
-        .map(|object| {
-            let mut found = Found::default();
+        .map_init(Vec::new, |sites, object| {
+            let mut found = Found { sites: std::mem::take(sites), ..Found::default() };
             for index in 1..object.headers.len() {
                 if is_scanned(link, object, index) {
                     let section = object.section_id(index as u32);
@@ -63,6 +63,10 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<Found>, Vec<Needs>) {
                 }
             }
             scan_frames(link, object, &needs, &mut found);
+            // A list that grows for each object anew would be copied again and again.
+            *sites = std::mem::take(&mut found.sites);
+            found.sites = sites.to_vec();
+            sites.clear();
             found
         })
         .collect();
@@ -219,7 +223,7 @@ impl<T: Target> Scan<'_, '_, T> {
 
     fn dynamic(&mut self, info: &RelocInfo<T>, kind: DynamicKind, reference: &Reference, addend: i64) {
         let &Reference { section, offset, symbol } = reference;
-        self.found.sites.push(DynRelocSite { section, offset, symbol, addend, kind });
+        self.found.sites.push(DynRelocSite::new(section, offset, symbol, addend, kind));
         if self.walk.writable {
             return;
         }
@@ -444,10 +448,10 @@ fn report_text_relocations<T: Target>(link: &Live<'_, T>, first: Reference) {
 fn report_relative<T: Target>(link: &Live<'_, T>, sites: &[Vec<DynRelocSite>]) {
     let relative = T::DYNAMIC.relative;
     for site in sites.iter().flatten() {
-        if site.kind != DynamicKind::Relative {
+        if site.kind() != DynamicKind::Relative {
             continue;
         }
-        let place = link.describe_place(site.section, site.offset);
+        let place = link.describe_place(site.section, site.offset());
         let message = format!(
             "{place}: relative relocation (type {relative}) against {}",
             link.symbol_text(site.symbol)
@@ -456,7 +460,7 @@ fn report_relative<T: Target>(link: &Live<'_, T>, sites: &[Vec<DynRelocSite>]) {
         link.sink.report(Diagnostic::new(Severity::Note, Code::RelativeRelocation, message).ordered(
             file,
             site.section.0,
-            site.offset,
+            site.offset(),
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! Dynamic relocations from all their sources: places in sections, words of the GOT, copies.
 //!
-//! [`count`] runs before layout and gives sizes; [`collect`] runs after it and gives the entries.
-//! Both walk the same sources by the same functions, so that the sizes are right.
+//! [`count`] runs before layout and gives sizes. After it, [`of_site`] gives the entry of a place in a section, and
+//! [`own`] those of the linker's tables. Both walk the same sources by the same functions, so that the sizes are right.
 
 use super::address;
 use super::slots::{self, Word};
@@ -77,14 +77,14 @@ fn is_of_plt<T: Target>(row: &DynamicRow, kind: u32) -> bool {
 
 /// Whether `.relr.dyn` can name a place: its address will be even.
 fn is_packable<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> bool {
-    site.offset.is_multiple_of(2) && link.section_info(site.section).align >= 2
+    site.offset().is_multiple_of(2) && link.section_info(site.section).align >= 2
 }
 
 /// The kind of a site once all needs are known: the address of a resolver's function is that of its
 /// canonical PLT entry if it has one, and a GOT slot's is relative like any other.
 fn settled_kind<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> DynamicKind {
     let is_canonical = |id| link.symbol_needs(id).contains(Needs::CANONICAL_PLT);
-    match site.kind {
+    match site.kind() {
         DynamicKind::Resolved if is_canonical(site.symbol) => DynamicKind::Relative,
         DynamicKind::TpSlot => DynamicKind::Relative,
         kind => kind,
@@ -119,32 +119,48 @@ pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
     counts
 }
 
-fn site_entry<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
+/// The type of a site's entry; `None` if `.relr.dyn` names its place.
+#[inline]
+pub fn type_of_site<T: Target>(link: &Scanned<'_, T>, packs: bool, site: &DynRelocSite) -> Option<u32> {
+    let kind = settled_kind(link, site);
+    let packed = packs && kind == DynamicKind::Relative && is_packable(link, site);
+    (!packed).then(|| type_of::<T>(kind))
+}
+
+/// The type of an entry of a settled kind.
+fn type_of<T: Target>(kind: DynamicKind) -> u32 {
     let dynamic = &T::DYNAMIC;
-    let place = address::place(link, site.section, site.offset);
+    match kind {
+        DynamicKind::Relative | DynamicKind::TpSlot => dynamic.relative,
+        DynamicKind::Symbolic => dynamic.absolute,
+        DynamicKind::Resolved => dynamic.irelative,
+        DynamicKind::TpOffset => dynamic.tpoff,
+        DynamicKind::DtpOffset => dynamic.dtpoff,
+        DynamicKind::Size { wide } => dynamic.sizes[usize::from(wide)],
+    }
+}
+
+/// The entry of a site.
+pub fn of_site<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
+    let place = address::place(link, site.section, site.offset());
     let imported = link.symbol_flags(site.symbol).contains(SymbolFlags::IMPORTED);
-    let (symbol, value) = match site.kind {
+    let (symbol, value) = match site.kind() {
         DynamicKind::TpSlot => (0, 0),
         _ if imported => (link.dynamic.row(site.symbol), site.addend as u64),
         _ => (0, site_target(link, site)),
     };
     let in_block = |value: u64| value.wrapping_sub(link.addresses.tls_start);
-    let (kind, addend) = match settled_kind(link, site) {
-        DynamicKind::Relative | DynamicKind::TpSlot => {
-            let addend = match site.kind {
-                DynamicKind::Resolved => address::plt(link, site.symbol).wrapping_add_signed(site.addend),
-                DynamicKind::TpSlot => address::tp_slot(link, site.symbol).wrapping_add_signed(site.addend),
-                _ => value,
-            };
-            (dynamic.relative, addend)
-        }
-        DynamicKind::Symbolic => (dynamic.absolute, value),
-        DynamicKind::Resolved => (dynamic.irelative, value),
-        DynamicKind::TpOffset if symbol == 0 => (dynamic.tpoff, in_block(value)),
-        DynamicKind::TpOffset => (dynamic.tpoff, value),
-        DynamicKind::DtpOffset => (dynamic.dtpoff, value),
-        DynamicKind::Size { wide } => (dynamic.sizes[usize::from(wide)], value),
+    let kind = settled_kind(link, site);
+    let addend = match kind {
+        DynamicKind::Relative | DynamicKind::TpSlot => match site.kind() {
+            DynamicKind::Resolved => address::plt(link, site.symbol).wrapping_add_signed(site.addend),
+            DynamicKind::TpSlot => address::tp_slot(link, site.symbol).wrapping_add_signed(site.addend),
+            _ => value,
+        },
+        DynamicKind::TpOffset if symbol == 0 => in_block(value),
+        _ => value,
     };
+    let kind = type_of::<T>(kind);
     Entry { address: place, kind, symbol, addend }
 }
 
@@ -164,8 +180,10 @@ pub fn site_target<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> u64 
 pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     let mut entries = Vec::new();
     if irelative_in_plt(link) {
-        let lists = collect(link);
-        entries.extend(lists.into_iter().flatten().filter(|entry| entry.kind == T::DYNAMIC.irelative));
+        let sites = link.asked.sites.iter().flatten();
+        let resolved = sites.filter(|site| settled_kind(link, site) == DynamicKind::Resolved);
+        entries.extend(resolved.map(|site| of_site(link, site)));
+        entries.extend(own(link).into_iter().filter(|entry| entry.kind == T::DYNAMIC.irelative));
     } else if link.slots.resolved > 0 {
         for_each_got_entry(link, |row, entry| {
             if is_of_plt::<T>(row, entry.kind) {
@@ -177,21 +195,10 @@ pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     entries
 }
 
-/// All entries of `.rela.dyn`, and of a static output all of `.rela.plt`, in no order. They come in lists, one for each
-/// object and one for the linker's own: joined, these would be copied.
-pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Vec<Entry>> {
-    let packs = packs(link);
-    let is_packed = |site: &&DynRelocSite| {
-        packs && settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site)
-    };
-    let of_object = |sites: &Vec<DynRelocSite>| {
-        let mut entries = Vec::with_capacity(sites.len());
-        entries.extend(sites.iter().filter(|site| !is_packed(site)).map(|site| site_entry(link, site)));
-        entries
-    };
-    let mut lists: Vec<Vec<Entry>> = link.asked.sites.par_iter().map(of_object).collect();
+/// The entries of the GOT's words and of copies in `.rela.dyn`, of a static output those in `.rela.plt` too, in no order.
+pub fn own<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
+    let (packs, all_in_plt) = (packs(link), irelative_in_plt(link));
     let mut entries = Vec::new();
-    let all_in_plt = irelative_in_plt(link);
     for_each_got_entry(link, |row, entry| {
         let is_elsewhere =
             packs && entry.kind == T::DYNAMIC.relative || !all_in_plt && is_of_plt::<T>(row, entry.kind);
@@ -207,8 +214,7 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Vec<Entry>> {
             addend: 0,
         });
     }
-    lists.push(entries);
-    lists
+    entries
 }
 
 /// The addresses that `.relr.dyn` names, sorted.
@@ -221,7 +227,7 @@ pub fn packed_places<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
         .par_iter()
         .flat_map_iter(|sites| {
             let packed = sites.iter().filter(is_packed);
-            packed.map(|site| address::place(link, site.section, site.offset))
+            packed.map(|site| address::place(link, site.section, site.offset()))
         })
         .collect();
     let got = address::of_synthetic(link, Kind::Got);

@@ -6,6 +6,7 @@
 
 use super::android;
 use crate::arch::Target;
+use crate::decision::site::DynRelocSite;
 use crate::elf::Rela;
 use crate::ids::Slot;
 use crate::phase::{Numbered, Placed};
@@ -53,79 +54,189 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
 
 /// The entries of `.rela.dyn`, in their order.
 pub fn entries<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
-    let mut lists = dynamic::collect(link);
-    if dynamic::irelative_in_plt(link) {
-        lists.iter_mut().for_each(|entries| entries.retain(|entry| entry.kind != T::DYNAMIC.irelative));
-    }
-    sort::<T>(&lists, link.config.relocations.combine)
+    let order = Order::new(link);
+    let mut entries = Vec::new();
+    order.stretches.iter().for_each(|stretch| order.each(link, stretch, |entry| entries.push(entry)));
+    entries.extend(&order.rest);
+    entries
 }
 
 /// Writes `.rela.dyn`.
 pub fn write<T: Target>(link: &Placed<'_, T>, mut out: Region<'_>) {
-    let entries = entries(link);
     if android::is_wanted(link) {
         // Readers know from the number of entries that a rest is none.
         return out.fill(|out| {
-            let bytes = android::encode(&entries);
+            let bytes = android::encode(&entries(link));
             let size = bytes.len().min(out.len());
             out[..size].copy_from_slice(&bytes[..size]);
         });
     }
-    let batches: Vec<(&[Entry], Region<'_>)> = entries
-        .chunks(BATCH)
-        .map(|entries| (entries, out.take_first(entries.len() as u64 * ENTRY)))
-        .collect();
-    batches.into_par_iter().for_each(|(entries, region)| region.fill(|out| store::<T>(entries, out)));
+    let order = Order::new(link);
+    let mut jobs = Vec::new();
+    let mut stretches = &order.stretches[..];
+    while !stretches.is_empty() {
+        let mut size = 0;
+        let count = stretches.iter().take_while(|stretch| {
+            let fits = size < BATCH;
+            size += if fits { stretch.len() } else { 0 };
+            fits
+        });
+        let (part, after) = stretches.split_at(count.count());
+        jobs.push((part, out.take_first(size as u64 * ENTRY)));
+        stretches = after;
+    }
+    rayon::join(
+        || jobs.into_par_iter().for_each(|(part, region)| order.store(link, part, region)),
+        || out.fill(|out| store::<T>(&order.rest, out)),
+    );
 }
 
-/// Entries that share a bucket, on average.
-const PER_BUCKET: usize = 32;
+/// Entries in a row of one list that go by address, of one section, in ascending order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Stretch {
+    /// Addresses of the first and the last one.
+    first: u64,
+    last: u64,
+    list: u32,
+    /// Their places in the list.
+    start: u32,
+    end: u32,
+}
 
-/// Sorts the entries of all lists. Nearly all are relative and go by address: they are put into buckets, each of which
-/// covers an equal stretch of addresses, and the rest into a last one. Sections come one after the other, so a bucket is
-/// nearly in order.
-fn sort<T: Target>(lists: &[Vec<Entry>], combine: bool) -> Vec<Entry> {
-    let entries = || lists.iter().flatten();
-    let count = lists.iter().map(Vec::len).sum();
-    let is_resolved = |entry: &Entry| entry.kind == T::DYNAMIC.irelative;
-    let goes_by_address =
-        |entry: &Entry| if combine { entry.kind == T::DYNAMIC.relative } else { !is_resolved(entry) };
-    let addresses = entries().filter(|entry| goes_by_address(entry)).map(|entry| entry.address);
-    let (least, greatest) =
-        addresses.fold((u64::MAX, 0), |(least, most), address| (least.min(address), most.max(address)));
-    let last = count / PER_BUCKET + 1;
-    // As many bits as keep the greatest address below the last bucket.
-    let bits = u64::BITS - (greatest.saturating_sub(least) / last as u64).leading_zeros();
-    let bucket_of = |entry: &Entry| {
-        if !goes_by_address(entry) {
-            return last;
+impl Stretch {
+    fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
+/// The order of `.rela.dyn`. Nearly all entries are relative and go by address, and those of a section mostly stand in
+/// order, so stretches of them are put in order. Entries are made when they are stored: a large program has hundreds of
+/// thousands.
+struct Order<'l> {
+    /// By address.
+    stretches: Vec<Stretch>,
+    /// The lists that stretches are of: places in each object, ...
+    sites: &'l [Vec<DynRelocSite>],
+    /// ... and, as the last list, entries of the linker's own tables by address.
+    own: Vec<Entry>,
+    /// Behind them come those that go by symbol, then results of resolvers.
+    rest: Vec<Entry>,
+}
+
+impl<'l> Order<'l> {
+    fn new<T: Target>(link: &'l Placed<'_, T>) -> Self {
+        let combine = link.config.relocations.combine;
+        let goes_by_address = |kind: u32| match combine {
+            true => kind == T::DYNAMIC.relative,
+            false => kind != T::DYNAMIC.irelative,
+        };
+        let packs = dynamic::packs(link);
+        let sites = &link.asked.sites[..];
+        let found: Vec<(Vec<Stretch>, Vec<Entry>)> = sites
+            .par_iter()
+            .enumerate()
+            .map(|(list, sites)| {
+                let mut rest = Vec::new();
+                let places = sites.iter().map(|site| {
+                    let kind = dynamic::type_of_site(link, packs, site)?;
+                    if goes_by_address(kind) {
+                        return Some((site.section.0, address::place(link, site.section, site.offset())));
+                    }
+                    rest.push(dynamic::of_site(link, site));
+                    None
+                });
+                (stretches(list as u32, places), rest)
+            })
+            .collect();
+        let (mut own, mut rest): (Vec<Entry>, Vec<Entry>) =
+            dynamic::own(link).into_iter().partition(|entry| goes_by_address(entry.kind));
+        own.sort_unstable_by_key(|entry| key::<T>(combine, entry));
+        let mut all = Vec::with_capacity(found.iter().map(|(stretches, _)| stretches.len()).sum());
+        for (stretches, others) in &found {
+            all.extend_from_slice(stretches);
+            rest.extend_from_slice(others);
         }
-        (entry.address - least).checked_shr(bits).unwrap_or(0) as usize
-    };
-    let mut ends = vec![0; last + 1];
-    entries().for_each(|entry| ends[bucket_of(entry)] += 1);
-    let mut sum = 0;
-    for end in &mut ends {
-        sum += std::mem::replace(end, sum);
+        // Words that follow one another lie in one section.
+        let tables = own.iter().zip(0..).map(|(entry, word)| entry.address.wrapping_sub(8 * word) as u32);
+        let places = own.iter().zip(tables).map(|(entry, table)| Some((table, entry.address)));
+        all.append(&mut stretches(sites.len() as u32, places));
+        if dynamic::irelative_in_plt(link) {
+            rest.retain(|entry| entry.kind != T::DYNAMIC.irelative);
+        }
+        rest.sort_unstable_by_key(|entry| key::<T>(combine, entry));
+        let mut order = Order { stretches: all, sites, own, rest };
+        if !put_in_order(&mut order.stretches) {
+            order.sort_all(link);
+        }
+        order
     }
-    let mut sorted = vec![Entry::default(); count];
-    for entry in entries() {
-        let end = &mut ends[bucket_of(entry)];
-        sorted[*end] = *entry;
-        *end += 1;
+
+    /// Makes and sorts all entries, for sections whose relocations do not ascend.
+    fn sort_all<T: Target>(&mut self, link: &Placed<'_, T>) {
+        let mut entries = Vec::new();
+        self.stretches.iter().for_each(|stretch| self.each(link, stretch, |entry| entries.push(entry)));
+        entries.par_sort_unstable_by_key(|entry| key::<T>(link.config.relocations.combine, entry));
+        let places = entries.iter().map(|entry| Some((0, entry.address)));
+        self.stretches = stretches(self.sites.len() as u32, places);
+        self.own = entries;
     }
-    let mut rest = &mut sorted[..];
-    let starts = std::iter::once(0).chain(ends.iter().copied());
-    let buckets: Vec<&mut [Entry]> =
-        starts.zip(&ends).filter_map(|(start, end)| rest.split_off_mut(..end - start)).collect();
-    buckets.into_par_iter().with_min_len(PER_BUCKET).for_each(|bucket| {
-        // Entries that are equal in all of these are the same.
-        bucket.sort_unstable_by_key(|entry| {
-            let group = if combine { entry.symbol } else { 0 };
-            (is_resolved(entry), group, entry.address, entry.kind, entry.symbol, entry.addend)
+
+    /// Calls `visit` with the entries of a stretch.
+    fn each<T: Target>(&self, link: &Placed<'_, T>, stretch: &Stretch, mut visit: impl FnMut(Entry)) {
+        let range = stretch.start as usize..stretch.end as usize;
+        match self.sites.get(stretch.list as usize) {
+            Some(sites) => sites[range].iter().for_each(|site| visit(dynamic::of_site(link, site))),
+            None => self.own[range].iter().for_each(|&entry| visit(entry)),
+        }
+    }
+
+    fn store<T: Target>(&self, link: &Placed<'_, T>, stretches: &[Stretch], region: Region<'_>) {
+        region.fill(|out| {
+            let Ok(out) = <[Rela<T::E>]>::mut_from_bytes(out) else { return };
+            let mut out = out.iter_mut();
+            for stretch in stretches {
+                self.each(link, stretch, |entry| {
+                    if let Some(out) = out.next() {
+                        *out = encoded::<T>(&entry);
+                    }
+                });
+            }
         });
-    });
-    sorted
+    }
+}
+
+/// The order of entries. Those that are equal in all of these are the same.
+fn key<T: Target>(combine: bool, entry: &Entry) -> (bool, u32, u64, u32, u32, u64) {
+    let group = if combine { entry.symbol } else { 0 };
+    let is_resolved = entry.kind == T::DYNAMIC.irelative;
+    (is_resolved, group, entry.address, entry.kind, entry.symbol, entry.addend)
+}
+
+/// The stretches of a list. Of each entry: its section and its address, or `None` if it does not go by address.
+fn stretches(list: u32, places: impl Iterator<Item = Option<(u32, u64)>>) -> Vec<Stretch> {
+    let mut found: Vec<Stretch> = Vec::new();
+    // The section of the stretch that the next entry may join.
+    let mut open = None;
+    for (place, start) in places.zip(0..) {
+        let Some((section, address)) = place else {
+            open = None;
+            continue;
+        };
+        match found.last_mut() {
+            Some(last) if open == Some(section) && address > last.last && last.len() < BATCH => {
+                (last.last, last.end) = (address, start + 1);
+            }
+            _ => found.push(Stretch { first: address, last: address, list, start, end: start + 1 }),
+        }
+        open = Some(section);
+    }
+    found
+}
+
+/// Sorts stretches by address; false if some overlap, so that their entries are not in order.
+fn put_in_order(stretches: &mut [Stretch]) -> bool {
+    stretches.par_sort_unstable();
+    stretches.windows(2).all(|pair| pair[0].last < pair[1].first)
 }
 
 /// Writes `.rela.plt`: jump slots in the order of `.plt`, then `R_*_IRELATIVE`.
@@ -149,13 +260,15 @@ pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
 
 fn store<T: Target>(entries: &[Entry], out: &mut [u8]) {
     let Ok(out) = <[Rela<T::E>]>::mut_from_bytes(out) else { return };
-    out.iter_mut().zip(entries).for_each(|(out, entry)| {
-        *out = Rela {
-            r_offset: U64::new(entry.address),
-            r_info: U64::new(u64::from(entry.symbol) << 32 | u64::from(entry.kind)),
-            r_addend: I64::new(entry.addend as i64),
-        };
-    });
+    out.iter_mut().zip(entries).for_each(|(out, entry)| *out = encoded::<T>(entry));
+}
+
+fn encoded<T: Target>(entry: &Entry) -> Rela<T::E> {
+    Rela {
+        r_offset: U64::new(entry.address),
+        r_info: U64::new(u64::from(entry.symbol) << 32 | u64::from(entry.kind)),
+        r_addend: I64::new(entry.addend as i64),
+    }
 }
 
 #[cfg(test)]
@@ -172,7 +285,7 @@ mod tests {
 
     #[test]
     fn relative_entries_come_first_and_resolvers_last() {
-        let entries = vec![
+        let mut entries = vec![
             entry(elf::R_X86_64_IRELATIVE, 0, 0x10),
             entry(elf::R_X86_64_64, 2, 0x20),
             entry(elf::R_X86_64_RELATIVE, 0, 0x90),
@@ -180,39 +293,48 @@ mod tests {
             entry(elf::R_X86_64_RELATIVE, 0, 0x30),
             entry(elf::R_X86_64_64, 1, 0x70),
         ];
-        let addresses = |entries: Vec<Entry>| entries.iter().map(|entry| entry.address).collect::<Vec<u64>>();
-        assert_eq!(
-            addresses(sort::<X86_64>(std::slice::from_ref(&entries), true)),
-            [0x30, 0x90, 0x70, 0x80, 0x20, 0x10]
-        );
-        assert_eq!(addresses(sort::<X86_64>(&[entries], false)), [0x20, 0x30, 0x70, 0x80, 0x90, 0x10]);
-        assert!(sort::<X86_64>(&[], true).is_empty());
+        let addresses = |entries: &[Entry]| entries.iter().map(|entry| entry.address).collect::<Vec<u64>>();
+        entries.sort_by_key(|entry| key::<X86_64>(true, entry));
+        assert_eq!(addresses(&entries), [0x30, 0x90, 0x70, 0x80, 0x20, 0x10]);
+        entries.sort_by_key(|entry| key::<X86_64>(false, entry));
+        assert_eq!(addresses(&entries), [0x20, 0x30, 0x70, 0x80, 0x90, 0x10]);
+    }
+
+    #[test]
+    fn stretches_end_where_order_or_section_does() {
+        let places =
+            [Some((1, 8)), Some((1, 16)), None, Some((1, 24)), Some((2, 32)), Some((2, 32)), Some((2, 40))];
+        let found = stretches(7, places.into_iter());
+        let ranges: Vec<_> = found.iter().map(|it| (it.list, it.start..it.end, it.first, it.last)).collect();
+        assert_eq!(ranges, [(7, 0..2, 8, 16), (7, 3..4, 24, 24), (7, 4..5, 32, 32), (7, 5..7, 32, 40)]);
     }
 
     proptest! {
         #[test]
-        fn buckets_change_nothing_about_the_order(
-            addresses in vec(any::<u64>(), 0..300), bits in 0u32..64, combine: bool, kinds in vec(0usize..4, 300),
+        fn stretches_in_order_have_their_entries_in_order(
+            lists in vec(vec((0u32..3, 0u64..40), 0..8), 1..4), ascending: bool,
         ) {
-            const KINDS: [u32; 4] =
-                [elf::R_X86_64_RELATIVE, elf::R_X86_64_IRELATIVE, elf::R_X86_64_64, elf::R_X86_64_GLOB_DAT];
-            // Addresses are far apart or close together. Relative relocations have no symbol.
-            let entries: Vec<Entry> = (addresses.iter().zip(&kinds))
-                .map(|(address, &kind)| entry(KINDS[kind], (kind as u32).min((address % 3) as u32), address >> bits))
-                .collect();
-            let mut expected = entries.clone();
-            expected.sort_by_key(|entry| {
-                let class = match entry.kind {
-                    elf::R_X86_64_RELATIVE if combine => 0,
-                    elf::R_X86_64_IRELATIVE => 2,
-                    _ => 1,
-                };
-                (class, if combine { entry.symbol } else { 0 }, entry.address, entry.kind, entry.symbol)
-            });
-            // In one list or in several.
-            let (first, second) = entries.split_at(entries.len() / 3);
-            prop_assert_eq!(sort::<X86_64>(&[first.into(), vec![], second.into()], combine), &expected[..]);
-            prop_assert_eq!(sort::<X86_64>(&[entries], combine), expected);
+            let mut lists: Vec<Vec<(u32, u64)>> = lists;
+            if ascending {
+                // Sections that lie apart, as layouts make them.
+                for (number, list) in (0..).zip(&mut lists) {
+                    list.iter_mut().for_each(|(section, address)| *address += 1000 * (3 * number + u64::from(*section)));
+                    list.sort_unstable();
+                    list.dedup();
+                }
+            }
+            let mut found: Vec<Stretch> = Vec::new();
+            for (number, list) in (0..).zip(&lists) {
+                found.extend(stretches(number, list.iter().copied().map(Some)));
+            }
+            let in_order = put_in_order(&mut found);
+            prop_assert!(in_order || !ascending);
+            let entries = |it: &Stretch| lists[it.list as usize][it.start as usize..it.end as usize].to_vec();
+            let order: Vec<u64> = found.iter().flat_map(entries).map(|(_, address)| address).collect();
+            let mut expected: Vec<u64> = lists.iter().flatten().map(|&(_, address)| address).collect();
+            expected.sort_unstable();
+            prop_assert_eq!(order.len(), expected.len());
+            prop_assert!(!in_order || order == expected);
         }
     }
 }
