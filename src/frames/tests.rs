@@ -360,8 +360,8 @@ fn the_table_is_sorted_and_names_each_address_once() {
     place_code(&mut link, 0x5000);
     let size = link.synthetics.rows[1].size;
     assert_eq!(size, 12 + 4 * 8);
-    let mut out = vec![0xee; size as usize];
-    synth::eh_frame_hdr::write(&link, 0x2000, 0x3000, &mut out);
+    let mut out = vec![0; size as usize];
+    synth::eh_frame_hdr::write(&link, 0x2000, 0x3000, Region::of_memory(&mut out));
     assert_eq!(&out[..4], [1, 0x1b, 3, 0x3b]);
     assert_eq!((word(&out, 4), word(&out, 8)), (0xffc, 2));
     let fde = |offset: usize| 0x1000 + offset;
@@ -376,7 +376,7 @@ fn code_out_of_reach_of_the_table_is_an_error() {
     let mut link = linked(world.link());
     place_code(&mut link, 0x1_0000_0000);
     let mut out = vec![0; link.synthetics.rows[1].size as usize];
-    synth::eh_frame_hdr::write(&link, 0x2000, 0x3000, &mut out);
+    synth::eh_frame_hdr::write(&link, 0x2000, 0x3000, Region::of_memory(&mut out));
     drop(link);
     let found = world.sink.into_sorted();
     assert_eq!(found.len(), 1);

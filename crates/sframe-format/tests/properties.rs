@@ -205,11 +205,15 @@ proptest! {
     }
 
     #[test]
-    fn encoders_can_be_put_together((abi, functions) in blob_functions(true), at in 0..12usize) {
+    fn encoders_can_be_put_together(
+        (abi, functions) in blob_functions(true), at in 0..12usize, share: bool, version in prop_oneof![Just(Version::V2), Just(Version::V3)],
+    ) {
         let encode = |functions: &[(u64, Function)]| {
-            let mut encoder = Encoder::new(Options::new(abi));
+            let mut encoder = Encoder::new(Options::new(abi).version(version).share(share));
             for (_, function) in functions {
                 let _ = encoder.add(function);
+                // One that may be shared.
+                let _ = encoder.add(&Function { size: function.size.saturating_add(1), ..function.clone() });
             }
             encoder
         };
@@ -224,6 +228,27 @@ proptest! {
             bytes
         };
         prop_assert_eq!(bytes(&joined), bytes(&whole));
+    }
+
+    #[test]
+    fn a_blob_in_parts_is_the_blob((abi, functions) in blob_functions(true), at in 0..12usize) {
+        let mut encoder = Encoder::new(Options::new(abi));
+        let mut placed = Vec::new();
+        for (address, function) in &functions {
+            placed.extend(encoder.add(function).ok().map(|id| (*address, id)));
+        }
+        let mut whole = vec![0; encoder.size()];
+        encoder.write(0x9000, &placed, &mut whole).unwrap();
+        let sorted = placed.is_sorted_by_key(|&(address, _)| address);
+        let mut parts = encoder.header(placed.iter().map(|&(_, id)| id), sorted).unwrap().to_vec();
+        let (first, second) = placed.split_at(at.min(placed.len()));
+        for (start, part) in [(0, first), (first.len(), second)] {
+            let mut fdes = vec![0; part.len() * Version::V3.fde_size()];
+            encoder.write_fdes(Some(0x9000), start, part.iter().copied(), &mut fdes).unwrap();
+            parts.append(&mut fdes);
+        }
+        parts.extend_from_slice(encoder.rows());
+        prop_assert_eq!(parts, whole);
     }
 
     #[test]
