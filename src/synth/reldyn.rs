@@ -126,10 +126,8 @@ struct Order<'l> {
 impl<'l> Order<'l> {
     fn new<T: Target>(link: &'l Placed<'_, T>) -> Self {
         let combine = link.config.relocations.combine;
-        let goes_by_address = |kind: u32| match combine {
-            true => kind == T::DYNAMIC.relative,
-            false => kind != T::DYNAMIC.irelative,
-        };
+        let goes_by_address =
+            |kind: u32| if combine { kind == T::DYNAMIC.relative } else { kind != T::DYNAMIC.irelative };
         let packs = dynamic::packs(link);
         let sites = &link.asked.sites[..];
         let found: Vec<(Vec<Stretch>, Vec<Entry>)> = sites
