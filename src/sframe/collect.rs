@@ -242,7 +242,7 @@ impl Batch {
             parts: Vec::new(),
             functions: Vec::new(),
             left_out: Vec::new(),
-            encoder: Encoder::new(options),
+            encoder: Encoder::for_batch(options),
         }
     }
 

@@ -206,10 +206,10 @@ proptest! {
 
     #[test]
     fn encoders_can_be_put_together(
-        (abi, functions) in blob_functions(true), at in 0..12usize, share: bool, version in prop_oneof![Just(Version::V2), Just(Version::V3)],
+        (abi, functions) in blob_functions(true), at in 0..12usize, share: bool, in_batch: bool, version in prop_oneof![Just(Version::V2), Just(Version::V3)],
     ) {
-        let encode = |functions: &[(u64, Function)]| {
-            let mut encoder = Encoder::new(Options::new(abi).version(version).share(share));
+        let options = Options::new(abi).version(version).share(share);
+        let encode = |mut encoder: Encoder, functions: &[(u64, Function)]| {
             for (_, function) in functions {
                 let _ = encoder.add(function);
                 // One that may be shared.
@@ -218,8 +218,9 @@ proptest! {
             encoder
         };
         let (first, second) = functions.split_at(at.min(functions.len()));
-        let (mut joined, whole) = (encode(first), encode(&functions));
-        joined.append(&encode(second)).unwrap();
+        let (mut joined, whole) = (encode(Encoder::new(options), first), encode(Encoder::new(options), &functions));
+        let batch = if in_batch { Encoder::for_batch(options) } else { Encoder::new(options) };
+        joined.append(&encode(batch, second)).unwrap();
         prop_assert_eq!(joined.len(), whole.len());
         let order: Vec<_> = (0..whole.len() as u32).map(sframe_format::write::FunctionId).collect();
         let bytes = |encoder: &Encoder| {

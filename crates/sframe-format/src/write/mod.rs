@@ -14,6 +14,7 @@ mod encode;
 mod function;
 mod overlay;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -52,15 +53,28 @@ struct Body {
     encoded: encode::Encoded,
 }
 
+/// How the bodies that functions may share are found.
+#[derive(Clone, Debug)]
+enum Sharing {
+    /// Every function has its own.
+    Nothing,
+    /// All, by hashes of their bytes: hashes and numbers.
+    All(HashTable<(u32, u32)>),
+    /// The last one of each [`recent_slot`]; [`NO_BODY`] where there is none yet.
+    Recent(Box<[u32; RECENT]>),
+}
+
+/// Bodies that an encoder for batches remembers.
+const RECENT: usize = 256;
+
+/// The number of no body.
+const NO_BODY: u32 = u32::MAX;
+
 /// What an [`Encoder`] has taken from another one so far, so that it looks at what functions share there once.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
-    /// For each body there, its number here; [`Taken::NOT_YET`] at first.
+    /// For each body there, its number here; [`NO_BODY`] at first.
     bodies: Vec<u32>,
-}
-
-impl Taken {
-    const NOT_YET: u32 = u32::MAX;
 }
 
 /// Collects functions and writes them as one blob.
@@ -91,8 +105,7 @@ pub struct Encoder {
     fres: Vec<u8>,
     entries: Vec<Entry>,
     bodies: Vec<Body>,
-    /// Numbers of the bodies, by their bytes, if functions share them.
-    shared: HashTable<u32>,
+    sharing: Sharing,
     scratch: Vec<u8>,
 }
 
@@ -107,12 +120,24 @@ pub struct Mark {
 impl Encoder {
     /// An encoder without functions.
     pub fn new(options: Options) -> Self {
+        Self::sharing(options, if options.share { Sharing::All(HashTable::new()) } else { Sharing::Nothing })
+    }
+
+    /// An encoder without functions, from which another one will take some. Its functions share rows with some of those
+    /// before them, which costs less than to look among all: the other one does.
+    pub fn for_batch(options: Options) -> Self {
+        let sharing =
+            if options.share { Sharing::Recent(Box::new([NO_BODY; RECENT])) } else { Sharing::Nothing };
+        Self::sharing(options, sharing)
+    }
+
+    fn sharing(options: Options, sharing: Sharing) -> Self {
         Self {
             options: options.version(options.version),
             fres: Vec::new(),
             entries: Vec::new(),
             bodies: Vec::new(),
-            shared: HashTable::new(),
+            sharing,
             scratch: Vec::new(),
         }
     }
@@ -151,7 +176,17 @@ impl Encoder {
         self.fres.truncate(mark.fres);
         if self.bodies.len() > mark.bodies {
             self.bodies.truncate(mark.bodies);
-            self.shared.retain(|&mut number| (number as usize) < mark.bodies);
+            let is_left = |number: u32| (number as usize) < mark.bodies;
+            match &mut self.sharing {
+                Sharing::Nothing => {}
+                Sharing::All(table) => table.retain(|&mut (_, number)| is_left(number)),
+                Sharing::Recent(recent) => {
+                    recent
+                        .iter_mut()
+                        .filter(|number| !is_left(**number))
+                        .for_each(|number| *number = NO_BODY);
+                }
+            }
         }
     }
 
@@ -210,10 +245,10 @@ impl Encoder {
             return self.intern(entry.size, body.encoded, other.bytes_of(body));
         }
         if taken.bodies.len() < other.bodies.len() {
-            taken.bodies.resize(other.bodies.len(), Taken::NOT_YET);
+            taken.bodies.resize(other.bodies.len(), NO_BODY);
         }
         let known = &mut taken.bodies[entry.body as usize];
-        if *known == Taken::NOT_YET {
+        if *known == NO_BODY {
             *known = self.body(body.encoded, other.bytes_of(body))?;
         }
         Ok(self.push(entry.size, *known))
@@ -241,41 +276,60 @@ impl Encoder {
 
     /// The number of a body, which is new if functions share none, or not this one.
     fn body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
+        match &self.sharing {
+            Sharing::Nothing => self.add_body(encoded, bytes),
+            Sharing::All(_) => self.shared_body(encoded, bytes),
+            Sharing::Recent(recent) => {
+                let slot = recent_slot(bytes);
+                let known = recent[slot];
+                let is_it = |body: &Body| body.encoded == encoded && self.bytes_of(body) == bytes;
+                if self.bodies.get(known as usize).is_some_and(is_it) {
+                    return Ok(known);
+                }
+                let number = self.add_body(encoded, bytes)?;
+                if let Sharing::Recent(recent) = &mut self.sharing {
+                    recent[slot] = number;
+                }
+                Ok(number)
+            }
+        }
+    }
+
+    /// The number of a body that is shared with any function. Of bodies that agree in their bytes alone, these are shared.
+    fn shared_body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
         use core::hash::BuildHasher;
-        let number = self.bodies.len() as u32;
-        let hash = |bytes: &[u8]| FixedState::with_seed(0).hash_one(bytes);
-        let mut fre_offset = None;
-        if self.options.share {
-            let hash = hash(bytes);
-            let same = |&other: &u32| self.bytes_of(&self.bodies[other as usize]) == bytes;
-            if let Some(&other) = self.shared.find(hash, same) {
-                let equal = |&other: &u32| self.bodies[other as usize].encoded == encoded && same(&other);
-                if let Some(&equal) = self.shared.find(hash, equal) {
+        let Sharing::All(table) = &self.sharing else { return self.add_body(encoded, bytes) };
+        let hash = FixedState::with_seed(0).hash_one(bytes) as u32;
+        let body_of = |number: u32| &self.bodies[number as usize];
+        let same = |&(of, number): &(u32, u32)| of == hash && self.bytes_of(body_of(number)) == bytes;
+        let found = table.find(spread(hash), same).map(|&(_, number)| number);
+        let number = match found {
+            None => self.add_body(encoded, bytes)?,
+            Some(number) if body_of(number).encoded == encoded => return Ok(number),
+            Some(number) => {
+                let equal = |row: &(u32, u32)| same(row) && body_of(row.1).encoded == encoded;
+                if let Some(&(_, equal)) = table.find(spread(hash), equal) {
                     return Ok(equal);
                 }
-                fre_offset = Some(self.bodies[other as usize].fre_offset);
-            }
-        }
-        let length = bytes.len() as u32;
-        let fre_offset = match fre_offset {
-            Some(offset) => offset,
-            None => {
-                let end = self.fres.len() + bytes.len();
-                let offset = u32::try_from(end).ok().and(u32::try_from(self.fres.len()).ok());
-                let offset = offset.ok_or(Inexpressible { row: None, reason: Reason::SectionFull })?;
-                self.fres.extend_from_slice(bytes);
-                offset
+                let body = *body_of(number);
+                self.bodies.push(Body { encoded, ..body });
+                self.bodies.len() as u32 - 1
             }
         };
-        self.bodies.push(Body { fre_offset, length, encoded });
-        if self.options.share {
-            let (bodies, fres) = (&self.bodies, &self.fres);
-            let rehash = |&other: &u32| {
-                let body = &bodies[other as usize];
-                hash(&fres[body.fre_offset as usize..][..body.length as usize])
-            };
-            self.shared.insert_unique(hash(bytes), number, rehash);
+        if let Sharing::All(table) = &mut self.sharing {
+            table.insert_unique(spread(hash), (hash, number), |&(hash, _)| spread(hash));
         }
+        Ok(number)
+    }
+
+    /// Adds a body with bytes of its own.
+    fn add_body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
+        let end = u32::try_from(self.fres.len() + bytes.len()).ok();
+        let fre_offset = end.and(u32::try_from(self.fres.len()).ok());
+        let fre_offset = fre_offset.ok_or(Inexpressible { row: None, reason: Reason::SectionFull })?;
+        let number = self.bodies.len() as u32;
+        self.fres.extend_from_slice(bytes);
+        self.bodies.push(Body { fre_offset, length: bytes.len() as u32, encoded });
         Ok(number)
     }
 
@@ -492,6 +546,19 @@ impl Encoder {
             place[17] = body.encoded.repeat_size;
         }
     }
+}
+
+/// The slot of [`Sharing::Recent`] for a body with these bytes: of their number, the first and the last eight.
+fn recent_slot(bytes: &[u8]) -> usize {
+    let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let (first, last) = (word(bytes.first_chunk()), word(bytes.last_chunk()));
+    let mixed = first ^ last.rotate_left(29) ^ (bytes.len() as u64) << 17;
+    (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % RECENT
+}
+
+/// Spreads a hash over 64 bits: the table takes bits from both ends.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn truncated(out: &[u8], needed: usize) -> Error {
