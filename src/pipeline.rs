@@ -334,6 +334,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         progress.timings.pass("join name indexes");
     }
     let numbered = number_rows::run(scanned);
+    progress.timings.pass("number rows");
     let chosen = build_sframe::run(&numbered, united);
     progress.timings.pass("build SFrame table");
     let (tables, growing) = size_tables::run(numbered, chosen, corrupt_sframes, debug_index, name_index);
