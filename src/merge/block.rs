@@ -1,12 +1,27 @@
 //! A block: the pieces of a run of sections, found by offset.
+//!
+//! Where strings start is kept as one bit for each byte, in words of 64, each with the number of
+//! strings before it. The string that holds an offset is then found by counting bits of one word:
+//! one look at memory, however long or short the strings are.
 
 use super::pieces::{MergeInput, Pieces};
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of a section for which there is one hint.
-const HINT_BYTES: usize = 256;
+/// Bytes of a section that a [`Stretch`] stands for.
+const STRETCH_BYTES: usize = 64;
+
+/// Where strings start in 64 bytes of a section.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    /// A bit for each byte at which a string starts, the first byte's the lowest.
+    starts: u64,
+    /// How many strings of the section start before.
+    before: u32,
+    /// Start in the section of the last one of those.
+    open: u32,
+}
 
 /// A section of a block.
 #[derive(Clone, Copy, Debug)]
@@ -19,8 +34,8 @@ pub struct BlockSection<'a> {
     pub first: u32,
     /// End of its pieces.
     pub end: u32,
-    /// First of its hints in the block.
-    first_hint: u32,
+    /// First of its stretches in the block.
+    first_stretch: u32,
 }
 
 /// The pieces of a run of sections.
@@ -28,11 +43,11 @@ pub struct BlockSection<'a> {
 pub struct Block<'a> {
     /// The sections, in input order.
     pub sections: Vec<BlockSection<'a>>,
-    /// Start of each piece in its section; empty for constants, whose number gives their start.
+    /// Start of each string in its section, until offsets are known; empty for constants, whose
+    /// number gives their start.
     starts: Vec<u32>,
-    /// For every [`HINT_BYTES`] of a section of strings, and for its end: how many pieces of the
-    /// section start before. A search then looks at a few pieces only.
-    hints: Vec<u32>,
+    /// For every [`STRETCH_BYTES`] of a section of strings.
+    stretches: Vec<Stretch>,
     /// One cell for each piece, which holds in turn its hash, its number in its shard, and its
     /// offset in the merged section.
     targets: Vec<AtomicU32>,
@@ -48,18 +63,14 @@ impl<'a> Block<'a> {
         let mut block = Block {
             sections: Vec::with_capacity(inputs.len()),
             starts: Vec::new(),
-            hints: Vec::new(),
+            stretches: Vec::new(),
             targets: Vec::new(),
             order: Vec::new(),
             ends: Vec::new(),
         };
-        let count: usize = inputs.iter().map(|input| count(pieces, input.bytes)).sum();
-        block.targets.reserve_exact(count);
-        if let Pieces::Strings { .. } = pieces {
-            block.starts.reserve_exact(count);
-        }
-        for input in inputs {
-            block.add(pieces, input);
+        match pieces {
+            Pieces::Strings { unit } => block.add_strings(unit, inputs),
+            Pieces::Constants { size } => block.add_constants(size as usize, inputs),
         }
         if shards > 1 {
             block.order_by_shard(shards);
@@ -67,39 +78,66 @@ impl<'a> Block<'a> {
         block
     }
 
-    fn add(&mut self, pieces: Pieces, input: &MergeInput<'a>) {
-        let bytes = input.bytes;
-        let first = self.targets.len() as u32;
-        let first_hint = self.hints.len() as u32;
-        match pieces {
-            Pieces::Constants { size } => {
-                let hashes = bytes.chunks_exact(size as usize).map(|piece| AtomicU32::new(hash(piece)));
-                self.targets.extend(hashes);
-            }
-            Pieces::Strings { unit } => {
-                let mut start = 0;
-                each_end(bytes, unit, |end| {
-                    self.starts.push(start as u32);
-                    self.targets.push(AtomicU32::new(hash(&bytes[start..end])));
-                    start = end;
-                });
-                self.add_hints(first as usize, bytes.len());
-            }
+    fn add_constants(&mut self, size: usize, inputs: &[MergeInput<'a>]) {
+        self.targets.reserve_exact(inputs.iter().map(|input| input.bytes.len() / size).sum());
+        for &MergeInput { bytes, align, .. } in inputs {
+            let first = self.targets.len() as u32;
+            self.targets.extend(bytes.chunks_exact(size).map(|piece| AtomicU32::new(hash(piece))));
+            let end = self.targets.len() as u32;
+            self.sections.push(BlockSection { bytes, align, first, end, first_stretch: 0 });
         }
-        let end = self.targets.len() as u32;
-        self.sections.push(BlockSection { bytes, align: input.align, first, end, first_hint });
     }
 
-    fn add_hints(&mut self, first: usize, size: usize) {
-        let starts = &self.starts[first..];
-        let mut piece = 0;
-        for boundary in (0..size).step_by(HINT_BYTES) {
-            while starts.get(piece).is_some_and(|&start| (start as usize) < boundary) {
-                piece += 1;
-            }
-            self.hints.push(piece as u32);
+    fn add_strings(&mut self, unit: u32, inputs: &[MergeInput<'a>]) {
+        let stretches = inputs.iter().map(|input| input.bytes.len().div_ceil(STRETCH_BYTES));
+        self.stretches.reserve_exact(stretches.sum());
+        let mut end = 0;
+        for &MergeInput { bytes, align, .. } in inputs {
+            let (first, first_stretch) = (end, self.stretches.len() as u32);
+            end += self.add_stretches(unit, bytes);
+            self.sections.push(BlockSection { bytes, align, first, end, first_stretch });
         }
-        self.hints.push(starts.len() as u32);
+        self.starts.reserve_exact(end as usize);
+        self.targets.reserve_exact(end as usize);
+        let mut stretches = self.stretches.iter();
+        for &MergeInput { bytes, .. } in inputs {
+            let mut open = 0;
+            for (base, stretch) in (0..bytes.len()).step_by(STRETCH_BYTES).zip(&mut stretches) {
+                let mut left = stretch.starts;
+                while left != 0 {
+                    let start = base + left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    self.starts.push(start as u32);
+                    // The first string of a section ends none.
+                    if start > 0 {
+                        self.targets.push(AtomicU32::new(hash(&bytes[open..start])));
+                    }
+                    open = start;
+                }
+            }
+            if !bytes.is_empty() {
+                self.targets.push(AtomicU32::new(hash(&bytes[open..])));
+            }
+        }
+    }
+
+    /// Adds the stretches of a section, and says how many strings start in it.
+    fn add_stretches(&mut self, unit: u32, bytes: &[u8]) -> u32 {
+        let (mut before, mut open) = (0, 0);
+        // The first byte starts a string, and so does each behind the end of another.
+        let mut carried = 1;
+        for (number, bytes) in bytes.chunks(STRETCH_BYTES).enumerate() {
+            let ends = ends_of_strings(unit, bytes);
+            let inside = u64::MAX >> (STRETCH_BYTES - bytes.len());
+            let starts = (ends << 1 | carried) & inside;
+            carried = ends >> 63;
+            self.stretches.push(Stretch { starts, before, open });
+            before += starts.count_ones();
+            if starts != 0 {
+                open = (number * STRETCH_BYTES) as u32 + starts.ilog2();
+            }
+        }
+        before
     }
 
     /// A counting sort.
@@ -180,6 +218,7 @@ impl<'a> Block<'a> {
         }
         self.order = Vec::new();
         self.ends = Vec::new();
+        self.starts = Vec::new();
     }
 
     /// The piece that holds an offset of a section: where it starts, and its offset in the merged
@@ -195,15 +234,13 @@ impl<'a> Block<'a> {
                 (section.first as usize + number, (number * size as usize) as u32)
             }
             Pieces::Strings { .. } => {
-                let hint = section.first_hint as usize + offset / HINT_BYTES;
-                let first = section.first as usize;
-                let from = first + self.hints[hint] as usize;
-                let to = first + self.hints[hint + 1] as usize;
-                let ahead = self.starts[from..to].partition_point(|&start| start as usize <= offset);
-                // If no piece starts in this stretch up to the offset, the piece before it holds
-                // the offset.
-                let piece = from + ahead - 1;
-                (piece, self.starts[piece])
+                let stretch = &self.stretches[section.first_stretch as usize + offset / STRETCH_BYTES];
+                let starts = stretch.starts & u64::MAX >> (63 - offset % STRETCH_BYTES);
+                let start = match starts {
+                    0 => stretch.open,
+                    starts => (offset - offset % STRETCH_BYTES) as u32 + starts.ilog2(),
+                };
+                (section.first as usize + (stretch.before + starts.count_ones()) as usize - 1, start)
             }
         };
         (start, self.targets[piece].load(Ordering::Relaxed))
@@ -221,29 +258,32 @@ fn hash(piece: &[u8]) -> u32 {
     hasher.finish() as u32
 }
 
-/// Number of pieces of a section.
-fn count(pieces: Pieces, bytes: &[u8]) -> usize {
-    match pieces {
-        Pieces::Constants { size } => bytes.len() / size as usize,
-        Pieces::Strings { unit: 1 } => memchr::memchr_iter(0, bytes).count(),
-        Pieces::Strings { unit } => {
-            let mut count = 0;
-            each_end(bytes, unit, |_| count += 1);
-            count
-        }
+/// A bit for the last byte of each string that ends in these bytes, at most 64, the first byte's
+/// the lowest. They start with a whole unit.
+fn ends_of_strings(unit: u32, bytes: &[u8]) -> u64 {
+    let mut padded = [u8::MAX; STRETCH_BYTES];
+    let bytes = bytes.try_into().unwrap_or_else(|_| {
+        padded[..bytes.len()].copy_from_slice(bytes);
+        &padded
+    });
+    let zeros = zero_bytes(bytes);
+    match unit {
+        1 => zeros,
+        2 => zeros & zeros << 1 & 0xaaaa_aaaa_aaaa_aaaa,
+        _ => zeros & zeros << 1 & zeros << 2 & zeros << 3 & 0x8888_8888_8888_8888,
     }
 }
 
-/// Calls `visit` with the end of each string, its zero unit included.
-fn each_end(bytes: &[u8], unit: u32, mut visit: impl FnMut(usize)) {
-    if unit == 1 {
-        memchr::memchr_iter(0, bytes).for_each(|nul| visit(nul + 1));
-        return;
-    }
-    let unit = unit as usize;
-    for (number, value) in bytes.chunks_exact(unit).enumerate() {
-        if value.iter().all(|&byte| byte == 0) {
-            visit((number + 1) * unit);
-        }
-    }
+/// A bit for each byte that is zero, the first byte's the lowest.
+fn zero_bytes(bytes: &[u8; STRETCH_BYTES]) -> u64 {
+    /// All bits of each byte but the highest.
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    /// Moves bit 0 of byte n to bit n of the highest byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    bytes.as_chunks::<8>().0.iter().rev().fold(0, |found, &word| {
+        let word = u64::from_le_bytes(word);
+        // The sum sets a byte's highest bit if any of the lower ones is set, and carries no further.
+        let zeros = !((word & LOW).wrapping_add(LOW) | word | LOW) >> 7;
+        found << 8 | zeros.wrapping_mul(GATHER) >> 56
+    })
 }

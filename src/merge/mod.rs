@@ -5,9 +5,9 @@
 //! strings that end with a zero, or constants of one size. Equal pieces of one group of sections
 //! are kept once.
 //!
-//! A group's sections are cut into *blocks* of about a megabyte; a block holds for each piece
-//! where it starts and, in the end, where it went: eight bytes a piece, four for constants. Pieces
-//! are hashed while they are found. The hash chooses one of a fixed number of [`Shard`]s, each of
+//! A group's sections are cut into *blocks* of about a megabyte; a block holds in the end where
+//! each piece went, in four bytes, and where strings start, in a quarter of their own size. Pieces
+//! are hashed when they are found. The hash chooses one of a fixed number of [`Shard`]s, each of
 //! which is filled by one thread in input order, so no lock is taken and the result depends on
 //! the inputs only.
 

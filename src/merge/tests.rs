@@ -127,6 +127,16 @@ fn an_offset_behind_the_end_goes_with_the_last_piece() {
     assert_eq!(merges.place(SectionId(2), 0), None);
 }
 
+#[test]
+fn strings_longer_than_a_word_of_bits_are_found_from_any_offset() {
+    let long = |letter: u8, length: usize| [&vec![letter; length][..], b"\0"].concat();
+    let lengths = [63, 64, 65, 127, 128, 0, 0, 1000, 62, 1];
+    let sections: Vec<_> = (0..lengths.len())
+        .map(|first| (lengths[first..].iter().flat_map(|&length| long(b'a', length)).collect(), 0))
+        .collect();
+    check(Pieces::Strings { unit: 1 }, &sections);
+}
+
 proptest! {
     #[test]
     fn strings_keep_their_bytes(
