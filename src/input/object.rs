@@ -367,9 +367,14 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     /// for the name's end.
     #[inline]
     pub fn section_name_begins(&self, index: usize, prefix: &[u8]) -> bool {
+        self.section_name_on(index).starts_with(prefix)
+    }
+
+    /// The table of section names from a section's name on; empty if the name table is broken there.
+    #[inline]
+    pub fn section_name_on(&self, index: usize) -> &'a [u8] {
         let header = self.headers.get(index);
-        let name = header.and_then(|header| self.section_names.get(header.sh_name.get() as usize..));
-        name.is_some_and(|name| name.starts_with(prefix))
+        header.and_then(|header| self.section_names.get(header.sh_name.get() as usize..)).unwrap_or(b"")
     }
 
     /// Name of a section as text for messages.

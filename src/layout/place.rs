@@ -151,7 +151,8 @@ fn brief_info<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> SectionInfo
     let flags = header.sh_flags.get();
     let sh_type = header.sh_type.get();
     let other = u64::from(elf::SHF_WRITE | elf::SHF_EXECINSTR | elf::SHF_MERGE);
-    if sh_type == elf::SHT_PROGBITS && flags & other == 0 {
+    let is_plain = sh_type == elf::SHT_PROGBITS && flags & other == 0;
+    if is_plain && object.section_name_begins(index as usize, b".sframe") {
         return link.section_info(id);
     }
     let (align, size, entsize) = (header.sh_addralign.get(), header.sh_size.get(), header.sh_entsize.get());

@@ -26,6 +26,7 @@ use crate::symbols::{Definition, LinkerSymbol, LinkerSymbolOrigin, SymbolFlags, 
 use rayon::prelude::*;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use zerocopy::byteorder::ByteOrder;
 
 /// Pairs of a section and a dependent one, which lives and dies with it; sorted.
 pub(super) type Dependents = Vec<(SectionId, SectionId)>;
@@ -409,8 +410,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
         let ordered = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
         let sh_type = header.sh_type.get();
-        let name = || object.section_name(index);
-        if is_alloc(flags) && is_reserved(sh_type, grouped, name) {
+        if is_alloc(flags) && (is_reserved(sh_type, grouped) || has_root_name(object, index)) {
             return Some(Root::Reserved);
         }
         if sections.is(id, SectionState::KEEP) {
@@ -567,24 +567,26 @@ fn is_plain_note(sh_type: u32, flags: u64) -> bool {
     sh_type == elf::SHT_NOTE && flags & u64::from(elf::SHF_GROUP | elf::SHF_LINK_ORDER) == 0
 }
 
-/// Whether start-up code or a reader of the program looks for a section by its type or name.
-fn is_reserved<'n>(sh_type: u32, grouped: bool, name: impl Fn() -> &'n [u8]) -> bool {
+/// Whether start-up code or a reader of the program looks for a section by its type.
+fn is_reserved(sh_type: u32, grouped: bool) -> bool {
     match sh_type {
         elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY => true,
         elf::SHT_NOTE => !grouped,
-        _ => is_root_name(name()),
+        _ => false,
     }
 }
 
-/// Section names that start-up code relies on without a reference.
-fn is_root_name(name: &[u8]) -> bool {
+/// Whether start-up code relies on a section of this name without a reference. Few names begin like one
+/// of those, and only then does the name's end matter.
+fn has_root_name<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     const EXACT: &[&[u8]] = &[b".init", b".fini", b".jcr"];
     const PREFIXES: &[&[u8]] = &[b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];
-    name.first() == Some(&b'.')
-        && (EXACT.contains(&name)
-            || PREFIXES.iter().any(|prefix| {
-                name.strip_prefix(*prefix).is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
-            }))
+    if !matches!(object.section_name_on(index), [b'.', b'i' | b'f' | b'j' | b'c' | b'd' | b'p', ..]) {
+        return false;
+    }
+    let name = object.section_name(index);
+    let is_of = |prefix: &[u8]| name.strip_prefix(prefix).is_some_and(|rest| matches!(rest, [] | [b'.', ..]));
+    EXACT.contains(&name) || PREFIXES.iter().any(|prefix| is_of(prefix))
 }
 
 /// Texts of `--print-gc-sections`, in file order.
