@@ -143,18 +143,16 @@ fn is_dropped_if_empty<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     !matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
 }
 
-/// Header fields of a section; the name only if it may decide whether this is SFrame data, so that
+/// Header fields of a section; the name only if this is SFrame data, whose type it may decide, so that
 /// names are not walked for every section.
 fn brief_info<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> SectionInfo<'a> {
     let Some((object, index)) = link.locate(id) else { return link.section_info(id) };
     let Some(header) = object.headers.get(index as usize) else { return link.section_info(id) };
-    let flags = header.sh_flags.get();
-    let sh_type = header.sh_type.get();
-    let other = u64::from(elf::SHF_WRITE | elf::SHF_EXECINSTR | elf::SHF_MERGE);
-    let is_plain = sh_type == elf::SHT_PROGBITS && flags & other == 0;
-    if is_plain && object.section_name_begins(index as usize, b".sframe") {
+    if link.is_sframe_section(id) {
         return link.section_info(id);
     }
+    let flags = header.sh_flags.get();
+    let sh_type = header.sh_type.get();
     let (align, size, entsize) = (header.sh_addralign.get(), header.sh_size.get(), header.sh_entsize.get());
     SectionInfo {
         name: b"",

@@ -99,14 +99,16 @@ impl<'a> Block<'a> {
         }
         self.starts.reserve_exact(end as usize);
         self.targets.reserve_exact(end as usize);
+        self.hash_strings(inputs);
+    }
+
+    fn hash_strings(&mut self, inputs: &[MergeInput<'a>]) {
         let mut stretches = self.stretches.iter();
         for &MergeInput { bytes, .. } in inputs {
             let mut open = 0;
             for (base, stretch) in (0..bytes.len()).step_by(STRETCH_BYTES).zip(&mut stretches) {
-                let mut left = stretch.starts;
-                while left != 0 {
-                    let start = base + left.trailing_zeros() as usize;
-                    left &= left - 1;
+                for bit in bits(stretch.starts) {
+                    let start = base + bit;
                     self.starts.push(start as u32);
                     // The first string of a section ends none.
                     if start > 0 {
@@ -272,6 +274,14 @@ fn ends_of_strings(unit: u32, bytes: &[u8]) -> u64 {
         2 => zeros & zeros << 1 & 0xaaaa_aaaa_aaaa_aaaa,
         _ => zeros & zeros << 1 & zeros << 2 & zeros << 3 & 0x8888_8888_8888_8888,
     }
+}
+
+/// The numbers of the bits that are set, from the lowest.
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let rest = word & word.checked_sub(1)?;
+        Some(std::mem::replace(&mut word, rest).trailing_zeros() as usize)
+    })
 }
 
 /// A bit for each byte that is zero, the first byte's the lowest.

@@ -129,12 +129,13 @@ fn an_offset_behind_the_end_goes_with_the_last_piece() {
 
 #[test]
 fn strings_longer_than_a_word_of_bits_are_found_from_any_offset() {
-    let long = |letter: u8, length: usize| [&vec![letter; length][..], b"\0"].concat();
     let lengths = [63, 64, 65, 127, 128, 0, 0, 1000, 62, 1];
-    let sections: Vec<_> = (0..lengths.len())
-        .map(|first| (lengths[first..].iter().flat_map(|&length| long(b'a', length)).collect(), 0))
-        .collect();
-    check(Pieces::Strings { unit: 1 }, &sections);
+    for unit in [1, 2, 4] {
+        let string = |length: usize| [vec![b'a'; length * unit], vec![0; unit]].concat();
+        let section = |first: usize| lengths[first..].iter().flat_map(|&length| string(length)).collect();
+        let sections: Vec<_> = (0..lengths.len()).map(|first| (section(first), 0)).collect();
+        check(Pieces::Strings { unit: unit as u32 }, &sections);
+    }
 }
 
 proptest! {

@@ -410,7 +410,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
         let ordered = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
         let sh_type = header.sh_type.get();
-        if is_alloc(flags) && (is_reserved(sh_type, grouped) || has_root_name(object, index)) {
+        if is_alloc(flags) && is_reserved(object, index, sh_type, grouped) {
             return Some(Root::Reserved);
         }
         if sections.is(id, SectionState::KEEP) {
@@ -567,12 +567,12 @@ fn is_plain_note(sh_type: u32, flags: u64) -> bool {
     sh_type == elf::SHT_NOTE && flags & u64::from(elf::SHF_GROUP | elf::SHF_LINK_ORDER) == 0
 }
 
-/// Whether start-up code or a reader of the program looks for a section by its type.
-fn is_reserved(sh_type: u32, grouped: bool) -> bool {
+/// Whether start-up code or a reader of the program looks for a section by its type or name.
+fn is_reserved<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, sh_type: u32, grouped: bool) -> bool {
     match sh_type {
         elf::SHT_INIT_ARRAY | elf::SHT_FINI_ARRAY | elf::SHT_PREINIT_ARRAY => true,
         elf::SHT_NOTE => !grouped,
-        _ => false,
+        _ => has_root_name(object, index),
     }
 }
 
@@ -581,7 +581,8 @@ fn is_reserved(sh_type: u32, grouped: bool) -> bool {
 fn has_root_name<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     const EXACT: &[&[u8]] = &[b".init", b".fini", b".jcr"];
     const PREFIXES: &[&[u8]] = &[b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];
-    if !matches!(object.section_name_on(index), [b'.', b'i' | b'f' | b'j' | b'c' | b'd' | b'p', ..]) {
+    let beginning = object.section_name_on(index).first_chunk::<2>();
+    if !EXACT.iter().chain(PREFIXES).any(|name| name.first_chunk() == beginning) {
         return false;
     }
     let name = object.section_name(index);
