@@ -3,7 +3,7 @@
 //! The hot loop: one table look-up, one decision, one value, one store for each relocation; no
 //! allocation, no lock, no call through a pointer. Only problems are slow.
 
-use super::address::{self, from_thread_pointer, symbol_size};
+use super::address::{self, from_thread_pointer, in_tls_block, symbol_size};
 use super::branches;
 use super::walk::{Decided, Undecided, Visitor, Walk};
 use crate::arch::relocation::Facts;
@@ -195,7 +195,7 @@ impl<T: Target> Apply<'_, '_, T> {
             RelocExpr::TlsGd => row_slot(|row| row.tls_gd),
             RelocExpr::TlsDesc => row_slot(|row| row.tls_desc),
             RelocExpr::TlsLd => slot(link.slots.tls_module),
-            RelocExpr::DtpOffset => target().wrapping_sub(at.tls_start),
+            RelocExpr::DtpOffset => in_tls_block(link, symbol, target(), addend),
             RelocExpr::TpOffset => from_thread_pointer(link, symbol, target(), addend) as u64,
             RelocExpr::TlsBlock => at.tls_start.wrapping_sub(at.thread_pointer),
             RelocExpr::Size => symbol_size(link, self.object, index, symbol).wrapping_add_signed(addend),

@@ -149,7 +149,6 @@ pub fn of_site<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
         _ if imported => (link.dynamic.row(site.symbol), site.addend as u64),
         _ => (0, site_target(link, site)),
     };
-    let in_block = |value: u64| value.wrapping_sub(link.addresses.tls_start);
     let kind = settled_kind(link, site);
     let addend = match kind {
         DynamicKind::Relative | DynamicKind::TpSlot => match site.kind() {
@@ -157,7 +156,7 @@ pub fn of_site<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
             DynamicKind::TpSlot => address::tp_slot(link, site.symbol).wrapping_add_signed(site.addend),
             _ => value,
         },
-        DynamicKind::TpOffset if symbol == 0 => in_block(value),
+        DynamicKind::TpOffset if symbol == 0 => address::in_tls_block(link, site.symbol, value, site.addend),
         _ => value,
     };
     let kind = type_of::<T>(kind);

@@ -3,7 +3,7 @@
 //! [`for_each_word`] is the one definition: contents, relocations and their count all come from it.
 //! It needs no addresses; [`number`] turns a content into one.
 
-use super::address::{self, from_thread_pointer, value};
+use super::address::{self, from_thread_pointer, in_tls_block, value};
 use crate::arch::Target;
 use crate::ids::{Slot, SymbolId};
 use crate::phase::{DynamicRow, Numbered, Placed};
@@ -152,7 +152,7 @@ pub fn number<T: Target>(link: &Placed<'_, T>, row: &DynamicRow, content: Conten
         Content::OwnModule => 1,
         Content::Address => value(link, id),
         Content::PltEntry => address::plt_of_row(link, row),
-        Content::BlockOffset => value(link, id).wrapping_sub(link.addresses.tls_start),
+        Content::BlockOffset => in_tls_block(link, id, value(link, id), 0),
         Content::ThreadOffset => from_thread_pointer(link, id, value(link, id), 0) as u64,
     }
 }

@@ -65,6 +65,12 @@ impl Definitions {
         self.of.get(id.index()).copied().unwrap_or_default()
     }
 
+    /// Whether it is a global that nothing defines.
+    #[inline]
+    pub fn is_undefined(&self, id: SymbolId) -> bool {
+        matches!(self.of.get(id.index()), Some(Definition::Undefined))
+    }
+
     /// The files that refer to a symbol or define it; none for a local one.
     #[inline]
     pub fn mentions(&self, id: SymbolId) -> Mentions {

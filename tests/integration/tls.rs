@@ -126,6 +126,28 @@ fn descriptor_and_general_dynamic_relax_to_initial_exec_for_shared_variables(mac
     }
 }
 
+fn a_variable_that_nothing_defines_is_at_the_thread_pointer(machine: &'static Machine) {
+    let text = r#"
+#include <stdio.h>
+__thread int here[100] = {1};
+extern __thread char nowhere[] __attribute__((weak));
+extern __thread char strong[];
+int main(void) {
+    char *pointer = __builtin_thread_pointer();
+    printf("%d %ld %ld\n", here[0], (long)(nowhere - pointer), (long)(strong + 24 - pointer));
+}
+"#;
+    for (name, flags) in machine.tls_models.iter().chain(&[("le", &["-fno-pic"][..])]) {
+        let work = Work::on(machine);
+        let mut all = vec!["-O1", "-fPIC"];
+        all.extend(*flags);
+        let program = work.c("program", text, &all);
+        let link = ["-static", "-Wl,--unresolved-symbols=ignore-all", "-o", "program", &program];
+        work.gcc(&link).quiet();
+        assert_eq!(work.run("program"), "1 0 24\n", "{name}");
+    }
+}
+
 #[test]
 fn a_local_exec_relocation_in_a_shared_library_is_an_error() {
     let work = Work::new();
@@ -146,5 +168,6 @@ on_every_machine!(
     every_model_relaxes_in_an_executable,
     the_tls_segment_holds_data_then_zeros,
     descriptor_and_general_dynamic_relax_to_initial_exec_for_shared_variables,
+    a_variable_that_nothing_defines_is_at_the_thread_pointer,
     a_name_with_and_without_tls_is_an_error,
 );

@@ -1,18 +1,20 @@
-//! Proof over damaged inputs: thousands of objects, archives, shared libraries and scripts, each damaged by its
-//! structure ([`damage`]), linked by this linker and by every other under limits, and counted by what became of it.
+//! Proof over damaged inputs: thousands of objects, archives, shared libraries and scripts of every machine, each
+//! damaged by its structure ([`damage`]), linked by this linker and by every other under limits, and counted by what
+//! became of it.
 //!
 //! A mutant is known by its number alone, so a finding comes back: `--seed N --count 1`. This linker links all of
-//! them; the others, which take longer together, the first ones.
+//! them; the others, which take longer together, the first ones, and of these what they can link undamaged: not each
+//! knows every machine, or scripts.
 
 mod damage;
 mod originals;
 
 use super::limits::{self, Limits};
-use super::proof::{Proof, first_line, output};
+use super::proof::{Proof, first_line};
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use damage::{Numbers, damage};
-use originals::Original;
+use originals::{MACHINES, Machine, Original};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +22,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Mutants that this linker links, and those of them that the others link.
-const COUNT: u64 = 20_000;
+const COUNT: u64 = 40_000;
 const FOR_OTHERS: u64 = 4_000;
 /// Links at a time.
 const AT_A_TIME: u64 = 2;
@@ -67,14 +69,26 @@ const FATES: [(Fate, &str); 6] = [
 struct Linker {
     name: String,
     version: String,
-    program: PathBuf,
+    folder: PathBuf,
     count: u64,
+}
+
+impl Linker {
+    fn is_ours(&self) -> bool {
+        self.name == "sframe-ld"
+    }
+
+    /// Its program for a machine: GNU's linkers have one for each.
+    fn program(&self, machine: Machine) -> PathBuf {
+        let own = self.folder.join(machine.name).join("ld");
+        if own.is_file() { own } else { self.folder.join("ld") }
+    }
 }
 
 /// Links of one linker: how many had which fate, by kind of original, and the first findings.
 #[derive(Default)]
 struct Counts {
-    fates: BTreeMap<(&'static str, Fate), u64>,
+    fates: BTreeMap<(Machine, &'static str, Fate), u64>,
     findings: Vec<String>,
     /// What readelf complains of in outputs, without numbers and names, by how often.
     complaints: BTreeMap<String, u64>,
@@ -85,46 +99,34 @@ pub fn mutants(proof: &mut Proof, count: Option<u64>, seed: u64) -> Result<()> {
     let folder = proof.folder.join("mutants");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
-    let originals = originals::make(proof, &folder)?;
-    let ours = proof.prefix.join("ld");
-    let mut linkers = vec![Linker {
-        name: "sframe-ld".into(),
-        version: first_line(Command::new(&ours).arg("--version"))?,
-        program: ours,
-        count,
-    }];
-    for name in peers::linkers() {
-        let program = peers::folder().join(&name).join("ld");
-        let Ok(version) = first_line(Command::new(&program).arg("--version")) else { continue };
-        // Of GNU ld the newest is enough.
-        linkers.retain(|linker| !(name.starts_with("bfd-") && linker.name.starts_with("bfd-")));
-        linkers.push(Linker { name, version, program, count: count.min(FOR_OTHERS) });
-    }
+    let made: Result<Vec<_>> =
+        MACHINES.iter().map(|&machine| originals::make(proof, &folder, machine)).collect();
+    let originals: Vec<Original> = made?.into_iter().flatten().collect();
+    let linkers = linkers(proof, count)?;
     proof.note(format!(
-        "{count} mutants of {} files (number {seed} on), each linked by sframe-ld; the first {} by the others as well. Damage is \
+        "{count} mutants of {} files for {} (number {seed} on), each linked by sframe-ld; the first {} by the others as well, where \
+         these link the file undamaged. Damage is \
          done to fields: of headers, symbols, relocations, groups, versions, notes, frames, archives' tables, and to words of \
          scripts, one to three times. A hang is more than {} s of processor time, too much memory is more than {} MiB in use, \
          or an end for lack of {} GiB of address space; a crash is the end by another signal, a panic or an internal error. \
          This linker gets its own options besides, in turn: SFrame modes, folding, the index of debug information, a map. What is accepted is read by `readelf -aW` of binutils 2.47: a complaint may be of bytes that the damage put there \
          and a linker copies.\n",
         originals.len(),
+        MACHINES.map(|machine| machine.name).join(", "),
         count.min(FOR_OTHERS),
         LIMITS.processor,
         MEMORY >> 10,
         LIMITS.address_space >> 30
     ))?;
-    for original in &originals {
-        std::fs::write(folder.join("undamaged"), &original.bytes)?;
-        for way in original.ways {
-            let words = way.iter().map(|word| word.replace("MUTANT", "undamaged"));
-            output(Command::new(&linkers[0].program).current_dir(&folder).args(["-o", "out"]).args(words))
-                .with_context(|| format!("{} without damage", original.name))?;
-        }
-    }
     let mut tables = Vec::new();
     for linker in &linkers {
         eprintln!("mutants: {}", linker.name);
-        tables.push(link_all(linker, &originals, &folder, seed)?);
+        let problems = problems_undamaged(linker, &originals, &folder)?;
+        if linker.is_ours() {
+            let problems: Vec<&str> = problems.iter().flatten().map(String::as_str).collect();
+            ensure!(problems.is_empty(), "undamaged: {}", problems.join("\n"));
+        }
+        tables.push(link_all(linker, &originals, &problems, &folder, seed)?);
     }
     record(proof, &linkers, &tables)?;
     let bad: Vec<&str> = tables[0].findings.iter().map(String::as_str).collect();
@@ -132,8 +134,54 @@ pub fn mutants(proof: &mut Proof, count: Option<u64>, seed: u64) -> Result<()> {
     Ok(())
 }
 
-/// Links all mutants by one linker.
-fn link_all(linker: &Linker, originals: &[Original], folder: &Path, seed: u64) -> Result<Counts> {
+/// This linker and the others.
+fn linkers(proof: &Proof, count: u64) -> Result<Vec<Linker>> {
+    let ours = &proof.prefix;
+    let mut linkers = vec![Linker {
+        name: "sframe-ld".into(),
+        version: first_line(Command::new(ours.join("ld")).arg("--version"))?,
+        folder: ours.clone(),
+        count,
+    }];
+    for name in peers::linkers() {
+        let folder = peers::folder().join(&name);
+        let Ok(version) = first_line(Command::new(folder.join("ld")).arg("--version")) else { continue };
+        // Of GNU ld the newest is enough.
+        linkers.retain(|linker| !(name.starts_with("bfd-") && linker.name.starts_with("bfd-")));
+        linkers.push(Linker { name, version, folder, count: count.min(FOR_OTHERS) });
+    }
+    Ok(linkers)
+}
+
+/// For each original, the problem that a linker has with it as it is.
+fn problems_undamaged(linker: &Linker, originals: &[Original], folder: &Path) -> Result<Vec<Option<String>>> {
+    let problem = |original: &Original| -> Result<Option<String>> {
+        let folder = folder.join(original.machine.name);
+        std::fs::write(folder.join("undamaged"), &original.bytes)?;
+        for way in original.ways {
+            let mut command = Command::new(linker.program(original.machine));
+            command.current_dir(&folder).args(["-o", "out"]).args(original.arguments(way, "undamaged"));
+            let ended = limits::run(&mut command, LIMITS, &folder.join("log"))?;
+            if !ended.status.success() {
+                return Ok(Some(format!(
+                    "{} {} {way:?}: {}",
+                    original.machine.name, original.name, ended.said
+                )));
+            }
+        }
+        Ok(None)
+    };
+    originals.iter().map(problem).collect()
+}
+
+/// Links all mutants by one linker, but for those of originals with problems.
+fn link_all(
+    linker: &Linker,
+    originals: &[Original],
+    problems: &[Option<String>],
+    folder: &Path,
+    seed: u64,
+) -> Result<Counts> {
     let (counts, next) = (Mutex::new(Counts::default()), AtomicU64::new(0));
     let readelf = peers::program("readelf")?;
     std::thread::scope(|scope| {
@@ -141,24 +189,25 @@ fn link_all(linker: &Linker, originals: &[Original], folder: &Path, seed: u64) -
             .map(|worker| {
                 let (counts, next, readelf) = (&counts, &next, &readelf);
                 scope.spawn(move || -> Result<()> {
-                    // A folder of its own, whose links lead to the files that are not damaged.
                     let place = folder.join(format!("worker-{worker}"));
-                    std::fs::create_dir_all(&place)?;
-                    for entry in std::fs::read_dir(folder)?.flatten() {
-                        let name = entry.file_name();
-                        if entry.path().is_file() && !place.join(&name).exists() {
-                            std::fs::copy(entry.path(), place.join(&name))?;
-                        }
-                    }
+                    lay_out(folder, &place)?;
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         if number >= linker.count {
                             return Ok(());
                         }
-                        let bench = Bench { linker, readelf, place: &place };
-                        let (kind, fate, finding) = bench.link(originals, seed + number)?;
+                        let mut numbers = Numbers::new(seed + number);
+                        let chosen = numbers.below(originals.len());
+                        if problems[chosen].is_some() {
+                            continue;
+                        }
+                        let original = &originals[chosen];
+                        let place = &place.join(original.machine.name);
+                        let bench = Bench { linker, readelf, place };
+                        let (fate, finding) = bench.link(original, seed + number, &mut numbers)?;
                         let mut counts = counts.lock().expect("no panic");
-                        *counts.fates.entry((kind, fate)).or_default() += 1;
+                        let key = (original.machine, original.kind, fate);
+                        *counts.fates.entry(key).or_default() += 1;
                         match finding {
                             Some(said) if fate == Fate::Unsound => {
                                 *counts.complaints.entry(kind_of(&said)).or_default() += 1;
@@ -176,6 +225,18 @@ fn link_all(linker: &Linker, originals: &[Original], folder: &Path, seed: u64) -
     Ok(counts)
 }
 
+/// Gives a worker a folder of its own with the files that are not damaged.
+fn lay_out(folder: &Path, place: &Path) -> Result<()> {
+    for machine in MACHINES {
+        let place = place.join(machine.name);
+        std::fs::create_dir_all(&place)?;
+        for entry in std::fs::read_dir(folder.join(machine.name))?.flatten() {
+            std::fs::copy(entry.path(), place.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
+}
+
 /// One worker's place of work.
 struct Bench<'b> {
     linker: &'b Linker,
@@ -185,20 +246,23 @@ struct Bench<'b> {
 
 impl Bench<'_> {
     /// Makes a mutant, links it and judges; findings of crashes and the like come with a text.
-    fn link(&self, originals: &[Original], number: u64) -> Result<(&'static str, Fate, Option<String>)> {
-        let mut numbers = Numbers::new(number);
-        let original = &originals[numbers.below(originals.len())];
+    fn link(
+        &self,
+        original: &Original,
+        number: u64,
+        numbers: &mut Numbers,
+    ) -> Result<(Fate, Option<String>)> {
         let way = original.ways[numbers.below(original.ways.len())];
         let mut bytes = original.bytes.clone();
-        damage(&mut bytes, &mut numbers);
+        damage(&mut bytes, numbers);
         let mutant = format!("mutant-{}", original.name);
         std::fs::write(self.place.join(&mutant), &bytes)?;
         let out = self.place.join("out");
         let _ = std::fs::remove_file(&out);
-        let arguments: Vec<String> = way.iter().map(|word| word.replace("MUTANT", &mutant)).collect();
-        let mut command = Command::new(&self.linker.program);
+        let arguments = original.arguments(way, &mutant);
+        let mut command = Command::new(self.linker.program(original.machine));
         command.current_dir(self.place).args(["-o", "out"]).args(&arguments);
-        if self.linker.name == "sframe-ld" {
+        if self.linker.is_ours() {
             command.env("SFRAME_LD_OPTIONS", numbers.pick(MODES));
         }
         let ended = limits::run(&mut command, LIMITS, &self.place.join("log"))?;
@@ -210,7 +274,8 @@ impl Bench<'_> {
             let said: Vec<&str> = ended.said.lines().filter(|line| !line.trim().is_empty()).take(3).collect();
             let said = without_folders(&said.join(" | "));
             format!(
-                "{number} ({}, {}): {}, {} KiB, {}",
+                "{number} ({} {}, {}): {}, {} KiB, {}",
+                original.machine.name,
                 original.name,
                 arguments.join(" "),
                 ended.status,
@@ -218,12 +283,12 @@ impl Bench<'_> {
                 said
             )
         });
-        if finding.is_some() && self.linker.name == "sframe-ld" {
-            let kept = self.place.with_file_name("kept");
+        if finding.is_some() && self.linker.is_ours() {
+            let kept = self.place.join("../../kept");
             std::fs::create_dir_all(&kept)?;
             std::fs::write(kept.join(format!("{number}-{mutant}")), &bytes)?;
         }
-        Ok((original.kind, fate, finding))
+        Ok((fate, finding))
     }
 
     /// The fate of a link, and what readelf says of its output.
@@ -291,27 +356,24 @@ fn record(proof: &mut Proof, linkers: &[Linker], tables: &[Counts]) -> Result<()
         "---:|".repeat(names.len())
     ))?;
     let row = |what: &str, cells: Vec<String>| format!("| {what} | {} |", cells.join(" | "));
-    proof.note(row("mutants", linkers.iter().map(|linker| linker.count.to_string()).collect()))?;
+    let all = |counts: &Counts| counts.fates.values().sum::<u64>().to_string();
+    proof.note(row("mutants", tables.iter().map(all).collect()))?;
     for (fate, what) in FATES {
         let cell = |counts: &Counts| {
-            counts
-                .fates
-                .iter()
-                .filter(|((_, found), _)| *found == fate)
-                .map(|(_, count)| count)
-                .sum::<u64>()
-                .to_string()
+            let of_fate = counts.fates.iter().filter(|((_, _, found), _)| *found == fate);
+            of_fate.map(|(_, count)| count).sum::<u64>().to_string()
         };
         proof.note(row(what, tables.iter().map(cell).collect()))?;
     }
-    proof.note("\nThose of sframe-ld by kind of file:\n")?;
+    proof.note("\nThose of sframe-ld by machine and kind of file:\n")?;
     let header: Vec<&str> = FATES.iter().map(|(_, what)| *what).collect();
     proof.note(format!("| damaged | {} |\n|---|{}", header.join(" | "), "---:|".repeat(header.len())))?;
-    let mut kinds: Vec<&str> = tables[0].fates.keys().map(|(kind, _)| *kind).collect();
+    let ours = &tables[0].fates;
+    let mut kinds: Vec<(Machine, &str)> = ours.keys().map(|&(machine, kind, _)| (machine, kind)).collect();
     kinds.dedup();
-    for kind in kinds {
-        let cell = |(fate, _): &(Fate, &str)| tables[0].fates.get(&(kind, *fate)).unwrap_or(&0).to_string();
-        proof.note(row(kind, FATES.iter().map(cell).collect()))?;
+    for (machine, kind) in kinds {
+        let cell = |(fate, _): &(Fate, &str)| ours.get(&(machine, kind, *fate)).unwrap_or(&0).to_string();
+        proof.note(row(&format!("{}: {kind}", machine.name), FATES.iter().map(cell).collect()))?;
     }
     proof.note("\nLinkers:\n")?;
     for linker in linkers {

@@ -65,17 +65,35 @@ const RELA: u64 = 4;
 const DYNAMIC_SECTION: u64 = 6;
 const DYNSYM: u64 = 11;
 
-fn read(bytes: &[u8], (at, size): Field) -> u64 {
-    let mut value = [0; 8];
-    if let Some(field) = bytes.get(at..at + size) {
-        value[..size].copy_from_slice(field);
-    }
-    u64::from_le_bytes(value)
+/// The order of a number's bytes.
+#[derive(Clone, Copy)]
+enum Order {
+    Little,
+    Big,
 }
 
-fn write(bytes: &mut [u8], (at, size): Field, value: u64) {
-    if let Some(field) = bytes.get_mut(at..at + size) {
-        field.copy_from_slice(&value.to_le_bytes()[..size]);
+impl Order {
+    /// As an ELF file says (`EI_DATA`).
+    fn of(elf: &[u8]) -> Order {
+        if elf.get(5) == Some(&2) { Order::Big } else { Order::Little }
+    }
+
+    /// 0 if the field lies behind the end.
+    fn read(self, bytes: &[u8], (at, size): Field) -> u64 {
+        let field = bytes.get(at..at + size).unwrap_or_default();
+        let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+        match self {
+            Order::Little => field.iter().rev().fold(0, add),
+            Order::Big => field.iter().fold(0, add),
+        }
+    }
+
+    fn write(self, bytes: &mut [u8], (at, size): Field, value: u64) {
+        let Some(field) = bytes.get_mut(at..at + size) else { return };
+        match self {
+            Order::Little => field.copy_from_slice(&value.to_le_bytes()[..size]),
+            Order::Big => field.copy_from_slice(&value.to_be_bytes()[8 - size..]),
+        }
     }
 }
 
@@ -120,14 +138,16 @@ pub fn damage(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
 }
 
 fn elf(bytes: &mut [u8], numbers: &mut Numbers) {
-    let (table, count) = (read(bytes, (40, 8)) as usize, read(bytes, (60, 2)) as usize);
-    let (segments, segment_count) = (read(bytes, (32, 8)) as usize, read(bytes, (56, 2)) as usize);
+    let order = Order::of(bytes);
+    let (table, count) = (order.read(bytes, (40, 8)) as usize, order.read(bytes, (60, 2)) as usize);
+    let (segments, segment_count) =
+        (order.read(bytes, (32, 8)) as usize, order.read(bytes, (56, 2)) as usize);
     let section = table.saturating_add(numbers.below(count) * 64);
     match numbers.below(12) {
-        0 => change(bytes, numbers, 0, HEADER),
+        0 => change(bytes, order, numbers, 0, HEADER),
         1 if segment_count > 0 => {
             let segment = segments.saturating_add(numbers.below(segment_count) * 56);
-            change(bytes, numbers, segment, SEGMENT)
+            change(bytes, order, numbers, segment, SEGMENT)
         }
         2 => {
             // Two headers' fields change places.
@@ -136,27 +156,28 @@ fn elf(bytes: &mut [u8], numbers: &mut Numbers) {
             let (a, b) =
                 ((section.saturating_add(field.0), field.1), (other.saturating_add(field.0), field.1));
             if a.0 < bytes.len() && b.0 < bytes.len() {
-                let (first, second) = (read(bytes, a), read(bytes, b));
-                write(bytes, a, second);
-                write(bytes, b, first);
+                let (first, second) = (order.read(bytes, a), order.read(bytes, b));
+                order.write(bytes, a, second);
+                order.write(bytes, b, first);
             }
         }
-        3 | 4 => change(bytes, numbers, section, SECTION),
+        3 | 4 => change(bytes, order, numbers, section, SECTION),
         5 => {
             let at = numbers.below(bytes.len());
             bytes[at] = numbers.next() as u8;
         }
-        _ => contents(bytes, numbers, section),
+        _ => contents(bytes, order, numbers, section),
     }
 }
 
 /// Damages an entry of a table, or a word of a section whose entries are not known.
-fn contents(bytes: &mut [u8], numbers: &mut Numbers, header: usize) {
+fn contents(bytes: &mut [u8], order: Order, numbers: &mut Numbers, header: usize) {
     if header.saturating_add(64) > bytes.len() {
         return;
     }
-    let kind = read(bytes, (header + 4, 4));
-    let (offset, size) = (read(bytes, (header + 24, 8)) as usize, read(bytes, (header + 32, 8)) as usize);
+    let kind = order.read(bytes, (header + 4, 4));
+    let (offset, size) =
+        (order.read(bytes, (header + 24, 8)) as usize, order.read(bytes, (header + 32, 8)) as usize);
     let size = size.min(bytes.len().saturating_sub(offset));
     if size == 0 || kind == 8 {
         return;
@@ -170,23 +191,23 @@ fn contents(bytes: &mut [u8], numbers: &mut Numbers, header: usize) {
     match entries {
         Some((fields, width)) => {
             let entry = offset + numbers.below(size / width) * width;
-            change(bytes, numbers, entry, fields);
+            change(bytes, order, numbers, entry, fields);
         }
         None => {
             // Groups, notes, hash tables, versions, frames and strings: words of any width.
             let width = *numbers.pick(&[1, 1, 2, 4, 4, 8]);
             let word = offset + numbers.below(size) / width * width;
-            change(bytes, numbers, word, &[(0, width)]);
+            change(bytes, order, numbers, word, &[(0, width)]);
         }
     }
 }
 
 /// Changes one field of a structure.
-fn change(bytes: &mut [u8], numbers: &mut Numbers, start: usize, fields: &[Field]) {
+fn change(bytes: &mut [u8], order: Order, numbers: &mut Numbers, start: usize, fields: &[Field]) {
     let (offset, size) = *numbers.pick(fields);
     let Some(at) = start.checked_add(offset).filter(|at| at + size <= bytes.len()) else { return };
-    let value = odd_value(numbers, read(bytes, (at, size)), bytes.len());
-    write(bytes, (at, size), value);
+    let value = odd_value(numbers, order.read(bytes, (at, size)), bytes.len());
+    order.write(bytes, (at, size), value);
 }
 
 /// Damages a header of an archive, its table of symbols, or a member.
@@ -227,8 +248,8 @@ fn archive(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
         4 => drop(bytes.drain(header..next.min(bytes.len()))),
         5 if header == 8 => {
             let at = 68 + numbers.below(next.saturating_sub(68));
-            let value = odd_value(numbers, read(bytes, (at, 4)), bytes.len()).swap_bytes() >> 32;
-            write(bytes, (at, 4), value);
+            let value = odd_value(numbers, Order::Big.read(bytes, (at, 4)), bytes.len());
+            Order::Big.write(bytes, (at, 4), value);
         }
         _ => {
             let (start, end) = ((header + 60).min(bytes.len()), next.min(bytes.len()));
@@ -343,13 +364,29 @@ mod tests {
     use super::*;
 
     #[test]
+    fn fields_are_read_and_written_in_the_file_s_byte_order() {
+        let mut bytes = [1, 2, 3, 4];
+        assert_eq!([Order::Little, Order::Big].map(|order| order.read(&bytes, (1, 2))), [0x302, 0x203]);
+        Order::Little.write(&mut bytes, (0, 2), 0xabcd);
+        Order::Big.write(&mut bytes, (2, 2), 0xabcd);
+        assert_eq!(bytes, [0xcd, 0xab, 0xab, 0xcd]);
+        assert_eq!(Order::Big.read(&bytes, (3, 2)), 0);
+    }
+
+    #[test]
     fn a_seed_makes_the_same_damage_again_and_any_bytes_can_be_damaged() {
         let archive =
             [&b"!<arch>\n"[..], b"a.o/            0           0     0     644     4         `\nabcd"]
                 .concat();
-        let mut object = b"\x7fELF\x02\x01\x01".to_vec();
-        object.resize(200, 0);
-        for original in [archive, object, b"SECTIONS { .text : { *(.text) } }".to_vec(), Vec::new()] {
+        let object = |order| {
+            let mut object = b"\x7fELF\x02".to_vec();
+            object.extend([order, 1]);
+            object.resize(200, 0);
+            object
+        };
+        for original in
+            [archive, object(1), object(2), b"SECTIONS { .text : { *(.text) } }".to_vec(), Vec::new()]
+        {
             let mut kinds = std::collections::BTreeSet::new();
             for seed in 0..2000 {
                 let damaged = || {

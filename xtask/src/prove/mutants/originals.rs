@@ -1,16 +1,42 @@
-//! The files that are damaged: what compilers, assemblers and archivers make, and scripts as people write them.
+//! The files that are damaged: what compilers, assemblers and archivers make for each machine, and scripts as people
+//! write them.
 
 use super::super::proof::{Proof, output};
 use crate::peers;
 use anyhow::Result;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A way to link, the same for every linker. `MUTANT` stands for the damaged file.
 pub type Way = &'static [&'static str];
 
+/// A machine whose files are damaged.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Machine {
+    /// Its name, and that of the folder with its files.
+    pub name: &'static str,
+    /// As `-m` calls it.
+    emulation: &'static str,
+    /// Before the names of its tools.
+    prefix: &'static str,
+    /// Compiler options that only it has.
+    protection: &'static str,
+}
+
+pub const MACHINES: [Machine; 3] = [
+    Machine { name: "x86-64", emulation: "elf_x86_64", prefix: "", protection: "-fcf-protection" },
+    Machine {
+        name: "aarch64",
+        emulation: "aarch64linux",
+        prefix: "aarch64-linux-gnu-",
+        protection: "-mbranch-protection=standard",
+    },
+    Machine { name: "s390x", emulation: "elf64_s390", prefix: "s390x-linux-gnu-", protection: "-mzarch" },
+];
+
 /// A file to damage.
 pub struct Original {
+    pub machine: Machine,
     pub kind: &'static str,
     pub name: String,
     pub bytes: Vec<u8>,
@@ -96,38 +122,14 @@ V2 { global: extern \"C++\" { std::* ; T<*>::value* ; \"f(int)\" ; } ; com?on ; 
 V3 { local: * ; } V1 V2 ;
 ";
 
-/// Makes the originals in a folder, and the files that links need besides.
-pub fn make(proof: &Proof, folder: &Path) -> Result<Vec<Original>> {
+/// Makes the originals of a machine in a folder of its name, and the files that links need besides.
+pub fn make(proof: &Proof, folder: &Path, machine: Machine) -> Result<Vec<Original>> {
+    let folder = folder.join(machine.name);
+    std::fs::create_dir_all(&folder)?;
     for (name, text) in SOURCES {
         std::fs::write(folder.join(name), text)?;
     }
-    let run = |program: &str, arguments: &str| -> Result<()> {
-        output(Command::new(program).current_dir(folder).args(arguments.split_whitespace())).map(drop)
-    };
-    run("gcc", "-c -fPIC -O1 start.c")?;
-    run("gcc", "-c -fPIC -O1 -fcommon plain.c")?;
-    run("gcc", "-c -fPIC -O1 -g -ffunction-sections -fdata-sections plain.c -o sections.o")?;
-    run("gcc", "-c -fPIC -O1 -fcf-protection tls.c")?;
-    run("g++", "-c -fPIC -O1 groups.cc")?;
-    run("g++", "-c -fPIC -O0 -g -gz groups.cc -o debug.o")?;
-    run("gcc", "-c -fPIC library.c")?;
-    run("gcc", "-c -fPIC -DVERSIONED library.c -o versioned.o")?;
-    let linker = proof.prefix.join("ld");
-    let linker = linker.display();
-    run(
-        "gcc",
-        "-shared -nostdlib -o good.so versioned.o -Wl,--version-script=library.map -Wl,--hash-style=both",
-    )?;
-    let assembler = peers::program("as")?;
-    output(Command::new("sh").current_dir(folder).args(["-c", &format!(
-        "gcc -S -O1 -fPIC groups.cc -o frames.s -x c++ && '{}' --gsframe -o frames.o frames.s && \
-         '{linker}' -r --sframe-split -o split.o frames.o && '{linker}' -r --sframe-index -o index.o frames.o",
-        assembler.display()
-    )]))?;
-    std::fs::copy(folder.join("frames.o"), folder.join("a_long_name_of_a_member.o"))?;
-    run("ar", "rc plain.a plain.o tls.o")?;
-    run("ar", "rc long_names.a sections.o tls.o a_long_name_of_a_member.o")?;
-    run("ar", "rcT thin.a plain.o groups.o")?;
+    compile(proof, &folder, machine)?;
     let objects = ["plain.o", "sections.o", "tls.o", "groups.o", "debug.o", "library.o"];
     let frames = ["frames.o", "split.o", "index.o"];
     let archives = ["plain.a", "long_names.a", "thin.a"];
@@ -140,14 +142,56 @@ pub fn make(proof: &Proof, folder: &Path) -> Result<Vec<Original>> {
     ] {
         for name in names {
             let bytes = std::fs::read(folder.join(name))?;
-            originals.push(Original { kind, name: (*name).to_owned(), bytes, ways });
+            originals.push(Original { machine, kind, name: (*name).to_owned(), bytes, ways });
         }
     }
     for (kind, name, text, ways) in [
         ("linker script", "script.ld", SCRIPT, SCRIPT_WAYS),
         ("version script", "versions.map", VERSIONS, VERSION_WAYS),
     ] {
-        originals.push(Original { kind, name: name.to_owned(), bytes: text.into(), ways });
+        originals.push(Original { machine, kind, name: name.to_owned(), bytes: text.into(), ways });
     }
     Ok(originals)
+}
+
+fn compile(proof: &Proof, folder: &Path, machine: Machine) -> Result<()> {
+    let run = |program: &Path, arguments: &str| -> Result<()> {
+        output(Command::new(program).current_dir(folder).args(arguments.split_whitespace())).map(drop)
+    };
+    let driver = |name: &str| match machine.prefix {
+        "" => Ok(PathBuf::from(name)),
+        prefix => peers::program(&format!("{prefix}{name}")),
+    };
+    let (gcc, gxx) = (driver("gcc")?, driver("g++")?);
+    run(&gcc, "-c -fPIC -O1 start.c")?;
+    run(&gcc, "-c -fPIC -O1 -fcommon plain.c")?;
+    run(&gcc, "-c -fPIC -O1 -g -ffunction-sections -fdata-sections plain.c -o sections.o")?;
+    run(&gcc, &format!("-c -fPIC -O1 {} tls.c", machine.protection))?;
+    run(&gxx, "-c -fPIC -O1 groups.cc")?;
+    run(&gxx, "-c -fPIC -O0 -g -gz groups.cc -o debug.o")?;
+    run(&gcc, "-c -fPIC library.c")?;
+    run(&gcc, "-c -fPIC -DVERSIONED library.c -o versioned.o")?;
+    let linker = proof.prefix.join("ld");
+    let emulation = machine.emulation;
+    run(
+        &gcc,
+        "-shared -nostdlib -o good.so versioned.o -Wl,--version-script=library.map -Wl,--hash-style=both",
+    )?;
+    run(&gxx, "-S -O1 -fPIC groups.cc -o frames.s")?;
+    run(&peers::program(&format!("{}as", machine.prefix))?, "--gsframe -o frames.o frames.s")?;
+    run(&linker, &format!("-m {emulation} -r --sframe-split -o split.o frames.o"))?;
+    run(&linker, &format!("-m {emulation} -r --sframe-index -o index.o frames.o"))?;
+    std::fs::copy(folder.join("frames.o"), folder.join("a_long_name_of_a_member.o"))?;
+    let ar = peers::program(&format!("{}ar", machine.prefix))?;
+    run(&ar, "rc plain.a plain.o tls.o")?;
+    run(&ar, "rc long_names.a sections.o tls.o a_long_name_of_a_member.o")?;
+    run(&ar, "rcT thin.a plain.o groups.o")
+}
+
+impl Original {
+    /// The arguments of one of its ways, for a file of this name in its place.
+    pub fn arguments(&self, way: Way, name: &str) -> Vec<String> {
+        let words = way.iter().map(|word| word.replace("MUTANT", name));
+        ["-m".to_owned(), self.machine.emulation.to_owned()].into_iter().chain(words).collect()
+    }
 }
