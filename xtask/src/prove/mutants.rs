@@ -297,7 +297,7 @@ impl Bench<'_> {
         let said = ended.said.to_lowercase();
         let lacks_memory = [
             "memory exhausted",
-            "bad_alloc",
+            "std::bad_alloc",
             "out of memory",
             "cannot allocate memory",
             "no more memory",
