@@ -57,12 +57,44 @@ impl Token {
     }
 }
 
-/// Operators and separators, longer ones before their beginnings.
-const MARKS: &[&str] = &[
-    "<<=", ">>=", "<<", ">>", "||", "&&", "==", "!=", "<=", ">=", "+=", "-=", "*=", "/=", "&=", "|=", "^=",
-    "+", "-", "*", "/", "%", "&", "|", "^", "~", "!", "?", ":", ";", ",", "(", ")", "{", "}", "<", ">", "=",
+/// Operators and separators, those of one beginning together, longer ones before their own beginnings.
+const MARKS: [&str; 40] = [
+    "<<=", "<<", "<=", "<", ">>=", ">>", ">=", ">", "||", "|=", "|", "&&", "&=", "&", "==", "=", "!=", "!",
+    "+=", "+", "-=", "-", "*=", "*", "/=", "/", "^=", "^", "%", "~", "?", ":", ";", ",", "(", ")", "{", "}",
     "[", "]",
 ];
+
+/// By byte: the first of the marks that begin with it.
+const FIRST_MARK: [u8; 256] = {
+    let mut first = [MARKS.len() as u8; 256];
+    let mut mark = MARKS.len();
+    while mark > 0 {
+        mark -= 1;
+        first[MARKS[mark].as_bytes()[0] as usize] = mark as u8;
+    }
+    first
+};
+
+/// The mark at the start of `rest`, whose first byte is `first`.
+fn mark(rest: &[u8], first: u8) -> Option<&'static str> {
+    let marks = &MARKS[FIRST_MARK[usize::from(first)].into()..];
+    let same = marks.iter().take_while(|mark| mark.as_bytes()[0] == first);
+    same.copied().find(|mark| rest.starts_with(mark.as_bytes()))
+}
+
+/// By mode and byte: whether it is a letter of names.
+const LETTERS: [[bool; 256]; 4] = {
+    let mut letters = [[false; 256]; 4];
+    let mut byte = 0;
+    while byte < 256 {
+        letters[Mode::Statement as usize][byte] = is_statement_letter(byte as u8);
+        letters[Mode::Expression as usize][byte] = is_expression_letter(byte as u8);
+        letters[Mode::Pattern as usize][byte] = is_statement_letter(byte as u8) || is_wildcard(byte as u8);
+        letters[Mode::FileList as usize][byte] = is_file_letter(byte as u8);
+        byte += 1;
+    }
+    letters
+};
 
 /// A position in a text.
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +232,7 @@ fn scan(rest: &[u8], first: u8, mode: Mode) -> (TokenKind, usize) {
     if length > 0 {
         return (TokenKind::Word, length);
     }
-    match MARKS.iter().find(|mark| rest.starts_with(mark.as_bytes())) {
+    match mark(rest, first) {
         Some(mark) => (TokenKind::Mark(mark), mark.len()),
         None => (TokenKind::Stray, 1),
     }
@@ -209,22 +241,18 @@ fn scan(rest: &[u8], first: u8, mode: Mode) -> (TokenKind, usize) {
 /// The number of bytes at the start of `rest` that make a name in this mode.
 fn word_length(rest: &[u8], mode: Mode) -> usize {
     if mode == Mode::Expression {
-        return match rest.first() {
+        match rest.first() {
             // A fill may stand right in front of it: `} =0x90 /DISCARD/ : { … }`.
-            Some(b'/') if rest.starts_with(b"/DISCARD/") => b"/DISCARD/".len(),
-            Some(b'/' | b'~') | None => 0,
-            Some(_) => rest.iter().take_while(|byte| is_expression_letter(**byte)).count(),
-        };
+            Some(b'/') if rest.starts_with(b"/DISCARD/") => return b"/DISCARD/".len(),
+            Some(b'/' | b'~') => return 0,
+            _ => {}
+        }
     }
+    let letters = &LETTERS[mode as usize];
     let mut length = 0;
     while let Some(&byte) = rest.get(length) {
-        let tail = &rest[length..];
-        let more = match mode {
-            Mode::FileList => is_file_letter(byte),
-            Mode::Pattern => (is_statement_letter(byte) || is_wildcard(byte)) && !starts_assignment(tail),
-            Mode::Statement | Mode::Expression => is_statement_letter(byte) && !starts_assignment(tail),
-        };
-        if !more || (mode != Mode::Pattern && tail.starts_with(b"/*")) {
+        let may_end = matches!(byte, b'+' | b'-' | b'*' | b'/' | b'^');
+        if !letters[usize::from(byte)] || may_end && ends_name(&rest[length..], mode) {
             break;
         }
         length += 1;
@@ -232,26 +260,35 @@ fn word_length(rest: &[u8], mode: Mode) -> usize {
     length
 }
 
-fn is_expression_letter(byte: u8) -> bool {
+/// Whether letters stand here that are an assignment operator or the start of a comment.
+fn ends_name(tail: &[u8], mode: Mode) -> bool {
+    match mode {
+        Mode::Statement => starts_assignment(tail) || tail.starts_with(b"/*"),
+        Mode::Pattern => starts_assignment(tail),
+        Mode::FileList => tail.starts_with(b"/*"),
+        Mode::Expression => false,
+    }
+}
+
+const fn is_expression_letter(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'\\' | b'$' | b'~') || byte >= 0x80
 }
 
-fn is_statement_letter(byte: u8) -> bool {
+const fn is_statement_letter(byte: u8) -> bool {
     is_expression_letter(byte) || matches!(byte, b'+' | b'-' | b'[' | b']' | b'@')
 }
 
-fn is_wildcard(byte: u8) -> bool {
+const fn is_wildcard(byte: u8) -> bool {
     matches!(byte, b'*' | b'?' | b'^' | b'!' | b':')
 }
 
-fn is_file_letter(byte: u8) -> bool {
+const fn is_file_letter(byte: u8) -> bool {
     !byte.is_ascii_whitespace() && !matches!(byte, b'(' | b')' | b'{' | b'}' | b';' | b',' | b'"' | 0)
 }
 
-/// Whether an assignment operator stands here, so that `x+=1` is an assignment without blanks too.
+/// Whether letters stand here that are an assignment operator, so that `x+=1` is an assignment without blanks too.
 fn starts_assignment(tail: &[u8]) -> bool {
     match tail {
-        [b'=', ..] => true,
         [b'+' | b'-' | b'*' | b'/' | b'^', b'=', after @ ..] => after.first() != Some(&b'='),
         _ => false,
     }

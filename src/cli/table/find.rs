@@ -3,7 +3,8 @@
 use super::GROUPS;
 use super::refused::REFUSED;
 use crate::cli::spec::{Effect, OptionSpec, Refused};
-use std::collections::HashMap;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 use std::sync::OnceLock;
 
 /// Every option of the table.
@@ -11,12 +12,20 @@ pub fn all() -> impl Iterator<Item = &'static OptionSpec> {
     GROUPS.iter().flat_map(|group| group.options)
 }
 
+/// Options by each of their names.
+type ByName = HashMap<&'static [u8], &'static OptionSpec, FixedState>;
+
 /// The option of exactly this name, prefixes aside.
 pub fn find(name: &[u8]) -> Option<&'static OptionSpec> {
-    static BY_NAME: OnceLock<HashMap<&'static [u8], &'static OptionSpec>> = OnceLock::new();
+    static BY_NAME: OnceLock<ByName> = OnceLock::new();
     let by_name = BY_NAME.get_or_init(|| {
-        let exact = all().filter(|option| !matches!(option.effect, Effect::IgnoredPrefix));
-        exact.flat_map(|option| option.names.iter().map(move |name| (name.as_bytes(), option))).collect()
+        let exact = || all().filter(|option| !matches!(option.effect, Effect::IgnoredPrefix));
+        let count = exact().map(|option| option.names.len()).sum();
+        let mut by_name = ByName::with_capacity_and_hasher(count, FixedState::default());
+        for option in exact() {
+            by_name.extend(option.names.iter().map(|name| (name.as_bytes(), option)));
+        }
+        by_name
     });
     by_name.get(name).copied()
 }
