@@ -65,10 +65,29 @@ fn is_eh_frame<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
 const SPECIAL_NAMES: [&[u8]; 6] =
     [b".gnu.", b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];
 
+/// By letter: whether it follows the dot of such a name.
+const SPECIAL_LETTERS: [bool; 256] = {
+    let mut letters = [false; 256];
+    let mut name = 0;
+    while name < SPECIAL_NAMES.len() {
+        letters[SPECIAL_NAMES[name][1] as usize] = true;
+        name += 1;
+    }
+    letters
+};
+
 /// Whether some pass looks for a section with contents of the program by its type or name: notes, attributes, arrays
-/// of functions, `.gnu.linkonce.*`, `.gnu.warning.*`. There are a few in an object, and lists of them spare those
-/// passes the headers of all others. A pass that looks for another name of an ordinary section adds it above.
+/// of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, and names that `__start_` may stand before. There are a few in an
+/// object, and lists of them spare those passes the headers of all others. A pass that looks for another name of an
+/// ordinary section adds it above.
 pub fn is_special<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     !matches!(object.headers[index].sh_type.get(), elf::SHT_PROGBITS | elf::SHT_NOBITS)
-        || SPECIAL_NAMES.iter().any(|name| object.section_name_begins(index, name))
+        || match object.section_name_on(index) {
+            name @ [b'.', letter, ..] => {
+                SPECIAL_LETTERS[usize::from(*letter)]
+                    && SPECIAL_NAMES.iter().any(|special| name.starts_with(special))
+            }
+            [b'.' | 0] | [] => false,
+            [first, ..] => *first != 0,
+        }
 }

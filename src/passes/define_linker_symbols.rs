@@ -135,8 +135,8 @@ pub fn find_identifier_sections<'a, T: Target>(
         .par_iter()
         .flat_map_iter(|object| {
             let wanted = &wanted;
-            object.section_ids().enumerate().filter_map(move |(index, id)| {
-                let name = object.section_name(index);
+            object.special.iter().filter_map(move |&index| {
+                let (name, id) = (object.section_name(index as usize), object.section_id(index));
                 let identifier = name.first().is_some_and(|first| *first != b'.');
                 (identifier && sections.is_alive(id) && wanted.contains_key(name)).then_some((name, id))
             })

@@ -9,7 +9,7 @@
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::elf::{Rela, Shdr, whole_table};
-use crate::ids::{FileId, SectionId};
+use crate::ids::FileId;
 use crate::input::ObjectFile;
 use crate::input::store::InputStore;
 use crate::phase::Matched;
@@ -55,19 +55,19 @@ fn find<T: Target>(link: &Matched<'_, T>) -> Vec<(FileId, u32)> {
     if old_names.iter().all(Option::is_none) {
         return Vec::new();
     }
-    let rules = link.rules.par_iter().enumerate().with_min_len(4096);
-    rules
-        .filter_map(|(row, rule)| {
-            let old_name = old_names[(*rule)?.index()]?;
-            let id = SectionId::from_index(row);
-            let (object, index) = link.locate(id)?;
-            let rest = object.section_name(index as usize).strip_prefix(old_name)?;
+    let of_object = |object: &ObjectFile<'_, T::E>| {
+        let turned = object.special.iter().copied().filter(|&index| {
+            let Some(rule) = link.rules[object.section_id(index).index()] else { return false };
+            let rest = old_names[rule.index()]
+                .and_then(|old_name| object.section_name(index as usize).strip_prefix(old_name));
             let header = &object.headers[index as usize];
-            let has_words =
-                header.sh_type.get() == elf::SHT_PROGBITS && header.sh_size.get().is_multiple_of(WORD);
-            (has_words && matches!(rest.first(), None | Some(b'.'))).then_some((object.id, index))
-        })
-        .collect()
+            header.sh_type.get() == elf::SHT_PROGBITS
+                && header.sh_size.get().is_multiple_of(WORD)
+                && rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'.')))
+        });
+        turned.map(|index| (object.id, index)).collect::<Vec<_>>()
+    };
+    link.objects.par_iter().flat_map_iter(of_object).collect()
 }
 
 /// New contents for sections of an object.
