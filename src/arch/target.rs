@@ -220,6 +220,9 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         field
     }
 
+    /// Whether [`Target::relax`] never rewrites relocations of this type.
+    fn is_fixed(info: &RelocInfo<Self>) -> bool;
+
     /// Whether the instruction at the site can be rewritten, and its new operands. Depends on
     /// nothing but its arguments: the scan and the application ask independently and must hear the
     /// same.

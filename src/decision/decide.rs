@@ -102,6 +102,17 @@ impl<T: Target> Action<T> {
     }
 }
 
+/// The decision about a distance to a symbol of this output, which most relocations of code are: it
+/// needs nothing. `None` for any other relocation, and where [`Target::relax`] may have a say.
+#[inline]
+pub fn plain<T: Target>(info: &RelocInfo<T>, facts: Facts) -> Option<Action<T>> {
+    let elsewhere = Facts::IMPORTED | Facts::IFUNC | Facts::ABSOLUTE;
+    let is_distance =
+        matches!(info.expr, RelocExpr::Symbol | RelocExpr::Plt) && info.base == RelocBase::Place;
+    (is_distance && T::is_fixed(info) && !facts.intersects(elsewhere))
+        .then(|| Action::value(RelocExpr::Symbol, RelocBase::Place, Needs::empty()))
+}
+
 /// Decides about one relocation.
 #[inline]
 pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {

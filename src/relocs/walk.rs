@@ -6,7 +6,7 @@
 
 use crate::arch::relocation::{Facts, NextRelocation};
 use crate::arch::{RelocExpr, RelocInfo, Site, Target};
-use crate::decision::decide::{Action, decide};
+use crate::decision::decide::{Action, decide, plain};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
@@ -133,6 +133,10 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
             }
         }
         let addend = relocation.r_addend.get();
+        if let Some(action) = &plain(info, facts) {
+            visitor.decided(Decided { info, offset, index, symbol, addend, facts, action });
+            return false;
+        }
         let site = Site {
             facts,
             bytes: self.bytes,

@@ -91,6 +91,11 @@ impl Target for S390x {
     }
 
     #[inline]
+    fn is_fixed(info: &RelocInfo<Self>) -> bool {
+        info.family == Family::Fixed
+    }
+
+    #[inline]
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
         match info.family {
             Family::Fixed => None,

@@ -106,6 +106,11 @@ impl Target for X86_64 {
     }
 
     #[inline]
+    fn is_fixed(info: &RelocInfo<Self>) -> bool {
+        info.family == Family::Fixed
+    }
+
+    #[inline]
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
         match info.family {
             Family::Fixed => None,
