@@ -103,7 +103,8 @@ impl<T: Target> Action<T> {
 }
 
 /// The decision about a distance to a symbol of this output, which most relocations of code are: it
-/// needs nothing. `None` for any other relocation, and where [`Target::relax`] may have a say.
+/// needs nothing. `None` for any other relocation, and where [`Target::relax`] may have a say. [`decide`]
+/// gives the same, with more questions.
 #[inline]
 pub fn plain<T: Target>(info: &RelocInfo<T>, facts: Facts) -> Option<Action<T>> {
     let elsewhere = Facts::IMPORTED | Facts::IFUNC | Facts::ABSOLUTE;

@@ -233,3 +233,44 @@ fn slot_addresses_in_words_are_left_to_the_dynamic_linker() {
     let needs = Needs::GOT_TP | Needs::STATIC_TLS;
     assert_eq!((shared.dynamic, shared.needs), (Some(DynamicKind::TpSlot), needs));
 }
+
+/// All types of a machine, each bit of the facts, and every kind of output.
+fn plain_decisions_are_those_of_decide<T: Target>() {
+    let fields = |action: &Action<T>| {
+        let Action { expr, base, edit, takes_next, needs, dynamic, problem } = action;
+        (*expr, *base, edit.is_some(), *takes_next, *needs, *dynamic, *problem)
+    };
+    let mut count = 0;
+    for info in (0..2048).filter_map(T::reloc_info) {
+        for facts in (0..16).map(|bit| Facts::from_bits_truncate(1 << bit)).chain([LOCAL]) {
+            let Some(plain) = plain(info, facts) else { continue };
+            for mode in [&STATIC, &PIE, &SHARED] {
+                let bytes = &[0; 32];
+                let site = Site {
+                    facts,
+                    bytes,
+                    offset: 8,
+                    symbol: 1,
+                    addend: 0,
+                    writable: false,
+                    code: true,
+                    next: None,
+                };
+                assert!(
+                    fields(&plain) == fields(&decide(info, &site, mode)),
+                    "{} {facts:?} {mode:?}",
+                    info.name
+                );
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 0, "some relocation is plain");
+}
+
+#[test]
+fn plain_decisions_are_those_of_decide_on_every_machine() {
+    plain_decisions_are_those_of_decide::<X86_64>();
+    plain_decisions_are_those_of_decide::<crate::arch::aarch64::AArch64>();
+    plain_decisions_are_those_of_decide::<S390x>();
+}

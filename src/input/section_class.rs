@@ -87,7 +87,7 @@ pub fn is_special<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> boo
                 SPECIAL_LETTERS[usize::from(*letter)]
                     && SPECIAL_NAMES.iter().any(|special| name.starts_with(special))
             }
-            [b'.' | 0] | [] => false,
-            [first, ..] => *first != 0,
+            [b'.'] | [0, ..] | [] => false,
+            _ => true,
         }
 }

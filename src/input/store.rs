@@ -133,11 +133,11 @@ impl InputSource for SystemSource {
             return Ok(FileBytes::Owned(bytes));
         }
         let origin = Origin::of(path, &metadata);
+        // The mapping is told the length, so that the system is not asked for it once more.
+        let length = usize::try_from(metadata.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
         // SAFETY: the mapping is private and read-only. That another process writes to the file is the
         // accepted price of not copying gigabytes: see `lost` for files that become shorter, and
         // `InputStore::first_changed` for the rest.
-        // The length is told, so that the file is not asked for it once more.
-        let length = usize::try_from(metadata.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
         match unsafe { memmap2::MmapOptions::new().len(length).map(&file) } {
             Ok(map) => Ok(FileBytes::Mapped(map, origin)),
             // Some file systems cannot map, and a process has only so many mappings (65,530).

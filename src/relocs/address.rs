@@ -101,8 +101,8 @@ pub fn is_executable_tls_base<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> 
             .is_some_and(|symbol| symbol.origin == LinkerSymbolOrigin::Reserved(Reserved::TlsModuleBase))
 }
 
-/// `S + A - TP` where `target` is `S + A`. A symbol that nothing defines is at the thread pointer: the
-/// distance from there to 0 is none that code must be able to hold.
+/// `S + A - TP` where `target` is `S + A`. A symbol that nothing defines counts as being at the thread
+/// pointer: its address, 0, may be farther from there than an instruction can say.
 pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> i64 {
     if link.definitions.is_undefined(id) || is_executable_tls_base(link, id) {
         return addend;
@@ -111,7 +111,7 @@ pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target
 }
 
 /// The offset in this module's thread-local storage of `target`, which is `S + A`. A symbol that nothing
-/// defines is at its start.
+/// defines counts as being at its start.
 pub fn in_tls_block<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> u64 {
     if link.definitions.is_undefined(id) {
         return addend as u64;

@@ -4,6 +4,7 @@
 //! corpus and mutate it without a fuzzer, so that a minute of the same goes into every run of them.
 
 use crate::children;
+use crate::prove::mutants::damage::Numbers;
 use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSection};
 use std::fmt::Write;
@@ -313,14 +314,8 @@ fn whole(bytes: &[u8]) -> Vec<Vec<u8>> {
 /// Bytes without a pattern, for a file always the same.
 fn patternless(bytes: &[u8]) -> Vec<Vec<u8>> {
     let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-    let mut state = bytes.iter().fold(0xcbf2_9ce4_8422_2325, hash) | 1;
-    let next = |_| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 32) as u8
-    };
-    vec![(0..512).map(next).collect()]
+    let mut numbers = Numbers::new(bytes.iter().fold(0xcbf2_9ce4_8422_2325, hash));
+    vec![(0..512).map(|_| (numbers.next() >> 32) as u8).collect()]
 }
 
 /// Seconds and inputs of a target's runs before, as its row has them.

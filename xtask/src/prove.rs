@@ -25,7 +25,7 @@ mod lto;
 mod machines;
 mod miri;
 mod modules;
-mod mutants;
+pub mod mutants;
 mod package;
 mod packages;
 mod proof;

@@ -6,7 +6,7 @@
 //! them; the others, which take longer together, the first ones, and of these what they can link undamaged: not each
 //! knows every machine, or scripts.
 
-mod damage;
+pub mod damage;
 mod originals;
 
 use super::limits::{self, Limits};
