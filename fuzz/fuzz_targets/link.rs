@@ -3,4 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| link_fuzz::exercise(data));
+fuzz_target!(|data: &[u8]| {
+    link_fuzz::exercise(data);
+    link_fuzz::lift_limit();
+});

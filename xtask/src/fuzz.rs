@@ -1,7 +1,9 @@
-//! Fuzzes every target for a while, keeps the smallest corpus that reaches as far, and records the results.
+//! Fuzzes every target for a while, keeps the few inputs that reach most, and records the results.
 //!
 //! It starts from the kept corpus and from seeds that are taken out of the fixtures afresh. The tests replay the kept
 //! corpus and mutate it without a fuzzer, so that a minute of the same goes into every run of them.
+
+mod keep;
 
 use crate::children;
 use crate::prove::mutants::damage::Numbers;
@@ -15,9 +17,6 @@ use std::time::Duration;
 
 /// Longest input in bytes.
 const LONGEST: usize = 8192;
-/// Bytes of corpus kept for a target, and inputs; the smallest are kept.
-const KEPT: u64 = 64_000;
-const KEPT_INPUTS: usize = 200;
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// Targets at a time.
 const AT_A_TIME: usize = 2;
@@ -159,6 +158,8 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
         format!("-max_len={LONGEST}"),
         // Where a run takes long, lengths that grow with the number of runs stay at a few bytes.
         "-len_control=0".into(),
+        // To weigh inputs by how rare their edges are takes longer than a link, of which each reaches ten thousands.
+        format!("-entropic={}", u8::from(target.name != "link")),
         "-timeout=10".into(),
         // A thread of a link that is about to end looks like a leak.
         "-detect_leaks=0".into(),
@@ -167,9 +168,10 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
     let mut words: Vec<&str> = vec![text(&corpus)?];
     words.extend(limits.iter().map(String::as_str));
     let (said, processor_time) = run_target(target, &words)?;
-    // Few inputs that together reach all: the smallest of many that each reach a little more reach half.
-    run_target(target, &[text(&small)?, text(&corpus)?, "-set_cover_merge=1", &limits[1]])?;
-    let kept = keep(&small, &kept)?;
+    let control = work.join("merge");
+    let noted = format!("-merge_control_file={}", text(&control)?);
+    run_target(target, &[text(&small)?, text(&corpus)?, "-set_cover_merge=1", &limits[1], &noted])?;
+    let kept = keep::keep(&control, &kept)?;
     let number = |mark: &str| {
         let rest = said.rsplit_once(mark).map(|(_, rest)| rest.trim_start());
         rest.and_then(|r| r.split_whitespace().next()?.parse().ok()).unwrap_or(0)
@@ -181,28 +183,6 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
         coverage: number(" cov:"),
         kept,
     })
-}
-
-/// Replaces the kept corpus by the smallest inputs of another, but for those that someone wrote and named. Returns how many
-/// there are.
-fn keep(from: &Path, to: &Path) -> Result<usize> {
-    let found = |path: &&PathBuf| {
-        path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit))
-    };
-    files(to)?.iter().filter(found).try_for_each(std::fs::remove_file)?;
-    let mut sized: Vec<(u64, PathBuf)> =
-        files(from)?.into_iter().map(|p| Ok((p.metadata()?.len(), p))).collect::<Result<_>>()?;
-    sized.sort();
-    let (mut total, mut kept) = (0, 0);
-    for (size, path) in sized {
-        total += size;
-        if total > KEPT || kept == KEPT_INPUTS {
-            break;
-        }
-        std::fs::copy(&path, to.join(path.file_name().context("a file has a name")?))?;
-        kept += 1;
-    }
-    Ok(kept)
 }
 
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {

@@ -14,7 +14,7 @@ mod script;
 mod sections;
 
 pub use description::Link;
-pub use run::{Linked, link};
+pub use run::{Linked, lift_limit, link};
 
 /// Makes the link that `bytes` describe, with one thread and with three.
 ///

@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
-use tempfile::TempDir;
 
 /// Most bytes of an output. What a link may ask for beyond that is an error, as on a full disk.
 const LARGEST: u64 = 16 << 20;
@@ -52,7 +50,7 @@ pub fn link(link: &Link, threads: usize) -> Linked {
 
 fn run(link: &Link, files: &Files, arguments: &[String], threads: usize) -> Linked {
     // Outputs and messages may hold the output's name, so that all have one.
-    let folder = limited_folder();
+    let folder = tempfile::tempdir().expect("a folder for an output");
     let output = folder.path().join("output");
     let mut words: Vec<OsString> =
         ["-m", link.machine.emulation(), &format!("--threads={threads}")].map(OsString::from).into();
@@ -73,6 +71,7 @@ fn run(link: &Link, files: &Files, arguments: &[String], threads: usize) -> Link
 }
 
 fn finish(config: &Config, inputs: &[InputSpec], files: &Files, early: Vec<Diagnostic>) -> Linked {
+    limit_files(LARGEST);
     let outcome = sframe_ld::link(config, inputs, files, early, Memory::Freed);
     let mut linked = Linked { output: None, messages: rendered(&outcome.diagnostics) + &outcome.printed };
     if outcome.succeeded {
@@ -86,16 +85,18 @@ fn rendered(diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().map(|diagnostic| render(diagnostic, &options)).collect()
 }
 
-/// A folder for an output. The first call limits what this process may write.
-fn limited_folder() -> TempDir {
-    static LIMITED: Once = Once::new();
-    LIMITED.call_once(|| {
-        // SAFETY: the structure is valid; nothing else of the process depends on the limit or the signal.
-        unsafe {
-            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-            let limit = libc::rlimit { rlim_cur: LARGEST, rlim_max: libc::RLIM_INFINITY };
-            libc::setrlimit(libc::RLIMIT_FSIZE, &limit);
-        }
-    });
-    tempfile::tempdir().expect("a folder for an output")
+/// Lifts the limit of what this process may write, which each link sets. A fuzzer writes larger files between two links:
+/// under the limit, the merge of a corpus knows only its first inputs.
+pub fn lift_limit() {
+    limit_files(libc::RLIM_INFINITY);
+}
+
+/// Makes a write beyond so many bytes of a file an error.
+fn limit_files(bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the structure is valid; nothing else of the process handles the signal.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        libc::setrlimit(libc::RLIMIT_FSIZE, &limit);
+    }
 }

@@ -1,0 +1,146 @@
+//! Chooses the inputs of a corpus that are kept in the repository.
+//!
+//! A merge by libFuzzer notes which features each input reaches: edges, and how often they are taken. Of all inputs, the one
+//! that reaches most is taken first, then always the one that adds most. Two hundred of some thousands reach nearly all so,
+//! where the two hundred smallest reach half.
+
+use anyhow::{Context, Result, ensure};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// Bytes of corpus kept for a target, and inputs.
+const BYTES: u64 = 64_000;
+const INPUTS: usize = 200;
+
+/// An input, and the numbers of the features that it reaches.
+struct Input {
+    path: PathBuf,
+    features: Vec<u32>,
+}
+
+/// Replaces the inputs in the folder `kept` by the best of those that a merge with the control file `control` has read, but
+/// for those that someone wrote and named. Returns how many were chosen.
+///
+/// # Errors
+/// The control file is not libFuzzer's, or a file cannot be read or written.
+pub fn keep(control: &Path, kept: &Path) -> Result<usize> {
+    let inputs = read(BufReader::new(File::open(control)?))?;
+    let mut chosen = Vec::new();
+    let mut left = BYTES;
+    for number in by_gain(&inputs) {
+        let bytes = std::fs::read(&inputs[number].path)?;
+        if bytes.len() as u64 <= left && chosen.len() < INPUTS {
+            left -= bytes.len() as u64;
+            chosen.push(bytes);
+        }
+    }
+    for path in super::files(kept)? {
+        if is_nameless(&path) {
+            std::fs::remove_file(path)?;
+        }
+    }
+    for bytes in &chosen {
+        let name = blake3::hash(bytes).to_hex();
+        std::fs::write(kept.join(&name[..40]), bytes)?;
+    }
+    Ok(chosen.len())
+}
+
+/// Whether a file is called by a hash of its bytes.
+fn is_nameless(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Reads a control file: how many inputs there are, how many of them in the first folder, their paths, then for each what a
+/// run of it reached.
+fn read(control: impl BufRead) -> Result<Vec<Input>> {
+    let mut lines = control.lines();
+    let mut number =
+        || -> Result<usize> { Ok(lines.next().context("a control file ends early")??.trim().parse()?) };
+    let (count, _) = (number()?, number()?);
+    let mut inputs = Vec::new();
+    for line in lines.by_ref().take(count) {
+        inputs.push(Input { path: line?.into(), features: Vec::new() });
+    }
+    for line in lines {
+        let line = line?;
+        let Some(reached) = line.strip_prefix("FT ") else { continue };
+        let mut numbers = reached.split_whitespace().map(str::parse::<u32>);
+        let input = numbers.next().context("features of no input")??;
+        let input = inputs.get_mut(input as usize).context("features of an unknown input")?;
+        input.features = numbers.collect::<Result<_, _>>()?;
+    }
+    ensure!(inputs.iter().any(|input| !input.features.is_empty()), "the merge has read no input");
+    Ok(inputs)
+}
+
+/// Numbers of the inputs that reach all features together; each adds most to those before it.
+fn by_gain(inputs: &[Input]) -> Vec<usize> {
+    let mut reached: HashSet<u32> = HashSet::new();
+    let mut waiting: BinaryHeap<(usize, Reverse<usize>)> =
+        inputs.iter().enumerate().map(|(number, input)| (input.features.len(), Reverse(number))).collect();
+    let mut order = Vec::new();
+    while let Some((_, Reverse(number))) = waiting.pop() {
+        let features = &inputs[number].features;
+        let gain = features.iter().filter(|feature| !reached.contains(feature)).count();
+        // Gains only shrink, so that the greatest is known once it is up to date.
+        if waiting.peek().is_some_and(|&next| next > (gain, Reverse(number))) {
+            waiting.push((gain, Reverse(number)));
+        } else if gain > 0 {
+            reached.extend(features);
+            order.push(number);
+        }
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTROL: &str = "4\n0\n/c/a\n/c/b\n/c/c\n/c/d\nSTARTED 0 1\nFT 0 1 2\nCOV 0 7\nSTARTED 1 1\nFT 1 3\nCOV 1\n\
+                           STARTED 2 5\nFT 2 1 2 4 5\nCOV 2 8\nSTARTED 3 9\n";
+
+    #[test]
+    fn inputs_come_by_the_features_that_they_add() {
+        let inputs = read(CONTROL.as_bytes()).unwrap();
+        // The first adds nothing to the third; the fourth had not ended.
+        assert_eq!(by_gain(&inputs), [2, 1]);
+        assert_eq!(inputs[2].path, Path::new("/c/c"));
+    }
+
+    #[test]
+    fn what_is_no_control_file_is_refused() {
+        for text in ["", "2\n", "1\n0\n/c/a\nFT 1 3\n", "1\n0\n/c/a\nFT 0 x\n", "1\n0\n/c/a\n"] {
+            assert!(read(text.as_bytes()).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn kept_inputs_are_replaced_and_named_ones_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (kept, corpus) = (folder.path().join("kept"), folder.path().join("corpus"));
+        for path in [&kept, &corpus] {
+            std::fs::create_dir(path).unwrap();
+        }
+        std::fs::write(kept.join("0a1b"), "old").unwrap();
+        std::fs::write(kept.join("groups-of-all"), "named").unwrap();
+        std::fs::write(corpus.join("a"), "one").unwrap();
+        std::fs::write(corpus.join("b"), vec![7; BYTES as usize + 1]).unwrap();
+        let control = folder.path().join("control");
+        let paths = ["a", "b"].map(|name| corpus.join(name).display().to_string());
+        std::fs::write(&control, format!("2\n0\n{}\n{}\nFT 0 1\nFT 1 1 2\n", paths[0], paths[1])).unwrap();
+        // The second adds more, but is too large.
+        assert_eq!(keep(&control, &kept).unwrap(), 0);
+        std::fs::write(&control, format!("2\n0\n{}\n{}\nFT 0 1\nFT 1 2\n", paths[0], paths[1])).unwrap();
+        assert_eq!(keep(&control, &kept).unwrap(), 1);
+        let mut names: Vec<_> =
+            std::fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names.len(), 2);
+        assert_eq!(names[1], "groups-of-all");
+    }
+}
