@@ -1,4 +1,4 @@
-//! The workspace's folder, and cargo's.
+//! The workspace's folder, cargo's, and the files in any.
 
 use std::path::{Path, PathBuf};
 
@@ -10,4 +10,15 @@ pub fn workspace() -> &'static Path {
 /// Cargo's target folder.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// The files in a folder, by name.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
+    found.retain(|path| path.is_file());
+    found.sort();
+    Ok(found)
 }

@@ -6,6 +6,7 @@
 mod keep;
 
 use crate::children;
+use crate::folders::files;
 use crate::prove::mutants::damage::Numbers;
 use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSection};
@@ -183,13 +184,6 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
         coverage: number(" cov:"),
         kept,
     })
-}
-
-fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path()).collect();
-    found.retain(|path| path.is_file());
-    found.sort();
-    Ok(found)
 }
 
 fn text(path: &Path) -> Result<&str> {

@@ -4,7 +4,8 @@
 //! that reaches most is taken first, then always the one that adds most. Two hundred of some thousands reach nearly all so,
 //! where the two hundred smallest reach half.
 
-use anyhow::{Context, Result, ensure};
+use crate::folders::files;
+use anyhow::{Context, Result, bail};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
 use std::fs::File;
@@ -25,7 +26,8 @@ struct Input {
 /// for those that someone wrote and named. Returns how many were chosen.
 ///
 /// # Errors
-/// The control file is not libFuzzer's, or a file cannot be read or written.
+/// The control file is not libFuzzer's, or lacks an input: that one failed, or the file is not whole. A file cannot be read or
+/// written.
 pub fn keep(control: &Path, kept: &Path) -> Result<usize> {
     let inputs = read(BufReader::new(File::open(control)?))?;
     let mut chosen = Vec::new();
@@ -37,7 +39,7 @@ pub fn keep(control: &Path, kept: &Path) -> Result<usize> {
             chosen.push(bytes);
         }
     }
-    for path in super::files(kept)? {
+    for path in files(kept)? {
         if is_nameless(&path) {
             std::fs::remove_file(path)?;
         }
@@ -73,8 +75,10 @@ fn read(control: impl BufRead) -> Result<Vec<Input>> {
         let input = inputs.get_mut(input as usize).context("features of an unknown input")?;
         input.features = numbers.collect::<Result<_, _>>()?;
     }
-    ensure!(inputs.iter().any(|input| !input.features.is_empty()), "the merge has read no input");
-    Ok(inputs)
+    match inputs.iter().find(|input| input.features.is_empty()) {
+        Some(input) => bail!("the merge has not run {}, which it was given", input.path.display()),
+        None => Ok(inputs),
+    }
 }
 
 /// Numbers of the inputs that reach all features together; each adds most to those before it.
@@ -102,21 +106,29 @@ mod tests {
     use super::*;
 
     const CONTROL: &str = "4\n0\n/c/a\n/c/b\n/c/c\n/c/d\nSTARTED 0 1\nFT 0 1 2\nCOV 0 7\nSTARTED 1 1\nFT 1 3\nCOV 1\n\
-                           STARTED 2 5\nFT 2 1 2 4 5\nCOV 2 8\nSTARTED 3 9\n";
+                           STARTED 2 5\nFT 2 1 2 4 5\nCOV 2 8\nSTARTED 3 9\nFT 3 4\n";
 
     #[test]
     fn inputs_come_by_the_features_that_they_add() {
         let inputs = read(CONTROL.as_bytes()).unwrap();
-        // The first adds nothing to the third; the fourth had not ended.
+        // Neither the first nor the fourth adds anything to the third.
         assert_eq!(by_gain(&inputs), [2, 1]);
         assert_eq!(inputs[2].path, Path::new("/c/c"));
     }
 
     #[test]
     fn what_is_no_control_file_is_refused() {
-        for text in ["", "2\n", "1\n0\n/c/a\nFT 1 3\n", "1\n0\n/c/a\nFT 0 x\n", "1\n0\n/c/a\n"] {
+        for text in ["", "2\n", "1\n0\n/c/a\nFT 1 3\n", "1\n0\n/c/a\nFT 0 x\n"] {
             assert!(read(text.as_bytes()).is_err(), "{text:?}");
         }
+    }
+
+    /// A limit on the size of files once cut control files short, and the corpus with them.
+    #[test]
+    fn a_control_file_that_lacks_an_input_is_refused() {
+        let cut = &CONTROL[..CONTROL.find("FT 2").unwrap()];
+        let error = read(cut.as_bytes()).err().unwrap();
+        assert_eq!(error.to_string(), "the merge has not run /c/c, which it was given");
     }
 
     #[test]
