@@ -1,8 +1,8 @@
 //! Chooses the inputs of a corpus that are kept in the repository.
 //!
-//! A merge by libFuzzer notes which features each input reaches: edges, and how often they are taken. Of all inputs, the one
-//! that reaches most is taken first, then always the one that adds most. Two hundred of some thousands reach nearly all so,
-//! where the two hundred smallest reach half.
+//! A merge by libFuzzer notes which features each input reaches: edges, and how often they are taken. The input that adds most
+//! to those before it for its price is always taken next; the price is its share of the bytes and of the number of inputs that
+//! may be kept. Of whole links' inputs, two hundred of 639 reach 98 % so, where the two hundred smallest reach half.
 
 use crate::folders::files;
 use anyhow::{Context, Result, bail};
@@ -13,13 +13,22 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 /// Bytes of corpus kept for a target, and inputs.
-const BYTES: u64 = 64_000;
-const INPUTS: usize = 200;
+const BYTES: u64 = 128_000;
+const INPUTS: u64 = 200;
 
-/// An input, and the numbers of the features that it reaches.
+/// An input, its size in bytes, and the numbers of the features that it reaches.
 struct Input {
     path: PathBuf,
+    size: u64,
     features: Vec<u32>,
+}
+
+impl Input {
+    /// What so many features more are worth for its price.
+    fn value(&self, gain: usize) -> u64 {
+        const SCALE: u64 = 1 << 20;
+        gain as u64 * SCALE / (self.size + BYTES / INPUTS)
+    }
 }
 
 /// Replaces the inputs in the folder `kept` by the best of those that a merge with the control file `control` has read, but
@@ -32,9 +41,9 @@ pub fn keep(control: &Path, kept: &Path) -> Result<usize> {
     let inputs = read(BufReader::new(File::open(control)?))?;
     let mut chosen = Vec::new();
     let mut left = BYTES;
-    for number in by_gain(&inputs) {
+    for number in by_value(&inputs) {
         let bytes = std::fs::read(&inputs[number].path)?;
-        if bytes.len() as u64 <= left && chosen.len() < INPUTS {
+        if bytes.len() as u64 <= left && (chosen.len() as u64) < INPUTS {
             left -= bytes.len() as u64;
             chosen.push(bytes);
         }
@@ -56,8 +65,8 @@ fn is_nameless(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Reads a control file: how many inputs there are, how many of them in the first folder, their paths, then for each what a
-/// run of it reached.
+/// Reads a control file: how many inputs there are, how many of them in the first folder, their paths, then for each its size
+/// and what a run of it reached.
 fn read(control: impl BufRead) -> Result<Vec<Input>> {
     let mut lines = control.lines();
     let mut number =
@@ -65,15 +74,18 @@ fn read(control: impl BufRead) -> Result<Vec<Input>> {
     let (count, _) = (number()?, number()?);
     let mut inputs = Vec::new();
     for line in lines.by_ref().take(count) {
-        inputs.push(Input { path: line?.into(), features: Vec::new() });
+        inputs.push(Input { path: line?.into(), size: 0, features: Vec::new() });
     }
     for line in lines {
         let line = line?;
-        let Some(reached) = line.strip_prefix("FT ") else { continue };
-        let mut numbers = reached.split_whitespace().map(str::parse::<u32>);
-        let input = numbers.next().context("features of no input")??;
-        let input = inputs.get_mut(input as usize).context("features of an unknown input")?;
-        input.features = numbers.collect::<Result<_, _>>()?;
+        let Some((word @ ("STARTED" | "FT"), rest)) = line.split_once(' ') else { continue };
+        let mut numbers = rest.split_whitespace().map(str::parse::<u32>);
+        let number = numbers.next().context("a line of no input")??;
+        let input = inputs.get_mut(number as usize).context("a line of an unknown input")?;
+        match word {
+            "STARTED" => input.size = numbers.next().context("an input without a size")??.into(),
+            _ => input.features = numbers.collect::<Result<_, _>>()?,
+        }
     }
     match inputs.iter().find(|input| input.features.is_empty()) {
         Some(input) => bail!("the merge has not run {}, which it was given", input.path.display()),
@@ -81,18 +93,19 @@ fn read(control: impl BufRead) -> Result<Vec<Input>> {
     }
 }
 
-/// Numbers of the inputs that reach all features together; each adds most to those before it.
-fn by_gain(inputs: &[Input]) -> Vec<usize> {
+/// Numbers of the inputs that reach all features together; each adds most for its price to those before it.
+fn by_value(inputs: &[Input]) -> Vec<usize> {
     let mut reached: HashSet<u32> = HashSet::new();
-    let mut waiting: BinaryHeap<(usize, Reverse<usize>)> =
-        inputs.iter().enumerate().map(|(number, input)| (input.features.len(), Reverse(number))).collect();
+    let at_first = |(number, input): (usize, &Input)| (input.value(input.features.len()), Reverse(number));
+    let mut waiting: BinaryHeap<(u64, Reverse<usize>)> = inputs.iter().enumerate().map(at_first).collect();
     let mut order = Vec::new();
     while let Some((_, Reverse(number))) = waiting.pop() {
         let features = &inputs[number].features;
         let gain = features.iter().filter(|feature| !reached.contains(feature)).count();
-        // Gains only shrink, so that the greatest is known once it is up to date.
-        if waiting.peek().is_some_and(|&next| next > (gain, Reverse(number))) {
-            waiting.push((gain, Reverse(number)));
+        let now = (inputs[number].value(gain), Reverse(number));
+        // Values only shrink, so that the greatest is known once it is up to date.
+        if waiting.peek().is_some_and(|&next| next > now) {
+            waiting.push(now);
         } else if gain > 0 {
             reached.extend(features);
             order.push(number);
@@ -112,8 +125,11 @@ mod tests {
     fn inputs_come_by_the_features_that_they_add() {
         let inputs = read(CONTROL.as_bytes()).unwrap();
         // Neither the first nor the fourth adds anything to the third.
-        assert_eq!(by_gain(&inputs), [2, 1]);
-        assert_eq!(inputs[2].path, Path::new("/c/c"));
+        assert_eq!(by_value(&inputs), [2, 1]);
+        assert_eq!((inputs[2].path.as_path(), inputs[2].size), (Path::new("/c/c"), 5));
+        // Ten kilobytes for one feature more are a bad bargain.
+        let dear = read(CONTROL.replace("STARTED 2 5", "STARTED 2 10000").as_bytes()).unwrap();
+        assert_eq!(by_value(&dear), [0, 1, 3, 2]);
     }
 
     #[test]
@@ -144,7 +160,11 @@ mod tests {
         std::fs::write(corpus.join("b"), vec![7; BYTES as usize + 1]).unwrap();
         let control = folder.path().join("control");
         let paths = ["a", "b"].map(|name| corpus.join(name).display().to_string());
-        std::fs::write(&control, format!("2\n0\n{}\n{}\nFT 0 1\nFT 1 1 2\n", paths[0], paths[1])).unwrap();
+        std::fs::write(
+            &control,
+            format!("2\n0\n{}\n{}\nSTARTED 0 3\nFT 0 1\nSTARTED 1 4\nFT 1 1 2\n", paths[0], paths[1]),
+        )
+        .unwrap();
         // The second adds more, but is too large.
         assert_eq!(keep(&control, &kept).unwrap(), 0);
         std::fs::write(&control, format!("2\n0\n{}\n{}\nFT 0 1\nFT 1 2\n", paths[0], paths[1])).unwrap();
