@@ -143,8 +143,8 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
     let kept = crate::folders::workspace().join(target.package).join("fuzz/corpus").join(target.name);
     let work = crate::folders::target().join("fuzz").join(target.name);
     let _ = std::fs::remove_dir_all(&work);
-    let (corpus, small) = (work.join("corpus"), work.join("small"));
-    for folder in [&corpus, &small, &kept] {
+    let corpus = work.join("corpus");
+    for folder in [&corpus, &kept] {
         std::fs::create_dir_all(folder)?;
     }
     for (number, seed) in seeds(target)?.iter().enumerate() {
@@ -153,7 +153,7 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
     for (number, path) in files(&kept)?.iter().enumerate() {
         std::fs::copy(path, corpus.join(format!("kept-{number}")))?;
     }
-    let (corpus, small) = (corpus.canonicalize()?, small.canonicalize()?);
+    let corpus = corpus.canonicalize()?;
     let limits = [
         format!("-max_total_time={seconds}"),
         format!("-max_len={LONGEST}"),
@@ -171,7 +171,9 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
     let (said, processor_time) = run_target(target, &words)?;
     let control = work.join("merge");
     let noted = format!("-merge_control_file={}", text(&control)?);
-    run_target(target, &[text(&small)?, text(&corpus)?, "-set_cover_merge=1", &limits[1], &noted])?;
+    keep::begin(&control, &files(&corpus)?)?;
+    // The inner step of a merge that takes a minimal set. The outer one takes longer than to fuzz, where inputs are many.
+    run_target(target, &["-merge_inner=2", &noted, &limits[1]])?;
     let kept = keep::keep(&control, &kept)?;
     let number = |mark: &str| {
         let rest = said.rsplit_once(mark).map(|(_, rest)| rest.trim_start());

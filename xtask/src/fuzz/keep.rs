@@ -31,6 +31,15 @@ impl Input {
     }
 }
 
+/// Begins the control file of a merge: how many inputs there are, how many of them in the first folder, their paths.
+///
+/// # Errors
+/// It cannot be written.
+pub fn begin(control: &Path, inputs: &[PathBuf]) -> Result<()> {
+    let paths: String = inputs.iter().map(|path| format!("{}\n", path.display())).collect();
+    Ok(std::fs::write(control, format!("{}\n0\n{paths}", inputs.len()))?)
+}
+
 /// Replaces the inputs in the folder `kept` by the best of those that a merge with the control file `control` has read, but
 /// for those that someone wrote and named. Returns how many were chosen.
 ///
@@ -65,8 +74,7 @@ fn is_nameless(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Reads a control file: how many inputs there are, how many of them in the first folder, their paths, then for each its size
-/// and what a run of it reached.
+/// Reads a control file: what [`begin`] wrote, then for each input its size and what a run of it reached.
 fn read(control: impl BufRead) -> Result<Vec<Input>> {
     let mut lines = control.lines();
     let mut number =
@@ -159,15 +167,15 @@ mod tests {
         std::fs::write(corpus.join("a"), "one").unwrap();
         std::fs::write(corpus.join("b"), vec![7; BYTES as usize + 1]).unwrap();
         let control = folder.path().join("control");
-        let paths = ["a", "b"].map(|name| corpus.join(name).display().to_string());
-        std::fs::write(
-            &control,
-            format!("2\n0\n{}\n{}\nSTARTED 0 3\nFT 0 1\nSTARTED 1 4\nFT 1 1 2\n", paths[0], paths[1]),
-        )
-        .unwrap();
+        let append = |reached: &str| {
+            begin(&control, &["a", "b"].map(|name| corpus.join(name))).unwrap();
+            let begun = std::fs::read_to_string(&control).unwrap();
+            std::fs::write(&control, begun + reached).unwrap();
+        };
+        append("STARTED 0 3\nFT 0 1\nSTARTED 1 4\nFT 1 1 2\n");
         // The second adds more, but is too large.
         assert_eq!(keep(&control, &kept).unwrap(), 0);
-        std::fs::write(&control, format!("2\n0\n{}\n{}\nFT 0 1\nFT 1 2\n", paths[0], paths[1])).unwrap();
+        append("FT 0 1\nFT 1 2\n");
         assert_eq!(keep(&control, &kept).unwrap(), 1);
         let mut names: Vec<_> =
             std::fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().file_name()).collect();
