@@ -2,7 +2,7 @@
 //!
 //! A merge by libFuzzer notes which features each input reaches: edges, and how often they are taken. The input that adds most
 //! to those before it for its price is always taken next; the price is its share of the bytes and of the number of inputs that
-//! may be kept. Of whole links' inputs, two hundred of 639 reach 98 % so, where the two hundred smallest reach half.
+//! may be kept. Of 6,729 inputs of whole links, two hundred reach 83 % of the features so.
 
 use crate::folders::files;
 use anyhow::{Context, Result, bail};
@@ -47,16 +47,17 @@ pub fn begin(control: &Path, inputs: &[PathBuf]) -> Result<()> {
 /// The control file is not libFuzzer's, or lacks an input: that one failed, or the file is not whole. A file cannot be read or
 /// written.
 pub fn keep(control: &Path, kept: &Path) -> Result<usize> {
-    let inputs = read(BufReader::new(File::open(control)?))?;
-    let mut chosen = Vec::new();
+    let inputs = File::open(control).map_err(Into::into).and_then(|file| read(BufReader::new(file)));
+    let inputs = inputs.with_context(|| format!("{}, the control file of a merge", control.display()))?;
     let mut left = BYTES;
-    for number in by_value(&inputs) {
-        let bytes = std::fs::read(&inputs[number].path)?;
-        if bytes.len() as u64 <= left && (chosen.len() as u64) < INPUTS {
-            left -= bytes.len() as u64;
-            chosen.push(bytes);
-        }
-    }
+    let mut fits = |input: &&Input| {
+        let rest = left.checked_sub(input.size);
+        left = rest.unwrap_or(left);
+        rest.is_some()
+    };
+    let best = by_value(&inputs).into_iter().map(|number| &inputs[number]);
+    let chosen = best.filter(|input| fits(input)).take(INPUTS as usize);
+    let chosen: Vec<Vec<u8>> = chosen.map(|input| std::fs::read(&input.path)).collect::<Result<_, _>>()?;
     for path in files(kept)? {
         if is_nameless(&path) {
             std::fs::remove_file(path)?;
@@ -94,6 +95,9 @@ fn read(control: impl BufRead) -> Result<Vec<Input>> {
             "STARTED" => input.size = numbers.next().context("an input without a size")??.into(),
             _ => input.features = numbers.collect::<Result<_, _>>()?,
         }
+    }
+    if inputs.len() < count {
+        bail!("it names {} inputs of {count}", inputs.len());
     }
     match inputs.iter().find(|input| input.features.is_empty()) {
         Some(input) => bail!("the merge has not run {}, which it was given", input.path.display()),
@@ -172,11 +176,12 @@ mod tests {
             let begun = std::fs::read_to_string(&control).unwrap();
             std::fs::write(&control, begun + reached).unwrap();
         };
-        append("STARTED 0 3\nFT 0 1\nSTARTED 1 4\nFT 1 1 2\n");
-        // The second adds more, but is too large.
-        assert_eq!(keep(&control, &kept).unwrap(), 0);
-        append("FT 0 1\nFT 1 2\n");
+        append(&format!("STARTED 0 3\nFT 0 1\nSTARTED 1 {}\nFT 1 1 2 3\n", BYTES + 1));
+        // The second adds more than the first, but is too large.
         assert_eq!(keep(&control, &kept).unwrap(), 1);
+        std::fs::write(&control, "1\n0\n").unwrap();
+        let error = format!("{:#}", keep(&control, &kept).unwrap_err());
+        assert!(error.starts_with(&control.display().to_string()), "{error}");
         let mut names: Vec<_> =
             std::fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();

@@ -153,7 +153,10 @@ fn signals(table: &mut Table<'_>, bench: &Bench, moments: u32) -> Result<()> {
             row.add(bench, &ended, &format!("{name} before call {at}"))?;
             row.unclean += u32::from(!bench.next_link_is_clean()?);
         }
-        ensure!(row.ends[2] > 0, "no link was ended by {name}");
+        ensure!(
+            row.ends[2] > 0,
+            "{name} before each system call ended no link: is it blocked in what starts this?"
+        );
         table.row(&format!("{name} before each system call"), row)?;
     }
     Ok(())
