@@ -86,7 +86,8 @@ pub fn render(text: &mut String, results: &[CaseResult], linkers: &[Linker]) -> 
     writeln!(
         text,
         "\n[misses.md](misses.md) says why targets are missed and what was tried, [cores.md](cores.md) what more processors \
-         would\nbring; [browser](../tests/proofs/browser.md) is a link of a browser's size."
+         would\nbring; [browser](../tests/proofs/browser.md) is a link of a browser's size. [outputs.md](outputs.md) compares outputs with those of the\n\
+         linker before the work on speed."
     )?;
     Ok(())
 }
