@@ -46,7 +46,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
     ];
     for mode in modes {
         let mut expected: Option<(Vec<u8>, Vec<u8>)> = None;
-        for threads in ["1", "2", "3", "8", "8"] {
+        for threads in ["1", "2", "3", "8", "8", "32"] {
             let option = format!("-Wl,--threads={threads}");
             let mut args = vec!["-o", "program", &option];
             args.extend(mode);

@@ -37,6 +37,7 @@ mod split_links;
 mod sqlite;
 mod stacks;
 mod supply_chain;
+mod threads;
 mod thunks;
 mod tools;
 mod turns;
@@ -100,7 +101,7 @@ struct Subject {
 }
 
 /// Every proof, in the order in which they run.
-static SUBJECTS: [Subject; 31] = [
+static SUBJECTS: [Subject; 32] = [
     Subject {
         name: "sqlite",
         about: "sqlite3's amalgamation, in every kind of output",
@@ -214,6 +215,12 @@ static SUBJECTS: [Subject; 31] = [
             };
             random::random(proof, &arguments.comparer.path()?, &arguments.command.path()?, &wanted)
         },
+    },
+    Subject {
+        name: "threads",
+        about: "The benchmarks' links and those of random programs, with 1 to 32 threads: the same bytes",
+        in_bare_root: false,
+        prove: |proof, arguments| threads::threads(proof, &arguments.comparer.path()?),
     },
     Subject {
         name: "faults",

@@ -23,7 +23,7 @@ pub struct Link {
     arguments: Vec<std::ffi::OsString>,
 }
 
-/// Runs a command with a linker that keeps its inputs.
+/// Runs a command with a linker that keeps its inputs, named by the variables of the tests and of `ld-compare`.
 pub fn run(folder: &Path, linker: &Path, command: &[String]) -> Result<()> {
     let corpus = Corpus::open(folder.to_path_buf())?;
     let before = corpus.names()?.len();
@@ -41,6 +41,7 @@ pub fn run(folder: &Path, linker: &Path, command: &[String]) -> Result<()> {
     let status = Command::new(program)
         .args(words)
         .env("SFRAME_TEST_LD", &wrapper)
+        .env("SFRAME_LD", &wrapper)
         .env("SFRAME_TEST_OWN", "1")
         .status()
         .with_context(|| format!("cannot run {program}"))?;

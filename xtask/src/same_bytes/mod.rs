@@ -7,7 +7,8 @@
 use crate::install;
 use anyhow::{Context, Result, bail, ensure};
 use corpus::Corpus;
-use replay::{Facets, THREADS};
+use replay::Facets;
+pub use replay::THREADS;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Step {
-    /// Run a command whose links are to be kept; it finds the linker in SFRAME_TEST_LD
+    /// Run a command whose links are to be kept; it finds the linker in SFRAME_TEST_LD and SFRAME_LD
     Capture {
         #[command(flatten)]
         linker: install::Linker,
@@ -58,6 +59,36 @@ struct Comparison {
     /// Only links whose names contain this text
     #[arg(long, default_value = "")]
     filter: String,
+}
+
+/// Links that were made at several numbers of threads.
+pub struct Repeated {
+    /// How many there are.
+    pub links: usize,
+    /// Those whose results are not all the same each time, with the names of what varies.
+    pub varying: Vec<String>,
+}
+
+/// Runs a command, keeping its links in an empty folder, and makes each of them again at several numbers of threads.
+///
+/// # Errors
+/// The command fails, or a link cannot be made again.
+pub fn repeat(folder: &Path, linker: &Path, command: &[String]) -> Result<Repeated> {
+    capture::run(folder, linker, command)?;
+    let corpus = Corpus::open(folder.to_path_buf())?;
+    let names = corpus.names()?;
+    let mut varying = Vec::new();
+    let mut failure = Ok(());
+    replay::all(&corpus, linker, &names, 2, &mut |case, result| match result {
+        Ok(runs) => {
+            let facets = agreed(&runs);
+            let unlike = unlike(&facets);
+            varying.extend((!unlike.is_empty()).then(|| format!("{case}: {unlike:?}")));
+        }
+        Err(error) => failure = Err(error.context(case.to_owned())),
+    });
+    varying.sort();
+    failure.map(|()| Repeated { links: names.len(), varying })
 }
 
 /// Stands in a record for a property in which no two runs of the recorded linker agree, such as times.
@@ -97,8 +128,7 @@ fn record(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
     replay::all(corpus, &linker, &names, comparison.jobs, &mut |case, result| {
         let written = result.and_then(|runs| {
             let facets = agreed(&runs);
-            let unlike: Vec<&String> =
-                facets.iter().filter(|(_, hash)| *hash == VARIES).map(|(name, _)| name).collect();
+            let unlike = unlike(&facets);
             if !unlike.is_empty() {
                 varying += 1;
                 println!("differs from run to run: {case}: {unlike:?}");
@@ -134,6 +164,11 @@ fn agreed(runs: &[(usize, Facets)]) -> Facets {
         _ => VARIES.to_owned(),
     };
     names.into_iter().map(|name| (name.clone(), one(name))).collect()
+}
+
+/// Names of the properties in which runs do not agree.
+fn unlike(agreed: &Facets) -> Vec<&String> {
+    agreed.iter().filter(|(_, hash)| *hash == VARIES).map(|(name, _)| name).collect()
 }
 
 fn check(corpus: &Corpus, comparison: &Comparison) -> Result<()> {

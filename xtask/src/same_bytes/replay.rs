@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
 /// Numbers of threads that each link is repeated with.
-pub const THREADS: [usize; 4] = [1, 2, 3, 8];
+pub const THREADS: [usize; 5] = [1, 2, 3, 8, 32];
 
 /// The results of one link: a hash for each visible property.
 pub type Facets = BTreeMap<String, String>;
