@@ -7,14 +7,14 @@
 //! and tests that compare them hold.
 
 use super::proof::{Proof, first_line, output};
+use super::threads;
 use super::turns::prepared;
-use crate::bench::case::Case;
 use crate::bench::workload::Workload;
 use crate::{folders, peers};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
@@ -262,42 +262,29 @@ impl Bench<'_> {
     /// Links a workload in all ways, and demands the same bytes whatever the number of threads.
     fn links(&self, proof: &mut Proof, workload: Workload, wrong: &mut Vec<String>) -> Result<()> {
         let (folder, case) = prepared(proof, workload)?;
-        let (mut links, before) = (0, wrong.len());
+        let threads = THREADS.repeat(ROUNDS);
+        let linker = || {
+            let mut command = Command::new(&self.linker);
+            command.arg("--no-detach");
+            self.watched(&mut command);
+            command
+        };
+        let mut other = 0;
         for options in OPTIONS {
-            let mut known: Option<Vec<u8>> = None;
-            for threads in std::iter::repeat_n(THREADS, ROUNDS).flatten() {
-                let output = self.link(proof, (&folder, &case), options, threads)?;
-                links += 1;
-                let bytes = std::fs::read(&output)?;
-                if known.as_ref().is_some_and(|known| *known != bytes) {
-                    wrong.push(format!("{} {options}: other bytes with {threads} threads", workload.name()));
-                }
-                known = Some(bytes);
-                std::fs::remove_file(output)?;
-            }
+            let words: Vec<&str> = options.split_whitespace().collect();
+            let (_, differ) = threads::varying(proof, (&folder, &case), &words, &threads, linker)?;
+            other += differ.len();
+            let said = |threads: &usize| {
+                format!("{} {options}: other bytes with {threads} threads", workload.name())
+            };
+            wrong.extend(differ.iter().map(said));
         }
         proof.note(format!(
-            "- {}: {links} links with {THREADS:?} threads, {} sets of options; as many outputs had other bytes than the one before: {}",
+            "- {}: {} links with {THREADS:?} threads, {} sets of options; as many had another output, map or message: {other}",
             workload.description(),
-            OPTIONS.len(),
-            wrong.len() - before
+            threads.len() * OPTIONS.len(),
+            OPTIONS.len()
         ))
-    }
-
-    fn link(
-        &self,
-        proof: &Proof,
-        (folder, case): (&Path, &Case),
-        options: &str,
-        threads: usize,
-    ) -> Result<PathBuf> {
-        let out = proof.folder.join("linked");
-        let mut command = Command::new(&self.linker);
-        command.current_dir(folder).args(&case.link).args(options.split_whitespace());
-        command.args([format!("--threads={threads}"), "--no-detach".into(), "-o".into()]).arg(&out);
-        self.watched(&mut command);
-        output(&mut command).with_context(|| format!("{} {options}", folder.display()))?;
-        Ok(out)
     }
 }
 

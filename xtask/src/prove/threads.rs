@@ -3,6 +3,7 @@
 
 use super::proof::Proof;
 use super::turns;
+use crate::bench::case::Case;
 use crate::bench::workload::Workload;
 use crate::peers;
 use crate::same_bytes::{self, THREADS};
@@ -28,41 +29,55 @@ pub fn threads(proof: &mut Proof, comparer: &Path) -> Result<()> {
         "Outputs, maps and messages of links with {THREADS:?} threads, compared by their hashes.\n\n\
          | workload | options | bytes of the output | links | differ |\n|---|---|---:|---:|---:|"
     ))?;
-    let mut varying = Vec::new();
+    let mut wrong = Vec::new();
     // The same inputs with --gc-sections are a mode here.
     for workload in Workload::value_variants().iter().filter(|workload| **workload != Workload::LlvmGc) {
+        let (folder, case) = turns::prepared(proof, *workload)?;
         for mode in MODES {
-            let (bytes, differ) = one(proof, *workload, mode)?;
+            let linker = || Command::new(proof.folder.join("installed/bin/sframe-ld"));
+            let (bytes, differ) = varying(proof, (&folder, &case), mode, &THREADS, linker)?;
             let (name, mode) = (workload.name(), mode.join(" "));
             proof.note(format!("| {name} | {mode} | {bytes} | {} | {} |", THREADS.len(), differ.len()))?;
-            varying.extend((!differ.is_empty()).then(|| format!("{name} {mode}: {differ:?} threads")));
+            wrong.extend((!differ.is_empty()).then(|| format!("{name} {mode}: {differ:?} threads")));
         }
     }
-    varying.extend(random(proof, comparer)?);
-    ensure!(varying.is_empty(), "the number of threads changes bytes:\n{}", varying.join("\n"));
+    wrong.extend(random(proof, comparer)?);
+    ensure!(wrong.is_empty(), "the number of threads changes bytes:\n{}", wrong.join("\n"));
     Ok(())
 }
 
-/// Links a workload with each number of threads. Gives the size of the output, and the numbers of threads whose results
-/// are not those of one thread.
-fn one(proof: &Proof, workload: Workload, mode: &[&str]) -> Result<(usize, Vec<usize>)> {
-    let (folder, case) = turns::prepared(proof, workload)?;
+/// Links a case with each of these numbers of threads, by the linker that `linker` begins the command of. Gives the size of
+/// the output in bytes, and the numbers of threads whose output, map or messages are not those of the first.
+///
+/// # Errors
+/// A link fails, or an output cannot be read.
+pub fn varying(
+    proof: &Proof,
+    (folder, case): (&Path, &Case),
+    options: &[&str],
+    threads: &[usize],
+    linker: impl Fn() -> Command,
+) -> Result<(usize, Vec<usize>)> {
     let (output, map) = (proof.folder.join("output"), proof.folder.join("map"));
-    let mut results = Vec::new();
+    let mut first = None;
     let mut size = 0;
-    for threads in THREADS {
-        let mut command = Command::new(proof.folder.join("installed/bin/sframe-ld"));
-        command.current_dir(&folder).args(&case.link).args(mode).arg(format!("--threads={threads}"));
+    let mut differ = Vec::new();
+    for &threads in threads {
+        let mut command = linker();
+        command.current_dir(folder).args(&case.link).args(options).arg(format!("--threads={threads}"));
         let said = command.arg("-o").arg(&output).arg("-Map").arg(&map).output()?;
         let text = String::from_utf8_lossy(&said.stderr);
-        ensure!(said.status.success(), "{} {}: {text}", workload.name(), mode.join(" "));
+        ensure!(said.status.success(), "{} {}: {text}", folder.display(), options.join(" "));
         let bytes = std::fs::read(&output).with_context(|| output.display().to_string())?;
         size = bytes.len();
         let parts = [&bytes, &std::fs::read(&map)?, &said.stdout, &said.stderr];
-        results.push(parts.map(|part| blake3::hash(part)));
+        let result = parts.map(|part| blake3::hash(part));
+        if *first.get_or_insert(result) != result {
+            differ.push(threads);
+        }
+        std::fs::remove_file(&output)?;
     }
-    let differ = THREADS.iter().zip(&results).filter(|(_, result)| **result != results[0]);
-    Ok((size, differ.map(|(threads, _)| *threads).collect()))
+    Ok((size, differ))
 }
 
 /// Links random programs and their libraries, each with every number of threads; gives those whose results vary.

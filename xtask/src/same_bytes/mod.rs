@@ -72,23 +72,25 @@ pub struct Repeated {
 /// Runs a command, keeping its links in an empty folder, and makes each of them again at several numbers of threads.
 ///
 /// # Errors
-/// The command fails, or a link cannot be made again.
+/// The command fails or links nothing, or links cannot be made again: all of these are named.
 pub fn repeat(folder: &Path, linker: &Path, command: &[String]) -> Result<Repeated> {
     capture::run(folder, linker, command)?;
     let corpus = Corpus::open(folder.to_path_buf())?;
     let names = corpus.names()?;
-    let mut varying = Vec::new();
-    let mut failure = Ok(());
+    ensure!(!names.is_empty(), "{} made no link by this linker", command.join(" "));
+    let (mut varying, mut failures) = (Vec::new(), Vec::new());
     replay::all(&corpus, linker, &names, 2, &mut |case, result| match result {
         Ok(runs) => {
             let facets = agreed(&runs);
             let unlike = unlike(&facets);
             varying.extend((!unlike.is_empty()).then(|| format!("{case}: {unlike:?}")));
         }
-        Err(error) => failure = Err(error.context(case.to_owned())),
+        Err(error) => failures.push(format!("{case}: {error:#}")),
     });
     varying.sort();
-    failure.map(|()| Repeated { links: names.len(), varying })
+    failures.sort();
+    ensure!(failures.is_empty(), "not linked:\n{}", failures.join("\n"));
+    Ok(Repeated { links: names.len(), varying })
 }
 
 /// Stands in a record for a property in which no two runs of the recorded linker agree, such as times.
