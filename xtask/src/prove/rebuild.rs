@@ -6,7 +6,8 @@
 //! second time with derived frames and an index, and verified.
 //!
 //! A package that is done has a row in `tests/proofs/rebuild.json` and is built again only if it is named; so the proof
-//! goes on where it was interrupted, on any machine.
+//! goes on where it was interrupted, on any machine. Several runs may go on at a time: each locks its roots, and a row is
+//! added to those that the file has by then.
 
 mod ledger;
 mod list;
@@ -22,10 +23,10 @@ use ledger::Ledger;
 use list::{SOURCES, Source};
 use row::{File, Row, Side};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File as Lock, TryLockError};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 use test_counts::Tests;
@@ -72,15 +73,13 @@ pub fn rebuild(proof: &mut Proof, sframe: &Path, wanted: &Wanted) -> Result<()> 
         [] => SOURCES.iter().filter(|source| !ledger.has(source)).collect(),
         names => names.iter().map(|name| listed(name)).collect::<Result<_>>()?,
     };
-    let roots = (1..=wanted.jobs.min(sources.len()))
-        .map(|number| prepare(proof, sframe, number))
-        .collect::<Result<Vec<PathBuf>>>()?;
-    let work = Work { proof, wanted, sources, next: AtomicUsize::new(0), ledger: Mutex::new(ledger) };
+    let roots = prepare(proof, sframe, wanted.jobs.min(sources.len()))?;
+    let work = Work { proof, wanted, sources, next: AtomicUsize::new(0) };
     let failed: Vec<String> = std::thread::scope(|scope| {
-        let workers: Vec<_> = roots.iter().map(|root| scope.spawn(|| work.packages(root))).collect();
+        let workers: Vec<_> = roots.iter().map(|root| scope.spawn(|| work.packages(&root.path))).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a worker ends")).collect()
     });
-    let page = work.ledger.into_inner().expect("no worker panicked").page();
+    let page = Ledger::read(&rows_file())?.page();
     proof.note(page)?;
     ensure!(failed.is_empty(), "not built:\n{}", failed.join("\n"));
     Ok(())
@@ -102,7 +101,6 @@ struct Work<'a> {
     sources: Vec<&'static Source>,
     /// The first package that nobody has taken.
     next: AtomicUsize,
-    ledger: Mutex<Ledger>,
 }
 
 impl Work<'_> {
@@ -130,9 +128,12 @@ impl Work<'_> {
         println!("{}", entry.show(source));
         let details = self.proof.folder.join("logs").join(format!("{}.json", source.name));
         std::fs::write(details, serde_json::to_string(row)?)?;
-        let mut ledger = self.ledger.lock().expect("no worker panicked");
-        ledger.insert(entry);
         if self.wanted.record {
+            // Other workers and other runs keep rows, too.
+            let lock = Lock::create(self.proof.folder.join("rows.lock"))?;
+            lock.lock()?;
+            let mut ledger = Ledger::read(&rows_file())?;
+            ledger.insert(entry);
             std::fs::write(rows_file(), ledger.text()?)?;
             std::fs::write(
                 records().join("rebuild.md"),
@@ -143,25 +144,49 @@ impl Work<'_> {
     }
 }
 
-/// Makes a root, or takes the one that is there, with today's programs. Further roots are copies of the first.
-fn prepare(proof: &Proof, sframe: &Path, number: usize) -> Result<PathBuf> {
-    let name = |number: usize| proof.folder.join(format!("root-{number}"));
-    let root = name(number);
-    let place = root.join("opt/linker");
+/// A root that no other run uses as long as this is kept.
+struct Root {
+    path: PathBuf,
+    _lock: Lock,
+}
+
+/// Takes roots that no other run has, with today's programs. Those that are not there are copies of the first one taken.
+fn prepare(proof: &Proof, sframe: &Path, count: usize) -> Result<Vec<Root>> {
     std::fs::create_dir_all(proof.folder.join("logs"))?;
+    let mut roots: Vec<Root> = Vec::new();
+    for number in 1.. {
+        if roots.len() == count {
+            break;
+        }
+        let path = proof.folder.join(format!("root-{number}"));
+        let lock = Lock::create(path.with_extension("lock"))?;
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => continue,
+            other => other?,
+        }
+        fill(proof, sframe, &path, roots.first())?;
+        roots.push(Root { path, _lock: lock });
+    }
+    Ok(roots)
+}
+
+/// Makes a root if it is not there, and puts today's programs into it.
+fn fill(proof: &Proof, sframe: &Path, root: &Path, like: Option<&Root>) -> Result<()> {
+    let place = root.join("opt/linker");
     if !place.join("ready").exists() {
-        if number == 1 {
-            make_root(proof, &root)?;
-        } else {
-            output(Command::new("rm").arg("-rf").arg(&root))?;
-            output(Command::new("cp").args(["-a", "--reflink=auto"]).arg(name(1)).arg(&root))?;
+        match like {
+            None => make_root(proof, root)?,
+            Some(like) => {
+                output(Command::new("rm").arg("-rf").arg(root))?;
+                output(Command::new("cp").args(["-a", "--reflink=auto"]).arg(&like.path).arg(root))?;
+            }
         }
     }
     for (from, name) in [(proof.prefix.join("ld"), "sframe-ld"), (sframe.to_owned(), "sframe")] {
         let _ = std::fs::remove_file(place.join(name));
         std::fs::copy(&from, place.join(name)).with_context(|| from.display().to_string())?;
     }
-    Ok(root)
+    Ok(())
 }
 
 /// Makes a root in which the script stands for the distribution's linker. Its package manager need not survive a loss of
