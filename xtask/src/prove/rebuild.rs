@@ -19,11 +19,11 @@ use super::proof::{Proof, first_line, output, records};
 use crate::install;
 use crate::package::stripped;
 use anyhow::{Context, Result, ensure};
-use ledger::Ledger;
+use ledger::{Entry, Ledger};
 use list::{SOURCES, Source};
 use row::{File, Row, Side};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File as Lock, TryLockError};
+use std::fs::TryLockError;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -75,12 +75,19 @@ pub fn rebuild(proof: &mut Proof, sframe: &Path, wanted: &Wanted) -> Result<()> 
     };
     let roots = prepare(proof, sframe, wanted.jobs.min(sources.len()))?;
     let work = Work { proof, wanted, sources, next: AtomicUsize::new(0) };
-    let failed: Vec<String> = std::thread::scope(|scope| {
+    let done: Vec<Result<Entry>> = std::thread::scope(|scope| {
         let workers: Vec<_> = roots.iter().map(|root| scope.spawn(|| work.packages(&root.path))).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("a worker ends")).collect()
     });
-    let page = Ledger::read(&rows_file())?.page();
-    proof.note(page)?;
+    let mut ledger = Ledger::read(&rows_file())?;
+    let mut failed = Vec::new();
+    for result in done {
+        match result {
+            Ok(entry) => ledger.insert(entry),
+            Err(error) => failed.push(format!("{error:#}")),
+        }
+    }
+    proof.note(ledger.page())?;
     ensure!(failed.is_empty(), "not built:\n{}", failed.join("\n"));
     Ok(())
 }
@@ -104,22 +111,23 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Builds packages in a root until none is left. Gives those that could not be begun or read, with the reason.
-    fn packages(&self, root: &Path) -> Vec<String> {
-        let mut failed = Vec::new();
+    /// Builds packages in a root until none is left. Gives what became of each; an error names its package.
+    fn packages(&self, root: &Path) -> Vec<Result<Entry>> {
+        let mut done = Vec::new();
         while let Some(source) = self.sources.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             println!("{}: begun", source.name);
-            let done = package(self.proof, root, source).and_then(|row| self.keep(source, &row));
-            if let Err(error) = done {
-                println!("{}: {error:#}", source.name);
-                failed.push(format!("{}: {error:#}", source.name));
+            let result = package(self.proof, root, source).and_then(|row| self.keep(source, &row));
+            let result = result.context(source.name);
+            if let Err(error) = &result {
+                println!("{error:#}");
             }
+            done.push(result);
         }
-        failed
+        done
     }
 
-    /// Keeps a row. The page is written, too: the proof may be interrupted before its end.
-    fn keep(&self, source: &Source, row: &Row) -> Result<()> {
+    /// Makes a row an entry, and keeps it. The page is written, too: the proof may be interrupted before its end.
+    fn keep(&self, source: &Source, row: &Row) -> Result<Entry> {
         let date = first_line(Command::new("date").arg("+%Y-%m-%d"))?;
         let head = ["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short", "HEAD"];
         let commit = self.wanted.commit.map(str::to_owned);
@@ -130,24 +138,29 @@ impl Work<'_> {
         std::fs::write(details, serde_json::to_string(row)?)?;
         if self.wanted.record {
             // Other workers and other runs keep rows, too.
-            let lock = Lock::create(self.proof.folder.join("rows.lock"))?;
+            let lock = std::fs::File::create(self.proof.folder.join("rows.lock"))?;
             lock.lock()?;
             let mut ledger = Ledger::read(&rows_file())?;
-            ledger.insert(entry);
-            std::fs::write(rows_file(), ledger.text()?)?;
-            std::fs::write(
-                records().join("rebuild.md"),
-                format!("{}{}\n", self.proof.record, ledger.page()),
-            )?;
+            ledger.insert(entry.clone());
+            let page = format!("{}{}\n", self.proof.record, ledger.page());
+            replace(&rows_file(), &ledger.text()?)?;
+            replace(&records().join("rebuild.md"), &page)?;
         }
-        Ok(())
+        Ok(entry)
     }
+}
+
+/// Writes a file anew. Whoever reads it meanwhile, or after an interruption, finds the old text or the new one.
+fn replace(file: &Path, text: &str) -> Result<()> {
+    let new = file.with_extension("new");
+    std::fs::write(&new, text).with_context(|| new.display().to_string())?;
+    std::fs::rename(&new, file).with_context(|| file.display().to_string())
 }
 
 /// A root that no other run uses as long as this is kept.
 struct Root {
     path: PathBuf,
-    _lock: Lock,
+    _lock: std::fs::File,
 }
 
 /// Takes roots that no other run has, with today's programs. Those that are not there are copies of the first one taken.
@@ -159,10 +172,10 @@ fn prepare(proof: &Proof, sframe: &Path, count: usize) -> Result<Vec<Root>> {
             break;
         }
         let path = proof.folder.join(format!("root-{number}"));
-        let lock = Lock::create(path.with_extension("lock"))?;
+        let lock = std::fs::File::create(path.with_extension("lock"))?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => continue,
-            other => other?,
+            other => other.with_context(|| format!("{}: cannot be locked", path.display()))?,
         }
         fill(proof, sframe, &path, roots.first())?;
         roots.push(Root { path, _lock: lock });

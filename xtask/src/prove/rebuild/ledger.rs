@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// A package, built by both linkers.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Entry {
     pub name: String,
     pub version: String,
@@ -29,7 +29,7 @@ pub struct Entry {
 }
 
 /// What a build came to.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// The exit status of `dpkg-buildpackage`.
     pub status: i32,
@@ -39,7 +39,7 @@ pub struct Outcome {
 }
 
 /// Tables of second links, verified.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Frames {
     pub files: usize,
     pub functions: u64,
