@@ -257,8 +257,10 @@ pub(super) fn enter(root: &Path, words: &[&str]) -> Result<String> {
 /// file systems for themselves.
 fn inside(root: &Path, words: &[&str]) -> Result<Command> {
     let rust = first_line(Command::new("rustc").args(["--print", "sysroot"]))?;
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--pid", "--fork", "sh", "-c"]);
+    // Whoever ends the proof ends all that it started: the kernel kills `unshare`, which ignores milder signals, with
+    // the thread that waits for it, and the first process of the new namespace with `unshare`.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--kill-child", "sh", "-c"]);
     command.arg(
         "set -e; root=$1; rust=$2; shift 2\n\
          mount --bind \"$root\" \"$root\"\n\
