@@ -66,6 +66,11 @@ fn notes(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once(' ')).collect()
 }
 
+/// The numbers of its notes, in their order.
+fn order(text: &str) -> Vec<&str> {
+    text.lines().map(|line| line.split_once(' ').map_or(line, |(id, _)| id)).collect()
+}
+
 /// The judgement over all linkers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -156,9 +161,6 @@ fn judge_notes(outcomes: &[Outcome]) -> Verdict {
         _ => None,
     });
     let (voters, texts): (Vec<usize>, Vec<&String>) = ran.unzip();
-    let order = |text: &str| -> Vec<String> {
-        text.lines().map(|line| line.split_once(' ').map_or(line, |(id, _)| id).to_owned()).collect()
-    };
     let orders: Vec<_> = texts.iter().map(|text| order(text)).collect();
     let Some(best) = majority(&orders, |one, other| one == other) else { return Verdict::Unsettled };
     let mut wrong = (orders[best] != order(ours)).then_some(voters[best]);
@@ -172,6 +174,24 @@ fn judge_notes(outcomes: &[Outcome]) -> Verdict {
         }
     }
     wrong.map_or_else(|| others_differ(outcomes), Verdict::OursDiffers)
+}
+
+/// Whether the first linker did what none of the others did: it alone refused, or its program ended otherwise, noted in
+/// another order, or noted a value that no other program noted. Each of the others may be wrong in a note of its own, so
+/// that none is like the first as a whole, and yet each of its values stands in one of them.
+pub fn stands_alone(outcomes: &[Outcome]) -> bool {
+    let Some((first, others)) = outcomes.split_first() else { return false };
+    let Outcome::Ran(first_end, first_text) = first else {
+        return !others.iter().any(|other| other.agrees(first));
+    };
+    let texts = others.iter().filter_map(|other| match other {
+        Outcome::Ran(end, text) if end == first_end => Some(text.as_str()),
+        _ => None,
+    });
+    let texts: Vec<&str> = texts.collect();
+    let noted: Vec<BTreeMap<&str, &str>> = texts.iter().map(|text| notes(text)).collect();
+    let is_shared = |(note, value): (&&str, &&str)| noted.iter().any(|other| other.get(note) == Some(value));
+    !texts.iter().any(|text| order(text) == order(first_text)) || !notes(first_text).iter().all(is_shared)
 }
 
 /// Complaints of other readers about a file of ours: of readelf, and of `sframe verify` if the program has frames.
@@ -306,6 +326,22 @@ mod tests {
             Verdict::Unsettled
         );
         assert_eq!(judge(&[a, ran("a 2\nb 1\nc 1"), c, ran("a 3\nb 1\nc 1")]), Verdict::Unsettled);
+    }
+
+    #[test]
+    fn a_linker_stands_alone_with_a_value_that_no_other_noted() {
+        let broken = || Outcome::Broken("signal 11".into());
+        let refused = || Outcome::Refused("no".into());
+        let [one_wrong, other_wrong] = ["a 2\nb 1", "a 1\nb 2"].map(ran);
+        assert!(!stands_alone(&[ran("a 1\nb 1"), one_wrong.clone(), other_wrong.clone(), broken()]));
+        assert!(stands_alone(&[ran("a 3\nb 1"), one_wrong.clone(), other_wrong.clone(), broken()]));
+        assert!(stands_alone(&[ran("b 1\na 1"), one_wrong.clone(), other_wrong.clone(), broken()]));
+        assert!(stands_alone(&[ran("a 1"), one_wrong.clone(), other_wrong.clone(), broken()]));
+        let ended = Outcome::Ran("exit 1".into(), "a 1\nb 1".into());
+        assert!(stands_alone(&[ended, one_wrong, other_wrong, broken()]));
+        assert!(stands_alone(&[ran("a 1"), refused(), broken(), broken()]));
+        assert!(stands_alone(&[refused(), ran("a 1"), ran("a 2"), broken()]));
+        assert!(!stands_alone(&[refused(), ran("a 1"), ran("a 2"), refused()]));
     }
 
     #[test]

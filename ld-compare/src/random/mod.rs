@@ -149,7 +149,7 @@ impl Place<'_> {
                         let lines = judge::difference(&outcomes[at], &outcomes[0], self.folder);
                         lines.into_iter().map(move |line| format!("{}: {line}", name(at)))
                     });
-                let alone = outcomes[1..].iter().all(|other| !other.agrees(&outcomes[0]));
+                let alone = judge::stands_alone(outcomes);
                 found.push(finding(if alone { tally::ALONE } else { tally::UNSETTLED }, lines.collect()));
             }
         }

@@ -9,9 +9,11 @@ use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// In the place of a linker: the others have no majority, but one of them does what this project's linker does.
+/// In the place of a linker: the others have no majority, but each thing that this project's linker does is done by one of
+/// them.
 pub const UNSETTLED: &str = "unsettled";
-/// In the place of a linker: the others have no majority, and none does what this project's linker does.
+/// In the place of a linker: the others have no majority, and this project's linker does a thing that none of them does
+/// ([`super::judge::stands_alone`]).
 pub const ALONE: &str = "unsettled, none like ours";
 
 /// A disagreement.

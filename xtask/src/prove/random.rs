@@ -14,7 +14,8 @@ use std::process::Command;
 const MACHINES: [(&str, &str, u64); 3] =
     [("x86-64", "x86_64", 20_000), ("aarch64", "aarch64", 2_000), ("s390x", "s390x", 2_000)];
 
-/// What `ld-compare random` writes in the place of a linker if no other does what this one does, nor two others the same.
+/// What `ld-compare random` writes in the place of a linker if this one does a thing that no other does, nor two others the
+/// same.
 const ALONE: &str = "unsettled, none like ours";
 
 /// How many programs are wanted of which machines.
@@ -104,7 +105,8 @@ fn record(proof: &mut Proof, machine: &str, tally: &Value) -> Result<usize> {
     }
     let alone = list("findings").iter().filter(|finding| finding["linker"] == ALONE).count();
     proof.note(format!(
-        "\nIn {alone} of those without a majority, none of the others does what sframe-ld does."
+        "\nIn {alone} of those without a majority, sframe-ld does a thing that none of the others does, or its program notes \
+         a value that no other's does."
     ))?;
     let mut counted: BTreeMap<(String, String), u64> = BTreeMap::new();
     for finding in list("findings") {
