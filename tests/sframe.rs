@@ -205,6 +205,28 @@ fn stacks_are_unwound_in_the_kernel_where_it_allows_that() {
     }
 }
 
+#[test]
+fn stacks_are_unwound_in_the_process_where_nobody_tells_the_number_of_processors() {
+    let sframe = env!("CARGO_BIN_EXE_sframe");
+    let script = "i=0; while [ $i -lt 400000 ]; do i=$((i + 1)); done; exit 3";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "mount -t tmpfs none /sys && exec \"$@\"", "sh", sframe]);
+    let folder = tempfile::tempdir().unwrap();
+    command.args(["record", "--bpf", "-o"]).arg(folder.path().join("stacks.json"));
+    let output = command.args(["--", "sh", "-c", script]).output().unwrap();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if complaint.contains("unshare: ")
+        || complaint.contains("mount: ")
+        || complaint.contains("does not allow")
+    {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(3), "{complaint}");
+    let says =
+        "sframe: warning: --bpf: the number of processors is not known, /sys/devices/system/cpu/possible: ";
+    assert!(complaint.contains(says), "{complaint}");
+}
+
 /// What bash offers for the last of these words.
 fn completions(share: &Path, words: &[&str]) -> Vec<String> {
     let script = "source \"$1\"; shift

@@ -294,6 +294,29 @@ fn recorded_proofs_are_plain_text() {
 }
 
 #[test]
+fn tests_start_only_programs_that_a_fresh_machine_has() {
+    // Of gcc and its packages, Rust, and what every system of the distribution has. All else comes from `tools`.
+    let of_compilers =
+        ["gcc", "g++", "cc", "gcc-ar", "as", "ar", "nm", "readelf", "c++filt", "cargo", "rustc"];
+    let of_system = ["sh", "bash", "cp", "mv", "chmod", "mkfifo", "mknod", "tar", "unshare", "setpriv"];
+    let is_there = |name: &str| {
+        of_compilers.contains(&name) || of_system.contains(&name) || name.starts_with(['.', '/'])
+    };
+    let mut found = Vec::new();
+    for (name, text) in sources().iter().filter(|(name, _)| name.contains("tests/")) {
+        for (number, line) in code(text) {
+            for start in ["Command::new(\"", ".command(\"", "tools::program(\""] {
+                let mut programs = line.split(start).skip(1).filter_map(|rest| rest.split('"').next());
+                found.extend(
+                    programs.find(|program| !is_there(program)).map(|it| format!("{name}:{number}: {it}")),
+                );
+            }
+        }
+    }
+    none("programs that a fresh machine lacks", found);
+}
+
+#[test]
 fn the_readme_has_exactly_two_set_up_commands() {
     let text = std::fs::read_to_string(root().join("README.md")).unwrap();
     let set_up = text.split("## ").next().unwrap();

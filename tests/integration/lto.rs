@@ -504,8 +504,10 @@ fn copying(work: &Work) -> [String; 2] {
 #[test]
 fn members_with_what_the_compiler_calls_are_found_in_time() {
     need!(tools::clang("clang"));
-    let plugin = need!(tools::llvm_plugin()).display().to_string();
-    let work = Work::new();
+    let plugin = need!(tools::llvm_plugin());
+    let mut work = Work::new();
+    work.env("LD_LIBRARY_PATH", &tools::llvm_libraries(&plugin));
+    let plugin = plugin.display().to_string();
     let [main, member] = copying(&work);
     let other = work.c("other", "int other(void) { return 2; }", PLAIN);
     let fixed =

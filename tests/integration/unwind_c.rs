@@ -106,9 +106,10 @@ fn the_installed_library_is_found_by_pkg_config() {
         Ok(library) => library,
         Err(reason) => return tools::skip(TEST, &reason),
     };
-    if Command::new("pkg-config").arg("--version").output().is_err() {
-        return tools::skip(TEST, "no pkg-config");
-    }
+    let pkg_config = match tools::pkg_config() {
+        Ok(program) => program,
+        Err(reason) => return tools::skip(TEST, &reason),
+    };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut work = Work::new();
     work.write("main.c", std::fs::read(root.join("examples/unwind-c/main.c")).expect("the example"));
@@ -124,9 +125,9 @@ fn the_installed_library_is_found_by_pkg_config() {
         [&built[..], &["--wrapper", env!("CARGO_BIN_EXE_sframe-as"), "--unwind-library", &folder]].concat();
     work.command(&cargo, &[&words[..], &["--prefix", &prefix], &built].concat()).ok();
     work.env("PKG_CONFIG_PATH", &format!("{prefix}/lib/pkgconfig"));
-    let version = work.command("pkg-config", &["--modversion", "sframe-unwind"]).ok().stdout;
+    let version = work.command(&pkg_config, &["--modversion", "sframe-unwind"]).ok().stdout;
     assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
-    let flags = work.command("pkg-config", &["--cflags", "--libs", "sframe-unwind"]).ok().stdout;
+    let flags = work.command(&pkg_config, &["--cflags", "--libs", "sframe-unwind"]).ok().stdout;
     let flags: Vec<&str> = flags.split_whitespace().collect();
     work.command("gcc", &[&["-O2", "-o", "program", "main.c"], &*flags].concat()).quiet();
     work.env("LD_LIBRARY_PATH", &format!("{prefix}/lib"));

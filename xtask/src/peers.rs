@@ -80,7 +80,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 20] = [
+const STEPS: [Step; 22] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -99,6 +99,8 @@ const STEPS: [Step; 20] = [
     Step { name: "gdb", for_tests: true, fetch: Peers::gdb },
     Step { name: "valgrind", for_tests: true, fetch: Peers::valgrind },
     Step { name: "make", for_tests: true, fetch: Peers::make },
+    Step { name: "pkg-config", for_tests: true, fetch: Peers::pkg_config },
+    Step { name: "QuickJS (trixie)", for_tests: true, fetch: Peers::quickjs },
     Step { name: "CMake, Meson and ninja (sid)", for_tests: true, fetch: Peers::build_systems },
     Step { name: "libffi's source (bookworm)", for_tests: true, fetch: Peers::libffi },
     Step { name: "the kernel's test of linkers (bookworm)", for_tests: true, fetch: Peers::kernel_test },
@@ -215,6 +217,16 @@ impl Peers {
     fn make(&self) -> Result<()> {
         let root = self.unpack_own(&["make"])?;
         self.wrap_own("make", "make", &root, &root.join("usr/bin/make"))
+    }
+
+    fn pkg_config(&self) -> Result<()> {
+        let root = self.unpack_own(&["pkgconf-bin"])?;
+        self.wrap_own("pkg-config", "pkg-config", &root, &root.join("usr/bin/pkgconf"))
+    }
+
+    fn quickjs(&self) -> Result<()> {
+        let root = self.unpack("trixie", &["quickjs"])?;
+        self.wrap("quickjs", "qjs", &root.words("qjs"))
     }
 
     /// Programs that the build systems start find these wrappers again: CMake looks beside itself, and Meson runs

@@ -24,6 +24,7 @@ mod tables;
 
 use aya::maps::{MapData, PerCpuArray, RingBuf};
 use aya::programs::{PerfEvent, ProgramError};
+use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfError, EbpfLoader};
 use layout::{Counts, Namespace};
 pub use layout::{End, Range};
@@ -64,6 +65,10 @@ impl Kernel {
         }
         let (mut ebpf, namespace) =
             (EbpfLoader::new(), Namespace::own().map_err(|error| explain_io(&error))?);
+        // Counts are read for each processor, after all samples: too late to learn that nobody says how many there are.
+        nr_cpus().map_err(|(path, error)| {
+            format!("the number of processors is not known, {path}: {error}; a container may lack /sys")
+        })?;
         let always_sample = u32::from(always_sample);
         ebpf.override_global("always_sample", &always_sample, true)
             .override_global("pid_namespace_device", &namespace.device, true)

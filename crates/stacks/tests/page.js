@@ -1,7 +1,10 @@
 // Runs the script of a page with a flame graph in a stand-in for a browser's document, and does what a reader does: finds a
 // function, zooms by keys and by the mouse, and shows all again. Prints what the page says.
+//
+// qjs --std page.js PAGE PATTERN
 "use strict";
-const html = require("fs").readFileSync(process.argv[2], "utf8");
+const [, page, pattern] = scriptArgs;
+const html = std.loadFile(page);
 const data = html.match(/<script id="data" type="application\/json">([\s\S]*?)<\/script>/)[1];
 const code = html.match(/<script>\n([\s\S]*?)<\/script>/)[1];
 const listeners = {}, elements = {}, drawn = [];
@@ -15,19 +18,19 @@ const element = (id) => ({
   addEventListener: listen(id), focus() { document.activeElement = this; }, getContext: () => pen,
   getBoundingClientRect: () => ({ top: 40 }),
 });
-global.document = {
+globalThis.document = {
   getElementById: (id) => (elements[id] ??= element(id)), body: {}, activeElement: null, addEventListener: listen("document"),
 };
-global.matchMedia = () => ({ matches: false, addEventListener() {} });
-global.getComputedStyle = () => ({ color: "#000", getPropertyValue: () => "#f0f" });
-global.devicePixelRatio = 1;
-global.innerHeight = 800;
-global.scrollBy = () => {};
-global.addEventListener = () => {};
+globalThis.matchMedia = () => ({ matches: false, addEventListener() {} });
+globalThis.getComputedStyle = () => ({ color: "#000", getPropertyValue: () => "#f0f" });
+globalThis.devicePixelRatio = 1;
+globalThis.innerHeight = 800;
+globalThis.scrollBy = () => {};
+globalThis.addEventListener = () => {};
 eval(code);
 console.log(`drawn: ${drawn.join(" ")}`);
 console.log(elements.whole.textContent);
-listeners["search:input"][0]({ target: { value: process.argv[3] } });
+listeners["search:input"][0]({ target: { value: pattern } });
 console.log(elements.found.textContent);
 const press = (key) => listeners["document:keydown"][0]({ key, target: elements.graph, preventDefault() {} });
 ["ArrowDown", "ArrowDown", "Enter"].forEach(press);

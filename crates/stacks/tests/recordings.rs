@@ -14,7 +14,7 @@ use stacks::recording::Recording;
 use stacks::session::{Session, Settings};
 use stacks::statistics::{End, Statistics};
 use stacks::write::{Format, Named, write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A program of the fixtures: `_start` is at 0x401040 and calls `f` at 0x401080, whose first row is that of its entry.
 const IMAGE: (u64, u64, u64) = (0x40_1000, 0x1000, 0x1000);
@@ -486,15 +486,25 @@ fn page() -> tempfile::NamedTempFile {
     page
 }
 
+/// The program that runs scripts, of the tools that `cargo xtask peers` fetches.
+fn quickjs() -> PathBuf {
+    let peers = std::env::var_os("SFRAME_PEERS")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"), PathBuf::from);
+    peers.join("quickjs/qjs")
+}
+
 #[test]
 fn the_page_draws_finds_and_zooms() {
-    if std::process::Command::new("node").arg("--version").output().is_err() {
+    if !quickjs().is_file() {
+        let required = std::env::var("SFRAME_TESTS_REQUIRE_ALL").is_ok_and(|it| it == "1");
+        assert!(!required, "no qjs (cargo xtask peers)");
+        eprintln!("skipped: no qjs (cargo xtask peers)");
         return;
     }
     let page = page();
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/page.js");
-    let output =
-        std::process::Command::new("node").arg(script).arg(page.path()).arg("^LEAF$").output().unwrap();
+    let mut command = std::process::Command::new(quickjs());
+    let output = command.arg("--std").arg(script).arg(page.path()).arg("^LEAF$").output().unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{errors}");
     let lines: Vec<&str> = text.lines().collect();
@@ -506,13 +516,13 @@ fn the_page_draws_finds_and_zooms() {
     );
 }
 
-/// Like the last, by keys and mouse of Chromium, which is too large to be fetched for every test:
-/// `cargo xtask prove stacks` names one in `SFRAME_BROWSER`.
+/// Like the last, by keys and mouse of Chromium, which is too large to be fetched for every test: `cargo xtask prove stacks`
+/// names one in `SFRAME_BROWSER`, and in `SFRAME_NODE` the Node.js that drives it.
 #[test]
 fn the_page_finds_and_zooms_in_chromium() {
-    let Some(browser) = std::env::var_os("SFRAME_BROWSER") else { return };
+    let [Some(browser), Some(node)] = ["SFRAME_BROWSER", "SFRAME_NODE"].map(std::env::var_os) else { return };
     let (page, script) = (page(), PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/browser.js"));
-    let mut command = std::process::Command::new("node");
+    let mut command = std::process::Command::new(node);
     let output = command.arg(script).arg(browser).arg(page.path()).arg("^LEAF$").output().unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{errors}");

@@ -159,6 +159,16 @@ pub fn llvm_plugin() -> Found {
     paths.find(|path| path.is_file()).ok_or_else(|| "no LLVMgold.so (cargo xtask peers)".into())
 }
 
+/// The folders of the libraries that LLVM's plugin loads, as the loader takes them: clang's own processes know them, and
+/// a linker that is started without clang does not.
+pub fn llvm_libraries(plugin: &Path) -> String {
+    let real = plugin.canonicalize().unwrap_or_else(|_| plugin.to_owned());
+    let root = real.ancestors().find(|folder| folder.ends_with("usr")).and_then(Path::parent);
+    let folders =
+        ["usr/lib", "lib"].map(|folder| root.unwrap_or(&real).join(folder).join("x86_64-linux-gnu"));
+    folders.map(|folder| folder.display().to_string()).join(":")
+}
+
 /// The debugger.
 pub fn gdb() -> Found {
     peer_program("gdb")
@@ -167,6 +177,11 @@ pub fn gdb() -> Found {
 /// A tool that runs programs on a processor of its own making.
 pub fn valgrind() -> Found {
     peer_program("valgrind")
+}
+
+/// The program that tells compilers about installed libraries.
+pub fn pkg_config() -> Found {
+    peer_program("pkg-config")
 }
 
 /// A program that every machine has: cargo, rustc, tar.

@@ -265,6 +265,7 @@ fn inside(root: &Path, words: &[&str]) -> Result<Command> {
         "set -e; root=$1; rust=$2; shift 2\n\
          mount --bind \"$root\" \"$root\"\n\
          mount -t proc proc \"$root/proc\"; mount --rbind /dev \"$root/dev\"\n\
+         mount --rbind /sys \"$root/sys\"\n\
          mount --bind \"$rust\" \"$root/opt/rust\"\n\
          exec chroot \"$root\" \"$@\"",
     );

@@ -161,6 +161,9 @@ fn drive_browser(proof: &mut Proof) -> Result<()> {
     else {
         return proof.note("Chromium is not to be had: no browser opened the page\n");
     };
+    if !is_there("node") {
+        return proof.note("Node.js is not to be had, which drives Chromium: no browser opened the page\n");
+    }
     let mut command = Command::new("cargo");
     command.current_dir(crate::folders::workspace()).args([
         "test",
@@ -172,7 +175,7 @@ fn drive_browser(proof: &mut Proof) -> Result<()> {
         "--",
         "in_chromium",
     ]);
-    command.env("SFRAME_BROWSER", browser);
+    command.env("SFRAME_BROWSER", browser).env("SFRAME_NODE", "node");
     output(&mut command)?;
     proof.note("Chromium searches and zooms the page of --html by keys and mouse\n")
 }
