@@ -4,7 +4,7 @@
 use ld_compare::machine::Machine;
 use ld_compare::peers::Wanted;
 use ld_compare::random::{self, Choice, assembly, generate};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// Programs of the machine that the tests run on, and of each that needs an emulator.
 const COUNTS: (u64, u64) = (30, 5);
@@ -23,28 +23,22 @@ fn choice(machine: Machine, count: u64) -> Choice {
     }
 }
 
-/// Reports that a test cannot run here.
-#[track_caller]
-fn skip(reason: &str) {
-    let required = std::env::var("SFRAME_TESTS_REQUIRE_ALL").is_ok_and(|it| it == "1");
-    assert!(!required, "may not be skipped here: {reason}");
-    eprintln!("skipped: {reason}");
-}
-
 #[test]
 fn random_programs_do_what_the_majority_of_linkers_says() {
-    let peers = std::env::var_os("SFRAME_PEERS")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/peers"), PathBuf::from);
-    let wanted = Wanted { linkers: Vec::new(), peers };
+    let wanted = Wanted { linkers: Vec::new(), peers: peers::tree::folder() };
+    let skip = |machine: Machine, why: &str| {
+        let test = format!("random programs for {}", machine.name());
+        peers::tree::skip(Path::new(env!("CARGO_TARGET_TMPDIR")), &test, why);
+    };
     for machine in Machine::ALL {
         let count = if Machine::native() == Some(machine) { COUNTS.0 } else { COUNTS.1 };
         let bench = random::bench::Bench::new(machine, &wanted);
         if let Some(why) = bench.as_ref().err().map(ToString::to_string) {
-            skip(&format!("random programs for {}: {why}", machine.name()));
+            skip(machine, &why);
             continue;
         }
         if bench.is_ok_and(|bench| bench.linkers.len() < 3) {
-            skip(&format!("random programs for {}: no majority of others here", machine.name()));
+            skip(machine, "no majority of others here");
             continue;
         }
         let tally = random::run(&choice(machine, count), &wanted, &|text| eprintln!("{text}")).unwrap();

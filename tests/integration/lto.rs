@@ -504,10 +504,9 @@ fn copying(work: &Work) -> [String; 2] {
 #[test]
 fn members_with_what_the_compiler_calls_are_found_in_time() {
     need!(tools::clang("clang"));
-    let plugin = need!(tools::llvm_plugin());
+    let plugin = need!(tools::llvm_plugin()).display().to_string();
     let mut work = Work::new();
-    work.env("LD_LIBRARY_PATH", &tools::llvm_libraries(&plugin));
-    let plugin = plugin.display().to_string();
+    work.env("LD_LIBRARY_PATH", &tools::llvm_libraries());
     let [main, member] = copying(&work);
     let other = work.c("other", "int other(void) { return 2; }", PLAIN);
     let fixed =

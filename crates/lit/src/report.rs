@@ -2,8 +2,8 @@
 
 use crate::run::Outcome;
 use crate::toolchain::Toolchain;
+use peers::tree::note_skip;
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -36,12 +36,4 @@ pub fn print(outcomes: &[(String, Outcome)], toolchain: &Toolchain, scratch: &Pa
 fn listed(words: &BTreeMap<&str, usize>) -> String {
     let each: Vec<String> = words.iter().map(|(word, count)| format!("{count} {word}")).collect();
     each.join(", ")
-}
-
-fn note_skip(scratch: &Path, line: &str) {
-    eprint!("{line}");
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(scratch.join("skips.txt"));
-    if let Ok(mut file) = file {
-        let _ = file.write_all(line.as_bytes());
-    }
 }

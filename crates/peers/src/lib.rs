@@ -1,8 +1,11 @@
-//! The identity of a linker: a command, and the line that it answers to `--version`.
+//! The identity of a linker: a command, and the line that it answers to `--version`; and the tree of tools that tests take
+//! from other projects ([`tree`]).
 //!
 //! Two commands that answer the same are one linker. Callers search for commands themselves, because they search in
 //! different ways: a comparison wants one for each machine, a benchmark the program itself and no shell script around
 //! it.
+
+pub mod tree;
 
 use serde::{Deserialize, Serialize};
 use std::process::{Command, Stdio};

@@ -67,7 +67,7 @@ impl Kernel {
             (EbpfLoader::new(), Namespace::own().map_err(|error| explain_io(&error))?);
         // Counts are read for each processor, after all samples: too late to learn that nobody says how many there are.
         nr_cpus().map_err(|(path, error)| {
-            format!("the number of processors is not known, {path}: {error}; a container may lack /sys")
+            format!("it counts for each processor, and {path} cannot be read: {error}; mount sysfs on /sys")
         })?;
         let always_sample = u32::from(always_sample);
         ebpf.override_global("always_sample", &always_sample, true)

@@ -486,24 +486,16 @@ fn page() -> tempfile::NamedTempFile {
     page
 }
 
-/// The program that runs scripts, of the tools that `cargo xtask peers` fetches.
-fn quickjs() -> PathBuf {
-    let peers = std::env::var_os("SFRAME_PEERS")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/peers"), PathBuf::from);
-    peers.join("quickjs/qjs")
-}
-
 #[test]
 fn the_page_draws_finds_and_zooms() {
-    if !quickjs().is_file() {
-        let required = std::env::var("SFRAME_TESTS_REQUIRE_ALL").is_ok_and(|it| it == "1");
-        assert!(!required, "no qjs (cargo xtask peers)");
-        eprintln!("skipped: no qjs (cargo xtask peers)");
-        return;
+    let interpreter = peers::tree::folder().join("quickjs/qjs");
+    if !interpreter.is_file() {
+        let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        return peers::tree::skip(scratch, "the_page_draws_finds_and_zooms", "no qjs (cargo xtask peers)");
     }
     let page = page();
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/page.js");
-    let mut command = std::process::Command::new(quickjs());
+    let mut command = std::process::Command::new(interpreter);
     let output = command.arg("--std").arg(script).arg(page.path()).arg("^LEAF$").output().unwrap();
     let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{errors}");

@@ -152,15 +152,19 @@ fn majority<T>(all: &[T], agree: impl Fn(&T, &T) -> bool) -> Option<usize> {
     (votes(best) >= 2 && !rival).then_some(best)
 }
 
+/// Those behind the first whose program came to this end: the place of each, and what it noted.
+fn ended_alike<'a>(outcomes: &'a [Outcome], end: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+    outcomes.iter().enumerate().skip(1).filter_map(move |(at, outcome)| match outcome {
+        Outcome::Ran(other_end, text) if other_end == end => Some((at, text.as_str())),
+        _ => None,
+    })
+}
+
 /// The judgement note by note, where no two programs of other linkers noted all the same: one may be wrong here, another
 /// there. Every note needs a majority, and so does their order.
 fn judge_notes(outcomes: &[Outcome]) -> Verdict {
     let Outcome::Ran(our_end, ours) = &outcomes[0] else { return Verdict::Unsettled };
-    let ran = outcomes[1..].iter().zip(1..).filter_map(|(outcome, at)| match outcome {
-        Outcome::Ran(end, text) if end == our_end => Some((at, text)),
-        _ => None,
-    });
-    let (voters, texts): (Vec<usize>, Vec<&String>) = ran.unzip();
+    let (voters, texts): (Vec<usize>, Vec<&str>) = ended_alike(outcomes, our_end).unzip();
     let orders: Vec<_> = texts.iter().map(|text| order(text)).collect();
     let Some(best) = majority(&orders, |one, other| one == other) else { return Verdict::Unsettled };
     let mut wrong = (orders[best] != order(ours)).then_some(voters[best]);
@@ -184,11 +188,7 @@ pub fn stands_alone(outcomes: &[Outcome]) -> bool {
     let Outcome::Ran(first_end, first_text) = first else {
         return !others.iter().any(|other| other.agrees(first));
     };
-    let texts = others.iter().filter_map(|other| match other {
-        Outcome::Ran(end, text) if end == first_end => Some(text.as_str()),
-        _ => None,
-    });
-    let texts: Vec<&str> = texts.collect();
+    let texts: Vec<&str> = ended_alike(outcomes, first_end).map(|(_, text)| text).collect();
     let noted: Vec<BTreeMap<&str, &str>> = texts.iter().map(|text| notes(text)).collect();
     let is_shared = |(note, value): (&&str, &&str)| noted.iter().any(|other| other.get(note) == Some(value));
     !texts.iter().any(|text| order(text) == order(first_text)) || !notes(first_text).iter().all(is_shared)

@@ -5,11 +5,9 @@
 //! the machine has installed. Of the machine itself come gcc, g++ and cargo alone, and the tools that gcc
 //! brings along (`ar`, `readelf`) where the tree was not made.
 //!
-//! A skip is written past the test harness's capture to standard error, and to `skips.txt` in the test's
-//! scratch area, from which `cargo xtask test` counts. With `SFRAME_TESTS_REQUIRE_ALL=1` a skip is a
-//! failure.
+//! With `SFRAME_TESTS_REQUIRE_ALL=1` a skip is a failure ([`peers::tree::skip`]).
 
-use std::io::Write;
+pub use peers::tree::folder as peers;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -21,22 +19,7 @@ pub type Found = Result<PathBuf, String>;
 #[track_caller]
 pub fn skip(test: &str, reason: &str) {
     let test = test.trim_end_matches("::{{closure}}");
-    let required = std::env::var("SFRAME_TESTS_REQUIRE_ALL").is_ok_and(|v| v == "1");
-    assert!(!required, "{test} may not be skipped here: {reason}");
-    let line = format!("skipped: {test}: {reason}\n");
-    let _ = std::io::stderr().write_all(line.as_bytes());
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("skips.txt");
-    if let Ok(mut file) = std::fs::OpenOptions::new().create(true).append(true).open(path) {
-        let _ = file.write_all(line.as_bytes());
-    }
-}
-
-/// The tree of peer tools.
-pub fn peers() -> PathBuf {
-    match std::env::var_os("SFRAME_PEERS") {
-        Some(path) => path.into(),
-        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("target/peers"),
-    }
+    peers::tree::skip(Path::new(env!("CARGO_TARGET_TMPDIR")), test, reason);
 }
 
 /// All programs of a name in the folders of the peers tree, in the order of the folders' names.
@@ -161,12 +144,9 @@ pub fn llvm_plugin() -> Found {
 
 /// The folders of the libraries that LLVM's plugin loads, as the loader takes them: clang's own processes know them, and
 /// a linker that is started without clang does not.
-pub fn llvm_libraries(plugin: &Path) -> String {
-    let real = plugin.canonicalize().unwrap_or_else(|_| plugin.to_owned());
-    let root = real.ancestors().find(|folder| folder.ends_with("usr")).and_then(Path::parent);
-    let folders =
-        ["usr/lib", "lib"].map(|folder| root.unwrap_or(&real).join(folder).join("x86_64-linux-gnu"));
-    folders.map(|folder| folder.display().to_string()).join(":")
+pub fn llvm_libraries() -> String {
+    let folder = |name: &str| peers().join("root-own").join(name).join("x86_64-linux-gnu");
+    ["usr/lib", "lib"].map(|name| folder(name).display().to_string()).join(":")
 }
 
 /// The debugger.

@@ -252,7 +252,7 @@ pub(super) fn enter(root: &Path, words: &[&str]) -> Result<String> {
     output(&mut inside(root, words)?)
 }
 
-/// A command in the root, with processes, devices and the Rust toolchain of this machine, and of its variables only
+/// A command in the root, with processes, devices, `/sys` and the Rust toolchain of this machine, and of its variables only
 /// those for access to the network. The root is a mount of its own, as a machine's is: without, tests could not mount
 /// file systems for themselves.
 fn inside(root: &Path, words: &[&str]) -> Result<Command> {
