@@ -261,8 +261,9 @@ fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) 
 }
 
 fn thread_pointer_offset<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
-    let dynamic = mode.shared || site.has(Facts::IMPORTED);
-    if !dynamic {
+    // Programs test for a weak variable that nobody has before they come to code like this.
+    let known = !site.has(Facts::IMPORTED) || site.has(Facts::NO_DEFINITION);
+    if known && !mode.shared {
         return Action::value(RelocExpr::TpOffset, info.base, Needs::empty());
     }
     if info.size != 8 {

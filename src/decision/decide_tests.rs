@@ -145,6 +145,7 @@ fn indirect_functions_get_plt_entries() {
 #[test]
 fn tls_models_relax_by_kind_of_output() {
     let (local, imported) = (Facts::TLS, Facts::TLS | Facts::IMPORTED);
+    let absent = imported | Facts::NO_DEFINITION;
     let gd = Needs::TLS_GD;
     let ie = Needs::GOT_TP;
     let dynsym = Needs::DYNSYM;
@@ -152,6 +153,9 @@ fn tls_models_relax_by_kind_of_output() {
         (elf::R_X86_64_TPOFF32, local, &PIE, Value(RelocExpr::TpOffset, NONE)),
         (elf::R_X86_64_TPOFF32, local, &SHARED, Refused(Problem::NeedsTlsModel)),
         (elf::R_X86_64_TPOFF32, imported, &PIE, Refused(Problem::NeedsTlsModel)),
+        (elf::R_X86_64_TPOFF32, absent, &PIE, Value(RelocExpr::TpOffset, NONE)),
+        (elf::R_X86_64_TPOFF32, absent, &SHARED, Refused(Problem::NeedsTlsModel)),
+        (elf::R_X86_64_TPOFF64, absent, &PIE, Value(RelocExpr::TpOffset, NONE)),
         (elf::R_X86_64_TPOFF64, local, &SHARED, Dynamic(DynamicKind::TpOffset, Needs::STATIC_TLS)),
         (elf::R_X86_64_TPOFF64, imported, &PIE, Dynamic(DynamicKind::TpOffset, dynsym)),
         (elf::R_X86_64_GOTTPOFF, local, &SHARED, Value(RelocExpr::GotTp, ie | Needs::STATIC_TLS)),

@@ -10,7 +10,7 @@ use crate::phase::Inputs;
 use crate::symbols::{Definition, Definitions, Mentions};
 use zerocopy::byteorder::ByteOrder;
 
-/// Sets [`Mentions::IN_SHARED`].
+/// Sets [`Mentions::IN_SHARED`] and [`Definitions::loaded_libraries`].
 pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
     let mut takes_part: Vec<bool> =
         inputs.shared.iter().map(|library| is_named(library, definitions)).collect();
@@ -37,6 +37,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
             }
         }
     }
+    definitions.loaded_libraries = takes_part;
 }
 
 /// Whether the command line asks for the library, or an object takes something from it.

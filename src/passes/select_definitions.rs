@@ -65,6 +65,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) -> Defin
         mentions: with_references(mentions, &taken),
         commons,
         overridden_libraries,
+        loaded_libraries: Vec::new(),
     }
 }
 

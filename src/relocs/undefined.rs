@@ -5,13 +5,12 @@ use crate::cli::Report;
 use crate::decision::site::Reference;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
-use crate::ids::SymbolId;
+use crate::ids::{FileId, SymbolId};
+use crate::input::SharedFile;
 use crate::input::object::{FileName, SymbolPlace};
 use crate::input::source_lines::{Deed, SourceLines};
-use crate::phase::Live;
-use crate::phase::{Inputs, Resolved, SectionState};
-use crate::symbols::Definition;
-use crate::symbols::Mentions;
+use crate::phase::{Bound, Inputs, Live, Resolved, SectionState};
+use crate::symbols::{Definition, Mentions, SymbolFlags};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
@@ -279,9 +278,10 @@ fn definition_place<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> String {
     }
 }
 
-/// Reports undefined symbols of shared libraries. A library that needs a library which is not part
-/// of the link cannot be judged.
-pub fn report_shared<T: Target>(link: &Resolved<'_, T>) {
+/// Reports undefined symbols of shared libraries that the program loads: those that nothing defines,
+/// and those that it defines only for itself. A library that needs a library which is not part of the
+/// link cannot be judged.
+pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
     let policy = link.config.undefined.in_shared_libraries;
     if policy == Report::Ignore || link.config.is_relocatable() {
         return;
@@ -290,7 +290,8 @@ pub fn report_shared<T: Target>(link: &Resolved<'_, T>) {
     present.extend(&link.needed_libraries.found);
     let unreported = unreported(link);
     let gravity = if policy == Report::Warning { Severity::Warning } else { Severity::Error };
-    link.shared.par_iter().for_each(|library| {
+    let loaded = &link.definitions.loaded_libraries;
+    link.shared.par_iter().zip(loaded).filter(|(_, loaded)| **loaded).for_each(|(library, _)| {
         if !library.needed.iter().all(|needed| present.contains(needed)) {
             return;
         }
@@ -299,30 +300,83 @@ pub fn report_shared<T: Target>(link: &Resolved<'_, T>) {
             if !symbol.is_undefined() || symbol.is_weak() || symbol.is_local() || !id.is_some() {
                 continue;
             }
-            let name = link.globals.names[id.index()];
-            if link.definition(id) != Definition::Undefined
-                || unreported.contains(name)
-                || link.needed_libraries.definitions.contains_key(name)
-            {
+            let Some(unmet) = unmet(link, library, index, id) else { continue };
+            if unreported.contains(link.globals.names[id.index()]) {
                 continue;
             }
-            // An old version of another library, which only references with a version can see.
-            let version = library.version_name(library.symbol_version(index).index);
-            if !version.is_empty()
-                && link.shared.iter().any(|other| other.find_version(name, version).is_some())
-            {
-                continue;
-            }
-            let message = format!("undefined reference: {}", link.symbol_text(id));
+            let finding = match unmet {
+                Unmet::Undefined => {
+                    let message = format!("undefined reference: {}", link.symbol_text(id));
+                    Diagnostic::new(gravity, Code::UndefinedSymbol, message)
+                }
+                Unmet::NotExported(definer) => not_exported(link, id, definer, gravity),
+            };
             link.sink.report_recoverable(
-                Diagnostic::new(gravity, Code::UndefinedSymbol, message)
-                    .about(name)
+                finding
+                    .about(link.globals.names[id.index()])
                     .note(format!("referenced by {}", library.name))
                     .help("--allow-shlib-undefined leaves it to the dynamic linker")
                     .ordered(u32::MAX, library.id.0, index as u64),
             );
         }
     });
+}
+
+/// Why a library will not find a symbol.
+enum Unmet {
+    /// Nothing defines it.
+    Undefined,
+    /// The program's own definition, in this object, is not exported.
+    NotExported(FileId),
+}
+
+/// Whether the undefined symbol `index` of a library has no definition that the dynamic linker sees.
+fn unmet<T: Target>(
+    link: &Bound<'_, T>,
+    library: &SharedFile<'_, T::E>,
+    index: usize,
+    id: SymbolId,
+) -> Option<Unmet> {
+    let hides = |id| {
+        let flags = link.symbol_flags(id);
+        !link.config.is_shared() && !flags.intersects(SymbolFlags::EXPORTED | SymbolFlags::DISCARDED)
+    };
+    let unmet = match link.definition(id) {
+        Definition::Undefined => Unmet::Undefined,
+        Definition::Object { file, .. } if hides(id) => Unmet::NotExported(file),
+        _ => return None,
+    };
+    let name = link.globals.names[id.index()];
+    if link.needed_libraries.definitions.contains_key(name) {
+        return None;
+    }
+    // An old version of another library, which only references with a version can see.
+    let version = library.version_name(library.symbol_version(index).index);
+    if !version.is_empty() && link.shared.iter().any(|other| other.find_version(name, version).is_some()) {
+        return None;
+    }
+    let defines = |other: &SharedFile<'_, T::E>| {
+        other.globals.iter().zip(other.symbols).any(|(&other, symbol)| other == id && !symbol.is_undefined())
+    };
+    // Libraries see each other's definitions where the program has one for itself.
+    let is_elsewhere = matches!(unmet, Unmet::NotExported(_)) && link.shared.iter().any(defines);
+    (!is_elsewhere).then_some(unmet)
+}
+
+fn not_exported<T: Target>(
+    link: &Bound<'_, T>,
+    id: SymbolId,
+    definer: FileId,
+    gravity: Severity,
+) -> Diagnostic {
+    let reason = match visibility(link, id) {
+        elf::STV_HIDDEN => "hidden",
+        elf::STV_INTERNAL => "internal",
+        _ => "local",
+    };
+    let message = format!("a shared library refers to the {reason} symbol {}", link.symbol_text(id));
+    Diagnostic::new(gravity, Code::UndefinedSymbol, message)
+        .note(format!("defined in {}", link.objects[definer.index()].name))
 }
 
 #[cfg(test)]

@@ -56,6 +56,9 @@ pub struct Definitions {
     /// By [`SharedId`]: whether the library was needed where it stands, for a symbol that an object
     /// behind it defines, too. Then it stays needed.
     pub overridden_libraries: Vec<bool>,
+    /// By [`SharedId`]: whether the program loads the library. With `--as-needed` it does so only if
+    /// something is taken from it.
+    pub loaded_libraries: Vec<bool>,
 }
 
 impl Definitions {

@@ -113,6 +113,48 @@ fn shared_libraries_may_leave_symbols_open_unless_told() {
 }
 
 #[test]
+fn libraries_that_the_program_does_not_load_may_lack_symbols() {
+    let work = Work::new();
+    let a = work.c("a", "int missing(void); int f(void) { return missing(); }", &["-fPIC"]);
+    work.gcc(&["-shared", "-o", "liba.so", &a]).quiet();
+    let main = work.c("main", "int main(void) { return 0; }", &[]);
+    let link = |option: &str| work.gcc(&["-o", "p", &main, "-L.", option, "-la"]);
+    link("-Wl,--as-needed").quiet();
+    work.run("p");
+    link("-Wl,--no-as-needed").fails().says(&["missing", "liba.so"]);
+}
+
+#[test]
+fn libraries_find_no_definition_that_the_program_keeps_for_itself() {
+    let work = Work::new();
+    let a = work.c("a", "int secret(void); int f(void) { return secret(); }", &["-fPIC"]);
+    work.gcc(&["-shared", "-o", "liba.so", &a]).quiet();
+    let b = work.c("b", "int secret(void) { return 0; }", &["-fPIC"]);
+    work.gcc(&["-shared", "-o", "libb.so", &b]).quiet();
+    let text = "int f(void); int main(void) { return f(); }";
+    let hidden = "__attribute__((visibility(\"hidden\"))) int secret(void) { return 0; }";
+    let hidden = work.c("hidden", &format!("{hidden} {text}"), &["-O0"]);
+    let open = work.c("open", &format!("int secret(void) {{ return 0; }} {text}"), &["-O0"]);
+    work.write("local.ver", "{ local: secret; };");
+    let link = |object: &str, flags: &[&str]| {
+        work.gcc(&[&["-Wl,--no-as-needed", "-o", "p", object, "-L.", "-la"][..], flags].concat())
+    };
+    link(&open, &[]).quiet();
+    work.run("p");
+    link(&hidden, &[]).fails().says(&["hidden symbol secret", "hidden.o", "liba.so"]);
+    link(&open, &["-Wl,--version-script,local.ver"]).fails().says(&[
+        "local symbol secret",
+        "open.o",
+        "liba.so",
+    ]);
+    // Another library has one for all, or the user says so.
+    link(&hidden, &["-lb"]).quiet();
+    link(&hidden, &["-Wl,--allow-shlib-undefined"]).quiet();
+    link(&hidden, &["-Wl,--ignore-unresolved-symbol=secret"]).quiet();
+    link(&hidden, &["-shared"]).quiet();
+}
+
+#[test]
 fn rpath_link_finds_what_libraries_need() {
     let mut work = Work::new();
     work.env("LD_LIBRARY_PATH", "");

@@ -148,6 +148,25 @@ int main(void) {
     }
 }
 
+fn local_exec_code_may_name_a_weak_variable_that_nothing_defines(machine: &'static Machine) {
+    let text = r#"
+extern char marker __attribute__((weak));
+extern __thread int nowhere __attribute__((weak, tls_model("local-exec")));
+__thread int here = 3;
+int main(void) {
+    if (&marker) nowhere = 1;
+    return here - 3;
+}
+"#;
+    for (flag, link) in [("-fPIE", "-pie"), ("-fno-pie", "-no-pie")] {
+        let work = Work::on(machine);
+        let program = work.c("program", text, &["-O1", flag]);
+        work.gcc(&[link, "-o", "program", &program]).quiet();
+        work.run("program");
+        assert!(work.elf("program").dynamic_relocations_of(machine.relocations.tpoff).is_empty(), "{link}");
+    }
+}
+
 #[test]
 fn a_local_exec_relocation_in_a_shared_library_is_an_error() {
     let work = Work::new();
@@ -169,5 +188,6 @@ on_every_machine!(
     the_tls_segment_holds_data_then_zeros,
     descriptor_and_general_dynamic_relax_to_initial_exec_for_shared_variables,
     a_variable_that_nothing_defines_is_at_the_thread_pointer,
+    local_exec_code_may_name_a_weak_variable_that_nothing_defines,
     a_name_with_and_without_tls_is_an_error,
 );
