@@ -144,6 +144,7 @@ enum Class {
     Text,
     ReadOnly,
     Tls,
+    TlsZeros,
     Data,
     Bss,
     Note,
@@ -163,7 +164,7 @@ impl Class {
         } else if orphan.info.sh_type == elf::SHT_NOTE || orphan.info.name.starts_with(b".note") {
             Class::Note
         } else if properties.tls {
-            Class::Tls
+            if properties.contents { Class::Tls } else { Class::TlsZeros }
         } else if !properties.contents {
             Class::Bss
         } else if !properties.read_only {
@@ -179,7 +180,7 @@ impl Class {
         match self {
             Class::Text => Some(b".text"),
             Class::ReadOnly => Some(b".rodata"),
-            Class::Tls => Some(b".tdata"),
+            Class::Tls | Class::TlsZeros => Some(b".tdata"),
             Class::Data => Some(b".data"),
             Class::Bss => Some(b".bss"),
             Class::Note => Some(b".interp"),
@@ -428,17 +429,15 @@ impl<'p> Placer<'p> {
         if exact.is_some() {
             return exact;
         }
-        // Types tell nothing about neighbours of sections that are not loaded or are thread-local.
-        let last = |near: &dyn Fn(Properties) -> bool| {
-            if own.alloc && !own.tls { last(near) } else { self.last_filled(near) }
-        };
+        // Types tell nothing about neighbours of sections that are not loaded.
+        let last =
+            |near: &dyn Fn(Properties) -> bool| if own.alloc { last(near) } else { self.last_filled(near) };
         let near = if !own.alloc {
             last(&|other| !other.debug)
         } else if own.code {
             last(&|other| loaded(other) && other.code)
         } else if own.tls {
-            last(&|other| other.alloc && other.tls)
-                .or_else(|| last(&|other| loaded(other) && !other.read_only))
+            return self.nearest_for_tls(own);
         } else if own.read_only && own.contents {
             last(&|other| loaded(other) && other.read_only && !other.tls)
         } else if own.contents {
@@ -446,7 +445,30 @@ impl<'p> Placer<'p> {
         } else {
             None
         };
-        near.or_else(|| if own.alloc { last(&|other| other.alloc) } else { None })
+        // Code, and data that is only read, stand before all that is written.
+        let begins = own.code || own.read_only;
+        near.or_else(|| if own.alloc && !begins { last(&|other| other.alloc) } else { None })
+    }
+
+    /// The neighbour of thread-local sections, whatever its type: the thread-local ones stand together,
+    /// data before zeros; without any, the last section that is loaded.
+    fn nearest_for_tls(&self, own: Properties) -> Option<usize> {
+        let mut found = None;
+        let mut seen = false;
+        for (node, output) in self.walk() {
+            let Some(other) = self.properties[output as usize] else { continue };
+            if other.alloc && other.tls {
+                if own.contents && !other.contents {
+                    break;
+                }
+                (found, seen) = (Some(node), true);
+            } else if seen {
+                break;
+            } else if other.alloc && other.contents {
+                found = Some(node);
+            }
+        }
+        found
     }
 
     /// Behind an output section (or the start), its symbols, but before the location counter is

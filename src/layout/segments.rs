@@ -152,16 +152,23 @@ fn permissions(chunk: &Chunk<'_>) -> u32 {
     flags
 }
 
+/// The segments that are loaded. A section without bytes lies in one, but has no say in it: an empty
+/// `.text` before data does not make the data executable.
 fn loads(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
     let mut loads: Vec<Segment> = Vec::new();
+    // The last chunk with bytes of the last segment, or its first one.
+    let mut last = 0;
     for (index, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space()) {
+        let is_empty = chunk.size == 0;
         let mut flags = permissions(chunk);
         if wishes.writable_text {
             flags = elf::PF_R | elf::PF_W | elf::PF_X;
         }
+        let wanted = loads.last().filter(|_| is_empty).map_or(flags, |load| load.flags);
         match loads.last_mut() {
-            Some(load) if !starts_load(chunks[load.end as usize - 1], load.flags, chunk, flags, wishes) => {
-                load.flags |= flags;
+            Some(load) if !starts_load(chunks[last], load.flags, chunk, wanted, wishes) => {
+                let before = if chunks[last].size == 0 { 0 } else { load.flags };
+                load.flags = before | wanted;
                 load.end = index as u32 + 1;
                 load.align = load.align.max(chunk.align);
             }
@@ -169,7 +176,11 @@ fn loads(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
                 let mut load = one(elf::PT_LOAD, chunks, index, flags, wishes.align_page.max(chunk.align));
                 load.load_address = chunk.load_address;
                 loads.push(load);
+                last = index;
             }
+        }
+        if !is_empty {
+            last = index;
         }
     }
     loads
@@ -486,6 +497,24 @@ mod tests {
         let segments = derive(&views(&near), &wishes(), 0x200);
         let loads = of_type(&segments, elf::PT_LOAD);
         assert_eq!(loads.iter().map(|load| load.flags).collect::<Vec<_>>(), [5, 6]);
+    }
+
+    #[test]
+    fn sections_without_bytes_have_no_say_in_permissions() {
+        let (text, data) = (elf::SHF_EXECINSTR, elf::SHF_WRITE);
+        let flags = |chunks: &[Chunk<'static>]| {
+            let segments = derive(&views(chunks), &wishes(), 0x200);
+            of_type(&segments, elf::PT_LOAD)
+                .iter()
+                .map(|load| (load.flags, load.first, load.end))
+                .collect::<Vec<_>>()
+        };
+        let tables = chunk(b".dynstr", elf::SHT_PROGBITS, 0, 0x200, 0x10);
+        let empty = |address| chunk(b".text", elf::SHT_PROGBITS, text, address, 0);
+        let dynamic = |address| chunk(b".dynamic", elf::SHT_DYNAMIC, data, address, 0xf0);
+        assert_eq!(flags(&[tables.clone(), empty(0x1000), dynamic(0x1f10)]), [(4, 0, 2), (6, 2, 3)]);
+        assert_eq!(flags(&[empty(0x1000), dynamic(0x1f10)]), [(6, 0, 2)]);
+        assert_eq!(flags(&[tables, empty(0x5000), dynamic(0x5f10)]), [(4, 0, 1), (6, 1, 3)]);
     }
 
     #[test]
