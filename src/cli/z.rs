@@ -191,7 +191,12 @@ pub static WORDS: &[ZSpec] = &[
         state.config.layout.no_section_headers = true;
     }),
     flag(&["lrodata-after-bss"], "Put large read-only data behind .bss (always so)", |_| {}),
-    flag(&["nokeep-text-section-prefix"], "Put .text.hot and its kin into .text (default)", |_| {}),
+    flag(&["keep-text-section-prefix"], "Make .text.hot and its kin output sections", |state| {
+        state.config.layout.text_parts = true;
+    }),
+    flag(&["nokeep-text-section-prefix"], "Put .text.hot and its kin into .text (default)", |state| {
+        state.config.layout.text_parts = false;
+    }),
     flag(&["start-stop-gc"], "__start_NAME does not keep the sections NAME alive", |state| {
         state.config.gc.start_stop = true;
     }),

@@ -366,10 +366,8 @@ fn separate_code<T: Target>(config: &Config) -> bool {
 /// The text of the built-in script that this link uses, as GNU ld would read it.
 pub fn built_in_text<T: Target>(config: &Config) -> String {
     let script = read_scripts::built_in(config);
-    let rosegment = read_scripts::rosegment(config);
-    settings::<T>(config)
-        .switches
-        .map_or_else(String::new, |switches| script.resolved_text(rosegment, &switches))
+    let order = read_scripts::built_in_order(config);
+    settings::<T>(config).switches.map_or_else(String::new, |switches| script.resolved_text(order, &switches))
 }
 
 fn settings<T: Target>(config: &Config) -> Settings {

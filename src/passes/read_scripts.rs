@@ -13,7 +13,7 @@ use crate::phase::{Directives, Session};
 use crate::plan::LayoutPlan;
 use crate::plan::Scripts;
 use crate::script::ast::{Command, Script};
-use crate::script::builtin::Layout as BuiltIn;
+use crate::script::builtin::{Layout as BuiltIn, Order};
 use crate::script::{Include, Sources, Span, parse_defsym, parse_mri_script, parse_script};
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -102,7 +102,7 @@ pub fn run<'a>(
         ..Scripts::default()
     };
     scripts.builtin =
-        main.default.clone().unwrap_or_else(|| built_in(config).script(rosegment(config), &mut sources));
+        main.default.clone().unwrap_or_else(|| built_in(config).script(built_in_order(config), &mut sources));
     for defsym in &config.symbols.defsyms {
         let text = [&defsym.name[..], b"=", defsym.expression.as_bytes()].concat();
         match parse_defsym(&mut sources, "--defsym", &text) {
@@ -166,10 +166,13 @@ pub fn built_in(config: &Config) -> BuiltIn {
     }
 }
 
-/// Whether the built-in script has constants before the code: GNU ld's `--rosegment`, which means
-/// nothing where code shares its pages.
-pub fn rosegment(config: &Config) -> bool {
-    config.layout.rosegment == Some(true) && config.layout.separate_code != Some(SeparateCode::No)
+/// The order of the built-in script. GNU ld's `--rosegment` means nothing where code shares its pages.
+pub fn built_in_order(config: &Config) -> Order {
+    let layout = &config.layout;
+    Order {
+        rosegment: layout.rosegment == Some(true) && layout.separate_code != Some(SeparateCode::No),
+        text_parts: layout.text_parts,
+    }
 }
 
 /// The parser of a script's language.

@@ -19,6 +19,21 @@ const MARKERS: [&str; 4] = [
     "/* End of the constants. */",
 ];
 
+/// Comments around the parts of `.text` that are output sections with `-z keep-text-section-prefix`.
+const PARTS: [&str; 2] = ["/* Parts of the code. */\n", "/* End of the parts of the code. */\n"];
+
+/// The names of these, behind `.text`, as compilers and lld have them.
+const PART_NAMES: [&str; 6] = [".unlikely", ".exit", ".startup", ".hot", ".unknown", ".split"];
+
+/// The orders of sections that options choose.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Order {
+    /// `--rosegment`: constants stand before the code, so that everything read-only is one segment.
+    pub rosegment: bool,
+    /// `-z keep-text-section-prefix`: `.text.hot` and its kin are output sections, before `.text`.
+    pub text_parts: bool,
+}
+
 /// The kinds of output that have a default layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
@@ -46,18 +61,18 @@ impl Layout {
         }
     }
 
-    /// The text of the script; with `rosegment`, constants stand before the code, so that
-    /// everything read-only is one segment.
-    fn text_for(self, rosegment: bool) -> Cow<'static, str> {
+    /// The text of the script, in this order.
+    fn text_for(self, order: Order) -> Cow<'static, str> {
         let text = self.text();
-        let at = |marker: &str| text.find(marker).filter(|_| rosegment);
+        let at = |marker: &str| text.find(marker).filter(|_| order.rosegment);
         // A test finds the markers in every script that has constants.
-        match MARKERS.map(at) {
+        let text = match MARKERS.map(at) {
             [Some(here), Some(gap), Some(start), Some(end)] => {
                 Cow::Owned([&text[..here], &text[start..end], &text[here..gap], &text[end..]].concat())
             }
             _ => Cow::Borrowed(text),
-        }
+        };
+        if order.text_parts { part_text(text) } else { text }
     }
 
     /// The text of the script.
@@ -71,22 +86,36 @@ impl Layout {
     }
 
     /// The script, its text added to `sources`.
-    pub fn script(self, rosegment: bool, sources: &mut Sources) -> Script {
+    pub fn script(self, order: Order, sources: &mut Sources) -> Script {
         let mut include = |_: &str, _: &str| Err("the built-in scripts include nothing".to_owned());
         // A test parses all four.
-        parse_script(sources, self.name(), self.text_for(rosegment).as_bytes(), &mut include)
-            .unwrap_or_default()
+        parse_script(sources, self.name(), self.text_for(order).as_bytes(), &mut include).unwrap_or_default()
     }
 
     /// The text of the script with its switches resolved, for `--verbose`.
-    pub fn resolved_text(self, rosegment: bool, switches: &Switches) -> String {
-        let mut text = self.text_for(rosegment).into_owned();
+    pub fn resolved_text(self, order: Order, switches: &Switches) -> String {
+        let mut text = self.text_for(order).into_owned();
         for (name, value) in switches.constants() {
             let value = if name == "IMAGE_BASE" { format!("{value:#x}") } else { value.to_string() };
             text = text.replace(&format!("CONSTANT({name})"), &value);
         }
         text
     }
+}
+
+/// The text with the parts of `.text` as output sections.
+fn part_text(text: Cow<'static, str>) -> Cow<'static, str> {
+    let [Some(code), Some(start), Some(end)] =
+        ["  .text :", PARTS[0], PARTS[1]].map(|marker| text.find(marker))
+    else {
+        return text;
+    };
+    let part = |name: &str| {
+        let more = if name == ".unlikely" { " .text.*_unlikely" } else { "" };
+        format!("  .text{name} : {{ *(.text{name} .text{name}.*{more}) }}\n")
+    };
+    let parts: String = PART_NAMES.into_iter().map(part).collect();
+    [&text[..code], &parts, &text[code..start], &text[end..]].concat().into()
 }
 
 /// The values that options and targets change in a default layout.
@@ -140,7 +169,7 @@ mod tests {
     }
 
     fn names(layout: Layout) -> Vec<String> {
-        let script = layout.script(false, &mut Sources::new());
+        let script = layout.script(Order::default(), &mut Sources::new());
         output_sections(&script).iter().map(|section| section.name.text().into_owned()).collect()
     }
 
@@ -185,7 +214,7 @@ mod tests {
 
     #[test]
     fn relocatable_merges_only_equal_names() {
-        let script = Layout::Relocatable.script(false, &mut Sources::new());
+        let script = Layout::Relocatable.script(Order::default(), &mut Sources::new());
         assert!(output_sections(&script).len() > 60);
         for section in output_sections(&script) {
             for item in &section.body {
@@ -203,7 +232,7 @@ mod tests {
     #[test]
     fn rosegment_moves_the_constants_before_the_code() {
         for layout in [Layout::Static, Layout::Pie, Layout::Shared] {
-            let script = layout.script(true, &mut Sources::new());
+            let script = layout.script(Order { rosegment: true, ..Order::default() }, &mut Sources::new());
             let moved: Vec<_> =
                 output_sections(&script).iter().map(|section| section.name.text().into_owned()).collect();
             let place = |name: &str| moved.iter().position(|have| have == name);
@@ -216,9 +245,26 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_the_code_stand_before_it() {
+        for rosegment in [false, true] {
+            for layout in [Layout::Static, Layout::Pie, Layout::Shared] {
+                let script = layout.script(Order { rosegment, text_parts: true }, &mut Sources::new());
+                let sections = output_sections(&script);
+                let code = sections.iter().position(|section| section.name.text() == ".text").expect(".text");
+                let parts = &sections[code - PART_NAMES.len()..code];
+                for (part, name) in parts.iter().zip(PART_NAMES) {
+                    assert_eq!(part.name.text(), format!(".text{name}"));
+                }
+                assert_eq!(sections[code].body.len(), 3, "what is left of {layout:?}");
+            }
+        }
+        assert!(names(Layout::Relocatable).iter().all(|name| name != ".text.hot"));
+    }
+
+    #[test]
     fn kept_sections_are_kept() {
         for layout in [Layout::Static, Layout::Pie, Layout::Shared] {
-            let script = layout.script(false, &mut Sources::new());
+            let script = layout.script(Order::default(), &mut Sources::new());
             for name in [
                 ".init",
                 ".fini",
@@ -254,14 +300,14 @@ mod tests {
         assert_eq!(switches.constant(b"PROTECT_GOT"), Some(0));
         assert_eq!(switches.constant(b"MAXPAGESIZE"), None);
         for layout in Layout::ALL {
-            let text = layout.resolved_text(false, &switches);
+            let text = layout.resolved_text(Order::default(), &switches);
             for (name, _) in switches.constants() {
                 assert!(!text.contains(&format!("CONSTANT({name})")), "{layout:?}");
             }
         }
         assert!(
             Layout::Static
-                .resolved_text(false, &switches)
+                .resolved_text(Order::default(), &switches)
                 .contains("SEGMENT_START(\"text-segment\", 0x400000)")
         );
     }

@@ -309,7 +309,7 @@ fn spread(hash: u64) -> u64 {
 mod tests {
     use super::*;
     use crate::script::ast::{BodyItem, Command, Script, SectionsItem};
-    use crate::script::builtin::Layout;
+    use crate::script::builtin::{Layout, Order};
     use crate::script::{Sources, parse_script};
     use proptest::prelude::*;
 
@@ -453,7 +453,7 @@ mod tests {
             File { name: b"crtend.o", archive: Some(b"libgcc.a") },
         ];
         for layout in Layout::ALL {
-            let script = layout.script(false, &mut Sources::new());
+            let script = layout.script(Order::default(), &mut Sources::new());
             let statements = statements(&script);
             let matcher = Matcher::new(statements.iter().copied());
             for name in names {

@@ -12,6 +12,8 @@ pub struct LayoutOptions {
     pub separate_code: Option<SeparateCode>,
     /// `--rosegment`: `Some(false)` puts read-only data and code into one segment.
     pub rosegment: Option<bool>,
+    /// `-z keep-text-section-prefix`: the built-in scripts have output sections for `.text.hot` and its kin.
+    pub text_parts: bool,
     /// `-z max-page-size=`, a power of two; `None`: the machine's default.
     pub max_page_size: Option<u64>,
     /// `-z common-page-size=`, a power of two; `None`: the machine's default.
@@ -72,6 +74,7 @@ impl Default for LayoutOptions {
             relro: true,
             separate_code: None,
             rosegment: None,
+            text_parts: false,
             max_page_size: None,
             common_page_size: None,
             executable_stack: None,

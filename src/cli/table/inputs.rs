@@ -160,7 +160,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["remap-inputs-file"],
         "FILE",
-        "Read lines `PATTERN FILE` for --remap-inputs from FILE",
+        "Read lines `PATTERN FILE` or `PATTERN=FILE` for --remap-inputs from FILE",
         |state, file| {
             let text = state.read_text(file)?;
             text.split(|&byte| byte == b'\n').try_for_each(|line| add_remap_line(state, line))
@@ -278,14 +278,18 @@ fn add_remap(state: &mut State<'_>, text: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// A line of a remap file: two words, `#` starts a comment.
+/// A line of a remap file: two words with blanks or `=` between them, `#` starts a comment.
 fn add_remap_line(state: &mut State<'_>, line: &[u8]) -> Outcome {
-    let line = line.split(|&byte| byte == b'#').next().unwrap_or_default();
-    let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    match (words.next(), words.next(), words.next()) {
-        (None, ..) => {}
-        (Some(pattern), Some(file), None) => push_remap(state, pattern, file),
-        _ => return Err(format!("'{}' is not of the form PATTERN FILE", shown(line.trim_ascii()))),
+    let line = line.split(|&byte| byte == b'#').next().unwrap_or_default().trim_ascii();
+    let separates = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'=';
+    let end = line.iter().position(separates).unwrap_or(line.len());
+    let start =
+        line[end..].iter().position(|byte| !separates(byte)).map_or(line.len(), |skipped| end + skipped);
+    let (pattern, file) = (&line[..end], &line[start..]);
+    match (pattern, file) {
+        ([], []) => {}
+        ([_, ..], [_, ..]) if !file.iter().any(u8::is_ascii_whitespace) => push_remap(state, pattern, file),
+        _ => return Err(format!("'{}' is not of the form PATTERN FILE or PATTERN=FILE", shown(line))),
     }
     Ok(())
 }

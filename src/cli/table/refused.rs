@@ -116,7 +116,6 @@ pub static REFUSED: &[Refused] = &[
 pub static REFUSED_WORDS: &[Refused] = &[
     refused(&["extern-protected-data"], "protected data of libraries is never copied into executables"),
     refused(&["nolrodata-after-bss"], "large read-only data stands behind .bss in every built-in layout"),
-    refused(&["keep-text-section-prefix"], ".text.hot and its kin are put into .text, each kind together"),
     refused(&["unique-symbol"], "local symbols keep their names"),
     refused(&["unique"], "libraries of more than one namespace are not marked"),
     refused(&["common"], "common symbols are of type STT_OBJECT"),

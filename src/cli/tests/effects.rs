@@ -166,6 +166,7 @@ fn directories_and_sysroot() {
             (b"x.*".to_vec(), Some("y.o".into())),
             (b"*/a.o".to_vec(), Some("b.o".into())),
             (b"c.*".to_vec(), None),
+            (b"d.o".to_vec(), Some("e=.o".into())),
         ]
     );
     assert!(error(&["--remap-inputs-file=bad-remap.txt", "a.o"]).message.contains("PATTERN FILE"));

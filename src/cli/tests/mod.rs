@@ -17,7 +17,7 @@ fn files(name: &Path) -> io::Result<Vec<u8>> {
         Some("options.rsp") => Ok(b"-o 'two words' @more.rsp b.o".to_vec()),
         Some("more.rsp") => Ok(b"-la\\\\b \"-L/some dir\"".to_vec()),
         Some("symbols.o") => Ok(b"\x7fELF".to_vec()),
-        Some("remap.txt") => Ok(b"# comment\n*/a.o b.o\n\nc.* /dev/null # gone\n".to_vec()),
+        Some("remap.txt") => Ok(b"# comment\n*/a.o b.o\n\nc.* /dev/null # gone\n d.o=e=.o \n".to_vec()),
         Some("bad-remap.txt") => Ok(b"just-one\n".to_vec()),
         _ => Err(io::ErrorKind::NotFound.into()),
     }
