@@ -159,8 +159,10 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         RelocExpr::TpOffset => thread_pointer_offset(info, site, mode),
         RelocExpr::DtpOffset if site.has(Facts::IMPORTED) => match info.size {
             8 => Action::dynamic(DynamicKind::DtpOffset, Needs::DYNSYM),
-            // Local-dynamic code says that the variable is this module's, and it is.
-            _ if site.has(Facts::EXPORTED) => Action::value(info.expr, info.base, Needs::empty()),
+            // Local-dynamic code says that the variable is this module's, and it is; or nobody has it.
+            _ if site.facts.intersects(Facts::EXPORTED | Facts::NO_DEFINITION) => {
+                Action::value(info.expr, info.base, Needs::empty())
+            }
             _ => Action::problem(info, Problem::NeedsTlsModel),
         },
         RelocExpr::DtpOffset => Action::value(info.expr, info.base, Needs::empty()),

@@ -169,6 +169,7 @@ fn tls_models_relax_by_kind_of_output() {
         (elf::R_X86_64_DTPOFF32, local, &PIE, Value(RelocExpr::TpOffset, NONE)),
         (elf::R_X86_64_DTPOFF64, imported, &SHARED, Dynamic(DynamicKind::DtpOffset, dynsym)),
         (elf::R_X86_64_DTPOFF32, imported | Facts::EXPORTED, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
+        (elf::R_X86_64_DTPOFF32, absent, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
         (elf::R_X86_64_DTPOFF32, imported, &SHARED, Refused(Problem::NeedsTlsModel)),
         (elf::R_X86_64_GOTPC32_TLSDESC, local, &SHARED, Value(RelocExpr::TlsDesc, Needs::TLS_DESC)),
         (elf::R_X86_64_GOTPC32_TLSDESC, local, &PIE, Refused(Problem::UnexpectedInstruction)),

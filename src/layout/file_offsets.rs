@@ -128,7 +128,7 @@ impl Filler<'_, '_, '_> {
             }
             memory_end = memory_end.max(chunk.address.checked_add(chunk.size)?);
         }
-        self.zeros_behind(held, file_end);
+        self.empty_behind(held, file_end, if zeros { cursor } else { file_end });
         segment.file_size = if zeros { 0 } else { file_end.saturating_sub(start) };
         segment.memory_size = memory_end.wrapping_sub(segment.address).max(segment.file_size);
         // Zeros alone take no room: the next segment may use the offset.
@@ -136,12 +136,14 @@ impl Filler<'_, '_, '_> {
     }
 
     /// Zeros behind the last bytes of a segment begin where the bytes end, whatever their alignment, as in GNU ld,
-    /// gold, lld and mold, and after `objcopy`.
-    fn zeros_behind(&mut self, held: &[ChunkId], file_end: u64) {
+    /// gold, lld and mold, and after `objcopy`. Sections without bytes do so too; where the segment has none,
+    /// they begin where those of the segment before end, so that they are not behind the end of the file.
+    fn empty_behind(&mut self, held: &[ChunkId], file_end: u64, filled_end: u64) {
         for id in held {
             let (chunk, section) = (&self.layout.chunks[id.index()], &mut self.sections[id.index()]);
-            if is_alloc(chunk.flags) && chunk.takes_address_space() && section.sh_type == elf::SHT_NOBITS {
-                section.offset = section.offset.min(file_end);
+            if is_alloc(chunk.flags) && chunk.takes_address_space() && section.file_size() == 0 {
+                let end = if section.sh_type == elf::SHT_NOBITS { file_end } else { filled_end };
+                section.offset = section.offset.min(end);
             }
         }
     }
