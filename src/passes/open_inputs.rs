@@ -501,12 +501,15 @@ impl<'a> Walk<'_, 'a> {
 
     /// Carries out a script's commands about inputs (`INPUT`, `GROUP`, `SEARCH_DIR` and others).
     fn file_commands(&mut self, path: &Path, script: &Script, state: &InputState) {
+        let mut state = *state;
         for command in &script.commands {
             match command {
-                Command::Input(files) => self.script_files(path, files, state),
+                Command::Target(format) if *format.bytes == *b"binary" => state.format = InputFormat::Binary,
+                Command::Target(_) => state.format = InputFormat::Elf,
+                Command::Input(files) => self.script_files(path, files, &state),
                 Command::Group(files) => {
                     let step = self.open_group();
-                    self.script_files(path, files, state);
+                    self.script_files(path, files, &state);
                     self.close_group(step);
                 }
                 Command::SearchDir(directory) => {

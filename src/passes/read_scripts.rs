@@ -125,17 +125,22 @@ pub fn run<'a>(
     (Directives { session, entry, script_references, script_paths: paths, lists, orders }, plan)
 }
 
-/// Reports formats of the output that are none of ours. A wrong ELF format shows by its machine.
+/// Reports formats that are none of ours. A wrong ELF format shows by its machine.
 fn report_formats(scripts: &[Script], sources: &Sources, sink: &Sink) {
     for command in scripts.iter().flat_map(|script| &script.commands) {
-        let Command::OutputFormat { default, .. } = command else { continue };
-        let known = matches!(&default.bytes[..], b"binary" | b"default") || default.bytes.starts_with(b"elf");
+        let (format, of, help) = match command {
+            Command::OutputFormat { default, .. } => {
+                (default, "output ", "and binary; objcopy makes others of them")
+            }
+            Command::Target(format) => (format, "", "and binary"),
+            _ => continue,
+        };
+        let known = matches!(&format.bytes[..], b"binary" | b"default") || format.bytes.starts_with(b"elf");
         if !known {
-            let message = format!("unknown output format `{}'", default.text());
+            let message = format!("unknown {of}format `{}'", format.text());
             let formats: Vec<&str> = TARGETS.iter().map(|&(name, _)| name).collect();
-            let help =
-                format!("the formats are {} and binary; objcopy makes others of them", formats.join(", "));
-            let finding = Diagnostic::error(Code::ScriptError, message).at(sources.location(default.span));
+            let help = format!("the formats are {} {help}", formats.join(", "));
+            let finding = Diagnostic::error(Code::ScriptError, message).at(sources.location(format.span));
             sink.report(finding.help(help));
         }
     }
