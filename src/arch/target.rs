@@ -57,6 +57,14 @@ pub struct PltShape {
     pub authenticated: bool,
 }
 
+impl PltShape {
+    /// Offset of an entry in `.plt`, in bytes.
+    #[inline]
+    pub fn lazy_entry(&self, index: u32) -> u64 {
+        self.header + u64::from(index) * self.entry
+    }
+}
+
 /// A part of the procedure linkage tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PltPart {

@@ -1,14 +1,13 @@
 //! The symbols and output sections that a script names, and the source of each symbol's value.
 
 use crate::arch::Target;
-use crate::ids::SectionId;
+use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::phase::Placed;
 use crate::phase::SectionState;
 use crate::plan::{Command, LayoutPlan};
 use crate::script::eval::Value;
-use crate::symbols::Definition;
-use crate::symbols::{LinkerSymbolOrigin, Reserved};
+use crate::symbols::{Definition, LinkerSymbolOrigin, Needs, Reserved};
 use crate::tables::section::Kind;
 use hashbrown::HashMap;
 
@@ -148,8 +147,22 @@ fn source<T: Target>(link: &Placed<'_, T>, outputs: &OutputNames<'_>, name: &[u8
                 SymbolPlace::Undefined | SymbolPlace::Common => Source::Undefined,
             }
         }
-        Definition::Shared { .. } | Definition::Undefined => Source::Undefined,
+        Definition::Shared { .. } => library_source(link, id),
+        Definition::Undefined => Source::Undefined,
     }
+}
+
+/// A library's symbol has an address if the program has a copy of it, or an entry of the PLT that stands for it.
+fn library_source<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Source {
+    let needs = link.symbol_needs(id);
+    let place = link.row(id).and_then(|row| match row {
+        row if needs.contains(Needs::COPY) => link.copy_place(row),
+        row if needs.contains(Needs::CANONICAL_PLT) => link.plt_place(row),
+        _ => None,
+    });
+    let Some((kind, offset)) = place else { return Source::Undefined };
+    let section = link.synthetics.find(kind);
+    section.map_or(Source::Undefined, |section| section_source(link, link.synthetic_id(section), offset))
 }
 
 /// The definition in an object that an assignment of the script takes the place of.

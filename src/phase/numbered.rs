@@ -7,6 +7,7 @@ use super::{Scanned, builds_on};
 use crate::arch::Target;
 use crate::ids::{DynamicRowId, SharedId, Slot, SymbolId};
 use crate::symbols::Definition;
+use crate::tables::section::Kind;
 
 /// Symbols with their slots, entries and copies.
 pub struct Numbered<'a, T: Target> {
@@ -142,6 +143,25 @@ impl<T: Target> Numbered<'_, T> {
         let plt = if lazy == 0 { 0 } else { shape.header + lazy * shape.entry };
         let sec = if shape.split { lazy * shape.direct_entry } else { 0 };
         (plt, sec, direct * shape.direct_entry)
+    }
+
+    /// The section of a row's PLT entry, and the entry's offset in it, in bytes.
+    #[inline]
+    pub fn plt_place(&self, row: &DynamicRow) -> Option<(Kind, u64)> {
+        let shape = &self.plt_shape;
+        let direct = |entry: Slot| u64::from(entry.number()) * shape.direct_entry;
+        match (row.plt_got, row.plt) {
+            (Some(entry), _) => Some((Kind::PltGot, direct(entry))),
+            (None, Some(entry)) if shape.split => Some((Kind::PltSec, direct(entry))),
+            (None, Some(entry)) => Some((Kind::Plt, shape.lazy_entry(entry.number()))),
+            (None, None) => None,
+        }
+    }
+
+    /// The section of a row's copy, and the copy's offset in it, in bytes.
+    pub fn copy_place(&self, row: &DynamicRow) -> Option<(Kind, u64)> {
+        let copy = self.copy(row)?;
+        Some((if copy.relro { Kind::CopyRelro } else { Kind::CopyData }, copy.offset))
     }
 
     /// The copy that a row's symbol names.

@@ -1,7 +1,7 @@
 //! Addresses for relocations: of symbols, GOT slots, PLT entries, copies and places.
 
 use crate::arch::Target;
-use crate::arch::target::{PltEntry, PltShape};
+use crate::arch::target::PltEntry;
 use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
@@ -182,18 +182,13 @@ pub fn plt<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
 
 /// Address of a row's PLT entry; 0 if it has none.
 pub fn plt_of_row<T: Target>(link: &Placed<'_, T>, row: &DynamicRow) -> u64 {
-    let (shape, at) = (&link.plt_shape, &link.addresses);
-    let direct = |table: u64, entry: Slot| table.wrapping_add(u64::from(entry.number()) * shape.direct_entry);
-    match (row.plt_got, row.plt) {
-        (Some(entry), _) => direct(at.plt_got, entry),
-        (None, Some(entry)) if shape.split => direct(at.plt_sec, entry),
-        (None, Some(entry)) => lazy_entry(at.plt, entry.number(), shape),
-        (None, None) => 0,
+    let at = &link.addresses;
+    match link.plt_place(row) {
+        Some((Kind::PltGot, offset)) => at.plt_got.wrapping_add(offset),
+        Some((Kind::PltSec, offset)) => at.plt_sec.wrapping_add(offset),
+        Some((_, offset)) => at.plt.wrapping_add(offset),
+        None => 0,
     }
-}
-
-fn lazy_entry(plt: u64, index: u32, shape: &PltShape) -> u64 {
-    plt.wrapping_add(shape.header).wrapping_add(u64::from(index) * shape.entry)
 }
 
 /// Address of the word in `.got.plt` of an entry of `.plt`.
@@ -204,7 +199,7 @@ pub fn plt_slot<T: Target>(link: &Placed<'_, T>, index: u32) -> u64 {
 /// The addresses that go into an entry of `.plt`.
 pub fn plt_entry<T: Target>(link: &Placed<'_, T>, index: u32) -> PltEntry {
     let plt = link.addresses.plt;
-    let entry = lazy_entry(plt, index, &link.plt_shape);
+    let entry = plt.wrapping_add(link.plt_shape.lazy_entry(index));
     PltEntry { plt, entry, slot: plt_slot(link, index), index }
 }
 
