@@ -230,7 +230,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         );
         reports::overwrite::check(session, &plan.sources, &opened.paths);
         sink.check()?;
-        if plugins.claim(session, &parsed.files, &mut opened) {
+        if plugins.claim(session, &parsed.files, &mut opened, source) {
             progress.timings.pass("claim intermediate code");
             // Compilers that plugins start are to have all processors.
             threads.let_go();
@@ -246,8 +246,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
             sink.check()?;
             continue;
         }
+        plugins.report_not_compiled(&extracted, &opened, &parsed.globals.names, session);
         if !plugins.have_work(&extracted, &opened) {
-            plugins.report_late(&extracted, &opened, &parsed.globals.names, session);
             break (directives, plan, parsed, assigned, extracted);
         }
         sink.check()?;

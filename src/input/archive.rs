@@ -1,7 +1,7 @@
 //! Members of archives, ordinary and thin.
 //!
-//! All members are listed, and parsed by the caller in parallel; the archive's own symbol index is
-//! not used.
+//! All members are listed, and parsed by the caller in parallel. The archive's own symbol index counts only
+//! for members that cannot be parsed.
 
 use super::store::{InputSource, InputStore};
 use hashbrown::HashMap;
@@ -60,6 +60,24 @@ pub fn members<'a>(
         members.push(Member { name, bytes: contents, file: thin, offset });
     }
     Ok(members)
+}
+
+/// Symbols that an archive's index gives, by the name of the member that defines them and the offset of its
+/// contents, 0 in a thin archive.
+pub type Index<'a> = HashMap<(&'a str, u64), Vec<&'a [u8]>>;
+
+/// The index of an archive; empty if it has none, or a broken one. Members whose names are not UTF-8 are left out.
+pub fn index(bytes: &[u8]) -> Index<'_> {
+    let mut index = Index::new();
+    let Ok(archive) = ArchiveFile::parse(bytes) else { return index };
+    let Ok(Some(symbols)) = archive.symbols() else { return index };
+    for symbol in symbols.flatten() {
+        let Ok(member) = archive.member(symbol.offset()) else { continue };
+        let Ok(name) = std::str::from_utf8(member.name()) else { continue };
+        let offset = if member.is_thin() { 0 } else { member.file_range().0 };
+        index.entry((name, offset)).or_default().push(symbol.name());
+    }
+    index
 }
 
 /// The bytes of the first member, to see which machine an archive is for.

@@ -15,6 +15,7 @@ pub fn exercise(bytes: &[u8]) {
     elf::<BigEndian>(bytes);
     let store = InputStore::default();
     let _ = archive::members(Path::new("fuzz.a"), bytes, &Nothing, &store);
+    let _ = archive::index(bytes);
 }
 
 fn elf<E: ByteOrder>(bytes: &[u8]) {

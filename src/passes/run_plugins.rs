@@ -12,11 +12,12 @@
 mod hidden;
 mod library_calls;
 mod resolutions;
+mod unclaimed;
 
 use crate::arch::Target;
 use crate::cli::{Config, GNU_VERSION_NUMBER, OutputMode, VERSION};
 use crate::diag::{Aborted, Code, Diagnostic, Location, Severity, Sink};
-use crate::input::object::{FileName, Intermediate};
+use crate::input::object::Intermediate;
 use crate::input::shared::NeededLibraries;
 use crate::input::{InputSource, stand_in};
 use crate::passes::define_linker_symbols::{self, Interned};
@@ -58,14 +59,14 @@ struct Claimed<'a> {
 }
 
 impl<'a> Plugins<'a> {
-    /// Offers files with intermediate code to the plugins, or all. Gives whether some were claimed: stand-ins
-    /// are in their places then, which have to be parsed. Reports files that hold nothing else and
-    /// that no plugin takes.
+    /// Offers files with intermediate code to the plugins, or all. Gives whether stand-ins are in the places of
+    /// some now, which have to be parsed. Reports files that hold nothing else and that no plugin takes.
     pub fn claim<T: Target>(
         &mut self,
         session: Session<'a>,
         parsed: &[Parsed<'a, T>],
         opened: &mut Opened<'a>,
+        source: &dyn InputSource,
     ) -> bool {
         if self.before.is_some() {
             return false;
@@ -79,8 +80,7 @@ impl<'a> Plugins<'a> {
             return false;
         }
         if session.config.lto.plugins.is_empty() {
-            report_unclaimed(&found, opened, session);
-            return false;
+            return unclaimed::settle(&found, opened, session, source);
         }
         let offered = match session.config.mode {
             _ if wants_all => objects(opened),
@@ -98,8 +98,7 @@ impl<'a> Plugins<'a> {
             return false;
         }
         let left: Vec<_> = found.into_iter().filter(|&(row, _)| !is_claimed(opened, row)).collect();
-        report_unclaimed(&left, opened, session);
-        self.claims.len() > before
+        unclaimed::settle(&left, opened, session, source) || self.claims.len() > before
     }
 
     fn offer(
@@ -241,14 +240,16 @@ impl<'a> Plugins<'a> {
         }
     }
 
-    /// Reports members of intermediate code that compiled code needs: it is too late to compile them.
-    pub fn report_late(
+    /// Reports members of intermediate code that are needed and that nobody compiles: no plugin takes them, or
+    /// compiled code needs them first, and it is too late.
+    pub fn report_not_compiled(
         &self,
         extracted: &Extracted,
         opened: &Opened<'a>,
         names: &[&[u8]],
         session: Session<'a>,
     ) {
+        unclaimed::report_needed(extracted, opened, names, session);
         if self.before.is_none() {
             return;
         }
@@ -378,27 +379,6 @@ fn start(config: &Config) -> Result<linker_plugin::Session, Failure> {
     let mut host = linker_plugin::Session::start(&config.lto.plugins, &facts)?;
     host.keep_temporaries = config.lto.keep_temporaries;
     Ok(host)
-}
-
-/// Files that hold only intermediate code and that nobody compiles.
-fn report_unclaimed(files: &[(u32, Intermediate)], opened: &Opened<'_>, session: Session<'_>) {
-    let plugins = plugin_names(session.config);
-    for &(row, _) in files.iter().filter(|(_, intermediate)| *intermediate == Intermediate::Only) {
-        let name: FileName<'_> = opened.files[row as usize].name;
-        let mut finding =
-            Diagnostic::error(Code::LtoInput, "the file holds only the compiler's intermediate code (LTO)")
-                .at(Location::File(name.to_string()));
-        finding = if plugins.is_empty() {
-            finding.help(
-                "link with the compiler that made it and -flto, so that it names its plugin (-plugin), or compile it with -fno-lto or -ffat-lto-objects",
-            )
-        } else {
-            finding
-                .note(format!("not taken by {plugins}"))
-                .help("link with the compiler that made it, or compile it with -fno-lto or -ffat-lto-objects")
-        };
-        session.sink.report(finding.ordered(row, 0, 0));
-    }
 }
 
 fn plugin_names(config: &Config) -> String {

@@ -165,6 +165,42 @@ fn lto_only_objects_are_refused_clearly() {
 }
 
 #[test]
+fn members_of_intermediate_code_matter_only_if_the_link_needs_them() {
+    let work = Work::new();
+    let slim = work.c("slim", "int helper(void) { return 1; }", &["-flto", "-fno-fat-lto-objects"]);
+    work.write("bitcode.o", b"BC\xc0\xde\x35\x14\x00\x00");
+    let code = work.c("code", "int plain(void) { return 0; }", &[]);
+    let main = work.c("main", "int plain(void); int main(void) { return plain(); }", &[]);
+    let user = work.c("user", "int helper(void); int main(void) { return helper() - 1; }", &[]);
+    // The compiler's ar lists the symbols of intermediate code.
+    work.command("gcc-ar", &["rcs", "libnamed.a", &slim, &code]).ok();
+    let link = |object: &str, archive: &str| work.gcc(&["-fno-lto", "-o", "program", object, archive]);
+    link(&main, "libnamed.a").quiet();
+    work.run("program");
+    let needed = link(&user, "libnamed.a").fails();
+    needed.says(&["libnamed.a(slim.o)", "LTO", "it defines helper"]).says_not(&["undefined"]);
+    work.command("gcc-ar", &["rcT", "libthin.a", &slim, &code]).ok();
+    link(&main, "libthin.a").quiet();
+    link(&user, "libthin.a").fails().says(&["slim.o", "LTO", "it defines helper"]);
+    // Without names nothing can ask for a member.
+    let unnamed = work.ar("libunnamed.a", "", &["bitcode.o", &code]);
+    let outcome = link(&main, &unnamed).ok();
+    outcome.says(&["warning", "libunnamed.a", "1 of its members", "bitcode.o"]);
+    work.run("program");
+    work.gcc(&[
+        "-fno-lto",
+        "-o",
+        "program",
+        &main,
+        "-Wl,--whole-archive",
+        &unnamed,
+        "-Wl,--no-whole-archive",
+    ])
+    .fails()
+    .says(&["libunnamed.a(bitcode.o)", "LTO"]);
+}
+
+#[test]
 fn an_object_of_another_machine_is_an_error_and_a_library_is_passed_over() {
     let work = Work::new();
     let main = work.c("main", "int f(void); int main(void) { return f(); }", &[]);

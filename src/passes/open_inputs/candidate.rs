@@ -35,6 +35,9 @@ pub enum Role {
     Opened,
     /// LLVM bitcode, which only a plugin can read.
     Bitcode,
+    /// Intermediate code that no plugin takes, in an archive: its bytes are those of an object that only has the
+    /// symbols that the archive's index tells.
+    Unclaimed,
     /// Machine code: plugins have nothing to say about it, or made it.
     Code,
     /// The plugin's claim of this number: its bytes are those of an object that only has the symbols
