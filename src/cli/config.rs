@@ -196,6 +196,14 @@ pub struct LtoOptions {
     pub keep_temporaries: bool,
 }
 
+impl LtoOptions {
+    /// The plugins' paths, for messages.
+    pub fn plugin_names(&self) -> String {
+        let names = self.plugins.iter().map(|plugin| plugin.path.display().to_string());
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// A script of `-T`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptFile {

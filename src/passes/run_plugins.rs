@@ -218,7 +218,7 @@ impl<'a> Plugins<'a> {
                     Code::LtoPlugin,
                     "the plugin took intermediate code and gave no object for it",
                 )
-                .note(format!("the plugin is {}", plugin_names(session.config))),
+                .note(format!("the plugin is {}", session.config.lto.plugin_names())),
             );
         }
         session.sink.check()
@@ -379,11 +379,6 @@ fn start(config: &Config) -> Result<linker_plugin::Session, Failure> {
     let mut host = linker_plugin::Session::start(&config.lto.plugins, &facts)?;
     host.keep_temporaries = config.lto.keep_temporaries;
     Ok(host)
-}
-
-fn plugin_names(config: &Config) -> String {
-    let names = config.lto.plugins.iter().map(|plugin| plugin.path.display().to_string());
-    names.collect::<Vec<_>>().join(", ")
 }
 
 fn report_failure(sink: &Sink, failure: Failure) {

@@ -30,7 +30,8 @@ pub fn settle<'a>(
     }
     let machine = opened.machine.unwrap_or(crate::arch::machine::DEFAULT);
     let mut indexes: HashMap<&str, archive::Index<'a>> = HashMap::new();
-    let mut nameless: HashMap<&str, (u32, usize)> = HashMap::new();
+    // By archive: the first of such members and their number. Members of an archive stand together.
+    let mut nameless: Vec<(&str, u32, usize)> = Vec::new();
     for &row in &members {
         let file = &mut opened.files[row as usize];
         let path = file.name.path;
@@ -43,13 +44,16 @@ pub fn settle<'a>(
         let symbols: Vec<Symbol> = names.into_iter().flatten().map(|name| definition(name)).collect();
         if symbols.is_empty() {
             file.role = Role::Spent;
-            nameless.entry(path).or_insert((row, 0)).1 += 1;
+            match nameless.last_mut() {
+                Some((last, _, count)) if *last == path => *count += 1,
+                _ => nameless.push((path, row, 1)),
+            }
         } else {
             file.bytes = session.store.keep(stand_in::write(&symbols, machine));
             file.role = Role::Unclaimed;
         }
     }
-    for (path, (row, count)) in nameless {
+    for (path, row, count) in nameless {
         session.sink.report(
             Diagnostic::warning(
                 Code::LtoInput,
@@ -103,7 +107,7 @@ fn finding(row: u32, opened: &Opened<'_>, config: &Config) -> Diagnostic {
         Diagnostic::error(Code::LtoInput, "the file holds only the compiler's intermediate code (LTO)")
             .at(Location::File(opened.files[row as usize].name.to_string()))
             .ordered(row, 0, 0);
-    let plugins = super::plugin_names(config);
+    let plugins = config.lto.plugin_names();
     if plugins.is_empty() {
         return finding.help(
             "link with the compiler that made it and -flto, so that it names its plugin (-plugin), or compile it with -fno-lto or -ffat-lto-objects",
