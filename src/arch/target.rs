@@ -145,6 +145,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Words at the head of `.got` that the psABI reserves, the address of `.dynamic` first. If
     /// [`Self::GOT_PLT_RESERVED`] is 0, they are the dynamic linker's.
     const GOT_RESERVED: u64 = 0;
+    /// How far the code of a PLT reaches to a word of the GOT, either way, in bytes.
+    const PLT_REACH: u64;
     /// Whether `_GLOBAL_OFFSET_TABLE_` is the start of `.got.plt` (else of `.got`).
     const GOT_SYMBOL_IN_GOT_PLT: bool;
     /// Section flag of the large code model, 0 if there is none.

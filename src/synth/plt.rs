@@ -6,7 +6,9 @@
 //! branches, calls go to `.plt.sec`, and `.plt` holds only the lazy halves.
 
 use crate::arch::Target;
-use crate::phase::Placed;
+use crate::diag::{Code, Diagnostic};
+use crate::ids::Slot;
+use crate::phase::{DynamicRow, Placed};
 use crate::relocs::address;
 
 /// Writes `.plt`.
@@ -15,30 +17,88 @@ pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let Some((header, entries)) = out.split_at_mut_checked(shape.header as usize) else { return };
     let at = &link.addresses;
     T::write_plt_header(header, at.plt, at.reserved, shape);
+    let mut far = None;
     for (index, out) in entries.chunks_exact_mut(shape.entry as usize).enumerate() {
-        T::write_plt_entry(out, address::plt_entry(link, index as u32), shape);
+        let entry = address::plt_entry(link, index as u32);
+        note_far::<T>(&mut far, index, entry.entry, entry.slot, shape.entry);
+        T::write_plt_entry(out, entry, shape);
     }
+    report_far(link, ".plt", far, |row| row.plt);
 }
 
 /// Writes `.plt.sec`.
 pub fn write_sec<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let (shape, start) = (&link.plt_shape, link.addresses.plt_sec);
+    let mut far = None;
     for (index, out) in out.chunks_exact_mut(shape.direct_entry as usize).enumerate() {
         let address = start.wrapping_add(index as u64 * shape.direct_entry);
-        T::write_plt_direct(out, address, address::plt_slot(link, index as u32), shape);
+        let slot = address::plt_slot(link, index as u32);
+        note_far::<T>(&mut far, index, address, slot, shape.direct_entry);
+        T::write_plt_direct(out, address, slot, shape);
     }
+    report_far(link, ".plt.sec", far, |row| row.plt);
 }
 
 /// Writes `.plt.got`.
 pub fn write_got<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let (shape, at) = (&link.plt_shape, &link.addresses);
+    let mut far = None;
     for row in &link.rows {
         let (Some(entry), Some(word)) = (row.plt_got, row.resolved.or(row.got)) else { continue };
         let start = u64::from(entry.number()) * shape.direct_entry;
         let slot = address::got_word(link, word);
         let end = start + shape.direct_entry;
         if let Some(out) = out.get_mut(start as usize..end as usize) {
-            T::write_plt_direct(out, at.plt_got.wrapping_add(start), slot, shape);
+            let address = at.plt_got.wrapping_add(start);
+            note_far::<T>(&mut far, entry.number() as usize, address, slot, shape.direct_entry);
+            T::write_plt_direct(out, address, slot, shape);
         }
     }
+    report_far(link, ".plt.got", far, |row| row.plt_got);
+}
+
+/// An entry that does not reach its word.
+#[derive(Clone, Copy)]
+struct Far {
+    /// Its number in the table.
+    index: usize,
+    /// Its address.
+    entry: u64,
+    /// The word's address.
+    slot: u64,
+}
+
+/// Notes an entry of this size, in bytes, if its word is out of reach from the start or the end of it, and if it is the first
+/// such.
+#[inline]
+fn note_far<T: Target>(far: &mut Option<Far>, index: usize, entry: u64, slot: u64, size: u64) {
+    let reaches = |from: u64| (slot.wrapping_sub(from) as i64).unsigned_abs() < T::PLT_REACH;
+    if !(reaches(entry) && reaches(entry.wrapping_add(size))) {
+        far.get_or_insert(Far { index, entry, slot });
+    }
+}
+
+fn report_far<T: Target>(
+    link: &Placed<'_, T>,
+    table: &str,
+    far: Option<Far>,
+    number: impl Fn(&DynamicRow) -> Option<Slot>,
+) {
+    let Some(Far { index, entry, slot }) = far else { return };
+    let own = |row: &&DynamicRow| number(row).is_some_and(|number| number.number() as usize == index);
+    let symbol = link.rows.iter().find(own).map(|row| link.symbol_text(row.symbol));
+    let mut finding = Diagnostic::error(
+        Code::RelocationOverflow,
+        format!("an entry of {table} at {entry:#x} does not reach its word of the GOT at {slot:#x}"),
+    )
+    .note(format!(
+        "they are {:#x} bytes apart, and entries reach {:#x}",
+        (slot.wrapping_sub(entry) as i64).unsigned_abs(),
+        T::PLT_REACH
+    ))
+    .help("put large sections behind all others, as -mcmodel=large does with .ltext and .ldata");
+    if let Some(symbol) = symbol {
+        finding = finding.about(symbol.as_bytes()).note(format!("the entry is that of {symbol}"));
+    }
+    link.sink.report(finding);
 }

@@ -48,6 +48,7 @@ impl Target for S390x {
     };
     const GOT_PLT_RESERVED: u64 = 0;
     const GOT_RESERVED: u64 = 3;
+    const PLT_REACH: u64 = 1 << 32;
     const GOT_SYMBOL_IN_GOT_PLT: bool = false;
     const SHF_LARGE: u64 = 0;
     const EVEN_TARGETS: bool = true;

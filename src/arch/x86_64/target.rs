@@ -55,6 +55,7 @@ impl Target for X86_64 {
         sizes: [elf::R_X86_64_SIZE32, elf::R_X86_64_SIZE64],
     };
     const GOT_PLT_RESERVED: u64 = 3;
+    const PLT_REACH: u64 = 1 << 31;
     const GOT_SYMBOL_IN_GOT_PLT: bool = true;
     /// `SHF_X86_64_LARGE` (psABI 4.2.1).
     const SHF_LARGE: u64 = 0x1000_0000;
