@@ -5,6 +5,7 @@
 //! same ([`crate::sframe_output`]).
 
 use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
 use crate::phase::{Numbered, Placed};
 use crate::relocs::address;
 use crate::tables::section::Kind;
@@ -69,7 +70,15 @@ pub fn write<T: Target>(link: &Placed<'_, T>, place: u64, out: &mut [u8]) {
         let Some(fde) = rest.split_off_mut(..fde_size(instructions)) else { return };
         fde.fill(0);
         let start = place.wrapping_add(at as u64 + 8);
-        let distance = address::of_synthetic(link, kind).wrapping_sub(start) as i32;
+        let code = address::of_synthetic(link, kind);
+        let distance = i32::try_from(code.wrapping_sub(start) as i64).unwrap_or_else(|_| {
+            let message = format!(
+                "code of the procedure linkage table at {code:#x} is more than 2 GiB away from its record in .eh_frame at {start:#x}"
+            );
+            let help = "--no-ld-generated-unwind-info links without the record";
+            link.sink.report(Diagnostic::error(Code::EhFrame, message).help(help));
+            0
+        });
         let length = fde.len();
         let mut put = |at: usize, word: [u8; 4]| fde[at..at + 4].copy_from_slice(&word);
         put(0, U32::<T::E>::new(length as u32 - 4).to_bytes());
