@@ -17,12 +17,30 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     refuse_folding_of_objects(&state);
     refuse_index_of_objects(&state);
     refuse_relocations_without_symbols(&state);
+    refuse_page_sizes(&state);
     resolve_machine(&mut state);
     resolve_search(&mut state);
     resolve_undefined(&mut state);
     resolve_sframe(&mut state);
     state.config.relocations.pack_relative |= state.pending.pack_relative;
     (state.config, state.inputs)
+}
+
+/// Pages that are mapped together cannot be smaller than those that are used to save space.
+fn refuse_page_sizes(state: &State<'_>) {
+    let layout = &state.config.layout;
+    if let (Some(max), Some(common)) = (layout.max_page_size, layout.common_page_size)
+        && common > max
+    {
+        state.report(
+            Diagnostic::error(
+                Code::BadOption,
+                format!("the common page size {common:#x} is larger than the maximum page size {max:#x}"),
+            )
+            .at(Location::Argument("-z common-page-size".into()))
+            .help("-z max-page-size=SIZE sets the maximum"),
+        );
+    }
 }
 
 fn warn_open_groups(state: &State<'_>) {

@@ -52,6 +52,8 @@ pub enum InObject {
     Section(SectionId, u64),
     /// A number.
     Number(u64),
+    /// A common block, which gets no place.
+    Common,
 }
 
 type Names<'p> = HashMap<&'p [u8], u32, foldhash::fast::FixedState>;
@@ -181,7 +183,8 @@ fn overridden<T: Target>(link: &Placed<'_, T>, name: &[u8]) -> Option<InObject> 
                 _ => None,
             }
         }
-        SymbolPlace::Undefined | SymbolPlace::Common => None,
+        SymbolPlace::Common => Some(InObject::Common),
+        SymbolPlace::Undefined => None,
     }
 }
 

@@ -15,11 +15,13 @@ impl Machine<'_> {
     /// The value of a symbol at this point of the round.
     fn value_of(&self, entry: &Entry) -> Symbol {
         match entry.source {
-            Source::Script(_) => match (entry.value.or(entry.previous), entry.in_objects) {
+            // Before its assignment it has the value that an object gives it: `a = a + 1` adds once.
+            Source::Script(_) => match (entry.value, entry.in_objects) {
                 (Some(value), _) => Symbol::Defined(value),
                 (None, Some(InObject::Section(section, offset))) => self.value_in_section(section, offset),
                 (None, Some(InObject::Number(value))) => Symbol::Defined(Value::absolute(value)),
-                (None, None) => Symbol::NotYetKnown,
+                (None, Some(InObject::Common)) => Symbol::Undefined,
+                (None, None) => entry.previous.map_or(Symbol::NotYetKnown, Symbol::Defined),
             },
             Source::Section(section, offset) => self.value_in_section(section, offset),
             Source::Number(value) => Symbol::Defined(Value::absolute(value)),

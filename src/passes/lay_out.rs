@@ -26,12 +26,12 @@ use crate::passes::{compute_values, create_relocatable, insert_thunks, match_scr
 use crate::phase::{Growing, Inputs, Placed, Tables};
 use crate::plan::{Body, LayoutPlan, Rule};
 use crate::relocs::{address, emit};
+use crate::script::ast::Assignment;
 use crate::script::builtin::Switches;
 use crate::script::expr::{Expr, ExprKind};
 use crate::script::glob::Glob;
 use crate::sframe_output;
-use crate::symbols::Mentions;
-use crate::symbols::{LinkerSymbolOrigin, Reserved, is_identifier};
+use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Reserved, is_identifier};
 use crate::synth::{self, symtab};
 use crate::tables::section::Kind;
 use crate::timing::Timings;
@@ -306,6 +306,12 @@ fn converge<T: Target>(
     }
 }
 
+/// Whether an assignment on demand (`PROVIDE`) makes the symbol.
+fn is_made<T: Target>(link: &Placed<'_, T>, assignment: &Assignment) -> bool {
+    let id = link.globals.lookup(&assignment.target.bytes);
+    id.is_some_and(|id| matches!(link.definition(id), Definition::Linker(_)))
+}
+
 /// Decides which output sections exist in the first run: those with items, or with data of the
 /// script.
 fn start_outputs<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
@@ -324,7 +330,11 @@ fn start_outputs<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
             Body::Assignment(assignment) => assignment.is_to_dot(),
             _ => false,
         };
-        let assigns = |item: &Body| matches!(item, Body::Assignment(assignment) if !assignment.is_to_dot());
+        let assigns = |item: &Body| match item {
+            Body::Assignment(assignment) if assignment.is_to_dot() => false,
+            Body::Assignment(assignment) => !assignment.kind.is_provide() || is_made(link, assignment),
+            _ => false,
+        };
         let state = &mut machine.outputs[index];
         state.keep = keep;
         state.in_output = keep || state.facts.count > 0 || output.body.iter().any(writes);
@@ -352,8 +362,9 @@ const MARGIN: usize = 256;
 
 fn page_sizes<T: Target>(config: &Config) -> (u64, u64) {
     let layout = &config.layout;
-    let max = layout.max_page_size.unwrap_or(T::MAX_PAGE_SIZE);
-    (max, layout.common_page_size.unwrap_or(T::COMMON_PAGE_SIZE).min(max))
+    let common = layout.common_page_size;
+    let max = layout.max_page_size.unwrap_or(T::MAX_PAGE_SIZE.max(common.unwrap_or(0)));
+    (max, common.unwrap_or(T::COMMON_PAGE_SIZE).min(max))
 }
 
 fn separate_code<T: Target>(config: &Config) -> bool {

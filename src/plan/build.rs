@@ -313,7 +313,7 @@ impl<'c> Builder<'c> {
         self.drop_vain_provides();
         self.wrap_references();
         self.renumber();
-        self.dangling_aliases();
+        self.check_aliases();
         self.undeclared_regions();
         (self.plan, self.findings)
     }
@@ -380,16 +380,29 @@ impl<'c> Builder<'c> {
         self.plan.outputs = outputs;
     }
 
-    /// An alias has to name a region.
-    fn dangling_aliases(&mut self) {
-        for (alias, region) in &self.plan.region_aliases {
-            if memory::find(&self.plan, &alias.bytes).is_none() {
+    /// An alias has a name of its own and names a region; neither is the region of all memory.
+    fn check_aliases(&mut self) {
+        let aliases = &self.plan.region_aliases;
+        for (index, (alias, region)) in aliases.iter().enumerate() {
+            let mut report = |name: &Name, message: String, help: &str| {
+                let finding =
+                    Diagnostic::error(Code::ScriptError, message).at(self.plan.sources.location(name.span));
+                let place = (name.span.file, name.span.start.into());
+                self.findings.push(finding.help(help).ordered(place.0, 0, place.1));
+            };
+            let is_taken = aliases[..index].iter().any(|(other, _)| other.bytes == alias.bytes)
+                || self.plan.memory.iter().any(|declared| declared.name.bytes == alias.bytes);
+            if [alias, region].iter().any(|name| *name.bytes == *memory::DEFAULT_NAME) {
+                let message =
+                    format!("alias for default memory region: `{}' for `{}'", alias.text(), region.text());
+                report(alias, message, "declare a region with MEMORY { … }, and name that");
+            } else if is_taken {
+                let message = format!("redefinition of memory region alias `{}'", alias.text());
+                report(alias, message, "give each alias and region a name of its own");
+            } else if memory::find(&self.plan, &alias.bytes).is_none() {
                 let message =
                     format!("memory region `{}' for alias `{}' does not exist", region.text(), alias.text());
-                let finding = Diagnostic::error(Code::ScriptError, message)
-                    .at(self.plan.sources.location(region.span))
-                    .help("declare it with MEMORY { … }");
-                self.findings.push(finding.ordered(region.span.file, 0, region.span.start.into()));
+                report(region, message, "declare it with MEMORY { … }");
             }
         }
     }

@@ -8,9 +8,12 @@ use crate::script::ast::{MemoryRegion, RegionLetters};
 /// Row of the region that holds everything for which no other is found.
 pub const DEFAULT: usize = 0;
 
+/// The name of that region.
+pub const DEFAULT_NAME: &[u8] = b"*default*";
+
 /// Row of a region by name, aliases followed; row 0 is the default region.
 pub fn find(plan: &LayoutPlan, name: &[u8]) -> Option<usize> {
-    if name == b"*default*" {
+    if name == DEFAULT_NAME {
         return Some(DEFAULT);
     }
     let row = |name: &[u8]| plan.memory.iter().position(|region| *region.name.bytes == *name);
