@@ -334,6 +334,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         progress.timings.pass("join name indexes");
     }
     let numbered = number_rows::run(scanned);
+    check_discarded_tables::run(&numbered);
     progress.timings.pass("number rows");
     let chosen = build_sframe::run(&numbered, united);
     progress.timings.pass("build SFrame table");

@@ -4,6 +4,7 @@ pub mod assign_versions;
 pub mod bind_versions;
 pub mod build_sframe;
 pub mod check_cross_references;
+pub mod check_discarded_tables;
 pub mod check_sframes;
 pub mod collect_garbage;
 pub mod compress_debug;

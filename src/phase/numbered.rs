@@ -166,11 +166,16 @@ impl<T: Target> Numbered<'_, T> {
 
     /// The copy that a row's symbol names.
     pub fn copy(&self, row: &DynamicRow) -> Option<&Copy> {
-        self.copies.all.get(row.copy?.number() as usize)
+        self.copies.of(row)
     }
 }
 
 impl Copies {
+    /// The copy that a row's symbol names.
+    pub fn of(&self, row: &DynamicRow) -> Option<&Copy> {
+        self.all.get(row.copy?.number() as usize)
+    }
+
     /// Row of a library symbol's copy: its names share it.
     pub fn find<T: Target>(&self, link: &Scanned<'_, T>, id: SymbolId) -> Option<Slot> {
         let Definition::Shared { library, symbol } = link.definition(id) else { return None };
