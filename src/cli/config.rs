@@ -284,6 +284,9 @@ pub struct SymbolOptions {
     pub gnu_unique: bool,
     /// `-z start-stop-visibility=`: visibility of `__start_NAME` and `__stop_NAME`.
     pub start_stop_visibility: Visibility,
+    /// `-z common`, `-z nocommon`: whether common blocks of relocatable output have the type `STT_COMMON`; `None`:
+    /// that of the inputs.
+    pub common_type: Option<bool>,
 }
 
 impl Default for SymbolOptions {
@@ -310,6 +313,7 @@ impl Default for SymbolOptions {
             define_common: false,
             gnu_unique: true,
             start_stop_visibility: Visibility::Protected,
+            common_type: None,
         }
     }
 }

@@ -217,7 +217,13 @@ pub static WORDS: &[ZSpec] = &[
         },
     ),
     flag(&["nounique-symbol"], "Local symbols keep their names (default)", |_| {}),
-    flag(&["nounique", "nocommon", "norewrite-endbr"], "It is always so", |_| {}),
+    flag(&["nounique", "norewrite-endbr"], "It is always so", |_| {}),
+    flag(&["common"], "Common blocks of relocatable output have the type STT_COMMON", |state| {
+        state.config.symbols.common_type = Some(true);
+    }),
+    flag(&["nocommon"], "Common blocks of relocatable output have the type STT_OBJECT", |state| {
+        state.config.symbols.common_type = Some(false);
+    }),
     flag(&["dynamic-undefined-weak"], "Leave undefined weak symbols to the dynamic linker", |state| {
         state.config.undefined.dynamic_undefined_weak = Some(true);
     }),

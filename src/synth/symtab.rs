@@ -566,6 +566,16 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         place
     }
 
+    /// The type of a common block that its input gives this type.
+    fn common_kind(&self, kind: u8) -> u8 {
+        match self.link.config.symbols.common_type {
+            _ if !matches!(kind, elf::STT_OBJECT | elf::STT_COMMON) => kind,
+            Some(true) if self.link.config.is_relocatable() => elf::STT_COMMON,
+            None if self.link.config.is_relocatable() => kind,
+            _ => elf::STT_OBJECT,
+        }
+    }
+
     /// Writes a global; an undefined one is of type `kind`.
     fn global(&mut self, entry: Entry<'_>, local: bool, kind: u8) {
         let link = self.link;
@@ -577,8 +587,8 @@ impl<T: Target> Writer<'_, '_, '_, T> {
                 if info >> 4 == elf::STB_GNU_UNIQUE && !link.config.symbols.gnu_unique {
                     info = elf::STB_GLOBAL << 4 | info & 0xf;
                 }
-                if info & 0xf == elf::STT_COMMON && !link.config.is_relocatable() {
-                    info = info & 0xf0 | elf::STT_OBJECT;
+                if object.symbol_place(symbol as usize) == SymbolPlace::Common {
+                    info = info & 0xf0 | self.common_kind(source.kind());
                 }
                 if local {
                     info = elf::STB_LOCAL << 4 | info & 0xf;

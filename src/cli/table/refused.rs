@@ -118,7 +118,6 @@ pub static REFUSED_WORDS: &[Refused] = &[
     refused(&["nolrodata-after-bss"], "large read-only data stands behind .bss in every built-in layout"),
     refused(&["unique-symbol"], "local symbols keep their names"),
     refused(&["unique"], "libraries of more than one namespace are not marked"),
-    refused(&["common"], "common symbols are of type STT_OBJECT"),
     refused(
         &["lam-u48", "lam-u57", "lam-u48-report", "lam-u57-report", "lam-report"],
         "properties of linear address masking are not made",
