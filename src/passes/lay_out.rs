@@ -49,6 +49,7 @@ pub fn run<'a, T: Target>(
     timings: &mut Timings,
 ) -> Placed<'a, T> {
     let mut link = Placed::new(tables, growing);
+    warn_image_base(&link);
     let merged = link.merged.iter().map(|merged| merged.rule);
     let mut rules: Vec<Option<RuleId>> = link.rules.iter().copied().chain(merged).collect();
     let mut plan = link.plan.clone();
@@ -379,6 +380,24 @@ pub fn built_in_text<T: Target>(config: &Config) -> String {
     let script = read_scripts::built_in(config);
     let order = read_scripts::built_in_order(config);
     settings::<T>(config).switches.map_or_else(String::new, |switches| script.resolved_text(order, &switches))
+}
+
+/// A program is mapped in whole pages.
+fn warn_image_base<T: Target>(link: &Inputs<'_, T>) {
+    let (max_page_size, _) = page_sizes::<T>(link.config);
+    if let Some(base) = link.config.layout.image_base
+        && link.config.layout.magic == Magic::Paged
+        && link.config.scripts.scripts.is_empty()
+        && base % max_page_size != 0
+    {
+        link.sink.report(
+            Diagnostic::warning(
+                Code::LayoutError,
+                format!("the address of the first segment, {base:#x}, is not a multiple of the maximum page size, {max_page_size:#x}"),
+            )
+            .help("-z max-page-size=SIZE sets that size"),
+        );
+    }
 }
 
 fn settings<T: Target>(config: &Config) -> Settings {

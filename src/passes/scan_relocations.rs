@@ -88,6 +88,7 @@ pub fn finish<T: Target>(link: &Live<'_, T>, (found, of_symbols): (Vec<Found>, V
     asked.text_relocations = text_relocation.is_some();
     if let Some(first) = text_relocation {
         report_text_relocations(link, first);
+        report_resolvers(link, &asked);
     }
     if link.config.relocations.report_relative {
         report_relative(link, &asked.sites);
@@ -442,6 +443,26 @@ fn report_text_relocations<T: Target>(link: &Live<'_, T>, first: Reference) {
         .note(format!("the first is {place} against {}", link.symbol_text(first.symbol)))
         .help("recompile with -fPIC; -z text makes this an error, -z notext allows it"),
     );
+}
+
+/// Functions with resolvers in a program whose code is written to: the dynamic linker takes the right to run the
+/// code away while it writes, and calls the resolvers in that time.
+fn report_resolvers<T: Target>(link: &Live<'_, T>, asked: &Asked) {
+    let is_resolved = |site: &DynRelocSite| site.kind() == DynamicKind::Resolved;
+    let in_words = asked.sites.iter().flatten().any(is_resolved);
+    let by_needs = || {
+        let symbols = link.symbols.par_iter().zip(&asked.of_symbols);
+        symbols.any(|(flags, needs)| flags.contains(SymbolFlags::IFUNC) && !needs.is_empty())
+    };
+    if in_words || by_needs() {
+        link.sink.report(
+            Diagnostic::warning(
+                Code::TextRelocation,
+                "functions with resolvers (STT_GNU_IFUNC) and dynamic relocations in read-only sections: the program may crash when it is loaded",
+            )
+            .help("recompile with -fPIC or -fPIE"),
+        );
+    }
 }
 
 /// `-z report-relative-reloc`: every place that becomes a relative relocation.
