@@ -8,7 +8,7 @@ use super::slots::{self, Word};
 use crate::arch::Target;
 use crate::decision::decide::DynamicKind;
 use crate::decision::site::DynRelocSite;
-use crate::phase::{DynamicRow, Inputs, Made, Numbered, Placed, Scanned};
+use crate::phase::{DynamicRow, Inputs, Made, Numbered, Placed, Scanned, SectionState};
 use crate::symbols::{Needs, SymbolFlags};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
@@ -58,9 +58,12 @@ impl Counts {
     }
 }
 
-/// Whether relative relocations at even addresses go into `.relr.dyn`.
+/// Whether relative relocations at even addresses go into `.relr.dyn`. If the script discards that, they stay in
+/// `.rela.dyn`.
 pub fn packs<T: Target>(link: &Made<'_, T>) -> bool {
-    link.config.relocations.pack_relative && link.synthetic.find(Kind::RelrDyn).is_some()
+    let table = link.synthetic.find(Kind::RelrDyn).map(|row| link.synthetic_id(row));
+    let is_placed = |id| !link.sections.is(id, SectionState::DISCARDED_BY_SCRIPT);
+    link.config.relocations.pack_relative && table.is_some_and(is_placed)
 }
 
 /// Whether all results of resolvers are in `.rela.plt`: without a dynamic section, start-up code
