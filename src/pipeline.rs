@@ -268,6 +268,9 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     unify_versions::run(&mut inputs, &sections);
     let mut definitions = select_definitions::run(&inputs, &sections);
     warn_commons::run(&inputs, &sections);
+    if !plan.allocates_commons(config) && !config.is_relocatable() {
+        select_definitions::leave_commons(&mut definitions);
+    }
     bind_versions::run(&mut inputs, &mut definitions);
     mark_library_mentions::run(&inputs, &mut definitions);
     let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);

@@ -278,8 +278,8 @@ pub struct SymbolOptions {
     pub allow_undefined_version: bool,
     /// `--default-symver`: symbols without a version get the soname (or output name) as version.
     pub default_symver: bool,
-    /// `-d`: commons are allocated even under `-r`.
-    pub define_common: bool,
+    /// `-d`: commons are allocated even under `-r`; `--no-define-common`: they are not. `None`: in final links only.
+    pub define_common: Option<bool>,
     /// `--gnu-unique` (default): `STB_GNU_UNIQUE` stays; `false`: it becomes `STB_GLOBAL`.
     pub gnu_unique: bool,
     /// `-z start-stop-visibility=`: visibility of `__start_NAME` and `__stop_NAME`.
@@ -310,7 +310,7 @@ impl Default for SymbolOptions {
             allow_multiple_definition: false,
             allow_undefined_version: true,
             default_symver: false,
-            define_common: false,
+            define_common: None,
             gnu_unique: true,
             start_stop_visibility: Visibility::Protected,
             common_type: None,

@@ -66,7 +66,7 @@ pub fn run<'a, T: Target>(
         debug_names::section(link),
     ];
     link.synthetic.rows.extend(own.into_iter().flatten());
-    if allocates_commons(link, plan) {
+    if plan.allocates_commons(link.config) {
         add_commons(link);
     }
     add_symbol_tables(link);
@@ -223,12 +223,6 @@ fn add_symbol_tables<T: Target>(link: &mut Made<'_, T>) {
         add(link, Kind::StrTab, ".strtab", (elf::SHT_STRTAB, 0), (1, 0));
     }
     add(link, Kind::ShStrTab, ".shstrtab", (elf::SHT_STRTAB, 0), (1, 0));
-}
-
-/// Common blocks get room in a final link, and under `-r` if `-d` or the script says so.
-fn allocates_commons<T: Target>(link: &Inputs<'_, T>, plan: &LayoutPlan) -> bool {
-    let relocatable = link.config.is_relocatable();
-    link.config.symbols.define_common || plan.allocate_commons.unwrap_or(!relocatable)
 }
 
 /// Which of an object's sections for commons a block belongs to.

@@ -69,6 +69,15 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) -> Defin
     }
 }
 
+/// Common blocks that get no room in a final link are left to other modules: they are references.
+pub fn leave_commons(definitions: &mut Definitions) {
+    for block in std::mem::take(&mut definitions.commons) {
+        let row = block.symbol.index();
+        definitions.of[row] = Definition::Undefined;
+        definitions.mentions[row] |= Mentions::IN_OBJECT | Mentions::STRONG_REFERENCE;
+    }
+}
+
 /// The mentions; declarations of these common blocks are references.
 fn with_references(mentions: Vec<AtomicU8>, taken: &[SymbolId]) -> Vec<Mentions> {
     let mut mentions: Vec<Mentions> =

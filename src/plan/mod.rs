@@ -12,6 +12,7 @@ mod ordering;
 
 pub use build::Scripts;
 
+use crate::cli::Config;
 use crate::ids::{RuleId, StatementId};
 use crate::script::ast::{
     Assert, Assignment, Constraint, DataSize, InputStatement, MemoryRegion, Name, OutputSectionType, Phdr,
@@ -189,6 +190,13 @@ pub struct ScriptSymbol<'p> {
 }
 
 impl LayoutPlan {
+    /// Whether common blocks get room: in a final link, and under `-r` if `-d` or the script says so; nowhere if
+    /// `--no-define-common` or the script forbids it.
+    pub fn allocates_commons(&self, config: &Config) -> bool {
+        let wishes = [config.symbols.define_common, self.allocate_commons];
+        !wishes.contains(&Some(false)) && (wishes.contains(&Some(true)) || !config.is_relocatable())
+    }
+
     /// Every symbol that is assigned, in order of first assignment.
     pub fn symbols(&self) -> Vec<ScriptSymbol<'_>> {
         let mut found: IndexMap<&[u8], ScriptSymbol<'_>> = IndexMap::new();

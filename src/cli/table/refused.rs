@@ -69,7 +69,6 @@ pub static REFUSED: &[Refused] = &[
         ],
         OTHER_MACHINE,
     ),
-    refused(&["no-define-common"], "say INHIBIT_COMMON_ALLOCATION in a linker script"),
     refused(
         &["default-imported-symver"],
         "imported symbols have the versions that their libraries give them",

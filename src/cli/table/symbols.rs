@@ -152,7 +152,10 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         Ok(())
     }),
     flag(&["d", "dc", "dp"], "Allocate common symbols under -r too", |state| {
-        state.config.symbols.define_common = true;
+        state.config.symbols.define_common = Some(true);
+    }),
+    flag(&["no-define-common"], "Leave common symbols of a shared library to other modules", |state| {
+        state.config.symbols.define_common = Some(false);
     }),
     flag(&["gnu-unique"], "Keep STB_GNU_UNIQUE symbols (default)", |state| {
         state.config.symbols.gnu_unique = true;

@@ -58,7 +58,7 @@ fn opener(name: &str) -> &'static [&'static str] {
         "end-lib" => &["--start-lib"],
         "pop-state" => &["--push-state"],
         "split-by-file" | "split-by-reloc" => &["-r"],
-        "f" | "auxiliary" | "F" | "filter" => &["-shared"],
+        "f" | "auxiliary" | "F" | "filter" | "no-define-common" => &["-shared"],
         _ => &[],
     }
 }
