@@ -266,11 +266,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()?;
     progress.timings.pass("select groups");
     unify_versions::run(&mut inputs, &sections);
-    let mut definitions = select_definitions::run(&inputs, &sections);
+    let mut definitions = select_definitions::run(&inputs, &sections, &plan);
     warn_commons::run(&inputs, &sections);
-    if !plan.allocates_commons(config) && !config.is_relocatable() {
-        select_definitions::leave_commons(&mut definitions);
-    }
     bind_versions::run(&mut inputs, &mut definitions);
     mark_library_mentions::run(&inputs, &mut definitions);
     let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);

@@ -13,8 +13,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     resolve_mode(&mut state);
     refuse_split_of_final_output(&state);
     refuse_object_without_sections(&state);
-    refuse_filter_of_programs(&state);
-    refuse_open_commons_of_programs(&state);
+    refuse_options_of_libraries(&state);
     refuse_folding_of_objects(&state);
     refuse_index_of_objects(&state);
     refuse_relocations_without_symbols(&state);
@@ -106,20 +105,16 @@ fn refuse_object_without_sections(state: &State<'_>) {
 }
 
 /// A filter stands for another library, so it is one.
-fn refuse_filter_of_programs(state: &State<'_>) {
+fn refuse_options_of_libraries(state: &State<'_>) {
     let dynamic = &state.config.dynamic;
-    let given = [("-f", !dynamic.auxiliary.is_empty()), ("-F", !dynamic.filter.is_empty())];
+    let given = [
+        ("-f", !dynamic.auxiliary.is_empty()),
+        ("-F", !dynamic.filter.is_empty()),
+        ("--no-define-common", state.config.symbols.define_common == Some(false)),
+    ];
     for (name, _) in given.into_iter().filter(|given| given.1 && !state.config.is_shared()) {
         let message = format!("{name} may not be used without -shared");
         state.report(Diagnostic::error(Code::BadOption, message).at(Location::Argument(name.into())));
-    }
-}
-
-fn refuse_open_commons_of_programs(state: &State<'_>) {
-    if state.config.symbols.define_common == Some(false) && !state.config.is_shared() {
-        let message = "--no-define-common may not be used without -shared";
-        let place = Location::Argument("--no-define-common".into());
-        state.report(Diagnostic::error(Code::BadOption, message).at(place));
     }
 }
 

@@ -157,10 +157,14 @@ fn source<T: Target>(link: &Placed<'_, T>, outputs: &OutputNames<'_>, name: &[u8
 /// A library's symbol has an address if the program has a copy of it, or an entry of the PLT that stands for it.
 fn library_source<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Source {
     let needs = link.symbol_needs(id);
-    let place = link.row(id).and_then(|row| match row {
-        row if needs.contains(Needs::COPY) => link.copy_place(row),
-        row if needs.contains(Needs::CANONICAL_PLT) => link.plt_place(row),
-        _ => None,
+    let place = link.row(id).and_then(|row| {
+        if needs.contains(Needs::COPY) {
+            link.copy_place(row)
+        } else if needs.contains(Needs::CANONICAL_PLT) {
+            link.plt_place(row)
+        } else {
+            None
+        }
     });
     let Some((kind, offset)) = place else { return Source::Undefined };
     let section = link.synthetics.find(kind);

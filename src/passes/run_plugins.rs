@@ -302,7 +302,7 @@ fn resolve<'a, T: Target>(link: Unresolved<'a, '_, T>, extracted: &Extracted) ->
     let mut inputs = index_objects::run(directives, parsed, extracted);
     let (groups, sections) = select_comdats::run(&inputs);
     unify_versions::run(&mut inputs, &sections);
-    let mut definitions = select_definitions::run(&inputs, &sections);
+    let mut definitions = select_definitions::run(&inputs, &sections, plan);
     bind_versions::run(&mut inputs, &mut definitions);
     mark_library_mentions::run(&inputs, &mut definitions);
     let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);

@@ -15,6 +15,7 @@ use crate::input::object::SymbolPlace;
 use crate::input::source_lines::{Deed, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
 use crate::phase::{Inputs, SectionState, SectionStates};
+use crate::plan::LayoutPlan;
 use crate::symbols::{CommonBlock, Definition, Definitions, Mentions};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -28,7 +29,7 @@ const NOTHING: u64 = u64::MAX;
 const FILE_BITS: u32 = 24;
 
 /// Selects definitions and reports duplicates (unless they are allowed).
-pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) -> Definitions {
+pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &LayoutPlan) -> Definitions {
     let Inputs { objects, shared, globals, .. } = inputs;
     assert!(objects.len() < 1 << FILE_BITS && shared.len() < 1 << FILE_BITS, "fewer than 2^24 files");
     let rows = 0..globals.len();
@@ -59,18 +60,22 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) -> Defin
     let overridden = |id: &SymbolId| matches!(definitions[id.index()], Definition::Object { .. });
     let needed = |library: &SharedFile<'_, T::E>| library.wanted.iter().any(overridden);
     let overridden_libraries = shared.iter().map(needed).collect();
-    Definitions {
+    let mut definitions = Definitions {
         of: definitions,
         visibility: visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect(),
         mentions: with_references(mentions, &taken),
         commons,
         overridden_libraries,
         loaded_libraries: Vec::new(),
+    };
+    if !plan.allocates_commons(inputs.config) && !inputs.config.is_relocatable() {
+        leave_commons(&mut definitions);
     }
+    definitions
 }
 
 /// Common blocks that get no room in a final link are left to other modules: they are references.
-pub fn leave_commons(definitions: &mut Definitions) {
+fn leave_commons(definitions: &mut Definitions) {
     for block in std::mem::take(&mut definitions.commons) {
         let row = block.symbol.index();
         definitions.of[row] = Definition::Undefined;

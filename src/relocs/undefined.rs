@@ -1,4 +1,5 @@
-//! Undefined symbols: all references to one symbol make one message.
+//! Undefined symbols: all references to one symbol make one message. Those of shared libraries, to which symbols
+//! that the program keeps for itself are undefined too.
 
 use crate::arch::Target;
 use crate::cli::Report;
@@ -13,6 +14,7 @@ use crate::phase::{Bound, Inputs, Live, Resolved, SectionState};
 use crate::symbols::{Definition, Mentions, SymbolFlags};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
+use std::sync::OnceLock;
 
 /// References that one message shows.
 const SHOWN: usize = 3;
@@ -291,6 +293,7 @@ pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
     let unreported = unreported(link);
     let gravity = if policy == Report::Warning { Severity::Warning } else { Severity::Error };
     let loaded = &link.definitions.loaded_libraries;
+    let elsewhere = Elsewhere::default();
     link.shared.par_iter().zip(loaded).filter(|(_, loaded)| **loaded).for_each(|(library, _)| {
         if !library.needed.iter().all(|needed| present.contains(needed)) {
             return;
@@ -300,7 +303,7 @@ pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
             if !symbol.is_undefined() || symbol.is_weak() || symbol.is_local() || !id.is_some() {
                 continue;
             }
-            let Some(unmet) = unmet(link, library, index, id) else { continue };
+            let Some(unmet) = unmet(link, &elsewhere, library, index, id) else { continue };
             if unreported.contains(link.globals.names[id.index()]) {
                 continue;
             }
@@ -308,6 +311,7 @@ pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
                 Unmet::Undefined => {
                     let message = format!("undefined reference: {}", link.symbol_text(id));
                     Diagnostic::new(gravity, Code::UndefinedSymbol, message)
+                        .help("--allow-shlib-undefined leaves it to the dynamic linker")
                 }
                 Unmet::NotExported(definer) => not_exported(link, id, definer, gravity),
             };
@@ -315,7 +319,6 @@ pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
                 finding
                     .about(link.globals.names[id.index()])
                     .note(format!("referenced by {}", library.name))
-                    .help("--allow-shlib-undefined leaves it to the dynamic linker")
                     .ordered(u32::MAX, library.id.0, index as u64),
             );
         }
@@ -330,10 +333,52 @@ enum Unmet {
     NotExported(FileId),
 }
 
+/// Definitions of the link's libraries, listed when one is first asked for.
+#[derive(Default)]
+struct Elsewhere<'a> {
+    /// By global.
+    by_id: OnceLock<Vec<bool>>,
+    /// Names with versions, which only references with the version see if it is an old one.
+    by_version: OnceLock<HashSet<(&'a [u8], &'a [u8])>>,
+}
+
+impl<'a> Elsewhere<'a> {
+    fn has<T: Target>(&self, link: &Bound<'a, T>, id: SymbolId) -> bool {
+        let list = || {
+            let mut defined = vec![false; link.globals.len()];
+            for library in &link.shared {
+                for (&id, symbol) in library.globals.iter().zip(library.symbols) {
+                    if id.is_some() && !symbol.is_undefined() {
+                        defined[id.index()] = true;
+                    }
+                }
+            }
+            defined
+        };
+        self.by_id.get_or_init(list)[id.index()]
+    }
+
+    fn has_version<T: Target>(&self, link: &Bound<'a, T>, name: &[u8], version: &[u8]) -> bool {
+        let list = || {
+            let of = |library: &SharedFile<'a, T::E>| {
+                let defined =
+                    (1..library.symbols.len()).filter(|&index| !library.symbols[index].is_undefined());
+                let named = |index| {
+                    (library.symbol_name(index), library.version_name(library.symbol_version(index).index))
+                };
+                defined.map(named).collect::<Vec<_>>()
+            };
+            link.shared.iter().flat_map(of).collect()
+        };
+        self.by_version.get_or_init(list).contains(&(name, version))
+    }
+}
+
 /// Whether the undefined symbol `index` of a library has no definition that the dynamic linker sees.
-fn unmet<T: Target>(
-    link: &Bound<'_, T>,
-    library: &SharedFile<'_, T::E>,
+fn unmet<'a, T: Target>(
+    link: &Bound<'a, T>,
+    elsewhere: &Elsewhere<'a>,
+    library: &SharedFile<'a, T::E>,
     index: usize,
     id: SymbolId,
 ) -> Option<Unmet> {
@@ -343,24 +388,15 @@ fn unmet<T: Target>(
     };
     let unmet = match link.definition(id) {
         Definition::Undefined => Unmet::Undefined,
-        Definition::Object { file, .. } if hides(id) => Unmet::NotExported(file),
+        // Libraries see each other's definitions where the program has one for itself.
+        Definition::Object { file, .. } if hides(id) && !elsewhere.has(link, id) => Unmet::NotExported(file),
         _ => return None,
     };
     let name = link.globals.names[id.index()];
-    if link.needed_libraries.definitions.contains_key(name) {
-        return None;
-    }
-    // An old version of another library, which only references with a version can see.
     let version = library.version_name(library.symbol_version(index).index);
-    if !version.is_empty() && link.shared.iter().any(|other| other.find_version(name, version).is_some()) {
-        return None;
-    }
-    let defines = |other: &SharedFile<'_, T::E>| {
-        other.globals.iter().zip(other.symbols).any(|(&other, symbol)| other == id && !symbol.is_undefined())
-    };
-    // Libraries see each other's definitions where the program has one for itself.
-    let is_elsewhere = matches!(unmet, Unmet::NotExported(_)) && link.shared.iter().any(defines);
-    (!is_elsewhere).then_some(unmet)
+    let is_met = link.needed_libraries.definitions.contains_key(name)
+        || !version.is_empty() && elsewhere.has_version(link, name, version);
+    (!is_met).then_some(unmet)
 }
 
 fn not_exported<T: Target>(
@@ -377,6 +413,8 @@ fn not_exported<T: Target>(
     let message = format!("a shared library refers to the {reason} symbol {}", link.symbol_text(id));
     Diagnostic::new(gravity, Code::UndefinedSymbol, message)
         .note(format!("defined in {}", link.objects[definer.index()].name))
+        .help("export it: default visibility, not local in the version script, not under --exclude-libs")
+        .help("--allow-shlib-undefined links all the same, and the program may not start")
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! The default layouts: scripts of this repository, `linker-scripts/*.ld`, inside the program.
 //!
 //! There is one text per kind of output. A value in it that options change is a constant,
-//! `CONSTANT(name)` in an expression, so that no text is edited and no tree rewritten; [`Switches`]
-//! gives the constants. For `--verbose` the values are put into the text, so that the printed
+//! `CONSTANT(name)` in an expression; [`Switches`] gives the constants. Options that change the order of
+//! sections ([`Order`]) move parts of the text that comments mark. For `--verbose` the values are put into the text, so that the printed
 //! script is an ordinary one that GNU ld reads too.
 
 use super::ast::Script;

@@ -18,9 +18,13 @@ pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let at = &link.addresses;
     T::write_plt_header(header, at.plt, at.reserved, shape);
     let mut far = None;
+    note_far::<T>(&mut far, 0, at.plt, at.reserved, shape.header);
     for (index, out) in entries.chunks_exact_mut(shape.entry as usize).enumerate() {
         let entry = address::plt_entry(link, index as u32);
-        note_far::<T>(&mut far, index, entry.entry, entry.slot, shape.entry);
+        // Those of a split table only go on to its head.
+        if !shape.split {
+            note_far::<T>(&mut far, index, entry.entry, entry.slot, shape.entry);
+        }
         T::write_plt_entry(out, entry, shape);
     }
     report_far(link, ".plt", far, |row| row.plt);

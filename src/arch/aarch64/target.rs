@@ -50,7 +50,8 @@ impl Target for AArch64 {
     };
     const GOT_PLT_RESERVED: u64 = 3;
     const GOT_RESERVED: u64 = 1;
-    const PLT_REACH: u64 = 1 << 32;
+    /// Of `adrp`, which counts pages: from the end of a page to the start of another one it reaches less.
+    const PLT_REACH: u64 = (1 << 32) - 0x1000;
     const GOT_SYMBOL_IN_GOT_PLT: bool = false;
     const SHF_LARGE: u64 = 0;
     const TOO_FAR_HELP: &'static str = "put the sections nearer to each other";

@@ -23,8 +23,12 @@ pub fn settle<'a>(
     source: &dyn InputSource,
 ) -> bool {
     let only = files.iter().filter(|(_, intermediate)| *intermediate == Intermediate::Only);
-    let (members, plain): (Vec<u32>, Vec<u32>) =
-        only.map(|&(row, _)| row).partition(|&row| is_searched(opened, row));
+    let searched = searched(opened);
+    let is_searched = |row: u32| {
+        let before = searched.partition_point(|&(start, _)| start <= row);
+        before > 0 && row < searched[before - 1].1 && opened.files[row as usize].name.member.is_some()
+    };
+    let (members, plain): (Vec<u32>, Vec<u32>) = only.map(|&(row, _)| row).partition(|&row| is_searched(row));
     for row in plain {
         session.sink.report(finding(row, opened, session.config));
     }
@@ -83,10 +87,19 @@ pub fn report_needed(extracted: &Extracted, opened: &Opened<'_>, names: &[&[u8]]
     }
 }
 
-/// Whether it is a member of an archive that is only searched.
-fn is_searched(opened: &Opened<'_>, row: u32) -> bool {
-    let holds = |step: &Step| matches!(step, Step::Members(rows) if rows.contains(&row));
-    opened.files[row as usize].name.member.is_some() && opened.steps.iter().any(holds)
+/// The rows of archives that are only searched, as starts and ends, ascending. An archive that is named twice has the same rows.
+fn searched(opened: &Opened<'_>) -> Vec<(u32, u32)> {
+    let mut rows: Vec<(u32, u32)> = opened
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Members(rows) => Some((rows.start, rows.end)),
+            _ => None,
+        })
+        .collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
 }
 
 /// A definition of this name, which the index says nothing else about.
