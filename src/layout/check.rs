@@ -97,6 +97,25 @@ pub fn rwx(segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic
     findings
 }
 
+/// Reports a program with an interpreter whose program headers, `headers_size` bytes with the file header, are in no
+/// loaded segment. It dies before its first instruction, because the interpreter looks for them in memory.
+pub fn headers_without_memory(segments: &[Segment], headers_size: u64) -> Option<Diagnostic> {
+    let mut loads = segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD);
+    let first = loads.clone().next()?;
+    let is_started = segments.iter().any(|segment| segment.p_type == elf::PT_INTERP);
+    if !is_started || loads.any(|load| load.offset == 0 && load.file_size >= headers_size) {
+        return None;
+    }
+    let message = format!(
+        "PHDR segment not covered by LOAD segment: the interpreter needs the program headers in memory, and there is no room \
+         for {headers_size:#x} bytes of headers before the first section at {:#x}",
+        first.address
+    );
+    let help = "let the addresses of the script begin with `. = ADDRESS + SIZEOF_HEADERS;`, and give the first PT_LOAD of \
+                PHDRS the words FILEHDR and PHDRS";
+    Some(Diagnostic::warning(Code::LayoutError, message).help(help))
+}
+
 /// Reports sections that `PHDRS` puts into a segment which begins behind their addresses: their
 /// load addresses are behind its first section's and their addresses before it, which no program
 /// header can express.

@@ -14,7 +14,8 @@ use crate::elf::is_alloc;
 use crate::ids::{RuleId, SectionId};
 use crate::input::SectionInfo;
 use crate::plan::{Command, LayoutPlan, OutputPlan};
-use crate::script::ast::OutputSectionType;
+use crate::script::ast::{Name, OutputSectionType};
+use crate::script::expr::ExprKind;
 use hashbrown::HashMap;
 
 /// Which orphans share an output section.
@@ -329,15 +330,24 @@ impl<'p> Placer<'p> {
         if properties.alloc
             && let Some(Command::Output(neighbour)) = neighbour.map(|node| &self.nodes[node].command)
         {
-            // Regions and segments are those of the neighbour.
+            // Regions and segments are those of the neighbour, but the kernel takes all of `PT_INTERP` for a path.
             let OutputPlan { region, load_region, phdrs, .. } = &self.plan.outputs[*neighbour as usize];
-            let (region, load_region, phdrs) = (region.clone(), load_region.clone(), phdrs.clone());
+            let (region, load_region) = (region.clone(), load_region.clone());
+            let phdrs = phdrs.iter().filter(|name| !self.is_interpreter(name)).cloned().collect();
             let plan = &mut self.plan.outputs[output as usize];
             (plan.region, plan.load_region, plan.phdrs) = (region, load_region, phdrs);
         }
         let node = self.insert(after, Command::Output(output));
         self.last_of_class.insert(class, node);
         rule
+    }
+
+    /// Whether `PHDRS` has `PT_INTERP` by that name.
+    fn is_interpreter(&self, name: &Name) -> bool {
+        let named = self.plan.phdrs.iter().find(|phdr| phdr.name.bytes == name.bytes);
+        named.is_some_and(|phdr| {
+            matches!(&phdr.kind.kind, ExprKind::Number(kind) if kind.value == u64::from(elf::PT_INTERP))
+        })
     }
 
     fn new_list(&mut self, output: u32, properties: Properties) {

@@ -65,7 +65,10 @@ pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<
     let mut segments = Vec::new();
     let headers_loaded = loads.first().is_some_and(|load| fits_headers(chunks, load, wishes, headers_size));
     let interp = chunks.iter().position(|chunk| is_alloc(chunk.flags) && chunk.name == b".interp");
-    if headers_loaded && interp.is_some() {
+    let headers_room = wishes.headers_room || interp.is_some();
+    let headers_alone = headers_alone(chunks, loads.first(), wishes, headers_size)
+        .filter(|_| !headers_loaded && headers_room);
+    if interp.is_some() && (headers_loaded || headers_alone.is_some()) {
         segments.push(Segment {
             p_type: elf::PT_PHDR,
             flags: elf::PF_R,
@@ -78,9 +81,7 @@ pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<
         segments.push(one(elf::PT_INTERP, chunks, interp, elf::PF_R, 1));
     }
     let first_load = segments.len();
-    if !headers_loaded && let Some(headers) = headers_alone(chunks, loads.first(), wishes, headers_size) {
-        segments.push(headers);
-    }
+    segments.extend(headers_alone);
     segments.extend(loads);
     if headers_loaded && let Some(first) = segments.get_mut(first_load) {
         first.file_header = true;
@@ -220,16 +221,16 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     writes_more || wishes.separate_code && (load_flags ^ flags) & elf::PF_X != 0
 }
 
-/// A segment for the headers alone, on the pages before the first chunk's, where the script keeps
-/// room for them and that chunk starts a page: code on pages of its own, with nothing read-only
-/// before it.
+/// A segment for the headers alone, on the pages before the first chunk's. It is for scripts that keep room
+/// for them, if code stands on pages of its own with nothing read-only before it, and for programs with an
+/// interpreter, which reads them in memory.
 fn headers_alone(
     chunks: &[&Chunk<'_>],
     load: Option<&Segment>,
     wishes: &Wishes,
     headers_size: u64,
 ) -> Option<Segment> {
-    if !wishes.paged || !wishes.headers_room {
+    if !wishes.paged {
         return None;
     }
     let first = &chunks[load?.first as usize];
@@ -339,7 +340,7 @@ pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs:
 }
 
 /// The segments of `PHDRS`, for chunks in order of address. `of_chunk` gives for each chunk what
-/// [`names_in_script`] gave; a section without names goes where the one before it went.
+/// [`names_in_script`] gave; a section without names goes where the one before it went, but never into `PT_INTERP`.
 pub fn from_phdrs(
     plan: &LayoutPlan,
     values: &[PhdrValues],
@@ -379,6 +380,8 @@ pub fn from_phdrs(
         }
         for name in current.unwrap_or(&[]) {
             match rows.get(&name.bytes[..]) {
+                // The kernel refuses a path with more behind it, and orphans stand behind `.interp`.
+                Some(&row) if named.is_empty() && segments[row].p_type == elf::PT_INTERP => {}
                 Some(&row) => add(&mut segments[row], chunks, index),
                 None if *name.bytes == *b"NONE" => {}
                 None => findings.push(unknown_phdr(plan, name)),

@@ -67,7 +67,8 @@ fn assign<T: Target>(link: &Placed<'_, T>, sections: &mut [FileSection<'_>]) -> 
 }
 
 fn report_segments<T: Target>(link: &Placed<'_, T>, segments: &[Segment]) {
-    for finding in check::before_their_segments(&link.layout) {
+    let headers = check::headers_without_memory(segments, link.layout.headers_size);
+    for finding in check::before_their_segments(&link.layout).into_iter().chain(headers) {
         link.sink.report(finding);
     }
     let output = link.config.output.display().to_string();

@@ -2,6 +2,10 @@
 //!
 //! A library with `--as-needed` from which nothing is taken is not loaded, so what it mentions does not count. Whether
 //! something is taken is judged by references before garbage is collected: an export keeps its section.
+//!
+//! Weak references take nothing. What such a library would define for them comes from the first library that is loaded and
+//! has it, with its version, or stays undefined: the dynamic linker would find neither data to copy nor a function for a
+//! PLT entry, and a reference without a version binds to the oldest one.
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
@@ -10,7 +14,7 @@ use crate::phase::Inputs;
 use crate::symbols::{Definition, Definitions, Mentions};
 use zerocopy::byteorder::ByteOrder;
 
-/// Sets [`Mentions::IN_SHARED`] and [`Definitions::loaded_libraries`].
+/// Sets [`Mentions::IN_SHARED`] and [`Definitions::loaded_libraries`], and binds weak references to libraries that are loaded.
 pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
     let mut takes_part: Vec<bool> =
         inputs.shared.iter().map(|library| is_named(library, definitions)).collect();
@@ -37,7 +41,34 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
             }
         }
     }
+    bind_weak_references(inputs, &takes_part, definitions);
     definitions.loaded_libraries = takes_part;
+}
+
+/// Takes the definitions for references of objects from libraries that are loaded, in link order.
+fn bind_weak_references<T: Target>(inputs: &Inputs<'_, T>, loaded: &[bool], definitions: &mut Definitions) {
+    let is_lost = |definitions: &Definitions, id: SymbolId| {
+        matches!(definitions.definition(id), Definition::Shared { library, .. } if !loaded[library.index()])
+            && definitions.mentions(id).contains(Mentions::IN_OBJECT)
+    };
+    let of = |wanted: bool| inputs.shared.iter().zip(loaded).filter(move |(_, loaded)| **loaded == wanted);
+    let dropped = of(false).flat_map(|(library, _)| &library.globals).filter(|id| id.is_some());
+    let lost: Vec<SymbolId> = dropped.copied().filter(|&id| is_lost(definitions, id)).collect();
+    if lost.is_empty() {
+        return;
+    }
+    for (library, _) in of(true) {
+        for (index, (symbol, &id)) in library.symbols.iter().zip(&library.globals).enumerate() {
+            if id.is_some() && !symbol.is_undefined() && is_lost(definitions, id) {
+                definitions.of[id.index()] = Definition::Shared { library: library.id, symbol: index as u32 };
+            }
+        }
+    }
+    for id in lost {
+        if is_lost(definitions, id) {
+            definitions.of[id.index()] = Definition::Undefined;
+        }
+    }
 }
 
 /// Whether the command line asks for the library, or an object takes something from it.

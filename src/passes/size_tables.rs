@@ -9,11 +9,11 @@ use crate::debug_index::debug_names::NameIndex;
 use crate::debug_index::joined::DebugIndex;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{SectionId, SymbolId};
-use crate::phase::{Bound, Growing, Live, Numbered, Resolved, Tables};
+use crate::phase::{Growing, Live, Numbered, Resolved, Scanned, Tables};
 use crate::relocs::dynamic::{self, Counts};
 use crate::sframe::collect::Chosen;
 use crate::sframe_output;
-use crate::symbols::{Definition, Mentions};
+use crate::symbols::{Definition, Mentions, Needs};
 use crate::synth::{android, dynsym, eh_frame, eh_frame_hdr, hash, plt_cfi, reldyn, relr, symbol_versions};
 use crate::tables::dynamic_tables::DynamicTables;
 use crate::tables::dynstr::DynamicStrings;
@@ -163,17 +163,20 @@ fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u3
 }
 
 /// By library: whether the output needs it (`DT_NEEDED`). So it is without `--as-needed`, if a live
-/// section refers to it by a reference that is not weak, and if such a library needs it but does not
-/// name it.
-fn needed_libraries<T: Target>(link: &Bound<'_, T>) -> Vec<bool> {
+/// section refers to it by a reference that is not weak or that takes an address in this output, and
+/// if such a library needs it but does not name it.
+fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     let rows = (0..link.globals.len() as u32).into_par_iter().with_min_len(4096);
+    let has_address =
+        |id: SymbolId| link.asked.of_symbols[id.index()].intersects(Needs::COPY | Needs::CANONICAL_PLT);
     let used = rows.fold(
         || vec![false; link.shared.len()],
         |mut used, row| {
             let id = SymbolId(row);
             if let Definition::Shared { library, .. } = link.definition(id)
                 && !used[library.index()]
-                && link.mentions(id).contains(Mentions::IN_OBJECT | Mentions::STRONG_REFERENCE)
+                && link.mentions(id).contains(Mentions::IN_OBJECT)
+                && (link.mentions(id).contains(Mentions::STRONG_REFERENCE) || has_address(id))
                 && link.is_name_used(id)
             {
                 used[library.index()] = true;
