@@ -282,6 +282,8 @@ pub struct SymbolOptions {
     pub define_common: Option<bool>,
     /// `--gnu-unique` (default): `STB_GNU_UNIQUE` stays; `false`: it becomes `STB_GLOBAL`.
     pub gnu_unique: bool,
+    /// `-z unique-symbol`: local symbols of one name get distinct names.
+    pub unique_locals: bool,
     /// `-z start-stop-visibility=`: visibility of `__start_NAME` and `__stop_NAME`.
     pub start_stop_visibility: Visibility,
     /// `-z common`, `-z nocommon`: whether common blocks of relocatable output have the type `STT_COMMON`; `None`:
@@ -312,6 +314,7 @@ impl Default for SymbolOptions {
             default_symver: false,
             define_common: None,
             gnu_unique: true,
+            unique_locals: false,
             start_stop_visibility: Visibility::Protected,
             common_type: None,
         }

@@ -216,7 +216,12 @@ pub static WORDS: &[ZSpec] = &[
             Ok(())
         },
     ),
-    flag(&["nounique-symbol"], "Local symbols keep their names (default)", |_| {}),
+    flag(&["unique-symbol"], "Give local symbols distinct names, by a number behind each", |state| {
+        state.config.symbols.unique_locals = true;
+    }),
+    flag(&["nounique-symbol"], "Local symbols keep their names (default)", |state| {
+        state.config.symbols.unique_locals = false;
+    }),
     flag(&["nounique", "norewrite-endbr"], "It is always so", |_| {}),
     flag(&["common"], "Common blocks of relocatable output have the type STT_COMMON", |state| {
         state.config.symbols.common_type = Some(true);

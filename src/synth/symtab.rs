@@ -23,6 +23,7 @@ use crate::region::Region;
 use crate::relocs::address;
 use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved, SymbolFlags};
 use crate::synth::{groups, references};
+use crate::tables::local_names::LocalNames;
 use crate::tables::symtab_plan::{Part, SymtabPlan};
 use hashbrown::HashMap;
 use rayon::prelude::*;
@@ -48,8 +49,12 @@ pub fn plan<T: Target>(link: &Placed<'_, T>) -> SymtabPlan {
             }
         }
     }
+    if link.config.symbols.unique_locals {
+        plan.names = unique_names(link);
+    }
+    let names = &plan.names;
     (plan.locals, plan.globals) =
-        (0..=link.objects.len()).into_par_iter().map(|owner| count_owner(link, owner)).unzip();
+        (0..=link.objects.len()).into_par_iter().map(|owner| count_owner(link, names, owner)).unzip();
     for (object, part) in link.objects.iter().zip(&plan.locals) {
         if part.string_size > object.most_name_bytes() {
             let message = "the names of its symbols overlap beyond measure";
@@ -71,13 +76,22 @@ pub fn plan<T: Target>(link: &Placed<'_, T>) -> SymtabPlan {
     plan
 }
 
+/// Distinct names for the local symbols of all objects. Names of files stay.
+fn unique_names<T: Target>(link: &Placed<'_, T>) -> LocalNames {
+    let is_file = |object: &ObjectFile<'_, T::E>, entry: &Entry<'_>| {
+        object.symbols[entry.symbol as usize].kind() == elf::STT_FILE
+    };
+    let of_object = |object| locals(link, object).filter(move |entry| !is_file(object, entry));
+    LocalNames::number(link.objects.iter().flat_map(of_object).map(|entry| (entry.id, entry.name)))
+}
+
 /// Counts the local and the global symbols of an owner.
-fn count_owner<T: Target>(link: &Placed<'_, T>, owner: usize) -> (Part, Part) {
+fn count_owner<T: Target>(link: &Placed<'_, T>, names: &LocalNames, owner: usize) -> (Part, Part) {
     let mut parts = (Part::default(), Part::default());
     for_each_entry(link, owner, |entry, local| {
         let part = if local { &mut parts.0 } else { &mut parts.1 };
         part.count += 1;
-        part.string_size += name_size(entry.name);
+        part.string_size += name_size(&names.name(entry.id, entry.name));
         part.gnu |= is_gnu(link, owner, entry);
     });
     parts
@@ -519,7 +533,8 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     fn local(&mut self, object: &ObjectFile<'_, T::E>, entry: Entry<'_>) {
         let symbol = &object.symbols[entry.symbol as usize];
         let place = self.placement(object, entry);
-        self.push(entry.name, symbol.st_info, symbol.st_other, symbol.st_size.get(), place);
+        let name = self.link.symtab.names.name(entry.id, entry.name);
+        self.push(&name, symbol.st_info, symbol.st_other, symbol.st_size.get(), place);
     }
 
     fn synthetic(&mut self, entry: Entry<'_>) {

@@ -4,6 +4,7 @@
 
 pub mod dynamic_tables;
 pub mod dynstr;
+pub mod local_names;
 pub mod pools;
 pub mod section;
 pub mod section_names;

@@ -2,6 +2,7 @@
 //! can write any part.
 
 use crate::ids::ChunkId;
+use crate::tables::local_names::LocalNames;
 
 /// The parts of the symbol table, with totals.
 #[derive(Default, Debug)]
@@ -23,6 +24,8 @@ pub struct SymtabPlan {
     /// By [`SymbolId`](crate::ids::SymbolId): index in the output's table, 0 if it has none. Only
     /// where relocations are written (`-r`, `--emit-relocs`).
     pub index_of: Vec<u32>,
+    /// Names of local symbols that differ from those in their objects.
+    pub names: LocalNames,
     /// By chunk: index of its section symbol, 0 if it has none.
     pub section_symbol: Vec<u32>,
 }

@@ -94,7 +94,7 @@ fn options_that_are_not_carried_out_fail_the_link() {
     let work = Work::new();
     let a = work.s("a", ".globl _start\n_start: ret\n");
     for option in
-        ["--copy-dt-needed-entries", "-zunique-symbol", "-zextern-protected-data", "-zisa-level-report=all"]
+        ["--copy-dt-needed-entries", "-zunique", "-zextern-protected-data", "-zisa-level-report=all"]
     {
         work.ld(&["-o", "p", &a, option]).fails().says(&[option.trim_start_matches("-z")]);
         assert!(!work.exists("p"), "{option}");

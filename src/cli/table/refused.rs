@@ -115,7 +115,6 @@ pub static REFUSED: &[Refused] = &[
 pub static REFUSED_WORDS: &[Refused] = &[
     refused(&["extern-protected-data"], "protected data of libraries is never copied into executables"),
     refused(&["nolrodata-after-bss"], "large read-only data stands behind .bss in every built-in layout"),
-    refused(&["unique-symbol"], "local symbols keep their names"),
     refused(&["unique"], "libraries of more than one namespace are not marked"),
     refused(
         &["lam-u48", "lam-u57", "lam-u48-report", "lam-u57-report", "lam-report"],
