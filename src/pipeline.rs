@@ -220,8 +220,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         return Ok(());
     }
     let mut dependents = open_inputs::Dependents::new(config, source, store, sink);
-    // Objects that take part may name libraries, and a library may be a script: in that case all
-    // scripts are joined again. And objects of intermediate code are compiled, which makes new ones.
+    // Objects that take part may name libraries, libraries may bring others, and a library may be a script: in
+    // that case all scripts are joined again. And objects of intermediate code are compiled, which makes new ones.
     let mut plugins = run_plugins::Plugins::default();
     let (directives, plan, parsed, assigned, extracted) = loop {
         let ((directives, plan), mut parsed) = rayon::join(

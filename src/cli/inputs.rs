@@ -33,6 +33,8 @@ pub enum InputSource {
 pub struct InputState {
     /// `--as-needed`: a shared library gets `DT_NEEDED` only if it is used.
     pub as_needed: bool,
+    /// `--copy-dt-needed-entries`: the libraries that a shared library needs take part, too.
+    pub copies_needs: bool,
     /// `-Bstatic`, `-static`: `-l` does not look at shared libraries.
     pub static_only: bool,
     /// `--whole-archive`: every member of an archive is taken.

@@ -226,8 +226,8 @@ impl<'a> State<'a> {
         let (saved, static_link) =
             self.pushed.pop().ok_or_else(|| "no --push-state before it".to_string())?;
         self.config.static_link = static_link;
-        let InputState { as_needed, static_only, whole_archive, .. } = saved;
-        self.current = InputState { as_needed, static_only, whole_archive, ..self.current };
+        let InputState { as_needed, copies_needs, static_only, whole_archive, .. } = saved;
+        self.current = InputState { as_needed, copies_needs, static_only, whole_archive, ..self.current };
         Ok(())
     }
 

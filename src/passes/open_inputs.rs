@@ -7,6 +7,7 @@
 mod added;
 mod archives;
 mod candidate;
+mod copied_needs;
 mod dependents;
 mod early;
 
@@ -377,6 +378,7 @@ impl<'a> Walk<'_, 'a> {
             bytes,
             shared,
             as_needed: state.as_needed,
+            copies_needs: state.copies_needs,
             searched: false,
             just_symbols: state.just_symbols,
             hide_symbols: false,

@@ -10,14 +10,17 @@
 //! library itself (`DT_RUNPATH`, `DT_RPATH`), and the machine's own.
 
 use crate::arch::Target;
+use crate::cli::Config;
 use crate::input::object::FileName;
 use crate::input::shared::NeededLibraries;
+use crate::input::store::InputStore;
 use crate::input::{InputSource, SharedFile, sniff};
 use crate::phase::Inputs;
 use hashbrown::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use zerocopy::byteorder::ByteOrder;
 
 /// Opens the libraries and lists their symbols.
 pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> NeededLibraries<'a> {
@@ -35,7 +38,7 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> N
         if named.contains(name) || needed.found.contains(name) {
             continue;
         }
-        let Some(library) = find(inputs, source, name, own) else { continue };
+        let Some(library) = open(inputs, source, name, own) else { continue };
         needed.found.insert(name);
         for (index, symbol) in library.symbols.iter().enumerate().skip(1) {
             if !symbol.is_undefined() && !symbol.is_local() {
@@ -47,16 +50,29 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> N
     needed
 }
 
+fn open<'a, T: Target>(
+    inputs: &Inputs<'a, T>,
+    source: &dyn InputSource,
+    name: &'a [u8],
+    own: &[PathBuf],
+) -> Option<SharedFile<'a, T::E>> {
+    let (path, bytes) = find::<T>(inputs.config, source, inputs.store, name, own)?;
+    let name_of_file = FileName { path: inputs.store.keep_str(&path.to_string_lossy()), member: None };
+    SharedFile::parse(name_of_file, bytes, name).ok()
+}
+
 /// Lists the libraries that a library needs, with its own search directories.
-fn want<'a, E: zerocopy::byteorder::ByteOrder>(
-    library: &SharedFile<'a, E>,
-    wanted: &mut Vec<(&'a [u8], Vec<PathBuf>)>,
-) {
+fn want<'a, E: ByteOrder>(library: &SharedFile<'a, E>, wanted: &mut Vec<(&'a [u8], Vec<PathBuf>)>) {
+    let own = own_directories(library);
+    wanted.extend(library.needed.iter().map(|&name| (name, own.clone())));
+}
+
+/// Where a library says that those are that it needs (`DT_RUNPATH`, `DT_RPATH`).
+pub fn own_directories<E: ByteOrder>(library: &SharedFile<'_, E>) -> Vec<PathBuf> {
     let path = std::path::Path::new(library.name.path);
     let origin = path.parent().unwrap_or(std::path::Path::new("")).as_os_str().as_bytes();
     let directories = library.run_paths.iter().flat_map(|list| list.split(|&byte| byte == b':'));
-    let own: Vec<PathBuf> = directories.map(|directory| expand_origin(directory, origin)).collect();
-    wanted.extend(library.needed.iter().map(|&name| (name, own.clone())));
+    directories.map(|directory| expand_origin(directory, origin)).collect()
 }
 
 /// `$ORIGIN` and `${ORIGIN}` stand for the library's own directory.
@@ -69,27 +85,26 @@ fn expand_origin(directory: &[u8], origin: &[u8]) -> PathBuf {
     OsStr::from_bytes(directory).into()
 }
 
-/// The first library of a name for this link's machine.
-fn find<'a, T: Target>(
-    inputs: &Inputs<'a, T>,
+/// The first shared library of a name for this link's machine, and its bytes. `own` are the directories of the library that
+/// needs it.
+pub fn find<'a, T: Target>(
+    config: &Config,
     source: &dyn InputSource,
-    name: &'a [u8],
+    store: &'a InputStore,
+    name: &[u8],
     own: &[PathBuf],
-) -> Option<SharedFile<'a, T::E>> {
-    let search = &inputs.config.search;
-    let run_paths = inputs.config.dynamic.rpath.iter().flat_map(|list| list.split(|&byte| byte == b':'));
+) -> Option<(PathBuf, &'a [u8])> {
+    let search = &config.search;
+    let run_paths = config.dynamic.rpath.iter().flat_map(|list| list.split(|&byte| byte == b':'));
     let run_paths = run_paths.map(|directory| OsStr::from_bytes(directory).into());
     let default = crate::arch::machine::library_directories(T::MACHINE, search.sysroot.as_deref());
-    let name_text = OsStr::from_bytes(name);
+    let name = OsStr::from_bytes(name);
     let directories = search.rpath_link.iter().cloned().chain(run_paths).chain(own.iter().cloned());
-    let paths = directories.chain(default).map(|directory| directory.join(name_text));
+    let paths = directories.chain(default).map(|directory| directory.join(name));
     paths.filter(|path| source.exists(path)).find_map(|path| {
-        let bytes = inputs.store.keep_file(source.read(&path).ok()?);
+        let bytes = store.keep_file(source.read(&path).ok()?);
         let machine = sniff::machine(bytes).and_then(crate::arch::machine::from_elf);
-        if machine != Some(T::MACHINE) || sniff::file_kind(bytes) != sniff::FileKind::Shared {
-            return None;
-        }
-        let name_of_file = FileName { path: inputs.store.keep_str(&path.to_string_lossy()), member: None };
-        SharedFile::parse(name_of_file, bytes, name).ok()
+        let fits = machine == Some(T::MACHINE) && sniff::file_kind(bytes) == sniff::FileKind::Shared;
+        fits.then_some((path, bytes))
     })
 }

@@ -64,11 +64,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "How files are read and written, which changes no output",
         IgnoredFlag,
     ),
-    ignored(
-        &["no-copy-dt-needed-entries", "no-add-needed"],
-        "Libraries that libraries need are never linked by themselves",
-        IgnoredFlag,
-    ),
     ignored(&["no-ctf-variables"], "Sections of compact C types get no variables", IgnoredFlag),
     ignored(
         &["warn-alternate-em", "warn-constructors", "warn-multiple-gp", "no-warn-ifunc-textrel"],

@@ -138,6 +138,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-as-needed"], "Record the shared libraries that follow in any case (default)", |state| {
         state.current.as_needed = false;
     }),
+    flag(
+        &["copy-dt-needed-entries", "add-needed"],
+        "Link what the shared libraries that follow need, too, as after --as-needed",
+        |state| state.current.copies_needs = true,
+    ),
+    flag(
+        &["no-copy-dt-needed-entries", "no-add-needed"],
+        "Link only libraries that are named (default)",
+        |state| state.current.copies_needs = false,
+    ),
     flag(&["push-state"], "Save --as-needed, -Bstatic and --whole-archive as they are", |state| {
         state.pushed.push((state.current, state.config.static_link));
     }),

@@ -17,10 +17,6 @@ const NO_CTF: &str = "sections of compact C types (.ctf) are not merged";
 
 /// The options.
 pub static REFUSED: &[Refused] = &[
-    refused(
-        &["copy-dt-needed-entries", "add-needed"],
-        "libraries that libraries need are never linked by themselves; name them with -l",
-    ),
     refused(&["no-strip-discarded"], "symbols of discarded sections are always left out"),
     refused(&["warn-ifunc-textrel"], "there is no such warning; -z text refuses all text relocations"),
     refused(&["warn-section-align"], "there is no such warning; -Map shows where sections start"),

@@ -14,6 +14,8 @@ pub struct Candidate<'a> {
     pub shared: bool,
     /// For shared libraries: `--as-needed`.
     pub as_needed: bool,
+    /// For shared libraries: `--copy-dt-needed-entries`.
+    pub copies_needs: bool,
     /// For shared libraries: found in a search directory, so that the dynamic linker looks for its
     /// file name; a path that was given is kept (GNU ld's rule).
     pub searched: bool,

@@ -5,7 +5,7 @@
 //! So the libraries are put behind all other inputs, as lld does, and the search is made again;
 //! links without such sections pay nothing.
 
-use super::{Opened, Walk};
+use super::{Opened, Walk, copied_needs};
 use crate::arch::Target;
 use crate::cli::{Config, InputSource as Named, InputSpec, InputState};
 use crate::diag::{Code, Diagnostic, Location, Sink};
@@ -18,13 +18,15 @@ use std::collections::HashSet;
 use std::path::Path;
 use zerocopy::byteorder::ByteOrder;
 
-/// Opens the libraries that objects name, each name once.
+/// Opens the libraries that objects name, and those that libraries bring, each name once.
 pub struct Dependents<'c, 'a> {
     config: &'c Config,
     source: &'c dyn InputSource,
     store: &'a InputStore,
     sink: &'c Sink,
     known: HashSet<&'a [u8]>,
+    /// Names that libraries need and that were looked for.
+    sought: HashSet<&'a [u8]>,
 }
 
 impl<'c, 'a> Dependents<'c, 'a> {
@@ -35,11 +37,11 @@ impl<'c, 'a> Dependents<'c, 'a> {
         store: &'a InputStore,
         sink: &'c Sink,
     ) -> Self {
-        Dependents { config, source, store, sink, known: HashSet::new() }
+        Dependents { config, source, store, sink, known: HashSet::new(), sought: HashSet::new() }
     }
 
-    /// Opens libraries that the extracted objects name and no object named before. Adds them to
-    /// `opened`, and texts of scripts among them to `sources`. Gives whether there were any: then
+    /// Opens libraries that the extracted objects name and no object named before, and those that libraries
+    /// bring ([`copied_needs`]). Adds them to `opened`, and texts of scripts among them to `sources`. Gives whether there were any: then
     /// all scripts have to be joined and the search made again.
     pub fn open<T: Target>(
         &mut self,
@@ -48,16 +50,13 @@ impl<'c, 'a> Dependents<'c, 'a> {
         opened: &mut Opened<'a>,
         sources: &mut Sources,
     ) -> bool {
-        if self.config.search.no_dependent_libraries || self.config.is_relocatable() {
+        if self.config.is_relocatable() {
             return false;
         }
-        let mut names = Vec::new();
-        for &file in &extracted.objects {
-            let Some(Parsed::Object(object)) = files.get(file as usize) else { continue };
-            let wanted = named_by(object).into_iter().filter(|&name| self.known.insert(name));
-            names.extend(wanted.map(|name| (object.name, name)));
-        }
-        if names.is_empty() {
+        let names = self.names(files, extracted);
+        let copies = |row: u32| opened.files[row as usize].copies_needs;
+        let needs = copied_needs::needs(files, extracted, copies, &mut self.sought);
+        if names.is_empty() && needs.is_empty() {
             return false;
         }
         let before = (opened.files.len(), opened.scripts.len());
@@ -77,8 +76,27 @@ impl<'c, 'a> Dependents<'c, 'a> {
         for (object, name) in names {
             walk.dependent(object, name);
         }
+        needs.iter().for_each(|need| walk.needed(need));
         *opened = walk.opened;
         (opened.files.len(), opened.scripts.len()) != before
+    }
+
+    /// The names in objects that take part, each with the first object that has it.
+    fn names<T: Target>(
+        &mut self,
+        files: &[Parsed<'a, T>],
+        extracted: &Extracted,
+    ) -> Vec<(FileName<'a>, &'a [u8])> {
+        let mut names = Vec::new();
+        if self.config.search.no_dependent_libraries {
+            return names;
+        }
+        for &file in &extracted.objects {
+            let Some(Parsed::Object(object)) = files.get(file as usize) else { continue };
+            let wanted = named_by(object).into_iter().filter(|&name| self.known.insert(name));
+            names.extend(wanted.map(|name| (object.name, name)));
+        }
+        names
     }
 }
 
